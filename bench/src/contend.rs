@@ -1,4 +1,4 @@
-//! Many tasks on one name.
+//! Many tasks lock the same name.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use crate::{
     report::{Report, median},
 };
 
-/// Measures 64 tasks on one name with an empty section, against the floor of one task.
+/// Measures 64 tasks that lock one name with an empty section. The result is compared with the floor (the scripts
+/// without bandog) of one task.
 pub(crate) fn one_name(report: &mut Report) {
     let server = RedisServer::start();
     for workers in [Workers::Two, Workers::Current] {
@@ -38,6 +39,7 @@ pub(crate) fn one_name(report: &mut Report) {
     }
 }
 
+/// Number of cycles per second of the floor, with one task.
 async fn one_floor(url: &str, span: Duration) -> f64 {
     let floor = Floor::dial(url, Fenced::Yes).await;
     let cycle = |_| {
@@ -50,6 +52,7 @@ async fn one_floor(url: &str, span: Duration) -> f64 {
     count(1, span, cycle).await.per_second
 }
 
+/// Counts the cycles of the tasks of one client, which all lock the same name.
 async fn together(client: &Client, tasks: usize, span: Duration) -> Counted {
     let cycle = |_| {
         let mutex = client.mutex("one");
@@ -69,7 +72,7 @@ pub(crate) fn shares(report: &mut Report) {
         for round in 0..report.rounds {
             let server = RedisServer::start();
             let before = server.calls("evalsha");
-            let shares = Workers::Two.runtime().block_on(many(&server.url(), clients, report.span));
+            let shares = Workers::Two.runtime().block_on(client_shares(&server.url(), clients, report.span));
             let grants: f64 = shares.iter().sum();
             let cost = (server.calls("evalsha") - before) as f64 / grants;
             let mean = grants / clients as f64;
@@ -90,7 +93,8 @@ pub(crate) fn shares(report: &mut Report) {
     }
 }
 
-async fn many(url: &str, clients: usize, span: Duration) -> Vec<f64> {
+/// Number of grants of each client.
+async fn client_shares(url: &str, clients: usize, span: Duration) -> Vec<f64> {
     let mut running = Vec::new();
     for _ in 0..clients {
         let client = Engine::OwnThread.connect(url).await;

@@ -1,5 +1,5 @@
-//! Cron expressions: the time to parse one, and to compute its next fire, compared with other crates. The best of
-//! several rounds counts, because a busy machine only makes rounds longer.
+//! Cron expressions: the time to parse an expression, and to compute its next fire, compared with other crates. The
+//! fastest of several rounds counts, because a busy machine can only slow a round down.
 
 use std::{
     fmt::Debug,
@@ -25,9 +25,11 @@ const EXPRESSIONS: [&str; 8] = [
     "0 0 0 29 2 ?",
 ];
 
-/// Number of instants, spread over a year. Each call uses another one.
+/// Number of instants, spread over a year. Successive calls use different instants.
 const INSTANTS: usize = 512;
+/// One year, in seconds.
 const YEAR: i64 = 365 * 86_400;
+/// The first instant, in seconds since 1970.
 const FROM: i64 = 1_767_225_600;
 
 /// Nanoseconds per call.
@@ -117,6 +119,7 @@ fn instants() -> impl Iterator<Item = i64> {
     (0i64..).take(INSTANTS).map(|turn| FROM + turn * 7_919_777 % YEAR)
 }
 
+/// The instants as times of the crate `chrono`, in UTC and in New York.
 fn moments() -> (Vec<DateTime<Utc>>, Vec<DateTime<chrono_tz::Tz>>) {
     let utc: Vec<_> =
         instants().map(|second| Utc.timestamp_opt(second, 0).single().expect("a second of 2026")).collect();

@@ -10,7 +10,7 @@ use crate::{
     report::{Report, median},
 };
 
-/// The place where the client's engine runs.
+/// The place where the client's engine (its background task) runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Engine {
     OwnThread,

@@ -7,7 +7,7 @@ use redis::{AsyncConnectionConfig, ConnectionInfo, IntoConnectionInfo, Script, a
 
 const CLAIM: &str = include_str!("../../crates/bandog-redis/src/lua/claim.lua");
 const RELEASE: &str = include_str!("../../crates/bandog-redis/src/lua/release.lua");
-/// A claim without a fence. The difference to `CLAIM` is the cost of the fence.
+/// A claim without a fence. The difference between the times of this claim and of `CLAIM` is the cost of the fence.
 const PLAIN_CLAIM: &str = include_str!("lua/plain_claim.lua");
 
 /// Whether the floor's claims reserve fences.
@@ -62,10 +62,10 @@ impl Floor {
             }
         }
         let granted: i64 = claim.query_async(&mut connection).await.expect("the server answers");
-        assert!(granted > 0, "no other client uses the floor's names");
+        assert!(granted > 0, "another client uses the floor's names");
         let mut release = redis::cmd("EVALSHA");
         release.arg(&self.release).arg(1).arg(name).arg(&owner).arg(format!("redisson_lock__channel:{{{name}}}"));
         let freed: i64 = release.query_async(&mut connection).await.expect("the server answers");
-        assert!(freed >= 0, "the floor holds what it releases");
+        assert!(freed >= 0, "the floor released a lock that it does not hold");
     }
 }

@@ -1,4 +1,4 @@
-//! The time from one client's call of release until another client has the lock, in round trips.
+//! Measures a hand-off: the time from one client's call of `release` until another client has the lock, in round trips.
 
 use std::time::{Duration, Instant};
 
@@ -54,8 +54,8 @@ async fn passes(url: &str, engine: Engine, turns: usize) -> (f64, Vec<f64>) {
             let guard = mutex.lock().await.expect("granted");
             (guard, Instant::now())
         });
-        // By then the waiter has claimed, subscribed and claimed again, which takes four round trips. After one more
-        // millisecond no request is in flight.
+        // Before this time has passed, the waiter has claimed the lock, subscribed, and claimed again, which takes four
+        // round trips. One more millisecond ensures that no request is in flight.
         tokio::time::sleep(Duration::from_secs_f64(trip * 5.0) + Duration::from_millis(1)).await;
         let released = Instant::now();
         guard.release().await.expect("released");
@@ -63,14 +63,15 @@ async fn passes(url: &str, engine: Engine, turns: usize) -> (f64, Vec<f64>) {
         passed.push(at.duration_since(released).as_secs_f64());
         guard = taken;
     }
-    // The engine may run on this runtime, which ends here. A guard that was only dropped might then not be released,
-    // and would block the next round until its ttl has passed.
+    // If the engine runs on this runtime, it ends with the runtime. A guard that is only dropped might then not be
+    // released. Its lock would block the next round until the ttl has passed.
     guard.release().await.expect("released");
     one.close().await.expect("closed");
     other.close().await.expect("closed");
     (trip, passed)
 }
 
+/// The median duration of a round trip, in seconds. A cycle of the floor has two round trips.
 async fn trip(url: &str, turns: usize) -> f64 {
     let floor = crate::floor::Floor::dial(url, crate::floor::Fenced::Yes).await;
     let mut trips = Vec::new();

@@ -1,4 +1,4 @@
-//! Many locks that are held for a minute: none may be lost, and the watchdog may use little CPU time.
+//! Many locks that are held for a minute: no lock must be lost, and the watchdog must use little CPU time.
 
 use std::{
     fs,
@@ -16,8 +16,8 @@ use crate::{cycles::Engine, measure::Workers, report::Report};
 /// Interval at which the bystander locks its own name.
 const BYSTANDER: Duration = Duration::from_millis(20);
 
-/// Holds this number of locks. Meanwhile a bystander, another process, measures its own lock and release while the
-/// watchdog renews.
+/// Holds this number of locks. At the same time a bystander (another process) repeatedly locks and releases its own
+/// name, and measures the time, while the watchdog renews the locks.
 pub(crate) fn measure(report: &mut Report, hold: Duration, locks: usize, target: &str) {
     let server = RedisServer::start();
     let url = format!("{}?watchdog=30s", server.url());
@@ -27,7 +27,8 @@ pub(crate) fn measure(report: &mut Report, hold: Duration, locks: usize, target:
         let start = Instant::now();
         let mut guards = Vec::with_capacity(locks);
         while guards.len() < locks {
-            // In groups of 100, because the memory of all tasks at the same time would be counted as memory of locks.
+            // The locks are taken in groups of 100. If all tasks existed at the same time, their memory would be
+            // counted as memory of the locks.
             let some = (0..100).map(|number| client.mutex(format!("held-{}", guards.len() + number)));
             let taking: Vec<_> = some.map(|mutex| tokio::spawn(async move { mutex.lock().await })).collect();
             for taken in taking {
@@ -60,10 +61,10 @@ pub(crate) fn measure(report: &mut Report, hold: Duration, locks: usize, target:
     });
 }
 
-/// The bystander. It is a separate process, so that it uses no CPU time of the measured one.
+/// The bystander. It is a separate process, so that its CPU time is not counted as CPU time of the measured process.
 struct Bystander(Child);
 
-/// The number of locks of the bystander, and the times to lock and release, in microseconds.
+/// How often the bystander locked its name, and the times that a lock with its release took, in microseconds.
 #[derive(Serialize, Deserialize)]
 struct BystanderTimes {
     turns: usize,
@@ -82,9 +83,9 @@ impl Bystander {
 
     fn end(&mut self) -> BystanderTimes {
         drop(self.0.stdin.take());
-        let told = self.0.stdout.take().map(|out| serde_json::from_reader(out).expect("what it measured"));
-        self.0.wait().expect("it ends");
-        told.expect("it has an output")
+        let times = self.0.stdout.take().map(|out| serde_json::from_reader(out).expect("the figures"));
+        self.0.wait().expect("the bystander ends");
+        times.expect("the bystander has an output")
     }
 }
 
@@ -109,14 +110,14 @@ pub(crate) fn run_bystander(url: &str) {
     println!("{}", json!(times));
 }
 
-/// Memory of this process, in bytes: `VmRSS:` is the present size, `VmHWM:` the maximum so far.
+/// Memory of this process, in bytes. With the line `VmRSS:` it is the present size, with `VmHWM:` the maximum so far.
 pub(crate) fn resident(line: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let size = status.lines().find_map(|text| text.strip_prefix(line)).unwrap_or_default();
     size.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or_default() * 1024
 }
 
-/// Processor time of this process so far.
+/// CPU time of this process so far, in seconds.
 pub(crate) fn cpu_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9

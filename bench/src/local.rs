@@ -11,16 +11,18 @@ use crate::{
     report::{Report, median},
 };
 
-// The statements of bandog. The plain loop executes each in its own transaction.
+// The statements of bandog. The plain loop executes each statement in its own transaction.
 const SCHEMA: &str = include_str!("../../crates/bandog-sqlite/sql/schema.sql");
 const TAKE: &str = include_str!("../../crates/bandog-sqlite/sql/take.sql");
 const LOOK: &str = include_str!("../../crates/bandog-sqlite/sql/lease.sql");
 const GRANT: &str = include_str!("../../crates/bandog-sqlite/sql/grant.sql");
 const RELEASE: &str = include_str!("../../crates/bandog-sqlite/sql/free.sql");
+/// The boot id in the statements of the plain loop.
 const BOOT: &str = "00000000-0000-4000-8000-000000000000";
+/// The ttl of the plain loop, in nanoseconds.
 const TTL: i64 = 30_000_000_000;
 
-/// Tasks of one process, each with its own name, against a plain loop over the same prepared statements.
+/// Compares the tasks of one process, which lock different names, with a plain loop over the same prepared statements.
 pub(crate) fn sqlite(report: &mut Report) {
     for tasks in [1, 64] {
         let (mut own, mut current, mut floors) = (Vec::new(), Vec::new(), Vec::new());
@@ -49,7 +51,7 @@ pub(crate) fn sqlite(report: &mut Report) {
     }
 }
 
-/// Number of cycles per second.
+/// Number of cycles (lock and release) per second.
 fn our_cycles(report: &Report, engine: Engine, tasks: usize) -> f64 {
     Workers::Two.runtime().block_on(async {
         let folder = tempfile::tempdir().expect("a folder");
@@ -85,14 +87,14 @@ fn plain_loop(report: &Report) -> f64 {
         if take.execute((&name, &owner, fence, cycles + TTL, TTL, BOOT, fence)).expect("a try") == 0 {
             let holder: Option<Option<String>> =
                 look.query_row((&name, BOOT), |row| row.get(0)).optional().expect("a look");
-            assert!(holder.flatten().is_none(), "no other client uses the loop's names");
+            assert!(holder.flatten().is_none(), "another client uses the loop's names");
             assert_eq!(
                 grant.execute((&name, &owner, fence, cycles + TTL, TTL, BOOT, 0)).expect("granted"),
                 1,
-                "granted"
+                "not granted"
             );
         }
-        assert_eq!(release.execute((&name, &owner, BOOT, cycles)).expect("released"), 1, "released");
+        assert_eq!(release.execute((&name, &owner, BOOT, cycles)).expect("released"), 1, "not released");
         cycles += 1;
     }
     cycles as f64 / start.elapsed().as_secs_f64()
@@ -115,7 +117,7 @@ pub(crate) fn reentry(report: &mut Report) {
             let entry = start.elapsed().as_nanos() as f64 / f64::from(turns);
             let start = Instant::now();
             for _ in 0..turns {
-                assert!(!std::hint::black_box(&guard).is_lost(), "held");
+                assert!(!std::hint::black_box(&guard).is_lost(), "the guard is lost");
             }
             (entry, start.elapsed().as_nanos() as f64 / f64::from(turns))
         });

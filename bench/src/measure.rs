@@ -10,7 +10,7 @@ use std::{
 
 use tokio::runtime::{Builder, Runtime};
 
-/// The kind of the user's runtime, on which all figures depend.
+/// The kind of runtime of the user's program. All figures depend on it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Workers {
     Two,
@@ -41,8 +41,8 @@ pub(crate) struct Counted {
     pub(crate) each: Vec<u64>,
 }
 
-/// Starts this number of tasks. Each runs one cycle after the other; `cycle` creates the cycle of a task from its
-/// number.
+/// Starts this number of tasks. Each task runs one cycle after the other. `cycle` gets the number of a task, and
+/// returns the function that runs one cycle of this task.
 pub(crate) async fn count<C, F>(tasks: usize, span: Duration, cycle: impl Fn(usize) -> C) -> Counted
 where
     C: Fn() -> F + Send + Sync + 'static,

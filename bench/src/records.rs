@@ -25,10 +25,11 @@ use crate::{
 
 /// The text of a job's record.
 const TEXT: &str = r#"{"w":1790000000000,"anchor":1780000000000,"next_due":1790000060000,"fence":421337,"ok":421001,"failed":17,"skipped":319,"live":[{"id":421337,"tick":1790000000000,"kind":"scheduled","attempt":1,"node":"shop-1","key":"schedule/node/3","claim":"957c1da6-54c9-8017-93c7-a4ef987df61c:19"}],"pause":null,"revision":7}"#;
+/// One line of a job's history.
 const LINE: &str = r#"{"id":421336,"tick":1789999940000,"kind":"scheduled","attempt":1,"node":"shop-1","fence":421336,"due":1789999940000,"started":1789999940012,"ended":1789999941207,"state":"ok"}"#;
 
-/// How swaps are sent: each of `tasks` tasks sends `each` swaps in one call and waits for the answers. Each swap adds
-/// `lines` lines of history.
+/// How swaps (conditional writes of records) are sent: each of `tasks` tasks repeatedly sends `each` swaps in one call,
+/// and waits for the answers. Each swap adds `lines` lines of history.
 #[derive(Debug, Clone, Copy)]
 struct Traffic {
     tasks: usize,
@@ -67,7 +68,7 @@ fn row(report: &mut Report, server: &RedisServer, traffic: Traffic, over: &str, 
     report.row(what, format!("{:.0}/s", median(figures)), against, target);
 }
 
-/// The rate of the command that other schedulers claim with.
+/// The rate of the command with which other schedulers claim a run: `SET NX PX`.
 fn floor(report: &mut Report, server: &RedisServer, tasks: usize) -> f64 {
     let mut figures = Vec::new();
     for round in 0..report.rounds {
@@ -108,7 +109,7 @@ fn swaps(report: &Report, server: &RedisServer, traffic: Traffic, over: &str) ->
         };
         let mut each = Vec::with_capacity(traffic.tasks);
         for task in 0..traffic.tasks {
-            each.push(Arc::new(Mutex::new(made(&*records, task, traffic, &held).await)));
+            each.push(Arc::new(Mutex::new(create_records(&*records, task, traffic, &held).await)));
         }
         let cycle = |task: usize| {
             let (records, swaps) = (Arc::clone(&records), Arc::clone(&each[task]));
@@ -121,8 +122,8 @@ fn swaps(report: &Report, server: &RedisServer, traffic: Traffic, over: &str) ->
     })
 }
 
-/// Creates the records of one task, and returns the next swaps of them.
-async fn made(records: &dyn Records, task: usize, traffic: Traffic, held: &Holding) -> Vec<Swap> {
+/// Creates the records of one task, and returns the next swap of each record.
+async fn create_records(records: &dyn Records, task: usize, traffic: Traffic, held: &Holding) -> Vec<Swap> {
     let line = Line { slot: "ok:17".into(), value: LINE.into() };
     let swap = |number| Swap {
         not_before: Some(UNIX_EPOCH + Duration::from_millis(1_790_000_000_000)),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Size {
     Full,
-    /// Only a check that every part still runs and ends. The figures mean nothing.
+    /// This size only checks that every part still runs and ends. Its figures mean nothing.
     Short,
 }
 

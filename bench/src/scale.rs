@@ -15,7 +15,7 @@ pub(crate) fn measure(report: &mut Report) {
     crowd(report, report.size.pick(1_000, 20), 10);
 }
 
-/// Another client holds `names` names, and `each` calls wait for each of them.
+/// One client holds `names` names. For each name, `each` calls of another client wait.
 fn crowd(report: &mut Report, names: usize, each: usize) {
     let server = RedisServer::start();
     let waiters = names * each;
@@ -33,7 +33,7 @@ fn crowd(report: &mut Report, names: usize, each: usize) {
                 tokio::spawn(async move { mutex.lock().await.expect("granted").release().await.expect("released") })
             })
             .collect();
-        // A call that waits subscribes to its name after the first refusal. So this waits until all names are awaited.
+        // A waiting call subscribes to its name after the first refusal. So this loop ends when each name has a waiter.
         while server.cmd(&["PUBSUB", "CHANNELS"]).array().len() < names {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -43,7 +43,7 @@ fn crowd(report: &mut Report, names: usize, each: usize) {
         let rate = (processed(&server) - commands) as f64 / seconds;
         let share = 100.0 * (cpu_seconds() - cpu) / seconds;
         let channels = server.cmd(&["PUBSUB", "CHANNELS"]).array().len();
-        // One of the connections is that of this query.
+        // One of these connections is the connection of this query.
         let connections = server.cmd(&["CLIENT", "LIST"]).text().lines().count() - 1;
         let start = Instant::now();
         drop(held);

@@ -1,5 +1,5 @@
 //! The scheduler: the cost of waiting jobs, the delay of runs, the number of ticks that a node claims, and the time
-//! until other nodes take over.
+//! until another node takes a run over.
 
 mod at_once;
 mod claims;

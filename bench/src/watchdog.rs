@@ -14,7 +14,7 @@ const HANGS: i32 = 70;
 pub(crate) struct Watchdog(Sender<&'static str>);
 
 impl Watchdog {
-    /// Starts the watchdog. Each part may take `limit` at most.
+    /// Starts the watchdog. Each part is allowed to take at most `limit`.
     pub(crate) fn start(limit: Duration) -> Self {
         let (sender, begun) = mpsc::channel();
         thread::spawn(move || {
@@ -35,7 +35,7 @@ impl Watchdog {
         Self(sender)
     }
 
-    /// Reports that a part begins, and so that the part before it has ended.
+    /// Reports that a part begins. This means that the previous part has ended.
     pub(crate) fn begins(&self, part: &'static str) {
         // The thread ends only with the process.
         let _ = self.0.send(part);

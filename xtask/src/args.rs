@@ -18,8 +18,9 @@ pub(crate) enum Task {
     /// Run all tests, including doctests, on memory and on real servers.
     ///
     /// The tests start their own servers on free ports, and stop them. If a server program is missing, it is installed
-    /// with apt-get: as root or with CI=true without a question, on a terminal after a question. Then the tests of the
-    /// Redis backend run again on each server that BANDOG_TEST_SERVERS names (paths, separated by colons).
+    /// with apt-get. As root or with CI=true, this happens without a question. On a terminal, the task asks first. At
+    /// the end, the tests of the Redis backend run again on each server that BANDOG_TEST_SERVERS names (paths,
+    /// separated by colons).
     Test {
         /// Run only the tests that need no server, and print which tests are left out.
         #[arg(long)]
@@ -32,8 +33,8 @@ pub(crate) enum Task {
     ///
     /// It needs rustup and a network. At the end it prints which other programs are missing, and how to install them.
     ReleaseCheck,
-    /// Measure bandog and the floor in one run. With `--short` it only checks that every part still ends, as in the
-    /// tests.
+    /// Measure bandog and the floor (the same scripts without bandog) in one run. With `--short`, only check that every
+    /// part still ends, as in the tests.
     Bench {
         /// Arguments of the benchmark; try `--help`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -82,7 +83,7 @@ pub(crate) enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Test the page of `bandog schedule` in a headless Chromium; needs one, and a redis-server.
+    /// Test the page of `bandog schedule` in a headless Chromium; needs Chromium and redis-server.
     Page {
         /// Make new pictures for the docs.
         #[arg(long)]

@@ -1,4 +1,4 @@
-//! Runs the tests of programs that end.
+//! Runs the test in which real programs exit in every way.
 
 use crate::fault::Fault;
 use crate::step;

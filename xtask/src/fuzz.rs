@@ -8,7 +8,7 @@ use crate::fault::Fault;
 use crate::step;
 use crate::tally::Tally;
 
-/// The packages that have such tests. Each test's name begins with `fuzz_`.
+/// The packages that have tests with random inputs. The names of these tests begin with `fuzz_`.
 const PACKAGES: &[&str] = &[
     "bandog-core",
     "bandog-cron",
@@ -60,7 +60,7 @@ struct Tried {
 
 impl Tried {
     fn see(&mut self, line: &str) {
-        // The test runner may print the name of a test in front.
+        // The test runner can print the name of a test in front of this text.
         let Some((_, report)) = line.split_once("fuzz: ") else { return };
         let number = |word: &str| {
             let (before, _) = report.split_once(word)?;

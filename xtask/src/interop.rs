@@ -38,7 +38,8 @@ pub(crate) fn run(args: &[String]) -> Result<(), Fault> {
     Err(Fault::failed(format!("Java and Rust disagree, or a side did not build: {words}")))
 }
 
-/// Builds the Java side. The network is used only if Maven fails without it, which is so the first time.
+/// Builds the Java side. Maven first runs without the network. If this fails, Maven runs again with the network. It
+/// fails the first time, because Maven must fetch Redisson.
 fn build_java() -> Result<(), Fault> {
     step::announce("building the Java side (the first time, Maven fetches Redisson)");
     if maven(&["--offline"])? || maven(&[])? {

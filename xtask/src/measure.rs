@@ -8,7 +8,7 @@ use crate::tools::{self, REDIS};
 
 const PEERS: &str = "bench/peers/Cargo.toml";
 
-/// Measures bandog and the floor, in one process.
+/// Measures bandog and the floor (the scripts of a lock without bandog), in one process.
 pub(crate) fn bench(args: &[String]) -> Result<(), Fault> {
     tools::ensure(&[REDIS])?;
     let run = ["run", "--release", "--locked", "--package", "bandog-bench", "--"];

@@ -11,7 +11,7 @@ const PICTURES: &str = "docs/pictures";
 
 /// Runs the tests that need a browser. They are not part of `cargo test`, because few machines have one.
 pub(crate) fn run(pictures: bool, args: &[String]) -> Result<(), Fault> {
-    // If BANDOG_CHROMIUM names a browser, none has to be found in PATH.
+    // If BANDOG_CHROMIUM names a browser, no browser has to be in PATH.
     let named = env::var_os("BANDOG_CHROMIUM").is_some();
     tools::require(if named { &[REDIS] } else { &[REDIS, CHROMIUM] })?;
     let mut tests = step::cargo(&["test", "--locked", "--package", "bandog-cli", "--test", "page"]);

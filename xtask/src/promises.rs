@@ -1,4 +1,4 @@
-//! The promises of docs/GUARANTEES.md and the tests behind each of them.
+//! The promises of docs/GUARANTEES.md, and the tests that check each promise.
 //!
 //! The page numbers its promises. `xtask/promises.txt` assigns tests to the numbers, and this task generates
 //! docs/guarantees-tests.md from both.
@@ -55,7 +55,8 @@ struct Promise<'a> {
     text: &'a str,
 }
 
-/// The promises of a page, and as problems the rows without a number or with a number that was used before.
+/// Returns the promises of a page, and a list of problems. A problem is a row without a number, or a row whose number
+/// was used before.
 ///
 /// Only tables whose first header cell is empty are lists of promises.
 fn promises(page: &str) -> (Vec<Promise<'_>>, Vec<String>) {
@@ -88,7 +89,7 @@ fn promises(page: &str) -> (Vec<Promise<'_>>, Vec<String>) {
     (promises, problems)
 }
 
-/// Capital letters, then digits: `L1`, `RD18`.
+/// Whether a text is a promise's number: capital letters, then digits, such as `L1` or `RD18`.
 fn is_number(text: &str) -> bool {
     let digits = text.trim_start_matches(|c: char| c.is_ascii_uppercase());
     let letters = text.len() - digits.len();
@@ -116,6 +117,7 @@ fn missing(promises: &[Promise<'_>], tests: &BTreeMap<String, Vec<String>>) -> V
     bare.chain(stray.map(|number| format!("{TESTS} has tests for {number}, which is not in {PAGE}"))).collect()
 }
 
+/// A problem for each test that a page names although the test does not exist.
 fn absent<'a>(page: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let absent = names.filter(|name| named::home(name).is_none());
     absent.map(|name| format!("{page} names a test that does not exist: {name}")).collect()

@@ -15,6 +15,7 @@ const TARGET_DIR: &str = "target/release-check";
 /// The lock file of the oldest versions that the manifests allow.
 const OLDEST: &str = "target/release-check/oldest/Cargo.lock";
 
+/// The name of a step, and the function that runs it.
 type Gate = (&'static str, fn() -> Result<(), Fault>);
 
 const GATES: &[Gate] = &[
@@ -51,7 +52,7 @@ fn rules() -> Result<(), Fault> {
     step::run("licences, bans, sources", &mut step::cargo(&["deny", "check", "licenses", "bans", "sources"]))
 }
 
-/// A separate step, because it needs the network.
+/// Checks for security advisories. This is a separate step, because it needs the network.
 fn advisories() -> Result<(), Fault> {
     need("deny")?;
     let checked = step::run("advisories", &mut step::cargo(&["deny", "check", "advisories"]));
@@ -59,19 +60,20 @@ fn advisories() -> Result<(), Fault> {
         .map_err(|fault| Fault::failed(format!("{fault}; the findings are above, or the network could not be reached")))
 }
 
-/// Compares the public interface with that of the last release, if there is one.
+/// Compares the public interface with the public interface of the last release, if there is a release.
 fn semver() -> Result<(), Fault> {
     let Some(last) = last_release() else {
         step::announce("semantic versioning: no tag v* yet, so there is no release to compare with");
         return Ok(());
     };
     need("semver-checks")?;
-    // The command is not a library, and a crate that is new since the last release has no earlier version.
-    let was_there = |name: &String| {
+    // The command is left out, because it is not a library. A crate that is new since the last release is left out,
+    // because it has no earlier version.
+    let existed_then = |name: &String| {
         let manifest = format!("{last}:crates/{name}/Cargo.toml");
         output(Command::new("git").args(["cat-file", "-e", &manifest])).is_ok()
     };
-    let libraries = published()?.into_iter().filter(|name| name != "bandog-cli").filter(was_there);
+    let libraries = published()?.into_iter().filter(|name| name != "bandog-cli").filter(existed_then);
     let packages: Vec<String> = libraries.flat_map(|name| ["--package".into(), name]).collect();
     let mut check = step::cargo(&["semver-checks", "--all-features", "--baseline-rev", &last]);
     step::run(&format!("semantic versioning, against {last}"), check.args(packages))
@@ -85,8 +87,8 @@ fn oldest_rust() -> Result<(), Fault> {
     step::run(&format!("Rust {oldest}"), check.env("CARGO_TARGET_DIR", TARGET_DIR))
 }
 
-/// Builds with the oldest versions that the manifests allow, because another crate of a user's program may require
-/// them.
+/// Builds with the oldest versions that the manifests allow, because another crate of a user's program might require
+/// these versions.
 fn oldest_dependencies() -> Result<(), Fault> {
     // Cargo writes the file, but does not create its directory.
     let directory = std::path::Path::new(OLDEST).parent().map_or(Ok(()), fs::create_dir_all);
@@ -100,8 +102,8 @@ fn oldest_dependencies() -> Result<(), Fault> {
     step::run("a build with the oldest dependencies", check.env("CARGO_TARGET_DIR", TARGET_DIR))
 }
 
-/// Checks the types on other systems. Nothing is linked, so the C code need not be compiled, and `true` replaces its
-/// compiler.
+/// Checks the types on other systems. Nothing is linked, so the C code does not have to be compiled. The program `true`
+/// replaces the C compiler.
 fn other_systems() -> Result<(), Fault> {
     let installed = output(Command::new("rustup").args(["target", "list", "--installed"]))?;
     for target in TARGETS {
@@ -122,8 +124,8 @@ fn other_systems() -> Result<(), Fault> {
 
 /// Packs every crate, builds each from its package, and uploads nothing.
 ///
-/// Each run has its own directory. In a shared one, cargo would find the unpacked sources of an earlier run with the
-/// same version, and build those.
+/// Each run has its own directory. In a shared directory, cargo would find the unpacked sources of an earlier run with
+/// the same version, and build these old sources.
 fn packages() -> Result<(), Fault> {
     let directory = format!("{TARGET_DIR}/packages-{}", std::process::id());
     let mut publish = step::cargo(&["publish", "--workspace", "--locked", "--dry-run", "--target-dir", &directory]);

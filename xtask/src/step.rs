@@ -12,7 +12,7 @@ pub(crate) fn enter_root() -> Result<(), Fault> {
     std::env::set_current_dir(&root).map_err(|error| Fault::failed(format!("cannot enter {}: {error}", root.display())))
 }
 
-/// Prints what runs now on standard error, as cargo does.
+/// Prints on standard error which step begins, as cargo does.
 pub(crate) fn announce(what: &str) {
     eprintln!("==> {what}");
 }
@@ -36,7 +36,7 @@ pub(crate) fn watch(what: &str, command: &mut Command, mut see: impl FnMut(&str)
     announce(what);
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| cannot_start(command, &error))?;
     let stdout = child.stdout.take().into_iter();
-    // The bytes are split at newlines, because a test may print text that is not UTF-8.
+    // The bytes are split at newlines, because a test can print text that is not UTF-8.
     for line in stdout.flat_map(|pipe| BufReader::new(pipe).split(b'\n')).map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line);
         println!("{line}");

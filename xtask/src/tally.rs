@@ -1,6 +1,6 @@
 //! Counts tests by the output of the test runner.
 
-/// The numbers of tests of a run, and the names of the failed ones.
+/// The numbers of tests of a run, and the names of the failed tests.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: u64,

@@ -16,9 +16,9 @@ use crate::tools::{self, REDIS};
 const NEED_SERVERS: &[(&str, &str)] =
     &[("bandog-redis", "is about Redis"), ("bandog-testkit", "starts the servers of the other tests")];
 
-/// The variable with the paths of further servers, separated by colons.
+/// The environment variable with the paths of further servers, separated by colons.
 const SERVERS: &str = "BANDOG_TEST_SERVERS";
-/// The variable that names the server program for the testkit.
+/// The environment variable that names the server program for the testkit.
 const SERVER: &str = "BANDOG_TEST_SERVER";
 
 /// The arguments of cargo for every run of the tests.
@@ -57,8 +57,9 @@ fn version(server: &Path) -> Result<String, Fault> {
     if words.is_empty() { Err(cannot(&"it prints no version")) } else { Ok(words.join(" ")) }
 }
 
-/// Whether a server was built with TLS. The server exits in both cases: without a certificate it refuses TLS, and
-/// without TLS it does not know the setting.
+/// Whether a server was built with TLS. The server is started with a setting of TLS and without a certificate, and
+/// always exits with an error. If the server was built with TLS, the error is about the certificate. Otherwise the
+/// setting is unknown.
 fn speaks_tls(server: &Path) -> Result<bool, Fault> {
     let out = Command::new(server).args(["--port", "0", "--tls-port", "1"]).output();
     let out = out.map_err(|error| Fault::unavailable(format!("cannot run {}: {error}", server.display())))?;
@@ -69,9 +70,9 @@ fn speaks_tls(server: &Path) -> Result<bool, Fault> {
 /// Runs the tests that need no server.
 pub(crate) fn embedded() -> Result<(), Fault> {
     let mut run = Run::start();
-    let without: Vec<&str> = NEED_SERVERS.iter().flat_map(|(package, _)| ["--exclude", *package]).collect();
-    run.cargo("tests that need no server", &[&without[..], &["--lib", "--bins", "--test", "it"]].concat())?;
-    run.cargo("doctests that need no server", &[&without[..], &["--doc"]].concat())?;
+    let excluded: Vec<&str> = NEED_SERVERS.iter().flat_map(|(package, _)| ["--exclude", *package]).collect();
+    run.cargo("tests that need no server", &[&excluded[..], &["--lib", "--bins", "--test", "it"]].concat())?;
+    run.cargo("doctests that need no server", &[&excluded[..], &["--doc"]].concat())?;
     let outcome = run.finish();
     for line in left_out()? {
         eprintln!("{line}");
@@ -105,7 +106,7 @@ impl Run {
         command.env(SERVER, server);
         if !speaks_tls(server)? {
             self.left_out
-                .push(format!("not run on {}: the tests of TLS, without which it was built", version(server)?));
+                .push(format!("not run on {}: the tests of TLS, because it was built without TLS", version(server)?));
             command.args(["--", "--skip", "tls::"]);
         }
         self.succeeded &= step::watch(&what, &mut command, |line| self.tally.see(line))?;
@@ -125,7 +126,7 @@ impl Run {
             eprintln!("==> all tests passed: {words}");
             return Ok(());
         }
-        // Tests that do not build print no result, so the counts may not show the failure.
+        // Tests that do not build print no result, so the counts might not show the failure.
         Err(Fault::failed(format!("tests failed or did not build: {words}")))
     }
 }

@@ -100,13 +100,13 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|us| us.uid() == 0)
 }
 
-/// Asks the user. The question mentions that Debian may start a server that it installs.
+/// Asks the user. The question mentions that Debian might start a server that it installs.
 fn asked(packages: &[&str]) -> bool {
     if !std::io::stdin().is_terminal() {
         return false;
     }
     eprint!(
-        "The tests need {}. Install with sudo apt-get (which may also start it as a service)? [y/N] ",
+        "The tests need {}. Install with sudo apt-get (which might also start it as a service)? [y/N] ",
         packages.join(" ")
     );
     let mut answer = String::new();

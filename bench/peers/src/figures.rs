@@ -12,7 +12,7 @@ use crate::{
 
 pub(crate) struct Figures {
     lines: Vec<String>,
-    /// By number of tasks, and by position in [`Which::ALL`].
+    /// The outcomes of all rounds, by number of tasks, and by position of the peer in [`Which::ALL`].
     outcomes: BTreeMap<(usize, usize), Vec<Outcome>>,
 }
 
@@ -65,7 +65,7 @@ impl Figures {
         }
     }
 
-    /// The middle rate of bandog's scripts, sent one after the other.
+    /// The floor: the middle rate of bandog's scripts if they are sent one after the other without bandog.
     fn floor(&self) -> f64 {
         self.outcomes.get(&(1, 0)).and_then(|outcomes| middle(outcomes)).map_or(f64::NAN, |run| run.per_second)
     }

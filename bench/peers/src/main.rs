@@ -31,7 +31,7 @@ struct Args {
     keep: Option<PathBuf>,
 }
 
-/// Number of tasks: one alone, and 64 on one name.
+/// Numbers of tasks that are measured: one task alone, and 64 tasks on one name.
 const TASKS: [usize; 2] = [1, 64];
 
 fn main() -> ExitCode {

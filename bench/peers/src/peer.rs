@@ -1,6 +1,7 @@
 //! All libraries that are measured, behind one call that locks and releases one name.
 //!
-//! Each library is used as in its own first example, with a ttl of 30 s, which is the default of most of them.
+//! Each library is used as in the first example of its documentation, with a ttl of 30 s, which is the default of most
+//! libraries.
 
 use std::{error::Error, sync::Arc, time::Duration};
 

@@ -16,7 +16,7 @@ use tokio::{
 
 use crate::peer::{Failure, Peer, Which};
 
-/// Timeout for tasks to end after the stop. A task that has not ended by then counts as stuck.
+/// Timeout for tasks to end after the stop. A task that has not ended in this time counts as stuck.
 const DEADLINE: Duration = Duration::from_secs(15);
 
 /// The result of a measurement.
@@ -26,6 +26,7 @@ pub(crate) enum Outcome {
     Failed(String),
 }
 
+/// The figures of a measurement.
 pub(crate) struct Run {
     pub(crate) per_second: f64,
     /// Number of cycles of each task.
@@ -37,12 +38,13 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// Number of tasks that did not complete a cycle.
     pub(crate) fn starved(&self) -> usize {
         self.each.iter().filter(|cycles| **cycles == 0).count()
     }
 }
 
-/// Measures one peer. This thread measures the time, because a peer may block the threads of the runtime.
+/// Measures one peer. This thread measures the time, because a peer can block the threads of the runtime.
 pub(crate) fn trial(which: Which, url: &str, tasks: usize, span: Duration) -> Outcome {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime starts");
     let outcome = match runtime.block_on(async { timeout(DEADLINE, begin(which, url.to_owned())).await }) {
@@ -72,6 +74,7 @@ struct Shared {
     first_error: Mutex<Option<String>>,
 }
 
+/// Runs the tasks for this time, and counts their cycles.
 fn race(runtime: &Runtime, peer: &Arc<Peer>, tasks: usize, span: Duration) -> Run {
     let shared = Arc::new(Shared::default());
     let start = Instant::now();
@@ -117,7 +120,7 @@ async fn work(peer: Arc<Peer>, shared: Arc<Shared>, count: Arc<AtomicU64>) {
         };
         shared.errors.fetch_add(1, Relaxed);
         shared.first_error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| error.to_string());
-        // A user would retry too, but not in a tight loop.
+        // A user would also retry, but not in a tight loop.
         sleep(Duration::from_millis(10)).await;
     }
 }

@@ -1,4 +1,5 @@
--- Takes a lock that is free, without a fence. The difference to claim.lua is the cost of the fence.
+-- Takes a lock that is free, without a fence. The difference between the times of this script and of claim.lua is the
+-- cost of the fence.
 --
 -- KEYS: lock
 -- ARGV: owner, ttl in ms

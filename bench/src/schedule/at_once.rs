@@ -1,4 +1,5 @@
-//! 100,000 jobs of one process that are due at the same instant; and as the floor, 100,000 bare tasks of tokio.
+//! 100,000 jobs of one process that are due at the same instant. For comparison (the floor), 100,000 bare tasks of
+//! tokio.
 
 use std::{
     sync::{
@@ -20,36 +21,36 @@ const AHEAD: Duration = Duration::from_secs(3);
 /// Number of tasks that one task starts.
 const CHUNK: usize = 128;
 
-/// The start of each job or task, in microseconds after the instant; 0 before its start.
+/// The start of each job or task, in microseconds after the instant. The value is 0 until the job or task has started.
 type Begun = Arc<[AtomicU64]>;
 
 /// Runs the jobs. Returns the median delay and the maximum delay, in milliseconds.
 pub(crate) fn jobs(number: usize) -> [f64; 2] {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime starts");
     runtime.block_on(async {
-        let (begun, due) = (none(number), SystemTime::now() + AHEAD);
-        // Rounded to milliseconds, as the times of jobs are.
+        let (begun, due) = (not_begun(number), SystemTime::now() + AHEAD);
+        // The instant is rounded to milliseconds, like the times of jobs.
         let due = SystemTime::from(Time::from(due));
         let since = move || due.elapsed().unwrap_or_default();
         let jobs = (0..number).map(|number| {
             let begun = Arc::clone(&begun);
             Job::at(format!("job-{number}"), Time::from(due)).run(move |_| {
-                begins(&begun, number, since());
+                record_begin(&begun, number, since());
                 std::future::ready(())
             })
         });
         let running = Scheduler::new().pool(number).jobs(jobs).start().await.expect("started");
-        let late = all(&begun).await;
+        let late = wait_for_all(&begun).await;
         running.stop().await.expect("stopped");
         late
     })
 }
 
-/// The same for bare tasks. They are started by tasks that start 128 of them each.
+/// The same for bare tasks. Other tasks start them, each of which starts 128 bare tasks.
 pub(crate) fn tasks(number: usize) -> [f64; 2] {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime starts");
     runtime.block_on(async {
-        let (begun, due) = (none(number), Then::now() + AHEAD / 10);
+        let (begun, due) = (not_begun(number), Then::now() + AHEAD / 10);
         let make = {
             let begun = Arc::clone(&begun);
             async move {
@@ -60,27 +61,27 @@ pub(crate) fn tasks(number: usize) -> [f64; 2] {
                     tokio::spawn(async move {
                         for one in (chunk * CHUNK..number).take(CHUNK) {
                             let begun = Arc::clone(&begun);
-                            tokio::spawn(async move { begins(&begun, one, due.elapsed()) });
+                            tokio::spawn(async move { record_begin(&begun, one, due.elapsed()) });
                         }
                     });
                 }
             }
         };
         tokio::spawn(make);
-        all(&begun).await
+        wait_for_all(&begun).await
     })
 }
 
-fn none(number: usize) -> Begun {
+fn not_begun(number: usize) -> Begun {
     (0..number).map(|_| AtomicU64::new(0)).collect()
 }
 
-fn begins(begun: &[AtomicU64], number: usize, after: Duration) {
+fn record_begin(begun: &[AtomicU64], number: usize, after: Duration) {
     begun[number].store(u64::try_from(after.as_micros()).expect("not so late").max(1), Relaxed);
 }
 
-/// Waits until all have begun. It checks rarely, because a check takes CPU time from them.
-async fn all(begun: &[AtomicU64]) -> [f64; 2] {
+/// Waits until all jobs or tasks have begun. It checks rarely, because a check takes CPU time away from them.
+async fn wait_for_all(begun: &[AtomicU64]) -> [f64; 2] {
     loop {
         sleep(Duration::from_millis(500)).await;
         let mut late: Vec<u64> = begun.iter().map(|one| one.load(Relaxed)).collect();

@@ -1,4 +1,4 @@
-//! Very many jobs of one process: a million that wait, and 100,000 that are due at the same instant.
+//! Very many jobs of one process: a million jobs that wait, and 100,000 jobs that are due at the same instant.
 
 use std::{
     process::Command,
@@ -32,7 +32,7 @@ pub(crate) fn million(report: &mut Report) {
             .args(report.size.pick(None, Some("--short")))
             .output()
             .expect("this program starts again");
-        let one: Value = serde_json::from_slice(&output.stdout).expect("what it measured");
+        let one: Value = serde_json::from_slice(&output.stdout).expect("the figures");
         sizes.push(figure("resident_mib", &one));
         peaks.push(figure("peak_mib", &one));
         loads.push(figure("loaded_s", &one));
@@ -54,7 +54,7 @@ pub(crate) fn million(report: &mut Report) {
     );
 }
 
-/// The main function of the process that `million` starts.
+/// The main function of the process that the function `million` starts.
 pub(crate) fn load(size: Size) {
     let (number, idle) = waiting_jobs(size);
     let figures = Workers::Two.runtime().block_on(async {
@@ -89,8 +89,8 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// Measures jobs that are due at the same instant. The first round is reported separately, because the process has to
-/// allocate its memory in it.
+/// Measures jobs that are due at the same instant. The first round is reported separately, because in this round the
+/// process has to allocate its memory.
 pub(crate) fn at_once(report: &mut Report) {
     let number = report.size.pick(100_000, 1_000);
     let rounds: Vec<_> = (0..report.rounds).map(|_| [due::jobs(number), due::tasks(number)]).collect();

@@ -18,7 +18,7 @@ use crate::{
 };
 
 const JOBS: u64 = 200;
-/// Duration of the measurement, in full and with `--short`. The short one ends after some jobs were due.
+/// Duration of the measurement, in full and with `--short`. In the short duration, some jobs are due.
 const SPANS: [Duration; 2] = [Duration::from_secs(20), Duration::from_millis(1500)];
 
 pub(crate) fn measure(report: &mut Report) {

@@ -58,13 +58,13 @@ async fn take_over(url: &str, end: End, number: u32) -> f64 {
     let (began, mut begins) = mpsc::unbounded_channel();
     let running = Scheduler::over(&client).job(job(move |run| _ = began.send((Instant::now(), run.attempt())))).start();
     let running = running.await.expect("started");
-    // Each try ends the other node at another moment of its lease, and between other polls of this node.
+    // In each attempt, the first node ends at a different moment of its lease, and of the poll interval of this node.
     tokio::time::sleep(Duration::from_secs(1) + LEASE / 3 / TRIES * number).await;
-    assert!(begins.is_empty(), "the other node runs it");
+    assert!(begins.is_empty(), "this node took the run over too early");
     let start = Instant::now();
     node.end(end);
     let (at, attempt) = begins.recv().await.expect("the job runs here");
-    assert_eq!(attempt, 2, "it is the same run");
+    assert_eq!(attempt, 2, "the run is not the second attempt of the same run");
     drop(running);
     client.close().await.expect("closed");
     at.duration_since(start).as_secs_f64()
@@ -76,7 +76,7 @@ fn job(began: impl Fn(&Run) + Send + Sync + 'static) -> Job {
         began(&run);
         async move {
             run.cancelled().await;
-            Err("it was cancelled")
+            Err("the run was cancelled")
         }
     })
 }
@@ -91,8 +91,8 @@ impl Node {
         command.args(["--node", url]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("this program starts again");
         let mut line = String::new();
-        let out = child.stdout.take().expect("it has an output");
-        BufReader::new(out).read_line(&mut line).expect("it says that the run has begun");
+        let out = child.stdout.take().expect("the node has an output");
+        BufReader::new(out).read_line(&mut line).expect("the node prints that the run has begun");
         assert_eq!(line, "began\n");
         Self(child)
     }
@@ -107,7 +107,7 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // The process may have ended already.
+        // The process might have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

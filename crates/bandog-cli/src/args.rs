@@ -153,7 +153,7 @@ pub(crate) fn read() -> Result<Cli, Fault> {
     };
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // The reader may have closed the pipe, as `head` does.
+            // An error is ignored: the reader might have closed the pipe, as `head` does.
             let _ = error.print();
             process::exit(0)
         }
@@ -183,14 +183,14 @@ fn with_option_place(mut error: clap::Error) -> clap::Error {
         ContextValue::StyledStrs(texts) => texts.first().map(ToString::to_string),
         _ => None,
     };
-    let place = || {
+    let advice = || {
         let (usage, tip) = (text(ContextKind::Usage)?, text(ContextKind::Suggested)?);
         let before = usage.strip_prefix("Usage: ")?.split(" [").next()?.to_owned();
         let example = tip.strip_prefix('\'')?.strip_suffix("' exists")?.to_owned();
         let option = example.split(' ').next_back()?;
         Some(format!("write {option} after all words of the subcommand, as in `{before} {example}`"))
     };
-    if let Some(tip) = place() {
+    if let Some(tip) = advice() {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
@@ -203,7 +203,7 @@ fn plain(error: &clap::Error) -> String {
     console::escaped_lines(text)
 }
 
-/// Parses a wait: zero, or at most 365 days.
+/// Parses a wait, which must be between zero and 365 days.
 pub(crate) fn wait(text: &str) -> Result<Duration, String> {
     duration(text, Duration::ZERO, "between 0s and 365d")
 }

@@ -30,7 +30,7 @@ pub(crate) fn report_queued(message: &str) {
     queue::post(Item::Message(sanitized(message)));
 }
 
-/// A closed standard error is ignored: the work continues.
+/// An error is ignored, for example if standard error is closed, so that the work continues.
 fn print(text: &str) {
     let mut out = stderr().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -102,13 +102,14 @@ pub(crate) fn is_plain(c: char) -> bool {
 /// The message without passwords, and escaped.
 fn sanitized(message: &str) -> String {
     static SECRETS: LazyLock<Vec<Secret>> = LazyLock::new(|| secrets(env::args_os()));
-    escaped(&without(message, &SECRETS))
+    escaped(&redacted(message, &SECRETS))
 }
 
 /// A text of the command line that must not be printed, and its replacement.
 type Secret = (String, String);
 
-/// URLs with passwords in any argument, plain and quoted: a message may repeat an argument that is in the wrong place.
+/// The URLs with passwords in all arguments, plain and as in the debug format. All arguments are searched, because an
+/// error message can repeat a URL that was given in the wrong place.
 fn secrets(words: impl Iterator<Item = OsString>) -> Vec<Secret> {
     let mut secrets = Vec::new();
     for word in words {
@@ -121,11 +122,11 @@ fn secrets(words: impl Iterator<Item = OsString>) -> Vec<Secret> {
         }
     }
     secrets.retain(|(url, shown)| url != shown);
-    secrets.sort_by_key(|(url, _)| Reverse(url.len())); // The longest first, because one URL may contain another.
+    secrets.sort_by_key(|(url, _)| Reverse(url.len())); // The longest first, because a URL can contain a shorter one.
     secrets
 }
 
-fn without(message: &str, secrets: &[Secret]) -> String {
+fn redacted(message: &str, secrets: &[Secret]) -> String {
     secrets.iter().fold(message.to_owned(), |message, (url, shown)| message.replace(url, shown))
 }
 
@@ -135,7 +136,8 @@ fn quoted(text: &str) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// Names of locks and jobs may contain an `@` too, so the scheme decides. An incomplete scheme (`redis:`) counts too.
+/// Names of locks and jobs can contain an `@` too, so an `@` is not sufficient: the text needs a scheme. An incomplete
+/// scheme (`redis:`) is sufficient.
 fn may_be_a_url(word: &str) -> bool {
     let word = word.to_ascii_lowercase();
     ["redis:", "rediss:", "redis+unix:", "valkey:", "valkeys:", "valkey+unix:"]

@@ -97,7 +97,7 @@ enum Lang {
 enum Days {
     /// A day that matches both fields.
     And,
-    /// A day that matches one of the fields.
+    /// A day that matches at least one of the fields.
     Or,
 }
 
@@ -135,14 +135,14 @@ impl Expression {
             Some(Days::Or) => dialect.days(DayMatch::Or),
         };
         Cron::parse_with(&self.text, rules)
-            .map_err(|error| below("this is not a cron expression", &error.phrased(Phrasing::Options).picture()))
+            .map_err(|error| with_picture("this is not a cron expression", &error.phrased(Phrasing::Options).picture()))
     }
 }
 
 fn next(cron: &Cron, from: Time, count: usize) -> Result<ExitCode, Fault> {
     if cron.never_fires() {
         let picture = format!("{cron}\n^ no year has such a date");
-        return Err(below("this cron expression can never fire", &picture));
+        return Err(with_picture("this cron expression can never fire", &picture));
     }
     let mut fires = cron.after(from);
     let mut out = io::stdout().lock();
@@ -168,8 +168,9 @@ fn explain(cron: &Cron, lang: Lang) -> Result<ExitCode, Fault> {
     print::bytes(text.as_bytes())
 }
 
-/// Indents the expression and the caret line alike, so that the caret stays under its column.
-fn below(what: &str, picture: &str) -> Fault {
+/// An error with a picture of the expression. The expression and the caret line are indented alike, so that the caret
+/// stays under its column.
+fn with_picture(what: &str, picture: &str) -> Fault {
     let indented: Vec<_> = picture.lines().map(|line| format!("\n  {line}")).collect();
     Fault::usage(format!("{what}{}", indented.concat()))
 }

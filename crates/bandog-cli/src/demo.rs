@@ -35,7 +35,8 @@ pub(crate) use self::{replica::run as run_replica, replica_processes::SUBCOMMAND
 /// tick runs on one replica, and stock is returned once.
 ///
 /// The result is counted from the shop's database, which is deleted at the end. The exit code is 0 only if the result
-/// is the expected one. To make it harder, kill or stop replicas while it runs: `pkill -9 -of 'bandog __replica'`.
+/// is the expected one. To make the demo harder, kill or stop replicas while it runs:
+/// `pkill -9 -of 'bandog __replica'`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Number of replicas of the service (2 to 64)
@@ -80,8 +81,8 @@ async fn play_unless_interrupted(args: &Args) -> Result<ExitCode, DemoFault> {
     let url = args.url.as_deref().map(store::checked).transpose()?;
     let signals = Signals::catch(stdin().is_terminal());
     let mut signals = signals.map_err(|error| DemoFault::System("cannot listen for signals", error))?;
-    // The directory outlives the phases, so that replicas and clients have ended when it is removed.
-    let place = tempfile::Builder::new().prefix(store::PLACE).tempdir();
+    // The directory is removed at the end of this function, when all replicas and clients have ended.
+    let place = tempfile::Builder::new().prefix(store::DIRECTORY_PREFIX).tempdir();
     let place = place.map_err(|error| DemoFault::System("cannot make a directory for the shop", error))?;
     let mut store = None;
     let ended = tokio::select! { biased;
@@ -95,7 +96,8 @@ async fn play_unless_interrupted(args: &Args) -> Result<ExitCode, DemoFault> {
     ended
 }
 
-/// Runs the phases. Opens the store, which the caller closes.
+/// Runs the phases. If a phase needs the scheduler's store, this opens it into `store`, and the caller closes it.
+/// `place` is the demo's directory.
 async fn play(
     args: &Args,
     plan: &Plan,

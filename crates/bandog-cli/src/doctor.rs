@@ -18,7 +18,7 @@ use crate::{
 
 /// Checks for conditions that endanger locks: in the store, in its environment, and in its URL.
 ///
-/// This command changes nothing. The level of a finding is fine, advice (a possible improvement), or danger (it may
+/// This command changes nothing. The level of a finding is fine, advice (a possible improvement), or danger (it can
 /// lose locks, or prevent clients from taking them).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -45,16 +45,16 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// Prints the findings. Those that need no store are printed even if the store does not answer.
+/// Prints the findings. Findings that need no store are printed even if the store does not answer.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.store)?;
     store.options()?;
     let mut findings = checks::all(&store);
-    let asked = runtime::block_on(async {
+    let answer = runtime::block_on(async {
         let Some(client) = store.connect_existing().await? else { return Ok(None) };
         client.check().await.map(Some).map_err(|error| store.fault(&error))
     });
-    let fault = match asked {
+    let fault = match answer {
         Ok(Some(found)) => {
             findings.extend(found);
             None

@@ -17,7 +17,8 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// The command line of the hidden step, which becomes `command`. This process must be the one that starts it.
+/// The command line of the hidden step, which becomes `command`. Only this process can start it, because the step
+/// checks the pid of its parent.
 pub(crate) fn step(command: &[OsString]) -> Command {
     // The link stays valid if the program file is replaced while bandog waits for its lock.
     let mut step = Command::new("/proc/self/exe");
@@ -28,7 +29,7 @@ pub(crate) fn step(command: &[OsString]) -> Command {
 /// Becomes the command. Returns only on failure.
 pub(crate) fn run(args: &Args) -> Fault {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
-        return Fault::system("cannot tie the command's life to bandog's", error);
+        return Fault::system("cannot request the parent-death signal", error);
     }
     // If the parent died before the request, the kernel sends no signal.
     if getppid() != Pid::from_raw(args.parent) {

@@ -61,7 +61,7 @@ impl From<ErrorKind> for ExitCode {
             ErrorKind::Lost => Self::Lost,
             // The key holds other data, so a retry does not help.
             ErrorKind::Denied | ErrorKind::Corrupt => Self::Denied,
-            // `ErrorKind` may get new kinds, which the command does not know.
+            // `ErrorKind` can get new kinds, which the command does not know.
             ErrorKind::Closed | _ => Self::Internal,
         }
     }

@@ -32,7 +32,7 @@ pub(crate) fn held_since(row: &Row) -> Option<String> {
     row.holder()?.since().map(|since| humantime::format_rfc3339_seconds(since).to_string())
 }
 
-/// A short form of [`holder`] for a status line. For a hold that began today it has only the time of day.
+/// A short form of [`holder`] for a status line. If the hold began today, the text has only the time of day.
 pub(crate) fn brief_holder(row: &Row) -> Option<String> {
     let Some(member) = row.member() else { return holder(row) };
     let Member { host, pid, program, .. } = member;

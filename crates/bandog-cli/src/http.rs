@@ -29,11 +29,11 @@ pub(crate) struct Options {
     /// read-only. A token has 16 to 256 visible ASCII characters.
     #[arg(long, value_name = "FILE", requires = "http")]
     http_token_file: Option<PathBuf>,
-    /// A host name that the page answers to, such as jobs.example. May be repeated.
+    /// A host name that the page answers to, such as jobs.example. Can be repeated.
     ///
     /// Requests to other names get 421, so that a web page whose name resolves to this machine cannot read this page.
-    /// localhost and IP addresses are always allowed; if the page listens on a loopback address, only loopback IP
-    /// addresses are.
+    /// localhost and IP addresses are allowed too. But if the page listens on a loopback address, only loopback IP
+    /// addresses are allowed.
     #[arg(long, value_name = "NAME", requires = "http")]
     http_host: Vec<HostName>,
 }
@@ -65,8 +65,8 @@ impl Listening {
     /// Starts to answer requests, and reports the address.
     pub(crate) fn serve(self, client: &Client, store: &Store) -> Result<Serving, Fault> {
         let Self { listener, token, hosts, figures } = self;
-        let (text, kept) = (figures.clone(), figures);
-        let mut page = Page::over(client).named(store.redacted()).metrics(move || text.text());
+        let (for_page, for_upkeep) = (figures.clone(), figures);
+        let mut page = Page::over(client).named(store.redacted()).metrics(move || for_page.text());
         page = hosts.into_iter().fold(page, Page::host);
         let has_token = token.is_some();
         if let Some(token) = token {
@@ -77,7 +77,7 @@ impl Listening {
             let mut upkeep = interval(UPKEEP);
             loop {
                 upkeep.tick().await;
-                kept.run_upkeep();
+                for_upkeep.run_upkeep();
             }
         });
         let mode = if has_token { "" } else { ", read-only" };

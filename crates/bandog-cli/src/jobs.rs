@@ -37,8 +37,8 @@ use crate::{
 
 /// Shows the jobs of a store, and runs, pauses and cancels them.
 ///
-/// The jobs of a store are those of all schedulers that ever ran over it: `bandog schedule FILE`, and programs that use
-/// the library. A change is kept in the store, and schedulers apply it within a second.
+/// A store has the jobs of all schedulers that ever ran over it: of `bandog schedule FILE`, and of programs that use
+/// the library. The store also keeps each change of a job, and schedulers apply the change within a second.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -70,7 +70,7 @@ enum Verb {
     Forget(forget::Args),
 }
 
-/// The options of each verb.
+/// The options of each subcommand.
 #[derive(Debug, clap::Args)]
 struct Common {
     #[command(flatten)]
@@ -125,9 +125,11 @@ impl<'a> JobsClient<'a> {
     }
 
     /// Prints the empty result of a store that does not exist yet.
-    fn unused(store: &Store, common: &Common, none: &impl Serialize) -> Result<ExitCode, Fault> {
+    ///
+    /// `empty` is the JSON document without entries.
+    fn print_unused(store: &Store, common: &Common, empty: &impl Serialize) -> Result<ExitCode, Fault> {
         print::done(match common.json {
-            true => print::json(none),
+            true => print::json(empty),
             false => writeln!(io::stdout(), "in {}\nno job was ever registered here", store.redacted()),
         })
     }
@@ -149,15 +151,16 @@ impl<'a> JobsClient<'a> {
         Self::with_client(common, "", request)
     }
 
+    /// Runs a request. If the store does not exist yet, this returns an error that begins with `message_start`.
     fn with_client<T>(
         common: &Common,
-        consequence: &str,
+        message_start: &str,
         request: impl AsyncFnOnce(&JobsClient<'_>) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         let store = Store::of(&common.store)?;
         JobsClient::query(&store, request)?.ok_or_else(|| {
             let (shown, origin) = (store.redacted(), store.origin());
-            Fault::usage(format!("{consequence}no job was ever registered in {shown} ({origin})"))
+            Fault::usage(format!("{message_start}no job was ever registered in {shown} ({origin})"))
         })
     }
 
@@ -170,14 +173,14 @@ impl<'a> JobsClient<'a> {
         self.request_fault(error, &format!("bandog jobs show {name}"))
     }
 
-    /// The error of a request. `look` is the command that shows whether the request was applied.
-    fn request_fault(&self, error: &Error, look: &str) -> Fault {
+    /// The error of a request. `check_command` is the command that shows whether the request was applied.
+    fn request_fault(&self, error: &Error, check_command: &str) -> Fault {
         let fault = self.store.fault(error);
         if !error.maybe_applied() {
             return fault;
         }
-        let look = format!("it may have been applied: check with `{look}` before a retry");
-        Fault::new(error.kind().into(), format!("{fault}\n  {look}"))
+        let advice = format!("the request may have been applied: check with `{check_command}` before a retry");
+        Fault::new(error.kind().into(), format!("{fault}\n  {advice}"))
     }
 
     async fn show(&self, name: &str) -> Result<JobRow, Fault> {
@@ -205,7 +208,7 @@ fn operator() -> String {
     format!("{user}@{}", Member::here(ClientId::random()).host)
 }
 
-/// The user's name in `/etc/passwd`. Services and containers often set none of the variables.
+/// The user's name in `/etc/passwd`. Services and containers often set neither USER nor LOGNAME.
 fn name_in_passwd() -> Option<String> {
     let id = getuid().as_raw().to_string();
     let users = fs::read_to_string("/etc/passwd").ok()?;

@@ -127,7 +127,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
 }
 
 impl Args {
-    /// The program name in the registry. CMD's arguments are left out: one of them may be a secret.
+    /// The program name in the registry. CMD's arguments are left out, because one of them might be a secret.
     fn program(&self) -> String {
         let program = self.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
         format!("{}{program}", holder_text::UNDER_BANDOG).chars().take(PROGRAM).collect()
@@ -137,8 +137,8 @@ impl Args {
 /// Maximum length of the program name in the registry, in characters.
 const PROGRAM: usize = 200;
 
-/// The ancestor that runs under this lock. This searches BANDOG_HELD first, because not every user may query the store,
-/// and then asks the store for the holder.
+/// The pid of the ancestor that runs under this lock, if there is one. This searches BANDOG_HELD first, because not
+/// every user has the right to query the store. After that it queries the store for the holder.
 async fn held_above(name: &str, store: &Store, client: &Client) -> Option<i32> {
     if let Some(pid) = held::by_ancestor(name, &store.identity(client.store())) {
         return Some(pid);
@@ -152,8 +152,9 @@ async fn held_above(name: &str, store: &Store, client: &Client) -> Option<i32> {
 
 fn waits_for_itself(name: &str, store: &Store, pid: i32) -> Fault {
     Fault::usage(format!(
-        "{name:?} in {} is held by an ancestor of this command (process {pid}), so it would wait for itself\n  \
-         take the lock once, in the outer command, or use another name; with --wait the lock is tried nevertheless",
+        "{name:?} in {} is held by an ancestor of this command (process {pid}), so this command would wait for \
+         itself\n  take the lock once, in the outer command, or use another name; with --wait the lock is tried \
+         nevertheless",
         store.redacted()
     ))
 }
@@ -164,8 +165,8 @@ const HOLDER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Timeout of the last requests at the exit. If they get no answer, the lock is free after its ttl.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Minimum --wait for which the error names the holder. A script with a shorter wait may retry often, and the query for
-/// the holder is expensive.
+/// Minimum --wait for which the error names the holder. A script with a shorter wait might retry often, and the query
+/// for the holder is expensive.
 const NAMES_HOLDER_AFTER: Duration = Duration::from_secs(1);
 
 /// Time without any answer after which the exit does not wait for the store.
@@ -183,7 +184,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     async fn under(&mut self, client: &Client, mutex: &Mutex) -> Result<ExitCode, Fault> {
-        let asked = Instant::now();
+        let started = Instant::now();
         let guard =
             match acquire(mutex, self.args.wait, &mut self.signals, waiting::report_holder(client, &self.args.name))
                 .await
@@ -194,9 +195,9 @@ impl Run<'_> {
                 Err(error) => {
                     if error.kind() == ErrorKind::Unavailable
                         && !error.maybe_applied()
-                        && asked.elapsed() >= OUT_OF_REACH
+                        && started.elapsed() >= OUT_OF_REACH
                     {
-                        self.exit_timeout = Duration::ZERO; // No request was applied, so nothing is to be released.
+                        self.exit_timeout = Duration::ZERO; // No request was applied, so there is nothing to release.
                     }
                     return Err(self.store.fault(&error));
                 }
@@ -259,7 +260,7 @@ impl Run<'_> {
         let Self { args: Args { name, wait, .. }, store, .. } = self;
         let has_waited = wait.is_some_and(|wait| wait >= NAMES_HOLDER_AFTER);
         let row = match has_waited || waiting::is_reported() {
-            // The lock may have changed hands, and the store may be slow.
+            // The holder might have released the lock by now, and the store might be slow. Then no holder is named.
             true => timeout(EXIT_TIMEOUT, client.show(name)).await.ok().and_then(Result::ok),
             false => None,
         };
@@ -285,11 +286,11 @@ impl Run<'_> {
             ),
             LockDanger::Expired => format!(
                 "the lock {name:?} in {store} had expired while bandog was stopped, so the command was killed; another \
-                 client may have held it meanwhile"
+                 client may have held the lock meanwhile"
             ),
             LockDanger::Gone => format!(
                 "the lock {name:?} was taken away in {store} (by force, or because the store lost it), so the command was \
-                 terminated; another client may have held it meanwhile"
+                 terminated; another client may have held the lock meanwhile"
             ),
         };
         for survivor in survivors {
@@ -300,7 +301,7 @@ impl Run<'_> {
 
     /// Closes the client, which removes its rows from the store.
     async fn leave(self, client: &Client) {
-        // If the store does not answer, the rows stay until their ttl.
+        // If the store does not answer, the rows stay until their ttl is over.
         let _ = timeout(self.exit_timeout, client.close()).await;
     }
 }

@@ -14,19 +14,19 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json, one object per line: name, held, owner, fence (the first fence of the present grant: the holder's \
-own, unless its program passed the lock on within itself), fence_to (the last fence of the grant; both are null when \
-the lock is free or the holder is no bandog client), ttl_ms (null when the lock never expires), holder (null if it is \
-not registered in the store; else host, pid, program, and since: the start of the client), waiters (the clients that \
-are known to wait, like holder), store.
+own, unless the holder's program passed the lock on from one task to another), fence_to (the last fence of the grant; \
+both are null when the lock is free or the holder is no bandog client), ttl_ms (null when the lock never expires), \
+holder (null if the holder is not registered in the store; else host, pid, program, and since: the start of the \
+client), waiters (the clients that are known to wait, like holder), store.
 
-Exit codes: 0 also if there are none; 64 wrong URL; 69 the store does not answer or does not exist; 77 it refuses, or \
-the file is damaged.
+Exit codes: 0 also if no lock is held; 64 wrong URL; 69 the store does not answer or does not exist; 77 the store \
+refuses the request, or its file is damaged.
 
 Examples:
   bandog ls
   bandog ls 'order-*' --json | jq -r .name")]
 pub(crate) struct Args {
-    /// A pattern of names: * matches any text, ? one character, and \ escapes the next one.
+    /// A pattern of names: * matches any text, ? matches one character, and \ escapes the next character.
     #[arg(default_value = "*", hide_default_value = true)]
     pattern: String,
     #[command(flatten)]

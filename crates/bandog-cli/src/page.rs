@@ -14,14 +14,14 @@ use crate::{
 
 /// Serves a page with the jobs, runs and locks of a store.
 ///
-/// This command runs no jobs: they run in `bandog schedule` and in programs that use the library. The page has the jobs
-/// of all of these that use the same store. It shows the last 24 hours and the next hour, the runs of each job and
-/// their outcomes, the nodes, and the locks that are held. The same data is under /api as JSON; /healthz answers while
-/// the process runs.
+/// This command runs no jobs: they run in `bandog schedule` and in programs that use the library. The page has all jobs
+/// of the store, whichever of these programs runs them. It shows the last 24 hours and the next hour, the runs of each
+/// job and their outcomes, the nodes, and the locks that are held. The same data is under /api as JSON; /healthz
+/// answers while the process runs.
 ///
 /// The page is read-only, unless a token is given. It has no logins and is not encrypted: every client that reaches the
-/// address can read it. On a loopback address these are the users of this machine. Others use `ssh -L
-/// 8080:127.0.0.1:8080 HOST`, or a proxy with logins and TLS.
+/// address can read it. On a loopback address these are the users of this machine. Users of other machines can use `ssh
+/// -L 8080:127.0.0.1:8080 HOST`, or a proxy with logins and TLS.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
@@ -53,7 +53,7 @@ Examples:
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.store)?;
-    // Before the first client, so that its metrics are recorded.
+    // The page is opened before the first client is created, so that the client's metrics are recorded.
     let page = Listening::open(args.http, &args.page)?;
     runtime::block_on_with_io(serve(&store, page))
 }
@@ -65,7 +65,9 @@ async fn serve(store: &Store, page: Listening) -> Result<ExitCode, Fault> {
     let serving = page.serve(&client, store)?;
     let first_answer = async {
         if let Err(error) = client.ready().await {
-            report_queued(&format!("{error}; the page is served nevertheless, and retries"));
+            report_queued(&format!(
+                "{error}; the page is served nevertheless, and connects as soon as the store answers"
+            ));
         }
         pending().await
     };

@@ -30,7 +30,7 @@ pub(crate) fn json(object: &impl Serialize) -> io::Result<()> {
 /// The exit code, from the result of printing.
 pub(crate) fn done(result: io::Result<()>) -> Result<ExitCode, Fault> {
     match result {
-        // The reader may have closed the pipe, as `head` does.
+        // The reader of the pipe is allowed to close it early, as `head` does.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Fault::system("cannot print", error)),
         Ok(()) | Err(_) => Ok(ExitCode::Done),
     }

@@ -23,19 +23,23 @@ pub(crate) struct Child<'a> {
     /// Variables in addition to bandog's own environment.
     pub(crate) variables: Vec<(&'static str, String)>,
     pub(crate) stdin: Stdio,
-    /// Whether the child gets its own process group. On a terminal that would put it into the background.
+    /// Whether the child gets a process group of its own. On a terminal this must be false, because a new group would
+    /// be in the background.
     pub(crate) own_group: bool,
 }
 
 /// The child and its descendants. Bandog is their subreaper: if the parent of a descendant exits, the descendant
-/// becomes a child of bandog. So also processes that left the child's process group are known.
+/// becomes a child of bandog. So bandog also finds descendants that left the child's process group.
 #[derive(Debug)]
 pub(crate) struct ProcessTree {
     child: Pid,
     own_group: bool,
+    /// The child's exit code, after bandog has reaped the child.
     ended: Option<ExitCode>,
-    /// Children of ours that the child did not start: the heir, and children of a shell that became bandog.
-    strangers: Vec<Process>,
+    /// Processes that were children of bandog before the child started: the heir and, if a shell became bandog with
+    /// `exec`, the children of that shell.
+    earlier_children: Vec<Process>,
+    /// The process that kills the descendants if bandog is killed.
     heir: Option<Heir>,
 }
 
@@ -43,7 +47,8 @@ impl ProcessTree {
     /// Starts the child. The kernel kills the child when the calling thread exits; the heir then kills the descendants.
     pub(crate) fn start(child: Child<'_>, heir: Option<Heir>) -> Result<Self, Fault> {
         set_child_subreaper(Some(getpid())).map_err(|error| Fault::system("cannot adopt orphans", error))?;
-        let strangers = process::children();
+        let earlier_children = process::children();
+        // A hidden step of bandog starts first, and then becomes the command.
         let mut step = exec::step(child.command);
         step.envs(child.variables).stdin(child.stdin);
         if child.own_group {
@@ -52,7 +57,7 @@ impl ProcessTree {
         let started = step.spawn().and_then(|child| i32::try_from(child.id()).map_err(io::Error::other));
         let pid = started.map_err(|error| Fault::system("cannot start the command", error))?;
         let pid = Pid::from_raw(pid).ok_or_else(|| Fault::system("cannot start the command", "it has no pid"))?;
-        Ok(Self { child: pid, own_group: child.own_group, ended: None, strangers, heir })
+        Ok(Self { child: pid, own_group: child.own_group, ended: None, earlier_children, heir })
     }
 
     /// Stops managing the processes. Remaining processes continue.
@@ -77,7 +82,7 @@ impl ProcessTree {
         if self.own_group {
             self.signal_group(caught.signal);
         } else if !caught.from_kernel {
-            // The kernel sends the signal of a key to the whole foreground group.
+            // A signal from the kernel comes from a terminal key and has reached the whole foreground group already.
             self.signal_each(caught.signal, |_| true);
         }
     }
@@ -92,17 +97,17 @@ impl ProcessTree {
 
     /// Whether all processes have ended.
     pub(crate) fn is_gone(&self) -> bool {
-        process::descendants(&self.strangers).is_empty()
+        process::descendants(&self.earlier_children).is_empty()
     }
 
     /// Kills all processes and waits until they are dead. Returns the processes that still run at the timeout.
     pub(crate) async fn kill(&mut self) -> Vec<Process> {
         let until = Instant::now() + KILL_TIMEOUT;
         let mut pause = PAUSE;
-        let mut before = Vec::new();
+        let mut alive_before = Vec::new();
         loop {
             self.signal_group(Signal::KILL);
-            let alive = process::descendants(&self.strangers);
+            let alive = process::descendants(&self.earlier_children);
             for process in &alive {
                 // A process that cannot be killed is returned at the end.
                 let _ = process.signal(Signal::KILL);
@@ -110,25 +115,25 @@ impl ProcessTree {
             if alive.is_empty() || Instant::now() >= until {
                 return alive;
             }
-            // New processes need a fast loop. If only slow ones remain, the interval doubles.
-            pause = if alive == before { pause * 2 } else { PAUSE };
-            before = alive;
+            // After a change the next scan follows soon. If the same processes remain, the interval doubles.
+            pause = if alive == alive_before { pause * 2 } else { PAUSE };
+            alive_before = alive;
             sleep(pause).await;
             self.reap();
         }
     }
 
-    /// Until the child is reaped, its process group id cannot be reused.
+    /// Signals the child's process group, but only until the child is reaped: after that the group's id can be reused.
     fn signal_group(&self, signal: Signal) {
         if self.own_group && self.ended.is_none() {
-            // The group may have ended.
+            // An error is ignored, because the group might have ended already.
             let _ = kill_process_group(self.child, signal);
         }
     }
 
     fn signal_each(&self, signal: Signal, wanted: impl Fn(&Process) -> bool) {
-        for process in process::descendants(&self.strangers).iter().filter(|process| wanted(process)) {
-            // A process of another user cannot be signalled; `kill` returns it.
+        for process in process::descendants(&self.earlier_children).iter().filter(|process| wanted(process)) {
+            // A process of another user cannot be signalled. If it survives, `kill` returns it at the end.
             let _ = process.signal(signal);
         }
     }

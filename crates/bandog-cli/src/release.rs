@@ -19,10 +19,10 @@ use crate::{
 /// with 76.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json: freed, and those of `bandog show --json` before the change.
+Fields of --json: freed, and the fields of `bandog show --json` before the change.
 
-Exit codes: 0 it was taken from its holder; 75 it was free; 64 wrong name or URL, or no --force; 69 the store does
-not answer or does not exist; 77 it refuses, or the name is no lock.
+Exit codes: 0 the lock was taken from its holder; 75 the lock was free; 64 wrong name or URL, or no --force; 69 the \
+store does not answer or does not exist; 77 the store refuses the request, or the name is no lock.
 
 Examples:
   bandog show deploy && bandog release deploy --force

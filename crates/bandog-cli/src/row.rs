@@ -39,12 +39,12 @@ pub(crate) fn print_one(row: &Row, format: Format, store: &str) -> Result<ExitCo
 
 /// Prints the holder of a lock that was taken away.
 pub(crate) fn print_taken(row: &Row, format: Format, store: &str) -> Result<ExitCode, Fault> {
-    let say = || {
+    let text = || {
         let holder = holder_text::holder(row).unwrap_or_else(|| "an unknown holder".into());
         writeln!(io::stdout().lock(), "took {:?} in {store} from {holder}", row.name)
     };
     let object = || print::json(&Taken { freed: true, before: LockJson::new(row, store) });
-    print::done(if format.json { object() } else { say() })
+    print::done(if format.json { object() } else { text() })
 }
 
 /// Prints, for scripts, that the lock was free.
@@ -54,8 +54,8 @@ pub(crate) fn print_not_taken(row: &Row, store: &str) -> Result<ExitCode, Fault>
 
 /// Prints the result for a store that does not exist yet: these locks are free.
 pub(crate) fn print_unused(rows: &[Row], format: Format, store: &str) -> Result<ExitCode, Fault> {
-    let say = || writeln!(io::stdout().lock(), "in {store}\nno lock was ever taken here");
-    print::done(if format.json { json(rows, store) } else { say() })
+    let text = || writeln!(io::stdout().lock(), "in {store}\nno lock was ever taken here");
+    print::done(if format.json { json(rows, store) } else { text() })
 }
 
 /// Prints one object per line.
@@ -95,7 +95,7 @@ fn waiters(row: &Row) -> io::Result<()> {
 }
 
 /// A remaining time, such as `250ms`, `12.3s`, `2h 3m`.
-fn rest(ttl: Duration) -> String {
+fn remaining(ttl: Duration) -> String {
     match ttl.as_secs() {
         0 => format!("{}ms", ttl.as_millis()),
         1..=59 => format!("{:.1}s", ttl.as_secs_f64()),
@@ -119,7 +119,7 @@ fn cells(row: &Row) -> [String; 5] {
     let holder = holder_text::holder(row).unwrap_or_else(|| if row.is_held() { dash() } else { "free".into() });
     let fence = fences(row).unwrap_or_else(dash);
     let ttl = match row.holder() {
-        Some(Holder { ttl: Some(ttl), .. }) => rest(*ttl),
+        Some(Holder { ttl: Some(ttl), .. }) => remaining(*ttl),
         Some(Holder { ttl: None, .. }) => "never".into(),
         None => dash(),
     };

@@ -4,7 +4,8 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::{exit_code::ExitCode, fault::Fault};
 
-/// Number of files that a client and the start of its child need open at the same time, with some inherited ones.
+/// Number of files that bandog must be able to open at the same time: those of a client, of the start of a child, and a
+/// few inherited files.
 const FILES: u64 = 24;
 
 /// Runs a future on the main thread. `bandog lock` starts its child there: the child dies with the thread that starts

@@ -42,7 +42,7 @@ pub(crate) struct Args {
     json: bool,
     #[command(flatten)]
     store: store::Args,
-    /// How long running commands may continue after a stop signal, before they are terminated.
+    /// How long running commands are allowed to continue after a stop signal, before they are terminated.
     #[arg(long, value_name = "DUR", value_parser = args::wait, allow_hyphen_values = true, default_value = "30s")]
     drain: Duration,
     #[command(flatten)]
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         return check::print(&file, print::Format { json: args.json });
     }
     let store = Store::of(&args.store)?;
-    // Before the first client, so that its metrics are recorded.
+    // The page is opened before the first client is created, so that the client's metrics are recorded.
     let page = args.http.map(|address| Listening::open(address, &args.page)).transpose()?;
     runtime::block_on_with_io(serve::serve(&file, &args.file.display().to_string(), &store, args.drain, page))
 }

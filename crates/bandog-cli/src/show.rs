@@ -13,14 +13,14 @@ use crate::{
 /// Shows the holder of a lock, and the clients that wait for it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json: name, held, owner, fence (the first fence of the present grant: the holder's own, unless its program \
-passed the lock on within itself), fence_to (the last fence of the grant; both are null when the lock is free or the \
-holder is no bandog client), ttl_ms (null when the lock is free or never expires), holder (null if it is not \
-registered in the store; else host, pid, program, and since: the start of the client), waiters (the clients that are known \
-to wait, like holder), store.
+Fields of --json: name, held, owner, fence (the first fence of the present grant: the holder's own, unless the \
+holder's program passed the lock on from one task to another), fence_to (the last fence of the grant; both are null \
+when the lock is free or the holder is no bandog client), ttl_ms (null when the lock is free or never expires), holder \
+(null if the holder is not registered in the store; else host, pid, program, and since: the start of the client), \
+waiters (the clients that are known to wait, like holder), store.
 
-Exit codes: 0 held or not; 64 wrong name or URL; 69 the store does not answer or does not exist; 77 it refuses, or the \
-file is damaged.
+Exit codes: 0 printed, whether the lock is held or not; 64 wrong name or URL; 69 the store does not answer or does not \
+exist; 77 the store refuses the request, or its file is damaged.
 
 Examples:
   bandog show deploy

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 const ENDING: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
 /// Further signals that are forwarded to a running child.
 const OTHERS: [Signal; 4] = [Signal::USR1, Signal::USR2, Signal::WINCH, Signal::CONT];
-/// Signals that keep their default on a terminal: bandog stops with the whole foreground group, and so does its child.
+/// Signals that are not caught on a terminal, so that they stop bandog and its child with the whole foreground group.
 const STOPPING: [Signal; 3] = [Signal::TSTP, Signal::TTIN, Signal::TTOU];
 /// Maximum number of queued signals. While the queue is full, the kernel merges equal signals.
 const WAITING: usize = 64;
@@ -72,7 +72,8 @@ impl Signals {
         }
     }
 
-    /// The next signal that asks bandog to exit. Others are dropped, because there is no child.
+    /// The next signal that asks bandog to exit. Other signals are dropped, because there is no child to forward them
+    /// to.
     pub(crate) async fn ending(&mut self) -> Signal {
         loop {
             let caught = self.next().await;
@@ -93,7 +94,7 @@ impl Signals {
     }
 }
 
-/// The kernel's mask of ignored signals, bit 0 for signal 1; none if it cannot be read.
+/// The kernel's mask of ignored signals, with bit 0 for signal 1. The mask is 0 if it cannot be read.
 fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -49,7 +49,7 @@ impl Store {
             return Ok(Self { url: absolute(url), from: UrlOrigin::Option });
         }
         match env::var(VARIABLE) {
-            // A forgotten variable must not create a separate lock file on each machine.
+            // An empty variable is probably a mistake. Without this error, each machine would have its own lock file.
             Ok(url) if url.is_empty() => Err(Fault::usage(format!(
                 "{VARIABLE} is empty: unset it to use the file in the state directory, or set it to a store"
             ))),
@@ -92,7 +92,7 @@ impl Store {
         Ok(Some(client))
     }
 
-    /// A client for a long query, such as a page. The store may be unavailable now.
+    /// A client for long use, such as a page. The store need not answer now.
     pub(crate) fn connect_existing_lazy(&self) -> Result<Client, Fault> {
         let options = self.options()?;
         match self.missing_file() {
@@ -101,7 +101,7 @@ impl Store {
         }
     }
 
-    /// The path of the database, if it does not exist: queries do not create it.
+    /// The path of the SQLite file, if the file does not exist. Queries do not create it.
     fn missing_file(&self) -> Option<&Path> {
         let path = Path::new(split_options(self.url.strip_prefix("sqlite:")?).0);
         let is_missing = !path.as_os_str().is_empty() && fs::exists(path).is_ok_and(|exists| !exists);
@@ -116,8 +116,8 @@ impl Store {
         )
     }
 
-    /// The identity of the store and its prefix, independent of links and options in the URL. `client` is the client's
-    /// name of the store.
+    /// The identity of the store and its prefix, independent of links and options in the URL. `client` is the
+    /// store's name in the client, for a store that is no file.
     pub(crate) fn identity(&self, client: &str) -> String {
         let options = self.url.split_once('?').map_or("", |(_, options)| options);
         let prefix = options.split('&').filter_map(|option| option.strip_prefix("prefix=")).next_back();
@@ -162,7 +162,7 @@ impl Store {
     }
 }
 
-/// The URL with the absolute path of a file: a child that changes its directory must not use another file.
+/// The URL with the absolute path of its file, so that a child that changes its directory uses the same file.
 fn absolute(url: &str) -> String {
     let Some(rest) = url.strip_prefix("sqlite:").filter(|_| ConnectOptions::parse(url).is_ok()) else {
         return url.to_owned(); // The first use of the URL reports what is wrong with it.

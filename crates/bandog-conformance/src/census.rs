@@ -11,8 +11,8 @@ use futures_util::FutureExt;
 
 /// Asserts that at most one task at a time believes that it holds a key, and that fences rise.
 ///
-/// Each task enters the census when it has a guard, and leaves it before it releases the guard. A task whose guard has
-/// reported a loss no longer believes that it holds the key.
+/// Each task enters the census when it has a guard, and leaves the census before it releases the guard. A task whose
+/// guard has reported a loss no longer believes that it holds the key.
 #[derive(Debug, Clone, Default)]
 pub struct Census(Arc<Mutex<CensusState>>);
 
@@ -20,8 +20,10 @@ pub struct Census(Arc<Mutex<CensusState>>);
 struct CensusState {
     /// The number of the last entry.
     number: u64,
+    /// The number of entries with a guard that was not lost.
     entered: u64,
-    /// The tasks that have entered and not left, by key and by the number of their entry.
+    /// The tasks that have entered and not left, by key and by the number of their entry. `Lost` completes when the
+    /// task's guard is lost.
     present: HashMap<Key, BTreeMap<u64, (Fence, Lost)>>,
     /// The fence of the last entry for each key.
     last: HashMap<Key, Fence>,
@@ -72,7 +74,7 @@ impl CensusState {
             assert!(!believes, "{key:?} is held twice: with the fences {other} and {fence}");
         }
         let last = self.last.insert(key.clone(), fence);
-        assert!(last.is_none_or(|last| last < fence), "{key:?} had the fence {last:?}, and now {fence}");
+        assert!(last.is_none_or(|last| last < fence), "the fence {fence} of {key:?} is not greater than {last:?}");
         present.insert(number, (fence, guard.lost()));
         self.entered += 1;
     }

@@ -49,7 +49,7 @@ impl Child {
         line.split_once(&head).map(|(_, rest)| rest.trim().to_owned()).unwrap_or_default()
     }
 
-    /// Whether the child has sent this message.
+    /// Whether the child has already sent this message.
     pub(crate) fn has_said(&self, what: &str) -> bool {
         self.process.stdout().iter().any(|line| line.contains(&format!("{SAYS}{what}")))
     }
@@ -157,8 +157,8 @@ async fn release_held(guard: Option<Guard>) -> Result<(), Error> {
     guard.expect("a guard to release").release().await
 }
 
-/// Adds one to the counter under the lock. It waits between reading and writing, so that two concurrent calls would
-/// lose an addition.
+/// Adds one to the counter under the lock. The function pauses between reading and writing. So if two calls ran at the
+/// same time, the counter would lose an addition.
 async fn add_one(client: &Client, file: &str) -> Result<(), Error> {
     let guard = client.mutex(NAME).lock().await?;
     let read: u32 = fs::read_to_string(file).expect("the counter").parse().expect("a number");

@@ -24,7 +24,7 @@ pub(crate) const NAME: &str = "law";
 /// Timeout of any wait for an expected event.
 pub(crate) const MAX_WAIT: Duration = Duration::from_secs(20);
 
-/// Waits for a fact.
+/// Waits until this condition is true.
 pub(crate) async fn until(fact: impl Fn() -> bool) {
     eventually_async(MAX_WAIT, async || fact()).await;
 }
@@ -37,9 +37,9 @@ pub(crate) async fn within<T>(limit: Duration, what: &str, future: impl Future<O
 /// Waits until these clients are idle, and asserts that the store then has no holds and no data of waiters.
 pub(crate) async fn nothing_left<W: World>(world: &W, clients: &[&Client]) {
     for client in clients {
-        within(MAX_WAIT, "idling", client.idle()).await;
+        within(MAX_WAIT, "the last request of a client", client.idle()).await;
     }
-    // After a subscription is dropped, the store may still have its data for a moment. So this checks repeatedly.
+    // After a subscription was dropped, the store can still have its data for a moment, so the check is repeated.
     let empty = async || match world.left().await {
         left if left.is_empty() => Ok(()),
         left => Err(left),
@@ -60,6 +60,7 @@ pub(crate) async fn is_free(client: &Client, name: &str) -> Result<bool, Error> 
     }
 }
 
+/// The kind of the call's error, or `None` if the call succeeded.
 pub(crate) fn kind<T>(result: Result<T, Error>) -> Option<ErrorKind> {
     result.err().map(|error| error.kind())
 }
@@ -84,7 +85,7 @@ pub(crate) fn bare_claim(name: &str, ttl: Duration) -> Claim {
     Claim { key, id, kind: Kind::Mutex, ttl, fences: NonZeroU32::MIN, offers: false }
 }
 
-/// Claims directly at the backend.
+/// Sends a claim directly to the backend, and returns the backend's verdict.
 pub(crate) async fn verdict(backend: &impl Backend, claim: &Claim) -> Result<Verdict, Error> {
     match one(backend.apply(&[Step::Claim(claim.clone())]).await)? {
         Answer::Claimed(verdict) => Ok(verdict),
@@ -92,7 +93,7 @@ pub(crate) async fn verdict(backend: &impl Backend, claim: &Claim) -> Result<Ver
     }
 }
 
-/// Claims directly at the backend. Returns `None` if another claim holds the lock.
+/// Sends a claim directly to the backend. Returns `None` if another claim holds the lock.
 pub(crate) async fn claim(backend: &impl Backend, claim: &Claim) -> Result<Option<Fences>, Error> {
     match verdict(backend, claim).await? {
         Verdict::Granted { fences, .. } => Ok(Some(fences)),
@@ -100,7 +101,7 @@ pub(crate) async fn claim(backend: &impl Backend, claim: &Claim) -> Result<Optio
     }
 }
 
-/// Releases directly at the backend. Returns false if the claim does not hold the lock.
+/// Sends a release directly to the backend. Returns false if the claim does not hold the lock.
 pub(crate) async fn release(backend: &impl Backend, claim: &Claim) -> Result<bool, Error> {
     match one(backend.apply(&[Step::Release(claim.clone())]).await)? {
         Answer::Released(Released::Freed { .. }) => Ok(true),
@@ -109,12 +110,12 @@ pub(crate) async fn release(backend: &impl Backend, claim: &Claim) -> Result<boo
     }
 }
 
-/// Renews directly at the backend.
+/// Sends a renewal directly to the backend, and returns the answer.
 pub(crate) async fn renewal(backend: &impl Backend, claim: &Claim) -> Result<Renewal, Error> {
     one(backend.renew(std::slice::from_ref(claim)).await)
 }
 
-/// Renews directly at the backend. Returns false if the claim does not hold the lock.
+/// Sends a renewal directly to the backend. Returns false if the claim does not hold the lock.
 pub(crate) async fn renew(backend: &impl Backend, claim: &Claim) -> Result<bool, Error> {
     match renewal(backend, claim).await? {
         Renewal::Extended { .. } => Ok(true),
@@ -158,13 +159,13 @@ pub(crate) async fn waiter(client: &Client) -> JoinHandle<Result<Guard, Error>> 
     let mutex = client.mutex(NAME);
     let waiting = tokio::spawn(async move { mutex.lock().await });
     // Tests have a runtime with one thread. So when this task runs again, the waiter has sent its message to the
-    // engine, and the engine becomes idle after the waiter has subscribed.
+    // engine, the client's background task. The engine becomes idle only after the waiter has subscribed.
     tokio::task::yield_now().await;
     within(MAX_WAIT, "a waiter's first claim", client.idle()).await;
     waiting
 }
 
-/// The guard of a waiter. Panics if the waiter does not get the lock within this limit.
+/// Waits until a waiter has the lock, and returns the guard. Panics if this takes longer than `limit`.
 pub(crate) async fn served(waiter: JoinHandle<Result<Guard, Error>>, limit: Duration) -> Result<Guard, Error> {
     within(limit, "the waiter", waiter).await.expect("the waiter's task does not panic")
 }

@@ -3,16 +3,16 @@
 //!
 //! The tests of a backend implement [`World`] (a store, backends for it, and faults that can be injected) and call
 //! `bandog_conformance::conformance!(MyWorld)`, which makes one test for each law. If a law does not apply to a store,
-//! its test prints the reason and passes. The laws up to 100 are about locks. From 101 on they are about records
+//! its test prints the reason and passes. Laws 1 to 100 are about locks. Laws from 101 are about records
 //! ([`bandog_core::Records`]), which are optional for a backend.
 //!
-//! Most laws use the engine of `bandog-sync`, as users do; some call the backend directly. A world with a paused clock
-//! uses `conformance!(paused MyWorld)`.
+//! Most laws use clients of `bandog-sync`, as users do. Some laws call the backend directly. A world with a paused
+//! clock uses `conformance!(paused MyWorld)`.
 //!
 //! # A backend of your own
 //!
 //! This is a complete backend: a text file that the processes of a machine share. It claims, renews and releases by the
-//! rules of [`bandog_core::LockState`]. The engine does everything else.
+//! rules of [`bandog_core::LockState`]. The engine, which is the background task of a client, does everything else.
 //!
 //! The backend has no notifications, so its waiters poll once a second. It has no records: the `impl Records` at the
 //! end is empty, so every call for records fails with `ErrorKind::Unsupported`. Locks work with this backend, and
@@ -24,7 +24,7 @@
 #![doc = concat!("```\n", include_str!("../tests/seventh/one_file.rs"), "```")]
 //!
 //! [`wrap`] has backends that count, delay, lose or hold calls. [`Census`] checks that at most one task believes that
-//! it holds a lock. Other tests may use both.
+//! it holds a lock. The tests of other crates can use both.
 
 #![expect(clippy::future_not_send, reason = "a law stays on the thread of its test")]
 

@@ -12,7 +12,7 @@ pub(crate) const RECORD: &str = "record";
 
 /// Maximum number of attempts of a swap in a law with concurrent writers.
 pub(crate) const MAX_ATTEMPTS: usize = 10_000;
-/// Interval before a call without an answer is repeated.
+/// The pause before a call without an answer is repeated.
 const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 pub(crate) fn key(name: &str) -> Key {
@@ -34,6 +34,7 @@ pub(crate) fn notifying(swap: Swap) -> Swap {
     Swap { notifies: true, ..swap }
 }
 
+/// A line of a record's history: a text in a named slot. A slot has one line, and a new line replaces it.
 pub(crate) fn line(slot: &str, value: &str) -> Line {
     Line { slot: slot.into(), value: value.into() }
 }
@@ -71,7 +72,7 @@ pub(crate) async fn stands(records: &impl Records, holding: &Holding) -> Result<
 
 /// Repeats a swap until it has an answer.
 pub(crate) async fn swap_until_answered(records: &impl Records, repeated: &Swap) -> Swapped {
-    let asking = async {
+    let repeating = async {
         loop {
             match swap(records, repeated.clone()).await {
                 Ok(answer) => return answer,
@@ -80,11 +81,11 @@ pub(crate) async fn swap_until_answered(records: &impl Records, repeated: &Swap)
             }
         }
     };
-    within(MAX_WAIT, "an answer", asking).await
+    within(MAX_WAIT, "an answer", repeating).await
 }
 
-/// Adds one to the number in the record. `before` is the number of earlier additions of this slot; the slot's line
-/// becomes `before + 1`.
+/// Adds one to the number in the record, and writes the number of additions so far into the line of `slot`. `before` is
+/// the number of earlier additions that this line counts.
 pub(crate) async fn add_one(records: &impl Records, slot: &str, before: u64) -> Result<(), Error> {
     let mut present = get(records, RECORD).await?;
     for _ in 0..MAX_ATTEMPTS {
@@ -97,10 +98,10 @@ pub(crate) async fn add_one(records: &impl Records, slot: &str, before: u64) -> 
             refused @ (Swapped::Early(_) | Swapped::NotHeld) => panic!("the swap has no condition: {refused:?}"),
         }
     }
-    panic!("all {MAX_ATTEMPTS} swaps failed, each from the record that the previous answer had")
+    panic!("all {MAX_ATTEMPTS} swaps failed, although each began from the record in the previous answer")
 }
 
-/// Adds one to the number in the record, and notifies its subscribers.
+/// Adds one to the number in the record, and notifies the subscribers of the record.
 pub(crate) async fn add_one_notifying(records: &impl Records) -> Result<(), Error> {
     let present = get(records, RECORD).await?;
     let from = present.as_ref().map(|record| record.version);

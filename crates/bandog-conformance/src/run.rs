@@ -9,7 +9,7 @@ use tokio::time;
 
 use crate::{Law, Unkept, World};
 
-/// The name of the test that runs as a child process.
+/// The name of the test that a child process runs.
 pub const CHILD: &str = "child_of_the_laws";
 
 /// Timeout of a law.
@@ -44,8 +44,8 @@ macro_rules! conformance {
     ($world:ty) => {
         $crate::each_law! { (#[tokio::test]) $world }
 
-        /// Not a test by itself. The laws about processes start this binary again and run only this test, with the
-        /// address of a store. Without an address it does nothing.
+        /// This function is not a test by itself. The laws about processes start this binary again and run only this
+        /// test, with the address of a store. Without an address, the function does nothing.
         #[test]
         fn child_of_the_laws() {
             $crate::serve_as_child::<$world>();

@@ -57,7 +57,8 @@ pub trait World: Send + Sync + Sized + 'static {
         Clock::system()
     }
 
-    /// A ttl that is short enough for a law to wait for its end, and long enough for renewals on a loaded machine.
+    /// The ttl of locks that a law lets expire. The ttl must be short, because the law waits until it has passed, but
+    /// long enough for renewals on a loaded machine.
     fn ttl(&self) -> Duration {
         Duration::from_millis(500)
     }
@@ -69,14 +70,15 @@ pub trait World: Send + Sync + Sized + 'static {
 
     /// Maximum for the median time from a release until a waiter of another client has the lock.
     ///
-    /// With notifications it must be less than half a second, because after that a waiter may poll, and the law could
-    /// not tell a poll from a notification. Without notifications it is a little more than a second.
+    /// If the backend has notifications, this time must be less than half a second: a waiter can poll after half a
+    /// second, and the law could not distinguish a poll from a notification. If the backend has no notifications, this
+    /// time is a little more than a second.
     fn prompt(&self) -> Duration {
         Duration::from_millis(250)
     }
 
-    /// The data in the store: holds and data of waiters, without the fences, which stay in the store. The default is
-    /// the backend's list of locks. A world that reads the raw store finds more.
+    /// The data of holds and of waiters in the store. Fences are not among these data, because they stay in the store.
+    /// The default is the backend's list of locks. A world that reads the raw store also finds the data of waiters.
     async fn left(&self) -> Vec<String> {
         let rows = self.backend().list(&Pattern::all()).await.expect("the list of locks");
         rows.into_iter().map(|row| row.name).collect()
@@ -136,14 +138,14 @@ pub trait World: Send + Sync + Sized + 'static {
         Err(NOT_WRITTEN)
     }
 
-    /// While on, the store applies requests, and its answers are lost.
+    /// While `on` is true, the store applies requests, and its answers are lost.
     async fn lose_answers(&self, on: bool) -> Can {
         let _ = on;
         Err(NOT_WRITTEN)
     }
 
-    /// While on, the store is stopped and answers nothing. When it continues, it applies all requests that were sent to
-    /// it in the meantime.
+    /// While `on` is true, the store is stopped and answers nothing. When the store continues, it applies all requests
+    /// that were sent while it was stopped.
     async fn stand_still(&self, on: bool) -> Can {
         let _ = on;
         Err(NOT_WRITTEN)
@@ -182,7 +184,7 @@ pub trait World: Send + Sync + Sized + 'static {
         self.options().over(backend).expect("a client can be made")
     }
 
-    /// A client over this backend, whose holds expire after `ttl` if they are not renewed.
+    /// A client over this backend with a short ttl: its holds expire after `ttl` if they are not renewed.
     fn brisk_over(&self, ttl: Duration, backend: impl Backend) -> Client {
         self.options().watchdog(ttl).over(backend).expect("a client can be made")
     }
@@ -192,7 +194,7 @@ pub trait World: Send + Sync + Sized + 'static {
         self.over(self.backend())
     }
 
-    /// A client with its own backend, whose holds expire after [`World::ttl`] if they are not renewed.
+    /// A client with its own backend and a short ttl: its holds expire after [`World::ttl`] if they are not renewed.
     fn brisk(&self) -> Client {
         self.brisk_over(self.ttl(), self.backend())
     }

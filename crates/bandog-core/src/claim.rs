@@ -11,7 +11,7 @@ pub const MIN_TTL: Duration = Duration::from_millis(100);
 /// Maximum ttl of a lease: 365 days.
 pub const MAX_TTL: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Maximum duration of an offer: the time for which a released key is reserved for starving clients, which have waited
+/// Maximum duration of an offer. An offer reserves a released key for starving clients: the clients that have waited
 /// for a second or more. See [`Claim::offers`].
 pub const OFFER: Duration = Duration::from_millis(250);
 
@@ -29,8 +29,8 @@ pub fn check_ttl(what: &str, ttl: Duration) -> Result<Duration> {
 
 /// The id of a client: a UUID of version 8.
 ///
-/// The ids of Redisson (a Java library whose clients can use the same locks) are of version 4. So tools can tell a
-/// bandog client from a Java client.
+/// The ids of Redisson (a Java library whose clients can use the same locks) are of version 4. So a tool can
+/// distinguish a bandog client from a Java client.
 ///
 /// ```
 /// use bandog::ClientId;
@@ -48,7 +48,7 @@ impl ClientId {
         Self(Uuid::new_v8(*Uuid::new_v4().as_bytes()))
     }
 
-    /// Whether the text of an owner (`uuid:number`) is the text of a bandog client.
+    /// Whether a bandog client wrote `owner`: the text `uuid:number` that a store keeps for the holder of a lock.
     pub fn made(owner: &str) -> bool {
         let Some((uuid, number)) = owner.split_once(':') else {
             return false;
@@ -85,8 +85,9 @@ impl fmt::Debug for ClientId {
 
 /// The id of one claim of one client. Its text is `uuid:number`, the format of Redisson's owner field.
 ///
-/// No two claims have the same id, so the store recognizes a claim that is sent again. This makes it harmless to repeat
-/// a request whose answer was lost, and to release a claim whose caller has dropped its future.
+/// No two claims have the same id, so the store recognizes a claim that is sent again. So a client can safely repeat a
+/// request whose answer was lost. A client can also safely release a claim after the caller has dropped the future that
+/// waited for the claim.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClaimId {
     /// The client that makes the claim.
@@ -107,12 +108,12 @@ impl FromStr for ClaimId {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let read = || {
+        let parse_parts = || {
             let (client, number) = text.split_once(':')?;
             Some(Self { client: client.parse().ok()?, number: number.parse().ok()? })
         };
         // A number can be written in several ways, such as `7` and `+7`. Only the text of `Display` is accepted.
-        read().filter(|id| id.to_string() == text).ok_or_else(|| {
+        parse_parts().filter(|id| id.to_string() == text).ok_or_else(|| {
             Error::misused(format!(
                 "{text:?} is not the id of a claim, which is the id of a client, a colon and a number"
             ))
@@ -179,24 +180,25 @@ pub struct Claim {
     pub id: ClaimId,
     /// The kind of the lock.
     pub kind: Kind,
-    /// The requested duration of the hold if it is not renewed. The store may grant a shorter
-    /// duration ([`crate::Verdict::Granted`]).
+    /// The requested duration of a hold that is not renewed. The store is allowed to grant a shorter duration
+    /// ([`crate::Verdict::Granted`]).
     pub ttl: Duration,
     /// The maximum number of fences that a grant reserves. During one hold, the client can give the lock to several of
-    /// its own callers, one after the other, and each of them needs its own fence. The store may reserve fewer fences
-    /// ([`crate::Verdict::Granted`]).
+    /// its own callers, one after the other, and each caller needs its own fence. The store is allowed to reserve fewer
+    /// fences ([`crate::Verdict::Granted`]).
     pub fences: NonZeroU32,
-    /// Whether this step takes part in offers. An offer reserves a released key for clients that starve, which means
-    /// that they have waited for a second or more.
+    /// Whether this step takes part in offers. An offer reserves a released key for starving clients: the clients that
+    /// have waited for a second or more.
     ///
-    /// In a claim, `offers` means that the client starves. If the store refuses the claim, the store writes a note that
-    /// a client starves for the key.
+    /// In a step that claims the key, `offers` means that the client starves. If the store refuses the claim, the store
+    /// writes a note that a client starves for the key.
     ///
-    /// In a release, `offers` means that the store checks for this note. If the note exists, the store removes the note
-    /// and makes an offer: for at most [`OFFER`], the store grants the key only to claims with `offers`. A store that
-    /// can check for the note without extra cost may do so at every release.
+    /// In a step that releases the key, `offers` means that the store checks for this note. If the note exists, the
+    /// store removes the note and makes an offer: for at most [`OFFER`], the store grants the key only to claims with
+    /// `offers`. A store that can check for the note without extra cost is allowed to check at every release.
     ///
-    /// A release with `offers` by a claim that does not hold the key also removes the note, because that client no
-    /// longer waits. Other starving clients write the note again with their next claims.
+    /// A client also releases a claim that does not hold the key, when the client no longer waits for the key. If such
+    /// a release has `offers`, the store removes the note. Other starving clients write the note again with their next
+    /// claims.
     pub offers: bool,
 }

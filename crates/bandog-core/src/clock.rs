@@ -55,7 +55,7 @@ pub struct Clock {
     source: ClockSource,
     /// Number of nanoseconds by which this wall clock is ahead of its source. Negative if this wall clock is behind.
     ahead: i64,
-    /// Number of nanoseconds that is added to `ahead`. A test may change the number at any time.
+    /// Number of nanoseconds that is added to `ahead`. A test can change the number at any time.
     jumps: Option<&'static AtomicI64>,
 }
 
@@ -109,7 +109,7 @@ impl Clock {
     }
 
     /// The same clock with its wall clock set ahead by this number of nanoseconds, or set back if the number is
-    /// negative. This is for tests of wall clocks that jump: a test may change the number at any time.
+    /// negative. This is for tests of wall clocks that jump: a test can change the number at any time.
     #[must_use]
     pub const fn jumping_by(mut self, jumps: &'static AtomicI64) -> Self {
         self.jumps = Some(jumps);
@@ -127,14 +127,14 @@ impl Clock {
         }
     }
 
-    /// Whether this is tokio's clock. A test may pause it, and it does not count the time for which the machine is
-    /// suspended.
+    /// Whether this is tokio's clock. A test can pause tokio's clock. It does not count the time for which the machine
+    /// is suspended.
     pub fn is_virtual(&self) -> bool {
         matches!(self.source, ClockSource::Tokio)
     }
 
     /// Whether tokio's clock is paused in the caller's runtime, by `#[tokio::test(start_paused = true)]` or by
-    /// `tokio::time::pause`. The result is never true for a clock that runs. It is false outside a runtime.
+    /// `tokio::time::pause`. The result is never true for a clock that runs. The result is false outside a runtime.
     pub fn tokio_is_paused() -> bool {
         if tokio::runtime::Handle::try_current().is_err() {
             return false;
@@ -147,8 +147,8 @@ impl Clock {
         std_has_moved && tokio::time::Instant::now() == before
     }
 
-    /// The time of the wall clock. It may be wrong and may jump, so leases never use it. Where several machines must
-    /// agree on the time, they use the store's clock.
+    /// The time of the wall clock. A wall clock can be wrong and can jump, so leases never use it. Where several
+    /// machines must agree on the time, they use the store's clock.
     pub fn wall(&self) -> SystemTime {
         let shown = match self.source {
             ClockSource::System => SystemTime::now(),
@@ -156,8 +156,8 @@ impl Clock {
             ClockSource::Tokio => tokio_wall(),
         };
         let ahead = self.ahead.saturating_add(self.jumps.map_or(0, |jumps| jumps.load(Relaxed)));
-        let by = Duration::from_nanos(ahead.unsigned_abs());
-        let moved = if ahead < 0 { shown.checked_sub(by) } else { shown.checked_add(by) };
+        let shift = Duration::from_nanos(ahead.unsigned_abs());
+        let moved = if ahead < 0 { shown.checked_sub(shift) } else { shown.checked_add(shift) };
         moved.unwrap_or(shown)
     }
 
@@ -179,8 +179,8 @@ const MAX_READS: u32 = 10_000;
 fn system_now() -> Moment {
     #[cfg(target_os = "linux")]
     const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;
-    // On Apple's systems, `CLOCK_MONOTONIC` counts the time for which the machine is suspended. Linux's does not, and
-    // the clock of `Instant` does not.
+    // On Apple's systems, `CLOCK_MONOTONIC` counts the time for which the machine is suspended. The `CLOCK_MONOTONIC`
+    // of Linux does not count this time, and the clock of `Instant` does not either.
     #[cfg(target_vendor = "apple")]
     const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
     let time = rustix::time::clock_gettime(CLOCK);
@@ -193,8 +193,8 @@ fn system_now() -> Moment {
     Moment::from_nanos(nanos(ORIGIN.elapsed()))
 }
 
-/// Time between the origin of [`Clock::tokio`] and [`FIRST_READ`]. A clock that was paused just before `FIRST_READ`
-/// shows an earlier time, and a [`Moment`] cannot be before its origin.
+/// Time between the origin of [`Clock::tokio`] and [`FIRST_READ`]. The origin must be earlier than `FIRST_READ`: a
+/// clock that was paused before `FIRST_READ` shows an earlier time, and a [`Moment`] cannot be before the origin.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// The machine's clocks at the first read of [`Clock::tokio`].

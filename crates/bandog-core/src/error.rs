@@ -1,5 +1,5 @@
-//! The error type. An error has a kind, the operation that failed, the key, the cause, and whether the store may have
-//! applied the request.
+//! The error type. An error has a kind, the operation that failed, the key, and the cause. It also says whether the
+//! store might have applied the request.
 
 use std::{error::Error as StdError, fmt, sync::Arc};
 
@@ -12,10 +12,12 @@ type Cause = Arc<dyn StdError + Send + Sync + 'static>;
 
 /// An error with its kind, the verb (the operation that failed, such as `lock`), the key and the cause.
 ///
-/// A busy lock and an elapsed wait limit are not errors: the `try_` methods return `None`. Cloning an error is cheap.
+/// A busy lock is not an error: a `try_` method returns `None` if it does not get the lock in time. Cloning an error is
+/// cheap.
 ///
-/// The text of an error ends with its kind in parentheses. Only errors of the kind [`ErrorKind::Misused`] lack this
-/// ending, because their message names the allowed values.
+/// The text of an error has five parts in this order: the verb, the key, the message, the kind in parentheses, and the
+/// cause. Parts that the error does not have are left out. The kind [`ErrorKind::Misused`] is left out too: the message
+/// of such an error names the allowed values, so the kind would add nothing.
 ///
 /// ```
 /// use bandog::Error;
@@ -41,16 +43,17 @@ struct ErrorParts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The store did not answer, or cannot serve the request now. A retry may succeed.
+    /// The store did not answer, or cannot serve the request now. A retry can succeed.
     Unavailable,
     /// The store refuses the request, for example because of a wrong password, a missing right, or a key with data of
     /// another type. A retry does not help.
     Denied,
-    /// The caller passed a value, or made a call, that can never work. This is reported before any I/O.
+    /// The caller passed a value that is not allowed, or made a call that can never succeed. The error is returned
+    /// before any I/O.
     Misused,
     /// This backend does not support the operation.
     Unsupported,
-    /// The lock was lost: another client may hold it.
+    /// The lock was lost: another client might hold it now.
     Lost,
     /// The client was closed, or its engine (the task that sends the client's requests) has ended.
     Closed,
@@ -58,7 +61,7 @@ pub enum ErrorKind {
     NotReplicated,
     /// The store has data that bandog did not write, or that is damaged.
     Corrupt,
-    /// The client has too many pending calls and accepts no more. A later retry may succeed.
+    /// The client has too many pending calls and accepts no more. A later retry can succeed.
     Overloaded,
 }
 
@@ -70,7 +73,7 @@ impl Error {
         Self(Arc::new(ErrorParts { kind, verb: None, key: None, message, source: None, maybe_applied: false }))
     }
 
-    /// Creates an error of the kind [`ErrorKind::Misused`]: a wrong value or call.
+    /// Creates an error of the kind [`ErrorKind::Misused`]: the caller passed a wrong value or made a wrong call.
     pub fn misused(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Misused, message)
     }
@@ -82,10 +85,10 @@ impl Error {
 
     /// Creates an error of the kind [`ErrorKind::Lost`]: the lock was lost.
     pub fn lost(key: &Key) -> Self {
-        Self::new(ErrorKind::Lost, "the lock was lost: another client may hold it now").at(key)
+        Self::new(ErrorKind::Lost, "the lock was lost: another client might hold it now").at(key)
     }
 
-    /// Creates an error of the kind [`ErrorKind::Closed`]: the client has ended.
+    /// Creates an error of the kind [`ErrorKind::Closed`]: the client was closed or has ended.
     pub fn closed() -> Self {
         Self::new(ErrorKind::Closed, "the client is closed")
     }
@@ -111,7 +114,7 @@ impl Error {
         self.with(|parts| parts.source = Some(Arc::new(source)))
     }
 
-    /// Marks the error as ambiguous: the store may have applied the request, although the client got no answer.
+    /// Marks the error as ambiguous: the store might have applied the request, although the client got no answer.
     #[must_use]
     pub fn ambiguous(self) -> Self {
         self.with(|parts| parts.maybe_applied = true)
@@ -122,7 +125,7 @@ impl Error {
         self.0.kind
     }
 
-    /// Whether the same call may succeed later.
+    /// Whether the same call can succeed later.
     pub fn is_retryable(&self) -> bool {
         match self.kind() {
             ErrorKind::Unavailable | ErrorKind::NotReplicated | ErrorKind::Overloaded => true,
@@ -135,8 +138,8 @@ impl Error {
         }
     }
 
-    /// Whether the store may have applied the request although the client got no answer. False if the client could not
-    /// connect, because then it sent no request.
+    /// Whether the store might have applied the request although the client got no answer. False if the client could
+    /// not connect, because a client without a connection has sent no request.
     pub fn maybe_applied(&self) -> bool {
         self.0.maybe_applied
     }
@@ -169,8 +172,8 @@ impl fmt::Display for Error {
         }
         f.write_str(message)?;
         if *kind != ErrorKind::Misused {
-            // A message of the kind `Misused` names the allowed values. For each other kind, the user learns from the
-            // kind what to do, for example whether to retry.
+            // The kind helps the user to decide what to do, for example whether to retry. A `Misused` error does not
+            // need it, because its message names the allowed values.
             write!(f, " ({kind:?})")?;
         }
         match source {

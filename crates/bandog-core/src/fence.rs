@@ -2,16 +2,16 @@
 
 use std::{fmt, num::NonZeroU32};
 
-/// A fencing token: a number that is greater with every grant of a key. This also holds for a grant after a holder has
-/// crashed, after a lease has expired, or after a store has restarted without its data.
+/// A fencing token: a number that is greater with every grant of a key. It is also greater if the holder has crashed,
+/// if the lease has expired, or if the store has restarted without its data.
 ///
 /// Send the fence with every write that the lock protects. Let the resource refuse each write whose fence is smaller
 /// than the greatest fence that the resource has seen. Then a holder that was paused for longer than its ttl cannot
 /// overwrite the work of the next holder.
 ///
-/// Only fences of the same lock can be compared. Two locks have separate fences, and so have a lock and a job: a later
-/// grant of one lock may have a smaller fence than an earlier grant of another lock. So a resource that is written
-/// under several locks or jobs must keep the greatest fence of each lock and of each job.
+/// Only fences of the same lock can be compared. Each lock and each job has its own fences: a later grant of one lock
+/// can have a smaller fence than an earlier grant of another lock. So a resource that is written under several locks or
+/// jobs must keep the greatest fence of each lock and of each job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fence(u64);
 
@@ -56,7 +56,7 @@ impl Fences {
         Self { next: (last.0 + 1).saturating_sub(u64::from(count.get())), last: last.0 }
     }
 
-    /// The smallest unused fence of the block. If all are used, the greatest fence.
+    /// The smallest unused fence of the block. If all fences are used, the greatest fence.
     pub(crate) fn first(&self) -> Fence {
         Fence(self.next.min(self.last).max(1))
     }
@@ -66,7 +66,7 @@ impl Fences {
         Fence(self.last)
     }
 
-    /// Takes the smallest unused fence. None if all are used.
+    /// Takes the smallest unused fence. None if all fences are used.
     pub fn take(&mut self) -> Option<Fence> {
         if self.next > self.last {
             return None;

@@ -5,8 +5,8 @@
 pub struct Finding {
     /// The severity.
     pub level: Level,
-    /// The checked property, such as `maxmemory-policy`: one or two words. They do not change, so scripts may compare
-    /// them.
+    /// The checked property, such as `maxmemory-policy`: one or two words. These words do not change, so scripts can
+    /// compare them.
     pub subject: String,
     /// The result of the check, in one sentence.
     pub says: String,
@@ -21,7 +21,7 @@ pub enum Level {
     Fine,
     /// A setting could be better, or could not be checked. Locks are safe.
     Advice,
-    /// Locks may be lost, or clients may be unable to get them.
+    /// Locks can be lost, or clients can be unable to get locks.
     Danger,
 }
 

@@ -1,4 +1,5 @@
-//! Tests that give random texts to each parser of this crate. The closures return whether a text was accepted.
+//! Tests that give random texts to each parser of this crate. Each closure returns whether its parser accepted the
+//! text.
 
 use std::{num::NonZeroU32, time::Duration};
 

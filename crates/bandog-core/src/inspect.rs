@@ -27,19 +27,19 @@ pub struct Holder {
     /// The owner, as it is in the store: the id of a claim, or the text of another library. None if the owner is not a
     /// text.
     pub owner: Option<String>,
-    /// A fence ([`crate::Fence`]) that is at most the fence with which the holder writes. None if the holder is not a
-    /// bandog client.
+    /// A fence ([`crate::Fence`]) that is not greater than the fence with which the holder writes. None if the holder
+    /// is not a bandog client.
     ///
-    /// A grant reserves a block of fences. The caller that got the lock first writes with the first fence of the block.
-    /// If its client then gives the lock to another of its callers without a release, this caller writes with the next
-    /// fence.
+    /// A grant reserves a block of fences. The client's first caller writes with the first fence of the block. If the
+    /// client then gives the lock to a second caller without a release, the second caller writes with the second fence.
     ///
-    /// The store keeps only the last fence of the block. So this fence is computed as the first fence of a block of
-    /// [`MAX_BLOCK`] fences. If the grant reserved fewer fences, each of its fences is greater than this fence. A
-    /// resource that has seen this fence refuses no write of the holder.
+    /// The store keeps only the last fence of the block. So this field is computed as if the block had the maximum
+    /// size: it is the first fence of a block of [`MAX_BLOCK`] fences. If the grant reserved fewer fences, each fence
+    /// of the grant is greater than this field. So a resource that has seen this fence still accepts every write of the
+    /// holder.
     pub fence: Option<Fence>,
     /// The last fence of the block that the grant reserved, as it is in the store. Do not write to a resource with this
-    /// fence. It can be greater than the fence of the holder, and then the resource would refuse the holder's writes.
+    /// fence: it can be greater than the fence of the holder, and the resource would refuse the holder's next writes.
     pub last_fence: Option<Fence>,
     /// The time until the hold expires if it is not renewed. None for a hold that never expires.
     pub ttl: Option<Duration>,
@@ -96,7 +96,7 @@ impl Row {
             let client = holder.client();
             holder.member = members.iter().find(|member| client == Some(member.id)).cloned();
         }
-        // A client that has just got the lock may still be listed as a waiter, because the registry is updated later.
+        // A client that has just got the lock can still be listed as a waiter, because the registry is updated later.
         let is_waiter = |member: &&Member| {
             !holding.contains(&member.id) && member.waits.iter().any(|key| key.as_str() == self.name)
         };
@@ -117,9 +117,9 @@ impl Holder {
         Self { fence: Some(first), last_fence: Some(last), ..self }
     }
 
-    /// The time of the grant, by the store's clock. It is computed from the fence, because on Redis and SQLite a fence
-    /// is the time of the grant in microseconds since 1970. None if the fence is unknown, or is only a counter, as in
-    /// the memory backend.
+    /// The time of the grant, by the store's clock. It is computed from the fence: on Redis and SQLite, a fence is the
+    /// time of the grant in microseconds since 1970. None if the fence is unknown, or if fences are counters, as in the
+    /// memory backend.
     ///
     /// ```
     /// use bandog::{Fence, Holder};
@@ -161,7 +161,7 @@ impl Pattern {
         Self::new("*")
     }
 
-    /// The pattern that matches a name if the name begins with `prefix`, and this pattern matches the rest of the name.
+    /// The pattern that matches a name if the name begins with `prefix` and `self` matches the rest of the name.
     #[must_use]
     pub fn after(&self, prefix: &str) -> Self {
         let mut glob = String::with_capacity(prefix.len() + self.0.len());
@@ -203,6 +203,7 @@ impl Pattern {
     pub fn matches(&self, name: &str) -> bool {
         let glob: Vec<char> = self.0.chars().collect();
         let name: Vec<char> = name.chars().collect();
+        // `g` is the position in the pattern, and `n` is the position in the name.
         let (mut g, mut n) = (0, 0);
         // The position after the last `*` in the pattern, and the position in the name up to which this `*` matches.
         let mut star = None;
@@ -282,7 +283,7 @@ pub trait Inspect: Send + Sync + 'static {
     /// each key.
     ///
     /// # Errors
-    /// As [`Inspect::show`]. The first error is returned, and no row.
+    /// As [`Inspect::show`]. If one key fails, the call returns the first error and no rows.
     async fn show_all(&self, keys: &[Key]) -> Result<Vec<Row>> {
         let mut rows = Vec::with_capacity(keys.len());
         for key in keys {
@@ -328,13 +329,14 @@ pub trait Inspect: Send + Sync + 'static {
     /// implementation checks nothing.
     ///
     /// # Errors
-    /// As [`crate::Leases::ping`]. If a single check cannot be made, this is a finding and not an error.
+    /// As [`crate::Leases::ping`]. If a single check cannot be made, the call returns a finding about this check, and
+    /// no error.
     async fn check(&self) -> Result<Vec<Finding>> {
         Ok(Vec::new())
     }
 
-    /// As [`Inspect::check`], for a client that puts this prefix before all its names. The rights of its user for other
-    /// names are not checked. The default implementation calls [`Inspect::check`].
+    /// As [`Inspect::check`], for a client that puts this prefix before all its names. Rights for names without this
+    /// prefix are not checked. The default implementation calls [`Inspect::check`].
     ///
     /// # Errors
     /// As [`Inspect::check`].

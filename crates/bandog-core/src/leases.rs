@@ -37,8 +37,8 @@ impl Step {
         }
     }
 
-    /// The kind of the lock. Each backend matches every kind, so a backend that does not handle a new kind does not
-    /// compile.
+    /// The kind of the lock. Each backend matches every kind. So after a new kind is added, a backend that does not
+    /// handle the new kind does not compile.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Claim(claim) | Self::Release(claim) | Self::Pass { to: claim, .. } => claim.kind,
@@ -72,15 +72,16 @@ pub enum Verdict {
         /// The fences that the grant reserved: at least one, and at most as many as the claim requested. A repeated
         /// claim gets the same fences.
         fences: Fences,
-        /// The duration of the hold, counted from the store's decision. It is at most the requested ttl, and may be
-        /// shorter. During this time the store does not grant the key to another claim. The exceptions are a hold that
-        /// is released, passed to another claim ([`Step::Pass`]) or evicted, and a store that loses its data.
+        /// The duration of the hold, counted from the store's decision. It is at most the requested ttl, and can be
+        /// shorter. During this time the store does not grant the key to another claim, with two exceptions. The first
+        /// exception is a hold that is released, passed to another claim ([`Step::Pass`]) or evicted. The second
+        /// exception is a store that loses its data.
         valid_for: Duration,
     },
     /// Another claim holds the key.
     Busy {
-        /// The time until the hold of the other claim expires if it is not renewed. One second if that hold never
-        /// expires.
+        /// The time after which the other claim's hold expires, unless that hold is renewed. One second if that hold
+        /// never expires.
         retry_after: Duration,
     },
 }
@@ -90,8 +91,8 @@ pub enum Verdict {
 pub enum Renewal {
     /// The hold is extended.
     Extended {
-        /// The new duration of the hold, counted from the store's decision, as in [`Verdict::Granted`]. It may be
-        /// shorter than the requested ttl, and may differ from the duration in the grant or in an earlier renewal.
+        /// The new duration of the hold, counted from the store's decision, as in [`Verdict::Granted`]. It can be
+        /// shorter than the requested ttl, and can differ from the duration in the grant or in an earlier renewal.
         valid_for: Duration,
     },
     /// This claim does not hold the key. The store changed nothing.
@@ -125,14 +126,14 @@ pub struct Profile {
     pub fence_survives_failover: bool,
     /// The clock that decides when a lease expires, as text for messages.
     pub expiry: &'static str,
-    /// The number of connections that the backend has made. Before each connection except the first, the store may have
-    /// lost its data, for example because it restarted. So the client renews its locks when the number rises.
+    /// The number of connections that the backend has made. Before each connection except the first, the store might
+    /// have lost its data, for example in a restart. So the client renews its locks when the number rises.
     pub epoch: watch::Receiver<u64>,
 }
 
 impl Profile {
-    /// The profile of a backend that uses no network, and that decides with [`LockState`]. The timeout is 3 s, and the
-    /// machine's clock decides when leases expire.
+    /// The profile of a backend that uses no network, and that leaves all decisions to [`LockState`]. The timeout is
+    /// 3 s, and the machine's clock decides when leases expire.
     pub fn of_this_machine(store: impl Into<String>) -> Self {
         Self {
             store: store.into(),
@@ -145,13 +146,14 @@ impl Profile {
     }
 }
 
-/// Leases of keys: locks that the store ends after their ttl, unless they are renewed.
+/// Leases of keys. A lease is a lock that the store ends after the ttl, unless the client renews the lease.
 ///
 /// A backend does no I/O when it is created. It connects when one of its calls is polled for the first time, and does
 /// all its I/O on the Tokio runtime of that call.
 ///
-/// Each call returns within [`Profile::timeout`], and may be repeated without harm. If the future of a call is dropped,
-/// the call may or may not be applied. The backend applies calls in the order in which they were first polled.
+/// Each call returns within [`Profile::timeout`], and can be repeated without harm. If the future of a call is dropped,
+/// the backend might or might not apply the call. The backend applies calls in the order in which they were first
+/// polled.
 #[async_trait]
 pub trait Leases: Debug + Send + Sync + 'static {
     /// Checks that the store answers, and connects to it if necessary.
@@ -166,13 +168,13 @@ pub trait Leases: Debug + Send + Sync + 'static {
     ///
     /// Each step is atomic and is attempted once. Steps of the same key are applied in their order.
     ///
-    /// A grant may reserve fewer fences and last for a shorter time than the claim requested ([`Verdict::Granted`]).
+    /// A grant can reserve fewer fences and last for a shorter time than the claim requested ([`Verdict::Granted`]).
     ///
-    /// A step may be repeated. If its claim already holds the key, a repeated claim or pass is granted again: with the
-    /// same fences, and with a ttl that starts anew. A repeated release changes nothing.
+    /// A step can be sent again. If a claim or a pass is sent again while its claim holds the key, the store grants it
+    /// again with the same fences, and the ttl starts anew. A release that is sent again changes nothing.
     ///
-    /// An error reports whether the step may have been applied ([`crate::Error::maybe_applied`]). If the
-    /// store refuses a step with an error, the step has changed nothing.
+    /// An error reports whether the step might have been applied ([`crate::Error::maybe_applied`]). If the store
+    /// refuses a step with an error, the step has changed nothing.
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>>;
 
     /// Renews the claims, and returns one answer for each claim in the same order. A failure at one key does not affect
@@ -182,20 +184,19 @@ pub trait Leases: Debug + Send + Sync + 'static {
     /// [`Renewal::Gone`].
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>>;
 
-    /// Calls `notifier` each time the lock of this claim may have become free for it, until the subscription is
-    /// dropped.
+    /// Calls `notifier` each time the store might now grant this claim. The calls end when the subscription is dropped.
     ///
-    /// A client subscribes after the store has refused its claim, and will repeat that claim. The client keeps the
-    /// subscription while any of its callers waits for the key, even if it replaces the claim by another claim of the
-    /// same key.
+    /// A client subscribes after the store has refused its claim, and repeats the claim later. The client keeps the
+    /// subscription while any of its callers waits for the key, even if the client replaces the claim by another claim
+    /// of the same key.
     ///
-    /// A backend may notify at every release of `claim.key`. The rest of `claim` is for a store that keeps a queue of
-    /// claims: its backend can notify only the client whose claim is next.
+    /// A backend is allowed to notify at every release of `claim.key`. The other fields of `claim` are for a store that
+    /// keeps a queue of claims: the backend of such a store can notify only the client whose claim is next.
     ///
-    /// The backend must notify after every release that happens after this call has returned. It may also notify
-    /// without a reason. If a broken connection may have dropped a notification, the backend notifies as soon as it is
-    /// connected again. A backend without notifications returns [`Subscription::silent`], as this default
-    /// implementation does. Its waiters poll the store at least once a second.
+    /// The backend must notify after every release that happens after this call has returned. The backend is also
+    /// allowed to notify without a reason. If a broken connection might have dropped a notification, the backend
+    /// notifies as soon as it is connected again. A backend without notifications returns [`Subscription::silent`], as
+    /// this default implementation does. The waiters of such a backend poll the store at least once a second.
     ///
     /// # Errors
     /// As [`Leases::ping`].

@@ -2,12 +2,12 @@
 //! store, such as Redis.
 //!
 //! A backend implements [`Leases`] (claim, renew, release, subscribe), [`Inspect`] (list the locks and their holders)
-//! and [`Records`] (texts with a version, in which scheduled jobs are kept). The crate `bandog-sync` implements the
+//! and [`Records`] (texts with a version; the scheduler keeps its jobs in them). The crate `bandog-sync` implements the
 //! rest once for all backends: waiting, queues, re-entry, and the watchdog (the background task that renews leases).
 //!
 //! [`Memory`] is the reference backend. This crate opens no socket.
 //!
-//! This crate is for authors of backends. Users of locks need the `bandog` crate only.
+//! This crate is for authors of backends. A program that uses locks needs only the `bandog` crate.
 
 mod claim;
 mod clock;

@@ -1,4 +1,4 @@
-//! The rules of one lock, for backends that read the state of a lock, change it, and write it back.
+//! The rules of one lock, for backends that read the state of a lock, change the state, and write it back.
 
 use std::{fmt, str::FromStr};
 
@@ -7,7 +7,7 @@ use crate::{
     Renewal, Row, Step, Verdict,
 };
 
-/// The end of a state's text if the hold has a starving waiter.
+/// The last word of a state's text if a client starves for the lock ([`Hold::has_starving_waiter`]).
 const STARVING: &str = " starving";
 
 /// The state of one lock: its holder, the time at which the hold expires, and the last fence. The store also keeps the
@@ -29,15 +29,15 @@ pub struct LockState {
     fence: u64,
 }
 
-/// A hold of a claim, or an offer.
+/// A hold of a claim, or an offer: a reservation for starving clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
     /// The claim that holds the lock. For an offer, [`ClaimId::OFFERED`].
     pub id: ClaimId,
     /// The time at which the hold expires.
     pub until: Moment,
-    /// Whether a client starves for the lock, which means that it has waited for a second or more. If so, the release
-    /// of the hold makes an offer, which reserves the lock for starving clients (see [`Claim::offers`]).
+    /// Whether a client starves for the lock, which means that the client has waited for a second or more. If so, the
+    /// release of the hold makes an offer, which reserves the lock for starving clients (see [`Claim::offers`]).
     pub has_starving_waiter: bool,
 }
 
@@ -46,7 +46,7 @@ impl LockState {
     /// [`crate::Profile::kinds`].
     pub const KINDS: Kinds = Kinds::MUTEX;
 
-    /// The state with this hold and this last fence. For a backend that stores both in columns.
+    /// The state with this hold and this last fence, for a backend that stores the hold and the fence in columns.
     pub fn new(hold: Option<Hold>, fence: Fence) -> Self {
         Self { hold, fence: fence.get() }
     }
@@ -66,8 +66,8 @@ impl LockState {
         self.apply_above(step, now, Fence::new(0))
     }
 
-    /// Applies a step to this lock. The fences of a new grant are greater than `above`, for example than the wall clock
-    /// in microseconds.
+    /// Applies a step to this lock. The fences of a new grant are greater than `above`. For example, `above` is the
+    /// time of the wall clock in microseconds.
     pub fn apply_above(&mut self, step: &Step, now: Moment, above: Fence) -> Answer {
         match step.kind() {
             Kind::Mutex => self.apply_to_mutex(step, now, above),
@@ -99,7 +99,7 @@ impl LockState {
         }
     }
 
-    /// Frees the lock, whatever claim holds it. An offer is not a hold of a client, so it stays.
+    /// Frees the lock, whatever claim holds it. An offer is not a hold of a client, so this call keeps an offer.
     pub fn evict(&mut self, now: Moment) -> Released {
         match self.live(now) {
             Some(hold) if hold.id != ClaimId::OFFERED => {
@@ -123,8 +123,8 @@ impl LockState {
         Some(Row::held(key, Some(Kind::Mutex), holder))
     }
 
-    /// Grants the lock if it is free, if `claim` already holds the lock, or if `claim` may replace the present holder.
-    /// A claim may replace the holder `from`. A claim with [`Claim::offers`] may replace an offer.
+    /// Grants the lock if it is free, if `claim` already holds the lock, or if `claim` can replace the present holder.
+    /// A claim can replace the holder `from`. A claim with [`Claim::offers`] can replace an offer.
     fn claim(&mut self, claim: &Claim, from: Option<ClaimId>, now: Moment, above: Fence) -> Verdict {
         let replaceable = from.or(claim.offers.then_some(ClaimId::OFFERED));
         let has_starving_waiter = self.live(now).is_some_and(|hold| hold.has_starving_waiter);
@@ -179,7 +179,7 @@ impl FromStr for LockState {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let read = || {
+        let parse_parts = || {
             let mut words = text.split(' ');
             let fence = words.next()?.parse().ok()?;
             let Some(owner) = words.next() else { return Some(Self { hold: None, fence }) };
@@ -191,7 +191,7 @@ impl FromStr for LockState {
         // A fence above the maximum of i64 does not fit into an integer of a database, and the fences of later grants
         // might exceed u64.
         let is_valid = |state: &Self| i64::try_from(state.fence).is_ok() && state.to_string() == text;
-        read()
+        parse_parts()
             .filter(is_valid)
             .ok_or_else(|| Error::new(ErrorKind::Corrupt, format!("{text:?} is not the state of a lock")))
     }

@@ -1,4 +1,4 @@
-//! The registry's row of one client, which operators can read.
+//! The row of one client in the store's registry, which operators can read.
 
 use std::{path::Path, time::SystemTime};
 
@@ -14,8 +14,8 @@ pub const MAX_WAITS: usize = 32;
 /// was killed stays listed until then. The row is for operators only: no decision about a lock depends on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// The id of the client. The text of the owner of each lock that the client holds begins with this id and a
-    /// colon.
+    /// The id of the client. For each lock that the client holds, the store keeps an owner: a text that begins with
+    /// this id and a colon.
     pub id: ClientId,
     /// The name of the client's machine.
     pub host: String,

@@ -46,13 +46,13 @@ struct MemoryState {
 }
 
 impl Memory {
-    /// Creates an empty store. It uses this clock.
+    /// Creates an empty store that uses this clock.
     pub fn new(clock: Clock) -> Self {
         Self { clock, state: Arc::default(), epoch: Arc::new(watch::Sender::new(0)) }
     }
 
-    /// The locked state and the present time. The time is read after the state is locked, so a later decision never
-    /// uses an earlier time than the decision before it.
+    /// Locks the state, and then reads the present time. Because of this order, no decision uses an earlier time than
+    /// the decision before it.
     fn state_and_time(&self) -> (MutexGuard<'_, MemoryState>, Moment) {
         let state = self.state();
         let now = self.clock.now();
@@ -155,7 +155,7 @@ impl MemoryState {
     }
 
     /// Notifies the subscribers of a key if `released` says that the key is free. Returns `released` with the number of
-    /// notified clients, as far as it is known.
+    /// notified clients: 0 if the key has no subscriber, else None, because the number is not known.
     fn notify(&self, key: &Key, released: Released) -> Released {
         if released == Released::NotHeld {
             return released;

@@ -14,10 +14,10 @@ use crate::{ClaimId, Error, ErrorKind, Key, Notifier, Pattern, Result, Subscript
 /// Maximum length of the name of a slot ([`Line::slot`]), in bytes of UTF-8.
 const MAX_SLOT_LEN: usize = 64;
 
-/// The version of a record. The store assigns a new version at every swap, and it is greater than the version before.
+/// The version of a record. At every swap, the store assigns a new version, which is greater than the version before.
 ///
-/// No version of a record is assigned twice, even after a failover of the store, or if the record was deleted and
-/// created again. The only exception is a store whose clock was set back.
+/// No version of a record is assigned twice, even if the store fails over, or if the record is deleted and created
+/// again. The only exception is a store whose clock was set back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Version(NonZeroU64);
 
@@ -27,8 +27,8 @@ impl Version {
         NonZeroU64::new(number).map(Self)
     }
 
-    /// The version that follows `last`: the greater of `last` + 1 and `now`, the store's time in microseconds since
-    /// 1970. Without `last`, it is the store's time.
+    /// The version that follows `last`. It is the greater of `last` + 1 and `now` in microseconds since 1970, where
+    /// `now` is the store's time. If `last` is None, the version is `now`.
     ///
     /// ```
     /// use bandog::backend::Version;
@@ -64,10 +64,10 @@ pub struct Record {
     pub value: String,
 }
 
-/// A lock and the id of a claim that holds the lock, or has held it. [`Records::read`] checks whether the claim still
-/// holds the lock, and [`Swap::held`] makes this a condition of a swap.
+/// A lock and the id of a claim that holds the lock now or held it before. [`Records::read`] checks whether the claim
+/// still holds the lock, and [`Swap::held`] makes this a condition of a swap.
 ///
-/// No two claims have the same id. So a claim that does not hold its lock any more never holds it again.
+/// No two claims have the same id. So a claim that no longer holds its lock never holds that lock again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Holding {
     /// The lock.
@@ -98,10 +98,11 @@ pub struct Swap {
     pub to: Option<String>,
     /// Lines of the history that are written together with the value. Each line replaces the line with the same slot.
     pub lines: Vec<Line>,
-    /// The earliest time of the swap, by the store's clock. The store refuses an earlier swap with [`Swapped::Early`].
-    /// The resolution is one millisecond.
+    /// The earliest time of the swap, by the store's clock. Before this time, the store refuses the swap with
+    /// [`Swapped::Early`]. The resolution is one millisecond.
     pub not_before: Option<SystemTime>,
-    /// A claim that must hold its lock. If it does not, the store refuses the swap with [`Swapped::NotHeld`].
+    /// A claim that must hold its lock. If the claim does not hold it, the store refuses the swap with
+    /// [`Swapped::NotHeld`].
     pub held: Option<Holding>,
     /// Whether the store notifies the subscribers of this record ([`Records::subscribe_record`]) after the swap.
     pub notifies: bool,
@@ -140,11 +141,11 @@ impl Swap {
 /// The answer to a swap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Swapped {
-    /// The swap is done. This is the new version of the record. None if the swap deleted the record.
+    /// The swap is done. The field is the new version of the record. None if the swap deleted the record.
     Done(Option<Version>),
-    /// The record does not have the version [`Swap::from`]. This is the present record. None if no record exists.
+    /// The record does not have the version [`Swap::from`]. The field is the present record. None if no record exists.
     Differs(Option<Record>),
-    /// The store's clock has not reached [`Swap::not_before`]. This is the remaining time.
+    /// The store's clock has not reached [`Swap::not_before`]. The field is the remaining time.
     Early(Duration),
     /// The claim of [`Swap::held`] does not hold its lock.
     NotHeld,
@@ -153,7 +154,7 @@ pub enum Swapped {
 /// The answers to the swaps of one call.
 #[derive(Debug)]
 pub struct Swaps {
-    /// The store's time when it answered.
+    /// The store's time when the store answered.
     pub now: SystemTime,
     /// One answer for each swap, in the same order. A failure at one record does not affect the other records.
     pub each: Vec<Result<Swapped>>,
@@ -162,7 +163,7 @@ pub struct Swaps {
 /// The result of [`Records::read`].
 #[derive(Debug)]
 pub struct Reading {
-    /// The store's time when it answered.
+    /// The store's time when the store answered.
     pub now: SystemTime,
     /// One result for each requested record, in the same order. None for a record that does not exist.
     pub records: Vec<Result<Option<Record>>>,
@@ -173,19 +174,20 @@ pub struct Reading {
 /// The records of a store. Scheduled jobs are kept in records.
 ///
 /// Records and locks have separate names: the record `orders` and the lock `orders` are independent. A backend without
-/// records implements none of the methods. Then each call returns [`ErrorKind::Unsupported`], and each subscription is
-/// silent.
+/// records implements none of the methods: with the default implementations, each call returns
+/// [`ErrorKind::Unsupported`], and each subscription is silent.
 ///
 /// One swap is atomic: the store checks the conditions, and writes the record and its lines, in one step. The swaps of
 /// one call are sent in one round trip, but they are not a transaction.
 ///
-/// An answered swap is as durable as the store. SQLite has written it to disk. Redis can lose it when the server
-/// crashes, depending on the server's persistence settings, or when the server fails over to a replica.
+/// The store decides how durable a swap is after its answer. SQLite has written the swap to disk. Redis can lose the
+/// swap when the server crashes, depending on the server's persistence settings, or when the server fails over to a
+/// replica.
 ///
-/// If [`Error::maybe_applied`] is true for an error, the swap may or may not have been done. Then the caller repeats
-/// the swap from the same version, or reads the record. A repeated swap is done at most once, with one exception: a
-/// request to create a record is delayed, its repetition creates the record, and then the record is deleted. When the
-/// delayed request arrives, it creates the record again.
+/// If [`Error::maybe_applied`] is true for an error, the store might or might not have done the swap. In this case, the
+/// caller repeats the swap from the same version, or reads the record. The store does a repeated swap at most once,
+/// with one exception. Suppose that a request to create a record is delayed, that its repetition creates the record,
+/// and that the record is then deleted. When the delayed request arrives, the store creates the record again.
 ///
 /// ```
 /// use bandog::{Clock, Key, backend::{Memory, Record, Records, Swap, Swapped}};
@@ -226,7 +228,7 @@ pub trait Records: Send + Sync + 'static {
     /// Reads records, and checks holdings. If `keys` and `holdings` are empty, the result has only the store's time.
     ///
     /// Up to 512 records and holdings are read in one atomic step. Longer lists are read in several steps, as few as
-    /// the store allows, so the store may change between two of them.
+    /// the store allows. The records and locks can change between two steps.
     ///
     /// # Errors
     /// As [`Records::swap`].
@@ -252,15 +254,15 @@ pub trait Records: Send + Sync + 'static {
         Err(unsupported("history").at(key))
     }
 
-    /// Calls `notifier` after each swap of this record that has [`Swap::notifies`] set. The swap may come from any
+    /// Calls `notifier` after each swap of this record that has [`Swap::notifies`] set. The swap can come from any
     /// process. The calls end when the subscription is dropped.
     ///
-    /// The backend must notify after every such swap that is done after this call has returned. It may also notify
-    /// without a reason. If a broken connection may have dropped a notification, the backend notifies as soon as it is
-    /// connected again. A notification has no data, so the subscriber must read the record.
+    /// The backend must notify after every such swap that is done after this call has returned. The backend is also
+    /// allowed to notify without a reason. If a broken connection might have dropped a notification, the backend
+    /// notifies as soon as it is connected again. A notification has no data, so the subscriber must read the record.
     ///
     /// A backend returns [`Subscription::silent`] if it has no notifications, or if its user has no right to subscribe.
-    /// The default implementation does the same. Then the subscriber must poll.
+    /// The default implementation always returns it. The subscriber of a silent subscription must poll.
     ///
     /// # Errors
     /// As [`crate::Leases::ping`].

@@ -1,11 +1,11 @@
-//! Notifications: a backend reports that a lock may be free, or that a record may have changed.
+//! Notifications: a backend reports that a lock might be free, or that a record might have changed.
 
 use std::{fmt, sync::Arc};
 
-/// The callback of a subscriber. A backend calls it when a lock may have become free, or when a record may have
+/// The callback of a subscriber. A backend calls it when a lock might have become free, or when a record might have
 /// changed.
 ///
-/// A call is cheap, and may happen at any time and on any thread. An unnecessary call does no harm.
+/// A call is cheap, and can happen at any time and on any thread. An unnecessary call does no harm.
 #[derive(Clone)]
 pub struct Notifier(Arc<dyn Fn() + Send + Sync>);
 
@@ -15,7 +15,7 @@ impl Notifier {
         Self(Arc::new(notify))
     }
 
-    /// Reports to the subscriber that there may be a change.
+    /// Reports to the subscriber that there might be a change.
     pub fn notify(&self) {
         (self.0)();
     }
@@ -27,7 +27,7 @@ impl fmt::Debug for Notifier {
     }
 }
 
-/// A subscription, as the subscriber holds it. The backend calls the notifier until the subscription is dropped.
+/// The subscriber's handle of a subscription. The backend calls the notifier until the handle is dropped.
 pub struct Subscription {
     stop: Option<Box<dyn FnOnce() + Send>>,
 }

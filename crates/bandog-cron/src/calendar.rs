@@ -1,9 +1,9 @@
 //! The parts of the Gregorian calendar that cron needs. Day 0 is 1970-01-01; weekday 0 is Sunday.
 //!
-//! The arithmetic counts years from March, so that the leap day is the last day of its year, and in eras of 400 years
-//! (146,097 days), after which the calendar repeats.
+//! In the arithmetic, a year begins in March, so that the leap day is the last day of its year. An era is 400 years
+//! (146,097 days). The calendar repeats after each era. `shifted` is a month, counted from March as 0.
 
-/// The year, month and day of the month of a day.
+/// The date of a day: the year, the month, and the day of the month.
 pub(crate) fn civil(day: i64) -> (i64, u32, u32) {
     let days = day + 719_468;
     let era = days.div_euclid(146_097);
@@ -41,7 +41,7 @@ pub(crate) fn weekday(day: i64) -> u32 {
     small((day + 4).rem_euclid(7))
 }
 
-/// Converts a number that the caller knows to fit, such as a remainder or a part of a date.
+/// Converts a number that fits into `u32`, such as a remainder or a part of a date.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "remainders and parts of a date")]
 pub(crate) fn small(number: i64) -> u32 {
     number as u32

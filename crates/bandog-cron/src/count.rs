@@ -1,5 +1,5 @@
-//! Counts the matches of the calendar fields. It counts the bits of the sets instead of walking the matches, because an
-//! expression of every second has 31 million matches a year.
+//! Counts the matches of the calendar fields. It counts bits of the sets and does not visit each match, because an
+//! expression that fires every second has 31 million matches a year.
 
 use crate::{
     calendar::{civil, first_of, length, small, weekday},
@@ -16,11 +16,11 @@ impl Fields {
             return 0;
         }
         let (first, last) = (from / DAY, until / DAY);
-        let (early, late) = (small(from % DAY), small(until % DAY));
+        let (from_second, until_second) = (small(from % DAY), small(until % DAY));
         let all = self.days_between(first, last) * self.times();
-        let before = if self.has_day(first) { self.times_before(early) } else { 0 };
-        let after = if self.has_day(last) { self.times() - self.times_before(late + 1) } else { 0 };
-        all - before - after
+        let before_from = if self.has_day(first) { self.times_before(from_second) } else { 0 };
+        let after_until = if self.has_day(last) { self.times() - self.times_before(until_second + 1) } else { 0 };
+        all - before_from - after_until
     }
 
     /// Number of matching days from one day to another, both included.

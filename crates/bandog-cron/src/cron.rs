@@ -4,10 +4,10 @@ use std::{fmt, iter::FusedIterator, str::FromStr};
 
 use crate::{Daylight, Dialect, Language, ParseError, Rules, Time, Zone, describe, fields::Fields, parse, zone};
 
-/// A compiled expression, with its zone and its text. It takes 96 bytes, and the length of the text on the heap.
+/// A compiled expression, with its zone and its text. It takes 96 bytes, and the bytes of the text on the heap.
 ///
-/// A fire is an instant at which the expression matches. Fires are whole seconds in the wall-clock time of the zone,
-/// from 1970 to 2199, or to 2099 if the expression names years.
+/// A fire is an instant at which the expression matches the wall clock of the zone. Each fire is a whole second. Fires
+/// are in the years 1970 to 2199, or 1970 to 2099 if the expression has a year field that is not `*`.
 ///
 /// ```
 /// use bandog_cron::{Cron, Time};
@@ -72,7 +72,7 @@ impl Cron {
         self
     }
 
-    /// The same expression with another rule for gaps and overlaps of the clocks.
+    /// The same expression with another rule for the times that the clocks skip (a gap) or show twice (an overlap).
     ///
     /// ```
     /// # use bandog_cron::{Cron, Daylight, Time, Zone};
@@ -87,7 +87,7 @@ impl Cron {
         self
     }
 
-    /// The expression as it was given.
+    /// The text from which the expression was compiled.
     ///
     /// ```
     /// # use bandog_cron::Cron;
@@ -98,7 +98,7 @@ impl Cron {
         &self.text
     }
 
-    /// The dialect in which the expression was read.
+    /// The dialect in which the expression was parsed.
     ///
     /// ```
     /// # use bandog_cron::{Cron, Dialect};
@@ -109,10 +109,10 @@ impl Cron {
         self.fields.dialect
     }
 
-    /// The rules by which the expression was read: its dialect, and its [`DayMatch`](crate::DayMatch) if that differs
-    /// from the dialect's default.
+    /// The rules by which the expression was parsed: its dialect, and its [`DayMatch`](crate::DayMatch) if the
+    /// [`DayMatch`](crate::DayMatch) differs from the dialect's default.
     ///
-    /// The text, the rules, the zone and the [`daylight`](Self::daylight) rule together make an equal expression.
+    /// An equal expression can be made from the text, the rules, the zone and the [`daylight`](Self::daylight) rule.
     ///
     /// ```
     /// # use bandog_cron::{Cron, DayMatch, Dialect};
@@ -162,7 +162,7 @@ impl Cron {
         zone::at_or_after(&self.fields, &self.zone, after.into().second() + 1).map(Time::from_second)
     }
 
-    /// The last fire strictly before this instant. `None` if there was no fire since 1970.
+    /// The last fire strictly before this instant. `None` if the expression has no earlier fire since 1970.
     ///
     /// ```
     /// # use bandog_cron::{Cron, Time};
@@ -203,8 +203,8 @@ impl Cron {
         Fires { cron: self, after: Some(from.into()), until: to.into() }
     }
 
-    /// Number of fires after `from`, up to and including `to`; `at_most` if there are more. They are counted by
-    /// arithmetic, which takes some microseconds for each year, even if the expression fires every second.
+    /// Number of fires after `from`, up to and including `to`, but never more than `at_most`. The fires are counted by
+    /// arithmetic. This takes some microseconds for each year, even if the expression fires every second.
     ///
     /// ```
     /// # use bandog_cron::{Cron, Time};
@@ -234,8 +234,8 @@ impl Cron {
         zone::at_or_after(&self.fields, &self.zone, second) == Some(second)
     }
 
-    /// Whether the expression has no fire in any year, as on 31 June. It is false for an expression whose last fire is
-    /// past.
+    /// Whether the expression has no fire in any year, for example because its only date is 31 June. The result is
+    /// false for an expression that fired in the past and has no further fire.
     ///
     /// ```
     /// # use bandog_cron::Cron;

@@ -35,7 +35,7 @@ pub(crate) fn describe(fields: &Fields, language: Language) -> String {
     }
 }
 
-/// The values of each field as a shape (all, one, a range, …), which the languages turn into words.
+/// The values of each field as a [`Shape`], such as one value or a range. Each language turns the shapes into words.
 struct Outline {
     seconds: Shape,
     minutes: Shape,

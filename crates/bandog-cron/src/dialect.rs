@@ -19,7 +19,7 @@ pub enum Dialect {
     Quartz,
     /// Six fields as in Spring's `@Scheduled(cron = …)`; Sunday is 0 or 7.
     Spring,
-    /// Five fields as in a crontab; Sunday is 0 or 7, and if both day fields are restricted one of them must match.
+    /// Five fields as in a crontab; Sunday is 0 or 7. If both day fields are restricted, one of them must match.
     Unix,
 }
 
@@ -37,8 +37,8 @@ impl Dialect {
         Rules { dialect: self, days: Some(days) }
     }
 
-    /// The dialect's default rule for two restricted day fields. Quartz has none and refuses such an expression.
-    pub(crate) fn both_days(self) -> Option<DayMatch> {
+    /// The dialect's default rule for two restricted day fields. Quartz has no default and refuses such an expression.
+    pub(crate) fn default_day_match(self) -> Option<DayMatch> {
         match self {
             Self::Quartz => None,
             Self::Spring => Some(DayMatch::And),
@@ -131,8 +131,8 @@ impl FromStr for DayMatch {
     }
 }
 
-/// A dialect with an optional [`DayMatch`]. [`Dialect::days`] sets one; a plain [`Dialect`] converts into rules without
-/// one.
+/// A dialect with an optional [`DayMatch`]. [`Dialect::days`] makes rules with a [`DayMatch`]. A [`Dialect`] converts
+/// into rules without a [`DayMatch`].
 ///
 /// ```
 /// use bandog_cron::{Cron, DayMatch, Dialect, Rules};
@@ -154,7 +154,7 @@ impl Rules {
         self.dialect
     }
 
-    /// The rule that was set for two restricted day fields; `None` is the dialect's default.
+    /// The rule that was set for two restricted day fields. `None` means the dialect's default.
     pub fn day_match(self) -> Option<DayMatch> {
         self.days
     }
@@ -166,10 +166,10 @@ impl From<Dialect> for Rules {
     }
 }
 
-/// What happens where a zone's clocks are set forward or back.
+/// The rule for the times near a change of a zone's clocks.
 ///
-/// When the clocks are set forward, the skipped times are a gap. When they are set back, the times that they show twice
-/// are an overlap. The default is [`Elapsed`](Self::Elapsed) if the hours are `*` or stepped, else
+/// If the clocks are set forward, the skipped times are a gap. If the clocks are set back, the times that they show
+/// twice are an overlap. The default is [`Elapsed`](Self::Elapsed) if the hours are `*` or have a step, else
 /// [`Pinned`](Self::Pinned).
 ///
 /// ```
@@ -182,8 +182,9 @@ impl From<Dialect> for Rules {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Daylight {
-    /// Each time of the wall clock fires once a date. A time in an overlap fires at the first of its two instants. All
-    /// times inside one gap fire once, together, at the first instant after the gap, if it still has the same date.
+    /// Each matching time of the wall clock fires once on each matching date. A time in an overlap fires at the first
+    /// of its two instants. If matching times are in a gap, the expression fires once, at the first instant after the
+    /// gap. If the gap ends on a later date than such a time, this time does not fire.
     Pinned,
     /// Real time counts: a time in a gap does not fire, and a time in an overlap fires twice.
     Elapsed,
@@ -227,7 +228,7 @@ pub struct WordError {
 }
 
 impl WordError {
-    /// The value whose name is `text`; upper and lower case are equal.
+    /// The value whose name is `text`. Upper and lower case are equal.
     fn pick<T: Copy + fmt::Display>(text: &str, all: &[T], what: &'static str) -> Result<T, Self> {
         let found = all.iter().find(|one| text.eq_ignore_ascii_case(&one.to_string())).copied();
         found.ok_or_else(|| Self { text: text.chars().take(64).collect(), what })

@@ -1,10 +1,11 @@
-//! What is wrong with an expression, and where.
+//! The error of a wrong expression, with the position of the fault.
 
 use std::fmt;
 
 use crate::{Dialect, Field};
 
-/// Why an expression was refused. `Display` writes one line; [`picture`](Self::picture) also marks the place.
+/// The reason for which an expression was refused. `Display` writes one line. [`picture`](Self::picture) also marks the
+/// fault in the expression.
 ///
 /// ```
 /// use bandog_cron::Cron;
@@ -15,7 +16,7 @@ use crate::{Dialect, Field};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError(Box<Refusal>);
 
-/// How a hint writes the settings that it names: as the user of the library, a file or a command would write them.
+/// The form of the settings in a hint: calls of the library, keys of a file, or options of a command.
 ///
 /// ```
 /// use bandog_cron::{Cron, Phrasing};
@@ -36,10 +37,11 @@ pub enum Phrasing {
     Options,
 }
 
-/// A setting that would make the expression valid without changing it.
+/// A setting that makes the expression valid without a change of its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Remedy {
-    /// The expression was read in `dialect`, but it is a line of a crontab with this meaning.
+    /// The expression was parsed in `dialect`. It is a valid line of a crontab, and has this meaning in the Unix
+    /// dialect.
     Unix { dialect: Dialect, meaning: String },
     /// Both day fields are restricted.
     Days,
@@ -64,9 +66,7 @@ impl Remedy {
                     Phrasing::Keys => ("day_match = \"and\"", "day_match = \"or\""),
                     Phrasing::Options => ("--days and", "--days or"),
                 };
-                format!(
-                    "write ? in one of them, or say what is meant: {and} (both must match) or {or} (one must match)"
-                )
+                format!("write ? in one of them, or choose a rule: {and} (both must match) or {or} (one must match)")
             }
         }
     }
@@ -78,19 +78,24 @@ struct Refusal {
     fault: Fault,
 }
 
-/// A fault that a parser found, without the text of the whole expression. Positions count characters from 0.
+/// A fault that a parser found, without the text of the whole expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) field: Option<Field>,
+    /// The position at which the fault begins, in characters from 0.
     pub(crate) at: usize,
+    /// Number of characters that are marked as wrong.
     pub(crate) len: usize,
+    /// The fault in a few words.
     pub(crate) what: String,
+    /// What is allowed, or what was probably meant. Empty if there is no hint.
     pub(crate) hint: String,
-    /// The source of the hint, if the hint names a setting; the hint is then written again for each [`Phrasing`].
+    /// The remedy that the hint describes, if the hint names a setting. The remedy writes the hint in each
+    /// [`Phrasing`].
     pub(crate) remedy: Option<Remedy>,
 }
 
-/// Maximum number of characters of the text in an error. An expression that is longer is refused for its length.
+/// Maximum number of characters of the expression in an error. A longer expression is refused because of its length.
 const SHOWN: usize = 1024;
 
 impl ParseError {
@@ -100,14 +105,14 @@ impl ParseError {
         Self(Box::new(Refusal { text: shown.collect(), fault }))
     }
 
-    /// The same error, with the settings in its hint written in this way.
+    /// The same error, with the settings in its hint written in this form.
     #[must_use]
     pub fn phrased(mut self, phrasing: Phrasing) -> Self {
         self.0.fault.phrase(phrasing);
         self
     }
 
-    /// The field that is wrong; `None` if the fault is not in one field.
+    /// The field that is wrong. `None` if the fault is not in a single field.
     ///
     /// ```
     /// # use bandog_cron::{Cron, Field};
@@ -118,7 +123,7 @@ impl ParseError {
         self.0.fault.field
     }
 
-    /// Where the fault begins, counted in characters from 1.
+    /// The column at which the fault begins, counted in characters from 1.
     ///
     /// ```
     /// # use bandog_cron::Cron;
@@ -128,7 +133,7 @@ impl ParseError {
         self.0.fault.at + 1
     }
 
-    /// What is allowed, or what was probably meant. The hint may be empty.
+    /// What is allowed, or what was probably meant. The hint can be empty.
     ///
     /// ```
     /// # use bandog_cron::Cron;
@@ -138,7 +143,7 @@ impl ParseError {
         &self.0.fault.hint
     }
 
-    /// Two lines for a fixed-width font: the expression, and under it carets with the reason.
+    /// The error as two lines for a fixed-width font: the expression, and below it carets and the reason.
     ///
     /// ```
     /// # use bandog_cron::Cron;

@@ -1,4 +1,4 @@
-//! The fields of an expression and the names that may stand in them.
+//! The fields of an expression, and the names that they accept, such as `MON`.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub enum Field {
     DayOfMonth,
     /// Month, 1 to 12.
     Month,
-    /// Day of the week. Which day a number means depends on the dialect.
+    /// Day of the week. The dialect decides which day a number means.
     DayOfWeek,
     /// Year, 1970 to 2099.
     Year,
@@ -47,7 +47,7 @@ pub(crate) const MONTHS: [&str; 12] = [
 pub(crate) const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 impl Field {
-    /// The names that this field accepts, whole or as their first three letters.
+    /// The names that this field accepts, in full or as their first three letters.
     pub(crate) fn names(self) -> &'static [&'static str] {
         match self {
             Self::Month => &MONTHS,

@@ -2,8 +2,9 @@
 
 use crate::{DayMatch, Daylight, Dialect, calendar};
 
-/// The first and the last year that the year field accepts.
+/// The first year that the year field accepts.
 pub(crate) const FIRST_YEAR: i64 = 1970;
+/// The last year that the year field accepts.
 pub(crate) const LAST_YEAR: i64 = 2099;
 /// The last year in which an expression without a year field fires.
 pub(crate) const HORIZON: i64 = 2199;
@@ -17,25 +18,25 @@ pub(crate) struct Fields {
     pub(crate) days: u32,
     /// `nW`, the weekday nearest to day n: bit n.
     pub(crate) nearest: u32,
-    /// `L-n`, the day n days before the last of the month: bit n; `L` is bit 0.
+    /// `L-n`, the day that is n days before the last day of the month: bit n. `L` is bit 0.
     pub(crate) from_last: u32,
-    /// `L-nW`, the weekday nearest to that day: bit n; `LW` is bit 0.
+    /// `L-nW`, the weekday nearest to the day `L-n`: bit n. `LW` is bit 0.
     pub(crate) nearest_from_last: u32,
     /// Bit 0 of the first word is 1970.
     pub(crate) years: [u32; 5],
     /// Bit 1 is January.
     pub(crate) months: u16,
-    /// The months of `months` that are long enough for at least one of the days in the day-of-month field.
+    /// The months in `months` that are long enough for at least one day of the day-of-month field.
     pub(crate) possible: u16,
     /// Bit 0 is Sunday.
     pub(crate) weekdays: u8,
-    /// `dL`: the weekdays whose last day in the month matches.
+    /// `dL`, the last weekday d of the month: bit d. Bit 0 is Sunday.
     pub(crate) last: u8,
-    /// `d#n`: a set of weekdays for each n from 1 to 5.
+    /// `d#n`, the nth weekday d of the month: one set of weekdays for each n from 1 to 5.
     pub(crate) nth: [u8; 5],
-    /// Whether the expression names no year, and so fires in all years up to [`HORIZON`].
+    /// Whether the expression names no year. If so, it fires in all years up to [`HORIZON`].
     pub(crate) every_year: bool,
-    /// Whether a match of one day field is enough, as in a crontab that restricts both.
+    /// Whether a match of one day field is enough, as in a crontab line that restricts both day fields.
     pub(crate) either: bool,
     /// The rule for two restricted day fields, if it differs from the dialect's default.
     pub(crate) day_match_override: Option<DayMatch>,
@@ -87,7 +88,8 @@ impl Fields {
         self.years[(bit / 32) as usize] |= 1 << (bit % 32);
     }
 
-    /// The days of a month that match; bit 1 is the first day. `first` is the weekday of the first day.
+    /// The days of a month that match. Bit 1 is the first day. `first` is the weekday of the first day of the month,
+    /// and `length` is the number of days in the month.
     pub(crate) fn days_in(&self, first: u32, length: u32) -> u32 {
         let all = (u32::MAX >> (31 - length)) & !1;
         let by_date = self.by_date(first, length);
@@ -128,17 +130,18 @@ impl Fields {
         found
     }
 
-    /// Removes the months that are too short for all days in the day-of-month field, so that no search visits them.
-    pub(crate) fn drop_short_months(&mut self) {
+    /// Sets `possible`: the months in `months`, except those that are too short for each day of the day-of-month field.
+    /// A search skips the months that are not in `possible`.
+    pub(crate) fn set_possible_months(&mut self) {
         self.possible = self.months;
         if self.either {
             return;
         }
         for (length, months) in [(29, 1u16 << 2), (30, 1 << 4 | 1 << 6 | 1 << 9 | 1 << 11)] {
             let all = (u32::MAX >> (31 - length)) & !1;
-            let some = (self.days | self.nearest) & all != 0;
+            let has_date = (self.days | self.nearest) & all != 0;
             let from_last = (self.from_last | self.nearest_from_last) & (all >> 1);
-            if !some && from_last == 0 {
+            if !has_date && from_last == 0 {
                 self.possible &= !months;
             }
         }
@@ -160,13 +163,13 @@ fn rotated(set: u8, first: u32) -> u32 {
     (set >> first | set << (7 - first)) & 127
 }
 
-/// A set of weekdays, repeated for five weeks that begin with the weekday `first`; bit 0 is the first day.
+/// A set of weekdays, repeated for five weeks that begin with the weekday `first`. Bit 0 is the first day.
 fn weeks(set: u8, first: u32) -> u32 {
     let week = rotated(set, first);
     week | week << 7 | week << 14 | week << 21 | week << 28
 }
 
-/// The bit of the day from Monday to Friday that is nearest to this day within its month.
+/// The bit of the weekday (Monday to Friday) that is nearest to this day and in the same month.
 fn nearest(day: u32, first: u32, length: u32, dialect: Dialect) -> u32 {
     let moved = match (first + day - 1) % 7 {
         6 if day == 1 => 3,

@@ -8,7 +8,7 @@ pub(crate) struct Scale {
     dialect: Dialect,
     min: u32,
     max: u32,
-    /// The first value of `*`. In Spring it is 1 for the day of the week, because 0 and 7 both mean Sunday.
+    /// The first value of `*`. In Spring, `*` as day of the week begins with 1, because 0 and 7 both mean Sunday.
     star: u32,
 }
 
@@ -56,12 +56,12 @@ impl Scale {
     }
 }
 
-/// A list of numbers, names, ranges and steps.
+/// Parses a list of numbers, names, ranges and steps, and calls `add` with each value.
 pub(crate) fn list(word: Word<'_>, scale: &Scale, mut add: impl FnMut(u32)) -> Result<(), Fault> {
     word.items().try_for_each(|item| value_or_range(item, scale, &mut add))
 }
 
-/// The field day of month, with `L L-n nW LW L-nW`.
+/// Parses the day-of-month field, which also accepts `L`, `L-n`, `nW`, `LW` and `L-nW`.
 pub(crate) fn days_of_month(word: Word<'_>, scale: &Scale, fields: &mut Fields) -> Result<(), Fault> {
     if is_any(word, scale.dialect) {
         fields.days = u32::MAX;
@@ -74,7 +74,7 @@ pub(crate) fn days_of_month(word: Word<'_>, scale: &Scale, fields: &mut Fields) 
             Some(special) if scale.dialect == Dialect::Unix => return Err(no_special_characters(item, scale, special)),
             Some(b'C') => return Err(no_calendar(item, scale)),
             Some(b'#') => {
-                let hint = "it belongs into the day of week, as in FRI#2";
+                let hint = "use # in the day of week, as in FRI#2";
                 return Err(scale.fault(item, "# has no meaning here", hint));
             }
             Some(b'L') => from_last(item, scale, fields)?,
@@ -84,7 +84,7 @@ pub(crate) fn days_of_month(word: Word<'_>, scale: &Scale, fields: &mut Fields) 
     Ok(())
 }
 
-/// The field day of week, with `L dL d#n`.
+/// Parses the day-of-week field, which also accepts `L`, `dL` and `d#n`.
 pub(crate) fn days_of_week(word: Word<'_>, scale: &Scale, fields: &mut Fields) -> Result<(), Fault> {
     if is_any(word, scale.dialect) {
         fields.weekdays = 127;
@@ -105,7 +105,7 @@ pub(crate) fn days_of_week(word: Word<'_>, scale: &Scale, fields: &mut Fields) -
         } else if text.ends_with(['C', 'c']) {
             return Err(no_calendar(item, scale));
         } else if text.ends_with(['W', 'w']) {
-            let hint = "it belongs into the day of month, as in 15W";
+            let hint = "use W in the day of month, as in 15W";
             return Err(scale.fault(item, "W has no meaning here", hint));
         } else {
             value_or_range(item, scale, &mut |day| fields.weekdays |= 1 << bit(day, scale))?;
@@ -118,7 +118,7 @@ fn is_any(word: Word<'_>, dialect: Dialect) -> bool {
     word.text == "*" || word.text == "?" && dialect != Dialect::Unix
 }
 
-/// The bit of a day of the week in our sets; bit 0 is Sunday.
+/// The bit of a day of the week in the sets of [`Fields`]. Bit 0 is Sunday.
 fn bit(day: u32, scale: &Scale) -> u32 {
     match scale.dialect {
         Dialect::Quartz => day - 1,
@@ -137,7 +137,7 @@ fn value_or_range(item: Word<'_>, scale: &Scale, add: &mut impl FnMut(u32)) -> R
     let (low, high) = match base.text {
         "*" => (scale.star, scale.max),
         "" if scale.dialect == Dialect::Quartz => (scale.star, scale.max),
-        "" => return Err(scale.fault(item, "nothing stands before the step", "did you mean */?")),
+        "" => return Err(scale.fault(item, "there is no value before the step", "did you mean */?")),
         _ => match base.split_at('-') {
             Some((low, high)) => range(base, value(low, scale)?, value(high, scale)?, scale)?,
             None => {
@@ -149,10 +149,10 @@ fn value_or_range(item: Word<'_>, scale: &Scale, add: &mut impl FnMut(u32)) -> R
     // A range that wraps around, such as 22-2, continues at the beginning of the field.
     let span = scale.max - scale.min + 1;
     let length = if low <= high { high - low } else { high + span - low };
-    let mut gone = 0;
-    while gone <= length {
-        add(scale.min + (low - scale.min + gone) % span);
-        gone = gone.saturating_add(step.unwrap_or(1));
+    let mut distance = 0;
+    while distance <= length {
+        add(scale.min + (low - scale.min + distance) % span);
+        distance = distance.saturating_add(step.unwrap_or(1));
     }
     Ok(())
 }
@@ -164,7 +164,7 @@ fn range(word: Word<'_>, low: u32, high: u32, scale: &Scale) -> Result<(u32, u32
         _ if sunday && low == 7 => Ok((0, high)),
         Dialect::Quartz if scale.field != Field::Year => Ok((low, high)),
         Dialect::Quartz => {
-            Err(scale.fault(word, "the range ends before it begins", "a range of years cannot wrap around"))
+            Err(scale.fault(word, "the end of the range is before its start", "a range of years cannot wrap around"))
         }
         Dialect::Spring | Dialect::Unix => {
             let hint = if sunday && high == 0 {
@@ -172,7 +172,7 @@ fn range(word: Word<'_>, low: u32, high: u32, scale: &Scale) -> Result<(u32, u32
             } else {
                 format!("write {low}-{},{}-{high}; only in Quartz can a range wrap around", scale.max, scale.star)
             };
-            Err(scale.fault(word, "the range ends before it begins", hint))
+            Err(scale.fault(word, "the end of the range is before its start", hint))
         }
     }
 }
@@ -209,23 +209,23 @@ fn value(word: Word<'_>, scale: &Scale) -> Result<u32, Fault> {
     named(word, scale)
 }
 
-/// A number. A number that does not fit becomes `u32::MAX`, which every field refuses as too large.
+/// Parses a number. A number that is too large for `u32` becomes `u32::MAX`, which every field refuses.
 fn digits(text: &str) -> Option<u32> {
-    let all = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    all.then(|| text.parse().unwrap_or(u32::MAX))
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().unwrap_or(u32::MAX))
 }
 
 fn named(word: Word<'_>, scale: &Scale) -> Result<u32, Fault> {
     let (text, names) = (word.text, scale.field.names());
     let short = |name: &str| name.is_char_boundary(3) && text.eq_ignore_ascii_case(&name[..3]);
     let found = names.iter().position(|name| short(name) || text.eq_ignore_ascii_case(name));
-    if let Some(place) = found {
+    if let Some(index) = found {
         #[expect(clippy::cast_possible_truncation, reason = "one of twelve names")]
-        let place = place as u32;
+        let index = index as u32;
         return Ok(match (scale.field, scale.dialect) {
-            (Field::DayOfWeek, Dialect::Spring | Dialect::Unix) if place == 0 => 7,
-            (Field::DayOfWeek, Dialect::Spring | Dialect::Unix) => place,
-            _ => place + 1,
+            (Field::DayOfWeek, Dialect::Spring | Dialect::Unix) if index == 0 => 7,
+            (Field::DayOfWeek, Dialect::Spring | Dialect::Unix) => index,
+            _ => index + 1,
         });
     }
     let begins = |name: &&&str| text.len() >= 3 && text[..3].eq_ignore_ascii_case(&name[..3]);
@@ -237,8 +237,8 @@ fn named(word: Word<'_>, scale: &Scale) -> Result<u32, Fault> {
     };
     let what = match text {
         "" => "a number is missing".to_owned(),
-        "*" => "* stands alone or before a step".to_owned(),
-        _ if text.contains('?') => "? stands only alone, and only in the day fields of Quartz and Spring".to_owned(),
+        "*" => "* must stand alone or before a step".to_owned(),
+        _ if text.contains('?') => "? must stand alone, in a day field of Quartz or Spring".to_owned(),
         _ => format!("{text} is not {kind}"),
     };
     let hint = match meant {
@@ -248,7 +248,7 @@ fn named(word: Word<'_>, scale: &Scale) -> Result<u32, Fault> {
     Err(scale.fault(word, what, hint))
 }
 
-/// Reads `L`, `L-n`, `LW` or `L-nW`.
+/// Parses `L`, `L-n`, `LW` or `L-nW`, where n is a number of days before the last day of the month.
 fn from_last(item: Word<'_>, scale: &Scale, fields: &mut Fields) -> Result<(), Fault> {
     let text = item.text;
     let weekday = text.len() > 1 && text.ends_with(['W', 'w']);
@@ -264,7 +264,7 @@ fn from_last(item: Word<'_>, scale: &Scale, fields: &mut Fields) -> Result<(), F
         (_, None) => return Err(scale.fault(item, format!("{text} is no day of the month"), allowed)),
     };
     if back > 30 {
-        return Err(scale.fault(item, "no month has more than 31 days", "at most L-30"));
+        return Err(scale.fault(item, "no month has more than 31 days", "allowed is at most L-30"));
     }
     if scale.dialect == Dialect::Spring && !rest.text.is_empty() && (weekday || back == 0) {
         return Err(scale.fault(item, format!("Spring has no {text}"), "allowed are L, L-3 and LW"));
@@ -274,7 +274,7 @@ fn from_last(item: Word<'_>, scale: &Scale, fields: &mut Fields) -> Result<(), F
     Ok(())
 }
 
-/// Reads `nW`.
+/// Parses `nW`: the weekday nearest to day n.
 fn nearest(item: Word<'_>, scale: &Scale, fields: &mut Fields) -> Result<(), Fault> {
     let text = item.text;
     let day = item.part(0, text.len() - 1);
@@ -282,14 +282,14 @@ fn nearest(item: Word<'_>, scale: &Scale, fields: &mut Fields) -> Result<(), Fau
         return Err(scale.fault(item, "WL is no day of the month", "did you mean LW?"));
     }
     if !text.ends_with(['W', 'w']) || digits(day.text).is_none() {
-        let hint = "W stands behind a single day, as in 15W or LW";
+        let hint = "W must follow a single day, as in 15W or LW";
         return Err(scale.fault(item, format!("{text} is no day of the month"), hint));
     }
     fields.nearest |= 1 << value(day, scale)?;
     Ok(())
 }
 
-/// The week of the month that `#n` means, counted from 0.
+/// Parses the week of the month after `#`. The result counts weeks from 0.
 fn nth(item: Word<'_>, week: Word<'_>, scale: &Scale) -> Result<usize, Fault> {
     if scale.dialect == Dialect::Unix {
         return Err(no_special_characters(item, scale, b'#'));
@@ -298,12 +298,13 @@ fn nth(item: Word<'_>, week: Word<'_>, scale: &Scale) -> Result<usize, Fault> {
         Some(number @ 1..=5) => Ok(number as usize - 1),
         _ => {
             let what = format!("{:?} is no week of the month", week.text);
-            Err(scale.fault(item, what, "allowed are #1 to #5; L means the last"))
+            Err(scale.fault(item, what, "allowed are #1 to #5, or L for the last, as in FRIL"))
         }
     }
 }
 
-/// Checks a lone `L` as day of the week. In Quartz it means Saturday; the other dialects refuse it.
+/// Checks an `L` without a day in the day-of-week field. In Quartz, it means Saturday if the field has nothing else.
+/// The other dialects refuse it.
 fn last_alone(item: Word<'_>, word: Word<'_>, scale: &Scale) -> Result<(), Fault> {
     match scale.dialect {
         Dialect::Unix => Err(no_special_characters(item, scale, b'L')),
@@ -311,7 +312,7 @@ fn last_alone(item: Word<'_>, word: Word<'_>, scale: &Scale) -> Result<(), Fault
         Dialect::Quartz | Dialect::Spring => {
             let saturday = WEEKDAYS[6][..3].to_ascii_uppercase();
             let hint = format!("write {saturday}, or name the day, as in FRIL");
-            Err(scale.fault(item, "L needs a day of the week before it here", hint))
+            Err(scale.fault(item, "there must be a day of the week before L", hint))
         }
     }
 }

@@ -22,7 +22,7 @@
 //! | Monday to Friday | `2-6` or `MON-FRI` | `1-5` or `MON-FRI` | `1-5` or `MON-FRI` |
 //! | `?` | "any", in one of the two day fields | same as `*`, in both day fields | refused |
 //! | both day fields restricted ([`DayMatch`] overrides this) | refused | both must match | one must match |
-//! | `L W #` | yes | yes, but no `L-3W`; `L` alone is a day of the month only | no |
+//! | `L W #` | yes | yes, but no `L-3W`; `L` alone only as a day of the month | no |
 //! | ranges such as `22-2` | wrap around | refused | refused |
 //! | `@daily` and others | yes | yes | yes |
 //!
@@ -44,14 +44,15 @@
 //!
 //! # Daylight saving
 //!
-//! An expression whose hours are `*` or stepped follows real time: a time that the clocks skip does not fire, and a
-//! time that the clocks show twice fires twice.
+//! An expression follows real time if its hours are `*` or have a step, such as `0/2`. If the clocks skip a time, the
+//! expression does not fire at this time. If the clocks show a time twice, the expression fires twice.
 //!
-//! All other expressions are pinned to the wall clock, and each time fires once a date. If the clocks show a time
-//! twice, it fires at the first of the two instants. If the clocks skip a time, it fires at the first instant after the
-//! gap. If several times lie in one gap, they fire once, together.
+//! All other expressions are pinned to the wall clock: on each matching date, each matching time fires once. If the
+//! clocks show a time twice, the time fires at the first of the two instants. If the clocks skip a time, the time fires
+//! at the first instant after the gap. If several matching times lie in one gap, the expression fires once for all of
+//! them.
 //!
-//! [`Daylight`] chooses another rule for one expression.
+//! [`Cron::on_daylight`] chooses another rule for one expression.
 //!
 //! ```
 //! use bandog_cron::{Cron, Time, Zone};
@@ -68,8 +69,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Zones come from the table that is built into the program, so all replicas of one build agree. [`Zone::from_tzif`]
-//! reads a zone from elsewhere. This crate reads no clock, no file and no environment.
+//! Zones come from the table that is built into the program, so all replicas of one build have the same zones.
+//! [`Zone::from_tzif`] makes a zone from other data. This crate reads no clock, no file and no environment.
 //!
 //! # Errors that help
 //!

@@ -1,4 +1,4 @@
-//! The next and the last match of the calendar fields, in wall-clock seconds since 1970-01-01 without any zone.
+//! The next and the previous match of the calendar fields, in wall-clock seconds since 1970-01-01 without a zone.
 
 use crate::{
     calendar::{civil, first_of, length, small, weekday},
@@ -42,6 +42,7 @@ impl Fields {
         Some(day * DAY + i64::from(hour * 3600 + minute * 60 + 63 - self.seconds.leading_zeros()))
     }
 
+    /// The first matching day at or after this day.
     fn day_from(&self, day: i64) -> Option<i64> {
         let (mut year, mut month, day) = civil(day);
         let mut days = u32::MAX << day;
@@ -62,6 +63,7 @@ impl Fields {
         None
     }
 
+    /// The last matching day at or before this day.
     fn day_until(&self, day: i64) -> Option<i64> {
         let (mut year, mut month, day) = civil(day);
         let mut days = u32::MAX >> (31 - day);

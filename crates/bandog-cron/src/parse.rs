@@ -8,10 +8,10 @@ use crate::{
     item::{self, Scale},
 };
 
-/// Maximum length of an expression, in bytes. Lists that name every second and every minute still fit.
+/// Maximum length of an expression, in bytes. A list of all seconds together with a list of all minutes still fits.
 const LONGEST: usize = 1024;
 
-/// A piece of the text, and the position at which it begins.
+/// A piece of the expression's text, and the position in the text at which the piece begins.
 #[derive(Clone, Copy)]
 pub(crate) struct Word<'a> {
     pub(crate) text: &'a str,
@@ -19,6 +19,7 @@ pub(crate) struct Word<'a> {
 }
 
 impl<'a> Word<'a> {
+    /// A fault at this word. `what` is the fault, and `hint` is what is allowed or was probably meant.
     pub(crate) fn fault(
         self,
         field: impl Into<Option<Field>>,
@@ -36,8 +37,8 @@ impl<'a> Word<'a> {
 
     /// The parts before and after the first occurrence of this character.
     pub(crate) fn split_at(self, character: char) -> Option<(Self, Self)> {
-        let place = self.text.find(character)?;
-        Some((self.part(0, place), self.part(place + 1, self.text.len())))
+        let position = self.text.find(character)?;
+        Some((self.part(0, position), self.part(position + 1, self.text.len())))
     }
 
     /// The parts between commas.
@@ -51,7 +52,7 @@ impl<'a> Word<'a> {
         })
     }
 
-    /// Whether this day field restricts the days. In a crontab, a field that begins with a star does not.
+    /// Whether this day field restricts the days. In a crontab, a field that begins with a star restricts nothing.
     fn is_restricted(self, dialect: Dialect) -> bool {
         match dialect {
             Dialect::Quartz | Dialect::Spring => self.text != "*" && self.text != "?",
@@ -60,14 +61,15 @@ impl<'a> Word<'a> {
     }
 }
 
+/// Parses an expression by the rules of a dialect.
 pub(crate) fn parse(text: &str, rules: Rules) -> Result<Fields, Fault> {
     let dialect = rules.dialect;
     check_characters(text)?;
     let mut words = [Word { text: "", at: text.len() }; 7];
     let mut count = 0;
     for word in words_of(text) {
-        let Some(place) = words.get_mut(count) else { return Err(too_many(word, dialect)) };
-        *place = word;
+        let Some(empty_word) = words.get_mut(count) else { return Err(too_many(word, dialect)) };
+        *empty_word = word;
         count += 1;
     }
     if words[0].text.starts_with('@') {
@@ -79,8 +81,8 @@ pub(crate) fn parse(text: &str, rules: Rules) -> Result<Fields, Fault> {
         Dialect::Unix => (5, 5),
     };
     if count == 1 && words[0].text == "-" {
-        let hint = "disable the job itself: bandog's scheduler has enabled = false and Job::disabled for it";
-        return Err(words[0].fault(None, "- is no time; it is how Spring disables a job", hint));
+        let hint = "to disable a job in bandog, set enabled = false or call Job::disabled";
+        return Err(words[0].fault(None, "\"-\" is not a cron expression; Spring uses it to disable a job", hint));
     }
     if count > most {
         return Err(too_many(words[most], dialect));
@@ -91,13 +93,14 @@ pub(crate) fn parse(text: &str, rules: Rules) -> Result<Fields, Fault> {
     match dialect {
         Dialect::Quartz | Dialect::Spring => fields_of(&words, rules),
         Dialect::Unix => {
-            let start = Word { text: "0", at: 0 };
-            let [minute, hour, day, month, weekday, none, _] = words;
-            fields_of(&[start, minute, hour, day, month, weekday, none], rules)
+            let second = Word { text: "0", at: 0 };
+            let [minute, hour, day, month, weekday, empty_year, _] = words;
+            fields_of(&[second, minute, hour, day, month, weekday, empty_year], rules)
         }
     }
 }
 
+/// Parses the fields, from the seconds to the year. A year that is not given is an empty word.
 fn fields_of(words: &[Word<'_>; 7], rules: Rules) -> Result<Fields, Fault> {
     let dialect = rules.dialect;
     let [second, minute, hour, day, month, weekday, year] = *words;
@@ -109,9 +112,9 @@ fn fields_of(words: &[Word<'_>; 7], rules: Rules) -> Result<Fields, Fault> {
     item::days_of_month(day, &scale(Field::DayOfMonth), &mut fields)?;
     item::list(month, &scale(Field::Month), |bit| fields.months |= 1 << bit)?;
     item::days_of_week(weekday, &scale(Field::DayOfWeek), &mut fields)?;
-    let both = both_days(day, weekday, rules)?;
-    fields.either = both == Some(DayMatch::Or);
-    fields.day_match_override = both.filter(|_| both != dialect.both_days());
+    let day_match = day_match_of(day, weekday, rules)?;
+    fields.either = day_match == Some(DayMatch::Or);
+    fields.day_match_override = day_match.filter(|_| day_match != dialect.default_day_match());
     fields.every_year = matches!(year.text, "" | "*");
     if !fields.every_year {
         item::list(year, &scale(Field::Year), |year| fields.add_year(year))?;
@@ -119,20 +122,20 @@ fn fields_of(words: &[Word<'_>; 7], rules: Rules) -> Result<Fields, Fault> {
     if hour.text.contains(['*', '/']) {
         fields.daylight = Daylight::Elapsed;
     }
-    fields.drop_short_months();
+    fields.set_possible_months();
     Ok(fields)
 }
 
-/// How the two day fields combine; `None` unless both of them restrict the days.
-fn both_days(day: Word<'_>, weekday: Word<'_>, rules: Rules) -> Result<Option<DayMatch>, Fault> {
+/// How the two day fields combine. `None` if at most one of them restricts the days.
+fn day_match_of(day: Word<'_>, weekday: Word<'_>, rules: Rules) -> Result<Option<DayMatch>, Fault> {
     if rules.dialect == Dialect::Quartz && day.text == "?" && weekday.text == "?" {
         let hint = "write * in one of them";
-        return Err(weekday.fault(Field::DayOfWeek, "? stands in both day fields", hint));
+        return Err(weekday.fault(Field::DayOfWeek, "both day fields are ?", hint));
     }
     if !day.is_restricted(rules.dialect) || !weekday.is_restricted(rules.dialect) {
         return Ok(None);
     }
-    let rule = rules.days.or(rules.dialect.both_days());
+    let rule = rules.days.or(rules.dialect.default_day_match());
     if rule.is_none() {
         let fault = weekday.fault(Field::DayOfWeek, "both day fields are restricted", "");
         return Err(Fault { remedy: Some(Remedy::Days), ..fault });
@@ -140,6 +143,7 @@ fn both_days(day: Word<'_>, weekday: Word<'_>, rules: Rules) -> Result<Option<Da
     Ok(rule)
 }
 
+/// The macros, each with the Quartz expression that it stands for.
 const MACROS: [(&str, &str); 7] = [
     ("@yearly", "0 0 0 1 1 ?"),
     ("@annually", "0 0 0 1 1 ?"),
@@ -150,12 +154,14 @@ const MACROS: [(&str, &str); 7] = [
     ("@hourly", "0 0 * * * ?"),
 ];
 
-fn parse_macro(text: &str, word: Word<'_>, second: Word<'_>, dialect: Dialect) -> Result<Fields, Fault> {
+/// Parses an expression that begins with a macro. `next_word` is the word after the macro, and must be empty.
+fn parse_macro(text: &str, word: Word<'_>, next_word: Word<'_>, dialect: Dialect) -> Result<Fields, Fault> {
     let Some((_, meaning)) = MACROS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word.text)) else {
         return Err(unknown_macro(text, word));
     };
-    if !second.text.is_empty() {
-        return Err(second.fault(None, format!("{} stands alone", word.text), "leave out what follows"));
+    if !next_word.text.is_empty() {
+        let what = format!("{} must stand alone", word.text);
+        return Err(next_word.fault(None, what, "remove the text after it"));
     }
     Ok(Fields { dialect, ..parse(meaning, Dialect::Quartz.into())? })
 }
@@ -166,17 +172,18 @@ fn unknown_macro(text: &str, word: Word<'_>) -> Fault {
         let period = text[word.at + word.text.len()..].trim_ascii_start();
         let what = "@every is a fixed rate, which a cron expression cannot express";
         let period = if period.is_empty() { "5m" } else { period };
-        let hint = format!("bandog's scheduler has fixed_rate = {period:?} and Job::fixed_rate for it");
+        let hint = format!("for a fixed rate in bandog, set fixed_rate = {period:?} or call Job::fixed_rate");
         return Word { text: &text[word.at..], at: word.at }.fault(None, what, hint);
     }
     if word.text.eq_ignore_ascii_case("@reboot") {
-        let hint = "bandog's scheduler has Job::once for a job that runs once";
+        let hint = "for a job that runs once in bandog, call Job::once";
         return word.fault(None, "@reboot is the start of a program, which a cron expression cannot express", hint);
     }
-    let known = "known are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly";
-    word.fault(None, format!("{} is not known", word.text), known)
+    let known = "allowed are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly";
+    word.fault(None, format!("{} is not a known macro", word.text), known)
 }
 
+/// The words of a text, which are separated by white space.
 fn words_of(text: &str) -> impl Iterator<Item = Word<'_>> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -204,7 +211,7 @@ fn check_characters(text: &str) -> Result<(), Fault> {
     let strange = text.chars().enumerate().find(|(_, c)| !allowed(*c));
     let Some((at, c)) = strange else { return Ok(()) };
     let meant = match c {
-        // The full-width forms of ASCII characters, as Chinese and Japanese keyboards write them.
+        // The full-width forms of ASCII characters, which Chinese and Japanese keyboards write.
         '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0),
         '\u{2010}'..='\u{2015}' | '\u{2212}' => Some('-'),
         '\u{3001}' => Some(','),
@@ -219,15 +226,17 @@ fn check_characters(text: &str) -> Result<(), Fault> {
     Err(Fault { field: None, at, len: 1, what: format!("{c:?} has no meaning here"), hint, remedy: None })
 }
 
+/// The error of an expression with too many fields. `word` is the first field that must be removed.
 fn too_many(word: Word<'_>, dialect: Dialect) -> Fault {
     let hint = match dialect {
-        Dialect::Quartz => "Quartz has second minute hour day month weekday, and perhaps a year",
+        Dialect::Quartz => "Quartz has second minute hour day month weekday, and optionally a year",
         Dialect::Spring => "Spring has second minute hour day month weekday; only Quartz has a year",
         Dialect::Unix => "Unix has minute hour day month weekday; Quartz and Spring begin with seconds",
     };
     word.fault(None, "too many fields", hint)
 }
 
+/// The error of an expression with too few fields.
 fn too_few(words: &[Word<'_>], dialect: Dialect) -> Fault {
     let end = words.last().map_or(0, |last| last.at + last.text.len());
     let count = words.len();
@@ -237,17 +246,18 @@ fn too_few(words: &[Word<'_>], dialect: Dialect) -> Fault {
         _ => format!("there are only {count} fields"),
     };
     let needed = match dialect {
-        Dialect::Quartz => "needed are second minute hour day month weekday, and perhaps a year",
+        Dialect::Quartz => "needed are second minute hour day month weekday, and optionally a year",
         Dialect::Spring => "needed are second minute hour day month weekday",
         Dialect::Unix => "needed are minute hour day month weekday",
     };
-    let remedy = crontab(words, dialect);
+    let remedy = crontab_remedy(words, dialect);
     Fault { field: None, at: end, len: 1, what, hint: needed.to_owned(), remedy }
 }
 
-/// If the words are a line of a crontab, the remedy that names its meaning. The remedy proposes the Unix dialect and
-/// never another expression: with one more field, the line would fire at other times or on other days of the week.
-fn crontab(words: &[Word<'_>], dialect: Dialect) -> Option<Remedy> {
+/// The remedy for words that are a valid line of a crontab: parse the line in the Unix dialect. The remedy also names
+/// the meaning of the line in that dialect. The remedy never proposes to add a field to the line, because the new
+/// expression might fire at other times or on other days of the week.
+fn crontab_remedy(words: &[Word<'_>], dialect: Dialect) -> Option<Remedy> {
     if dialect == Dialect::Unix || words.len() != 5 {
         return None;
     }

@@ -8,8 +8,8 @@ use crate::Zone;
 
 /// An instant, in UTC. Its text form is RFC 3339, and it converts from and into `SystemTime`.
 ///
-/// The last instant is 9999-12-30T22:00:00.999999999Z. Later texts of the year 9999, such as `9999-12-31T23:59:59Z`,
-/// are read as this last instant.
+/// The last instant is 9999-12-30T22:00:00.999999999Z. A text with a later instant of the year 9999, such as
+/// `9999-12-31T23:59:59Z`, is parsed as this last instant.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -120,12 +120,13 @@ impl FromStr for Time {
     }
 }
 
-/// Reads any instant of the year 9999 that [`Timestamp`] refuses as the last instant. Many people write the end of that
-/// year for "never ends", but it is after [`Timestamp::MAX`], which leaves room for the offsets of all zones.
+/// Parses a text of the year 9999 that [`Timestamp`] refuses. The result is the last instant. Many people write the end
+/// of 9999 for "never ends". That instant is after [`Timestamp::MAX`], because [`Timestamp`] reserves the last hours of
+/// 9999 for the offsets of zones.
 fn last_day(text: &str) -> Option<Timestamp> {
     let pieces = Pieces::parse(text).ok()?;
-    let whole = pieces.time().is_some() && pieces.offset().is_some();
-    (whole && pieces.date().year() == 9999).then_some(Timestamp::MAX)
+    let is_complete = pieces.time().is_some() && pieces.offset().is_some();
+    (is_complete && pieces.date().year() == 9999).then_some(Timestamp::MAX)
 }
 
 impl fmt::Display for Time {
@@ -134,7 +135,7 @@ impl fmt::Display for Time {
     }
 }
 
-/// An instant together with the zone in which `Display` writes it. [`Time::at`] makes it.
+/// An instant, and the zone in which `Display` writes the instant. [`Time::at`] returns it.
 ///
 /// ```
 /// # use bandog_cron::{Time, Zone};

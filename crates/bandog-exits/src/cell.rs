@@ -19,7 +19,7 @@ pub(crate) struct Cell {
     pub(crate) way: Way,
 }
 
-/// The place where the client's engine runs.
+/// The place where the client's engine (its background task) runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Engine {
     OwnThread,
@@ -64,15 +64,15 @@ pub(crate) enum Way {
     NoClose,
     /// The guard is leaked.
     Forgotten,
-    /// A task that never ends has the guard.
+    /// A task that never ends holds the guard.
     Task,
     /// A task waits for a lock that another client of this process holds.
     Waiting,
     /// `main` panics while it holds the lock.
     Panic,
-    /// `main` returns with guard and client, which are dropped after the runtime.
+    /// `main` drops the guard and the client after the runtime has ended.
     Return,
-    /// `process::exit` while the lock is held.
+    /// The program calls `process::exit` while it holds the lock.
     Exit,
     /// The client is in a static, and never dropped.
     Static,
@@ -80,25 +80,27 @@ pub(crate) enum Way {
     Job,
     /// A scheduler is stopped while a run is in progress.
     Stop,
-    /// The guard is one of `bandog::blocking`. If the program has a runtime, the guard is in `spawn_blocking`.
+    /// The guard is a guard of `bandog::blocking`. If the program has a runtime, a task of `spawn_blocking` holds the
+    /// guard.
     Blocking,
 }
 
-/// Maximum time that the last handle of a client waits for the store, if the engine has its own thread. It is
-/// documented at `Client`.
+/// Maximum time that the drop of a client's last handle waits for the store, if the engine has its own thread. The
+/// documentation of `Client` states this time.
 const LAST_WAIT: Duration = Duration::from_millis(100);
-/// Maximum time that a release waits for a store that does not answer. After one timeout no further attempt begins, so
-/// at most one more timeout passes; and a pause between two attempts takes a quarter second at most.
+/// Maximum time that a release waits for a store that does not answer. No attempt begins later than one request timeout
+/// after the start of the release, and each attempt takes at most one timeout. A pause between two attempts takes at
+/// most 250 ms.
 const RELEASE: Duration = Duration::from_millis(250).saturating_add(TIMEOUT.saturating_mul(2));
 /// The timeout of `shutdown_timeout`.
 pub(crate) const SHUTDOWN: Duration = Duration::from_millis(100);
-/// Time in which runs may end by themselves when a scheduler stops.
+/// Time that a stopping scheduler gives its runs to end by themselves.
 pub(crate) const DRAIN: Duration = Duration::from_millis(20);
-/// Time for a cancelled run to end.
+/// Time that a cancelled run has to end.
 pub(crate) const GRACE: Duration = Duration::from_millis(20);
 
 impl Cell {
-    /// The cell in which one of about a hundred exits hung.
+    /// The cell in which about one of a hundred exits once hung, because of a bug.
     pub(crate) const SUSPECT: Self =
         Self { engine: Engine::CurrentRuntime, runtime: Ends::MultiThread, store: Store::Redis, way: Way::Dropped };
 
@@ -121,16 +123,16 @@ impl Cell {
             (Engine::CurrentRuntime, _, Way::Blocking) => {
                 Some("refused by the library: that engine cannot run while a call blocks")
             }
-            (Engine::CurrentRuntime, Ends::None, _) => Some("an engine on the current runtime needs one"),
+            (Engine::CurrentRuntime, Ends::None, _) => Some("an engine on the current runtime needs a runtime"),
             (_, Ends::None, way) if way != Way::Blocking => Some("async calls need a runtime"),
             (_, Ends::ShutdownBackground | Ends::ShutdownTimeout, Way::Exit) => {
-                Some("process::exit ends the program before the runtime ends, so this is multi-thread again")
+                Some("process::exit ends the program before the runtime ends, so this is the same as multi-thread")
             }
             _ => None,
         }
     }
 
-    /// The expected exit code of the program.
+    /// The exit code that the program must have.
     pub(crate) fn code(self) -> u8 {
         match self.way {
             Way::Panic => 101,
@@ -140,7 +142,7 @@ impl Cell {
         }
     }
 
-    /// Maximum time that the end may take, according to the documentation.
+    /// Maximum time that the program can take to end, according to the documentation.
     pub(crate) fn bound(self) -> Duration {
         let last = match (self.engine, self.way) {
             (Engine::CurrentRuntime, _) => Duration::ZERO,
@@ -150,7 +152,8 @@ impl Cell {
         let way = match self.way {
             Way::Released => RELEASE + TIMEOUT * 2, // `close` waits for two timeouts.
             Way::NoClose => RELEASE,
-            // Four requests: one in flight, the end of the run, the session, and the notification of other nodes.
+            // Four requests: the request in flight, the report of the run's end, the end of the node's session, and the
+            // notification of other nodes.
             Way::Stop => DRAIN + GRACE + TIMEOUT * 4,
             _ => Duration::ZERO,
         };

@@ -20,30 +20,36 @@ use crate::{
     report::Exit,
 };
 
-/// Timeout for a program to prepare its exit.
-const SETTING_UP: Duration = Duration::from_secs(20);
-/// Tolerance beyond the documented bound. On a loaded machine a program may not run for seconds; a program that hangs
-/// never ends.
+/// Timeout for a program to become ready for its exit.
+const READY_TIMEOUT: Duration = Duration::from_secs(20);
+/// Tolerance beyond the documented bound. It is long, because on a loaded machine a program might get no CPU time for
+/// seconds. A program that hangs is still found, because it never ends.
 const SLACK: Duration = Duration::from_secs(10);
 /// Maximum CPU time of a program, from start to exit.
 const CPU: Duration = Duration::from_millis(400);
 /// Maximum number of characters of a program's output that are shown.
-const WORDS: usize = 500;
+const SHOWN_CHARS: usize = 500;
 
+/// A child process that plays one cell. A cell is one kind of exit: the place of the client's engine (its background
+/// task), the runtime, the store, and the way in which the program ends.
 pub(crate) struct Child {
     cell: Cell,
     process: Process,
+    /// A file that becomes readable when the process has ended.
     ended: OwnedFd,
+    /// Time at which the program was ordered to end.
     ordered: Option<Instant>,
 }
 
 impl Child {
+    /// Starts this program again with the subcommand `play`, which plays this cell on the store with this URL. `number`
+    /// counts the exits, so that each exit uses keys of its own.
     pub(crate) fn start(cell: Cell, url: &str, number: usize) -> io::Result<Self> {
         let Cell { engine, runtime, store, way } = &cell;
         let process = Command::new(env::current_exe()?)
             .args(["play", &name(engine), &name(runtime), &name(store), &name(way), "--url", url])
             .args(["--number", &number.to_string(), "--parent", &std::process::id().to_string()])
-            // A backtrace of a panic would take longer than everything else.
+            // Printing the backtrace of a panic would take longer than the rest of the program.
             .env("RUST_BACKTRACE", "0")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -53,11 +59,12 @@ impl Child {
         Ok(Self { cell, process, ended, ordered: None })
     }
 
-    /// Waits until the program is ready for the order to end. Returns whether it is.
+    /// Waits until the program reports that it is ready to receive the order that ends it. Returns false if the program
+    /// does not report this in time.
     pub(crate) fn is_ready(&mut self) -> bool {
         let Some(stdout) = &mut self.process.stdout else { return false };
         let mut word = [0; 6];
-        is_readable(&*stdout, SETTING_UP) && stdout.read_exact(&mut word).is_ok() && word == *b"ready\n"
+        is_readable(&*stdout, READY_TIMEOUT) && stdout.read_exact(&mut word).is_ok() && word == *b"ready\n"
     }
 
     /// Orders the program to end.
@@ -78,7 +85,7 @@ impl Child {
         limit.saturating_sub(self.ordered.map(|since| since.elapsed()).unwrap_or_default())
     }
 
-    /// The result of this exit. If the program has not ended, it is killed.
+    /// The result of this exit. If the program has not ended yet, this function kills the program.
     pub(crate) fn into_exit(mut self) -> Exit {
         let took = self.ordered.map(|since| since.elapsed()).unwrap_or_default();
         let has_ended = is_readable(&self.ended, Duration::ZERO);
@@ -89,29 +96,30 @@ impl Child {
         }
         let code = self.process.wait().ok().and_then(|status| status.code());
         let fault = if self.ordered.is_none() {
-            Some("it was never ready for the order to end".to_owned())
+            Some("the program did not report in time that it was ready to end".to_owned())
         } else if !has_ended {
-            Some(format!("it did not end within {took:?}"))
+            Some(format!("the program did not end within {took:?}"))
         } else if code == Some(BUSY.into()) {
-            Some("a thread stays busy".to_owned())
+            Some("a thread of the program stays busy".to_owned())
         } else if code != Some(self.cell.code().into()) {
             Some(format!("the exit code is {code:?}, not {}", self.cell.code()))
         } else if cpu > CPU {
-            Some(format!("it took {cpu:?} of CPU time"))
+            Some(format!("the program took {cpu:?} of CPU time"))
         } else {
             None
         };
-        let fault = fault.map(|fault| format!("{fault}{}", self.last_words()));
+        let fault = fault.map(|fault| format!("{fault}{}", self.printed()));
         Exit { cell: self.cell, took, cpu, fault }
     }
 
-    fn last_words(&mut self) -> String {
+    /// What the program printed on standard error, as a part of a sentence.
+    fn printed(&mut self) -> String {
         let mut words = String::new();
         if let Some(stderr) = &mut self.process.stderr {
             // Output that is not UTF-8 is ignored.
             let _ = stderr.read_to_string(&mut words);
         }
-        let words: String = words.chars().take(WORDS).collect();
+        let words: String = words.chars().take(SHOWN_CHARS).collect();
         if words.is_empty() { words } else { format!("; it printed: {}", words.trim()) }
     }
 }
@@ -124,15 +132,16 @@ impl Drop for Child {
     }
 }
 
-/// CPU time of a process that runs, or that has ended and was not reaped yet.
+/// CPU time of a process that is running, or that has ended but is not reaped yet.
 fn cpu_time(pid: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name before the fields may contain spaces.
+    // The fields follow the name of the program, which can contain spaces.
     let fields = stat.rsplit_once(") ").map(|(_, fields)| fields).unwrap_or_default();
     let ticks: u64 = fields.split(' ').skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
     Duration::from_millis(ticks * 1000 / clock_ticks_per_second().max(1))
 }
 
+/// Whether the file becomes readable within this time.
 fn is_readable(file: &impl AsFd, within: Duration) -> bool {
     wait(&mut [PollFd::new(file, PollFlags::IN)], within) > 0
 }

@@ -1,4 +1,5 @@
-//! The program that ends.
+//! The program that plays one cell (one kind of exit). It prepares its exit, reports that it is ready, waits for the
+//! order to end, and ends in the way of its cell.
 
 use std::{
     future::pending,
@@ -31,28 +32,28 @@ use crate::{
 
 /// The exit code of a program that has a busy thread after its end.
 pub(crate) const BUSY: u8 = 98;
-/// Time after which a call without an answer counts as waiting for the lock.
+/// Time after which a call of `lock` that has not returned counts as waiting for the lock.
 const WAITS: Duration = Duration::from_millis(30);
 
 static CLIENT: OnceLock<Client> = OnceLock::new();
 
-/// Plays one cell, up to its end.
+/// Plays one cell. Returns the exit code, except if the cell ends the program earlier.
 pub(crate) fn run(args: &PlayArgs) -> ExitCode {
     set_parent_process_death_signal(Some(Signal::KILL)).expect("Linux has death signals");
     if getppid().is_none_or(|parent| parent.as_raw_nonzero().get().unsigned_abs() != args.parent) {
         return ExitCode::FAILURE; // The parent died before the death signal was requested.
     }
-    let left = match args.cell.runtime {
+    let handles = match args.cell.runtime {
         Ends::None => {
             blocking(args);
             None
         }
         runtime => {
             let runtime = Ending::start(runtime);
-            runtime.block_on(scene(args))
+            runtime.block_on(play_async(args))
         }
     };
-    drop(left);
+    drop(handles);
     // Every second program continues for a moment after the end of its runtime, like a program with several runtimes.
     if args.number.is_multiple_of(2) && !becomes_idle() {
         return ExitCode::from(BUSY);
@@ -60,7 +61,7 @@ pub(crate) fn run(args: &PlayArgs) -> ExitCode {
     ExitCode::from(args.cell.code())
 }
 
-/// A runtime that ends in the way of its cell, also when `main` panics.
+/// A runtime. When it is dropped, it ends in the way that the cell requires. This also happens if `main` panics.
 struct Ending(Option<Runtime>, Ends);
 
 impl Ending {
@@ -73,7 +74,7 @@ impl Ending {
     }
 
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
-        self.0.as_ref().expect("it has not ended").block_on(future)
+        self.0.as_ref().expect("the runtime has not ended").block_on(future)
     }
 }
 
@@ -88,8 +89,9 @@ impl Drop for Ending {
     }
 }
 
-/// The last part of an async program. Returns the handles that are dropped after the runtime has ended.
-async fn scene(args: &PlayArgs) -> Option<(Guard, Client)> {
+/// Plays the part of an async program that runs inside the runtime. Returns the handles that are dropped after the
+/// runtime has ended.
+async fn play_async(args: &PlayArgs) -> Option<(Guard, Client)> {
     let client = options(args).connect().await.expect("connected");
     match args.cell.way {
         Way::Job | Way::Stop => {
@@ -106,7 +108,7 @@ async fn scene(args: &PlayArgs) -> Option<(Guard, Client)> {
     if args.cell.way == Way::Waiting {
         let other = options(args).connect().await.expect("connected");
         let mut call = Box::pin(async move { other.mutex("exit").lock().await });
-        assert!(timeout(WAITS, &mut call).await.is_err(), "the lock is held");
+        assert!(timeout(WAITS, &mut call).await.is_err(), "the call got the lock although the lock is held");
         tokio::spawn(call);
     }
     ready().await;
@@ -126,7 +128,7 @@ async fn scene(args: &PlayArgs) -> Option<(Guard, Client)> {
                 pending::<()>().await;
             });
         }
-        Way::Panic => panic!("as asked"),
+        Way::Panic => panic!("this cell ends with a panic"),
         Way::Return => return Some((guard, client)),
         Way::Exit => process::exit(args.cell.code().into()),
         Way::Static => _ = CLIENT.set(client),
@@ -134,15 +136,16 @@ async fn scene(args: &PlayArgs) -> Option<(Guard, Client)> {
     None
 }
 
+/// Plays a cell in which a scheduler is dropped or stopped while a run is in progress.
 async fn schedule(args: &PlayArgs, client: &Client) {
-    let begun = Arc::new(Notify::new());
-    let begins = Arc::clone(&begun);
+    let run_began = Arc::new(Notify::new());
+    let notify_began = Arc::clone(&run_began);
     let job = Job::once("exit").grace(GRACE).run(move |_| {
-        begins.notify_one();
+        notify_began.notify_one();
         pending::<()>()
     });
     let running = Scheduler::over(client).drain(DRAIN).job(job).start().await.expect("started");
-    begun.notified().await;
+    run_began.notified().await;
     ready().await;
     if args.cell.way == Way::Stop {
         // The stop fails if the store does not answer.
@@ -150,6 +153,7 @@ async fn schedule(args: &PlayArgs, client: &Client) {
     }
 }
 
+/// Plays a cell with the blocking interface, in a program without a runtime.
 fn blocking(args: &PlayArgs) {
     let client = options(args).connect_blocking().expect("connected");
     let mutex = client.mutex("exit");
@@ -157,7 +161,8 @@ fn blocking(args: &PlayArgs) {
     wait_for_order();
 }
 
-/// The guard is dropped while the runtime shuts down. The runtime waits for the blocking task that has the guard.
+/// Ends the program while a blocking task holds the lock. The runtime waits for this task when it shuts down, and the
+/// task drops the guard.
 async fn blocking_in_runtime(client: Client) {
     let client = client.blocking().expect("an engine on its own thread");
     let (ends, ended) = oneshot::channel();
@@ -167,7 +172,7 @@ async fn blocking_in_runtime(client: Client) {
         wait_for_order();
         let _ = ends.send(());
     });
-    ended.await.expect("the order came");
+    ended.await.expect("the blocking task received the order");
 }
 
 fn options(args: &PlayArgs) -> ConnectOptions {
@@ -179,24 +184,26 @@ fn options(args: &PlayArgs) -> ConnectOptions {
     }
 }
 
-/// Reports that the program is ready, and waits for the order to end. Meanwhile the runtime runs other tasks.
+/// Reports that the program is ready, and waits for the order to end. The runtime runs other tasks during this wait.
 async fn ready() {
     spawn_blocking(wait_for_order).await.expect("read");
 }
 
+/// Reports that the program is ready, and blocks this thread until the order to end arrives.
 fn wait_for_order() {
     let mut out = stdout().lock();
     writeln!(out, "ready").and_then(|()| out.flush()).expect("the parent reads");
     stdin().lock().read_line(&mut String::new()).expect("an order");
 }
 
-/// Whether all threads become idle: in one of 200 intervals, they use little CPU time.
+/// Whether all threads of this process become idle. They are idle if they use little CPU time in at least one of 200
+/// intervals.
 fn becomes_idle() -> bool {
-    const WHILE: Duration = Duration::from_millis(10);
+    const INTERVAL: Duration = Duration::from_millis(10);
     (0..200).any(|_| {
         let before = cpu_time();
-        thread::sleep(WHILE);
-        cpu_time() - before < WHILE / 4
+        thread::sleep(INTERVAL);
+        cpu_time() - before < INTERVAL / 4
     })
 }
 

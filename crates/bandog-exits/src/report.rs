@@ -15,18 +15,19 @@ pub(crate) struct Exit {
     /// Time from the order to end until the exit.
     pub(crate) took: Duration,
     pub(crate) cpu: Duration,
-    /// What was wrong with the exit, if anything.
+    /// The fault of this exit, if there is one.
     pub(crate) fault: Option<String>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Report {
     since: Instant,
-    /// By store and way.
+    /// One row for each store and each way to end.
     rows: BTreeMap<(String, String), Row>,
     faults: Vec<String>,
     /// Combinations that are not played, by reason.
     left_out: BTreeMap<&'static str, usize>,
+    /// The names of all cells, if only they were requested (`--list`).
     listed: Vec<String>,
 }
 

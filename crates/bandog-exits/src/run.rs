@@ -33,7 +33,8 @@ pub(crate) fn run(args: &Args) -> Report {
     let batches = Mutex::new(batches(&cells, args));
     let (report, live) = (Mutex::new(report), RedisServer::start());
     let play_batches = || {
-        // Each thread has its own SQLite file, because many programs on one file would wait for each other's commits.
+        // Each thread has its own Redis server, which it can kill or stop. It also has its own SQLite file, because
+        // many programs on one file would wait for each other's commits.
         let (own, dir) = (RedisServer::start(), tempfile::tempdir().expect("a directory"));
         loop {
             let next = batches.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
@@ -48,7 +49,8 @@ pub(crate) fn run(args: &Args) -> Report {
             report.lock().unwrap_or_else(PoisonError::into_inner).add(exits);
         }
     };
-    // Children die with the thread that started them. So each thread lives until its children have ended.
+    // The operating system kills a child when the thread that started it ends. So each thread lives until its children
+    // have ended.
     thread::scope(|scope| {
         for _ in 0..BATCHES_AT_ONCE {
             scope.spawn(play_batches);
@@ -57,14 +59,15 @@ pub(crate) fn run(args: &Args) -> Report {
     report.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Distributes the exits over batches. The cells in a batch have the same store, but are usually different cells.
+/// Distributes the exits over batches. All cells of a batch have the same store. Usually a batch contains different
+/// cells.
 fn batches(cells: &[Cell], args: &Args) -> VecDeque<Batch> {
     let mut first = 0;
     let mut all = VecDeque::new();
     for &store in Store::value_variants() {
         let here: Vec<Cell> = cells.iter().copied().filter(|cell| cell.store == store).collect();
-        let suspects = args.suspect.saturating_sub(args.each);
-        let suspects = here.iter().filter(|cell| **cell == Cell::SUSPECT).flat_map(|cell| vec![*cell; suspects]);
+        let extra = args.suspect.saturating_sub(args.each);
+        let suspects = here.iter().filter(|cell| **cell == Cell::SUSPECT).flat_map(|cell| vec![*cell; extra]);
         let exits: Vec<Cell> = (0..args.each).flat_map(|_| here.iter().copied()).chain(suspects).collect();
         for cells in exits.chunks(Batch::size(store)) {
             all.push_back(Batch { store, cells: cells.to_vec(), first });

@@ -13,7 +13,7 @@ use crate::words::{listed, nearest};
 pub(crate) struct Keys(Vec<(Ident, Expr)>);
 
 impl Keys {
-    /// Reads the keys. Each must be known and may be given once. The error names every wrong key.
+    /// Reads the keys. Each key must be known, and must not be given twice. The error names every wrong key.
     pub(crate) fn parse(tokens: TokenStream, known: &[&str]) -> Result<Self> {
         let keys = Punctuated::<Key, Token![,]>::parse_terminated.parse2(tokens)?;
         let keys: Vec<_> = keys.into_iter().map(|Key(name, value)| (name, value)).collect();
@@ -47,7 +47,7 @@ impl Parse for Key {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         if input.peek(LitStr) {
             let text: LitStr = input.parse()?;
-            return Err(Error::new(text.span(), format!("a value needs its key: write name = {:?}", text.value())));
+            return Err(Error::new(text.span(), format!("a value must have a key: write name = {:?}", text.value())));
         }
         let name: Ident = input.parse()?;
         if !input.peek(Token![=]) {
@@ -58,7 +58,7 @@ impl Parse for Key {
     }
 }
 
-/// A value that is a string literal.
+/// The value as a string literal. Any other value is an error.
 pub(crate) fn text(name: &str, value: Expr, example: &str) -> Result<LitStr> {
     match value {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text),
@@ -70,12 +70,12 @@ fn unknown(name: &Ident, known: &[&str]) -> Error {
     let given = name.to_string();
     let hint = match nearest(&given, known) {
         Some(meant) => format!("did you mean `{meant}`?"),
-        None => format!("known are {}", listed(known)),
+        None => format!("the known keys are {}", listed(known)),
     };
     Error::new(name.span(), format!("unknown key `{given}`; {hint}"))
 }
 
-/// The place of an expression in the source. A stable compiler may know only its first token.
+/// The position of an expression in the source. A stable compiler might know only the position of the first token.
 pub(crate) fn span(expr: &Expr) -> Span {
     syn::spanned::Spanned::span(expr)
 }

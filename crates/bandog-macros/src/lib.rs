@@ -47,7 +47,7 @@ mod words;
 /// | `client` | an expression for the [`Client`](https://docs.rs/bandog/latest/bandog/struct.Client.html) | the parameter `client`, else `self.client` |
 /// | `wait` | the maximum wait for the lock; with `"0s"` the call does not wait | no limit |
 /// | `lease` | a fixed time after which the lock is lost, between `"100ms"` and `"365d"`; no watchdog renews the lock | a watchdog renews the lock |
-/// | `max_hold` | the maximum time for which one call may hold the lock, even if it is renewed; the same bounds as `lease` | no limit |
+/// | `max_hold` | the maximum time for which one call can hold the lock, even if the lock is renewed; the same bounds as `lease` | no limit |
 /// | `guard` | the name of the guard in the body: `guard = guard` | the body cannot use the guard |
 ///
 /// Names, durations and keys are checked when the program is compiled.
@@ -56,7 +56,8 @@ mod words;
 ///
 /// A lock can fail, so the function and its body return `Result<T, E>` with `E: From<bandog::Error>`.
 ///
-/// With `wait` they return `Result<Option<T>, E>`. The call returns `Ok(None)` if the lock was busy for the whole wait.
+/// With `wait`, the function and its body return `Result<Option<T>, E>`. The call returns `Ok(None)` if the lock was
+/// busy for the whole wait.
 ///
 /// ```compile_fail,E0277
 /// #[bandog::locked(name = "orders")]
@@ -77,16 +78,17 @@ mod words;
 /// The body of an `async fn` is dropped at its current await, before the store can grant the lock to another client.
 /// The call returns the error `ErrorKind::Lost`.
 ///
-/// The body of a function without async cannot be stopped. If it takes long, it should check `guard.is_lost()` from
+/// The body of a function without async cannot be stopped. A body that takes long should check `guard.is_lost()` from
 /// time to time. When the body ends, the call returns `ErrorKind::Lost` instead of the body's value.
 ///
-/// In both cases, send `guard.fence()` with every write, so that the resource can refuse a late one: no lock can stop a
-/// process that is paused and continues after its lock was lost. See `docs/GUARANTEES.md`.
+/// In both cases, send `guard.fence()` with every write, so that the resource can refuse a late write: no lock can stop
+/// a process that is paused and continues after its lock was lost. See `docs/GUARANTEES.md`.
 ///
 /// # Without async
 ///
-/// The call blocks its thread, and the thread owns the lock, as in [`bandog::blocking`]. The client may be of either
-/// kind. In async code the call fails with `ErrorKind::Misused`; call the function in `spawn_blocking`.
+/// The call blocks its thread, and the thread owns the lock, as in [`bandog::blocking`]. The client can be a
+/// `bandog::Client` or a `bandog::blocking::Client`. In async code the call fails with `ErrorKind::Misused`; call the
+/// function in `spawn_blocking`.
 ///
 /// ```
 /// use bandog::blocking::Client;
@@ -105,19 +107,19 @@ mod words;
 /// # Calls within calls
 ///
 /// Async calls are not re-entrant. If a locked `async fn` calls another function with the same lock, the inner call
-/// waits for the outer one, forever or for its `wait`. Without async the thread is the owner, so the inner call gets
-/// the lock again.
+/// waits for the outer call: forever, or for the time of its `wait`. Without async, the thread is the owner of the
+/// lock, so the inner call gets the lock again.
 ///
 /// # Cancel safety
 ///
-/// A call that waits loses its place in the queue if its future is dropped. If the body is running, the body is dropped
-/// and then the lock is released.
+/// If the future of a call is dropped while the call waits for the lock, the call loses its place in the queue. If the
+/// future is dropped while the body runs, the body is dropped and then the lock is released.
 ///
 /// # With other attributes
 ///
-/// Attributes below this one apply to the whole function with its lock, so `#[tracing::instrument]` below it also
-/// measures the wait. `#[async_trait]` rewrites an `async fn` before this attribute can read it, so let its methods
-/// call a separate locked function.
+/// An attribute below `#[locked]` applies to the whole function with its lock. For example, `#[tracing::instrument]`
+/// below `#[locked]` also measures the wait for the lock. `#[async_trait]` rewrites an `async fn` before `#[locked]`
+/// can read the function. So let the methods of an async trait call a separate locked function.
 ///
 /// [`bandog::blocking`]: https://docs.rs/bandog/latest/bandog/blocking/
 #[proc_macro_attribute]
@@ -125,8 +127,8 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
     expanded_or_error(locked::expand(attribute.into(), function.clone().into()), function)
 }
 
-/// Declares a job: a function that a scheduler runs at its ticks, the times at which it is due. Each tick runs once in
-/// the whole cluster.
+/// Declares a job: a function that a scheduler runs. The times at which the job is due are its ticks. Each tick runs
+/// once in the whole cluster.
 ///
 /// ```standalone_crate
 /// use bandog::schedule::{Run, Scheduler, Shared};
@@ -194,7 +196,7 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 /// | `on_crash` | `abandon`, `retry`, `retry(3)` | `abandon` | `OnCrash` |
 /// | `lease` | the time after which a node that sends nothing counts as dead; at least 100 ms | the client's watchdog | `Job::lease` |
 /// | `timeout` | maximum duration of one attempt | no limit | `Job::timeout` |
-/// | `grace` | the time that a cancelled run has to end | `5s` | `Job::grace` |
+/// | `grace` | the time within which a cancelled run must end | `5s` | `Job::grace` |
 /// | `retry` | `3`, `"3 from 1s"`, `"3 from 1s to 1m"`, `"3 within 10m"`, `"3 until next tick"`, or a combination | no retries | `Retry` |
 /// | `pause_after` | number of consecutive failures after which the job is paused | never | `Job::pause_after` |
 /// | `jitter` | maximum random delay of a start | none | `Job::jitter` |
@@ -203,30 +205,31 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 /// | `revision` | the version of the job's definition, for rolling deploys: a number | 0 | `Job::revision` |
 /// | `enabled` | `true`, `false` | `true` | `Job::disabled` |
 ///
-/// Times are written as `500ms`, `10s` or `2m`. Numbers may have quotes.
+/// Times are written as `500ms`, `10s` or `2m`. Numbers can have quotes.
 ///
 /// # Values from the environment
 ///
-/// In each text, `${NAME}` and `${NAME:default}` stand for an environment variable, which is read when the job is made.
-/// If no variable has this name, the name in capitals is used, with `_` for `.` and `-`. For example,
+/// In each text, `${NAME}` and `${NAME:default}` stand for an environment variable, which is read when the job is
+/// created. If no variable has this name, the name in capitals is used, with `_` for `.` and `-`. For example,
 /// `${app.report.cron}` also finds `APP_REPORT_CRON`.
 ///
 /// A trigger with the value `-` disables the job, as in Spring: `cron = "${app.report.cron:-}"`.
 ///
 /// A default is checked when the program is compiled. The variable is checked when the scheduler starts. The start
-/// fails with the job's name if the value is wrong, or if there is neither a variable nor a default.
+/// fails with an error that has the job's name, if the value is wrong or if there is neither a variable nor a default.
 ///
 /// # The function
 ///
-/// The function may be async. A function without async runs in the blocking pool, and cannot be dropped while it runs.
+/// The function can be async. A function without async runs in the blocking pool, and cannot be dropped while it runs.
 ///
-/// It takes these parameters, in any order, by value or by reference: `Run` (the tick, the fence, and whether the run
-/// should stop) and `Shared<T>` (a value given to `Scheduler::share`).
+/// The function takes these parameters, in any order, by value or by reference: `Run` (the tick, the fence, and whether
+/// the run should stop) and `Shared<T>` (a value given to `Scheduler::share`).
 ///
-/// It returns nothing or `Result<(), E>`. An error or a panic is a failure: it is logged, counted, recorded, and, with
-/// `retry`, retried. Later ticks run as usual, unless `pause_after` pauses the job.
+/// The function returns nothing or `Result<(), E>`. An error or a panic is a failure, which is logged, counted and
+/// recorded. With `retry`, the scheduler then runs the function again. Later ticks run as usual, unless `pause_after`
+/// pauses the job.
 ///
-/// It is still an ordinary function, which the program can call.
+/// The function is still an ordinary function, which the program can call.
 ///
 /// ```compile_fail,E0277
 /// #[bandog::scheduled(fixed_rate = "5s")]
@@ -242,11 +245,11 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 ///
 /// # How a scheduler gets the job
 ///
-/// `Scheduler::declared()` adds all declared functions of the program. The linker collects them. It leaves out a
-/// library that the program never names, so name such a library: `use reports as _;`.
+/// `Scheduler::declared()` adds all declared functions of the program. The linker collects these functions. The linker
+/// leaves out a library that the program never names. If such a library declares jobs, name it: `use reports as _;`.
 ///
-/// To add one job only, for example in a test, use the type that the attribute makes. It has the function's name, and
-/// its `job()` returns the job:
+/// To add only one job, for example in a test, use the type that the attribute creates. The type has the function's
+/// name, and its function `job()` returns the job:
 ///
 /// ```
 /// use bandog::schedule::Scheduler;

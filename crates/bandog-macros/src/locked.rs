@@ -14,7 +14,7 @@ use crate::{
 
 const KEYS: [&str; 6] = ["name", "client", "wait", "lease", "max_hold", "guard"];
 
-/// The attribute's keys after they were checked, and the return type of the function.
+/// The checked keys of the attribute, and the return type of the function.
 struct Locked {
     name: TokenStream,
     client: TokenStream,
@@ -41,7 +41,7 @@ impl Locked {
     fn read(attribute: TokenStream, function: &ItemFn) -> Result<Self> {
         let sig = &function.sig;
         if let Some(constness) = &sig.constness {
-            return Err(Error::new(constness.span, "a `const fn` cannot lock, because it may run in the compiler"));
+            return Err(Error::new(constness.span, "a `const fn` cannot lock, because the compiler can run it"));
         }
         let mut keys = Keys::parse(attribute, &KEYS)?;
         let params = signature::params(sig);
@@ -68,16 +68,16 @@ impl Locked {
         let Self { name, client, options, returned, .. } = self;
         let support = quote!(::bandog::__locked);
         let [mutex, guard, value, otherwise] = hygienic(["mutex", "guard", "value", "otherwise"]);
-        let (named, lock, made) = (self.named(&guard), self.lock(), self.otherwise());
+        let (bind_guard, lock, make_otherwise) = (self.bind_guard(&guard), self.lock(), self.otherwise());
         let statements = &block.stmts;
         quote! {
-            let #otherwise = #support::#made::<#returned>();
+            let #otherwise = #support::#make_otherwise::<#returned>();
             let #mutex = #support::mutex(#client, #name) #options;
             let #guard = match #otherwise.guard(#mutex.#lock.await) {
                 ::core::result::Result::Ok(#guard) => #guard,
                 ::core::result::Result::Err(#value) => return #value,
             };
-            #named
+            #bind_guard
             let #value = #support::until_lost(&#guard, async move {
                 if false {
                     return #support::never::<#returned>(); // Tells the compiler the type of the body.
@@ -94,9 +94,9 @@ impl Locked {
         let Self { name, client, options, returned, .. } = self;
         let support = quote!(::bandog::__locked);
         let [mutex, guard, value, otherwise] = hygienic(["mutex", "guard", "value", "otherwise"]);
-        let (named, lock, made) = (self.named(&guard), self.lock(), self.otherwise());
+        let (bind_guard, lock, make_otherwise) = (self.bind_guard(&guard), self.lock(), self.otherwise());
         quote! {
-            let #otherwise = #support::#made::<#returned>();
+            let #otherwise = #support::#make_otherwise::<#returned>();
             let #mutex = {
                 use #support::blocking::Mutexes as _;
                 (#client).mutex_of_bandog_client(#name)
@@ -106,7 +106,7 @@ impl Locked {
                 ::core::result::Result::Ok(#guard) => #guard,
                 ::core::result::Result::Err(#value) => return #value,
             };
-            #named
+            #bind_guard
             let #value = #support::blocking::call(move || -> #returned #block);
             #support::blocking::end(#guard, #value, #otherwise)
         }
@@ -120,19 +120,20 @@ impl Locked {
         }
     }
 
-    /// The function that makes the values returned instead of the body's value. Only this call requires the right
-    /// return type, so the compiler reports a wrong type once.
+    /// The name of a support function. Its result makes the return value of a call whose body did not run, or whose
+    /// lock was lost. Only this function requires the right return type, so the compiler reports a wrong type only
+    /// once.
     fn otherwise(&self) -> TokenStream {
         if self.wait.is_some() { quote!(otherwise_tried) } else { quote!(otherwise) }
     }
 
-    /// Binds the guard to the name that the key `guard` gives it in the body.
-    fn named(&self, guard: &Ident) -> Option<TokenStream> {
+    /// The statement that binds the guard to the name from the key `guard`, so that the body can use the guard.
+    fn bind_guard(&self, guard: &Ident) -> Option<TokenStream> {
         self.guard.as_ref().map(|name| quote!(let #name = &#guard;))
     }
 }
 
-/// Names with hygiene of the macro, so that the body cannot see them and cannot shadow them.
+/// Creates names with the hygiene of the macro: the body can neither see nor shadow these names.
 fn hygienic<const N: usize>(names: [&str; N]) -> [Ident; N] {
     names.map(|name| Ident::new(name, Span::mixed_site()))
 }

@@ -7,7 +7,7 @@ use syn::{
     visit_mut::{self, VisitMut},
 };
 
-/// The names that a function's parameters bind, `self` among them.
+/// The names that a function's parameters bind, including `self`.
 pub(crate) fn params(sig: &Signature) -> Vec<Ident> {
     let mut names = Names(Vec::new());
     for input in &sig.inputs {
@@ -19,8 +19,8 @@ pub(crate) fn params(sig: &Signature) -> Vec<Ident> {
     names.0
 }
 
-/// The return type of a function. `what` is the beginning of the error if it returns nothing or only `impl Trait`. An
-/// `impl Trait` inside the type becomes `_`, because the compiler must infer it.
+/// The return type of a function. If the function returns nothing or an `impl Trait`, the result is an error that
+/// begins with `what`. An `impl Trait` inside the type becomes `_`, because the compiler must infer it.
 pub(crate) fn returned(sig: &Signature, what: &str) -> Result<Type> {
     let mut returned = match &sig.output {
         ReturnType::Default => return Err(Error::new(end(sig), format!("{what}, but this function returns nothing"))),
@@ -34,7 +34,7 @@ pub(crate) fn returned(sig: &Signature, what: &str) -> Result<Type> {
     Ok(returned)
 }
 
-/// The place of a function's list of parameters.
+/// The position of a function's list of parameters, where errors about a missing return type point.
 fn end(sig: &Signature) -> Span {
     sig.paren_token.span.join()
 }

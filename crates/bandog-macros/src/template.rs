@@ -9,7 +9,7 @@ use crate::words::nearest;
 /// Maximum length of a lock's name, in bytes.
 const LONGEST: usize = 1024;
 
-/// An expression whose value is the name. Each placeholder must begin with a name of `params`.
+/// The code of an expression whose value is the lock's name. Each placeholder must begin with a name in `params`.
 pub(crate) fn name(value: Expr, params: &[Ident]) -> Result<TokenStream> {
     match value {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => literal(&text, params),
@@ -18,17 +18,18 @@ pub(crate) fn name(value: Expr, params: &[Ident]) -> Result<TokenStream> {
 }
 
 fn literal(text: &LitStr, params: &[Ident]) -> Result<TokenStream> {
-    let (format, places) = split(&text.value(), params).map_err(|fault| Error::new(text.span(), fault))?;
+    let (format, placeholders) = split(&text.value(), params).map_err(|fault| Error::new(text.span(), fault))?;
     let span = text.span();
     let format = LitStr::new(&format, span);
-    if places.is_empty() {
+    if placeholders.is_empty() {
         return Ok(quote!(#text));
     }
-    let places = places.iter().map(|place| path(place, span));
-    Ok(quote_spanned!(span=> ::std::format!(#format, #(#places),*)))
+    let placeholders = placeholders.iter().map(|placeholder| path(placeholder, span));
+    Ok(quote_spanned!(span=> ::std::format!(#format, #(#placeholders),*)))
 }
 
-/// Splits a text into a format string with empty placeholders, such as `order-{}`, and their contents.
+/// Splits a text into a format string with empty placeholders, such as `order-{}`, and the contents of the
+/// placeholders.
 fn split(text: &str, params: &[Ident]) -> std::result::Result<(String, Vec<String>), String> {
     if let Some(control) = text.chars().find(|c| c.is_control()) {
         return Err(format!("the name has the control character {control:?}; only printable text is allowed"));
@@ -36,7 +37,7 @@ fn split(text: &str, params: &[Ident]) -> std::result::Result<(String, Vec<Strin
     if text.is_empty() || text.len() > LONGEST {
         return Err(format!("the name has {} bytes; it must have between 1 and {LONGEST}", text.len()));
     }
-    let (mut format, mut places, mut rest) = (String::new(), Vec::new(), text);
+    let (mut format, mut placeholders, mut rest) = (String::new(), Vec::new(), text);
     while let Some(at) = rest.find(['{', '}']) {
         let (before, brace) = rest.split_at(at);
         format.push_str(before);
@@ -45,21 +46,22 @@ fn split(text: &str, params: &[Ident]) -> std::result::Result<(String, Vec<Strin
             rest = after;
             continue;
         }
-        let Some((place, after)) = brace.strip_prefix('{').and_then(|inside| inside.split_once('}')) else {
+        let Some((placeholder, after)) = brace.strip_prefix('{').and_then(|inside| inside.split_once('}')) else {
             return Err(format!("a single brace in {text:?}; write {{{{ or }}}} for a brace in the name"));
         };
-        let (path, how) = place.split_once(':').map_or((place, ""), |(path, how)| (path, how));
-        check(path, how, params)?;
-        format.push_str(&if how.is_empty() { "{}".to_owned() } else { format!("{{:{how}}}") });
-        places.push(path.to_owned());
+        let (path, format_spec) =
+            placeholder.split_once(':').map_or((placeholder, ""), |(path, format_spec)| (path, format_spec));
+        check(path, format_spec, params)?;
+        format.push_str(&if format_spec.is_empty() { "{}".to_owned() } else { format!("{{:{format_spec}}}") });
+        placeholders.push(path.to_owned());
         rest = after;
     }
     format.push_str(rest);
-    Ok((format, places))
+    Ok((format, placeholders))
 }
 
-/// Checks that a placeholder is a parameter or a field of one.
-fn check(path: &str, how: &str, params: &[Ident]) -> std::result::Result<(), String> {
+/// Checks that a placeholder is a parameter or a field of a parameter.
+fn check(path: &str, format_spec: &str, params: &[Ident]) -> std::result::Result<(), String> {
     let mut parts = path.split('.');
     let root = parts.next().unwrap_or_default();
     let known: Vec<_> = params.iter().map(ToString::to_string).collect();
@@ -67,24 +69,29 @@ fn check(path: &str, how: &str, params: &[Ident]) -> std::result::Result<(), Str
     if !known.contains(&root) {
         let hint = match nearest(root, &known) {
             Some(meant) => format!("did you mean `{{{meant}}}`?"),
-            None if known.is_empty() => "the function has none".to_owned(),
-            None => format!("there are {}", crate::words::listed(&known)),
+            None if known.is_empty() => "the function has no parameters".to_owned(),
+            None => format!("the parameters are {}", crate::words::listed(&known)),
         };
         return Err(format!("`{{{path}}}` names no parameter; {hint}"));
     }
     let is_index = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     if let Some(odd) = parts.find(|part| syn::parse_str::<Ident>(part).is_err() && !is_index(part)) {
-        return Err(format!("`{odd}` in `{{{path}}}` is not a field; a placeholder is a parameter or a field of one"));
+        return Err(format!(
+            "`{odd}` in `{{{path}}}` is not a field; a placeholder is a parameter or a field of a parameter"
+        ));
     }
-    if how.contains('$') {
-        return Err(format!("`{{{path}:{how}}}` takes its width from another value; write the width as a number"));
+    if format_spec.contains('$') {
+        return Err(format!(
+            "`{{{path}:{format_spec}}}` takes its width from another value; write the width as a number"
+        ));
     }
     Ok(())
 }
 
-/// A placeholder such as `order.id` as tokens with the span of the literal, so that the compiler's errors point at it.
-fn path(place: &str, span: Span) -> TokenStream {
-    let mut parts = place.split('.');
+/// A placeholder such as `order.id` as tokens. They have the span of the literal, so that the compiler's errors point
+/// at the literal.
+fn path(placeholder: &str, span: Span) -> TokenStream {
+    let mut parts = placeholder.split('.');
     let root = Ident::new(parts.next().unwrap_or_default(), span);
     parts.fold(quote!(#root), |path, part| {
         if part.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,6 +1,7 @@
-//! Hints in errors: the word that was probably meant, and lists of allowed words.
+//! Parts of hints in errors: the word that was probably meant, and lists of allowed words.
 
-/// The known word that was probably meant. It may differ in case, in underscores, and in at most two letters.
+/// The known word that was probably meant. It can differ from `given` in case, in underscores, and in at most two
+/// letters.
 pub(crate) fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
     let plain = |word: &str| word.to_lowercase().replace('_', "");
     let given = plain(given);

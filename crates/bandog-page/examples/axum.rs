@@ -18,7 +18,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let scheduler = Scheduler::over(&client).job(sweep).start().await?;
 
     let page = Page::over(&client).under("/bandog");
-    // Put the middleware that asks for a login around this handler: the page has none.
+    // The page has no login. Put the middleware that asks for a login around this handler.
     let app: Router = Router::new().route("/", get(|| async { "my shop" })).fallback(move |request: Request| {
         let page = page.clone();
         async move { page.answer(request).await }

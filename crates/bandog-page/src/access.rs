@@ -1,4 +1,4 @@
-//! The checks that come before any answer.
+//! The checks that a request must pass before it is answered.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -14,13 +14,14 @@ use hyper::{
 
 use crate::{source::Trouble, token::Token};
 
-/// The host names that requests may be sent to. Without this check, a foreign web page whose name resolves to this
-/// machine (DNS rebinding) would have the same origin as this page.
+/// The hosts to which requests are allowed. The check protects against DNS rebinding: the owner of a foreign web page
+/// makes the host name of that page resolve to this machine. For a browser, the foreign page and this page then have
+/// the same origin, so the foreign page could read this page.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hosts {
-    /// The address of the page; none in a service of the user.
+    /// The address on which [`crate::Page::serve`] listens. `None` if the user's own service serves the page.
     pub(crate) address: Option<SocketAddr>,
-    /// Further names.
+    /// Names that the user allows with [`crate::Page::host`].
     pub(crate) names: Vec<HostName>,
 }
 
@@ -38,7 +39,7 @@ impl FromStr for HostName {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let name = name(text).filter(|name| name.eq_ignore_ascii_case(text));
+        let name = host_name(text).filter(|name| name.eq_ignore_ascii_case(text));
         name.map(Self).ok_or_else(|| {
             Error::misused(format!(
                 "{text:?} is not a host name: write it like jobs.example, without http:// and without a port"
@@ -53,18 +54,18 @@ impl Hosts {
             return Ok(());
         }
         let header = headers.get(header::HOST).map(|host| host.to_str().unwrap_or_default());
-        let named = uri.authority().map(Authority::as_str);
-        let is_there = header.is_some() || named.is_some();
-        match header.iter().chain(&named).find(|host| !self.allow(host)) {
-            None if is_there => Ok(()),
+        let in_uri = uri.authority().map(Authority::as_str);
+        let has_host = header.is_some() || in_uri.is_some();
+        match header.iter().chain(&in_uri).find(|host| !self.allow(host)) {
+            None if has_host => Ok(()),
             refused => Err(self.refusal(refused.copied().unwrap_or_default())),
         }
     }
 
-    /// Whether requests to this host, with or without its port, are answered. IP addresses are allowed, because DNS
-    /// rebinding needs a name.
+    /// Whether requests to this host are answered. The host can have a port. IP addresses are allowed, because DNS
+    /// rebinding works only with host names. But a page on a loopback address allows only loopback IP addresses.
     fn allow(&self, host: &str) -> bool {
-        let Some(name) = name(host) else { return false };
+        let Some(name) = host_name(host) else { return false };
         if self.names.iter().any(|known| known.0 == name) || name == "localhost" || name.ends_with(".localhost") {
             return true;
         }
@@ -73,7 +74,7 @@ impl Hosts {
     }
 
     fn refusal(&self, host: &str) -> Trouble {
-        let name = name(host).unwrap_or_else(|| "NAME".into());
+        let name = host_name(host).unwrap_or_else(|| "NAME".into());
         let ip = match self.address {
             Some(address) if address.ip().is_loopback() => "localhost, 127.0.0.1 or [::1]".to_owned(),
             Some(address) if !address.ip().is_unspecified() => address.ip().to_string(),
@@ -87,8 +88,8 @@ impl Hosts {
     }
 }
 
-/// Refuses an action without the right token. The token is in a header and not in a cookie, so a page of another origin
-/// cannot send it. The check of the origin is a second protection.
+/// Refuses an action if the token is missing or wrong. The token is in a header and not in a cookie, so a page of
+/// another origin cannot send the token. The check of the origin is a second protection.
 pub(crate) fn check_actor(uri: &Uri, headers: &HeaderMap, token: Option<&Token>) -> Result<(), Trouble> {
     let Some(token) = token else {
         let message = "this page is read-only: start bandog with --http-token-file or BANDOG_HTTP_TOKEN to act \
@@ -96,7 +97,7 @@ pub(crate) fn check_actor(uri: &Uri, headers: &HeaderMap, token: Option<&Token>)
         return Err(Trouble::new(StatusCode::FORBIDDEN, "read_only", message));
     };
     if !is_same_origin(uri, headers) {
-        let message = "only the page itself may act, not a page of another origin";
+        let message = "only the page itself is allowed to act, not a page of another origin";
         return Err(Trouble::new(StatusCode::FORBIDDEN, "origin", message));
     }
     let given = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
@@ -111,8 +112,8 @@ pub(crate) fn check_actor(uri: &Uri, headers: &HeaderMap, token: Option<&Token>)
     }
 }
 
-/// Whether the headers of a browser prove that this page sent the request. Other programs do not send these headers,
-/// and pass.
+/// Whether the request can come from this page. A browser adds headers that name the origin of the page that sends the
+/// request. This origin must be this page. A request without such headers is not from a browser, and is allowed.
 fn is_same_origin(uri: &Uri, headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     if let Some(site) = text("sec-fetch-site") {
@@ -124,10 +125,11 @@ fn is_same_origin(uri: &Uri, headers: &HeaderMap) -> bool {
     origin.zip(host).is_some_and(|(origin, host)| origin.eq_ignore_ascii_case(host))
 }
 
-/// The name or the IP address of a host, with or without its port, in lower case and without brackets.
-fn name(host: &str) -> Option<String> {
+/// The name or the IP address in `host`, in lower case, without port and without brackets. `None` if `host` is invalid.
+fn host_name(host: &str) -> Option<String> {
     let authority = host.parse::<Authority>().ok()?;
-    // A host with more than a port, such as a user name before it, is refused: another parser could read another host.
+    // Besides the name, only a port is allowed. For example, `user@host` is refused, because another parser could read
+    // `user` as the host.
     let port = authority.as_str().strip_prefix(authority.host())?;
     let is_port = port.bytes().enumerate().all(|(at, b)| if at == 0 { b == b':' } else { b.is_ascii_digit() });
     let name = authority.host().trim_matches(['[', ']']).to_ascii_lowercase();

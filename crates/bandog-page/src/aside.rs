@@ -5,8 +5,8 @@ use tokio::{runtime::Handle, select, sync::oneshot, task::spawn_blocking};
 
 use crate::source::Trouble;
 
-/// Runs this future on a thread for blocking work, because parsing 10,000 records takes almost a second. Meanwhile the
-/// threads of the runtime answer other requests.
+/// Runs this future on a thread for blocking work, so that the threads of the runtime can answer other requests in the
+/// meantime. For example, parsing 10,000 records takes almost a second.
 ///
 /// # Cancel safety
 /// Dropping the future drops `work` at its next await.

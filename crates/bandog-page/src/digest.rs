@@ -1,4 +1,5 @@
-//! The part of a job's history that is kept in memory: for the bars of its last runs and the figures of the last day.
+//! The part of a job's history that is kept in memory. It is used for the bars of the last runs and for the figures of
+//! the last day.
 
 use bandog_cron::Time;
 use bandog_schedule::{Kind, RunRow, State};
@@ -6,7 +7,8 @@ use serde::Serialize;
 
 /// Number of runs that the page draws as bars.
 pub(crate) const BARS: usize = 50;
-/// Number of lines that the store keeps of good runs, and of other runs. A shorter list is complete.
+/// Number of successful runs that the store keeps in a job's history. The store keeps the same number of other runs. If
+/// a history has fewer runs of one of these two kinds, none of that kind is missing.
 const KEPT: usize = 50;
 
 /// The ended runs of one job, without their texts.
@@ -16,9 +18,10 @@ pub(crate) struct Digest {
     pub(crate) mark: u64,
     /// The runs in the order of their ends, the latest last.
     pub(crate) runs: Vec<Brief>,
-    /// Runs that ended well before this time may be missing. None if none is missing.
+    /// Successful runs that ended before this time might be missing. `None` if no successful run is missing.
     ok_from: Option<i64>,
-    /// Runs that ended in another way before this time may be missing. None if none is missing.
+    /// Other runs (for example failed ones) that ended before this time might be missing. `None` if no such run is
+    /// missing.
     failed_from: Option<i64>,
 }
 
@@ -27,7 +30,8 @@ pub(crate) struct Digest {
 pub(crate) struct Brief {
     pub(crate) ended: i64,
     took: u32,
-    /// The lag of a scheduled run. None for runs of other kinds, which are requested after their due time.
+    /// The lag of a scheduled run: the time from its due time to its start. `None` for runs of other kinds, because
+    /// they are requested after their due time.
     pub(crate) lag: Option<u32>,
     pub(crate) state: State,
 }
@@ -53,7 +57,7 @@ impl Digest {
         Self { mark, runs, ok_from, failed_from }
     }
 
-    /// The last runs, the latest last.
+    /// The last runs, the latest run at the end.
     pub(crate) fn bars(&self) -> Vec<Bar> {
         let first = self.runs.len().saturating_sub(BARS);
         self.runs[first..].iter().map(Brief::bar).collect()
@@ -64,7 +68,7 @@ impl Digest {
         &self.runs[self.runs.partition_point(|run| run.ended < from)..]
     }
 
-    /// The time after which no run is missing, if it is later than `from`.
+    /// The time after which no run is missing, if that time is later than `from`.
     pub(crate) fn cut(&self, from: i64) -> Option<i64> {
         self.ok_from.max(self.failed_from).filter(|cut| *cut > from)
     }

@@ -1,4 +1,4 @@
-//! One answer for all clients with the same query.
+//! A cache: one answer of the store is served to all clients that send the same query.
 
 use std::{
     pin::Pin,
@@ -17,16 +17,16 @@ const FRESH: Duration = Duration::from_secs(1);
 /// An answer is served again for at least this multiple of its fetch time. So the queries of one kind keep a store busy
 /// for at most a fifth of the time.
 const MULTIPLE: u32 = 4;
-/// Time that a client waits for a new answer before it gets the last one.
+/// Time that a client waits for a new answer before it gets the previous answer.
 const SOON: Duration = Duration::from_millis(300);
-/// Maximum time for which a fetch continues after its client has got the last answer instead.
+/// Maximum time for which a fetch continues after its client has got the previous answer instead.
 const LINGER: Duration = Duration::from_secs(10);
 /// Maximum time for which an answer is served again.
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// The last answer to one query. Clients that send the query during a fetch share that fetch.
 ///
-/// A fetch is dropped, and so cancelled, when the last waiting client is gone.
+/// A fetch is cancelled when no client waits for it any more.
 #[derive(Debug)]
 pub(crate) struct Fresh<T> {
     multiple: u32,
@@ -46,7 +46,7 @@ type Fetch<T> = Shared<Pin<Box<dyn Future<Output = Fetched<T>> + Send>>>;
 
 struct Cache<T> {
     now: Slot<T>,
-    /// Number of calls of [`Fresh::forget`]. An answer that was fetched before the last call is not kept.
+    /// Number of calls of [`Fresh::forget`]. An answer is not kept if its fetch began before the latest of these calls.
     changes: u64,
 }
 
@@ -82,7 +82,7 @@ impl<T> Default for Fresh<T> {
 }
 
 impl<T> Fresh<T> {
-    /// Answers are served for this multiple of their fetch time, and for a second at least.
+    /// An answer is served again for this multiple of its fetch time, but for at least one second.
     pub(crate) fn for_multiple(multiple: u32) -> Self {
         Self { multiple, state: Arc::new(Mutex::new(Cache { now: Slot::Unknown, changes: 0 })) }
     }
@@ -119,8 +119,8 @@ impl<T: Send + Sync + 'static> Fresh<T> {
         }
     }
 
-    /// Like [`Self::get`]. But if the fetch takes long and there is an earlier answer, it returns that answer, and the
-    /// fetch continues for the next client.
+    /// Like [`Self::get`]. But if the fetch takes long and there is a previous answer, the caller gets the previous
+    /// answer, and the fetch continues for the next client.
     pub(crate) async fn get_soon<F>(&self, ask: impl FnOnce() -> F) -> Fetched<T>
     where
         F: Future<Output = Result<T, Trouble>> + Send + 'static,
@@ -137,7 +137,7 @@ impl<T: Send + Sync + 'static> Fresh<T> {
         fetched
     }
 
-    /// The kept answer, or the fetch to wait for and the previous answer.
+    /// The kept answer. If no valid answer is kept: the fetch to wait for, and the previous answer.
     #[expect(clippy::type_complexity, reason = "two values with a meaning each")]
     fn now<F>(&self, ask: impl FnOnce() -> F) -> Result<Fetched<T>, (Fetch<T>, Option<Known<T>>)>
     where
@@ -154,9 +154,9 @@ impl<T: Send + Sync + 'static> Fresh<T> {
             Slot::Unknown => None,
         };
         let fetch = fetch(ask(), Arc::clone(&self.state), state.changes, self.multiple);
-        let again = last.clone();
+        let previous = last.clone();
         state.now = fetch.downgrade().map_or(Slot::Unknown, |fetch| Slot::Fetching { fetch, last });
-        Err((fetch, again))
+        Err((fetch, previous))
     }
 }
 
@@ -168,10 +168,10 @@ where
     let fetch = async move {
         let begun = Instant::now();
         let fetched = ask.await.map(|value| Known { at: SystemTime::now(), value: Arc::new(value) });
-        let rest = begun.elapsed().saturating_mul(multiple).clamp(FRESH, LONGEST);
+        let serve_for = begun.elapsed().saturating_mul(multiple).clamp(FRESH, LONGEST);
         let mut state = locked(&kept);
         if state.changes == changes {
-            state.now = Slot::Kept { until: Instant::now() + rest, fetched: fetched.clone() };
+            state.now = Slot::Kept { until: Instant::now() + serve_for, fetched: fetched.clone() };
         }
         drop(state);
         fetched

@@ -32,18 +32,18 @@ use crate::{
     token::Token,
 };
 
-/// Timeout of a bounded query of the store.
+/// Timeout of each query of the store that is not a scan.
 const STORE_TIME: Duration = Duration::from_secs(10);
 /// Timeout of a scan of all names in the store. The scan is slow on purpose, so that it does not disturb other clients.
 const SCAN_TIME: Duration = Duration::from_secs(600);
-/// A list of locks is served for at least this multiple of its scan time.
+/// A list of locks is served again for at least this multiple of the time that its scan took.
 const SCAN_MULTIPLE: u32 = 10;
 /// Time that a request waits for a scan. It is shorter in tests.
 const SCAN_PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 /// Time for which a scan continues after a request stopped waiting for it, so that the next request can have the
 /// result.
 const SCAN_LINGER: Duration = Duration::from_secs(if cfg!(test) { 5 } else { 30 });
-/// The timeline is served for at least this multiple of its computation time.
+/// The timeline is served again for at least this multiple of the time that its computation took.
 const TIMELINE_MULTIPLE: u32 = 20;
 /// Timeout for receiving the body of a request.
 const BODY_TIME: Duration = Duration::from_secs(10);
@@ -52,10 +52,12 @@ const BODY: usize = 64 * 1024;
 /// Maximum length of a reason, in bytes.
 const REASON: usize = 1024;
 
+/// Media type of plain text.
 const TEXT: &str = "text/plain; charset=utf-8";
+/// Media type of Prometheus's text format.
 const FIGURES: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The configuration by the user.
+/// The settings that the user chose with the methods of [`crate::Page`].
 #[derive(Clone, Default)]
 pub(crate) struct Config {
     /// The path under which the page is mounted, without a slash at its end.
@@ -68,7 +70,7 @@ pub(crate) struct Config {
 /// The metrics of the process, in Prometheus's text format.
 pub(crate) type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// Answers each request from the store. Clones share their answers.
+/// Answers each request with data of the store. All clones share the answers of the store.
 #[derive(Debug)]
 pub(crate) struct Handler<S> {
     pub(crate) shared: Arc<Shared<S>>,
@@ -96,7 +98,7 @@ struct Rows<'a, T> {
     rows: T,
 }
 
-/// A part of the jobs, or all.
+/// A part of the jobs, or all jobs.
 #[derive(Serialize)]
 struct JobsPart<'a> {
     jobs: Vec<&'a RawValue>,
@@ -108,21 +110,22 @@ struct JobsPart<'a> {
     bars: Option<HashMap<String, Vec<Bar>>>,
 }
 
-/// A part of the locks, or all, and their number.
+/// A part of the locks, or all locks, and the number of all locks.
 #[derive(Serialize)]
 struct LocksPart<'a> {
     locks: Vec<&'a RawValue>,
     total: usize,
 }
 
+/// General data about the page.
 #[derive(Serialize)]
 struct About<'a> {
     now: String,
     version: &'static str,
     store: &'a str,
-    /// Whether the page accepts actions, with a token.
+    /// Whether the page accepts actions. Each action requires a token.
     acts: bool,
-    /// Whether `metrics` exists.
+    /// Whether the path `metrics` exists.
     metrics: bool,
 }
 
@@ -270,9 +273,9 @@ impl<S: Source> Handler<S> {
         let ask = async move {
             let jobs = this.snapshot().await?.value;
             // Jobs that have not run for a day do not affect the figures.
-            let lately = jobs.since(summary::day_before(SystemTime::now()));
-            let (jobs, quiet) = (jobs.len(), jobs.len() - lately.len());
-            let digests = this.shared.histories.catch_up(&lately).await;
+            let recent = jobs.since(summary::day_before(SystemTime::now()));
+            let (jobs, quiet) = (jobs.len(), jobs.len() - recent.len());
+            let digests = this.shared.histories.catch_up(&recent).await;
             // The figures of the past are shown even without the timeline.
             let hour = this.timeline().await.ok().map(|known| known.value);
             aside(async move { json(&Summary::new(SystemTime::now(), (jobs, quiet), &digests, hour)) }).await
@@ -344,7 +347,7 @@ impl Verb {
     }
 }
 
-/// The body of a request, which may be empty.
+/// Reads the body of a request. An empty body is allowed.
 async fn body<B>(request: Request<B>) -> Result<ActFields, Trouble>
 where
     B: Body,
@@ -383,6 +386,7 @@ fn named<'a>(name: &'static str, rows: &'a RawValue) -> BTreeMap<&'static str, &
     BTreeMap::from([(name, rows)])
 }
 
+/// The time in RFC 3339, to the millisecond.
 fn text(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }

@@ -1,5 +1,5 @@
-//! The histories of jobs. Each history is read only when it has changed, and a rate limit (`pace`) applies to all of
-//! them together.
+//! The histories of jobs. Each history is read only when it has changed, and one rate limit (`pace`) applies to all
+//! histories together.
 
 use std::{
     collections::HashMap,
@@ -23,16 +23,17 @@ use crate::{
 
 /// Maximum number of whole histories that are kept.
 pub(crate) const ENTRIES: usize = 64;
-/// Maximum number of jobs of which a digest is kept: some 2 KiB each.
+/// Maximum number of jobs whose digest (the part of a history that stays in memory) is kept. A digest has about 2 KiB.
 pub(crate) const DIGESTS: usize = 20_000;
 /// Maximum number of histories that are read at the same time.
 const AT_ONCE: usize = 8;
-/// Number of queries of the rate limit that are reserved for viewers. Reading for the figures of the last day does not
-/// use them.
+/// Number of queries in the rate limit's budget that are reserved for requests of viewers. The page does not use this
+/// reserve when it reads histories for the figures of the last day.
 const RESERVE: u32 = 200;
 /// Maximum time that a query waits for the rate limit.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Timeout of reading the histories for one answer. The remaining histories are read for the next answer.
+/// Timeout for reading the histories that one answer needs. The histories that were not read in this time are read for
+/// the next answer.
 const READING: Duration = Duration::from_secs(1);
 
 /// The histories and digests of the jobs.
@@ -44,7 +45,8 @@ pub(crate) struct Histories<S> {
     digests: Arc<Mutex<HashMap<String, Arc<Digest>>>>,
 }
 
-/// A job whose history is requested: its name and its present mark.
+/// A job whose history is requested: its name and its present mark, a number that changes with each new line of the
+/// history.
 pub(crate) type Marked = (String, u64);
 
 impl<S: Source> Histories<S> {
@@ -62,15 +64,15 @@ impl<S: Source> Histories<S> {
         fresh.get(|| aside(async move { json(&source.history(&name).await?) })).await
     }
 
-    /// Drops the history of this job, which has changed.
+    /// Drops the kept history of this job, because the history in the store has changed.
     pub(crate) fn forget(&self, name: &str) {
         if let Some(fresh) = locked(&self.whole).get(name) {
             fresh.forget();
         }
     }
 
-    /// The digests of these jobs, as far as they could be read in a second. Histories that have not changed are not
-    /// read again.
+    /// The digests of these jobs. A history that cannot be read within a second is missing. Histories that have not
+    /// changed are not read again.
     pub(crate) async fn digests(&self, jobs: &[Marked]) -> HashMap<String, Arc<Digest>> {
         let wanted = self.changed(jobs).take_while(|_| self.pace.take(0).is_ok()).cloned().collect();
         self.read(wanted).await;
@@ -79,7 +81,7 @@ impl<S: Source> Histories<S> {
         known.collect()
     }
 
-    /// Reads further changed histories, and returns all present digests.
+    /// Reads further changed histories, and returns the digests that are known for these jobs.
     pub(crate) async fn catch_up(&self, jobs: &[Marked]) -> Vec<(String, Arc<Digest>)> {
         let room = DIGESTS.min(jobs.len());
         let jobs = &jobs[..room];
@@ -137,7 +139,7 @@ impl<S: Source> Histories<S> {
         }
     }
 
-    /// Waits until the rate limit allows a query, for a short time.
+    /// Waits for a short time until the rate limit allows a query.
     async fn wait_for_pace(&self) -> Result<(), Trouble> {
         match self.pace.take(0) {
             Ok(()) => return Ok(()),
@@ -147,7 +149,7 @@ impl<S: Source> Histories<S> {
         self.pace.take(0).map_err(|_| busy())
     }
 
-    /// The entry of this job. An unused entry is replaced.
+    /// The entry of this job. If there is none, a new entry is made, which can replace unused entries of other jobs.
     fn entry(&self, name: &str) -> Arc<Fresh<Box<RawValue>>> {
         let mut whole = locked(&self.whole);
         if let Some(fresh) = whole.get(name) {
@@ -157,7 +159,7 @@ impl<S: Source> Histories<S> {
             whole.retain(|_, fresh| fresh.is_in_use());
         }
         let fresh = Arc::new(Fresh::default());
-        // Without a free entry, the answer is not shared with other clients.
+        // If no entry is free, the answer is not shared with other clients.
         if whole.len() < ENTRIES {
             whole.insert(name.to_owned(), Arc::clone(&fresh));
         }

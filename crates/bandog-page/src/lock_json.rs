@@ -31,7 +31,7 @@ pub struct MemberJson<'a> {
 }
 
 impl<'a> LockJson<'a> {
-    /// A lock of the store with this displayed name, which must not contain a password.
+    /// The lock in `row`. `store` is the displayed name of the store, which must not contain a password.
     pub fn new(row: &'a Row, store: &'a str) -> Self {
         let holder = row.holder();
         Self {

@@ -7,17 +7,19 @@ use std::{
 
 use tokio::time::Instant;
 
-/// Maximum number of queries at the same time, after a time without queries.
+/// Maximum number of queries that are allowed immediately after a period without queries.
 pub(crate) const BURST: u32 = 400;
 /// Maximum number of queries per second in the long run.
 pub(crate) const PER_SECOND: u32 = 100;
 
-/// A budget that fills up with time. All queries of single jobs share it, for all clients and all jobs.
+/// A budget of queries that grows with time up to a maximum. All queries of single jobs share one budget, for all
+/// clients and all jobs.
 #[derive(Debug)]
 pub(crate) struct Pace(Mutex<Budget>);
 
 #[derive(Debug)]
 struct Budget {
+    /// Number of queries that are allowed, at the time `at`.
     left: f64,
     at: Instant,
 }
@@ -27,10 +29,10 @@ impl Pace {
         Self(Mutex::new(Budget { left: f64::from(BURST), at: Instant::now() }))
     }
 
-    /// Takes one query from the budget, unless fewer than `reserve` would be left.
+    /// Takes one query from the budget if at least `reserve` queries remain in it afterwards.
     ///
     /// # Errors
-    /// The time after which there is room.
+    /// If the budget is too small, the error is the time after which it is large enough.
     pub(crate) fn take(&self, reserve: u32) -> Result<(), Duration> {
         let mut budget = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();

@@ -20,19 +20,19 @@ use crate::{
 /// A response of the page.
 pub type Reply = Response<Full<Bytes>>;
 
-/// The page over one store. Clones are the same page and share its answers, so the store is queried once for all of
-/// them.
+/// The page over one store. All clones share the answers of the store, so the store is queried once for all clones.
 ///
-/// A page needs a tokio runtime with time enabled. For any number of clients, the store is queried for all jobs, for
-/// nodes and for locks at most once a second, and less often if that takes long; for histories of single jobs at most
-/// 100 times a second.
+/// A page needs a tokio runtime with time enabled. The load of the store does not depend on the number of clients. The
+/// store is queried for all jobs, for nodes and for locks at most once a second each, and less often if a query takes
+/// long. The store is queried for histories of single jobs at most 100 times a second.
 #[derive(Clone)]
 pub struct Page {
     handler: Handler<OverStore>,
 }
 
 impl Page {
-    /// The page over this client's store and prefix. It is read-only, answers to any `Host`, and is mounted at `/`.
+    /// The page over this client's store and prefix. The page is read-only, accepts requests with any `Host` header,
+    /// and is mounted at `/`.
     pub fn over(client: &Client) -> Self {
         Self { handler: Handler::new(OverStore::new(client)) }
     }
@@ -57,18 +57,19 @@ impl Page {
     }
 
     /// Allows requests with this token to run, pause, resume and cancel jobs: `Authorization: Bearer TOKEN`. The page
-    /// asks the viewer for it. It is never in a URL, a response or a log.
+    /// asks the viewer for the token. The token is never in a URL, a response or a log.
     #[must_use]
     pub fn token(mut self, token: Token) -> Self {
         Arc::make_mut(&mut self.handler.config).token = Some(token);
         self
     }
 
-    /// Also answers to this host name. Requests to other names are refused with 421, so that a web page whose name
-    /// resolves to this machine (DNS rebinding) cannot read this page. `localhost` and IP addresses are always allowed;
-    /// after [`Page::serve`] on a loopback address, only loopback IP addresses are.
+    /// Allows requests to this host name, too. Requests to other names are refused with 421. This protects against DNS
+    /// rebinding: a foreign web page cannot read this page, even if the name of the foreign page resolves to this
+    /// machine. `localhost` and IP addresses are always allowed. But if [`Page::serve`] listens on a loopback address,
+    /// only loopback IP addresses are allowed.
     ///
-    /// If it is never called, [`Page::answer`] answers to every name, and [`Page::serve`] to IP addresses and
+    /// If `host` is never called, [`Page::answer`] allows every name, and [`Page::serve`] allows only IP addresses and
     /// `localhost`.
     #[must_use]
     pub fn host(mut self, name: HostName) -> Self {
@@ -76,14 +77,15 @@ impl Page {
         self
     }
 
-    /// Adds `/metrics`: the metrics of the process in Prometheus's text format, as this function returns them.
+    /// Adds the path `/metrics`, which returns the result of this function: the metrics of the process in Prometheus's
+    /// text format.
     #[must_use]
     pub fn metrics(mut self, figures: impl Fn() -> String + Send + Sync + 'static) -> Self {
         Arc::make_mut(&mut self.handler.config).metrics = Some(Arc::new(figures));
         self
     }
 
-    /// Answers one request. An error is a response too.
+    /// Answers one request. Errors are returned as a response, too.
     ///
     /// ```
     /// use bandog_page::Page;
@@ -99,8 +101,8 @@ impl Page {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropping the future cancels work for this request only, such as a scan of the store. An action on a job is
-    /// completed.
+    /// Dropping the future cancels work that no other request needs, such as a scan of the store. An action on a job is
+    /// completed nevertheless.
     pub async fn answer<B>(&self, request: Request<B>) -> Reply
     where
         B: Body,
@@ -113,7 +115,7 @@ impl Page {
     /// program down. At most 128 connections are open at a time.
     ///
     /// # Errors
-    /// Errors of the operating system: it refuses a thread, or the listener cannot be used.
+    /// The operating system refuses a thread, or the listener cannot be used.
     pub fn serve(mut self, listener: TcpListener) -> io::Result<Serving> {
         listener.set_nonblocking(true)?;
         Arc::make_mut(&mut self.handler.config).hosts.address = Some(listener.local_addr()?);

@@ -8,11 +8,12 @@ use crate::source::Trouble;
 /// Maximum number of jobs or locks in one answer with a `limit`.
 pub(crate) const MOST: usize = 200;
 
-/// The requested jobs or locks. If there is no limit, all of them are requested.
+/// The requested jobs or locks. If `limit` is `None`, all rows from `offset` on are requested.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     /// A part of the name, in lower case.
     pub(crate) name: String,
+    /// The state of the requested jobs.
     pub(crate) is: StateFilter,
     pub(crate) offset: usize,
     pub(crate) limit: Option<usize>,
@@ -29,7 +30,7 @@ pub(crate) enum StateFilter {
 }
 
 impl Wanted {
-    /// Parses `name=…&is=…&offset=…&limit=…`; each is optional, and others are ignored.
+    /// Parses `name=…&is=…&offset=…&limit=…`; each parameter is optional, and other parameters are ignored.
     pub(crate) fn read(query: Option<&str>) -> Result<Self, Trouble> {
         let mut wanted = Self::default();
         for pair in query.unwrap_or_default().split('&') {

@@ -1,4 +1,4 @@
-//! Answers: bodies, and the headers that all of them have.
+//! The responses of the page, and the headers that all responses have.
 
 use http_body_util::Full;
 use hyper::{
@@ -29,7 +29,8 @@ pub(crate) const ASSETS: [Asset; 7] = [
     Asset { path: "/icon.svg", kind: "image/svg+xml", text: include_str!("page/icon.svg") },
 ];
 
-/// Browsers run only the page's own files, send requests only to the page, and do not show it in a frame.
+/// Headers of all responses. They make a browser run only the page's own files, send requests only to the page, and
+/// refuse to show the page in a frame.
 const HEADERS: [(HeaderName, &str); 7] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -50,7 +51,7 @@ impl Asset {
     }
 }
 
-/// An answer of this media type.
+/// A response whose media type is `kind`.
 pub(crate) fn reply(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Reply {
     let mut reply = Response::new(Full::new(body.into()));
     *reply.status_mut() = status;
@@ -62,7 +63,7 @@ pub(crate) fn reply(status: StatusCode, kind: &'static str, body: impl Into<Byte
     reply
 }
 
-/// Redirects a browser to a path relative to this one.
+/// Redirects a browser to `place`, a path relative to the requested one.
 pub(crate) fn moved(place: &str) -> Reply {
     let mut reply = reply(StatusCode::PERMANENT_REDIRECT, "text/plain; charset=utf-8", "");
     if let Ok(place) = HeaderValue::from_str(place) {
@@ -71,7 +72,7 @@ pub(crate) fn moved(place: &str) -> Reply {
     reply
 }
 
-/// An answer for programs.
+/// A response in JSON.
 pub(crate) fn json(status: StatusCode, object: &impl Serialize) -> Reply {
     match serde_json::to_vec(object) {
         Ok(body) => reply(status, "application/json", body),
@@ -79,7 +80,7 @@ pub(crate) fn json(status: StatusCode, object: &impl Serialize) -> Reply {
     }
 }
 
-/// A refusal or a failure.
+/// The response to a request that was refused or failed.
 pub(crate) fn trouble(trouble: &Trouble) -> Reply {
     #[derive(Serialize)]
     struct Body<'a> {

@@ -12,10 +12,11 @@ use crate::{
 /// The requested resource.
 #[derive(Debug)]
 pub(crate) enum Route {
-    /// The mount path without its final slash. The value is a relative path to the mount path with the slash.
+    /// The mount path without its final slash. The value is the relative URL of the mount path with its final slash.
     Slash(String),
     Asset(&'static Asset),
     Health,
+    /// The metrics of the process.
     Figures,
     About,
     Jobs(Wanted),
@@ -24,6 +25,7 @@ pub(crate) enum Route {
     Locks(Wanted),
     Nodes,
     Summary,
+    /// An action on the job with this name.
     Act(String, Verb),
 }
 

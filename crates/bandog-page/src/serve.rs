@@ -1,4 +1,4 @@
-//! Connections: their number, their duration and their end.
+//! The connections of a served page: their number, their duration and their end.
 
 use std::{
     io,
@@ -28,23 +28,25 @@ use crate::{handler::Handler, source::Source};
 /// Maximum number of open connections. If a client opens one more, the connection that has been silent for the longest
 /// time is closed.
 pub(crate) const CONNECTIONS: usize = 128;
-/// Timeout of a request's head, and of a silent connection. It is shorter in tests.
+/// Timeout for receiving a request's head (its first line and headers). A connection that is silent for this time is
+/// closed, too. The timeout is shorter in tests.
 const HEAD_TIME: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 10 });
-/// Maximum size of a request's head, in bytes and in headers.
+/// Maximum size of a request's head, in bytes.
 const HEAD: usize = 16 * 1024;
+/// Maximum number of headers of a request.
 const HEADERS: usize = 64;
 /// Time after which a connection takes no further request. Browsers then open another connection.
 const LIFE: Duration = Duration::from_secs(60);
-/// Timeout of the last answer on a connection: the timeout of the store, and some time for a slow reader.
+/// Timeout of the last answer on a connection: the timeout of the store plus some time for a client that reads slowly.
 const LAST_ANSWER: Duration = Duration::from_secs(30);
 /// Pause after a failed accept. Usually the process has no free file descriptor then.
 const REFUSED: Duration = Duration::from_millis(100);
-/// Timeout of present answers when the page is stopped.
+/// Timeout of the answers that are in progress when the page is stopped.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A page that is served by [`crate::Page::serve`].
 ///
-/// Dropping it also ends the service, without waiting.
+/// Dropping this handle also ends the service, but does not wait for answers in progress.
 #[derive(Debug)]
 pub struct Serving {
     address: SocketAddr,
@@ -58,7 +60,7 @@ impl Serving {
         self.address
     }
 
-    /// Takes no further requests, and waits up to 2 s for present answers.
+    /// Stops the service: it takes no further requests, and waits up to 2 s for answers in progress.
     ///
     /// # Cancel safety
     /// The service ends even if the future is dropped.
@@ -77,7 +79,7 @@ pub(crate) fn start<S: Source>(listener: TcpListener, handler: Handler<S>) -> io
         runtime.block_on(serve(listener, handler, stopped));
         // `shutdown_background` does not wait for queries of the store that are in progress.
         runtime.shutdown_background();
-        let _ = done.send(()); // The receiver may be gone.
+        let _ = done.send(()); // The receiver might be gone.
     })?;
     Ok(Serving { address, stop, ended })
 }
@@ -114,7 +116,7 @@ async fn accept<S: Source>(
                 continue;
             }
         };
-        while connections.try_join_next().is_some() {} // Removes the ended ones.
+        while connections.try_join_next().is_some() {} // Removes the ended connections.
         close_one_if_full(&mut open);
         let (waits_for, receiver) = watch::channel(WaitsFor::Client(Instant::now()));
         let task = connections.spawn(serve_connection(stream, handler.clone(), waits_for, stop.clone()));
@@ -122,15 +124,15 @@ async fn accept<S: Source>(
     }
 }
 
-/// The side that a connection waits for, and since when. If there are too many connections, the one with the smallest
-/// value is closed: first the connections that wait for their client, and of these the longest silent one. So neither
-/// silent clients nor queries that the store does not answer exclude other clients. An action that was requested on a
-/// closed connection is completed nevertheless.
+/// The side (client or page) that a connection waits for, and since when. If there are too many connections, the
+/// connection with the smallest value is closed. Connections that wait for their client are closed first, and of these,
+/// the connection that has waited for the longest time. So other clients can connect even if many clients are silent,
+/// or if the store does not answer. An action that was requested on a closed connection is completed nevertheless.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum WaitsFor {
-    /// The client: no request, or one whose body is not complete.
+    /// The client has sent no request, or a request whose body is not complete.
     Client(Instant),
-    /// The page: a complete request is being answered.
+    /// The client has sent a complete request, which the page is answering.
     Page(Instant),
 }
 
@@ -140,7 +142,7 @@ struct OpenConnection {
     task: AbortHandle,
 }
 
-/// Closes a connection if the maximum is reached.
+/// Closes one connection if the maximum number is open.
 fn close_one_if_full(open: &mut Vec<OpenConnection>) {
     open.retain(|connection| !connection.task.is_finished());
     if open.len() < CONNECTIONS {

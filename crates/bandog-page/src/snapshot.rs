@@ -20,6 +20,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     jobs: Vec<Job>,
+    /// The index in `jobs` of each name.
     places: BTreeMap<String, usize>,
     counts: Counts,
 }
@@ -31,15 +32,16 @@ pub(crate) struct Job {
     pub(crate) json: Box<RawValue>,
     /// A number that changes with each new line of the job's history.
     pub(crate) mark: u64,
+    /// The name in lower case.
     lower: String,
-    /// The end of its last run, in milliseconds since 1970.
+    /// The end of the job's last run, in milliseconds since 1970.
     ended: Option<i64>,
     is_running: bool,
     is_paused: bool,
     is_failing: bool,
 }
 
-/// Numbers of jobs by state, without the filter by name.
+/// Numbers of jobs by state. The filter by name does not apply to these numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Counts {
     pub(crate) all: usize,
@@ -81,7 +83,7 @@ impl Snapshot {
         self.jobs.len()
     }
 
-    /// The jobs with a run that ended at or after this time, those with a failed last run first.
+    /// The jobs with a run that ended at or after this time. Jobs whose last run failed come first.
     pub(crate) fn since(&self, from: i64) -> Vec<Marked> {
         let mut jobs: Vec<&Job> = self.jobs.iter().filter(|job| job.ended.is_some_and(|ended| ended >= from)).collect();
         jobs.sort_by_key(|job| !job.is_failing);
@@ -147,7 +149,8 @@ pub(crate) fn is_bad(state: State) -> bool {
     }
 }
 
-/// A number that changes with each new line of the history: each line raises a counter or changes the last run.
+/// A number that changes with each new line of the history, because each new line raises a counter or changes the last
+/// run.
 fn mark(row: &JobRow) -> u64 {
     let mut mark = DefaultHasher::new();
     (row.ok, row.failed, row.skipped, row.missed, row.lost).hash(&mut mark);

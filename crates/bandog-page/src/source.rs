@@ -17,13 +17,14 @@ pub(crate) trait Source: Send + Sync + 'static {
     fn store(&self) -> &str;
     /// All jobs.
     fn jobs(&self) -> impl Future<Output = Result<Vec<JobRow>, Trouble>> + Send;
-    /// The runs of a job that the store keeps, the latest first.
+    /// The runs of a job that the store still has, the latest run first.
     fn history(&self, name: &str) -> impl Future<Output = Result<Vec<RunRow>, Trouble>> + Send;
-    /// The ticks within this time from now, at most `most` of each job.
+    /// The ticks (the times at which jobs are due) from now until `within` has passed, at most `most` ticks of each
+    /// job.
     fn fires(&self, within: Duration, most: usize) -> impl Future<Output = Result<Vec<Fire>, Trouble>> + Send;
     /// The locks that are held.
     fn locks(&self) -> impl Future<Output = Result<Vec<Box<RawValue>>, Trouble>> + Send;
-    /// The nodes that run jobs, and the pauses.
+    /// The nodes that run jobs, and the present pauses of jobs.
     fn nodes(&self) -> impl Future<Output = Answer> + Send;
     /// Acts on a job, and returns the result.
     fn act(&self, name: &str, act: Act) -> impl Future<Output = Answer> + Send;
@@ -34,15 +35,15 @@ pub(crate) trait Source: Send + Sync + 'static {
 pub(crate) enum Act {
     /// Runs the job now, in addition to its ticks.
     Run,
-    /// Skips its ticks until it is resumed.
+    /// Skips the job's ticks until the job is resumed.
     Pause { reason: String },
-    /// Resumes its ticks.
+    /// Ends the job's pause.
     Resume,
     /// Cancels this run, or all runs of the job.
     Cancel { id: Option<u64> },
 }
 
-/// The optional fields of a request to act.
+/// The optional fields in the body of a request for an action.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ActFields {
@@ -53,9 +54,9 @@ pub(crate) struct ActFields {
 /// The error of a request.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Trouble {
-    /// One word, which programs may rely on.
+    /// One word that identifies the kind of error. Programs can rely on it.
     pub(crate) kind: &'static str,
-    /// A sentence.
+    /// The text for people.
     pub(crate) message: String,
     #[serde(skip)]
     pub(crate) status: StatusCode,
@@ -66,7 +67,7 @@ impl Trouble {
         Self { kind, message: message.into(), status }
     }
 
-    /// An error of the store, or of the library before a request.
+    /// An error of the store, or an error that the library found before it sent a request.
     pub(crate) fn of(error: &Error) -> Self {
         let (status, kind) = match error.kind() {
             ErrorKind::Misused => (StatusCode::BAD_REQUEST, "misused"),
@@ -75,7 +76,7 @@ impl Trouble {
             ErrorKind::Closed => (StatusCode::SERVICE_UNAVAILABLE, "closed"),
             ErrorKind::Denied => (StatusCode::BAD_GATEWAY, "denied"),
             ErrorKind::Corrupt => (StatusCode::BAD_GATEWAY, "corrupt"),
-            // `ErrorKind` may get new kinds; an unknown kind is an internal error.
+            // `ErrorKind` might get new kinds. An unknown kind is an internal error.
             ErrorKind::Lost | _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
         };
         Self::new(status, kind, error.to_string())
@@ -86,7 +87,7 @@ impl Trouble {
         Self::new(StatusCode::NOT_FOUND, "path", "there is nothing under this path")
     }
 
-    /// The locks are not known yet.
+    /// The locks are not known yet, because the scan of the store is in progress.
     pub(crate) fn scanning() -> Self {
         let message = "the store is being scanned for locks, which takes long with many keys: retry later";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "scanning", message)

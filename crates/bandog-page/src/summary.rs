@@ -14,8 +14,8 @@ use crate::{digest::Digest, snapshot::is_bad};
 
 /// The time that the timeline covers.
 pub(crate) const AHEAD: Duration = Duration::from_secs(3600);
-/// Maximum number of starts of one job on the timeline. A job with more starts is counted separately, because it would
-/// hide the others.
+/// Maximum number of starts of one job on the timeline. A job with more starts is counted separately, because its
+/// starts would hide the starts of other jobs.
 pub(crate) const PER_JOB: usize = 12;
 /// Maximum number of starts that are listed by name.
 const LISTED: usize = 100;
@@ -33,7 +33,7 @@ pub(crate) struct Summary {
     next_hour: Option<Arc<Hour>>,
 }
 
-/// Figures of the runs that ended in the last 24 hours, as far as the store still has their lines.
+/// Figures of the runs that ended in the last 24 hours, as far as the store still has their lines in the histories.
 #[derive(Debug, Serialize)]
 struct Day {
     since: String,
@@ -43,12 +43,14 @@ struct Day {
     oldest_failure: Option<Failure>,
     /// Lag of the scheduled runs.
     lag: Option<Lag>,
-    /// Number of jobs in the store, and of jobs whose history is included.
+    /// Number of jobs in the store.
     jobs: usize,
+    /// Number of jobs whose history is included.
     jobs_read: usize,
-    /// Number of jobs whose kept lines do not cover 24 hours. More of their runs ended than are counted.
+    /// Number of jobs whose history does not cover 24 hours. Runs that ended before the start of such a history are not
+    /// counted.
     jobs_cut: usize,
-    /// The shortest time that the kept lines of such a job cover.
+    /// The shortest of these histories.
     shortest: Option<Cut>,
 }
 
@@ -57,7 +59,7 @@ struct Failure {
     job: String,
     ended: String,
     state: State,
-    /// Whether the job has had no good run since.
+    /// Whether the job has had no successful run since this failure.
     stands: bool,
 }
 
@@ -80,10 +82,11 @@ pub(crate) struct Hour {
     from: String,
     /// Number of starts in each minute, of jobs with at most [`PER_JOB`] starts in the hour.
     minutes: Vec<u32>,
-    /// The first of these starts, the earliest first.
+    /// The earliest of these starts, in the order of their times.
     starts: Vec<Start>,
-    /// Number of jobs that start more often, and some of their names.
+    /// Number of jobs with more starts.
     often: usize,
+    /// The names of some of these jobs.
     often_jobs: Vec<String>,
 }
 
@@ -93,14 +96,14 @@ struct Start {
     due: String,
 }
 
-/// The time 24 hours before this one, in milliseconds since 1970.
+/// The time 24 hours before `now`, in milliseconds since 1970.
 pub(crate) fn day_before(now: SystemTime) -> i64 {
     Time::from(now).millisecond() - DAY_MS
 }
 
 impl Summary {
-    /// `jobs` is the number of jobs in the store, and of jobs without a run in these hours. Digests that were not read
-    /// yet are missing.
+    /// `jobs` is a pair: the number of jobs in the store, and the number of jobs without a run in the last 24 hours.
+    /// Digests that were not read yet are missing in `digests`.
     pub(crate) fn new(
         now: SystemTime,
         jobs: (usize, usize),

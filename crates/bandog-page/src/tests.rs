@@ -29,6 +29,7 @@ impl Served {
         Self::with(None, SocketAddr::from(([127, 0, 0, 1], 0)), &[])
     }
 
+    /// A page that accepts actions with the token.
     fn to_act_on() -> Self {
         Self::with(Some(Token::new(TOKEN).unwrap()), SocketAddr::from(([127, 0, 0, 1], 0)), &[])
     }

@@ -1,4 +1,4 @@
-//! The token that requests to act need.
+//! The token that a request for an action needs.
 
 use std::fmt;
 
@@ -10,9 +10,10 @@ const LEAST: usize = 16;
 /// Maximum length.
 const MOST: usize = 256;
 
+/// A shell command that makes a token.
 const MAKE: &str = "head -c 24 /dev/urandom | base64";
 
-/// The secret that requests to act on jobs need ([`crate::Page::token`]).
+/// The secret that a request for an action on a job needs ([`crate::Page::token`]).
 ///
 /// The time of a comparison depends only on the length of the token. A token is never printed.
 #[derive(Clone)]
@@ -49,7 +50,7 @@ impl Token {
         }
     }
 
-    /// Whether this is the token.
+    /// Whether `given` is this token.
     pub(crate) fn is(&self, given: &[u8]) -> bool {
         self.0.as_bytes().ct_eq(given).into()
     }

@@ -9,12 +9,12 @@ use std::{
 const FIRST_DELAY: Duration = Duration::from_millis(5);
 /// Maximum delay between two attempts.
 const MAX_DELAY: Duration = Duration::from_millis(200);
-/// Minimum lifetime of a connection that resets the delay. Without this minimum, a client would reconnect without any
-/// delay to a server that accepts each connection and closes it immediately.
+/// Minimum lifetime of a connection that resets the delay. A shorter connection does not reset it, because some servers
+/// accept each connection and close it immediately. A client of such a server would reconnect without any delay.
 const MIN_LIFETIME: Duration = Duration::from_millis(200);
 
-/// The delays between connection attempts. The first attempt has no delay. The second one waits 5 ms, and each later
-/// delay is twice the previous one, up to 200 ms. Each delay is shortened by a random part of up to a quarter.
+/// The delays before connection attempts. The first attempt has no delay. The delay before the second attempt is 5 ms.
+/// Each later delay is twice the previous delay, up to 200 ms. Each delay is shortened by up to a quarter at random.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     next: Duration,
@@ -36,7 +36,7 @@ impl Backoff {
     }
 }
 
-/// A random number between 0 and 1. Because of it, the clients of one server do not all reconnect at the same moment.
+/// A random number between 0 and 1. Random delays keep the clients of one server from reconnecting at the same moment.
 fn random_fraction() -> f64 {
     let random = u32::try_from(RandomState::new().hash_one(()) >> 32).unwrap_or_default();
     f64::from(random) / f64::from(u32::MAX)

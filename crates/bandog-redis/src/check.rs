@@ -14,7 +14,7 @@ use crate::{leases::Redis, options::Address, refusal, reply::time, script};
 /// Maximum difference between the two clocks that is accepted without advice.
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(1);
 
-/// A hash for which no server has a script.
+/// A hash that belongs to no script.
 const UNKNOWN_SCRIPT: &str = "0000000000000000000000000000000000000000";
 
 impl Redis {
@@ -63,13 +63,13 @@ impl Redis {
         pipe.cmd("EVAL").arg("return 1").arg(0);
         let mut replies = self.link.call(|_| pipe).await?;
         let runs = replies.split_off(replies.len().saturating_sub(2));
-        if let [Value::ServerError(by_name), by_text] = &runs[..]
+        if let [Value::ServerError(hash_error), text_reply] = &runs[..]
             && !refusal::is_no_script(&runs[0])
-            && !(refusal::is_denied(by_name) && matches!(by_text, Value::Int(1)))
+            && !(refusal::is_denied(hash_error) && matches!(text_reply, Value::Int(1)))
         {
             return Ok(Finding::danger(
                 "scripts",
-                format!("no script can be run, so no lock can be taken: {}", server_text(by_name)),
+                format!("no script can be run, so no lock can be taken: {}", server_text(hash_error)),
                 "allow this user to run EVALSHA, and use a server that has not renamed this command",
             ));
         }
@@ -108,8 +108,8 @@ impl Redis {
     }
 }
 
-/// The finding about the difference between the two clocks. `before` and `after` are the client's times before and
-/// after the request. The server has read its clock at an unknown moment between them.
+/// The finding about the difference between the server's clock and the client's clock. `before` and `after` are the
+/// client's times before and after the request. The server read its clock at an unknown moment between these times.
 fn clock(server_time: Duration, before: Duration, after: Duration) -> Finding {
     let round_trip = after.saturating_sub(before);
     let client_time = before + round_trip / 2;

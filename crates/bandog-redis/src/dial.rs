@@ -23,7 +23,7 @@ use redis::{
 };
 use tokio::{net::TcpStream, time::timeout};
 
-pub(crate) use self::probe::ProbeBudget;
+pub(crate) use self::probe::TlsProbeBudget;
 use self::{
     peer::Peer,
     stream::{Socket, Stream},
@@ -42,12 +42,14 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 /// An open connection and the future that drives it.
 pub(crate) struct Connection {
     pub(crate) mux: MultiplexedConnection,
-    /// Reads and writes the socket. The future ends when the connection ends. Dropping it closes the connection.
+    /// The future that reads and writes the socket. It ends when the connection ends. Dropping it closes the
+    /// connection.
     pub(crate) driver: Pin<Box<dyn Future<Output = ()> + Send>>,
-    pub(crate) reset: Reset,
+    pub(crate) tcp_reset: Reset,
 }
 
-/// A switch that makes the connection end with a TCP reset. The reset discards data that has not reached the server.
+/// A switch. If it is set, the connection ends with a TCP reset when it is closed. The reset discards data that has not
+/// reached the server.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reset(Arc<AtomicBool>);
 
@@ -61,8 +63,10 @@ impl Reset {
     }
 }
 
-/// Connects and logs in. `pushes` gets the server's push messages. If the server does not seem to use TLS as the URL
-/// says, extra connections check whether it speaks TLS. `probes` limits the number of these connections.
+/// Connects and logs in. `pushes` gets the server's push messages.
+///
+/// The URL may be wrong about TLS: for example, it says `redis://`, and the server requires TLS. If this seems to be
+/// so, a probe on another connection checks whether the server speaks TLS. `probes` limits the number of these probes.
 ///
 /// # Errors
 /// - `Unavailable`: the server does not answer in time.
@@ -73,9 +77,10 @@ impl Reset {
 pub(crate) async fn dial(
     options: &RedisOptions,
     pushes: Option<Arc<dyn AsyncPushSender>>,
-    probes: &mut ProbeBudget,
+    probes: &mut TlsProbeBudget,
 ) -> Result<Connection> {
-    // The limit is shorter than the timeout of a request, so a waiting request can return the cause of the failure.
+    // The limit is shorter than the timeout of a request. So the attempt fails before a waiting request has its
+    // timeout, and the request can return the cause of the failure.
     let limit = (options.timeout * 9 / 10).min(MAX_DIAL_TIME);
     let peer = Peer::default();
     match timeout(limit, connect(options, pushes, &peer, probes)).await {
@@ -86,10 +91,11 @@ pub(crate) async fn dial(
     }
 }
 
-/// Converts the error of a failed attempt of a client that was connected before. Its cause may be temporary: for
-/// example, the certificate files are being replaced, or another program listens at the server's address for a short
-/// time. So `Misused` and `Unsupported` become `Unavailable`, and waiters continue to wait.
-pub(crate) fn retryable_once_reached(error: Error) -> Error {
+/// Converts the error of a failed connection attempt. Only clients that were connected to this server before call this.
+/// For them, the cause of the error may be temporary: for example, the certificate files are being replaced, or another
+/// program listens at the server's address for a short time. So `Misused` and `Unsupported` become `Unavailable`, and
+/// waiters continue to wait.
+pub(crate) fn make_retryable(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Misused | ErrorKind::Unsupported => {
             Error::unavailable("the server was reachable before, and now it is not").caused_by(error)
@@ -102,7 +108,7 @@ async fn connect(
     options: &RedisOptions,
     pushes: Option<Arc<dyn AsyncPushSender>>,
     peer: &Peer,
-    probes: &mut ProbeBudget,
+    probes: &mut TlsProbeBudget,
 ) -> Result<Connection> {
     let socket = reach(options, peer, probes).await?;
     let reset = Reset::default();
@@ -114,7 +120,7 @@ async fn connect(
     let connected = MultiplexedConnection::new_with_config(&login(options), stream, config).await;
     peer.stop_recording();
     match connected {
-        Ok((mux, driver)) => Ok(Connection { mux, driver: Box::pin(driver), reset }),
+        Ok((mux, driver)) => Ok(Connection { mux, driver: Box::pin(driver), tcp_reset: reset }),
         Err(error) => Err(match &options.address {
             // A server with TLS may close an unencrypted connection without sending anything.
             Address::Tcp { host, port } if peer.is_silent() && probes.finds_tls(host, *port).await => {
@@ -126,7 +132,7 @@ async fn connect(
     }
 }
 
-async fn reach(options: &RedisOptions, peer: &Peer, probes: &mut ProbeBudget) -> Result<Socket> {
+async fn reach(options: &RedisOptions, peer: &Peer, probes: &mut TlsProbeBudget) -> Result<Socket> {
     let unreachable =
         |error: io::Error| Error::unavailable(format!("cannot reach {}", options.store())).caused_by(error);
     let tcp = async |host: &str, port: u16| {
@@ -141,7 +147,8 @@ async fn reach(options: &RedisOptions, peer: &Peer, probes: &mut ProbeBudget) ->
             let stream = tcp(host, *port).await.map_err(unreachable)?;
             let store = options.store();
             let mut handshake = pin!(tls::shake_hands(&store, host, files, stream));
-            // A Redis server without TLS reads the handshake as a command, and may wait forever for the command's end.
+            // A Redis server without TLS reads the handshake as a command, and might wait forever for the command's
+            // end.
             let stream = match timeout(TLS_SILENCE_TIMEOUT.min(options.timeout / 3), &mut handshake).await {
                 Ok(shaken) => shaken?,
                 Err(_) if probes.finds_plain_redis(host, *port).await => {
@@ -167,15 +174,16 @@ fn configure(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
     let socket = socket2::SockRef::from(stream);
     let probes = socket2::TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
     socket.set_tcp_keepalive(&probes)?;
-    // If the peer's machine has not acknowledged data after two timeouts, the requests in it have failed already. So
-    // the kernel may close the connection.
+    // If the peer's machine has not acknowledged some data for two timeouts, the requests in these data have failed
+    // already. So the kernel is allowed to close the connection then.
     #[cfg(target_os = "linux")]
     socket.set_tcp_user_timeout(Some(2 * timeout))?;
     Ok(())
 }
 
 fn login(options: &RedisOptions) -> RedisConnectionInfo {
-    // The name of the client library is not sent: the server would refuse that command to users with few rights.
+    // The name of the client library is not sent, because the server refuses the command for it to users with few
+    // rights.
     let mut info = RedisConnectionInfo::default()
         .set_protocol(ProtocolVersion::RESP3)
         .set_db(options.db.into())

@@ -16,8 +16,8 @@ use crate::{
 
 /// Maximum number of locks that one round trip queries.
 const MAX_LOCKS_PER_CALL: usize = 256;
-/// Approximate number of fields that are read from a hash. A lock has one field. A read lock of Redisson has one field
-/// for each reader.
+/// Approximate maximum number of fields that are read from a hash. A lock has one field. A read lock of Redisson has
+/// one field for each reader.
 const MAX_FIELDS: usize = 16;
 
 #[async_trait]
@@ -28,12 +28,12 @@ impl Inspect for Redis {
     }
 
     async fn show(&self, key: &Key) -> Result<Row> {
-        let row = self.one(key).await.map_err(|error| error.during("show").at(key))?;
+        let row = self.row_of(key).await.map_err(|error| error.during("show").at(key))?;
         Ok(row.unwrap_or_else(|| Row::free(key)))
     }
 
     async fn show_all(&self, keys: &[Key]) -> Result<Vec<Row>> {
-        self.several(keys).await.map_err(|error| error.during("show"))
+        self.rows_of(keys).await.map_err(|error| error.during("show"))
     }
 
     async fn members(&self) -> Result<Vec<Member>> {
@@ -45,7 +45,7 @@ impl Inspect for Redis {
     }
 
     async fn evict(&self, key: &Key) -> Result<Option<Row>> {
-        let evicted = async { self.evicted(key, &self.ask(|by| script::evict(key, by)).await?) };
+        let evicted = async { self.evicted(key, &self.ask(|form| script::evict(key, form)).await?) };
         evicted.await.map_err(|error| error.during("evict").at(key))
     }
 
@@ -59,7 +59,7 @@ impl Inspect for Redis {
 }
 
 impl Redis {
-    async fn one(&self, key: &Key) -> Result<Option<Row>> {
+    async fn row_of(&self, key: &Key) -> Result<Option<Row>> {
         let mut pipe = Pipeline::with_capacity(3);
         lock_queries(&mut pipe, key.as_str());
         let replies = self.link.call(|_| pipe).await?;
@@ -67,7 +67,7 @@ impl Redis {
     }
 
     /// The rows in the order of the keys.
-    async fn several(&self, keys: &[Key]) -> Result<Vec<Row>> {
+    async fn rows_of(&self, keys: &[Key]) -> Result<Vec<Row>> {
         let mut rows = Vec::with_capacity(keys.len());
         for keys in keys.chunks(MAX_LOCKS_PER_CALL) {
             let mut pipe = Pipeline::with_capacity(3 * keys.len());
@@ -141,12 +141,13 @@ pub(crate) fn row(name: &str, replies: &[Value]) -> Result<Option<Row>, ServerEr
         return Ok(None);
     }
     let names: Vec<String> = fields.iter().step_by(2).filter_map(text).collect();
-    // An offer reserves a released lock for starving clients for a short time: see release.lua. It is not a hold.
+    // An offer reserves a released lock for a short time for starving clients: see release.lua. No client holds such a
+    // lock.
     if *names == [ClaimId::OFFERED.to_string()] {
         return Ok(None);
     }
     let owner = names.iter().find(|name| is_owner(name)).or(names.first());
-    // A read-write lock of Redisson has a field for its mode beside those of its owners.
+    // A read-write lock of Redisson has a field for its mode beside the fields of its owners.
     let has_owners_only = fields.iter().step_by(2).all(|field| text(field).is_some_and(|name| is_owner(&name)));
     let kind = has_owners_only.then_some(Kind::Mutex);
     Ok(Some(held(name, kind, owner.cloned(), left, replies.get(2).unwrap_or(&Value::Nil))))
@@ -165,8 +166,8 @@ fn held(name: &str, kind: Option<Kind>, owner: Option<String>, ttl_ms: i64, toke
     Row { name: name.into(), kind, holders: vec![holder], waiters: Vec::new() }
 }
 
-/// Whether this field has the format of an owner's id. Redisson and bandog write it as a UUID of 36 characters, a colon
-/// and a number.
+/// Whether this field has the format of an owner's id: a UUID of 36 characters, a colon and a number. Redisson and
+/// bandog use this format.
 pub(crate) fn is_owner(field: &str) -> bool {
     let Some((uuid, number)) = field.split_once(':') else {
         return false;
@@ -176,8 +177,8 @@ pub(crate) fn is_owner(field: &str) -> bool {
     uuid.len() == 36 && uuid.bytes().enumerate().all(is_uuid) && number.parse::<i64>().is_ok()
 }
 
-/// A Redis glob that matches at least the names that the pattern matches. `?` becomes `*`, because it matches one byte
-/// in Redis and one character here. Characters that are special in Redis only are escaped.
+/// A Redis glob that matches all names that the pattern matches, and perhaps more. `?` becomes `*`, because `?` matches
+/// one byte in Redis, and one character in a pattern. Characters that are special only in Redis are escaped.
 pub(crate) fn redis_glob(pattern: &Pattern) -> String {
     let mut glob = String::new();
     let mut chars = pattern.as_str().chars();

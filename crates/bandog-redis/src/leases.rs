@@ -18,7 +18,7 @@ use crate::{
     names::Channel,
     options::RedisOptions,
     refusal,
-    script::{self, By, Group},
+    script::{self, Group, ScriptForm},
     subscriptions::Subscriptions,
 };
 
@@ -36,14 +36,14 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// - The server's clock decides when a lease expires. The ttl is rounded up to whole milliseconds.
 /// - A fence is the greater of two numbers: the last fence plus one, and the server's time in microseconds. So fences
 ///   also rise after the server has lost its data or a replica has taken over, if the clocks of the servers agree.
-/// - A server without persistence loses its locks when it restarts. A replica that takes over may not have the latest
-///   locks. In both cases two clients may hold the same lock. The client that took it later has the greater fence.
+/// - A server without persistence loses its locks when it restarts. A replica that takes over might not have the latest
+///   locks. In both cases two clients might hold the same lock. The client that took it later has the greater fence.
 /// - The fencing token is a key without a ttl. It stays in the store, as in Redisson.
 ///
 /// # Layout
 /// The lock `N` is the hash `N` with the owner as its field. Its token is `redisson_lock_token:{N}`, and a release
-/// publishes `0` on the channel `redisson_lock__channel:{N}`. A name that contains `{` gets no braces. This is the
-/// layout of Redisson's RLock and RFencedLock.
+/// publishes `0` on the channel `redisson_lock__channel:{N}`. If the name itself contains `{`, no braces are added.
+/// This is the layout of Redisson's RLock and RFencedLock.
 ///
 /// A client starves if it has waited for a lock for a second or more. Each of its claims sets the string
 /// `bandog:starving:{N}` with a ttl of 3 s. The next release then reserves the lock for starving clients for 250 ms.
@@ -71,15 +71,16 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// broken connection is reopened automatically. If the server refuses the login, the client connects again only when
 /// the next call is made.
 ///
-/// The first call connects on the Tokio runtime that polls it. If that runtime ends, the next call connects on its own
-/// runtime.
+/// The connection runs on the Tokio runtime of the first call. If that runtime ends, the connection is opened again on
+/// the runtime of the next call.
 pub struct Redis {
     pub(crate) options: RedisOptions,
     pub(crate) link: Link,
     pub(crate) subscriptions: Subscriptions,
-    /// Limits the warning that this user may not publish to one for each connection.
+    /// For the warning that this user has no right to publish. It is logged once for each connection.
     publish_warned: Warned,
-    /// Limits the warning that this user may not write the index of clients to one for each connection.
+    /// For the warning that this user has no right to write the index of clients. It is logged once for each
+    /// connection.
     pub(crate) index_warned: Warned,
 }
 
@@ -107,7 +108,10 @@ impl Redis {
     /// ```
     pub fn new(options: RedisOptions) -> Result<Self> {
         if !(MIN_TIMEOUT..=MAX_TIMEOUT).contains(&options.timeout) {
-            return Err(Error::misused(format!("the timeout is {:?}; it takes 1 ms to 1 day", options.timeout)));
+            return Err(Error::misused(format!(
+                "the timeout is {:?}; it must be between 1 ms and 1 day",
+                options.timeout
+            )));
         }
         let (link, subscriptions) = (Link::new(options.clone()), Subscriptions::new(options.clone()));
         Ok(Self { options, link, subscriptions, publish_warned: Warned::default(), index_warned: Warned::default() })
@@ -141,7 +145,7 @@ impl Leases for Redis {
         let mut fault = None;
         let deadline = Instant::now() + self.options.timeout;
         while !groups.is_empty() {
-            groups = match self.link.call_by(deadline, |by| script::steps(steps, &groups, by)).await {
+            groups = match self.link.call_with_deadline(deadline, |form| script::steps(steps, &groups, form)).await {
                 Ok(values) => self.distribute(steps, groups, values, &mut answers),
                 Err(error) => {
                     fault = Some(error);
@@ -149,11 +153,11 @@ impl Leases for Redis {
                 }
             };
         }
-        let none = |step: &Step| {
+        let missing_answer = |step: &Step| {
             let fault = fault.clone().unwrap_or_else(|| refusal::unexpected_reply(&Value::Nil));
             Err(fault.during(step.verb()).at(step.key()))
         };
-        answers.into_iter().zip(steps).map(|(answer, step)| answer.unwrap_or_else(|| none(step))).collect()
+        answers.into_iter().zip(steps).map(|(answer, step)| answer.unwrap_or_else(|| missing_answer(step))).collect()
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
@@ -193,15 +197,19 @@ impl Redis {
     ///
     /// # Errors
     /// The errors of [`Link::call`], and the server's refusal of the command.
-    pub(crate) async fn ask(&self, pack: impl Fn(By) -> Pipeline + Send + Sync) -> Result<Value> {
-        self.ask_by(Instant::now() + self.options.timeout, pack).await
+    pub(crate) async fn ask(&self, pack: impl Fn(ScriptForm) -> Pipeline + Send + Sync) -> Result<Value> {
+        self.ask_with_deadline(Instant::now() + self.options.timeout, pack).await
     }
 
     /// Does the same as [`Redis::ask`], with a deadline instead of the timeout.
-    pub(crate) async fn ask_by(&self, deadline: Instant, pack: impl Fn(By) -> Pipeline + Send + Sync) -> Result<Value> {
-        let mut values = self.link.call_by(deadline, &pack).await?;
+    pub(crate) async fn ask_with_deadline(
+        &self,
+        deadline: Instant,
+        pack: impl Fn(ScriptForm) -> Pipeline + Send + Sync,
+    ) -> Result<Value> {
+        let mut values = self.link.call_with_deadline(deadline, &pack).await?;
         if values.first().is_some_and(refusal::is_no_script) {
-            values = self.link.call_by(deadline, &pack).await?;
+            values = self.link.call_with_deadline(deadline, &pack).await?;
         }
         match values.pop() {
             Some(Value::ServerError(error)) => Err(refusal::refused(&error)),
@@ -223,18 +231,18 @@ impl Redis {
         for (group, value) in groups.into_iter().zip(values) {
             match value {
                 Value::Array(replies) if group.len() > 1 && group.len() == replies.len() => {
-                    for (place, reply) in group.into_iter().zip(replies) {
-                        answers[place] = Some(self.answer(&steps[place], reply));
+                    for (position, reply) in group.into_iter().zip(replies) {
+                        answers[position] = Some(self.answer(&steps[position], reply));
                     }
                 }
                 // If the user lacks the right for one key, Redis refuses the whole call before it runs. So each step is
                 // sent again alone.
                 Value::ServerError(error) if group.len() > 1 && refusal::is_out_of_reach(&error) => {
-                    again.extend(group.into_iter().map(|place| vec![place]));
+                    again.extend(group.into_iter().map(|position| vec![position]));
                 }
                 value => {
-                    for place in group {
-                        answers[place] = Some(self.answer(&steps[place], value.clone()));
+                    for position in group {
+                        answers[position] = Some(self.answer(&steps[position], value.clone()));
                     }
                 }
             }
@@ -272,7 +280,7 @@ impl Redis {
         }
     }
 
-    /// Warns once for each connection that this user may not publish releases.
+    /// Warns that this user has no right to publish releases. The warning is logged once for each connection.
     pub(crate) fn warn_publish_denied(&self) {
         if self.publish_warned.is_new(self.link.connection()) {
             let store = self.options.store();
@@ -280,17 +288,18 @@ impl Redis {
         }
     }
 
-    /// Renews the claims. Each call of the script renews at most `each` claims.
-    async fn renew_in(&self, claims: &[Claim], each: usize, deadline: Instant) -> Vec<Result<Renewal>> {
+    /// Renews the claims. Each call of the script renews at most `max_per_call` claims.
+    async fn renew_in(&self, claims: &[Claim], max_per_call: usize, deadline: Instant) -> Vec<Result<Renewal>> {
         if claims.is_empty() {
             return Vec::new();
         }
-        let values = match self.link.call_by(deadline, |by| script::renewals(claims, each, by)).await {
-            Ok(values) => values,
-            Err(error) => return claims.iter().map(|claim| not_renewed(claim, error.clone())).collect(),
-        };
+        let values =
+            match self.link.call_with_deadline(deadline, |form| script::renewals(claims, max_per_call, form)).await {
+                Ok(values) => values,
+                Err(error) => return claims.iter().map(|claim| not_renewed(claim, error.clone())).collect(),
+            };
         let mut renewals = Vec::with_capacity(claims.len());
-        for (claims, value) in claims.chunks(each).zip(values) {
+        for (claims, value) in claims.chunks(max_per_call).zip(values) {
             match value {
                 Value::Array(replies) if replies.len() == claims.len() => {
                     renewals.extend(claims.iter().zip(replies).map(|(claim, reply)| renewal(claim, reply)));

@@ -1,4 +1,4 @@
-//! The connection for commands. It is opened by the first call, and reopened when it breaks.
+//! The connection for commands. The first call opens it. After it breaks, a task opens it again.
 
 #[cfg(test)]
 pub(crate) mod shutdown;
@@ -27,17 +27,17 @@ use tokio::{
 
 use crate::{
     backoff::Backoff,
-    dial::{Connection, ProbeBudget, dial, retryable_once_reached},
+    dial::{Connection, TlsProbeBudget, dial, make_retryable},
     options::RedisOptions,
     refusal,
-    script::{self, By},
+    script::{self, ScriptForm},
 };
 
-/// Number of consecutive requests without an answer after which the connection is closed and opened again. The
-/// connection may be half open: the server has ended it, and the client has not noticed.
+/// Maximum number of consecutive requests that are not answered in time. When it is reached, the connection is closed
+/// and opened again, because it may be half open: the server has ended it, and the client has not noticed.
 const MAX_UNANSWERED: u32 = 2;
 
-/// The connection for commands, and the task that keeps it.
+/// The connection for commands, and the task that opens it and reopens it.
 #[derive(Debug)]
 pub(crate) struct Link(Arc<SharedLink>);
 
@@ -52,9 +52,10 @@ struct SharedLink {
     /// Notified by each call that needs a connection. After a refused login, the task makes its next attempt only when
     /// this is notified.
     wanted: Notify,
-    /// Makes the calls that wait for a connection send in the order of their arrival.
+    /// Held by the waiting call that sends next. The other waiting calls queue for this lock, so they send in the order
+    /// in which they arrived.
     send_order: Mutex<()>,
-    /// Number of calls that wait for a connection.
+    /// Number of calls that wait for a connection or for earlier calls to send.
     waiting: AtomicUsize,
     /// Notified when the link is dropped.
     closed: Notify,
@@ -72,12 +73,13 @@ enum Phase {
     Failed(u64, Error),
 }
 
-/// A connection on which no error has been seen.
+/// A connection on which no error has occurred.
 #[derive(Debug)]
 struct LiveConnection {
     mux: MultiplexedConnection,
-    /// Whether scripts are sent as text, because the user may not load them.
-    by_text: AtomicBool,
+    /// Whether each call sends the text of its script instead of the hash. This is so if the user has no right to load
+    /// scripts.
+    sends_text: AtomicBool,
     /// Number of consecutive requests without an answer.
     unanswered: AtomicU32,
     /// Notified when too many requests had no answer.
@@ -104,18 +106,18 @@ impl Link {
         self.0.epoch.subscribe()
     }
 
-    /// The number of the last connection.
+    /// The number of the latest connection. The first connection has the number 1.
     pub(crate) fn connection(&self) -> u64 {
         *self.0.epoch.borrow()
     }
 
-    /// Does the same as [`Link::call_by`], with the timeout of one request.
-    pub(crate) async fn call(&self, pack: impl FnOnce(By) -> Pipeline + Send) -> Result<Vec<Value>> {
-        self.call_by(Instant::now() + self.0.options.timeout, pack).await
+    /// Does the same as [`Link::call_with_deadline`]. The deadline is the timeout of one request from now.
+    pub(crate) async fn call(&self, pack: impl FnOnce(ScriptForm) -> Pipeline + Send) -> Result<Vec<Value>> {
+        self.call_with_deadline(Instant::now() + self.0.options.timeout, pack).await
     }
 
-    /// Sends one pipeline and returns one value for each of its commands. A refusal by the server is a value, not an
-    /// error.
+    /// Sends the pipeline that `pack` returns. Returns one value for each of its commands. If the server refuses a
+    /// command, the refusal is the command's value, not an error of the call.
     ///
     /// If the connection is open, the first poll sends the pipeline.
     ///
@@ -127,13 +129,13 @@ impl Link {
     ///
     /// # Cancel safety
     /// If the future is dropped, the server may still apply commands that were sent.
-    pub(crate) async fn call_by(
+    pub(crate) async fn call_with_deadline(
         &self,
         deadline: Instant,
-        pack: impl FnOnce(By) -> Pipeline + Send,
+        pack: impl FnOnce(ScriptForm) -> Pipeline + Send,
     ) -> Result<Vec<Value>> {
         match self.0.ready() {
-            Some(live) => live.send(&pack(live.by()), deadline).await,
+            Some(live) => live.send(&pack(live.script_form()), deadline).await,
             // Boxed, so that the future of the usual case stays small.
             None => self.0.call_later(deadline, pack).boxed().await,
         }
@@ -147,7 +149,7 @@ impl Drop for Link {
 }
 
 impl SharedLink {
-    /// The connection, if it is open and no earlier call still waits for it.
+    /// The connection, if it is open and no earlier call still waits to send.
     fn ready(&self) -> Option<Arc<LiveConnection>> {
         match &*self.phase.borrow() {
             Phase::Up(live) if self.waiting.load(Ordering::Relaxed) == 0 => Some(live.clone()),
@@ -155,19 +157,20 @@ impl SharedLink {
         }
     }
 
+    /// Waits for the connection and for the earlier calls, and then sends.
     async fn call_later(
         self: &Arc<Self>,
         deadline: Instant,
-        pack: impl FnOnce(By) -> Pipeline + Send,
+        pack: impl FnOnce(ScriptForm) -> Pipeline + Send,
     ) -> Result<Vec<Value>> {
-        let seen = self.dials.load(Ordering::Relaxed);
+        let attempts_before = self.dials.load(Ordering::Relaxed);
         let waiting = WaitingCall::new(self);
         let sent = unconstrained(async {
             let _order = self.send_order.lock().await;
-            let live = self.live(seen).await?;
-            let pipe = pack(live.by());
+            let live = self.wait_until_open(attempts_before).await?;
+            let pipe = pack(live.script_form());
             let mut answer: BoxFuture<'static, _> = async move { live.send(&pipe, deadline).await }.boxed();
-            // The first poll sends the pipeline. The next call may send after it.
+            // The first poll sends the pipeline. Then the lock is released, so that the next waiting call can send.
             Ok(match poll!(&mut answer) {
                 Poll::Ready(answer) => Either::Left(std::future::ready(answer)),
                 Poll::Pending => Either::Right(answer),
@@ -181,11 +184,12 @@ impl SharedLink {
         }
     }
 
-    /// Waits until the connection is open, or until an attempt with a greater number than `seen` has failed.
+    /// Waits until the connection is open. If a connection attempt starts after this call and fails, returns the error
+    /// of the attempt. `attempts_before` is the number of attempts that were started before the call.
     ///
-    /// This call starts the task at most once: a runtime that shuts down drops each new task before `spawn` returns, so
-    /// a loop of starts would never end.
-    async fn live(self: &Arc<Self>, seen: u64) -> Result<Arc<LiveConnection>> {
+    /// This call starts the task at most once. A runtime that shuts down drops each new task before `spawn` returns. So
+    /// a call that starts the task again each time would never end.
+    async fn wait_until_open(self: &Arc<Self>, attempts_before: u64) -> Result<Arc<LiveConnection>> {
         let mut phases = self.phase.subscribe();
         let mut has_started = false;
         self.wanted.notify_one();
@@ -193,7 +197,7 @@ impl SharedLink {
             let phase = phases.borrow_and_update().clone();
             match phase {
                 Phase::Up(live) => return Ok(live),
-                Phase::Failed(dial, error) if dial > seen => return Err(error),
+                Phase::Failed(dial, error) if dial > attempts_before => return Err(error),
                 Phase::Idle if has_started => {
                     return Err(Error::unavailable("the Tokio runtime of the connection has shut down"));
                 }
@@ -214,28 +218,28 @@ impl SharedLink {
         }
     }
 
-    /// Starts the task that keeps the connection open on the current runtime, unless another call has just started it.
-    /// Returns whether this call has started it.
+    /// Starts the connection's task, unless another call has just started it. The task runs on the runtime of this
+    /// call. Returns whether this call has started the task.
     fn start(self: &Arc<Self>) -> bool {
-        let is_mine = self.phase.send_if_modified(|phase| {
+        let starts_task = self.phase.send_if_modified(|phase| {
             let is_idle = matches!(phase, Phase::Idle);
             if is_idle {
                 *phase = Phase::Dialling;
             }
             is_idle
         });
-        if is_mine {
+        if starts_task {
             tokio::spawn(keep(Keeper(self.clone())));
         }
-        is_mine
+        starts_task
     }
 
     /// Lets all calls use this connection until the connection ends.
     async fn serve(&self, dialled: Connection) {
-        let Connection { mux, mut driver, reset } = dialled;
+        let Connection { mux, mut driver, tcp_reset } = dialled;
         let live = Arc::new(LiveConnection {
             mux,
-            by_text: AtomicBool::new(false),
+            sends_text: AtomicBool::new(false),
             unanswered: AtomicU32::new(0),
             given_up: Notify::new(),
         });
@@ -247,19 +251,19 @@ impl SharedLink {
         loop {
             tokio::select! {
                 () = &mut driver => break,
-                () = live.given_up.notified() => { reset.set(); break }
+                () = live.given_up.notified() => { tcp_reset.set(); break }
                 () = &mut loading, if !loaded => loaded = true,
             }
         }
-        // The phase changes before the calls in flight get the connection's error. So a call that is repeated after
-        // that error does not use the same connection again.
+        // When the driver is dropped, the calls in flight fail. The phase changes before that. So a caller that gets
+        // such an error and calls again does not use the same connection.
         self.phase.send_replace(Phase::Dialling);
         drop(driver);
     }
 }
 
-/// Owned by the task that keeps the connection open. When the runtime shuts down, it drops the task and this value. The
-/// phase is then `Idle`, so the next call on another runtime starts a new task.
+/// Sets the phase to `Idle` when the connection's task ends. The task owns this value, so a runtime that shuts down
+/// drops the value together with the task. Then the next call on another runtime starts a new task.
 struct Keeper(Arc<SharedLink>);
 
 impl Drop for Keeper {
@@ -268,6 +272,7 @@ impl Drop for Keeper {
     }
 }
 
+/// The connection's task. It ends when the link is dropped.
 async fn keep(keeper: Keeper) {
     let link = &*keeper.0;
     tokio::select! {
@@ -278,26 +283,28 @@ async fn keep(keeper: Keeper) {
 
 /// Connects, lets calls use the connection, and reconnects when it breaks. This never returns.
 async fn redial(link: &SharedLink) {
-    let (mut backoff, mut probes) = (Backoff::default(), ProbeBudget::few());
+    // A TLS probe checks whether the server uses TLS, if the URL seems to be wrong about that.
+    let (mut backoff, mut tls_probes) = (Backoff::default(), TlsProbeBudget::for_commands());
     loop {
         sleep(backoff.next_delay()).await;
-        // Clears the notification, because this attempt also serves the calls that have notified `wanted` before it.
+        // Some calls may have notified `wanted` before this attempt. The attempt serves these calls, too, so the
+        // notification is consumed here and does not cause a further attempt.
         let _ = link.wanted.notified().now_or_never();
         let number = link.dials.fetch_add(1, Ordering::Relaxed) + 1;
         link.phase.send_replace(Phase::Dialling);
-        match dial(&link.options, None, &mut probes).await {
+        match dial(&link.options, None, &mut tls_probes).await {
             Ok(dialled) => {
                 let since = Instant::now();
                 link.serve(dialled).await;
                 backoff.connection_lasted(since.elapsed());
             }
             Err(error) => {
-                let error = if *link.epoch.borrow() > 0 { retryable_once_reached(error) } else { error };
+                let error = if *link.epoch.borrow() > 0 { make_retryable(error) } else { error };
                 let is_permanent = !error.is_retryable();
                 link.phase.send_replace(Phase::Failed(number, error));
                 if is_permanent {
-                    // The server would refuse the same login again, and may lock out a client that repeats it. So the
-                    // next attempt waits for a call.
+                    // The server would refuse the same login again, and might lock out a client that repeats the login.
+                    // So the next attempt is made only when a call needs the connection.
                     link.wanted.notified().await;
                 }
             }
@@ -306,16 +313,16 @@ async fn redial(link: &SharedLink) {
 }
 
 impl LiveConnection {
-    fn by(&self) -> By {
-        if self.by_text.load(Ordering::Relaxed) { By::Text } else { By::Hash }
+    fn script_form(&self) -> ScriptForm {
+        if self.sends_text.load(Ordering::Relaxed) { ScriptForm::Text } else { ScriptForm::Hash }
     }
 
     /// Sends a pipeline in the first poll, and waits for its answers.
     async fn send(self: &Arc<Self>, pipe: &Pipeline, deadline: Instant) -> Result<Vec<Value>> {
         let mut mux = self.mux.clone();
         mux.set_response_timeout(deadline.saturating_duration_since(Instant::now()));
-        // Without `unconstrained`, a task that has used up its Tokio budget would not send in its first poll, so a
-        // later call could send before it.
+        // Without `unconstrained`, a task that has used up its Tokio budget would not send in its first poll. Then a
+        // later call could send first.
         let answer = unconstrained(mux.send_packed_commands(pipe, 0, pipe.len())).await;
         let values = answer.map_err(|error| {
             if error.is_timeout() && self.unanswered.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_UNANSWERED {
@@ -336,8 +343,8 @@ impl LiveConnection {
         }
     }
 
-    /// Sends the scripts, and does not wait for the answer. Commands that are sent after this call find the scripts
-    /// loaded.
+    /// Sends the scripts to the server, and does not wait for the answer. The server executes later commands after it
+    /// has loaded the scripts.
     async fn reload(self: &Arc<Self>) {
         let mut loading = load(self.clone()).boxed();
         if poll!(&mut loading).is_pending() {
@@ -346,14 +353,14 @@ impl LiveConnection {
     }
 }
 
-/// Loads the scripts. If the user may not load them, each later call sends the text of its script.
+/// Loads the scripts. If the user has no right to load scripts, each later call sends the text of its script.
 async fn load(live: Arc<LiveConnection>) {
     let (mut mux, scripts) = (live.mux.clone(), script::load());
     let Ok(answers) = unconstrained(mux.send_packed_commands(&scripts, 0, scripts.len())).await else {
-        return; // A call that needs a script gets NOSCRIPT, and loads the scripts again.
+        return; // If the server does not have the scripts, the next call gets NOSCRIPT and loads them again.
     };
     let denied = |answer: &Value| matches!(answer, Value::ServerError(error) if refusal::is_lasting(error));
-    live.by_text.store(answers.iter().any(denied), Ordering::Relaxed);
+    live.sends_text.store(answers.iter().any(denied), Ordering::Relaxed);
 }
 
 /// Counts a call that waits for a connection, until this value is dropped.

@@ -11,7 +11,8 @@ pub(crate) const REGISTRY: &str = "bandog:client:";
 /// The sorted set of all registered clients. The score is the server's time in ms at which the row expires.
 pub(crate) const CLIENTS: &str = "bandog:clients";
 
-/// The prefix of the keys that show that a client starves: it has waited for a lock for a second or more.
+/// The prefix of the keys that show that a client starves. A client starves if it has waited for a lock for a second or
+/// more.
 pub(crate) const STARVING: &str = "bandog:starving:";
 
 /// The set of the names of all records.
@@ -24,7 +25,8 @@ const HISTORY: &str = "bandog:history:{";
 /// The key of the fencing token.
 pub(crate) struct TokenKey<'a>(pub(crate) &'a str);
 
-/// The channel of a lock's releases, and of the notifying swaps of the record with the same name.
+/// A channel. The releases of the lock with this name are published on it. The swaps of the record with this name that
+/// notify are published on it, too.
 pub(crate) struct Channel<'a>(pub(crate) &'a str);
 
 /// The key that shows that a client starves for a lock.

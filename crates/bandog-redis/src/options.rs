@@ -32,10 +32,11 @@ pub(crate) enum Address {
     Unix { path: PathBuf },
 }
 
-/// The PEM files for TLS. They are read at each connection attempt, so the next connection uses a renewed certificate.
+/// The PEM files for TLS. They are read at each connection attempt. So after a certificate was renewed, the next
+/// connection uses the new certificate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TlsFiles {
-    /// The file of the trusted authorities. None for the authorities of the system.
+    /// The file of the trusted authorities. If it is None, the authorities of the system are trusted.
     pub(crate) ca: Option<PathBuf>,
     /// The files of the client's certificate and of its key.
     pub(crate) identity: Option<(PathBuf, PathBuf)>,

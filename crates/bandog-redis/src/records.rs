@@ -19,7 +19,7 @@ use crate::{
     names::{Channel, HistoryKey, INDEX},
     refusal,
     reply::text,
-    script::{self, By},
+    script::{self, ScriptForm},
 };
 
 /// Maximum number of records that one call of the script swaps. A larger call would block the server for other clients
@@ -29,14 +29,16 @@ const MAX_SWAPS_PER_CALL: usize = 256;
 const MAX_READS_PER_CALL: usize = 512;
 /// Number of names that one SSCAN examines.
 const NAMES_PER_SCAN: usize = 512;
-/// All versions are below this number, because Lua's numbers are doubles, and all whole numbers below it are exact.
+/// All versions are below this number. Lua's numbers are doubles, which represent all whole numbers below 2^53 exactly.
 const VERSION_LIMIT: u64 = 1 << 53;
 
 #[async_trait]
 impl Records for Redis {
     async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
         let at_record = |error: Error, swap: &Swap| error.during("swap").at(&swap.key);
-        let asked = self.in_calls(swaps.len(), MAX_SWAPS_PER_CALL, |places, by| script::swap(&swaps[places], by)).await;
+        let asked = self
+            .in_calls(swaps.len(), MAX_SWAPS_PER_CALL, |positions, form| script::swap(&swaps[positions], form))
+            .await;
         let (now, replies) = asked.map_err(|error| match swaps {
             [swap] => at_record(error, swap),
             _ => error.during("swap"),
@@ -48,9 +50,9 @@ impl Records for Redis {
 
     async fn read(&self, keys: &[Key], holdings: &[Holding]) -> Result<Reading> {
         let records = keys.len();
-        let pack = |places: Range<usize>, by| {
-            let holdings = &holdings[places.start.saturating_sub(records)..places.end.saturating_sub(records)];
-            script::read(&keys[places.start.min(records)..places.end.min(records)], holdings, by)
+        let pack = |positions: Range<usize>, form| {
+            let holdings = &holdings[positions.start.saturating_sub(records)..positions.end.saturating_sub(records)];
+            script::read(&keys[positions.start.min(records)..positions.end.min(records)], holdings, form)
         };
         let asked = self.in_calls(records + holdings.len(), MAX_READS_PER_CALL, pack).await;
         let (now, mut replies) = asked.map_err(|error| error.during("read"))?;
@@ -78,34 +80,36 @@ impl Records for Redis {
 }
 
 impl Redis {
-    /// Splits `count` items into calls of a script with at most `most` items each. Sends all calls in one round trip.
-    /// The script replies with the time and then with one reply for each item.
+    /// Splits `count` items into calls of a script with at most `max_per_call` items each, and sends all calls in one
+    /// round trip. A call that must be repeated is sent in a further round trip. The script's answer to a call begins
+    /// with the time, which is followed by one reply for each item.
     ///
     /// # Errors
-    /// Fails as a whole if no call was answered with a time.
+    /// Fails if no call was answered with the time. Otherwise each item has its own result.
     async fn in_calls(
         &self,
         count: usize,
-        most: usize,
-        pack: impl Fn(Range<usize>, By) -> Cmd + Send + Sync,
+        max_per_call: usize,
+        pack: impl Fn(Range<usize>, ScriptForm) -> Cmd + Send + Sync,
     ) -> Result<(SystemTime, Vec<Result<Value>>)> {
         let deadline = Instant::now() + self.options.timeout;
         let mut answers = PendingReplies { each: vec![None; count], now: None, fault: None };
-        let mut calls: Vec<_> = (0..count.max(1)).step_by(most).map(|from| from..count.min(from + most)).collect();
+        let mut calls: Vec<_> =
+            (0..count.max(1)).step_by(max_per_call).map(|from| from..count.min(from + max_per_call)).collect();
         let mut tries = 0;
         while !calls.is_empty() {
             tries += 1;
-            let packed = |by| {
+            let packed = |form| {
                 let mut pipe = Pipeline::with_capacity(calls.len());
-                calls.iter().for_each(|places| _ = pipe.add_command(pack(places.clone(), by)));
+                calls.iter().for_each(|positions| _ = pipe.add_command(pack(positions.clone(), form)));
                 pipe
             };
-            calls = match self.link.call_by(deadline, packed).await {
+            calls = match self.link.call_with_deadline(deadline, packed).await {
                 Ok(values) => {
                     calls.into_iter().zip(values).flat_map(|(call, value)| answers.take(call, value, tries)).collect()
                 }
                 Err(error) => {
-                    calls.into_iter().for_each(|places| answers.fail(places, &error));
+                    calls.into_iter().for_each(|positions| answers.fail(positions, &error));
                     Vec::new()
                 }
             };
@@ -121,7 +125,7 @@ impl Redis {
             let mut pipe = Pipeline::with_capacity(1);
             pipe.cmd("SSCAN").arg(INDEX).arg(&cursor).arg("MATCH").arg(&glob).arg("COUNT").arg(NAMES_PER_SCAN);
             let (next, names) = self.scanned(pipe).await?;
-            // A scan may show a name twice.
+            // A scan may return a name twice.
             keys.extend(names.into_iter().filter(|name| pattern.matches(name)).filter_map(|name| Key::new(name).ok()));
             if next == "0" {
                 return Ok(keys.into_iter().collect());
@@ -150,44 +154,45 @@ struct PendingReplies {
     /// The reply or the error for each item.
     each: Vec<Option<Result<Value>>>,
     now: Option<SystemTime>,
-    /// The error of a failed call. An ambiguous error is preferred: after it, a swap may have been applied.
+    /// The error of a failed call. If several calls failed, an ambiguous error is preferred to the others, because it
+    /// says that a swap may have been applied.
     fault: Option<Error>,
 }
 
 impl PendingReplies {
     /// Takes the reply of one call. Returns the ranges of items that must be sent again.
-    fn take(&mut self, places: Range<usize>, value: Value, tries: u32) -> Vec<Range<usize>> {
+    fn take(&mut self, positions: Range<usize>, value: Value, tries: u32) -> Vec<Range<usize>> {
         match value {
-            Value::Array(replies) if replies.len() == places.len() + 1 => {
+            Value::Array(replies) if replies.len() == positions.len() + 1 => {
                 let mut replies = replies.into_iter();
                 self.now = replies.next().and_then(|time| time_from_micros(&time)).or(self.now);
-                for (place, reply) in places.zip(replies) {
-                    self.each[place] = Some(Ok(reply));
+                for (position, reply) in positions.zip(replies) {
+                    self.each[position] = Some(Ok(reply));
                 }
             }
-            // The server did nothing, and the scripts are already being loaded again.
-            value if refusal::is_no_script(&value) && tries == 1 => return vec![places],
+            // The server does not have the script and did nothing. The link has already sent the scripts again.
+            value if refusal::is_no_script(&value) && tries == 1 => return vec![positions],
             // If the user lacks the right for one key, Redis refuses the whole call before it runs. So each item is
             // sent again alone.
-            Value::ServerError(error) if places.len() > 1 && refusal::is_out_of_reach(&error) => {
-                return places.map(|place| place..place + 1).collect();
+            Value::ServerError(error) if positions.len() > 1 && refusal::is_out_of_reach(&error) => {
+                return positions.map(|position| position..position + 1).collect();
             }
-            Value::ServerError(error) => self.fail(places, &refusal::refused(&error)),
-            value => self.fail(places, &refusal::unexpected_reply(&value)),
+            Value::ServerError(error) => self.fail(positions, &refusal::refused(&error)),
+            value => self.fail(positions, &refusal::unexpected_reply(&value)),
         }
         Vec::new()
     }
 
-    fn fail(&mut self, places: Range<usize>, error: &Error) {
-        self.each[places].fill(Some(Err(error.clone())));
+    fn fail(&mut self, positions: Range<usize>, error: &Error) {
+        self.each[positions].fill(Some(Err(error.clone())));
         if self.fault.as_ref().is_none_or(|fault| !fault.maybe_applied()) {
             self.fault = Some(error.clone());
         }
     }
 
     fn all(self) -> Result<(SystemTime, Vec<Result<Value>>)> {
-        let none = || self.fault.clone().unwrap_or_else(|| refusal::unexpected_reply(&Value::Nil));
-        let now = self.now.ok_or_else(none)?;
+        let error = || self.fault.clone().unwrap_or_else(|| refusal::unexpected_reply(&Value::Nil));
+        let now = self.now.ok_or_else(error)?;
         let each =
             self.each.into_iter().map(|answer| answer.unwrap_or_else(|| Err(refusal::unexpected_reply(&Value::Nil))));
         Ok((now, each.collect()))
@@ -223,8 +228,8 @@ fn record(reply: Value) -> Result<Option<Record>> {
     }
 }
 
-/// Reads a version. It must have the format that the script writes: the script compares versions as texts, so a number
-/// in another format, such as with leading zeros, would never match.
+/// Reads a version. Only the format that the script writes is accepted. The script compares versions as texts, so a
+/// number in another format, for example with leading zeros, would never match.
 fn version(number: &str) -> Option<Version> {
     let version: u64 = number.parse().ok().filter(|version| *version < VERSION_LIMIT)?;
     Version::new(version).filter(|_| version.to_string() == number)

@@ -16,7 +16,8 @@ pub(crate) fn refused(error: &ServerError) -> Error {
     }
 }
 
-/// The error for a server's error reply that ended a handshake. No command had been sent, so none was applied.
+/// The error for an error reply with which the server refused a handshake. The client had sent no command yet, so no
+/// command was applied.
 pub(crate) fn handshake_error(store: &str, error: &ServerError) -> Error {
     let (kind, message) = meaning(error);
     Error::new(kind.unwrap_or(Unavailable), format!("{store}: {message}")).caused_by(error.clone())
@@ -36,18 +37,18 @@ pub(crate) fn server_error(value: &Value) -> Option<&ServerError> {
     }
 }
 
-/// Whether the user lacks a right, for the keys or for the command.
+/// Whether the user lacks a right for the command, for a key or for a channel.
 pub(crate) fn is_denied(error: &ServerError) -> bool {
     code(error) == "NOPERM"
 }
 
-/// Whether the user may run the command but lacks the right for a key. The text differs between versions: "one of the
-/// keys", "a key", "the 'k' key".
+/// Whether the user has the right for the command and lacks the right for a key. The text differs between versions of
+/// Redis: "one of the keys", "a key", "the 'k' key".
 pub(crate) fn is_out_of_reach(error: &ServerError) -> bool {
     is_denied(error) && details(error).contains("access") && details(error).contains("key")
 }
 
-/// Whether the server will refuse the same command if this user repeats it.
+/// Whether the server would refuse the command again if the user repeated it.
 pub(crate) fn is_lasting(error: &ServerError) -> bool {
     is_denied(error) || details(error).starts_with("unknown ")
 }
@@ -88,12 +89,13 @@ fn meaning(error: &ServerError) -> (Option<ErrorKind>, &str) {
     (Some(kind), message)
 }
 
-/// The code of the error. If a command inside a script fails, it may differ from the code of the reply:
+/// The code of the error. If a command inside a script fails, the code of the error may differ from the code of the
+/// server's reply:
 ///
-/// - Servers before Redis 7 put the position in the script before the error. So the code of the reply is `ERR` or the
-///   position.
-/// - If the user lacks a right inside a script, no server replies with the code `NOPERM`. So the error is recognized by
-///   its text.
+/// - Before Redis 7, the server puts the position in the script before the error. So the code of the reply is `ERR` or
+///   the position, and the code of the error follows in the text.
+/// - If the user lacks a right for a command inside a script, no server replies with the code `NOPERM`. So this error
+///   is recognized by its text.
 fn code(error: &ServerError) -> &str {
     let (code, details) = (error.code(), details(error));
     let is_script_position = is_script_position(code);
@@ -109,7 +111,7 @@ fn code(error: &ServerError) -> &str {
     }
     let word = inner.trim_start_matches('-').split_whitespace().next().unwrap_or_default();
     let is_code = word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase());
-    // If the reply has the code `ERR`, another code in its text is used only if a position in a script precedes it.
+    // If the reply has the code `ERR`, a code in the reply's text counts only after a position in a script.
     if is_code && (is_script_position || inner.len() < details.len()) { word } else { code }
 }
 
@@ -120,7 +122,7 @@ const RIGHT_MISSING_TEXTS: [&str; 2] = ["The user executing the script can't", "
 /// The texts for an unknown command: outside a script, inside a script on Redis, and inside a script on Valkey.
 const UNKNOWN_COMMAND_TEXTS: [&str; 3] = ["unknown command", "Unknown Redis command", "Unknown command"];
 
-/// The message without the positions in a script that precede it. The following text has two such positions:
+/// The message without the positions in a script that precede the message. The following text has two such positions:
 /// `Error running script (call to f_SHA): @user_script:14: @user_script: 14: `.
 fn without_script_positions(mut text: &str) -> &str {
     if text.starts_with("Error running script")

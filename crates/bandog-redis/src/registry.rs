@@ -1,7 +1,7 @@
 //! The registry of clients: one hash for each client, with a ttl, and an index of all clients.
 //!
-//! Clients of earlier versions are not in the index. If such a client holds a lock, its row is found by its id, which
-//! is part of the lock's owner.
+//! Clients of earlier versions are not in the index. If such a client holds a lock, its row is found by the client's
+//! id, which is part of the owner in the lock.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -31,15 +31,15 @@ pub(crate) fn fields(member: &Member) -> [String; FIELDS.len()] {
 }
 
 impl Redis {
-    /// Writes the row, and then adds the client to the index. These are two calls, because the server may refuse one of
-    /// them, and because the two keys may be on different servers.
+    /// Writes the client's row, and then adds the client to the index. These are two calls, because the server might
+    /// refuse one of them, and because the two keys might be on different servers.
     pub(crate) async fn register(&self, member: &Member, ttl: Duration) -> Result<()> {
         let deadline = Instant::now() + self.options.timeout;
-        match self.ask_by(deadline, |by| script::announce(member, ttl, by)).await? {
+        match self.ask_with_deadline(deadline, |form| script::announce(member, ttl, form)).await? {
             Value::Int(1) => {}
             reply => return Err(refusal::unexpected_reply(&reply)),
         }
-        match self.ask_by(deadline, |by| script::enlist(member.id, ttl, by)).await {
+        match self.ask_with_deadline(deadline, |form| script::enlist(member.id, ttl, form)).await {
             Err(error) if !error.is_retryable() => self.warn_of_index(&error),
             listed => drop(listed?),
         }
@@ -53,12 +53,12 @@ impl Redis {
         let replies = self.link.call(|_| pipe).await?;
         match &replies[..] {
             [Value::ServerError(error), ..] => Err(refusal::refused(error)),
-            // An error of ZREM is ignored: a client that may not write to the index is not in the index.
+            // An error of ZREM is ignored: a client without the right to write the index is not in the index.
             [..] => Ok(()),
         }
     }
 
-    /// The clients whose rows have not expired according to the index.
+    /// The clients in the index whose rows have not expired.
     pub(crate) async fn registered(&self) -> Result<Vec<Member>> {
         let mut pipe = Pipeline::with_capacity(2);
         pipe.cmd("TIME");
@@ -88,7 +88,7 @@ impl Redis {
             let replies = self.link.call(|_| pipe).await?;
             for (id, reply) in ids.iter().zip(replies) {
                 match reply {
-                    // Rows that this user may not read are left out.
+                    // Rows that this user has no right to read are skipped.
                     Value::ServerError(error) if refusal::is_out_of_reach(&error) => {}
                     Value::ServerError(error) if refusal::is_denied(&error) => return Err(refusal::refused(&error)),
                     reply => members.extend(member(*id, &reply)),
@@ -111,7 +111,7 @@ impl Redis {
     }
 }
 
-/// The client whose row was read. None if the row has expired or does not have our format.
+/// Reads the row of the client with this id. None if the row has expired or does not have our format.
 fn member(id: ClientId, reply: &Value) -> Option<Member> {
     let values: Vec<String> = list(reply).iter().filter_map(text).collect();
     let [host, pid, program, since, prefix, waits] = values.try_into().ok()?;

@@ -13,7 +13,7 @@ pub(crate) fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// The reply of `TIME`.
+/// Reads the reply of `TIME`: the time since 1970.
 pub(crate) fn time(value: &Value) -> Option<Duration> {
     let numbers: Vec<u64> = list(value).iter().filter_map(text).filter_map(|text| text.parse().ok()).collect();
     let [seconds, micros] = numbers.try_into().ok()?;

@@ -24,13 +24,13 @@ use crate::{
 const PAUSE_FACTOR: u32 = 9;
 /// Approximate maximum duration of a step on the server.
 const MAX_STEP_TIME: Duration = Duration::from_millis(1);
-/// Number of keys that the first step visits, and the minimum and maximum for a later step. A step of thousands of keys
-/// takes a server far longer than several steps of hundreds.
+/// Number of keys that the first step visits, and the minimum and the maximum for the later steps. One step of
+/// thousands of keys takes a server far longer than several steps of hundreds of keys.
 const FIRST_COUNT: usize = 128;
 const MIN_COUNT: usize = 16;
 const MAX_COUNT: usize = 1024;
 
-/// Chooses the number of keys that the next step visits: fewer after a slow step, more after a fast one.
+/// Chooses the number of keys that the next step visits: fewer keys after a slow step, more keys after a fast step.
 #[derive(Debug)]
 struct Pace {
     count: usize,
@@ -49,7 +49,7 @@ impl Pace {
 }
 
 impl Redis {
-    /// The locks whose names match, by name. The result is a map, because a scan may return a name twice.
+    /// The locks whose names match the pattern, by name. A scan may return a name twice, and the map keeps it once.
     pub(crate) async fn all(&self, pattern: &Pattern) -> Result<BTreeMap<String, Row>> {
         let glob = redis_glob(pattern);
         let mut pace = Pace { count: FIRST_COUNT };
@@ -74,7 +74,8 @@ impl Redis {
     }
 
     /// The replies to these commands, and the time that the server needed for them. The time is measured by the
-    /// server's clock. If the server refuses TIME, it is measured by the client's clock and includes the round trip.
+    /// server's clock. If the server refuses TIME, the time is measured by the client's clock and includes the round
+    /// trip.
     async fn timed(&self, commands: Pipeline) -> Result<(Vec<Value>, Duration)> {
         let mut pipe = Pipeline::with_capacity(commands.len() + 2);
         pipe.cmd("TIME");
@@ -94,18 +95,18 @@ impl Redis {
         if names.is_empty() {
             return Ok((Vec::new(), Duration::ZERO));
         }
-        // Most hashes are not locks. The first query for each hash shows this, so the three queries for a lock are sent
-        // only for possible locks.
+        // Most hashes are not locks. The first query for each hash shows which hashes may be locks. Only for them, the
+        // three queries for a lock are sent.
         let mut pipe = Pipeline::with_capacity(names.len());
         names.iter().for_each(|name| fields(&mut pipe, name));
         let (replies, mut took) = self.timed(pipe).await?;
         let mut candidates = Vec::new();
         for (name, reply) in names.into_iter().zip(&replies) {
             match refusal::server_error(reply) {
-                // Keys that this user may not read are left out.
+                // Keys that this user has no right to read are skipped.
                 Some(error) if refusal::is_out_of_reach(error) => {}
                 Some(error) if refusal::is_denied(error) => return Err(refusal::refused(error)),
-                // The key was replaced by one of another type after the scan had returned it.
+                // The key got another type after the scan had returned it.
                 Some(_) => {}
                 None => candidates.extend(is_lock(reply).then_some(name)),
             }
@@ -119,7 +120,7 @@ impl Redis {
             for (name, replies) in names.iter().zip(replies.chunks(3)) {
                 match row(name, replies) {
                     Ok(Some(row)) if row.owner().is_some_and(is_owner) => rows.push((name.clone(), row)),
-                    // It is not a lock, or it was deleted after the first query.
+                    // The hash is not a lock, or it was deleted after the first query.
                     Ok(Some(_) | None) => {}
                     Err(error) if refusal::is_out_of_reach(&error) => {}
                     Err(error) => return Err(refusal::refused(&error)),

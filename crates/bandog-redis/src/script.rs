@@ -26,12 +26,12 @@ static READ: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/r
 /// Maximum number of expired clients that one registration removes from the index.
 const MAX_CLEARED_CLIENTS: usize = 16;
 
-/// The way in which a script is called.
+/// The form in which a call sends its script to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
-    /// By its hash, after it was loaded.
+pub(crate) enum ScriptForm {
+    /// The hash of the script, which was loaded before.
     Hash,
-    /// By its text, if the user may not load scripts.
+    /// The text of the script. It is sent if the user has no right to load scripts.
     Text,
 }
 
@@ -40,59 +40,60 @@ struct Script {
     hash: String,
 }
 
-/// The positions of the steps that one command sends. They are either claims and passes, or releases.
+/// The positions of the steps that one command sends. The steps of a group are either all releases, or all claims and
+/// passes. (A pass gives a lock of one claim to another claim.)
 pub(crate) type Group = Vec<usize>;
 
-/// Groups the steps into commands: one command for all releases, and one for all claims and passes. This halves the
-/// server's work for each step. It may change the order of steps of different keys. If two steps have the same key,
-/// each step gets its own command.
+/// Groups the steps into commands: one command for all releases, and one command for all claims and passes. This halves
+/// the server's work for each step. The order of steps with different keys may change. If any two steps have the same
+/// key, each step of the call gets its own command, in the original order.
 pub(crate) fn groups(steps: &[Step]) -> Vec<Group> {
     let mut keys: Vec<_> = steps.iter().map(|step| step.key().as_str()).collect();
     keys.sort_unstable();
     if keys.windows(2).any(|pair| pair[0] == pair[1]) {
-        return (0..steps.len()).map(|place| vec![place]).collect();
+        return (0..steps.len()).map(|position| vec![position]).collect();
     }
     let (releases, claims): (Group, Group) =
-        (0..steps.len()).partition(|place| matches!(steps[*place], Step::Release(_)));
+        (0..steps.len()).partition(|position| matches!(steps[*position], Step::Release(_)));
     [releases, claims].into_iter().filter(|group| !group.is_empty()).collect()
 }
 
 /// One command for each group of steps.
-pub(crate) fn steps(steps: &[Step], groups: &[Group], by: By) -> Pipeline {
+pub(crate) fn steps(steps: &[Step], groups: &[Group], form: ScriptForm) -> Pipeline {
     let mut pipe = Pipeline::with_capacity(groups.len());
     for group in groups {
-        let steps = || group.iter().map(|place| &steps[*place]);
+        let steps = || group.iter().map(|position| &steps[*position]);
         pipe.add_command(if steps().any(|step| matches!(step, Step::Release(_))) {
-            release(steps(), by)
+            release(steps(), form)
         } else {
-            claim(steps(), by)
+            claim(steps(), form)
         });
     }
     pipe
 }
 
-/// The commands that renew the claims, at most `each` claims in one command.
-pub(crate) fn renewals(claims: &[Claim], each: usize, by: By) -> Pipeline {
-    let mut pipe = Pipeline::with_capacity(claims.len().div_ceil(each));
-    for claims in claims.chunks(each) {
-        pipe.add_command(renew(claims, by));
+/// The commands that renew the claims. Each command renews at most `max_per_call` claims.
+pub(crate) fn renewals(claims: &[Claim], max_per_call: usize, form: ScriptForm) -> Pipeline {
+    let mut pipe = Pipeline::with_capacity(claims.len().div_ceil(max_per_call));
+    for claims in claims.chunks(max_per_call) {
+        pipe.add_command(renew(claims, form));
     }
     pipe
 }
 
 /// Writes a client's row in the registry.
-pub(crate) fn announce(member: &Member, ttl: Duration, by: By) -> Pipeline {
+pub(crate) fn announce(member: &Member, ttl: Duration, form: ScriptForm) -> Pipeline {
     let fields = registry::fields(member);
     let size = fields.iter().map(String::len).sum::<usize>() + 128;
-    let mut cmd = ANNOUNCE.call(by, 1, 1 + fields.len(), size);
+    let mut cmd = ANNOUNCE.call(form, 1, 1 + fields.len(), size);
     cmd.write_arg_fmt(ClientRowKey(member.id));
     cmd.arg(millis(ttl)).arg(&fields[..]);
     single(cmd)
 }
 
 /// Adds a client to the index of clients.
-pub(crate) fn enlist(client: ClientId, ttl: Duration, by: By) -> Pipeline {
-    let mut cmd = ENLIST.call(by, 1, 4, CLIENTS.len() + 64);
+pub(crate) fn enlist(client: ClientId, ttl: Duration, form: ScriptForm) -> Pipeline {
+    let mut cmd = ENLIST.call(form, 1, 4, CLIENTS.len() + 64);
     cmd.arg(CLIENTS);
     cmd.write_arg_fmt(client);
     cmd.arg(millis(ttl)).arg(MAX_CLEARED_CLIENTS);
@@ -100,8 +101,8 @@ pub(crate) fn enlist(client: ClientId, ttl: Duration, by: By) -> Pipeline {
 }
 
 /// Frees a lock, no matter which claim holds it.
-pub(crate) fn evict(key: &Key, by: By) -> Pipeline {
-    let mut cmd = EVICT.call(by, 2, 3, 3 * key.as_str().len() + 96);
+pub(crate) fn evict(key: &Key, form: ScriptForm) -> Pipeline {
+    let mut cmd = EVICT.call(form, 2, 3, 3 * key.as_str().len() + 96);
     cmd.arg(key.as_str());
     cmd.write_arg_fmt(TokenKey(key.as_str()));
     cmd.write_arg_fmt(Channel(key.as_str()));
@@ -117,11 +118,11 @@ pub(crate) fn load() -> Pipeline {
     pipe
 }
 
-fn claim<'s>(steps: impl Iterator<Item = &'s Step> + Clone, by: By) -> Cmd {
+fn claim<'s>(steps: impl Iterator<Item = &'s Step> + Clone, form: ScriptForm) -> Cmd {
     let keys = || steps.clone().map(|step| step.key().as_str());
     let count = keys().count();
     let size = keys().map(|key| 2 * key.len() + 160).sum();
-    let mut cmd = CLAIM.call(by, 2 * count, 7 * count, size);
+    let mut cmd = CLAIM.call(form, 2 * count, 7 * count, size);
     for key in keys() {
         cmd.arg(key);
         cmd.write_arg_fmt(TokenKey(key));
@@ -141,7 +142,7 @@ fn claim<'s>(steps: impl Iterator<Item = &'s Step> + Clone, by: By) -> Cmd {
     cmd
 }
 
-fn release<'s>(steps: impl Iterator<Item = &'s Step> + Clone, by: By) -> Cmd {
+fn release<'s>(steps: impl Iterator<Item = &'s Step> + Clone, form: ScriptForm) -> Cmd {
     let claims = || {
         steps.clone().map(|step| match step {
             Step::Release(claim) | Step::Claim(claim) | Step::Pass { from: claim, .. } => claim,
@@ -149,7 +150,7 @@ fn release<'s>(steps: impl Iterator<Item = &'s Step> + Clone, by: By) -> Cmd {
     };
     let count = claims().count();
     let size = claims().map(|claim| 3 * claim.key.as_str().len() + 110).sum();
-    let mut cmd = RELEASE.call(by, count, 4 * count, size);
+    let mut cmd = RELEASE.call(form, count, 4 * count, size);
     for claim in claims() {
         cmd.arg(claim.key.as_str());
     }
@@ -163,8 +164,9 @@ fn release<'s>(steps: impl Iterator<Item = &'s Step> + Clone, by: By) -> Cmd {
     cmd
 }
 
-/// Adds the last argument for a lock: the key that shows that a client starves, or an empty text if the claim does not
-/// take part in offers. A call with one lock leaves the empty text out.
+/// Adds the last argument for a lock. If the claim takes part in offers, the argument is the key that shows that a
+/// client starves: it has waited for a second or more. (An offer reserves a released lock for such clients for a short
+/// time.) If the claim takes no part in offers, the argument is an empty text, and a call with one lock omits it.
 fn offers(cmd: &mut Cmd, claim: &Claim, count: usize) {
     if claim.offers {
         cmd.write_arg_fmt(StarvingKey(claim.key.as_str()));
@@ -173,9 +175,9 @@ fn offers(cmd: &mut Cmd, claim: &Claim, count: usize) {
     }
 }
 
-fn renew(claims: &[Claim], by: By) -> Cmd {
+fn renew(claims: &[Claim], form: ScriptForm) -> Cmd {
     let size = claims.iter().map(|claim| claim.key.as_str().len() + 70).sum();
-    let mut cmd = RENEW.call(by, claims.len(), 3 * claims.len(), size);
+    let mut cmd = RENEW.call(form, claims.len(), 3 * claims.len(), size);
     for claim in claims {
         cmd.arg(claim.key.as_str());
     }
@@ -194,7 +196,7 @@ fn single(cmd: Cmd) -> Pipeline {
     pipe
 }
 
-/// Whole milliseconds, rounded up. So a hold never expires in the store before the client assumes that it does.
+/// Whole milliseconds, rounded up. So the store never lets a hold expire before the client considers it expired.
 fn millis(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
@@ -204,11 +206,12 @@ impl Script {
         Self { text, hash: redis::Script::new(text).get_hash().into() }
     }
 
-    /// The start of a call, with capacity for its keys and arguments.
-    fn call(&self, by: By, keys: usize, args: usize, size: usize) -> Cmd {
-        let (verb, script) = match by {
-            By::Hash => ("EVALSHA", self.hash.as_str()),
-            By::Text => ("EVAL", self.text),
+    /// The beginning of a call of this script: the verb, the script and the number of keys. The command has capacity
+    /// for the keys and the arguments, which the caller adds. `size` is their approximate size in bytes.
+    fn call(&self, form: ScriptForm, keys: usize, args: usize, size: usize) -> Cmd {
+        let (verb, script) = match form {
+            ScriptForm::Hash => ("EVALSHA", self.hash.as_str()),
+            ScriptForm::Text => ("EVAL", self.text),
         };
         let mut cmd = Cmd::with_capacity(3 + args, verb.len() + script.len() + 4 + size);
         cmd.arg(verb).arg(script).arg(keys);

@@ -1,7 +1,8 @@
 //! The connection for subscriptions: one Redis subscription for each channel that has subscribers.
 //!
-//! [`Channels`] keeps the subscribers of each channel. One task sends the matching SUBSCRIBE and UNSUBSCRIBE commands,
-//! at most one at a time for a channel. After a broken connection it subscribes to all channels again.
+//! [`Channels`] keeps the subscribers of each channel. One task sends the matching SUBSCRIBE and UNSUBSCRIBE commands.
+//! It sends the next command for a channel when the previous command for this channel is answered. After the connection
+//! broke, the task subscribes to all channels again.
 
 mod channels;
 mod connection;
@@ -39,21 +40,22 @@ struct SubscriptionsState {
     task: Option<ConnectionTask>,
 }
 
-/// The task that keeps the connection open, and the sender of the channels whose subscribers have changed.
+/// The task that keeps the connection open.
 #[derive(Debug)]
 struct ConnectionTask {
     handle: AbortHandle,
+    /// Sends the task the name of each channel whose subscribers have changed.
     changes: mpsc::UnboundedSender<Arc<str>>,
 }
 
 impl Subscriptions {
-    /// No subscribers. The connection is opened when the first subscriber is added.
+    /// Creates an empty set of subscriptions. The connection is opened when the first subscriber is added.
     pub(crate) fn new(options: RedisOptions) -> Self {
         Self(Arc::new(SharedSubscriptions { options, state: Mutex::default(), warned: AtomicBool::new(false) }))
     }
 
-    /// Subscribes to a channel, and returns after the server has confirmed the subscription. If the user may not
-    /// subscribe, the returned subscription is silent: it never notifies.
+    /// Subscribes to a channel, and returns after the server has confirmed the subscription. If the user has no right
+    /// to subscribe, the returned subscription is silent: it never notifies.
     ///
     /// # Errors
     /// - `Unavailable`: the server did not confirm the subscription within the timeout.
@@ -93,8 +95,8 @@ impl Subscriptions {
         let changes = state.running_task(&self.0);
         let added = state.channels.add(channel, notifier);
         if added.outcome.is_some() && changes.send(added.channel.clone()).is_err() {
-            // A runtime that shuts down drops each new task immediately. So the task is not started again here, but by
-            // the next call.
+            // The task has ended, because a runtime that shuts down drops each new task immediately. So the task is not
+            // started again here, but by the next call.
             state
                 .channels
                 .connection_failed(&Error::unavailable("the Tokio runtime of the subscriptions has shut down"));
@@ -127,8 +129,8 @@ impl SharedSubscriptions {
         }
     }
 
-    /// Handles a push message of the server. A message on the channel means that the lock may be free, or that the
-    /// record has changed. Its text is ignored.
+    /// Handles a push message of the server. A message on a channel means that the lock of this channel may be free, or
+    /// that the record of this channel has changed. The text of the message is ignored.
     fn pushed(&self, push: &PushInfo) -> Result<(), SendError> {
         if let (PushKind::Message, Some(Value::BulkString(channel))) = (&push.kind, push.data.first())
             && let Ok(channel) = std::str::from_utf8(channel)
@@ -147,8 +149,8 @@ impl SharedSubscriptions {
 }
 
 impl SubscriptionsState {
-    /// The sender of changes to the task. If the runtime of the last task has ended, a new task is started on the
-    /// current runtime.
+    /// The sender of changes to the task. If there is no task, or if the runtime of the task has ended, a new task is
+    /// started on the current runtime.
     fn running_task(&mut self, shared: &Arc<SharedSubscriptions>) -> mpsc::UnboundedSender<Arc<str>> {
         match &self.task {
             Some(task) if !task.handle.is_finished() => task.changes.clone(),

@@ -10,8 +10,9 @@ use crate::{
     recovery::new_era,
 };
 
-/// Gives the board a new version, and adds a news item with the changed jobs, which notifies every node. The text of
-/// the board stays. `known` is the board as the caller knows it, which saves a round trip.
+/// Gives the board a new version with the same text, and adds a news item (the entry of the record `schedule/news` that
+/// names the changed jobs). This notifies every node. `known` is the board as the caller knows it, which saves a round
+/// trip.
 pub(crate) async fn publish_change(
     client: &Client,
     known: Option<(Version, String)>,
@@ -27,7 +28,7 @@ pub(crate) async fn publish_change(
         let swaps = client.swap(&[swap]).await?;
         match single_answer(swaps.each)? {
             Swapped::Differs(Some(record)) => (from, era) = (Some(record.version), record.value),
-            // The store has lost the board.
+            // There is no board: the store has lost it.
             Swapped::Differs(None) => (from, era) = (None, new_era()),
             Swapped::Done(Some(to)) => return add_news_item(client, from, to, changed).await,
             Swapped::Done(None) | Swapped::Early(_) | Swapped::NotHeld => return Ok(()),

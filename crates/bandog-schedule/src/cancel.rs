@@ -1,4 +1,4 @@
-//! Cancellation of a run, or of one attempt whose timeout is over.
+//! Cancellation of a run, or of one attempt that has exceeded its timeout.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum CancelReason {
-    /// An operator or a newer run cancelled it.
+    /// An operator or a newer run cancelled the run.
     Requested = 1,
     /// The node stops.
     NodeStops = 2,
@@ -25,33 +25,34 @@ pub(crate) enum CancelReason {
     SessionLost = 3,
 }
 
-/// The cancellation of a run, shared by the dispatcher and the body. It allocates nothing: a hundred thousand runs may
-/// start at the same time, and few of them are ever cancelled.
+/// The cancellation state of a run, shared by the dispatcher and the body. The token allocates no memory, because a
+/// hundred thousand runs may start at the same time, and few of them are ever cancelled.
 #[derive(Debug, Default)]
 pub(crate) struct CancelToken {
-    /// The first [`CancelReason`]; 0 if there is none.
+    /// The first [`CancelReason`] as a number; 0 if the run is not cancelled.
     reason: AtomicU8,
-    /// The node has begun to stop.
+    /// Whether the node has begun to stop.
     is_stopping: AtomicBool,
-    /// The attempts up to this one are cancelled.
-    over: AtomicU32,
+    /// Attempts with this number or a lower one are cancelled.
+    cancelled_attempts: AtomicU32,
     /// Notified after a change of the fields above.
     changed: Notify,
-    /// The run's future is to be dropped.
-    is_dropped: AtomicBool,
-    /// Wakes the run's task after a change of `is_dropped`.
+    /// Whether the run's future must be dropped at its next poll.
+    must_drop: AtomicBool,
+    /// Wakes the run's task after a change of `must_drop`.
     task: AssertUnwindSafe<AtomicWaker>,
 }
 
 impl CancelToken {
-    /// Cancels the run. The first reason stays.
+    /// Cancels the run. If the run is cancelled already, its first reason is kept.
     pub(crate) fn cancel_run(&self, reason: CancelReason) {
         if self.reason.compare_exchange(0, reason as u8, Relaxed, Relaxed).is_ok() {
             self.changed.notify_waiters();
         }
     }
 
-    /// Marks that the node stops. The run may continue until the drain is over.
+    /// Notifies the run that the node stops. The run may continue until the drain (the time that a stop leaves to runs)
+    /// has passed.
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Relaxed);
         self.changed.notify_waiters();
@@ -59,13 +60,13 @@ impl CancelToken {
 
     /// Cancels one attempt.
     pub(crate) fn cancel_attempt(&self, attempt: u32) {
-        self.over.fetch_max(attempt, Relaxed);
+        self.cancelled_attempts.fetch_max(attempt, Relaxed);
         self.changed.notify_waiters();
     }
 
-    /// Drops the run at its current await.
+    /// Requests that the run is dropped at its current await.
     pub(crate) fn drop_now(&self) {
-        self.is_dropped.store(true, Release);
+        self.must_drop.store(true, Release);
         self.task.wake();
     }
 
@@ -75,13 +76,14 @@ impl CancelToken {
         future: Pin<&mut (impl Future<Output = ()> + ?Sized)>,
         context: &mut Context<'_>,
     ) -> Poll<()> {
-        // In this order a concurrent drop is either seen now or wakes the task.
+        // The waker is registered before the flag is read. So a concurrent `drop_now` is either seen here or wakes the
+        // task.
         self.task.register(context.waker());
-        let is_over = self.is_dropped.load(Acquire) || future.poll(context).is_ready();
+        let is_over = self.must_drop.load(Acquire) || future.poll(context).is_ready();
         if !is_over {
             return Poll::Pending;
         }
-        // Frees the task, because other owners may keep the token for a long time.
+        // Removes the waker, which keeps the task in memory: other owners may keep the token for a long time.
         drop(self.task.take());
         Poll::Ready(())
     }
@@ -94,13 +96,13 @@ impl CancelToken {
     }
 
     /// Whether this attempt is cancelled.
-    pub(crate) fn is_over(&self, attempt: u32) -> bool {
-        self.reason().is_some() || self.over.load(Relaxed) >= attempt
+    pub(crate) fn is_attempt_cancelled(&self, attempt: u32) -> bool {
+        self.reason().is_some() || self.cancelled_attempts.load(Relaxed) >= attempt
     }
 
     /// Whether the node stops, or this attempt is cancelled.
     pub(crate) fn is_stopping(&self, attempt: u32) -> bool {
-        self.is_stopping.load(Relaxed) || self.is_over(attempt)
+        self.is_stopping.load(Relaxed) || self.is_attempt_cancelled(attempt)
     }
 
     /// Resolves when the node stops, or this attempt is cancelled.
@@ -114,13 +116,14 @@ impl CancelToken {
     }
 
     /// Resolves when this attempt is cancelled.
-    pub(crate) async fn over(&self, attempt: u32) {
-        self.once(|| self.is_over(attempt)).await;
+    pub(crate) async fn attempt_cancelled(&self, attempt: u32) {
+        self.once(|| self.is_attempt_cancelled(attempt)).await;
     }
 
     async fn once(&self, is_so: impl Fn() -> bool) {
         loop {
-            // `changed` receives every notification from here on, so none is lost between the check and the wait.
+            // `changed` receives every notification from this line on. So no notification is lost between the check and
+            // the wait.
             let changed = self.changed.notified();
             if is_so() {
                 return;
@@ -157,20 +160,20 @@ mod tests {
         let clock = Clock::tokio();
         let since = clock.now();
         let (dropped, ()) = join!(run(), async { cancel.drop_now() });
-        assert_eq!(clock.now(), since, "its task was woken");
+        assert_eq!(clock.now(), since, "`drop_now` woke the task, so no time passed");
         assert!(dropped.is_ok() && run().await.is_ok());
         assert_eq!(begun.get(), 1);
-        assert!(cancel.task.take().is_none(), "what is kept of a run keeps no task");
+        assert!(cancel.task.take().is_none(), "the token keeps no task in memory after the run");
     }
 
     #[tokio::test]
-    async fn a_stop_is_no_cancellation_and_a_cancellation_is_a_stop() {
+    async fn a_stop_cancels_no_run_and_a_cancelled_run_counts_as_stopping() {
         let cancel = CancelToken::default();
-        let (mut stopping, mut over) = (Box::pin(cancel.stopping(1)), Box::pin(cancel.over(1)));
+        let (mut stopping, mut over) = (Box::pin(cancel.stopping(1)), Box::pin(cancel.attempt_cancelled(1)));
         assert!(poll!(&mut stopping).is_pending() && !cancel.is_stopping(1));
         cancel.stop();
         assert!(poll!(&mut stopping).is_ready() && poll!(&mut over).is_pending());
-        assert!(cancel.is_stopping(1) && !cancel.is_over(1) && cancel.reason().is_none());
+        assert!(cancel.is_stopping(1) && !cancel.is_attempt_cancelled(1) && cancel.reason().is_none());
         let cancelled = CancelToken::default();
         let (mut first, mut second) = (Box::pin(cancelled.stopping(1)), Box::pin(cancelled.stopping(2)));
         assert!(poll!(&mut first).is_pending() && poll!(&mut second).is_pending());
@@ -181,7 +184,7 @@ mod tests {
     #[tokio::test]
     async fn an_attempt_is_cancelled_alone_and_a_run_with_all_its_attempts() {
         let cancel = CancelToken::default();
-        let (mut first, mut second) = (Box::pin(cancel.over(1)), Box::pin(cancel.over(2)));
+        let (mut first, mut second) = (Box::pin(cancel.attempt_cancelled(1)), Box::pin(cancel.attempt_cancelled(2)));
         let mut whole = Box::pin(cancel.cancelled());
         assert!(poll!(&mut first).is_pending() && poll!(&mut second).is_pending() && poll!(&mut whole).is_pending());
         cancel.cancel_attempt(1);
@@ -190,6 +193,9 @@ mod tests {
         cancel.cancel_run(CancelReason::SessionLost);
         assert!(poll!(&mut second).is_ready() && poll!(&mut whole).is_ready());
         assert_eq!(cancel.reason(), Some(CancelReason::NodeStops));
-        assert!(cancel.over(7).now_or_never().is_some(), "a later future resolves at once");
+        assert!(
+            cancel.attempt_cancelled(7).now_or_never().is_some(),
+            "a future that is created after the cancellation resolves immediately"
+        );
     }
 }

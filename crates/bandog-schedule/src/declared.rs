@@ -1,4 +1,5 @@
-//! Jobs that are declared with `#[bandog::scheduled]`, which passes the texts of its keys.
+//! Jobs that are declared with `#[bandog::scheduled]`. The attribute has keys, such as `cron = "@daily"`, and passes
+//! the text of each key to this module.
 
 use std::{collections::BTreeMap, fmt, panic::Location, str::FromStr, sync::Arc, time::Duration};
 
@@ -11,10 +12,12 @@ use crate::{
     run::Failure,
 };
 
+const NO_TRIGGER: &str = "it has no trigger: write one of `cron`, `fixed_rate`, `fixed_delay`, `at`";
+
 /// A function of the program that is declared with `#[bandog::scheduled]`.
 #[derive(Debug, Clone, Copy)]
 pub struct Declared {
-    /// Makes its job.
+    /// Creates the function's job.
     pub make: fn() -> Job,
 }
 
@@ -23,10 +26,10 @@ inventory::collect!(Declared);
 impl Scheduler {
     /// Adds all jobs that functions of this program declare with `#[bandog::scheduled]`.
     ///
-    /// The linker gathers them. A library that the program never names is not linked: name it (`use reports as _;`), or
-    /// add its jobs one by one, `.job(reports::daily::job())`. The latter also works on systems whose linkers gather
-    /// nothing. [`Scheduler::start`] reports an error if there is no declared function, since an empty schedule is
-    /// rarely intended.
+    /// The linker collects these functions. A library that the program never names is not linked: name the library
+    /// (`use reports as _;`), or add its jobs one by one, `.job(reports::daily::job())`. The second way also works on
+    /// systems whose linker cannot collect functions. [`Scheduler::start`] returns an error if there is no declared
+    /// function, since an empty schedule is rarely intended.
     pub fn declared(mut self) -> Self {
         let jobs = declared();
         if jobs.is_empty() {
@@ -38,8 +41,8 @@ impl Scheduler {
     }
 }
 
-/// All declared jobs of this program, sorted by name: those of [`Scheduler::declared`], for a [`crate::TestScheduler`]
-/// and for programs that choose among them.
+/// All declared jobs of this program, sorted by name. [`Scheduler::declared`] adds the same jobs. This function is for
+/// a [`crate::TestScheduler`], and for programs that add some of the jobs only.
 pub fn declared() -> Vec<Job> {
     let mut jobs: Vec<Job> = inventory::iter::<Declared>().map(|declared| (declared.make)()).collect();
     jobs.sort_by(|one, other| one.name().cmp(other.name()));
@@ -58,7 +61,7 @@ pub enum Piece {
 /// A key and the pieces of its text.
 pub(crate) type Text<'a> = (&'static str, &'a [Piece]);
 
-/// A job while its attribute's function is being bound.
+/// A job that is being built from an attribute and its function.
 #[derive(Debug)]
 pub struct Declaring {
     job: Job,
@@ -75,7 +78,7 @@ impl Declaring {
         Self { job, wants: WantedValues::default() }
     }
 
-    /// Adds a parameter, and returns the function that takes its value from a run.
+    /// Adds a parameter of the function, and returns a function that gets the parameter's value for a run.
     pub fn takes<T: Inject>(&mut self) -> fn(&Given) -> T {
         self.wants.all.push(T::lacks);
         T::inject
@@ -113,19 +116,19 @@ impl Outcome for Ended {
     }
 }
 
-/// Converts any result of a declared function.
+/// Converts the result of a declared function, whatever its type is.
 pub fn ended<O: Outcome>(outcome: O) -> Ended {
     Ended(outcome.failure())
 }
 
-/// The job that these texts describe, with the first error if there is one.
+/// The job that these texts describe. The first wrong text becomes the job's error, which the start reports.
 fn job(function: &str, texts: &[Text<'_>], environment: impl Fn(&str) -> Option<String>) -> Job {
     let mut error = None;
     let mut values = BTreeMap::new();
     for (key, pieces) in texts {
         match pieces.iter().map(|piece| resolve(*piece, &environment)).collect::<Result<String, String>>() {
             Ok(text) => drop(values.insert(*key, text)),
-            Err(why) => error = error.or_else(|| Some(Error::misused(format!("{key} takes {why}")))),
+            Err(why) => error = error.or_else(|| Some(Error::misused(format!("{key} contains {why}")))),
         }
     }
     let name = values.remove("name").unwrap_or_else(|| function.to_owned());
@@ -136,8 +139,8 @@ fn job(function: &str, texts: &[Text<'_>], environment: impl Fn(&str) -> Option<
     values.into_iter().fold(job, |job, (key, text)| option(job, key, text.trim()))
 }
 
-/// Reads a variable by its name, then by the name in capital letters and `_`: `app.report.cron` is also
-/// `APP_REPORT_CRON`.
+/// The text of a piece. An environment variable is read by its name first, and then by the name in capital letters with
+/// `_`: `app.report.cron`, then `APP_REPORT_CRON`.
 fn resolve(piece: Piece, environment: impl Fn(&str) -> Option<String>) -> Result<String, String> {
     let (name, default) = match piece {
         Piece::Text(text) => return Ok(text.to_owned()),
@@ -145,13 +148,13 @@ fn resolve(piece: Piece, environment: impl Fn(&str) -> Option<String>) -> Result
     };
     let plain = name.replace(['.', '-'], "_").to_ascii_uppercase();
     let found = environment(name).or_else(|| environment(&plain)).or_else(|| default.map(ToOwned::to_owned));
-    found.ok_or_else(|| format!("${{{name}}}, and the environment has no {plain}"))
+    found.ok_or_else(|| format!("${{{name}}}, but the environment has no variable {plain}"))
 }
 
 fn trigger(name: &str, values: &mut BTreeMap<&str, String>) -> Result<Job> {
     let mut take = |key| values.remove(key).map(|text: String| (key, text));
     let found = ["cron", "fixed_rate", "fixed_delay", "at"].into_iter().find_map(&mut take);
-    let (key, text) = found.ok_or_else(|| Error::misused("nothing says when it runs"))?;
+    let (key, text) = found.ok_or_else(|| Error::misused(NO_TRIGGER))?;
     Ok(match (key, text.trim()) {
         ("cron", text) => Job::cron(name, text).with_key_phrasing(),
         (_, "-") => Job::once(name).disabled(),
@@ -197,7 +200,7 @@ fn with<T>(job: Job, value: Result<T>, set: fn(Job, T) -> Job) -> Job {
 
 fn duration(key: &str, text: &str) -> Result<Duration> {
     humantime::parse_duration(text)
-        .map_err(|_| Error::misused(format!("{key} = {text:?} is no duration; write 500ms, 10s or 2m")))
+        .map_err(|_| Error::misused(format!("{key} = {text:?} is not a duration; write 500ms, 10s or 2m")))
 }
 
 /// Parses a value of `bandog-cron`, whose errors name the allowed values.
@@ -207,5 +210,5 @@ fn read<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<T> {
 
 fn number<T: FromStr>(key: &str, text: &str) -> Result<T> {
     let least = if key == "pause_after" { 1 } else { 0 };
-    text.parse().map_err(|_| Error::misused(format!("{key} = {text:?} is no number; it takes one from {least}")))
+    text.parse().map_err(|_| Error::misused(format!("{key} = {text:?}; it must be a number from {least}")))
 }

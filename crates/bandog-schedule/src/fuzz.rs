@@ -1,4 +1,4 @@
-//! Random inputs for what this crate reads from the store, the environment and people.
+//! Fuzz tests: random texts for everything that this crate reads from the store, from the environment and from people.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ fn fuzz_records_of_jobs() {
         let written = state.write().unwrap();
         assert_eq!(JobState::read(&written, &key).unwrap(), state);
         let trigger = state.spec.as_deref().and_then(|spec| spec.trigger()).unwrap_or(Trigger::FixedRate(1000));
-        // Planning on a damaged or foreign record may have any result but a panic.
+        // A plan from a damaged record may have any result, but must not panic.
         for (free_slots, events) in
             [(0, vec![]), (2, vec![Event::NodeDied(me.clone()), Event::RanUnclaimed(NOW - 1000)])]
         {
@@ -116,7 +116,7 @@ fn fuzz_pauses() {
     });
 }
 
-/// Whether a text is a policy of this kind. If so, its written form reads as the same policy.
+/// Whether a text is a policy of this type. If so, checks that the policy's own text is read as the same policy.
 fn is_policy<T>(text: &str) -> bool
 where
     T: std::str::FromStr + std::fmt::Display + PartialEq + std::fmt::Debug,

@@ -11,7 +11,8 @@ use bandog_core::Error;
 
 use crate::Run;
 
-/// A value that jobs share, from [`crate::Scheduler::share`]: a parameter of `#[bandog::scheduled]` functions.
+/// A value that jobs share: a parameter of `#[bandog::scheduled]` functions. [`crate::Scheduler::share`] sets the
+/// value.
 ///
 /// ```
 /// use bandog::schedule::{Run, Shared};
@@ -44,15 +45,15 @@ impl<T> Deref for Shared<T> {
 
 /// A type that a declared job can have as a parameter.
 #[diagnostic::on_unimplemented(
-    message = "a job takes `Run` and `Shared<T>`, by value or by reference, and `{Self}` is neither",
-    label = "a scheduler cannot give this",
-    note = "a value of your own comes as `bandog::schedule::Shared<T>`, from `Scheduler::share(value)`"
+    message = "the parameters of a job are `Run` and `Shared<T>`, by value or by reference; `{Self}` is neither",
+    label = "a scheduler has no value of this type",
+    note = "for another value, call `Scheduler::share(value)` and use a parameter of `bandog::schedule::Shared<T>`"
 )]
 pub trait Inject: Sized {
-    /// The name of the type whose value the scheduler lacks, if it does.
+    /// The name of the parameter's type if the scheduler has no value of this type.
     fn lacks(shares: &Shares) -> Option<&'static str>;
 
-    /// The value for this run.
+    /// The parameter's value for this run.
     fn inject(given: &Given) -> Self;
 }
 
@@ -71,9 +72,9 @@ impl<T: Send + Sync + 'static> Inject for Shared<T> {
         shares.get::<T>().is_none().then(type_name::<T>)
     }
 
-    #[expect(clippy::expect_used, reason = "start() has refused schedulers without it")]
+    #[expect(clippy::expect_used, reason = "start() refuses a scheduler without this value")]
     fn inject(given: &Given) -> Self {
-        Self(given.shares.get().and_then(Shares::get).expect("start() has checked"))
+        Self(given.shares.get().and_then(Shares::get).expect("start() has checked that the value exists"))
     }
 }
 
@@ -84,16 +85,17 @@ pub struct Given {
     pub(crate) shares: Arc<OnceLock<Shares>>,
 }
 
+/// A function that returns the name of a parameter's type if the scheduler has no value of this type.
 type MissingValue = fn(&Shares) -> Option<&'static str>;
 
-/// The values that a job requires, and where it finds them at run time.
+/// The values that a job requires (`all`), and the values that its scheduler has (`shares`).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WantedValues {
     pub(crate) shares: Arc<OnceLock<Shares>>,
     pub(crate) all: Vec<MissingValue>,
 }
 
-/// The values of one scheduler. Clones are the same values.
+/// The shared values of one scheduler. Clones refer to the same values.
 #[derive(Clone, Default)]
 pub struct Shares(Arc<Mutex<SharedInner>>);
 
@@ -105,10 +107,10 @@ struct SharedInner {
 }
 
 impl Shares {
-    /// Registers a job's required values. The scheduler may get them later.
+    /// Registers the values that a job requires. The scheduler may get these values later.
     pub(crate) fn add_wants(&self, job: &str, wants: WantedValues) {
         self.locked(|inner| inner.wanted.extend(wants.all.into_iter().map(|lacks| (job.to_owned(), lacks))));
-        // A job belongs to one scheduler, so this is the first value.
+        // This cell is empty, because a job is added to one scheduler only.
         let _ = wants.shares.set(self.clone());
     }
 
@@ -118,14 +120,15 @@ impl Shares {
         let twice = twice.into_iter().map(|name| Error::misused(format!("share() was given two values of {name}")));
         let lacking = wanted.into_iter().filter_map(|(job, lacks)| {
             let name = lacks(self)?;
-            let message =
-                format!("job {job:?}: it takes Shared<{name}>, and the scheduler has none: add .share(value)");
+            let message = format!(
+                "job {job:?}: its function takes Shared<{name}>, but the scheduler has no such value; add .share(value)"
+            );
             Some(Error::misused(message))
         });
         twice.chain(lacking).collect()
     }
 
-    /// Keeps a value for the jobs that take it.
+    /// Stores a value for the jobs that have a parameter of its type.
     pub(crate) fn keep<T: Send + Sync + 'static>(&self, value: T) {
         self.locked(|inner| {
             if inner.values.insert(TypeId::of::<T>(), Arc::new(value)).is_some() {

@@ -63,7 +63,8 @@ impl Job {
         if is_dash { job.disabled() } else { job }
     }
 
-    /// A job that fires immediately and then once per period (at least 1 ms), on a grid that all nodes share.
+    /// A job that fires immediately and then once per period. All nodes compute the same ticks. The period must be
+    /// between 1 ms and 365 days.
     ///
     /// A run that takes longer than the period delays the next ticks, which then run one after the other.
     #[track_caller]
@@ -72,8 +73,8 @@ impl Job {
         job.at_least("fixed_rate", period, MIN_PERIOD)
     }
 
-    /// A job that fires immediately, and then this delay after the end of each run, also of a run by hand. The delay is
-    /// at least 1 ms.
+    /// A job that fires immediately, and then one delay after the end of each run. Runs by hand count too. The delay
+    /// must be between 1 ms and 365 days.
     #[track_caller]
     pub fn fixed_delay(name: impl AsRef<str>, delay: Duration) -> Self {
         Self::new(name, TriggerDraft::FixedDelay(delay)).at_least("fixed_delay", delay, MIN_PERIOD)
@@ -99,14 +100,14 @@ impl Job {
         Self { name: name.as_ref().into(), when, policy, lease, body, error, wants, location }
     }
 
-    /// Sets the body: an async function of the [`Run`] that returns `()` or a `Result`. It runs as a task of the
+    /// Sets the body: an async function of the [`Run`] that returns `()` or a `Result`. The body runs as a task of the
     /// runtime in which the scheduler was started. Errors and panics are failures: they are logged, counted, recorded,
-    /// and retried as [`Job::retry`] says. They never stop the schedule. The history keeps the first
+    /// and retried as [`Job::retry`] says. Failures never stop the schedule. The history keeps the first
     /// [`crate::MAX_ERROR`] bytes of an error's text.
     ///
     /// # Cancel safety
-    /// The future is dropped when the grace of a cancelled run is over, or immediately when the node has lost its
-    /// session.
+    /// The future of a cancelled run is dropped after [`Job::grace`]. If the node has lost its session (the lock that
+    /// proves that the node is alive), the future is dropped immediately.
     pub fn run<F, G>(mut self, body: F) -> Self
     where
         F: Fn(Run) -> G + Send + Sync + 'static,
@@ -119,8 +120,8 @@ impl Job {
         self
     }
 
-    /// Sets a body that may block: it runs in the runtime's blocking pool. It cannot be dropped while it runs, so it
-    /// should check [`Run::is_cancelled`], or [`Run::is_stopping`] if it works in a loop.
+    /// Sets a body that may block. The body runs in the runtime's blocking pool. A blocking body cannot be dropped
+    /// while it runs, so it should check [`Run::is_cancelled`], or [`Run::is_stopping`] if it works in a loop.
     pub fn run_blocking<F, O>(mut self, body: F) -> Self
     where
         F: Fn(Run) -> O + Send + Sync + 'static,
@@ -137,18 +138,19 @@ impl Job {
         self
     }
 
-    /// The time zone of a cron expression, by its IANA name. Default UTC.
+    /// The time zone of a cron expression, by its IANA name. Default: UTC.
     pub fn zone(self, name: impl AsRef<str>) -> Self {
         self.with_cron("zone", |cron| cron.zone = Some(name.as_ref().into()))
     }
 
-    /// The dialect of the cron expression. Default Quartz.
+    /// The dialect of the cron expression. Default: Quartz.
     pub fn dialect(self, dialect: Dialect) -> Self {
         self.with_cron("dialect", |cron| cron.dialect = dialect)
     }
 
-    /// Which days match if the cron expression restricts both the day of the month and the day of the week. Default the
-    /// dialect's rule: Quartz refuses such an expression, in Spring both must match, in Unix one must.
+    /// Which days match if the cron expression restricts both the day of the month and the day of the week. The default
+    /// is the rule of the dialect: Quartz refuses such an expression, in Spring both fields must match, and in Unix one
+    /// of them must match.
     ///
     /// ```
     /// use bandog::schedule::{DayMatch, Job, Run};
@@ -159,8 +161,8 @@ impl Job {
         self.with_cron("day_match", |cron| cron.days = Some(days))
     }
 
-    /// What the cron expression does when clocks are set forward or back. Default [`Daylight::Elapsed`] if its hours
-    /// are `*` or stepped, else [`Daylight::Pinned`].
+    /// When the cron expression fires on days on which clocks are set forward or back. Default: [`Daylight::Elapsed`]
+    /// if the hours of the expression are `*` or have a step, else [`Daylight::Pinned`].
     ///
     /// ```
     /// use bandog::schedule::{Daylight, Job, Run};
@@ -176,13 +178,14 @@ impl Job {
         match &mut self.when {
             TriggerDraft::Cron(cron) => set(cron),
             TriggerDraft::FixedRate(_) | TriggerDraft::FixedDelay(_) | TriggerDraft::At(_) | TriggerDraft::Once => {
-                self.record_error(Error::misused(format!("{what} belongs to cron, and this job has another trigger")));
+                self.record_error(Error::misused(format!("{what} belongs to cron, but this job has another trigger")));
             }
         }
         self
     }
 
-    /// Time between the first registration and the first tick. Not for cron and [`Job::at`]. Default zero.
+    /// Time between the job's first registration in the store and its first tick. Jobs with a cron expression and jobs
+    /// from [`Job::at`] cannot have it. Default: zero.
     pub fn initial_delay(mut self, delay: Duration) -> Self {
         match &self.when {
             TriggerDraft::Cron(_) | TriggerDraft::At(_) => {
@@ -195,40 +198,42 @@ impl Job {
         self.at_least("initial_delay", delay, Duration::ZERO)
     }
 
-    /// What happens to a tick while the job runs. Default [`Overlap::Skip`]; for fixed rates [`Overlap::Queue`] with
+    /// What happens to a tick while the job runs. Default: [`Overlap::Skip`]; for fixed rates [`Overlap::Queue`] with
     /// 1000.
     pub fn overlap(mut self, overlap: Overlap) -> Self {
         self.policy.overlap = overlap;
         self
     }
 
-    /// What happens to ticks that no node claimed in time. Default [`CatchUp::Once`].
+    /// What happens to ticks that no node claimed in time. Default: [`CatchUp::Once`].
     pub fn catch_up(mut self, catch_up: CatchUp) -> Self {
         self.policy.catch_up = catch_up;
         self
     }
 
-    /// Maximum age of a missed tick that is caught up. Default 1 h.
+    /// Maximum age of a missed tick that is caught up. Default: 1 h.
     pub fn window(mut self, window: Duration) -> Self {
         self.policy.window = window;
         self.at_least("window", window, Duration::ZERO)
     }
 
-    /// Maximum delay of a claim until the tick counts as missed. Default 1 minute.
+    /// Maximum time between the planned start of a tick and its claim. A tick that is claimed later counts as missed.
+    /// Default: 1 minute.
     pub fn misfire_grace(mut self, grace: Duration) -> Self {
         self.policy.misfire_grace = grace;
         self.at_least("misfire_grace", grace, Duration::ZERO)
     }
 
-    /// What happens to a run whose node died. Default [`OnCrash::Abandon`]. Choose [`OnCrash::Retry`] for jobs that may
-    /// run twice and must not be left out.
+    /// What happens to a run whose node died. Default: [`OnCrash::Abandon`]. Choose [`OnCrash::Retry`] for jobs whose
+    /// ticks may run twice and must not be omitted.
     pub fn on_crash(mut self, on_crash: OnCrash) -> Self {
         self.policy.on_crash = on_crash;
         self
     }
 
-    /// Time after which a node counts as dead if it does not renew its session. A live node renews it, so the lease may
-    /// be shorter than a run. It must be between 100 ms and 365 days. Default: the watchdog of the client (30 s).
+    /// Time after which a node counts as dead if it does not renew its session. A live node renews its session, so the
+    /// lease may be shorter than a run. The lease must be between 100 ms and 365 days. Default: the watchdog of the
+    /// client (30 s).
     pub fn lease(mut self, lease: Duration) -> Self {
         match check_ttl("lease", lease) {
             Ok(lease) => self.lease = Some(lease),
@@ -237,13 +242,14 @@ impl Job {
         self
     }
 
-    /// Maximum duration of one attempt, after which it is cancelled. Default no limit.
+    /// Maximum duration of one attempt. A longer attempt is cancelled. The timeout must be between 1 ms and 365 days.
+    /// Default: no limit.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.policy.timeout = Some(timeout);
         self.at_least("timeout", timeout, MIN_PERIOD)
     }
 
-    /// Maximum time for which a cancelled run may continue. Then it is dropped. Default 5 s.
+    /// Maximum time for which a cancelled run may continue before it is dropped. Default: 5 s.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.policy.grace = grace;
         self.at_least("grace", grace, Duration::ZERO)
@@ -255,7 +261,8 @@ impl Job {
         self
     }
 
-    /// Spreads the starts: each tick is delayed by less than this, by the same time on every node. Default zero.
+    /// Spreads the starts of jobs that are due at the same time: each tick is delayed by a pseudo-random time that is
+    /// less than `jitter`, and the same on every node. Default: zero.
     pub fn jitter(mut self, jitter: Duration) -> Self {
         self.policy.jitter = jitter;
         self.at_least("jitter", jitter, Duration::ZERO)
@@ -268,31 +275,31 @@ impl Job {
     }
 
     /// The revision of the job, for rolling deploys: a node with a lower revision than the one in the store claims no
-    /// tick of the job. Default 0.
+    /// tick of the job. Default: 0.
     pub fn revision(mut self, revision: u64) -> Self {
         self.policy.revision = revision;
         self
     }
 
-    /// Whether one node or every node runs its ticks. Default [`Scope::Cluster`].
+    /// Whether one node or every node runs a tick. Default: [`Scope::Cluster`].
     pub fn scope(mut self, scope: Scope) -> Self {
         self.policy.scope = scope;
         self
     }
 
-    /// What happens at a tick while the store does not answer. Default [`StoreDown::FailClosed`].
+    /// What happens at a tick while the store does not answer. Default: [`StoreDown::FailClosed`].
     pub fn store_down(mut self, store_down: StoreDown) -> Self {
         self.policy.store_down = store_down;
         self
     }
 
-    /// Pauses the job after this number of failures in a row. Default never.
+    /// Pauses the job after this number of failures in a row. Default: never.
     pub fn pause_after(mut self, failures: NonZeroU32) -> Self {
         self.policy.pause_after = Some(failures);
         self
     }
 
-    /// The same job, which calls `watch` before each attempt.
+    /// The same job with a body that calls `watch` before each attempt.
     pub(crate) fn watched(mut self, watch: impl Fn(&Run) + Send + Sync + 'static) -> Self {
         self.body = self.body.map(|body| -> Body {
             Arc::new(move |run| {
@@ -311,7 +318,7 @@ impl Job {
     fn at_least(mut self, what: &str, value: Duration, least: Duration) -> Self {
         if !(least..=MAX_TTL).contains(&value) {
             let least = humantime::format_duration(least);
-            self.record_error(Error::misused(format!("{what} is {value:?}; it takes {least} to 365 days")));
+            self.record_error(Error::misused(format!("{what} is {value:?}; it must be between {least} and 365 days")));
         }
         self
     }
@@ -335,7 +342,7 @@ impl Job {
         self
     }
 
-    /// Gives the job the values that its scheduler shares, for the parameters of a declared function.
+    /// Connects the parameters of a declared function with the values that the scheduler shares.
     pub(crate) fn given(mut self, shares: &Shares) -> Self {
         if let Some(wants) = self.wants.take() {
             shares.add_wants(&self.name, wants);
@@ -343,8 +350,8 @@ impl Job {
         self
     }
 
-    /// The job as the scheduler keeps it. `lease` is the watchdog of the scheduler's client, for a job without a lease
-    /// of its own; none without a store.
+    /// The job as the scheduler keeps it. `lease` is the default for a job without a lease: the watchdog of the
+    /// scheduler's client. It is none if the scheduler has no store.
     pub(crate) fn prepare(self, lease: Option<Duration>) -> Result<JobDefinition> {
         let named = |error: Error| Error::misused(format!("job {:?}: {error}", self.name));
         if let Some(error) = &self.error {

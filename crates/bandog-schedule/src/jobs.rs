@@ -28,10 +28,9 @@ const MAX_LISTED_NAMES: usize = 10;
 
 /// The jobs of a store: their settings, their histories, and commands to them. Cheap to clone.
 ///
-/// Nodes notice a command immediately. If the store has no notifications, or one is lost, they notice it within a
-/// second.
-/// Commands are stored, so they also apply to nodes that start later. A run that is requested while no node has the job
-/// waits for such a node ([`Jobs::nodes`]).
+/// Nodes notice a command immediately. If the store has no notifications, or a notification is lost, nodes notice the
+/// command within a second. Commands are stored, so they also apply to nodes that start later. A run that is requested
+/// while no node has the job waits until such a node starts ([`Jobs::nodes`] lists the nodes).
 #[derive(Debug, Clone)]
 pub struct Jobs {
     client: Client,
@@ -62,7 +61,7 @@ impl Jobs {
         }
     }
 
-    /// The sessions of these runs that have expired.
+    /// The expired sessions among the sessions of these runs.
     async fn ended<'a>(&self, live: impl Iterator<Item = &'a LiveRun>) -> Result<HashSet<Holding>> {
         let sessions: Vec<Holding> = live.filter_map(LiveRun::holding).collect::<HashSet<_>>().into_iter().collect();
         let mut ended = HashSet::new();
@@ -74,7 +73,7 @@ impl Jobs {
         Ok(ended)
     }
 
-    /// The error about an unknown job, with similar names, or else some known names.
+    /// The error about an unknown job. It names similar jobs or, if there are none, some of the known jobs.
     async fn unknown_job(&self, name: &str) -> Error {
         let known: Vec<String> = match self.client.names(&Pattern::all().after(JOB_PREFIX)).await {
             Ok(keys) => keys.iter().map(|key| name_of(key).to_owned()).collect(),

@@ -11,12 +11,12 @@ use crate::{
     trigger::UnixMs,
 };
 
-/// Counts the result of a claim: `won`, `lost`, `early`, `error`.
+/// Counts a claim by its result: `won`, `lost`, `early`, `error`.
 pub(crate) fn claimed(result: &'static str) {
     counter!("bandog_claims_total", "result" => result).increment(1);
 }
 
-/// Records the lag of a run that starts.
+/// Records how long after its planned start a run starts.
 pub(crate) fn began(run: &RunInfo) {
     let late = run.started.saturating_sub(run.due.millisecond());
     histogram!("bandog_run_lag_seconds", "job" => Arc::clone(&run.name)).record(seconds(late));

@@ -1,4 +1,5 @@
-//! Decides which of the ticks since the last claim run.
+//! Decides what happens to the ticks since the last claim: they run, or they are caught up, skipped or missed. A tick
+//! is missed (a misfire) if no node claimed it within the job's misfire grace, the allowed delay.
 
 use bandog_cron::Time;
 
@@ -8,23 +9,23 @@ use crate::{
     trigger::{TickCursor, Trigger, UnixMs, duration_ms},
 };
 
-/// Maximum number of ticks that one round visits.
+/// Maximum number of ticks that one call of [`due_ticks`] examines one by one.
 const MAX_VISITED: usize = 100_000;
 
 /// The ticks since the last claim.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct DueTicks {
-    /// Those that run, in order.
+    /// The ticks that run, in the order of time.
     pub(crate) run: Vec<(UnixMs, Kind)>,
-    /// Those that overlapped with a run and were not claimed then.
+    /// The ticks that were due while an earlier run was under way, and that no node claimed then.
     pub(crate) overlapped: Vec<UnixMs>,
-    /// Those that never run.
+    /// The ticks that never run.
     pub(crate) missed: TickRange,
-    /// The last tick of all: the new watermark.
+    /// The last of all these ticks. It becomes the new watermark (the newest tick that was ever claimed).
     pub(crate) last: Option<UnixMs>,
 }
 
-/// A range of ticks that is recorded and logged as one.
+/// A range of ticks that is recorded as one line and logged as one line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct TickRange {
     pub(crate) first: Option<UnixMs>,
@@ -33,8 +34,8 @@ pub(crate) struct TickRange {
 }
 
 impl TickRange {
-    /// All ticks after the watermark up to this time. They are counted without a visit of each, since there may be very
-    /// many.
+    /// All ticks after the watermark up to this time. They are counted, but not examined one by one, since there may be
+    /// very many.
     pub(crate) fn until(trigger: &Trigger, cursor: TickCursor, until: UnixMs) -> Self {
         let Some(first) = trigger.next(cursor).filter(|first| *first <= until) else { return Self::default() };
         match trigger {
@@ -70,7 +71,8 @@ impl TickRange {
     }
 }
 
-/// The start time of a tick: the tick and the job's jitter, the same on every node.
+/// The planned start of a tick: the tick plus a part of the job's jitter. All nodes compute the same time, because the
+/// part depends on the job's name and the tick only.
 pub(crate) fn due_time(name: &str, policy: &Policy, tick: UnixMs) -> UnixMs {
     let jitter = duration_ms(policy.jitter);
     if jitter == 0 {
@@ -80,31 +82,34 @@ pub(crate) fn due_time(name: &str, policy: &Policy, tick: UnixMs) -> UnixMs {
         .bytes()
         .chain(tick.to_le_bytes())
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
-    // FNV-1a has its best bits at the high end, so they are mixed into the low ones.
+    // The high bits of an FNV-1a hash are more evenly distributed than the low bits, so they are mixed into the low
+    // bits.
     let spread = (hash ^ (hash >> 32)) % jitter.unsigned_abs();
     tick.saturating_add_unsigned(spread)
 }
 
-/// The ticks after the watermark that are too old for any policy, as after an outage of days or years, and the cursor
-/// after them.
+/// The ticks after the watermark up to `too_old`, which no policy runs, for example after an outage of days or years.
+/// Returns these ticks as missed, and the cursor after them. If a tick may overlap with the last run (`busy`: its start
+/// and end), nothing is skipped here, because an overlapped tick is not missed.
 fn skip_old_ticks(
     trigger: &Trigger,
     cursor: TickCursor,
     busy: Option<(UnixMs, UnixMs)>,
-    late: UnixMs,
+    too_old: UnixMs,
 ) -> (DueTicks, TickCursor) {
     let is_many = matches!(trigger, Trigger::Cron(_) | Trigger::FixedRate(_));
     let may_overlap = busy.is_some_and(|(_, ended)| ended > cursor.watermark);
     if !is_many || may_overlap {
         return (DueTicks::default(), cursor);
     }
-    let missed = TickRange::until(trigger, cursor, late);
+    let missed = TickRange::until(trigger, cursor, too_old);
     let last = Some(missed.last).filter(|_| missed.ticks > 0);
     let cursor = TickCursor { watermark: last.unwrap_or(cursor.watermark), ..cursor };
     (DueTicks { missed, last, ..DueTicks::default() }, cursor)
 }
 
-/// Sorts the ticks after the watermark that are due by now.
+/// Decides for each tick after the watermark that is due by now what happens to it. `busy` is the start and end of the
+/// last run.
 pub(crate) fn due_ticks(
     name: &str,
     trigger: &Trigger,
@@ -115,11 +120,11 @@ pub(crate) fn due_ticks(
 ) -> DueTicks {
     let in_time = now.saturating_sub(duration_ms(policy.misfire_grace));
     let in_window = now.saturating_sub(duration_ms(policy.window));
-    let late = in_time.min(in_window).saturating_sub(duration_ms(policy.jitter).max(1));
-    let (mut ticks, cursor) = skip_old_ticks(trigger, cursor, busy, late);
+    let too_old = in_time.min(in_window).saturating_sub(duration_ms(policy.jitter).max(1));
+    let (mut ticks, cursor) = skip_old_ticks(trigger, cursor, busy, too_old);
     let mut late = Vec::new();
     for (nth, tick) in trigger.between(cursor, cursor.watermark, now).enumerate() {
-        // A tick is due after its jitter, and its age counts from then.
+        // With jitter, a tick is due later than its nominal time. Its age counts from the later time.
         let due = due_time(name, policy, tick);
         if due > now {
             break;
@@ -136,7 +141,8 @@ pub(crate) fn due_ticks(
             ticks.missed.add(tick);
         }
         if nth + 1 >= MAX_VISITED {
-            // The next round follows immediately and visits the rest, including the latest missed ticks.
+            // The caller plans again immediately and examines the remaining ticks. Ticks that are caught up are the
+            // latest ones, so they are among the remaining ticks, and the late ticks of this call are missed.
             late.drain(..).for_each(|tick| ticks.missed.add(tick));
             break;
         }

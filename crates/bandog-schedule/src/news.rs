@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(news.since(v(1), v(12)), Some(vec!["a", "c"]));
         assert_eq!(news.since(v(4), v(9)), Some(vec![]));
         assert_eq!(news.since(v(12), v(12)), Some(vec![]));
-        assert_eq!(news.since(v(1), v(11)), None, "the board is between two items");
+        assert_eq!(news.since(v(1), v(11)), None, "this version of the board lies between two items");
         assert_eq!(news.since(v(1), v(13)), None, "a node of an older version changed the board last");
         assert_eq!(news.since(v(2), v(12)), None);
         assert_eq!(news.since(v(12), v(9)), None, "the store fell back");

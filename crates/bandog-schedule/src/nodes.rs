@@ -1,7 +1,7 @@
-//! The registered nodes: one record with the name and the time zones of each node, by its session. A session is a
-//! renewed lock that proves that the node lives.
+//! The registered nodes: one record with the name of each node and the version of its time-zone table. The key of an
+//! entry is the claim of the node's session (a renewed lock that proves that the node is alive).
 //!
-//! The record serves operators only. No decision depends on it.
+//! The record is information for operators. No decision depends on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::records::{BATCH, SESSION_PREFIX, single_answer};
 
-/// Maximum length of a node's name, in bytes of UTF-8. The name of a machine and the number of a process fit.
+/// Maximum length of a node's name, in bytes of UTF-8. It is enough for the name of any machine with a pid.
 pub const MAX_NODE: usize = 512;
 
-/// Checks the name of a node, also in a pause.
+/// Checks a name that was given to a scheduler, or the name of a node to be paused.
 pub(crate) fn check_node(name: &str) -> Result<()> {
     let fits = (1..=MAX_NODE).contains(&name.len()) && !name.chars().any(char::is_control);
     if fits {
@@ -23,11 +23,11 @@ pub(crate) fn check_node(name: &str) -> Result<()> {
     }
     let length = name.len();
     Err(Error::misused(format!(
-        "a node's name has 1 to {MAX_NODE} bytes without control characters, and this one has {length} bytes"
+        "the name of a node must have 1 to {MAX_NODE} bytes and no control characters; this name has {length} bytes"
     )))
 }
 
-/// Number of session numbers that one call checks.
+/// Number of sessions that one call checks.
 const NUMBERS: usize = 64;
 /// Maximum number of attempts to write the record while other nodes write it, for example when a whole cluster starts.
 const MAX_ATTEMPTS: u32 = 200;
@@ -35,14 +35,14 @@ const MAX_ATTEMPTS: u32 = 200;
 /// A node as it registers itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NodeInfo {
-    /// The lock of its session.
+    /// The name of the session's lock.
     session: String,
     pub(crate) node: String,
     /// The version of the time-zone table in its program.
     pub(crate) zones: String,
 }
 
-/// Nodes by their sessions' claims.
+/// The nodes by the claim of their session.
 pub(crate) type NodeInfos = BTreeMap<String, NodeInfo>;
 
 /// The registered nodes. A record that cannot be read counts as empty.
@@ -52,8 +52,9 @@ pub(crate) async fn node_infos(client: &Client) -> Result<(NodeInfos, Option<ban
     Ok((infos.unwrap_or_default(), record.map(|record| record.version)))
 }
 
-/// The sessions that are held. A node takes the lowest free number, so the search ends after a whole batch of free
-/// numbers. The sessions of registered nodes are found at any number.
+/// The sessions that are held. Sessions have numbers, and a node takes the lowest free number. So the search ends when
+/// all numbers of one call are free. The sessions of registered nodes are found in any case, because their entries have
+/// the names of the sessions.
 pub(crate) async fn sessions(client: &Client, infos: &NodeInfos) -> Result<Vec<Row>> {
     let mut names: BTreeSet<String> = infos.values().map(|info| info.session.clone()).collect();
     let mut sessions = Vec::new();
@@ -116,8 +117,9 @@ pub(crate) fn warn_about_other_zones(node: &str, others: &NodeInfos) {
         tracing::warn!(
             node,
             nodes,
-            "this program has the time zones of {ours}, and {other} those of {theirs}: in zones that have changed since \
-             they may compute different ticks, and each of them runs; deploy one build to all nodes"
+            "this program has version {ours} of the time-zone table, but node {other} has version {theirs}: in \
+             zones whose rules differ, the nodes compute different ticks, and all of these ticks run; deploy one \
+             build to all nodes"
         );
     }
 }

@@ -1,7 +1,8 @@
 //! Pauses of all jobs and of nodes: one record, which nodes read with each poll.
 //!
-//! A pause of all jobs is stored in this record and in each job's record. This record is for jobs and nodes that start
-//! later. A job's record changes with the pause, so the store refuses every claim that was planned before the pause.
+//! A pause of all jobs is stored in this record and in each job's record. This record is for jobs that are registered
+//! later. The change of a job's record gives it a new version, so the store refuses every claim of the job that a node
+//! planned before the pause.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ use crate::{Paused, trigger::UnixMs};
 pub(crate) struct StoredPauses {
     #[serde(default)]
     pub(crate) all: AllJobsPause,
-    /// By the name of a node or of a machine.
+    /// The pauses of nodes, by the name of the node or of its machine.
     #[serde(default)]
     pub(crate) nodes: BTreeMap<String, Paused>,
 }
@@ -23,9 +24,11 @@ pub(crate) struct StoredPauses {
 /// The last pause or resume of all jobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AllJobsPause {
-    /// Rises with each pause or resume. The one with the greatest number is in effect. 0: there was none.
+    /// Number of the pause or resume. Each one has a greater number than the one before it, and the greatest number is
+    /// in effect. 0 means that all jobs were never paused.
     pub(crate) number: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The pause; none after a resume.
     pub(crate) paused: Option<Paused>,
 }
 
@@ -63,7 +66,8 @@ impl StoredPauses {
 }
 
 impl AllJobsPause {
-    /// The next pause or resume. Its number rises even if the store has lost the record.
+    /// The next pause or resume. Its number is at least the present time in microseconds. So the number is greater than
+    /// all earlier numbers even if the store has lost the record.
     pub(crate) fn next(&self, paused: Option<Paused>, now: UnixMs) -> Self {
         let number = (self.number + 1).max(u64::try_from(now.saturating_mul(1000)).unwrap_or(0));
         Self { number, paused }

@@ -1,7 +1,8 @@
 //! The rules: how a job's state changes when ticks are due, runs end, nodes die and operators send commands.
 //!
 //! All rules are plain functions on a state, without I/O and without a clock. A node plans on its copy of the state and
-//! swaps the job's record in the store. If the record has changed meanwhile, the node plans again on the new one.
+//! swaps the job's record in the store. If another node has changed the record in the meantime, the node plans again
+//! on the new record.
 
 mod commands;
 mod history;

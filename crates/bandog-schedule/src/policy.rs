@@ -13,12 +13,12 @@ use bandog_core::MAX_TTL;
 pub enum Overlap {
     /// The tick is skipped, and recorded. Default of cron, fixed delays and single runs.
     Skip,
-    /// Up to this number of ticks wait and run one after the other; further ones are skipped. Default of fixed rates,
+    /// Up to this number of ticks wait and run one after the other. Further ticks are skipped. Default of fixed rates,
     /// with 1000.
     Queue(NonZeroU32),
-    /// Up to this number of runs at a time; further ticks are skipped.
+    /// Up to this number of runs at the same time. Further ticks are skipped.
     Allow(NonZeroU32),
-    /// The run is cancelled, and the tick runs after its end.
+    /// The run under way is cancelled, and the tick runs after that run has ended.
     Replace,
 }
 
@@ -38,12 +38,13 @@ pub(crate) fn to_usize(count: NonZeroU32) -> usize {
 
 /// What happens to ticks that no node claimed in time, because no node was alive or the store was down.
 ///
-/// Ticks younger than the misfire grace run normally; this policy is for older ones. Written `skip`, `once`, `all(10)`.
+/// Ticks that are younger than the misfire grace ([`crate::Job::misfire_grace`]) run normally. This policy is for older
+/// ticks. Written `skip`, `once`, `all(10)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CatchUp {
-    /// None of them runs.
+    /// No missed tick runs.
     Skip,
-    /// The latest one runs. Default.
+    /// The latest missed tick runs. Default.
     Once,
     /// The latest ticks up to this number run, the oldest first.
     All(NonZeroU32),
@@ -55,13 +56,14 @@ pub enum CatchUp {
 /// as a failure for [`crate::Job::pause_after`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnCrash {
-    /// Another node runs the same tick again, with the next attempt's number and a greater fence: at least once. The
-    /// same as [`OnCrash::RetryUpTo`] with [`MAX_DEATHS`], so that a run that kills every node comes to an end.
+    /// Another node runs the same tick again, with the next attempt's number and a greater fence. So the tick runs at
+    /// least once, and perhaps more often. This is the same as [`OnCrash::RetryUpTo`] with [`MAX_DEATHS`], so that a
+    /// run that kills each node is not repeated forever.
     Retry,
-    /// The same, until this number of nodes has died during the run. Then the run is recorded as lost. A node that
-    /// stops in order and hands over its run does not count.
+    /// As [`OnCrash::Retry`], until this number of nodes has died during the run. Then the run is recorded as lost. A
+    /// node that is stopped ([`crate::Running::stop`]) and hands over its run does not count as dead.
     RetryUpTo(NonZeroU32),
-    /// The run is recorded as lost: at most once. Default, as in Spring.
+    /// The run is recorded as lost. So the tick runs at most once. Default, as in Spring.
     Abandon,
 }
 
@@ -69,7 +71,7 @@ pub enum OnCrash {
 pub const MAX_DEATHS: u32 = 5;
 
 impl OnCrash {
-    /// Whether another node may run it again.
+    /// Whether another node may run the tick again.
     pub(crate) fn retries(self) -> bool {
         match self {
             Self::Retry | Self::RetryUpTo(_) => true,
@@ -90,9 +92,9 @@ impl OnCrash {
 /// Which nodes run a tick. Written `cluster`, `each_node`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// One node of the cluster. Default. Without a store there is only this process.
+    /// One node of the cluster runs the tick. Default. Without a store, the cluster is this process only.
     Cluster,
-    /// Every node by itself, without the store, for example to fill caches.
+    /// Each node runs the tick by itself, without the store, for example to fill caches.
     EachNode,
 }
 
@@ -101,14 +103,15 @@ pub enum Scope {
 pub enum StoreDown {
     /// Nothing runs until the store answers again. The tick is then claimed late, or missed. Default.
     FailClosed,
-    /// The tick runs on every node that cannot reach the store, marked as unclaimed: so more than once. A fixed delay
-    /// that another node was running at the time waits for the store, since the end of that run is unknown.
+    /// The tick runs on each node that cannot reach the store, so it may run more than once. These runs are marked as
+    /// unclaimed ([`crate::Kind::Unclaimed`]). If another node runs a job with a fixed delay when the store goes down,
+    /// the job waits for the store, since the end of that run is unknown.
     FailOpen,
 }
 
 /// How a failed run is retried, within the same run and under the same fence.
 ///
-/// Written `3`, `3 from 1s`, `3 from 1s to 1m`, `3 within 10m`, `3 until next tick`, and all of it
+/// Written `3`, `3 from 1s`, `3 from 1s to 1m`, `3 within 10m` or `3 until next tick`. With all parts:
 /// `3 from 1s to 1m within 10m until next tick`.
 ///
 /// ```
@@ -129,8 +132,8 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// This number of retries. The first backoff is 1 s, each further one twice as long, up to 1 minute, plus a random
-    /// part of up to a tenth.
+    /// This number of retries. The first backoff (the time before a retry) is 1 s. Each further backoff is twice as
+    /// long, up to 1 minute. A random part of up to a tenth is added.
     pub const fn times(times: u32) -> Self {
         let (base, cap) = (Duration::from_secs(1), Duration::from_secs(60));
         Self { times, base, cap, within: None, until_next_tick: false }
@@ -150,8 +153,9 @@ impl Retry {
         self
     }
 
-    /// No retry starts later than this time after the first attempt. The time starts again when another node takes the
-    /// run over. An attempt that has started continues: [`crate::Job::timeout`] limits it. Default no limit.
+    /// Maximum time between the first attempt and the start of a retry. The time starts again when another node takes
+    /// the run over. An attempt that has started is not stopped; [`crate::Job::timeout`] limits its duration. Default:
+    /// no limit.
     #[must_use]
     pub const fn within(mut self, time: Duration) -> Self {
         self.within = Some(time);
@@ -182,7 +186,7 @@ impl Retry {
     }
 }
 
-/// Lease of a policy that no client has completed. It equals the default watchdog of a client.
+/// Lease of a job without a client. It equals the default watchdog of a client.
 const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 
 /// The settings of a job, except its name, its trigger and its body.
@@ -193,8 +197,8 @@ pub(crate) struct Policy {
     pub(crate) window: Duration,
     pub(crate) misfire_grace: Duration,
     pub(crate) on_crash: OnCrash,
-    /// Lease of the session under which a node runs the job: of the job, or else the watchdog of the scheduler's
-    /// client. A scheduler without a store does not use it.
+    /// Lease of the session under which a node runs the job: [`crate::Job::lease`] or, if it is not set, the watchdog
+    /// of the scheduler's client. A scheduler without a store does not use the lease.
     pub(crate) lease: Duration,
     pub(crate) timeout: Option<Duration>,
     pub(crate) grace: Duration,

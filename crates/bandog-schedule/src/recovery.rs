@@ -47,25 +47,25 @@ pub(crate) enum Recovered {
     Nothing,
     /// The store has lost nothing of the record: local runs must match it, and the job is planned.
     Current,
-    /// The node knows more than the record. The job is planned, and local runs stay as they are until the recovered
-    /// state is written. `is_rollback`: the store fell back to an earlier state, which should be logged.
+    /// The node's copy is newer than the record. The job is planned, and local runs are not changed until the recovered
+    /// state is written. `is_rollback`: whether the store fell back to an earlier state, which should be logged.
     Behind {
         is_rollback: bool,
     },
-    /// The store lost the record with all others. The job is planned.
+    /// The store lost all records, including this one. The job is planned.
     Lost,
     /// An operator has forgotten the job, and this node still has it. The node writes the record again at the next
     /// tick, or within a day.
     Forgotten,
 }
 
-/// Takes a record that was read together with this era, and finds out whether the store has lost data. `era` is none if
-/// the era is not known yet.
+/// Handles a record that was read together with this era: compares the record with the node's copy to find out whether
+/// the store has lost data. `era` is none if the era is not known yet.
 pub(crate) fn recover(entry: &mut JobEntry, read: RecordRead, era: Option<&str>, now: UnixMs) -> Recovered {
     match read {
         RecordRead::Missing => match era {
             Some(era) if entry.pending.is_none() => record_missing(entry, era, now),
-            // The record is read again once there is an era, or the swap has its answer.
+            // The record is read again when the era is known, or when the swap in flight is answered.
             Some(_) | None => Recovered::Nothing,
         },
         RecordRead::Unchanged => {
@@ -80,7 +80,8 @@ pub(crate) fn recover(entry: &mut JobEntry, read: RecordRead, era: Option<&str>,
     }
 }
 
-/// If the record's own era is another one, the store has lost the board alone, and the record takes the new era.
+/// Writes this era into the node's copy of the record. If the record has another era, the store has lost the board, but
+/// not the record.
 fn enter_era(entry: &mut JobEntry, era: Option<&str>) {
     let born = entry.state.as_mut().and_then(|state| state.born.as_mut());
     if let Some((born, era)) = born.zip(era).filter(|(born, era)| born.era != *era) {
@@ -98,7 +99,7 @@ fn record_missing(entry: &mut JobEntry, era: &str, now: UnixMs) -> Recovered {
     let spec = known.spec.clone();
     entry.is_fault_logged = false;
     if known.born.as_ref().is_some_and(|born| born.era != era) {
-        // Other nodes may have claimed ticks until now.
+        // Before the loss, other nodes may have claimed ticks up to this time.
         let born = now.saturating_add(MAX_EARLY_MS).saturating_add(1);
         entry.state = Some(Box::new(JobState::create(&entry.definition.policy, born, spec, era)));
         entry.events.insert(0, Event::RecordLost(KnownRecord { state: Arc::new(*known), version, is_later: true }));
@@ -125,7 +126,7 @@ fn record_found(entry: &mut JobEntry, version: Version, mut state: Box<JobState>
         }
         let is_later = version < known_version;
         if lacks(&state, &known, is_later) {
-            // The store never had a tick that ran unclaimed.
+            // A tick that ran unclaimed was never in the store, so its absence does not show a rollback.
             let is_sure = is_later || !entry.events.iter().any(|event| matches!(event, Event::RanUnclaimed(_)));
             is_rollback = is_sure && Lineage::of(&state, &known) == Lineage::Same;
             let known = KnownRecord { state: Arc::new(*known), version: known_version, is_later };

@@ -41,8 +41,8 @@ pub(crate) async fn register(client: &Client, time: &mut Timekeeper, entries: &m
     Err(Error::unavailable("other nodes keep changing the records of the same jobs").during("start"))
 }
 
-/// Adds the deaths of nodes whose sessions have expired. They are planned before the first tick, so that the runs of
-/// dead nodes block no tick.
+/// Finds the nodes whose sessions have expired, and adds an event for the death of each of them to the jobs that it
+/// ran. The dispatcher plans these events before the first tick, so that the runs of dead nodes delay no tick.
 async fn add_node_deaths(client: &Client, entries: &mut [JobEntry]) -> Result<()> {
     let running = |entry: &JobEntry| {
         let live = entry.state.iter().flat_map(|state| &state.running);
@@ -62,7 +62,8 @@ async fn add_node_deaths(client: &Client, entries: &mut [JobEntry]) -> Result<()
     Ok(())
 }
 
-/// Returns the entries that another process has changed meanwhile.
+/// Registers these jobs with one read and one write. Returns the entries whose records another process changed between
+/// the two.
 async fn register_some<'a>(
     client: &Client,
     time: &mut Timekeeper,
@@ -142,11 +143,12 @@ async fn register_some<'a>(
 struct SpecChange {
     /// The differences.
     what: String,
-    /// Both have the same revision, so replicas with the old settings also claim ticks.
+    /// Whether the old and the new settings have the same revision. If so, replicas with the old settings also claim
+    /// ticks.
     is_disputed: bool,
 }
 
-/// Logs a change. It is called after the write, so that each change is logged once.
+/// Logs a change of the settings. The caller calls this after the write has succeeded, so each change is logged once.
 fn log_change(job: &str, SpecChange { what, is_disputed }: &SpecChange) {
     if *is_disputed {
         tracing::warn!(
@@ -160,8 +162,8 @@ fn log_change(job: &str, SpecChange { what, is_disputed }: &SpecChange) {
     }
 }
 
-/// Writes the settings into the state, and returns the change. After a change of the trigger, or when the job is
-/// enabled again, no tick before now is missed.
+/// Writes the settings into the state, and returns the change. If the trigger has changed or the job is enabled again,
+/// ticks before `now` do not count as missed.
 fn update_spec(state: &mut JobState, spec: Box<JobSpec>, now: UnixMs, name: &str) -> Option<SpecChange> {
     let Some(old) = &state.spec else {
         state.spec = Some(spec);
@@ -181,7 +183,7 @@ fn update_spec(state: &mut JobState, spec: Box<JobSpec>, now: UnixMs, name: &str
         return None;
     }
     let change = SpecChange { what: old.change_to(&spec), is_disputed: old.revision == spec.revision };
-    // Ticks of a disabled job are not missed.
+    // The ticks before this change belong to another trigger, or to the time in which the job was disabled.
     if old.trigger != spec.trigger || (spec.enabled && !old.enabled) {
         state.watermark = state.watermark.max(now - 1);
         state.next_due = state.next_due.map(|due| due.max(now)).or(Some(now).filter(|_| state.is_idle()));

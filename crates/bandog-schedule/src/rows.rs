@@ -9,23 +9,24 @@ use crate::Kind;
 /// A job as the store knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobRow {
-    /// Its name.
+    /// The job's name.
     pub name: String,
-    /// Its trigger: `cron 0 0 2 * * ?`, `fixed_rate 5s`, `fixed_delay 5s`, `at 2026-01-31T00:00:00Z`, `once`.
+    /// The trigger in one line: `cron 0 0 2 * * ?`, `fixed_rate 5s`, `fixed_delay 5s`, `at 2026-01-31T00:00:00Z`,
+    /// `once`.
     pub trigger: String,
     /// The trigger in words.
     pub description: String,
     /// The time zone of a cron expression.
     pub zone: Option<String>,
-    /// Whether its ticks run.
+    /// Whether the job is enabled. The ticks of a disabled job do not run.
     pub enabled: bool,
     /// The pause of the job, if it is paused.
     pub paused: Option<Paused>,
     /// The pause of all jobs, if they are paused. The job's ticks run when neither pause is in effect.
     #[serde(default)]
     pub all_paused: Option<Paused>,
-    /// Time of the last heartbeat of a node that has this job, RFC 3339 in UTC. None if it is less than two days old.
-    /// Nodes write a heartbeat once a day.
+    /// Time of the last heartbeat of a node that has this job, RFC 3339 in UTC. Nodes write a heartbeat once a day.
+    /// None if the heartbeat is less than two days old.
     #[serde(default)]
     pub unknown_since: Option<String>,
     /// The next tick, RFC 3339 in UTC. None if the job will not fire any more, is paused, or waits for the end of a
@@ -33,17 +34,19 @@ pub struct JobRow {
     pub next: Option<String>,
     /// The newest tick that was ever claimed, or the time of the job's first registration.
     pub watermark: String,
-    /// End of the job's rest, RFC 3339 in UTC: the store's clock was ahead when the last tick was claimed. None if the
-    /// job does not rest. [`crate::Jobs::reset`] ends the rest.
+    /// Set if the watermark lies in the future, because the store's clock was ahead when the last tick was claimed: the
+    /// job does not fire until this time, RFC 3339 in UTC. None if the watermark is not in the future.
+    /// [`crate::Jobs::reset`] sets the watermark back.
     #[serde(default)]
     pub rests_until: Option<String>,
-    /// Time after which a dead node's run is lost or taken over, in milliseconds.
+    /// Duration of the job's lease, in milliseconds. A node that has not renewed its session for this time counts as
+    /// dead, and its runs are recorded as lost or taken over.
     pub lease_ms: u64,
-    /// What happens to a tick while the job runs.
+    /// The policy for a tick that is due while the job runs.
     pub overlap: String,
-    /// What happens to missed ticks.
+    /// The policy for missed ticks.
     pub catch_up: String,
-    /// What happens to a dead node's run.
+    /// The policy for a run whose node died.
     pub on_crash: String,
     /// The runs under way.
     pub live: Vec<RunRow>,
@@ -79,7 +82,8 @@ pub struct Paused {
 pub struct Pauses {
     /// The pause of all jobs, if they are paused.
     pub all: Option<Paused>,
-    /// The paused nodes by name. A name without a process is a machine's, and means all of its nodes.
+    /// The paused nodes by name, `host:pid`. A name without a pid is the name of a machine: all of its nodes are
+    /// paused.
     pub nodes: BTreeMap<String, Paused>,
 }
 
@@ -87,34 +91,34 @@ pub struct Pauses {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It waits for an earlier run, or for a node.
+    /// The run waits for the end of an earlier run, or for a node that can execute it.
     Queued,
-    /// It is under way.
+    /// The run is under way.
     Running,
-    /// It succeeded.
+    /// The run succeeded.
     Ok,
-    /// It returned an error or panicked.
+    /// The run returned an error or panicked.
     Failed,
-    /// It took longer than its timeout.
+    /// The run took longer than its timeout.
     TimedOut,
-    /// An operator or a newer run cancelled it.
+    /// An operator or a newer run cancelled the run.
     Cancelled,
-    /// Its node stopped before its end.
+    /// The node stopped before the run had ended.
     Interrupted,
-    /// Its node died.
+    /// The node of the run died.
     Lost,
-    /// Its tick was due while the job ran or was paused.
+    /// The tick did not run, because it was due while the job ran or was paused.
     Skipped,
-    /// No node claimed its tick in time, and the catch-up policy left it out.
+    /// The tick did not run, because no node claimed it in time and the catch-up policy omits it.
     Missed,
-    /// No run: an operator set a watermark in the future back, from the row's `tick` to its `from`. The note has the
-    /// reason ([`crate::Jobs::reset`]).
+    /// Not a run, but a reset: the job's watermark was in the future, and an operator set it back from the row's `tick`
+    /// to its `from` ([`crate::Jobs::reset`]). The note has the reason.
     Reset,
 }
 
 impl State {
-    /// One word, as in JSON: `queued`, `running`, `ok`, `failed`, `timed_out`, `cancelled`, `interrupted`, `lost`,
-    /// `skipped`, `missed`, `reset`.
+    /// The state as one word, as in JSON: `queued`, `running`, `ok`, `failed`, `timed_out`, `cancelled`, `interrupted`,
+    /// `lost`, `skipped`, `missed`, `reset`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -132,29 +136,29 @@ impl State {
     }
 }
 
-/// A run that is queued, under way or has ended, or a range of ticks that did not run. Times are RFC 3339 in UTC, with
-/// milliseconds if they are not zero.
+/// A run (queued, under way or ended), or a range of ticks that did not run. Times are RFC 3339 in UTC, with
+/// milliseconds if these are not zero.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRow {
     /// The job's name.
     pub job: String,
-    /// Its number; 0 for ticks that did not run.
+    /// The run's number; 0 for ticks that did not run.
     pub id: u64,
-    /// The tick; the last one of a range.
+    /// The tick of the run, or the last tick of the range.
     pub tick: String,
-    /// The first tick of a range.
+    /// The first tick of the range; none for a run.
     pub from: Option<String>,
-    /// Number of ticks: 1, or those of the range.
+    /// Number of ticks in the range; 1 for a run.
     pub ticks: u64,
     /// The cause of the run.
     pub kind: Kind,
-    /// The last attempt's number.
+    /// The number of the last attempt.
     pub attempt: u32,
-    /// The node that runs it or ran it: `host:pid`.
+    /// The node of the last attempt: `host:pid`, or the name that was given to the scheduler.
     pub node: Option<String>,
-    /// The fence of its last claim.
+    /// The fence of the run's last claim.
     pub fence: Option<u64>,
-    /// Its planned start.
+    /// The planned start.
     pub due: String,
     /// Time of the claim.
     pub started: Option<String>,
@@ -162,40 +166,42 @@ pub struct RunRow {
     pub ended: Option<String>,
     /// Delay of the claim after `due`, in milliseconds.
     pub lag_ms: Option<u64>,
-    /// Its state.
+    /// The state of the run.
     pub state: State,
     /// The reason of a failure.
     pub error: Option<String>,
-    /// The note of its body.
+    /// The note that the body set with [`crate::Run::note`].
     pub note: Option<String>,
-    /// It is recorded as under way, but its node's session has expired. The next node that polls takes it over or
-    /// records it as lost. It stays so while no node has this job.
+    /// Whether the run is recorded as under way although its node is dead (the node's session has expired). The next
+    /// node that polls takes the run over or records it as lost. As long as no node has this job, the run stays
+    /// orphaned.
     #[serde(default)]
     pub orphaned: bool,
 }
 
-/// A tick to come.
+/// A future tick.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fire {
     /// The job's name.
     pub job: String,
     /// The tick, RFC 3339 in UTC.
     pub tick: String,
-    /// Its planned start: the tick and the job's jitter.
+    /// The planned start: the tick plus the job's jitter.
     pub due: String,
 }
 
 /// A scheduler that runs over the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRow {
-    /// Its name, by default its machine and process, `host:pid`. In its first moments it may be the name of its client.
+    /// The node's name, by default its machine and process, `host:pid`. Until the node is registered in the store,
+    /// which happens soon after its start, this may be the id of its client.
     pub node: String,
-    /// Its program.
+    /// The name of its program.
     pub program: Option<String>,
-    /// Start of its client, RFC 3339 in UTC, by its own clock.
+    /// Start of its client by the node's own clock, RFC 3339 in UTC.
     pub since: Option<String>,
-    /// The version of the time-zone table in its program, such as `2026a`. Nodes with different ones may compute
-    /// different ticks in zones that have changed.
+    /// The version of the time-zone table in its program, such as `2026a`. Nodes with different versions may compute
+    /// different ticks in zones whose rules have changed.
     #[serde(default)]
     pub zones: Option<String>,
     /// The pause of the node or of its machine, if it is paused.

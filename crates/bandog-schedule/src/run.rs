@@ -22,21 +22,21 @@ pub const MAX_ERROR: usize = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Its tick was due.
+    /// The tick was due.
     Scheduled,
-    /// Its tick was missed and is caught up.
+    /// The tick was missed and is caught up.
     CatchUp,
-    /// An operator requested it.
+    /// An operator requested a run in addition to the ticks.
     Manual,
     /// An operator requested the run of a past tick.
     Backfill,
-    /// Its tick was due while the store was down, and the job runs nevertheless, perhaps on several nodes
-    /// ([`crate::StoreDown::FailOpen`]).
+    /// The tick was due while the store was down, and the job is set to run without the store
+    /// ([`crate::StoreDown::FailOpen`]). Several nodes may run the same tick.
     Unclaimed,
 }
 
 impl Kind {
-    /// One word: `scheduled`, `catch_up`, `manual`, `backfill`, `unclaimed`.
+    /// The cause as one word: `scheduled`, `catch_up`, `manual`, `backfill`, `unclaimed`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Scheduled => "scheduled",
@@ -48,7 +48,7 @@ impl Kind {
     }
 }
 
-/// A run of a job: its tick, its fence, and its cancellation. Clones are the same run.
+/// A run of a job: its tick, its fence, and its cancellation. Clones refer to the same run.
 ///
 /// One node of the cluster runs a tick, but no scheduler can promise that the effects of a run happen exactly once: a
 /// node may stop in the middle, and another node takes over. Send [`Run::fence`] along with writes, and let the
@@ -66,7 +66,7 @@ pub(crate) struct RunInfo {
     pub(crate) id: u64,
     pub(crate) tick: Time,
     pub(crate) due: Time,
-    /// Time of the claim, or of the start without a claim.
+    /// Time of the claim. For a run without a claim: time of the start.
     pub(crate) started: UnixMs,
     pub(crate) kind: Kind,
     pub(crate) fence: Fence,
@@ -85,23 +85,23 @@ impl Run {
         &self.info.name
     }
 
-    /// The run's number: 1 for the job's first run. It stays when another node takes over.
+    /// The run's number: 1 for the job's first run. A takeover by another node does not change the number.
     pub fn id(&self) -> u64 {
         self.info.id
     }
 
-    /// The instant that this run is for. It is the same on every node, so it serves as an idempotency key. For a manual
-    /// run it is the time of the request.
+    /// The instant at which the job was due. All nodes compute the same tick, so the tick can be an idempotency key.
+    /// The tick of a manual run is the time of the request.
     pub fn tick(&self) -> Time {
         self.info.tick
     }
 
-    /// The planned start: the tick and the job's jitter.
+    /// The planned start: the tick plus the job's jitter.
     pub fn due(&self) -> Time {
         self.info.due
     }
 
-    /// 1 for the first attempt, one more for each retry and each takeover.
+    /// The attempt's number: 1 for the first attempt, one more for each retry and each takeover.
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
@@ -111,7 +111,8 @@ impl Run {
         self.info.kind
     }
 
-    /// Greater than the fence of every earlier run of this job. A takeover has a greater one too, a retry the same.
+    /// The fence of the run. It is greater than the fence of every earlier run of this job. A takeover gets a new,
+    /// greater fence. A retry on the same node keeps the fence.
     pub fn fence(&self) -> Fence {
         self.info.fence
     }
@@ -121,24 +122,26 @@ impl Run {
         self.info.last_success
     }
 
-    /// Resolves when the run should stop: its timeout is over, the node stops, the run was cancelled, or its lease is
-    /// about to expire. After the job's grace the run is dropped.
+    /// Resolves when the run should stop: it has exceeded its timeout, the drain of the node's stop has passed, the run
+    /// was cancelled, or its lease is about to expire. After the job's grace ([`crate::Job::grace`]) the run is
+    /// dropped.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn cancelled(&self) {
-        self.info.cancel.over(self.attempt).await;
+        self.info.cancel.attempt_cancelled(self.attempt).await;
     }
 
     /// Whether the run should stop.
     pub fn is_cancelled(&self) -> bool {
-        self.info.cancel.is_over(self.attempt)
+        self.info.cancel.is_attempt_cancelled(self.attempt)
     }
 
     /// Resolves when the node begins to stop ([`crate::Running::stop`], or a signal in
-    /// [`crate::Running::until_signal`]), and whenever [`Run::cancelled`] does. The run may continue for the drain
-    /// ([`crate::Scheduler::drain`]) before it is cancelled. A run that works in a loop should end here, so that it
-    /// does not delay the stop. If it then returns `Ok`, it is recorded as successful.
+    /// [`crate::Running::until_signal`]), and in all cases in which [`Run::cancelled`] resolves. After the stop began,
+    /// the run may continue for the drain ([`crate::Scheduler::drain`]) before it is cancelled. A run that works in a
+    /// loop should return when this resolves, so that it does not delay the stop. If it returns `Ok`, it is recorded as
+    /// successful.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
@@ -157,7 +160,7 @@ impl Run {
     ///     }
     /// });
     /// let running = Scheduler::new().drain(Duration::from_secs(30)).job(consumer).start().await?;
-    /// running.stop().await // At once, and not after 30 s.
+    /// running.stop().await // Returns immediately, because the run ends before the drain has passed.
     /// # }
     /// ```
     pub async fn stopping(&self) {
@@ -169,8 +172,8 @@ impl Run {
         self.info.cancel.is_stopping(self.attempt)
     }
 
-    /// Sets the note of this run in the history, and replaces an earlier one. Of a text longer than [`MAX_NOTE`] bytes
-    /// the end is kept. After the run's end it does nothing.
+    /// Sets the note of this run in the history. A new note replaces the previous one. Of a text that is longer than
+    /// [`MAX_NOTE`] bytes, only the end is kept. After the run's end, this method does nothing.
     pub fn note(&self, text: impl Into<String>) {
         let text = text.into();
         let cut = text.len().saturating_sub(MAX_NOTE);
@@ -180,7 +183,7 @@ impl Run {
 }
 
 impl RunInfo {
-    /// Takes the last note. Later notes are lost.
+    /// Removes and returns the last note, at the run's end. Later notes are not recorded.
     pub(crate) fn take_note(&self) -> Option<String> {
         self.note.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -188,11 +191,11 @@ impl RunInfo {
 
 /// The result of a body: `()`, or a `Result` whose error is a failure.
 #[diagnostic::on_unimplemented(
-    message = "a job gives nothing or `Result<(), E>`, where `E` is an error or becomes a boxed one",
-    label = "a scheduler does not know whether this is a failure"
+    message = "a job must return `()` or `Result<(), E>`, where `E` can be converted into a boxed error",
+    label = "a scheduler cannot tell whether this value is a failure"
 )]
 pub trait Outcome {
-    /// None when the run succeeded.
+    /// The failure; none if the run succeeded.
     fn failure(self) -> Option<Failure>;
 }
 
@@ -200,7 +203,7 @@ pub trait Outcome {
 pub struct Failure(pub(crate) String);
 
 impl Failure {
-    /// Keeps the first [`MAX_ERROR`] bytes.
+    /// Shortens the text to its first [`MAX_ERROR`] bytes.
     pub(crate) fn cut(mut self) -> Self {
         if self.0.len() > MAX_ERROR {
             let end = (0..=MAX_ERROR).rev().find(|at| self.0.is_char_boundary(*at)).unwrap_or(0);

@@ -22,9 +22,9 @@ use crate::{
     trigger::Trigger,
 };
 
-/// Default duration of the drain.
+/// Default duration of the drain: the time that a stop leaves to the runs under way.
 const DRAIN: Duration = Duration::from_secs(30);
-/// Maximum number of locations that the error about one name lists.
+/// Maximum number of source locations in the error about several jobs with one name.
 const MAX_LOCATIONS: usize = 5;
 /// Maximum number of jobs that are logged one by one at the start.
 const MAX_LOGGED_JOBS: usize = 100;
@@ -47,7 +47,8 @@ pub struct Scheduler {
     interner: Interner,
 }
 
-/// Values that many jobs share: a million jobs often have few expressions and one policy.
+/// Lets jobs with equal expressions or policies share one copy in memory, because a million jobs often have few
+/// different expressions and one policy.
 #[derive(Default)]
 struct Interner {
     crons: HashMap<(Box<str>, Rules, Daylight, String), Arc<Cron>>,
@@ -60,25 +61,26 @@ impl Scheduler {
         Self::default()
     }
 
-    /// A scheduler over this client's store and prefix. A tick runs once among all schedulers over them.
+    /// A scheduler over this client's store and prefix. Of all schedulers with the same store and prefix, one runs each
+    /// tick.
     pub fn over(client: &Client) -> Self {
         Self { client: Some(client.clone()), ..Self::default() }
     }
 
-    /// Maximum number of runs at a time in this process. Default 1, as in Spring. When a job waits for a slot, the log
-    /// names the jobs that run. [`Scheduler::start`] refuses a pool of 0.
+    /// Maximum number of concurrent runs in this process. Default: 1, as in Spring. When a job waits because the pool
+    /// is full, the log names the jobs that run. [`Scheduler::start`] refuses a pool of 0.
     pub fn pool(mut self, size: usize) -> Self {
         self.pool = Some(size);
         self
     }
 
-    /// Maximum time that [`Running::stop`] lets runs continue before it cancels them. Default 30 s.
+    /// Maximum time that [`Running::stop`] lets runs continue before it cancels them. Default: 30 s.
     pub fn drain(mut self, time: Duration) -> Self {
         self.drain = Some(time);
         self
     }
 
-    /// The clock of the scheduler, for tests. Default the client's; without a store [`Clock::system`].
+    /// The clock of the scheduler, for tests. Default: the clock of the client or, without a store, [`Clock::system`].
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = Some(clock);
         self
@@ -116,10 +118,11 @@ impl Scheduler {
         jobs.into_iter().fold(self, Self::job)
     }
 
-    /// Adds a value that declared jobs take as [`crate::Shared<T>`]: one of each type, before or after the jobs that
-    /// take it.
+    /// Adds a value for the declared jobs that have a parameter of the type [`crate::Shared<T>`]. There can be one
+    /// value of each type. Values and jobs can be added in any order.
     ///
-    /// [`Scheduler::start`] reports a job whose type has no value, and a second value of one type.
+    /// [`Scheduler::start`] returns an error if a job has a parameter without a value, or if there are two values of
+    /// one type.
     pub fn share<T: Send + Sync + 'static>(self, value: T) -> Self {
         self.shares.keep(value);
         self
@@ -134,11 +137,12 @@ impl Scheduler {
     /// Registers the jobs with the store and starts the scheduler, as tasks of the current runtime.
     ///
     /// # Errors
-    /// `Misused` for a job with a wrong value, for two jobs of one name, and outside a runtime; `Unavailable` when the
-    /// store does not answer; `Unsupported` when it keeps no records.
+    /// - `Misused`: a job has a wrong value, two jobs have the same name, or the caller is outside a tokio runtime.
+    /// - `Unavailable`: the store does not answer.
+    /// - `Unsupported`: the store keeps no records.
     ///
     /// # Cancel safety
-    /// If the future is dropped, some jobs may be registered, and none of them runs.
+    /// If the future is dropped, some jobs may have been registered, but none of them runs.
     pub async fn start(self) -> Result<Running> {
         let Self {
             client,
@@ -221,7 +225,8 @@ impl fmt::Debug for Scheduler {
     }
 }
 
-/// Reports every error, and names of more than one job with the locations where these were made.
+/// Returns all errors as one error. Adds an error for each name that several jobs have, with the source locations at
+/// which these jobs were made.
 fn check(entries: &[JobEntry], locations: &[&Location<'_>], mut errors: Vec<Error>) -> Result<()> {
     let mut named: Vec<(&str, &Location<'_>)> =
         entries.iter().map(|entry| &*entry.definition.name).zip(locations.iter().copied()).collect();
@@ -232,7 +237,9 @@ fn check(entries: &[JobEntry], locations: &[&Location<'_>], mut errors: Vec<Erro
         let shown = locations.iter().take(MAX_LOCATIONS).cloned().collect::<Vec<_>>().join(" and ");
         let more = if locations.len() > MAX_LOCATIONS { " and elsewhere" } else { "" };
         let (name, count) = (same[0].0, if same.len() == 2 { "two".to_owned() } else { same.len().to_string() });
-        errors.push(Error::misused(format!("job {name:?}: there are {count} of this name, made at {shown}{more}")));
+        errors.push(Error::misused(format!(
+            "job {name:?}: {count} jobs have this name; they were made at {shown}{more}"
+        )));
     }
     match &errors[..] {
         [] => Ok(()),
@@ -263,15 +270,15 @@ fn log_start(entries: &[JobEntry], time: &Timekeeper, pool: usize) {
         let (trigger, zone, next) = (trigger.text(), trigger.zone(), next.join(", "));
         let (overlap, catch_up, on_crash) = (policy.overlap, policy.catch_up, policy.on_crash);
         tracing::info!(job = %name, trigger, zone, next, %overlap, %catch_up, %on_crash, enabled = policy.enabled, "job");
-        // A fixed delay has its next tick after the end of its run.
+        // While a job with a fixed delay runs, its next tick is not known yet.
         if next.is_empty() && policy.enabled && state.is_idle() {
             tracing::warn!(job = %name, "the job will not fire any more");
         }
     }
 }
 
-/// A running scheduler. Dropping it stops the scheduler without a drain: runs are cancelled, and dropped after their
-/// grace.
+/// A running scheduler. Dropping it stops the scheduler without a drain: runs are cancelled immediately, and dropped
+/// after their grace ([`Job::grace`]).
 #[derive(Debug)]
 #[must_use = "a scheduler stops when this is dropped"]
 pub struct Running {
@@ -282,18 +289,19 @@ pub struct Running {
 }
 
 impl Running {
-    /// Ends the scheduler like a crash: nothing is released or reported.
+    /// Ends the scheduler as a crash would: it releases and reports nothing.
     pub(crate) fn crash(&self) {
         // The dispatcher's runs are dropped with it.
         self.task.abort();
     }
 
-    /// Stops in order: claims nothing more, lets runs continue for the drain, cancels them, drops them after their
-    /// grace, and hands over unfinished runs to other nodes immediately (or records them as interrupted:
-    /// [`crate::OnCrash`]).
+    /// Stops the scheduler in these steps: it claims no further tick, and lets runs continue for the drain. Then it
+    /// cancels the remaining runs, and drops each of them after its grace. Unfinished runs are handed over to other
+    /// nodes immediately, or recorded as interrupted, as [`crate::OnCrash`] says.
     ///
     /// # Errors
-    /// `Unavailable` when the store did not take the results. Other nodes then continue after the lease.
+    /// `Unavailable` if the results could not be written to the store. Then other nodes take over after the lease has
+    /// expired.
     ///
     /// # Cancel safety
     /// The stop continues even if the future is dropped after its first poll.
@@ -301,12 +309,12 @@ impl Running {
         self.end(self.drain).await
     }
 
-    /// The jobs in the store, for operators. None without a store.
+    /// Queries and commands for the jobs in the store. None if the scheduler has no store.
     pub fn jobs(&self) -> Option<Jobs> {
         self.jobs.clone()
     }
 
-    /// Waits until no run is under way and all events are written, for tests.
+    /// Waits until no run is under way and all results are written to the store, for tests.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
@@ -318,15 +326,15 @@ impl Running {
         }
     }
 
-    /// Ends the drain of a stop.
+    /// Ends the drain of a stop early, so that the remaining runs are cancelled immediately.
     pub(crate) fn end_drain(&self) {
-        // The scheduler may have ended.
+        // If the scheduler has ended already, there is nothing to do.
         let _ = self.mail.send(Message::EndDrain);
     }
 
     /// Polls the store immediately.
     pub(crate) fn poll(&self) {
-        // The scheduler may have ended.
+        // If the scheduler has ended already, there is nothing to do.
         let _ = self.mail.send(Message::Poll);
     }
 
@@ -342,7 +350,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         let (done, _) = oneshot::channel();
-        // It may have been stopped before.
+        // If the scheduler was stopped before, there is nothing to do.
         let _ = self.mail.send(Message::Stop { drain: Duration::ZERO, done });
     }
 }

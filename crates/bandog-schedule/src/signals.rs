@@ -1,4 +1,4 @@
-//! Signals that end a process.
+//! Stops a scheduler when a signal asks the process to end.
 
 use std::{io, pin::pin};
 
@@ -7,13 +7,15 @@ use bandog_core::{Error, ErrorKind, Result};
 use crate::Running;
 
 impl Running {
-    /// Runs until a signal asks the process to end, and then stops in order, as [`Running::stop`] does: for the end of
-    /// `main`. The signals are TERM, which systemd, Docker and Kubernetes send, and INT, which is Ctrl-C; on Windows
-    /// Ctrl-C. A second signal ends the drain: runs are cancelled, and dropped after their grace.
+    /// Waits until a signal asks the process to end, and then stops the scheduler as [`Running::stop`] does. Call it at
+    /// the end of `main`. The signals are TERM, which systemd, Docker and Kubernetes send, and INT (Ctrl-C). On
+    /// Windows, the signal is Ctrl-C. A second signal ends the drain (the time that the stop leaves to runs): the
+    /// remaining runs are cancelled, and dropped after their grace.
     ///
-    /// From the first poll on these signals no longer end the process by themselves, not even after this future has
-    /// resolved. Allow the process the drain and the grace of its jobs before it is killed (in Kubernetes
-    /// `terminationGracePeriodSeconds`, 30 s by default, which is the drain's default too).
+    /// After the first poll of this future, these signals no longer end the process by themselves, not even after the
+    /// future has resolved. The time after which a process manager kills the process should be longer than the drain
+    /// and the grace of the jobs together. In Kubernetes this time is `terminationGracePeriodSeconds`, 30 s by default.
+    /// The default of the drain is 30 s too.
     ///
     /// # Errors
     /// As [`Running::stop`]; `Unsupported` when the system has no signals.

@@ -15,11 +15,11 @@ use tokio::time;
 use self::wire::Wire;
 use crate::{Job, Jobs, Kind, Running, Scheduler, inject::Shares};
 
-/// Schedulers over a store in memory, on a clock that moves only when the test moves it. A virtual day takes about a
-/// second, most of it for the polls of the replicas.
+/// Several schedulers (replicas) over one store in memory, on a virtual clock that moves only when the test moves it.
+/// The simulation of one day takes about a second of real time.
 ///
-/// The runtime's clock must be paused, as `#[tokio::test(start_paused = true)]` does. All bodies run on the runtime of
-/// the test, in the order in which they are due. Timers of tokio that they await take no real time either.
+/// The clock of the tokio runtime must be paused: `#[tokio::test(start_paused = true)]`. All bodies run on the runtime
+/// of the test, in the order in which they are due. If a body awaits a timer of tokio, this takes no real time either.
 ///
 /// ```
 /// use bandog::schedule::{Job, Run, TestScheduler};
@@ -31,7 +31,7 @@ use crate::{Job, Jobs, Kind, Running, Scheduler, inject::Shares};
 /// });
 /// let test = TestScheduler::at("2026-03-07T00:00:00Z").replicas(3).start(|| vec![new_york()]).await?;
 /// test.advance_to("2026-03-09T00:00:00Z").await;
-/// // The clocks went forward on the 8th, when there was no 02:30; and each tick ran on one of three replicas only.
+/// // On the 8th, the clocks were set forward, so 02:30 did not exist. Each tick ran on one of the three replicas only.
 /// assert_eq!(test.ticks("backup"), ["2026-03-07T07:30:00Z", "2026-03-08T07:00:00Z"]);
 /// # Ok(()) }
 /// ```
@@ -53,7 +53,7 @@ struct Replica {
 
 type RunLog = Arc<Mutex<Vec<TestRun>>>;
 
-/// A run that has started, from [`TestScheduler::runs`].
+/// An attempt of a run that has started, from [`TestScheduler::runs`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestRun {
     /// The job's name.
@@ -64,9 +64,9 @@ pub struct TestRun {
     pub kind: Kind,
     /// The attempt's number.
     pub attempt: u32,
-    /// The replica that ran it: 0 is the first.
+    /// The replica that runs the job: 0 is the first replica.
     pub replica: usize,
-    /// Start of the run, by the store's clock.
+    /// Start of the attempt, by the store's clock.
     pub began: Time,
 }
 
@@ -82,16 +82,17 @@ pub struct TestSetting {
     shares: Shares,
 }
 
-/// Interval between two polls of a replica. Polls every second would make a long simulation slow.
+/// Interval between two polls of the store by a replica. A real node polls every second, which would make a long
+/// simulation slow.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
-/// Default lease of jobs, long for the same reason.
+/// Default lease of jobs. It is long, because renewals of short leases would make a long simulation slow.
 const LEASE: Duration = Duration::from_secs(300);
 
 impl TestScheduler {
-    /// Starts at this instant (RFC 3339) with one replica.
+    /// The settings of a simulation that begins at this instant (RFC 3339), with one replica.
     ///
     /// # Panics
-    /// If the text is no instant.
+    /// If the text is not an instant.
     pub fn at(time: &str) -> TestSetting {
         TestSetting {
             at: instant(time),
@@ -103,10 +104,10 @@ impl TestScheduler {
         }
     }
 
-    /// Advances the clock to this instant (RFC 3339), and starts everything that is due by then.
+    /// Advances the clock to this instant (RFC 3339). All ticks that are due until then, or at this instant, start.
     ///
     /// # Panics
-    /// If the text is no instant.
+    /// If the text is not an instant.
     pub async fn advance_to(&self, time: &str) {
         let target = SystemTime::from(instant(time));
         self.advance(target.duration_since(self.clock.wall()).unwrap_or_default()).await;
@@ -116,7 +117,7 @@ impl TestScheduler {
     pub async fn advance(&self, time: Duration) {
         self.running().for_each(Running::poll);
         time::sleep(time).await;
-        // Ticks that are due at this very instant start before the return.
+        // So that ticks that are due at exactly this instant start before the return.
         time::sleep(Duration::from_millis(1)).await;
     }
 
@@ -132,12 +133,12 @@ impl TestScheduler {
         self.clock.wall().into()
     }
 
-    /// The runs so far, in the order of their starts.
+    /// The attempts that have started so far, in the order of their starts.
     pub fn runs(&self) -> Vec<TestRun> {
         self.ran.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The ticks of this job that ran so far (RFC 3339 in UTC), in the order of their starts.
+    /// The tick of each attempt of this job that has started so far (RFC 3339 in UTC), in the order of the starts.
     pub fn ticks(&self, job: &str) -> Vec<String> {
         self.runs().iter().filter(|run| run.job == job).map(|run| run.tick.to_string()).collect()
     }
@@ -150,13 +151,13 @@ impl TestScheduler {
         Jobs::over(&self.outsider())
     }
 
-    /// Ends a replica like a crash: its runs are dropped, and nothing is released or reported.
+    /// Ends a replica as a crash would: its runs are dropped, and it releases and reports nothing.
     ///
     /// # Panics
     /// If there is no such replica.
     pub fn crash(&mut self, replica: usize) {
         let node = &mut self.nodes[replica];
-        // A dead process releases nothing.
+        // The connection is cut first, because a dead process releases nothing.
         node.wire.cut();
         if let Some(running) = node.running.take() {
             running.crash();
@@ -179,10 +180,10 @@ impl TestScheduler {
         self.nodes[replica].wire.mend();
     }
 
-    /// Stops a replica in order, with this drain.
+    /// Stops a replica as [`Running::stop`] does, with this drain (the time that the stop leaves to runs).
     ///
     /// # Errors
-    /// None, unless the store is at fault.
+    /// As [`Running::stop`]; for example, the replica is disconnected from the store.
     ///
     /// # Panics
     /// If there is no such replica.
@@ -219,10 +220,11 @@ impl TestScheduler {
         Ok(())
     }
 
-    /// Releases the session with this number, as an operator would, or a store that lost it. False: no replica held it.
+    /// Removes the session with this number from the store, as a store that loses it would. A session is the lock that
+    /// proves that a replica is alive. Returns false if no replica held this session.
     ///
     /// # Errors
-    /// None, unless the store is at fault.
+    /// None.
     pub async fn evict_session(&self, number: u32) -> Result<bool> {
         Ok(self.outsider().evict(format!("schedule/node/{number}")).await?.is_some())
     }
@@ -231,7 +233,7 @@ impl TestScheduler {
         self.nodes.iter().filter_map(|node| node.running.as_ref())
     }
 
-    /// A client that `cut` does not disconnect.
+    /// A client of the store that is no replica's, so [`TestScheduler::cut`] never disconnects it.
     fn outsider(&self) -> Client {
         self.client_of(usize::MAX, Wire::to(&self.store))
     }
@@ -243,13 +245,13 @@ impl TestScheduler {
             None => self.clock,
         };
         let options = Client::options().watchdog(self.setting.lease).clock(clock).on_current_runtime();
-        options.over(wire).expect("a runtime is here, and the lease was good before")
+        options.over(wire).expect("the caller runs in a runtime, and start() has checked the lease")
     }
 
-    /// Stops every replica in order.
+    /// Stops all replicas one after the other, each as [`Running::stop`] does.
     ///
     /// # Errors
-    /// None, unless the store is at fault.
+    /// As [`Running::stop`]; for example, a replica is disconnected from the store.
     pub async fn stop(self) -> Result<()> {
         for running in self.nodes.into_iter().filter_map(|node| node.running) {
             running.stop().await?;
@@ -259,34 +261,35 @@ impl TestScheduler {
 }
 
 impl TestSetting {
-    /// Number of replicas, each with the same jobs. Default 1.
+    /// Number of replicas, each with the same jobs. Default: 1.
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = replicas;
         self
     }
 
-    /// Errors of the first replicas' wall clocks, in seconds: ahead of the store's clock, or behind it.
+    /// Errors of the replicas' wall clocks, in seconds, beginning with the first replica. A positive number means that
+    /// the clock is ahead of the store's clock. Replicas without a number have a correct clock.
     pub fn skew(mut self, seconds: impl IntoIterator<Item = i64>) -> Self {
         let by = |seconds: i64| (seconds >= 0, Duration::from_secs(seconds.unsigned_abs()));
         self.skew = seconds.into_iter().map(by).collect();
         self
     }
 
-    /// Maximum number of concurrent runs of a replica. Default 1.
+    /// Maximum number of concurrent runs of a replica. Default: 1.
     pub fn pool(mut self, size: usize) -> Self {
         self.pool = size;
         self
     }
 
-    /// Time after which a crashed replica counts as dead, for jobs without a lease of their own. Default 5 minutes. The
-    /// other replicas notice it at most half a minute later.
+    /// Time after which a crashed replica counts as dead, for jobs without [`Job::lease`]. Default: 5 minutes. The
+    /// other replicas notice the death at most half a minute later.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// Adds a value that declared jobs take as [`crate::Shared<T>`], the same on all replicas; see
-    /// [`Scheduler::share`].
+    /// Adds a value for the declared jobs that have a parameter of the type [`crate::Shared<T>`], as
+    /// [`Scheduler::share`] does. All replicas share the value.
     pub fn share<T: Send + Sync + 'static>(self, value: T) -> Self {
         self.shares.keep(value);
         self

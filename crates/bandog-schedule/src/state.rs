@@ -32,22 +32,23 @@ pub(crate) const MIN_UNKNOWN_MS: DurationMs = 2 * HEARTBEAT_MS;
 pub(crate) struct JobState {
     /// The settings of the job. None for jobs of this process only.
     pub(crate) spec: Option<Box<JobSpec>>,
-    /// The newest tick that was ever claimed. It never expires and only rises, so a tick is claimed at most once.
+    /// The newest tick that was ever claimed. The watermark only rises (except by a reset of an operator), so a tick is
+    /// claimed at most once.
     pub(crate) watermark: UnixMs,
-    /// The start of a fixed rate's grid, and the time of a single run.
+    /// For a fixed rate: the tick from which the periods are counted. For a job that fires once: its tick.
     pub(crate) anchor: UnixMs,
-    /// The next tick of a fixed delay. It counts only while no run is under way or queued ([`JobState::tick_cursor`]).
+    /// The next tick of a fixed delay. It is ignored while a run is under way or queued ([`JobState::tick_cursor`]).
     pub(crate) next_due: Option<UnixMs>,
     /// The fence of the last claim.
     pub(crate) fence: u64,
     /// The number of the last run.
     pub(crate) run: u64,
     pub(crate) counts: Counts,
-    /// Number of lines written to each ring of the history.
+    /// Number of lines that were ever written to each ring of the history. A ring keeps the last 50 lines.
     pub(crate) rings: [u64; 3],
-    /// Number of failures since the last success.
+    /// Number of failures in a row, since the last success.
     pub(crate) streak: u32,
-    /// Start and end of the run that ended last. Ticks in between overlapped with it.
+    /// Start and end of the run that ended last. Ticks between these two times overlapped with this run.
     pub(crate) busy: Option<(UnixMs, UnixMs)>,
     /// The tick of the last run that succeeded.
     pub(crate) last_success: Option<UnixMs>,
@@ -64,8 +65,8 @@ pub(crate) struct JobState {
     /// The last pause or resume of all jobs that this record contains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) all: Option<Box<AllJobsPause>>,
-    /// The last heartbeat of a node that has the job: at most a day ago while such a node lives. 0 for jobs of this
-    /// process only.
+    /// Time of the last heartbeat of a node that has the job. While such a node is alive, the heartbeat is at most a
+    /// day old. 0 for jobs of this process only.
     #[serde(default, skip_serializing_if = "is_never")]
     pub(crate) seen: UnixMs,
     /// Where and when the record was created. None for jobs of this process only.
@@ -80,7 +81,8 @@ pub(crate) struct Creation {
     pub(crate) era: String,
     /// No tick before this time was ever claimed in this record.
     pub(crate) at: UnixMs,
-    /// The node that created the record did not know the job before, and no other node has added earlier values.
+    /// Whether the record lacks the values from before its creation: the node that created it did not know the job, and
+    /// no other node has added the values that it remembers.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) fresh: bool,
     /// Number of times an operator has set the watermark back. A node that remembers a smaller number does not restore
@@ -89,12 +91,12 @@ pub(crate) struct Creation {
     pub(crate) resets: u32,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde asks for")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_never(time: &UnixMs) -> bool {
     *time == 0
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde asks for")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_none(count: &u32) -> bool {
     *count == 0
 }
@@ -157,7 +159,7 @@ impl JobState {
         now.saturating_sub(self.seen) >= HEARTBEAT_MS
     }
 
-    /// Time of the last heartbeat, if it is too old for a live node.
+    /// Time of the last heartbeat, if the heartbeat is so old that no live node can have the job.
     pub(crate) fn unknown_since(&self, now: UnixMs) -> Option<UnixMs> {
         Some(self.seen).filter(|seen| *seen > 0 && now.saturating_sub(*seen) >= MIN_UNKNOWN_MS)
     }
@@ -176,7 +178,7 @@ impl JobState {
         self.all.as_ref().map_or(0, |all| all.number) < all_pause.number
     }
 
-    /// The state after the clock was set by this time.
+    /// Moves all times of the state by this duration, after the clock was set.
     pub(crate) fn move_by(&mut self, by: DurationMs) {
         let times = [&mut self.watermark, &mut self.anchor].into_iter().chain(&mut self.next_due);
         let busy = self.busy.iter_mut().flat_map(|(began, ended)| [began, ended]);
@@ -208,7 +210,8 @@ impl JobState {
         }
     }
 
-    /// A fixed delay has no next tick while a run of any kind is under way or queued. The end of that run sets it.
+    /// The values that the next tick depends on. A fixed delay has no next tick while a run of any kind is under way or
+    /// queued: the end of that run sets it.
     pub(crate) fn tick_cursor(&self) -> TickCursor {
         let next_due = self.next_due.filter(|_| self.is_idle());
         TickCursor { watermark: self.watermark, anchor: self.anchor, next_due }

@@ -13,6 +13,7 @@ pub(crate) type DurationMs = i64;
 /// Minimum period of a fixed rate and of a fixed delay.
 pub(crate) const MIN_PERIOD: Duration = Duration::from_millis(1);
 
+/// The rule that says when a job is due. Durations and instants are in milliseconds.
 #[derive(Debug, Clone)]
 pub(crate) enum Trigger {
     Cron(Arc<Cron>),
@@ -20,7 +21,7 @@ pub(crate) enum Trigger {
     FixedDelay(DurationMs),
     At(UnixMs),
     Once,
-    /// Only runs started by hand: Spring's expression `-`.
+    /// The job never fires, and runs only by hand: Spring's expression `-`.
     Never,
 }
 
@@ -29,7 +30,7 @@ pub(crate) enum Trigger {
 pub(crate) struct TickCursor {
     /// The newest tick that was claimed.
     pub(crate) watermark: UnixMs,
-    /// The start of a fixed rate's grid, and the time of a single run.
+    /// For a fixed rate: the tick from which the periods are counted. For a job that fires once: its tick.
     pub(crate) anchor: UnixMs,
     /// The next tick of a fixed delay; none while the job runs.
     pub(crate) next_due: Option<UnixMs>,
@@ -44,8 +45,8 @@ impl Trigger {
             Self::FixedRate(period) => {
                 let period = *period;
                 let passed = after.saturating_sub(cursor.anchor);
-                let turns = if passed < 0 { 0 } else { passed / period + 1 };
-                turns.checked_mul(period)?.checked_add(cursor.anchor)
+                let periods = if passed < 0 { 0 } else { passed / period + 1 };
+                periods.checked_mul(period)?.checked_add(cursor.anchor)
             }
             Self::FixedDelay(_) => cursor.next_due.map(|due| due.max(after.saturating_add(1))),
             Self::At(time) => Some(*time).filter(|time| *time > after),
@@ -54,19 +55,19 @@ impl Trigger {
         }
     }
 
-    /// The ticks in `(cursor.watermark, until]` that are later than `from`, in order.
+    /// The ticks that are later than both the watermark and `from`, and not later than `until`, in order.
     pub(crate) fn between(&self, cursor: TickCursor, from: UnixMs, until: UnixMs) -> impl Iterator<Item = UnixMs> + '_ {
         let mut cursor = TickCursor { watermark: cursor.watermark.max(from), ..cursor };
         std::iter::from_fn(move || {
             let tick = self.next(cursor).filter(|tick| *tick <= until)?;
             cursor.watermark = tick;
-            // A fixed delay has one tick until its run has ended.
+            // The next tick of a fixed delay is known only after the end of its run.
             cursor.next_due = None;
             Some(tick)
         })
     }
 
-    /// The delay of a fixed delay. Other triggers have none, and do not use the job's `next_due`.
+    /// The delay of a fixed delay; 0 for other triggers, which do not use the job's `next_due`.
     pub(crate) fn delay(&self) -> DurationMs {
         match self {
             Self::FixedDelay(delay) => *delay,
@@ -74,7 +75,8 @@ impl Trigger {
         }
     }
 
-    /// Whether the trigger counts a duration, and does not name instants of the calendar.
+    /// Whether the trigger counts durations. The other triggers name instants of the calendar, and follow a wall clock
+    /// that is set.
     pub(crate) fn is_counted(&self) -> bool {
         match self {
             Self::FixedRate(_) | Self::FixedDelay(_) | Self::Once => true,

@@ -69,6 +69,7 @@ async fn floor(path: &Path) {
     println!("floor: {:.0} cycles/s", f64::from(cycles) / start.elapsed().as_secs_f64());
 }
 
+/// Measures `count` tasks of one handle that take and release locks. Each task has its own lock.
 async fn callers(path: &Path, count: usize) -> f64 {
     let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
     store.ping().await.unwrap();
@@ -105,6 +106,7 @@ fn processes(path: &Path, count: usize) {
     print_shares("one take", micros);
 }
 
+/// The child process of `processes`. It prints how long each claim took, in microseconds.
 async fn cycles(path: &Path, name: &str) {
     let store = Sqlite::new(SqliteOptions::at(path).timeout(Duration::from_secs(10))).unwrap();
     let (claim, mut taken, start) = (claim(name), Vec::new(), Instant::now());
@@ -142,8 +144,9 @@ async fn hold(path: &Path, rounds: usize) {
         println!("{before}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let last = claim("done");
-    take(&store, &last).await;
+    // The lock `done` ends the waiter.
+    let done = claim("done");
+    take(&store, &done).await;
 }
 
 /// Waits for the lock as the engine does, and prints the time of each grant.

@@ -94,7 +94,7 @@ async fn beside(path: &Path, callers: usize) {
     for task in swapping {
         done += task.await.unwrap();
     }
-    println!("  {done} swaps meanwhile");
+    println!("  {done} swaps in the same time");
 }
 
 /// Measures the duration of lease steps while other processes swap records. Each process has its own records.
@@ -113,11 +113,13 @@ async fn processes(path: &Path, count: usize) {
     }
 }
 
+/// The child process of `processes`. It swaps records and prints the number of swaps.
 async fn swapping(path: &Path, name: &str) {
     let store = Sqlite::new(SqliteOptions::at(path)).unwrap();
     println!("  {} swaps by {name}", swap(store, name.into(), 1).await);
 }
 
+/// Measures the duration of claims and releases. `what` is the name of this measurement in the output.
 async fn leases(store: &Sqlite, what: &str) {
     let id = ClaimId { client: ClientId::random(), number: 1 };
     let (key, ttl, fences) = (Key::new("k").unwrap(), Duration::from_secs(30), NonZeroU32::MIN);

@@ -1,4 +1,5 @@
-//! Orders the requests into transactions. Durable writes wait for the disk, and other requests must not wait for them.
+//! Orders the requests into transactions. Durable writes, which must survive a power failure, wait for the disk. Other
+//! requests must not wait for durable writes.
 
 use std::{
     collections::VecDeque,
@@ -13,17 +14,18 @@ use tokio::sync::mpsc;
 
 use crate::{request::Request, work::AccessMode};
 
-/// Maximum number of requests in the queue, and also maximum number of requests in `quick` and `durable` together.
-/// Further requests wait for room in their order.
+/// Maximum number of requests in the queue. It is also the maximum number of requests in `quick` and `durable`
+/// together. Further requests wait until there is room, and enter in the order of their arrival.
 pub(crate) const MAX_QUEUED: usize = 512;
 /// Maximum number of queued durable writes. The rest of the queue has room for other requests.
 pub(crate) const MAX_DURABLE: usize = 256;
-/// Number of steps after which a transaction takes no further request. So a transaction lasts some milliseconds at
-/// most, and other processes can write after it.
+/// Number of steps after which no further request is added to a transaction. So a transaction lasts some milliseconds
+/// at most, and then other processes can write.
 const MAX_STEPS: usize = 512;
 /// Time for which the writer polls an empty queue before it sleeps. A caller often sends its next request right after
-/// an answer, and to wake a sleeping thread takes longer than most requests. In a measurement, one caller reached 6,000
-/// cycles a second without this polling and 13,000 with it. A longer time gave no further improvement.
+/// an answer, and waking a sleeping thread takes longer than most requests. In a measurement, one caller took and
+/// released a lock 6,000 times a second without this polling, and 13,000 times a second with it. A longer time gave no
+/// further improvement.
 const SPIN: Duration = Duration::from_micros(50);
 /// After a durable transaction, durable writes pause for the duration of the transaction divided by this number.
 const PAUSE_DIVISOR: u32 = 4;
@@ -31,20 +33,21 @@ const PAUSE_DIVISOR: u32 = 4;
 const MAX_PAUSE: Duration = Duration::from_millis(2);
 /// Interval between attempts of durable writes while another process is writing.
 const BUSY_INTERVAL: Duration = Duration::from_micros(500);
-/// Number of these attempts after which the interval grows, because the other process probably has a slow disk.
+/// Number of attempts with the interval [`BUSY_INTERVAL`]. If all of them fail, the other process probably has a slow
+/// disk. So the interval grows after them.
 const BUSY_ATTEMPTS: u32 = 20;
-/// Interval after [`BUSY_ATTEMPTS`] attempts.
+/// Interval between attempts after the first [`BUSY_ATTEMPTS`] attempts.
 const SLOW_BUSY_INTERVAL: Duration = Duration::from_millis(4);
 
 /// The requests that wait for a transaction.
 ///
-/// A process holds SQLite's write lock while the disk writes, and the write lock has no queue. Without special
-/// measures, durable writes would starve the short transactions of leases, also those of other processes: if a process
-/// takes the write lock again immediately, or polls it as often as the other processes, they rarely get it. So durable
-/// writes pause after each transaction, poll rarely, and have their own queue, where quick requests overtake them.
+/// A process holds SQLite's write lock while the disk writes, and the write lock has no queue. If a process with
+/// durable writes takes the write lock again immediately, or polls it as often as the other processes, the others
+/// rarely get it. Then their short transactions of leases starve. So durable writes pause after each transaction and
+/// poll rarely. They also have their own queue, so that quick requests of the same process overtake them.
 ///
-/// The table shows how long a lease request in a separate process waited, while 4 or 8 processes only swapped records.
-/// One write to the disk took 20 ms or 100 ms:
+/// The table shows how long a lease request in a separate process waited while 4 or 8 processes only swapped records. A
+/// write to the disk took 20 ms or 100 ms. The last two columns show the times without these measures:
 ///
 /// | | p99 | worst | without these measures: p99 | worst |
 /// |---|---|---|---|---|
@@ -58,8 +61,8 @@ pub(crate) struct Batches {
     quick: VecDeque<Request>,
     /// Requests whose writes must survive a power failure.
     durable: VecDeque<Request>,
-    /// Number of quick requests that are executed before the next durable batch. These are the quick requests that were
-    /// queued when the last durable batch ended. None until they are counted.
+    /// Number of quick requests that are still executed before the next durable batch. When a durable batch has ended,
+    /// all quick requests that are queued then are executed first. None after a durable batch, until they are counted.
     quick_first: Option<usize>,
     /// Until this moment durable writes pause, so that other requests and processes can write.
     pause_until: Moment,
@@ -106,7 +109,8 @@ impl Batches {
         self.busy_attempts = 0;
     }
 
-    /// Returns durable writes to the queue because another process blocks them. So other requests do not wait for them.
+    /// Puts durable writes back into their queue, because another process blocks them. So quick requests do not wait
+    /// for them.
     pub(crate) fn put_back(&mut self, requests: Vec<Request>) {
         requests.into_iter().rev().for_each(|request| self.durable.push_front(request));
         let interval = if self.busy_attempts < BUSY_ATTEMPTS { BUSY_INTERVAL } else { SLOW_BUSY_INTERVAL };
@@ -173,8 +177,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Takes the first requests of the queue that can share one transaction. A request of [`AccessMode::Read`] has its own
-/// transaction.
+/// Takes the first requests of the queue, as far as they can share one transaction. A request of [`AccessMode::Read`]
+/// has its own transaction.
 fn take_batch(queue: &mut VecDeque<Request>) -> Vec<Request> {
     let (mut requests, mut steps) = (Vec::new(), 0);
     while let Some(request) = queue.front() {

@@ -1,4 +1,4 @@
-//! Waits of this thread's statements for transactions of other processes, and the process that blocks them.
+//! Lets this thread's statements wait while other processes have a transaction, and finds the process that blocks them.
 
 use std::{cell::Cell, fmt, path::Path, thread, time::Duration};
 
@@ -32,19 +32,20 @@ pub(crate) fn handle_busy(attempt: i32) -> bool {
     true
 }
 
-/// Time between two attempts. SQLite has no queue, so a process that has waited longer polls more often. This makes it
-/// likely that it gets the lock before processes that came later.
+/// Time until the next attempt. SQLite has no queue of waiting processes. So a process that has waited longer polls
+/// more often, and probably gets the lock before processes that began to wait later.
 ///
-/// Medians of 7 runs of 3 s, with 8 and 16 processes that only took and released locks, on 2 busy cores:
+/// The table has the medians of 7 runs of 3 s, on 2 busy cores, for 8 and for 16 processes that only took and released
+/// locks. A cycle takes a lock and releases it:
 ///
-/// | intervals | cycles/s | p99.9 of a take | worst |
+/// | intervals | cycles/s | p99.9 of a take | worst take |
 /// |---|---|---|---|
 /// | SQLite's own, 1 ms growing to 100 ms | 19.0k, 14.0k | 20 ms, 46 ms | 0.18 s, 0.21 s |
 /// | 10 times 50 us, then 0.5 ms | 12.5k, 8.8k | 14 ms, 19 ms | 0.21 s, 0.15 s |
 /// | the intervals of this function | 17.6k, 14.1k | 8 ms, 15 ms | 0.08 s, 0.07 s |
 ///
-/// If a wait takes longer than about 0.1 s, the blocking process is probably stopped or has a slow disk. So the
-/// interval grows again, because polling often would only cost CPU time.
+/// If a wait takes longer than about 0.1 s, the blocking process is probably stopped or has a slow disk. Then frequent
+/// polling would only cost CPU time. So the interval grows again.
 fn backoff(attempt: i32) -> Duration {
     Duration::from_micros(match attempt {
         ..=0 => 2_000,
@@ -59,18 +60,19 @@ fn backoff(attempt: i32) -> Duration {
 pub(crate) struct WriterProcess {
     pub(crate) pid: u32,
     pub(crate) name: String,
-    /// Whether a signal or a debugger has stopped it.
+    /// Whether a signal or a debugger has stopped the process.
     pub(crate) is_stopped: bool,
 }
 
 impl WriterProcess {
-    /// The process that writes to this database. None if no process writes, or if the system does not show it.
+    /// The process that writes to this database. None if no process writes, or if the system does not report the
+    /// process.
     #[cfg(target_os = "linux")]
     pub(crate) fn of_database(database: &Path) -> Option<Self> {
         use std::{fs, os::unix::fs::MetadataExt};
         let mut index = database.as_os_str().to_owned();
         index.push("-shm");
-        // The file is not opened, because closing any descriptor of it would release our own locks on it.
+        // The index is not opened, because closing any descriptor of the index would release our own locks on it.
         Self::of_inode(fs::metadata(&index).ok()?.ino())
     }
 
@@ -93,8 +95,8 @@ impl WriterProcess {
     #[cfg(target_os = "linux")]
     fn of_inode(inode: u64) -> Option<Self> {
         use std::fs;
-        // The kernel returns the list in pieces, and the list may change between them, so an entry may be missing. So
-        // it is read up to three times.
+        // The kernel returns the list in pieces. If the list changes between two pieces, an entry may be missing. So
+        // the list is read up to three times.
         let pid = (0..3).find_map(|_| writer_in(&fs::read_to_string("/proc/locks").ok()?, inode))?;
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned();
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
@@ -110,7 +112,7 @@ impl fmt::Display for WriterProcess {
     }
 }
 
-/// The process that is in the middle of a write transaction, as the subject of the sentence of an error message.
+/// The process that is in the middle of a write transaction, as the subject of a sentence in an error message.
 pub(crate) fn locking_process(database: &Path) -> String {
     WriterProcess::of_database(database).map_or_else(|| "another process".into(), |process| process.to_string())
 }

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-/// The kinds of file systems that differ in how they treat the locks of a file.
+/// The kinds of file systems. They differ in which processes see a file and its locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux reports the kind"))]
 pub(crate) enum FileSystemKind {
@@ -98,8 +98,9 @@ impl FileSystem {
     }
 }
 
-/// The result of `query` for this path. If the path does not exist, the result for the nearest directory above it for
-/// which `query` succeeds, because the missing file will be created below that directory.
+/// The result of `query` for this path. If the query fails for the path, because the path does not exist, this is the
+/// result for the nearest directory above the path for which the query succeeds. The missing file will be created below
+/// that directory.
 #[cfg(target_os = "linux")]
 fn nearest<T>(path: &Path, query: impl Fn(&Path) -> rustix::io::Result<T>) -> io::Result<T> {
     let mut last = Err(io::ErrorKind::NotFound.into());
@@ -129,7 +130,7 @@ pub(crate) fn space(_: &Path) -> io::Result<DiskSpace> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Fails unless this process may read and write the file, and create files beside it.
+/// Checks that this process has the permissions to read and write the file, and to create files beside it.
 #[cfg(target_os = "linux")]
 pub(crate) fn check_writable(path: &Path) -> io::Result<()> {
     use rustix::fs::{Access, access};
@@ -156,8 +157,8 @@ pub(crate) fn create_like(path: &Path, database: &Path) -> io::Result<File> {
     file.set_permissions(Permissions::from_mode(mode))?;
     let ours = file.metadata()?;
     if (ours.uid(), ours.gid()) != (database.uid(), database.gid()) {
-        // If root creates the file, the owner of the database could not use it. So the file gets the same owner. For
-        // users other than root this fails, and the error is ignored.
+        // If root creates the file, the owner of the database could not use it. So the file gets the owner and the
+        // group of the database. For users other than root this fails, and the error is ignored.
         let _ = fchown(&file, Some(database.uid()), Some(database.gid()));
     }
     Ok(file)

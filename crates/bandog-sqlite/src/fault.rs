@@ -10,6 +10,7 @@ use crate::{
     disk,
 };
 
+/// Part of an error message: the advice for a damaged database.
 pub(crate) const MOVE_IT_AWAY: &str = "when no process holds a lock in it, move it, its -wal and its -shm file away";
 
 /// The reason why a request was not executed.
@@ -21,14 +22,14 @@ pub(crate) enum Fault {
     Sql(rusqlite::Error),
     /// The commit failed, so it is unknown whether the request was applied.
     Commit(rusqlite::Error),
-    /// There is no database, and this request may not create one.
+    /// There is no database, and this request is not allowed to create one.
     NoDatabase,
     /// The database can only be read.
     ReadOnly,
     /// The files cannot be created or examined.
     Files(io::Error),
-    /// Files of the database were deleted or replaced, so the database must be opened again. The process, if there is
-    /// one, still writes to the deleted files.
+    /// Files of the database were deleted or replaced, so the database must be opened again. If a process still writes
+    /// to the deleted files, this is the process.
     FilesReplaced(Option<WriterProcess>),
     /// Files of the database were deleted or replaced during the commit, so it is unknown whether the request was
     /// applied.
@@ -50,8 +51,8 @@ impl Fault {
         is_replaced || matches!(self.code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
     }
 
-    /// Whether the connection is kept. A new connection does not help if the disk is full. The contents of deleted
-    /// files can still be saved through the old connection.
+    /// Whether the connection is kept after this fault. If the disk is full, a new connection does not help. If files
+    /// were deleted or replaced, their contents can still be saved through the old connection.
     pub(crate) fn keeps_the_connection(&self) -> bool {
         self.is_full() || matches!(self, Self::ReplacedDuringCommit)
     }
@@ -153,7 +154,7 @@ fn full(database: &Path) -> (ErrorKind, String) {
     (ErrorKind::Unavailable, what)
 }
 
-/// A full disk can cause I/O errors too.
+/// The error after an I/O error. A full disk can cause I/O errors, too, so the free space is checked.
 fn broken_disk(database: &Path) -> (ErrorKind, String) {
     match disk::space(database) {
         Ok(space) if space.bytes == 0 => full(database),

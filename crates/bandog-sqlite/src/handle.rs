@@ -52,9 +52,9 @@ pub(crate) struct HandleContext {
 
 struct HandleInner {
     context: Arc<HandleContext>,
-    /// The queue of the writer thread, once the thread was started.
+    /// The queue of the writer thread. None until the thread is started.
     queue: Mutex<Option<mpsc::Sender<Request>>>,
-    /// Held while a request waits for room in the queue, so that requests enter in their order.
+    /// Held while a request waits for room in the queue. So the requests enter the queue in the order of their arrival.
     send_order: tokio::sync::Mutex<()>,
     /// Limits the number of queued requests that wait for the disk, so that the queue has room for other requests.
     durable_permits: Arc<Semaphore>,
@@ -70,7 +70,7 @@ impl Sqlite {
         Self::on(Host::this(), options)
     }
 
-    /// Does the same as [`Self::new`] with another host, for tests.
+    /// Does the same as [`Self::new`] on this host. Tests pass another host.
     pub(crate) fn on(host: Host, options: SqliteOptions) -> Result<Self> {
         let options = options.checked()?;
         let notification_file = Arc::new(NotificationFile::new(options.beside("-bell"), options.path.clone()));
@@ -100,8 +100,8 @@ impl Sqlite {
         Arc::clone(&self.0.context)
     }
 
-    /// The purpose of a client's own reads, such as reads of records. Unlike `list` and `show`, they create a missing
-    /// database, unless the options forbid it.
+    /// The purpose of a client's own reads, such as reads of records. These reads create a missing database, unless the
+    /// options forbid it. (The queries `list` and `show` never create the database.)
     pub(crate) fn purpose(&self) -> Purpose {
         if self.context().options.may_create { Purpose::Use } else { Purpose::Inspect }
     }
@@ -121,15 +121,15 @@ impl Sqlite {
                 request = request.with_permit(unconstrained(permits.acquire_owned()).await.map_err(writer_ended)?);
             }
             // The first poll of this call enters the queue of the `send_order` lock. Without this lock, a later call
-            // could get the room in the channel that was freed for an earlier call. Without `unconstrained`, Tokio
-            // might defer that first poll.
+            // could take the room in the channel that an earlier call waits for. Without `unconstrained`, the first
+            // poll would not enter the queue if the task has used up its Tokio budget.
             let order = unconstrained(self.0.send_order.lock()).await;
             unconstrained(queue.send(request)).await.map_err(writer_ended)?;
             drop(order);
             answer.await.map_err(writer_ended)?
         };
-        // The writer has a shorter timeout, and then reports that the request was not executed. The timeout here is
-        // reached only if the disk does not respond.
+        // The timeout of the writer is shorter. When it passes, the writer reports that the request was not executed.
+        // So the timeout here is reached only if the disk does not respond.
         match tokio::time::timeout(timeout, answered).await {
             Ok(answer) => answer,
             Err(_) => Err(Error::unavailable(format!("the disk did not answer within {timeout:?}")).ambiguous()),

@@ -12,7 +12,7 @@ pub(crate) struct Host {
     /// The id of the machine's current boot. It identifies the clock: only times of the same boot can be compared.
     boot: String,
     clock: Clock,
-    /// Nanoseconds to add to the clock to get the boot's own time.
+    /// Difference in nanoseconds that is added to a time of `clock`. The sum is the time of the boot's clock.
     shift_ns: i64,
     wall: fn() -> SystemTime,
 }
@@ -30,7 +30,7 @@ impl Host {
         Self { boot: boot.into(), clock: Clock::system(), shift_ns, wall }
     }
 
-    /// This machine with another clock, for tests.
+    /// A machine with this clock, for tests.
     #[cfg(test)]
     pub(crate) fn with_clock(clock: Clock, wall: fn() -> SystemTime) -> Self {
         Self { boot: "virtual".into(), clock, shift_ns: 0, wall }
@@ -62,12 +62,13 @@ impl Host {
     }
 }
 
-/// The boot id, and the nanoseconds to add to our clock to get the boot's time.
+/// The boot id, and the difference in nanoseconds that is added to a time of our clock. The sum is the time of the
+/// boot's clock.
 ///
 /// A process in a time namespace sees the machine's boot id, but its clock has an offset. So the offset is subtracted.
-/// The kernel reports only the offset of the namespace that our child processes will have. If our own namespace is
-/// another one, or if these files cannot be read, a random boot id is used. Then each hold of another process counts as
-/// a hold of another boot: it expires when it was observed for its ttl without a renewal.
+/// The kernel reports only the offset of the namespace in which our child processes will run. If our own namespace is
+/// different, or if these files cannot be read, a random boot id is used. Then each hold of another process counts as a
+/// hold of another boot. Such a hold expires when this process has observed it for the hold's ttl without a renewal.
 #[cfg(target_os = "linux")]
 fn boot() -> (String, i64) {
     use std::fs::{read_link, read_to_string};

@@ -26,7 +26,8 @@ impl Inspect for Sqlite {
         self.request(Evict(key.clone())).await.flatten().map_err(|error| error.during("evict").at(key))
     }
 
-    /// The check has its own thread and its own connection, so that the writer thread can renew leases meanwhile.
+    /// The check has its own thread and its own connection, so that the writer thread can renew leases during the
+    /// check.
     ///
     /// If the future is dropped, the thread still finishes the check.
     async fn check(&self) -> Result<Vec<Finding>> {

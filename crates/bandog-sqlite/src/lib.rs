@@ -7,25 +7,26 @@
 //! - All processes that open the same file on the same machine exclude each other. No server is needed. Two machines
 //!   that share the file over a network would **not** exclude each other. So a file on a network file system is refused
 //!   when it is opened. Use a server to share locks between machines.
-//! - Leases expire by the machine's boot clock. This clock continues during suspend, and no program can set it. A hold
-//!   may have been written under another boot id, before a restart or in a container with its own boot id. Such a hold
-//!   counts as held until this boot has observed it for its ttl without a renewal.
-//! - A crash of a process loses nothing. A crash or a power failure of the machine may lose the leases that were
-//!   granted in the last moments before it. The processes that held them have ended, too. A swap of a record is on the
-//!   disk before it is answered.
+//! - Leases expire by the machine's boot clock. This clock continues during suspend, and no program can set it. Each
+//!   hold has the boot id under which it was written. If the machine was restarted since then, or if the hold was
+//!   written in a container with its own boot id, this boot cannot read the hold's times. So it counts the lock as held
+//!   until it has observed the hold for the hold's ttl without a renewal.
+//! - A crash of a process loses nothing. A crash or a power failure of the machine might lose the leases that were
+//!   granted in the last moments before it. The processes that held these leases have ended, too. A swap of a record is
+//!   on the disk before the swap is answered.
 //! - A process that is stopped (by `SIGSTOP` or by a debugger) in the middle of a transaction keeps the whole file
-//!   locked until it continues or dies. This is rare, because transactions last microseconds to milliseconds.
-//!   Meanwhile, queries and claims of held names are answered, unless a write precedes them in the queue. A write fails
-//!   with `ErrorKind::Unavailable` at its timeout. Then it was certainly not applied, and the error names the stopped
-//!   process.
-//! - A process that can write to the file can take and free every lock in it. So the database and its `-wal`, `-shm`
-//!   and `-bell` files are created for their owner only (0600), and so are missing directories (0700). To share the
-//!   file with a group, create the database file first with the permissions that you want. The other files get the same
-//!   permissions.
+//!   locked until it continues or dies. This is rare, because transactions last microseconds to milliseconds. While the
+//!   file is locked, queries and claims of held names are answered, unless a write precedes them in the queue. A write
+//!   fails with `ErrorKind::Unavailable` at its timeout. Then it was certainly not applied, and the error names the
+//!   stopped process.
+//! - A process that can write to the file can take and free every lock in it. So only the owner gets access to the
+//!   database and its `-wal`, `-shm` and `-bell` files (0600), and to missing directories that are created (0700). To
+//!   share the file with a group, create the database file first with the permissions that you want. The other files
+//!   get the same permissions.
 //! - The file must not be deleted while it is in use. If it is deleted, each process detects the deletion at its next
-//!   request. The holds of the process are lost, and it continues with a new file. If only the `-wal` or `-shm` file is
-//!   deleted, the first process that makes a request copies the log into the database. Then nothing is lost, unless
-//!   another process has opened the database before that.
+//!   request. The holds of the process are lost, and the process continues with a new file. If only the `-wal` or
+//!   `-shm` file is deleted, the first process that makes a request copies the log into the database. Then nothing is
+//!   lost. But commits can be lost if another process opens the database before this copy.
 //! - A program that uses this crate must not open and close the file itself, for example to copy it. Closing the file
 //!   would release the locks that SQLite uses between processes.
 //! - If a program upgrades the tables of an older version, programs of that version can no longer use the file. They
@@ -35,8 +36,8 @@
 //!
 //! # How it works
 //! Each [`Sqlite`] has one thread that does all work on the database. The thread combines all queued requests into one
-//! transaction, so that many callers share one commit. Swaps of records wait for the disk. They have their own
-//! transactions, and transactions of leases run between them. A claim of a held name only reads.
+//! transaction, so that many callers share one commit. Swaps of records wait for the disk. So they have their own
+//! transactions, and transactions of leases run between these. A claim of a held name only reads.
 //!
 //! A waiter sets the waiters' mark in the row of the lock. A process that frees a lock with this mark writes to the
 //! notification file (`-bell`) after the commit. The file has 512 slots, and the hash of the lock's name selects the

@@ -1,4 +1,4 @@
-//! The watch on systems without inotify: it never starts, and waiters poll.
+//! The watch of the notification file on systems without inotify. It never starts, and waiters poll.
 
 use std::{io, sync::Arc};
 
@@ -6,7 +6,7 @@ use bandog_core::Key;
 
 use crate::{notification_file::NotificationFile, subscribers::Subscribers};
 
-/// Restores the waiters' marks of keys that were notified.
+/// A function that sets the waiters' marks of these keys again.
 pub(crate) type RestoreMarks = Box<dyn Fn(Vec<Key>) + Send>;
 
 /// A watch thread, which cannot exist here.

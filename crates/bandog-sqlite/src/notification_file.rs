@@ -1,9 +1,9 @@
-//! The notification file (`-bell`). A process writes to it after a commit that frees a lock with waiters, or that swaps
-//! a record with a notification.
+//! The notification file (`-bell`). A process writes to it after some commits: after a commit that frees a lock with
+//! waiters, and after a commit of a swap that notifies the subscribers of its record.
 //!
 //! The file is one page of slots. The hash of a key selects its slot. The keys of locks and of records share the slots.
-//! A notification writes a new number into the slot. The kernel wakes every process that watches the file, but only
-//! processes with a subscriber in a changed slot query the database. The file never grows.
+//! A notification writes a new number into the slot of its key. The kernel wakes every process that watches the file.
+//! But only a process that has a subscriber for a key of a changed slot queries the database. The file never grows.
 
 use std::{
     fs::{File, OpenOptions},
@@ -33,7 +33,7 @@ pub(crate) struct NotificationFile {
 pub(crate) struct Slots(Vec<u8>);
 
 impl NotificationFile {
-    /// The file at this path. It is created with the permissions of the database.
+    /// The file at this path. When it is created, it gets the permissions of the database.
     pub(crate) fn new(path: PathBuf, database: PathBuf) -> Self {
         Self { path, database }
     }
@@ -42,7 +42,7 @@ impl NotificationFile {
         &self.path
     }
 
-    /// Writes notifications for these keys. `number` must be different at each call, so callers pass the time of the
+    /// Writes notifications for these keys. `number` must be different at each call. So callers pass the time of the
     /// boot clock in nanoseconds.
     pub(crate) fn notify(&self, keys: &[Key], number: i64) -> io::Result<()> {
         // The file is opened each time, because it may have been deleted and created again.
@@ -72,7 +72,7 @@ impl NotificationFile {
 
 #[cfg(target_os = "linux")]
 impl Slots {
-    /// Whether the key's slot has changed since `before`. The notification may be for another key of the same slot.
+    /// Whether the key's slot has changed since `before`. If so, this key or another key of the same slot was notified.
     pub(crate) fn differ_at(&self, before: &Self, key: &Key) -> bool {
         let at = slot(key) * SLOT_BYTES;
         self.0[at..at + SLOT_BYTES] != before.0[at..at + SLOT_BYTES]

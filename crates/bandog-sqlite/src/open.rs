@@ -15,7 +15,7 @@ use crate::{
     sql,
 };
 
-/// The application id `bdog`, which `file` and other programs read from the header.
+/// The application id `bdog` in the header of the database. The command `file` and other programs read it.
 const APPLICATION: i64 = 0x6264_6f67;
 /// The version of the tables that this program writes.
 const VERSION: i64 = 3;
@@ -38,11 +38,11 @@ pub(crate) enum Purpose {
     Use,
 }
 
-/// The failures that a commit survives.
+/// The failures that the changes of a commit survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
-    /// The commit survives the end of the process. A power failure may lose the last commits. This is enough for
-    /// leases, because a power failure also ends the processes that hold them.
+    /// The commit survives the end of the process. A power failure might lose the last commits. This is enough for
+    /// leases, because a power failure also ends the processes that hold the leases.
     Process,
     /// The commit also survives a power failure: it is on the disk before the requests are answered.
     Power,
@@ -52,30 +52,31 @@ pub(crate) enum Durability {
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) conn: Connection,
-    /// The present setting of the connection.
+    /// The durability that the connection is set to now.
     durability: Cell<Durability>,
     files: OpenFiles,
     version: i64,
     is_read_only: bool,
-    /// Dropped after the connection was closed.
+    /// The registration of the connection. It ends after the connection was closed, because this is the last field.
     _registered: RegisteredConnection,
 }
 
 impl Store {
-    /// Opens the database, and waits for other processes until this thread's deadline.
+    /// Opens the database. While other processes block this, waits until this thread's deadline.
     pub(crate) fn open(options: &SqliteOptions, purpose: Purpose) -> Result<Self, Fault> {
         Self::open_shared(options, purpose, None)
     }
 
-    /// Does the same as [`Self::open`], for a connection that stays open. Other connections of this process call
-    /// `request_check` when this connection must check its files.
+    /// Does the same as [`Self::open`], for a connection that stays open. If another connection of this process cannot
+    /// be opened because of this one, it calls `request_check`, so that the owner of this connection checks its files.
     pub(crate) fn open_shared(
         options: &SqliteOptions,
         purpose: Purpose,
         request_check: Option<RequestFileCheck>,
     ) -> Result<Self, Fault> {
         loop {
-            // While another process switches or recovers the journal, SQLite fails without calling the busy handler.
+            // While another process changes the journal mode or recovers the log, SQLite fails without calling the busy
+            // handler. So it is called here.
             match Self::try_open(options, purpose, request_check.clone()) {
                 Err(fault) if fault.is_busy() && busy_wait::handle_busy(i32::MAX) => {}
                 done => return done,
@@ -83,7 +84,8 @@ impl Store {
         }
     }
 
-    /// Whether the path still leads to these files. If not, other processes may have other files open.
+    /// Whether the path still leads to the files that this connection has open. If not, other processes may have other
+    /// files open.
     pub(crate) fn is_at(&self, path: &Path) -> bool {
         self.files.are_at(path)
     }
@@ -160,8 +162,8 @@ impl Store {
         if version == NO_TABLES && !may_create {
             return Err(Fault::NoDatabase);
         }
-        // If the file cannot be written, SQLite opens it for reading. This is enough to inspect the database, if the
-        // files beside it exist.
+        // If the process cannot write to the file, SQLite opens it for reading. This is enough to inspect the database,
+        // if the log and the index exist.
         let is_read_only = conn.is_readonly(MAIN_DB)?;
         if is_read_only && purpose == Purpose::Use {
             return Err(Fault::ReadOnly);
@@ -171,7 +173,8 @@ impl Store {
             make_tables(&conn, path)?;
             version = VERSION;
         }
-        // The connection has executed a statement. From then on, SQLite in other processes does not delete the files.
+        // The connection has executed a statement, so other processes see that it is in use. Their SQLite does not
+        // delete the log or the index any more.
         let is_ours = |files: &FileIds| {
             let is_known = before.all() == Some(*files) || !registered.is_alone(database);
             files.database == database
@@ -189,8 +192,9 @@ impl Store {
 }
 
 impl Drop for Store {
-    /// When the last of all connections is closed, SQLite copies the log into the database and deletes the log by its
-    /// path. If another log is at that path, this would destroy commits of other processes.
+    /// When the last connection to a database is closed, SQLite copies the log into the database and deletes the file
+    /// at the log's path. If another log is at that path now, this would destroy commits of other processes. So SQLite
+    /// is told to skip both.
     fn drop(&mut self) {
         if self.files.are_replaced() {
             let _ = self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
@@ -210,11 +214,12 @@ fn flags(may_create: bool) -> OpenFlags {
     if is_created_by_us { flags } else { flags | OpenFlags::SQLITE_OPEN_CREATE }
 }
 
-/// Refuses a file system on which the file's locks are not visible to every process: a lock could have two holders.
+/// Refuses a file system on which some processes do not see the locks of the file. There, a lock of bandog could have
+/// two holders.
 fn check_file_system(path: &Path) -> Result<(), Fault> {
     static WARNED: Once = Once::new();
     let Ok(Some(found)) = FileSystem::of(path) else {
-        return Ok(()); // The error is reported when the file is opened.
+        return Ok(()); // If this is an error, opening the file reports it.
     };
     match found.kind {
         FileSystemKind::Local | FileSystemKind::Memory => Ok(()),
@@ -261,7 +266,7 @@ fn version(conn: &Connection, path: &Path) -> Result<i64, Fault> {
     }
 }
 
-/// Switches to the write-ahead log, in which readers see the last commit while another process writes.
+/// Switches to the write-ahead log. With this log, readers see the last commit while another process writes.
 fn use_wal(conn: &Connection, path: &Path) -> Result<(), Fault> {
     let mode: String = conn.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
     if mode != "wal" {
@@ -285,7 +290,7 @@ fn set_durability(conn: &Connection, durability: Durability) -> Result<(), Fault
 /// Creates the missing tables in one transaction.
 fn make_tables(conn: &Connection, path: &Path) -> Result<(), Fault> {
     let transaction = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
-    let version = version(&transaction, path)?; // Another process may have created the tables meanwhile.
+    let version = version(&transaction, path)?; // Read again: another process may have just created the tables.
     if version == NO_TABLES {
         transaction.execute_batch(sql::SCHEMA)?;
         transaction.pragma_update(None, "application_id", APPLICATION)?;
@@ -300,7 +305,7 @@ fn make_tables(conn: &Connection, path: &Path) -> Result<(), Fault> {
     transaction.commit().map_err(Fault::Commit)
 }
 
-/// Creates the directory and an empty file if they do not exist, both for their owner only.
+/// Creates the directory and an empty file if they do not exist. Only the owner gets access to them.
 fn create(path: &Path) -> io::Result<()> {
     if fs::exists(path)? {
         return Ok(());
@@ -314,7 +319,7 @@ fn create(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Creates each missing directory for its owner only, independent of the process's umask.
+/// Creates each missing directory. Only the owner gets access, independent of the process's umask.
 fn create_directory(path: &Path) -> io::Result<()> {
     if let Some(parent) = path.parent()
         && !fs::exists(parent)?
@@ -329,8 +334,8 @@ fn create_directory(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         done => done.and_then(|()| restrict(path, 0o700)),
     }?;
-    // Without this a power failure could lose the directory and everything in it. SQLite does the same for the
-    // directory of the log. If the parent may not be opened, this is skipped.
+    // The parent is written to the disk, because a power failure could otherwise lose the new directory and everything
+    // in it. SQLite does the same for the directory of the log. If the parent cannot be opened, this is skipped.
     if let Some(parent) = path.parent() {
         let _ = fs::File::open(parent).and_then(|parent| parent.sync_all());
     }
@@ -359,11 +364,12 @@ fn create_file(path: &Path) -> io::Result<()> {
 
 #[cfg(not(target_os = "linux"))]
 fn create_file(_: &Path) -> io::Result<()> {
-    Ok(()) // SQLite creates it, with the process's default permissions.
+    Ok(()) // SQLite creates the file, with the process's default permissions.
 }
 
-/// Refuses a file with two names. SQLite places the log and the index beside the *name*, so two names of one file would
-/// be two stores that overwrite each other. Then a lock could have two holders, and the file would be damaged.
+/// Refuses a file with two names. SQLite places the log and the index beside the *name*. So processes that use the file
+/// by different names have different logs, and overwrite each other's data. Then a lock could have two holders, and the
+/// file would be damaged.
 #[cfg(unix)]
 fn check_single_name(path: &Path) -> Result<(), Fault> {
     use std::os::unix::fs::MetadataExt;
@@ -395,7 +401,7 @@ fn check_single_name(_: &Path) -> Result<(), Fault> {
 #[cfg(target_os = "linux")]
 fn is_mounted_by_itself(path: &Path) -> bool {
     use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
-    // A kernel before 5.8 does not report it.
+    // A kernel before 5.8 does not report this, so the result is false.
     statx(CWD, path, AtFlags::empty(), StatxFlags::empty())
         .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }

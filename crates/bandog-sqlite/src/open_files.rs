@@ -1,12 +1,13 @@
 //! Checks whether the files that a connection has open are still at their paths.
 //!
-//! SQLite finds the log (`-wal`) and its index (`-shm`) by their paths when it opens a database, and never checks
-//! again. If one of them is deleted, a process that opens the database later creates a new one. It does not see the
-//! writes to the old file, and the processes with the old file do not see its commits. So each connection remembers
-//! which files it has open, and checks them before and after each commit. If they were at their paths after a commit,
-//! each process that opens the database later sees that commit.
+//! When SQLite opens a database, it finds the log (`-wal`) and its index (`-shm`) by their paths. It never checks these
+//! paths again. If one of the two files is deleted, a process that opens the database later creates a new file. Then
+//! the processes with the old file and the processes with the new file do not see each other's commits. So each
+//! connection remembers which files it has open, and checks them before and after each commit. If the files are still
+//! at their paths after a commit, each process that opens the database later sees that commit.
 //!
-//! The kernel does not reuse an inode number while a process has the file open, so the numbers identify these files.
+//! The files are identified by their inode numbers: the kernel does not reuse the number of a file that a process has
+//! open.
 
 #[cfg(target_os = "linux")]
 use std::os::fd::OwnedFd;
@@ -17,8 +18,8 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// Minimum age, in nanoseconds, of a directory's change time that can be relied on. Before Linux 6.13, this time
-/// advances in steps of up to 10 ms. So a second change shortly after the first one may leave it the same.
+/// Minimum age of a directory's change time, in nanoseconds. A more recent change time cannot be relied on: before
+/// Linux 6.13, the change time advances in steps of up to 10 ms. So two changes within one step have the same time.
 const MIN_AGE_NS: i128 = 50_000_000;
 
 /// The identity of a file, independent of its name: the numbers of its device and of its inode.
@@ -49,14 +50,14 @@ pub(crate) struct FoundFiles {
 pub(crate) struct OpenFiles {
     paths: FilePaths,
     pub(crate) ids: FileIds,
-    /// The change time that the directory had when all files were at their paths. None if it cannot be relied on.
+    /// The change time of the directory when all files were last found at their paths. None if it cannot be relied on.
     unchanged_since: Cell<Option<ChangeTime>>,
     #[cfg(target_os = "linux")]
     directory: Option<OwnedFd>,
 }
 
-/// The paths of the files, without symbolic links: SQLite creates the log and the index beside the file to which a link
-/// leads.
+/// The paths of the files, without symbolic links. If a path is a symbolic link, SQLite creates the log and the index
+/// beside the file to which the link leads.
 #[derive(Debug, Clone)]
 pub(crate) struct FilePaths {
     pub(crate) database: PathBuf,
@@ -122,7 +123,7 @@ impl FoundFiles {
 }
 
 impl OpenFiles {
-    /// These files, which were found at these paths.
+    /// The files with these ids. They are open, and were found at these paths.
     pub(crate) fn new(paths: FilePaths, ids: FileIds) -> Self {
         #[cfg(target_os = "linux")]
         let directory = open_directory(&paths.database);
@@ -139,7 +140,8 @@ impl OpenFiles {
         &self.paths
     }
 
-    /// Whether another file is at one of the paths: another process has opened the database since a file was deleted.
+    /// Whether another file is at one of the paths. If so, a file was deleted, and then another process has opened the
+    /// database and created a new file.
     pub(crate) fn are_replaced(&self) -> bool {
         let (found, ours) = (self.paths.find(), self.ids);
         let pairs = [(found.database, ours.database), (found.log, ours.log), (found.index, ours.index)];
@@ -151,7 +153,8 @@ impl OpenFiles {
         FileId::of(path).is_ok_and(|file| file == self.ids.database) && self.are_in_place()
     }
 
-    /// Whether all files are still at their paths. While nothing changes in their directory, this is one system call.
+    /// Whether all files are still at their paths. While nothing changes in their directory, this takes one system
+    /// call.
     pub(crate) fn are_in_place(&self) -> bool {
         let changed = self.directory_changed();
         if changed.is_some() && changed == self.unchanged_since.get() {
@@ -160,7 +163,8 @@ impl OpenFiles {
         if self.paths.find().all() != Some(self.ids) {
             return false;
         }
-        // The time was read before the files were checked, so a change after the check gives another time.
+        // The change time was read before the files were checked. So if the directory changes after the check, the next
+        // call reads a different change time.
         self.unchanged_since.set(changed.filter(ChangeTime::is_reliable));
         true
     }
@@ -178,15 +182,15 @@ impl OpenFiles {
 }
 
 impl ChangeTime {
-    /// Whether a later change would certainly have another time. A time in the future is not reliable, because the
-    /// clock may have been set back.
+    /// Whether each later change of the directory certainly has a different change time. A change time in the future is
+    /// not reliable, because the clock may have been set back.
     fn is_reliable(&self) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         i128::try_from(now.as_nanos()).is_ok_and(|now| now - self.0 >= MIN_AGE_NS)
     }
 }
 
-/// A descriptor of the directory, from which the change time is read. This needs no permission to read the directory.
+/// Opens the directory, so that its change time can be read. This needs no permission to read the directory.
 #[cfg(target_os = "linux")]
 fn open_directory(database: &Path) -> Option<OwnedFd> {
     use rustix::fs::{Mode, OFlags, open};
@@ -199,9 +203,10 @@ pub(crate) fn are_open_here(files: [FileId; 2]) -> bool {
     let Ok(open) = fs::read_dir("/proc/self/fd") else { return true };
     let mut missing = files.to_vec();
     for each in open.flatten() {
-        // The files are not opened, because closing any descriptor of the index would release our locks on it.
+        // The files are examined by their paths and not opened, because closing any descriptor of the index would
+        // release our locks on the index.
         if let Ok(file) = FileId::of(&each.path()) {
-            missing.retain(|other| *other != file);
+            missing.retain(|id| *id != file);
         }
     }
     missing.is_empty()

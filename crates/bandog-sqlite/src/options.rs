@@ -16,9 +16,9 @@ pub struct SqliteOptions {
 }
 
 impl SqliteOptions {
-    /// Options for the database at this path. A missing database is created at its first use, for its owner only
-    /// (0600). Missing directories above it are created as well (0700). A relative path is relative to the working
-    /// directory at the call of [`crate::Sqlite::new`].
+    /// Options for the database at this path. If the database is missing, it is created at its first use, with access
+    /// for its owner only (0600). Missing directories above it are created as well (0700). A relative path is relative
+    /// to the working directory at the call of [`crate::Sqlite::new`].
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), timeout: Duration::from_secs(3), may_create: true }
     }
@@ -54,7 +54,7 @@ impl SqliteOptions {
         Ok(self)
     }
 
-    /// The path of the database with this ending added.
+    /// The path of the database followed by this ending. It is the path of a file beside the database.
     pub(crate) fn beside(&self, ending: &str) -> PathBuf {
         let mut name = self.path.clone().into_os_string();
         name.push(ending);
@@ -62,7 +62,8 @@ impl SqliteOptions {
     }
 }
 
-/// Leases need a clock that all processes share and that cannot be set. Only Linux has one with an id for each boot.
+/// Refuses systems other than Linux. Leases need a clock that all processes share, that no program can set, and that
+/// has an id for each boot. Only Linux has such a clock.
 pub(crate) fn check_system(system: &str) -> Result<()> {
     if system == "linux" {
         return Ok(());

@@ -3,8 +3,8 @@
 //! SQLite maps the index of a log once for all connections of a process. If a connection is opened while another
 //! connection of the process still has a deleted index open, the new connection gets the deleted index together with
 //! the new log, and reads garbage. So while a connection of this process has files open that are no longer at their
-//! paths, no other connection is opened. The owner of the old connection is asked to check its files, and then closes
-//! it.
+//! paths, no other connection is opened. The owner of the old connection is asked to check its files. It detects that
+//! they were deleted, and closes the old connection.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +13,7 @@ use crate::{
     open_files::{FileId, FileIds, FoundFiles},
 };
 
-/// Asks the owner of a connection to check its files.
+/// A function that asks the owner of a connection to check the connection's files.
 pub(crate) type RequestFileCheck = Arc<dyn Fn() + Send + Sync>;
 
 /// The registration of a connection that is being opened or is open. It ends when this value is dropped.
@@ -38,7 +38,8 @@ static REGISTRY: Mutex<ConnectionRegistry> = Mutex::new(ConnectionRegistry { ent
 
 impl RegisteredConnection {
     /// Registers a connection that is being opened. `found` are the files at the paths of this database. If the
-    /// connection cannot be opened yet, this returns a fault for which [`Fault::is_busy`] is true.
+    /// connection cannot be opened yet because of another connection, this returns a fault for which [`Fault::is_busy`]
+    /// is true.
     pub(crate) fn open(
         database: FileId,
         found: FoundFiles,
@@ -61,8 +62,8 @@ impl RegisteredConnection {
         Ok(Self(number))
     }
 
-    /// Registers the files that the connection has open. Returns false if another connection of this process has other
-    /// files of the database open. Then this connection must be closed.
+    /// Registers the files that this connection has open. Returns false if another connection of this process has
+    /// different files of the same database open. Then this connection must be closed.
     pub(crate) fn opened(&self, files: FileIds) -> bool {
         let mut registry = registry();
         let is_other = |entry: &ConnectionEntry| entry.number != self.0 && entry.database == files.database;

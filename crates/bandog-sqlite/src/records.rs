@@ -64,7 +64,7 @@ fn with_context<'k, T>(
 }
 
 impl Table<'_> {
-    /// Executes swaps in their order. A swap whose conditions are not true changes nothing.
+    /// Executes the swaps in this order. A swap changes nothing if one of its conditions is not met.
     pub(crate) fn swap_all(&mut self, swaps: &[Swap]) -> Result<Swaps, Fault> {
         let now = self.host().wall();
         let each = swaps.iter().map(|swap| {
@@ -77,7 +77,7 @@ impl Table<'_> {
         Ok(Swaps { now, each: each.collect::<Result<_, Fault>>()? })
     }
 
-    /// Reads records, and whether these claims hold their locks.
+    /// Reads the records with these keys, and checks whether these claims hold their locks.
     pub(crate) fn read(&mut self, keys: &[Key], holdings: &[Holding]) -> Result<Reading, Fault> {
         let now = self.host().wall();
         let records = keys.iter().map(|key| self.one_row(|table| table.record(key))).collect::<Result<_, Fault>>()?;
@@ -115,9 +115,9 @@ impl Table<'_> {
         if last != swap.from {
             return Ok(Swapped::Differs(record));
         }
-        let missing = swap.not_before.and_then(|time| time.duration_since(now).ok());
-        if let Some(missing) = missing.filter(|missing| !missing.is_zero()) {
-            return Ok(Swapped::Early(missing));
+        let time_left = swap.not_before.and_then(|time| time.duration_since(now).ok());
+        if let Some(time_left) = time_left.filter(|time_left| !time_left.is_zero()) {
+            return Ok(Swapped::Early(time_left));
         }
         if let Some(holding) = &swap.held
             && !self.is_held(holding)?
@@ -156,7 +156,7 @@ impl Table<'_> {
     }
 }
 
-/// Reads a row. Fails if bandog never writes such a version.
+/// Reads the row of a record. Fails if the version in the row is none that bandog writes.
 fn read_record(row: &rusqlite::Row<'_>) -> rusqlite::Result<Record> {
     let number: i64 = row.get(0)?;
     let version = u64::try_from(number).ok().and_then(Version::new);

@@ -40,7 +40,7 @@ impl Table<'_> {
     }
 }
 
-/// Reads a row. None if bandog never writes such an id.
+/// Reads the row of a client. None if the id in the row is none that bandog writes.
 fn read_member(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<Member>> {
     let id: String = row.get(0)?;
     let Ok(id) = id.parse() else {

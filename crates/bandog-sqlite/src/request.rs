@@ -15,7 +15,7 @@ pub(crate) struct Request {
     /// After this moment no caller waits for the answer, so the request is not executed.
     pub(crate) deadline: Moment,
     work: Box<dyn AnyWork>,
-    /// The permit that a request needs if it waits for the disk.
+    /// The permit of a request that waits for the disk. The number of these permits limits such requests in the queue.
     permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -52,7 +52,7 @@ impl Request {
         self.work.run(table)
     }
 
-    /// Sends the answer of the last run. If `outcome` is an error, sends the error instead.
+    /// Sends the answer to the caller. This is the answer of the last run, or the error if `outcome` is an error.
     pub(crate) fn answer(self, outcome: Result<()>) {
         self.work.answer(outcome);
         drop(self.permit);

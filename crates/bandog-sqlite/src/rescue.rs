@@ -1,11 +1,14 @@
 //! Copies the contents of a deleted log into the database, before other processes open new files.
 //!
-//! The processes that had the log open when it was deleted share its index and see all of its contents. A process that
-//! opens the files later sees only the database. So the first process that detects the deletion blocks later processes,
-//! and copies the log into the database. To block them, it locks the new index: SQLite does not open an index while
-//! another process has locked it. To copy the log, it takes the locks of the old index, so it waits for processes that
-//! write to the old log. The copy includes all of their commits, because such a process takes the lock before it checks
-//! whether its files are in place, and keeps the lock until it has committed.
+//! The processes that had the log open when it was deleted share the old index and see the whole log. A process that
+//! opens the database later sees only the database file. So the first process that detects the deletion blocks such
+//! later processes, and copies the log into the database:
+//!
+//! - To block the later processes, it locks the new index. SQLite does not open an index while another process has
+//!   locked it.
+//! - To copy the log, it takes the locks of the old index. So it waits for the processes that write to the old log. The
+//!   copy includes all of their commits: each of these processes takes a lock of the old index before it checks whether
+//!   its files are in place, and keeps the lock until it has committed.
 
 use std::{
     fs::{self, File},
@@ -31,9 +34,9 @@ pub(crate) enum RescueOutcome {
     Lost,
 }
 
-/// Copies a log into its database, if files beside the database were deleted and no process has opened new ones.
+/// Copies a log into its database, if files beside the database were deleted and no process has opened new files.
 ///
-/// If another process is in the middle of a write, this returns a fault for which [`Fault::is_busy`] is true, and the
+/// If another process is in the middle of a write, this returns a fault for which [`Fault::is_busy`] is true. Then the
 /// caller retries.
 pub(crate) fn copy(conn: &Connection, files: &OpenFiles) -> Result<RescueOutcome, Fault> {
     let (paths, ours, found) = (files.paths(), files.ids, files.paths().find());
@@ -59,13 +62,13 @@ pub(crate) fn copy(conn: &Connection, files: &OpenFiles) -> Result<RescueOutcome
     }
 }
 
-/// Keeps other processes from opening the index at its path, until the returned file is closed. None if another process
-/// already has this index open, or has made a commit with it.
+/// Locks the index that is at its path now, so that no other process can open it until the returned file is closed.
+/// Returns None if another process already has this index open, or has made a commit with it.
 #[cfg(target_os = "linux")]
 fn lock_index(paths: &FilePaths) -> Result<Option<File>, Fault> {
     use rustix::fs::{FlockOperation, fcntl_lock};
-    // Closing this file releases all locks that this process has on it. There are none, because no connection of this
-    // process opens the new index while another one has the old index open.
+    // Closing this file releases all locks that this process has on it. There are no such locks, because no connection
+    // of this process opens the new index while another connection of the process has the old index open.
     let index = crate::disk::create_like(&paths.index, &paths.database).map_err(Fault::Files)?;
     // Each process that has the index open holds a lock on it.
     if fcntl_lock(&index, FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -76,7 +79,8 @@ fn lock_index(paths: &FilePaths) -> Result<Option<File>, Fault> {
     Ok(if is_in_place && was_only_read(&index) { Some(index) } else { None })
 }
 
-/// Whether no commit was made with this index. The third number in the index counts the commits. A new index is empty.
+/// Whether no commit was made with this index. The third number in the index counts the commits. If the index is new
+/// and empty, this number is read as 0.
 #[cfg(target_os = "linux")]
 fn was_only_read(index: &File) -> bool {
     use std::os::unix::fs::FileExt;
@@ -96,7 +100,7 @@ pub(crate) fn remove_leftovers(paths: &FilePaths) {
     let is_new = is_empty(&paths.database);
     let is_leftover = is_new || found.log.is_none();
     // SQLite creates the log before the index, and deletes the index before the log. So an index without a log is a
-    // leftover. An empty index is kept, because `lock_index` of another process may have created it.
+    // leftover. But an empty index is kept, because `lock_index` of another process may have just created it.
     if is_leftover && is_used(&paths.index, found.index) {
         let _ = fs::remove_file(&paths.index);
     }

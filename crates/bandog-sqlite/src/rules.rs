@@ -1,24 +1,26 @@
-//! Whether a lease is held at a moment, by a clock of this boot or of another one. No SQL, no clock.
+//! The rules that decide whether a lease is held at a moment. The times in a row may be of this boot's clock or of the
+//! clock of another boot. This module executes no SQL and reads no clock.
 //!
-//! Times are nanoseconds of the boot's clock.
+//! Times are nanoseconds of a boot's clock.
 
 use std::time::Duration;
 
-/// One row of `lease`.
+/// One row of the table `lease`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lease {
     pub(crate) owner: Option<String>,
     pub(crate) fence: i64,
     pub(crate) expires_ns: i64,
     pub(crate) ttl_ns: i64,
+    /// A number that rises with each grant and each renewal.
     pub(crate) stamp: i64,
     /// Whether the times in the row are of this boot's clock.
     pub(crate) is_of_this_boot: bool,
     pub(crate) wanted: Wanted,
 }
 
-/// The waiters' mark of a row, the column `wanted`. A process that frees a lock with this mark notifies the waiters.
-/// Waiters that only poll set no mark until they starve.
+/// The waiters' mark of a row: the column `wanted`. A process that frees a lock with a mark notifies the waiters. A
+/// waiter that only polls sets no mark until it starves.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Wanted {
     /// No waiter needs a notification.
@@ -50,7 +52,8 @@ impl Wanted {
     }
 }
 
-/// One row of `sighting`: the time at which this boot first observed this stamp of a hold of another boot.
+/// One row of the table `sighting`. It belongs to a hold of another boot, and has the time at which this boot first
+/// observed the hold with this stamp.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sighting {
     pub(crate) since_ns: i64,
@@ -67,27 +70,28 @@ pub(crate) enum HoldState<'r> {
         owner: &'r str,
         /// Time until the hold expires, if it is not renewed.
         left: Duration,
-        /// Whether this boot has no sighting of the hold yet and must store one, because it cannot read the hold's
-        /// clock.
+        /// Whether a sighting of the hold must be stored. This is so if the hold is of another boot, and this boot has
+        /// not observed it with its present stamp before.
         is_unseen: bool,
     },
 }
 
 impl Lease {
-    /// Whether the hold's times cannot be compared with this boot's clock. This is so if the hold has another boot id,
-    /// or if it has this boot id and a time in the future, because the machine was restored to an earlier state.
+    /// Whether the hold is foreign: its times cannot be compared with this boot's clock. This is so if the hold has
+    /// another boot id. It is also so if the hold has this boot id, and was written at a time that is still in the
+    /// future. The cause is that the machine was restored to an earlier state.
     pub(crate) fn is_foreign(&self, now_ns: i64) -> bool {
         !self.is_of_this_boot || self.expires_ns.saturating_sub(self.ttl_ns) > now_ns
     }
 
-    /// The state at this moment. Only foreign holds need a `sighting`.
+    /// The state of the hold at the moment `now_ns`. The sighting matters only for a foreign hold.
     pub(crate) fn state(&self, now_ns: i64, sighting: Option<Sighting>) -> HoldState<'_> {
         let Some(owner) = self.owner.as_deref() else {
             return HoldState::Free;
         };
         let (left_ns, is_unseen) = match sighting {
             _ if !self.is_foreign(now_ns) => (self.expires_ns.saturating_sub(now_ns), false),
-            // Another boot's hold expires when this boot has observed the same stamp for the hold's ttl.
+            // A foreign hold expires when this boot has observed the hold with the same stamp for the hold's ttl.
             Some(seen) if seen.stamp == self.stamp && seen.since_ns <= now_ns => {
                 (self.ttl_ns.saturating_sub(now_ns - seen.since_ns), false)
             }
@@ -100,7 +104,7 @@ impl Lease {
     }
 }
 
-/// A duration in nanoseconds, the unit of the tables. Leases are never longer than a year.
+/// A duration in nanoseconds, the unit of the tables. The ttl of a lease is a year at most, so it does not overflow.
 pub(crate) fn nanos(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }

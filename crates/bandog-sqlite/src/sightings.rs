@@ -9,8 +9,8 @@ use bandog_core::Key;
 
 use crate::rules::Sighting;
 
-/// Maximum number of sightings. When it is reached, all of them are dropped. Then these holds are observed again from
-/// the start, and count as held for one more ttl.
+/// Maximum number of sightings. When it is reached, all sightings are dropped. Then the observation of these holds
+/// starts again, and each hold counts as held for one more ttl.
 const MAX_SIGHTINGS: usize = 1024;
 
 /// The sightings of read-only requests. They are kept in memory, because a read-only request writes no row.
@@ -18,8 +18,8 @@ const MAX_SIGHTINGS: usize = 1024;
 pub(crate) struct Sightings(Mutex<HashMap<Key, Sighting>>);
 
 impl Sightings {
-    /// The first sighting of this hold with its present stamp. If there is no earlier one, `now` is stored and
-    /// returned.
+    /// The first sighting of this hold with its present stamp. If no earlier sighting is stored, stores and returns
+    /// `now`.
     pub(crate) fn first(&self, key: &Key, now: Sighting) -> Sighting {
         let mut sightings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = sightings.get(key).filter(|before| before.stamp == now.stamp) {
@@ -32,7 +32,8 @@ impl Sightings {
         now
     }
 
-    /// Drops all sightings: in another file, the same stamp may belong to another hold.
+    /// Drops all sightings. This is called when the database is opened again, because it may be another file. There,
+    /// the same stamp may belong to another hold.
     pub(crate) fn clear(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

@@ -1,4 +1,5 @@
-//! The SQL statements, without the header comments of their files. Prepared statements are cached by their text.
+//! The SQL statements, without the comments at the beginning of their files. A prepared statement is found in the cache
+//! by its text, so these comments would cost time.
 
 pub(crate) const SCHEMA: &str = include_str!("../sql/schema.sql");
 pub(crate) const REGISTRY: &str = include_str!("../sql/registry.sql");

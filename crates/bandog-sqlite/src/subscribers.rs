@@ -1,4 +1,4 @@
-//! The subscribers of one handle: their notifiers, by key.
+//! The subscribers of one handle. For each key, there are the notifiers of its subscribers.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -7,7 +7,7 @@ use std::{
 
 use bandog_core::{Key, Notifier};
 
-/// The subscribers of one handle, of locks or of records. The watch thread notifies them.
+/// The subscribers of one handle: either those of locks or those of records. The watch thread notifies them.
 #[derive(Debug, Default)]
 pub(crate) struct Subscribers(Mutex<Notifiers>);
 
@@ -18,7 +18,7 @@ struct Notifiers {
 }
 
 impl Subscribers {
-    /// Adds a notifier for a key. Returns the number with which it is removed.
+    /// Adds a notifier for a key. Returns its number, which [`Self::remove`] needs.
     pub(crate) fn add(&self, key: &Key, notifier: Notifier) -> u64 {
         let mut notifiers = self.notifiers();
         notifiers.last_number += 1;

@@ -17,8 +17,9 @@ use crate::{
     sql,
 };
 
-/// The holder of a row whose owner is no id of a claim. No client has this id, so the hold lasts until it expires.
-const STRANGER: ClaimId = ClaimId { number: 1, ..ClaimId::OFFERED };
+/// The id of the holder if the owner in the row is not the id of a claim. No client has this id, so no client can renew
+/// or release the hold, and it lasts until it expires.
+const UNKNOWN_OWNER: ClaimId = ClaimId { number: 1, ..ClaimId::OFFERED };
 
 /// The tables, in one transaction.
 pub(crate) struct Table<'t> {
@@ -29,7 +30,8 @@ pub(crate) struct Table<'t> {
     has_records: bool,
     may_write: bool,
     keys_to_notify: Vec<Key>,
-    /// The prepared statements of this transaction, so that each is searched in the connection's cache only once.
+    /// The prepared statements of this transaction. They are kept here, because the search in the connection's cache
+    /// takes longer.
     statements: Vec<(&'static str, CachedStatement<'t>)>,
 }
 
@@ -84,7 +86,8 @@ impl<'t> Table<'t> {
         self.keys_to_notify.push(key.clone());
     }
 
-    /// Runs an operation on one row. An error of that row alone becomes its answer, and the transaction continues.
+    /// Runs an operation on one row. If a fault affects only this row, its error becomes the answer of the operation,
+    /// and the transaction continues.
     pub(crate) fn one_row<T>(
         &mut self,
         operation: impl FnOnce(&mut Self) -> Result<T, Fault>,
@@ -107,10 +110,10 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// The common cases are one statement each. [`LockState`] decides about all others.
+    /// Each common case is decided by one SQL statement. [`LockState`] decides all other cases.
     fn apply_to_mutex(&mut self, step: &Step) -> Result<Answer, Fault> {
         if self.may_write
-            && let Some(answer) = self.apply_at_once(step)?
+            && let Some(answer) = self.apply_with_one_statement(step)?
         {
             return Ok(answer);
         }
@@ -164,8 +167,8 @@ impl<'t> Table<'t> {
         Ok(renewal)
     }
 
-    /// Whether this claim holds its lock. This writes nothing, so the first sighting of a hold of another boot is kept
-    /// in this process's memory.
+    /// Whether this claim holds its lock. This writes nothing. If the hold is of another boot, the time at which this
+    /// boot first observed it (its sighting) is kept in this process's memory.
     pub(crate) fn is_held(&mut self, holding: &Holding) -> Result<bool, Fault> {
         let (lease, now_ns) = (self.lease(&holding.key)?, self.context.host.now_ns());
         Ok(match self.state(&holding.key, &lease, now_ns)? {
@@ -180,11 +183,11 @@ impl<'t> Table<'t> {
         })
     }
 
-    /// Sets the waiters' mark, so that the process that frees the key notifies this handle. If the key is already free,
-    /// notifies this handle's subscribers now.
+    /// Sets the waiters' mark, so that the process that frees the lock notifies this handle. If the lock is already
+    /// free, notifies this handle's subscribers of the lock now.
     pub(crate) fn mark_waiting(&mut self, key: &Key) -> Result<(), Fault> {
         if !self.context.lock_subscribers.has(key) {
-            return Ok(()); // The subscription was dropped meanwhile.
+            return Ok(()); // The subscription was dropped before this request ran.
         }
         let lease = self.lease(key)?;
         if self.state(key, &lease, self.context.host.now_ns())? == HoldState::Free {
@@ -227,10 +230,11 @@ impl<'t> Table<'t> {
         Ok(found)
     }
 
-    /// Grants a lock whose row shows that it is free, or frees one without a waiters' mark. The row is not read first,
-    /// because that would make a step 50 % slower. The conditions of these two statements repeat rules of
-    /// [`LockState`], and the test `same_rules` compares both.
-    fn apply_at_once(&mut self, step: &Step) -> Result<Option<Answer>, Fault> {
+    /// Applies a step of a common case: a claim of a lock whose row shows that it is free, or a release of a lock
+    /// without a waiters' mark. Returns None in other cases. The row is not read first, because that would make a step
+    /// 50 % slower. The conditions of the two SQL statements repeat rules of [`LockState`]. The test `same_rules`
+    /// checks that they agree with it.
+    fn apply_with_one_statement(&mut self, step: &Step) -> Result<Option<Answer>, Fault> {
         let now_ns = self.context.host.now_ns();
         match step {
             Step::Claim(claim) => {
@@ -251,13 +255,14 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// The state of a row's lock, with times that count from [`now`], and whether this boot has no sighting of the hold.
+    /// The state of a row's lock, with times that count from [`now`]. The bool says whether a sighting of the hold must
+    /// be stored: see [`HoldState::Held`].
     fn lock_state(&mut self, key: &Key, lease: &Lease, now_ns: i64) -> Result<(LockState, bool), Fault> {
         let fence = Fence::new(lease.fence.unsigned_abs());
         let HoldState::Held { owner, left, is_unseen } = self.state(key, lease, now_ns)? else {
             return Ok((LockState::new(None, fence), false));
         };
-        let (id, has_starving_waiter) = (owner.parse().unwrap_or(STRANGER), lease.wanted == Wanted::Starving);
+        let (id, has_starving_waiter) = (owner.parse().unwrap_or(UNKNOWN_OWNER), lease.wanted == Wanted::Starving);
         Ok((LockState::new(Some(Hold { id, until: now() + left, has_starving_waiter }), fence), is_unseen))
     }
 
@@ -268,9 +273,10 @@ impl<'t> Table<'t> {
             self.write(sql::FORGET, [key.as_str()])?;
         }
         let wanted = match lease.wanted {
-            // The process that frees the lock notifies the waiters.
+            // This release makes an offer: it reserves the lock for a short time for starving clients. The waiters are
+            // notified after the commit, so the mark is removed.
             Wanted::Waiting | Wanted::Starving if hold.id == ClaimId::OFFERED => Wanted::No,
-            // The mark was set by a client that starved during an earlier hold. It does not apply to this hold.
+            // A client that starved during an earlier hold has set this mark. The new hold has no starving waiter.
             Wanted::Starving if !hold.has_starving_waiter => Wanted::Waiting,
             wanted => wanted,
         };
@@ -281,10 +287,11 @@ impl<'t> Table<'t> {
         Ok(())
     }
 
-    /// Notes a refused claim. It writes only what the rows do not contain yet: our mark if this handle subscribes or the
-    /// claim's client starves, and this boot's first sighting of a foreign hold, at `first_seen`.
-    fn note_busy(&mut self, key: &Key, lease: &Lease, state: &LockState, first_seen: Option<i64>) -> Result<(), Fault> {
-        if let Some(now_ns) = first_seen {
+    /// Writes the traces of a refused claim that the rows do not contain yet. These are the waiters' mark, if this
+    /// handle subscribes or a client starves, and this boot's first sighting of a hold of another boot, if `sighted_ns`
+    /// has its time.
+    fn note_busy(&mut self, key: &Key, lease: &Lease, state: &LockState, sighted_ns: Option<i64>) -> Result<(), Fault> {
+        if let Some(now_ns) = sighted_ns {
             self.write(sql::SEE, params![key.as_str(), self.boot(), now_ns, lease.stamp])?;
         }
         if state.hold().is_some_and(|hold| hold.has_starving_waiter) {
@@ -333,7 +340,7 @@ impl<'t> Table<'t> {
         Ok(Some(Row::held(key, Some(Kind::Mutex), holder)))
     }
 
-    /// Writes rows. Returns their number.
+    /// Executes a statement that writes. Returns the number of the written rows.
     pub(crate) fn write(&mut self, sql: &'static str, params: impl Params) -> Result<usize, Fault> {
         if !self.may_write {
             return Err(Fault::MustWrite);
@@ -372,7 +379,8 @@ impl<'t> Table<'t> {
     }
 }
 
-/// The moment of a decision. A row's times are of its boot's clock, so [`LockState`] gets them as times from this one.
+/// The moment of a decision. [`LockState`] knows no boot clock, so it gets each time of a row as this moment plus the
+/// remaining duration.
 fn now() -> Moment {
     Moment::from_nanos(1)
 }

@@ -22,12 +22,12 @@ use crate::{
     subscribers::Subscribers,
 };
 
-/// Delay between a notification and the restoring of the waiters' marks, which the release has removed. Most waiters
-/// claim immediately after a notification, and a busy claim sets the mark again. The marks are restored for waiters
-/// that do not claim.
+/// Delay after a notification until the waiters' marks are set again. The process that frees a lock removes the mark.
+/// Most waiters claim immediately after the notification, and a claim that is refused sets the mark again. This thread
+/// sets the marks for the waiters that do not claim.
 const RESTORE_DELAY: Duration = Duration::from_millis(50);
 
-/// Restores the waiters' marks of keys that were notified.
+/// A function that sets the waiters' marks of these keys again.
 pub(crate) type RestoreMarks = Box<dyn Fn(Vec<Key>) + Send>;
 
 /// The watch thread. It ends when this value is dropped.
@@ -70,7 +70,8 @@ impl Watch {
             if let Err(error) = watcher.run() {
                 tracing::warn!(%error, "the watch of the notification file failed; the next request restarts it");
                 failed_flag.store(true, Release);
-                (watcher.restore_marks)(Vec::new()); // This sends a request, and each request restarts a failed watch.
+                // Each request to the writer restarts a failed watch, so a request without keys is sent.
+                (watcher.restore_marks)(Vec::new());
             }
         })?;
         Ok(Self { thread, failed, _open: open })
@@ -90,7 +91,7 @@ struct FileWatcher {
     record_subscribers: Arc<Subscribers>,
     restore_marks: RestoreMarks,
     slots: Slots,
-    /// Keys that were notified since their marks were last restored.
+    /// Keys that were notified, and whose waiters' marks were not set again yet.
     notified: Vec<Key>,
     restore_at: Option<Moment>,
 }
@@ -106,7 +107,7 @@ impl FileWatcher {
         Ok(())
     }
 
-    /// Waits for an event or until marks are due to be restored. Returns whether the thread must end.
+    /// Waits for an event, or until the time to set marks again. Returns whether the thread must end.
     fn wait(&self) -> io::Result<bool> {
         let left = self.restore_at.map(|due| due.since(Clock::system().now()));
         let left = left.map(|left| Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) });
@@ -136,7 +137,7 @@ impl FileWatcher {
 
     fn notify(&mut self) -> io::Result<()> {
         let slots = self.file.slots()?;
-        // Records have no waiters' marks, because a swap with a notification always writes to the file.
+        // Records have no waiters' marks, because a swap that notifies always writes to the file.
         self.record_subscribers.notify(|key| slots.differ_at(&self.slots, key));
         let notified = self.lock_subscribers.notify(|key| slots.differ_at(&self.slots, key));
         self.slots = slots;

@@ -13,16 +13,18 @@ use crate::{fault::Fault, open::Purpose, table::Table};
 pub(crate) enum AccessMode {
     /// The request never writes and may take a long time. So it has its own transaction, which blocks no other process.
     Read,
-    /// The request often has nothing to write. So it first runs without the write lock.
+    /// The request often has nothing to write. So it first runs without the write lock. If it has to write, it runs
+    /// again with the write lock.
     ReadFirst,
     /// The request writes.
     Write,
-    /// The same as `ReadFirst`, but the writes must survive a power failure. Such requests wait for the disk, so they
-    /// share transactions only with each other.
+    /// The same as `ReadFirst`, but the writes must survive a power failure. Such a request waits for the disk, so it
+    /// shares a transaction only with requests of the same mode.
     DurableWrite,
 }
 
-/// The work of a request, in one transaction. It may run twice: first to read, and then to write.
+/// The work of a request, in one transaction. It might run twice: first in a read-only transaction, and then in a
+/// transaction that can write.
 pub(crate) trait Work: Send + 'static {
     type Answer: Send + 'static;
 
@@ -48,11 +50,12 @@ pub(crate) trait Work: Send + 'static {
 
 pub(crate) struct Apply(pub(crate) Vec<Step>);
 pub(crate) struct Renew(pub(crate) Vec<Claim>);
-/// Sets the waiters' marks of these locks.
+/// Sets the waiters' marks of these locks. A process that frees a lock with this mark notifies the waiters.
 pub(crate) struct Subscribe(pub(crate) Vec<Key>);
 /// Starts the watch of the notification file. Records have no waiters' marks.
 pub(crate) struct SubscribeToRecords;
-/// Does nothing. It makes the writer check whether the files of the database are in place, as before each request.
+/// Does nothing itself. But before each request, the writer checks whether the files of the database are in place. So
+/// this request causes such a check.
 pub(crate) struct CheckFiles;
 pub(crate) struct Announce(pub(crate) Member, pub(crate) Duration);
 pub(crate) struct Withdraw(pub(crate) ClientId);
@@ -73,7 +76,7 @@ pub(crate) struct RecordHistory(pub(crate) Key, pub(crate) Purpose);
 impl Work for Apply {
     type Answer = Vec<Result<Answer>>;
 
-    /// A claim that is busy writes nothing, and many waiters may claim one key.
+    /// A claim of a held lock writes nothing, and many waiters may claim the same lock. So claims read first.
     fn access_mode(&self) -> AccessMode {
         if self.0.iter().all(|step| matches!(step, Step::Claim(_))) { AccessMode::ReadFirst } else { AccessMode::Write }
     }
@@ -104,7 +107,7 @@ impl Work for Renew {
 }
 
 impl Work for Subscribe {
-    /// Whether the notification file is watched. If not, no mark is set.
+    /// Whether the notification file is watched. If it is not watched, no mark is set.
     type Answer = bool;
 
     fn access_mode(&self) -> AccessMode {
@@ -270,7 +273,7 @@ impl Work for SwapRecords {
         AccessMode::DurableWrite
     }
 
-    /// Each line of history is one more statement.
+    /// Each line of history is written by one more statement.
     fn steps(&self) -> usize {
         self.0.iter().map(|swap| 1 + swap.lines.len()).sum()
     }

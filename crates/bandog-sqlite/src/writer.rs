@@ -32,7 +32,7 @@ pub(crate) fn start(context: Arc<HandleContext>) -> Result<mpsc::Sender<Request>
         batches: Batches::new(queue),
         own_queue,
         store: None,
-        was_used: false,
+        had_use_request: false,
         blocked_by: None,
         watch: None,
         watch_warned: false,
@@ -49,9 +49,9 @@ struct Writer {
     /// A sender for the watch thread. It is weak, so that the watch thread does not keep this thread alive.
     own_queue: mpsc::WeakSender<Request>,
     store: Option<Store>,
-    /// Whether there was a request with [`Purpose::Use`].
-    was_used: bool,
-    /// The error that blocked the last requests until their deadline.
+    /// Whether there was a request with [`Purpose::Use`]. After it, the database is always opened for use.
+    had_use_request: bool,
+    /// The error of the latest attempt, if another process blocked it. Requests whose deadline passes get this error.
     blocked_by: Option<Error>,
     watch: Option<Watch>,
     /// Whether a warning was logged that the notification file cannot be watched.
@@ -68,8 +68,8 @@ impl Writer {
         }
     }
 
-    /// Executes all requests in one transaction. Retries while other processes block it. If it fails, answers each
-    /// request with the error.
+    /// Executes all requests in one transaction, and answers them. Retries while other processes block the transaction.
+    /// If the transaction fails, answers each request with the error.
     fn serve(&mut self, mut requests: Vec<Request>) {
         while let Some(deadline) = refuse_overdue(&mut requests, self.blocked_by.as_ref()) {
             busy_wait::set_deadline(deadline);
@@ -87,9 +87,9 @@ impl Writer {
                     busy_wait::handle_busy(0); // SQLite does not call the busy handler in every case.
                 }
                 Err(fault) => {
-                    // In general, the next request opens a new connection, because this may help. But after a
-                    // reconnection all clients send requests at the same time. So the connection is kept if a new one
-                    // cannot help.
+                    // After most faults, the connection is dropped, because the next request may succeed with a new
+                    // connection. But each new connection makes all clients send requests at the same time. So the
+                    // connection is kept if a new connection would not help.
                     if !fault.keeps_the_connection() {
                         self.store = None;
                     }
@@ -104,7 +104,8 @@ impl Writer {
         let store = self.open_store(requests)?;
         self.ensure_watch(requests);
         let result = self.restore_subscriptions(&store).and_then(|()| self.run_on(&store, requests));
-        // Data that was read from deleted files is invalid, and other processes do not see what was written there.
+        // If the files were deleted or replaced, the data that the requests have read is invalid, and other processes
+        // do not see the data that the requests have written.
         let is_in_place = store.is_in_place();
         self.store = Some(store);
         match result {
@@ -131,7 +132,9 @@ impl Writer {
         }
         let durability = if is_durable { Durability::Power } else { Durability::Process };
         if is_durable {
-            busy_wait::clear_deadline(); // Durable writes wait in their queue, so that other requests are served.
+            // If another process blocks durable writes, they return to their queue and do not wait here. So other
+            // requests are served.
+            busy_wait::clear_deadline();
         }
         let transaction = store.begin_write(durability)?;
         let begun = Clock::system().now();
@@ -139,8 +142,8 @@ impl Writer {
         run_all(requests, &mut table)?;
         let keys = table.into_keys_to_notify();
         // If the files are deleted after this check, the commit is still saved: a process that saves a deleted log
-        // waits for write transactions and copies their commits, too. It is lost only if another process opens the
-        // database during the commit.
+        // waits for write transactions, and copies their commits, too. The commit is lost only if another process opens
+        // the database during the commit.
         if !store.is_in_place() {
             return Err(Fault::FilesReplaced(None));
         }
@@ -152,11 +155,11 @@ impl Writer {
         Ok(Access::Wrote)
     }
 
-    /// The open connection, if its path still leads to its files. Otherwise a new connection.
+    /// Returns the open connection if the path still leads to its files. Otherwise opens a new connection.
     fn open_store(&mut self, requests: &[Request]) -> Result<Store, Fault> {
         let options = &self.context.options;
-        self.was_used |= requests.iter().any(|request| request.purpose() == Purpose::Use);
-        let purpose = if self.was_used { Purpose::Use } else { Purpose::Inspect };
+        self.had_use_request |= requests.iter().any(|request| request.purpose() == Purpose::Use);
+        let purpose = if self.had_use_request { Purpose::Use } else { Purpose::Inspect };
         if let Some(store) = self.store.take() {
             if !store.is_at(&options.path) {
                 match store.rescue() {
@@ -177,7 +180,7 @@ impl Writer {
         Ok(store)
     }
 
-    /// A function that makes this writer check its files.
+    /// A function that other connections call to make this writer check its files.
     fn request_check(&self) -> RequestFileCheck {
         let (own_queue, timeout) = (self.own_queue.clone(), self.context.options.timeout);
         Arc::new(move || {
@@ -188,7 +191,7 @@ impl Writer {
         })
     }
 
-    /// Restores all waiters' marks and notifies all subscribers, if notifications may have been missed.
+    /// If notifications may have been missed, sets all waiters' marks again and notifies all subscribers.
     fn restore_subscriptions(&mut self, store: &Store) -> Result<(), Fault> {
         if self.may_have_missed {
             let (request, _) = Request::new(Subscribe(self.context.lock_subscribers.keys()), Clock::system().now());
@@ -247,7 +250,7 @@ impl Writer {
     }
 }
 
-/// The way in which an attempt has used the database.
+/// Whether an attempt has written to the database.
 enum Access {
     OnlyRead,
     Wrote,

@@ -1,4 +1,4 @@
-//! The laws of a history, under all faults.
+//! The laws that each history must obey, under all faults.
 //!
 //! - `beliefs`: no two clients believe at the same time that they hold one lock, and fences increase;
 //! - `resource`: no holder is overtaken: while it believes that it holds the lock, no other client writes with a
@@ -32,15 +32,17 @@ const REPORTED: usize = 3;
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) violations: Vec<Violation>,
-    /// Overlaps that docs/GUARANTEES.md allows, by the fault.
+    /// Overlaps (two clients believe that they hold one lock) that docs/GUARANTEES.md allows, by the fault that allows
+    /// them.
     pub(crate) excused: BTreeMap<FaultKind, Excused>,
-    /// Writes of overtaken holders, which a resource that checks the fence would refuse.
+    /// Number of writes of overtaken holders. A resource that checks the fence would refuse such a write.
     pub(crate) stale_writes: u64,
     /// Number of all writes.
     pub(crate) writes: u64,
     /// Maximum time by which a call exceeded its limit.
     pub(crate) worst_overrun: Nanos,
-    /// Maximum number of grants of other clients while a client waited that had waited for two seconds.
+    /// Maximum number of grants to other clients while one client waited, counted from the moment when that client had
+    /// waited for two seconds.
     pub(crate) most_passed_over: usize,
 }
 
@@ -55,6 +57,7 @@ pub(crate) struct Excused {
 #[derive(Debug, Clone)]
 pub(crate) struct Violation {
     pub(crate) law: &'static str,
+    /// The details, for people.
     pub(crate) what: String,
     pub(crate) name: usize,
     pub(crate) at: Nanos,

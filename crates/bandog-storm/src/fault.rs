@@ -1,4 +1,4 @@
-//! The faults of workers and stores, and the behaviour that a lock may then have.
+//! The faults of workers and stores, and the behaviour of a lock that each fault allows.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ pub(crate) enum FaultKind {
     Stall,
     /// A worker cannot connect.
     Refuse,
-    /// A client's calls are lost, refused or late, one in three.
+    /// About one in three of a client's calls is lost, refused or late.
     Lossy,
     /// A client's requests are held, and executed later.
     HoldRequests,
@@ -56,9 +56,10 @@ pub(crate) enum FaultKind {
     Forget,
     /// SQLite's notification file is deleted.
     NotificationFileDeleted,
-    /// SQLite's notification file is replaced by another.
+    /// SQLite's notification file is replaced by another file.
     NotificationFileReplaced,
-    /// SQLite's log, its index or both are deleted while the workers have them open.
+    /// SQLite's log (`-wal`), the index of the log (`-shm`) or both are deleted while the workers have these files
+    /// open.
     LogDeleted,
     /// A client took the lock by force.
     Evict,
@@ -70,7 +71,8 @@ use FaultKind::{
     ServerEmpty, ServerSleep, ServerStop, Slow, Stall, Stop, StopInWrite, TimeNamespace, WritesPaused,
 };
 
-/// Each kind, its name in the history, its stores and its profile.
+/// Each kind with its name in the history, the stores that have it, and its profile. Faults without a profile are
+/// caused by workers.
 const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 26] = {
     use StoreKind::{Memory as M, Redis as R, Sqlite as S};
     [
@@ -110,13 +112,13 @@ impl FaultKind {
         KINDS.iter().filter(|(_, _, stores, of)| stores.contains(&store) && comes(of)).map(|(kind, ..)| *kind).collect()
     }
 
-    /// Whether the store has lost a hold before its expiry.
+    /// Whether the fault can make the store lose a hold (a granted lock) before the hold expires.
     pub(crate) fn forgets(self) -> bool {
-        // With the log, holds are lost if a new worker opens the files before the other workers make a request.
+        // If the log is deleted, holds are lost if a new worker opens the files before another worker makes a request.
         matches!(self, ServerEmpty | Forget | LogDeleted | Evict)
     }
 
-    /// Whether the worker is stopped meanwhile.
+    /// Whether the worker is stopped while the fault lasts.
     pub(crate) fn stops_the_worker(self) -> bool {
         matches!(self, Stop | StopInWrite)
     }
@@ -140,6 +142,7 @@ impl FaultKind {
         }
     }
 
+    /// The name in the history.
     pub(crate) fn word(self) -> &'static str {
         KINDS.iter().find(|(kind, ..)| *kind == self).map_or("", |(_, word, ..)| word)
     }
@@ -153,9 +156,9 @@ pub(crate) struct Fault {
     pub(crate) from: Nanos,
     /// A time after it was removed.
     pub(crate) to: Nanos,
-    /// The affected client; none if all are affected.
+    /// The affected client. `None` if all clients are affected.
     pub(crate) client: Option<u32>,
-    /// The affected name; none if all are affected.
+    /// The affected lock name. `None` if all names are affected.
     pub(crate) name: Option<usize>,
 }
 

@@ -1,5 +1,5 @@
-//! The history: a file of events for each client, and a log of writes for each name. The kernel decides the order of
-//! the lines in a log.
+//! The history: for each client a file of events, and for each lock name a log of the writes that the lock protects.
+//! Several processes append to one log, and the kernel decides the order of its lines.
 //!
 //! A process writes the line of an event before it acts on the event, in one `write` to an append-only file. So the
 //! line survives `kill -9`, and an event without a line had no consequences.
@@ -16,7 +16,7 @@ use std::{
 /// Nanoseconds of the machine's clock, which all processes of one boot share.
 pub(crate) type Nanos = u64;
 
-/// A call, counted by its client.
+/// The number of a call. Each client counts its own calls.
 pub(crate) type CallId = u64;
 
 /// One line of a client's history.
@@ -24,19 +24,21 @@ pub(crate) type CallId = u64;
 pub(crate) enum Event {
     /// A call for a lock begins.
     Asked { call: CallId, at: Nanos, task: u32, name: usize, verb: Verb, limit: Nanos, ttl: Nanos, watched: bool },
-    /// The lock is granted. The client believes from `at` that it holds the lock; without a renewal until `until`.
+    /// The lock is granted. The client believes from `at` on that it holds the lock. Without a renewal, the client
+    /// believes this until `until`.
     Granted { call: CallId, at: Nanos, fence: u64, until: Nanos },
-    /// A check of the guard at `at` has found the lock held. The section had made `writes` writes before the check.
+    /// At `at`, the holder checked its guard and found that it still holds the lock. The holder had made `writes`
+    /// writes before this check.
     Held { call: CallId, at: Nanos, until: Nanos, writes: u32 },
-    /// The last check of the guard, before its release or because it is lost.
+    /// The last check of the guard: before its release, or after the lock was lost. `held` is the result of the check.
     Ended { call: CallId, at: Nanos, held: bool, writes: u32 },
-    /// The owner locked again while it held the lock, and got this fence.
+    /// The owner locked the same lock again while it held the lock, and got this fence.
     Reentered { call: CallId, at: Nanos, fence: u64 },
-    /// The end of a call: a call for a lock without a grant, or the release.
+    /// The end of a call: a call for a lock ended without a grant, or a release ended.
     Answered { call: CallId, at: Nanos, outcome: Outcome },
     /// A client took a lock from its holder by force.
     Evicted { from: Nanos, to: Nanos, name: usize },
-    /// The machine or its disk kept the whole process from running.
+    /// The whole process could not run, because of the machine or its disk.
     Stalled { from: Nanos, to: Nanos },
     /// A task blocked the runtime of the process.
     Blocked { from: Nanos, to: Nanos },
@@ -52,7 +54,7 @@ pub(crate) enum Verb {
     Dropped,
 }
 
-/// The end of a call without a guard, or the result of a release.
+/// The result of a call that returned no guard, or the result of a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Busy,
@@ -61,7 +63,7 @@ pub(crate) enum Outcome {
     Lost,
     Released,
     Closed,
-    /// An answer that is not allowed for a correct call.
+    /// An error that a correct call must never get.
     Refused,
 }
 
@@ -192,10 +194,11 @@ impl Log {
         OpenOptions::new().append(true).create(true).open(path).map(Self)
     }
 
-    /// One `write` per line, so that lines of several threads and processes never mix.
+    /// Appends a line. Each line is one `write`, so that lines of several threads and processes never mix.
     ///
     /// # Panics
-    /// If the disk is full: without a history there is nothing to check.
+    /// If the line cannot be written, for example because the disk is full. Without a complete history, nothing can be
+    /// checked.
     pub(crate) fn write(&self, line: &impl fmt::Display) {
         let mut text = String::with_capacity(96);
         let written = writeln!(text, "{line}").map_err(io::Error::other).and_then(|()| {
@@ -206,7 +209,7 @@ impl Log {
     }
 }
 
-/// The history's files in their directory.
+/// The directory that contains the history's files.
 #[derive(Debug, Clone)]
 pub(crate) struct Files(PathBuf);
 
@@ -224,23 +227,23 @@ impl Files {
         self.0.join(format!("client-{client}"))
     }
 
-    /// The heartbeats of one process, which only prove that it could write.
+    /// The heartbeats of one process. They only prove that the process could write.
     pub(crate) fn pulse(&self, process: u32) -> PathBuf {
         self.0.join(format!("pulse-{process}"))
     }
 
-    /// The writes under the lock of one name, in their order.
+    /// The writes that were made under the lock of this name, in their order.
     pub(crate) fn resource(&self, name: usize) -> PathBuf {
         self.0.join(format!("resource-{name}"))
     }
 
-    /// The faults.
+    /// The faults of the run.
     pub(crate) fn faults(&self) -> PathBuf {
         self.0.join("faults")
     }
 }
 
-/// One write to a protected resource.
+/// One write to the resource that a lock protects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ResourceWrite {
     pub(crate) fence: u64,

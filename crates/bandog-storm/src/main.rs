@@ -1,8 +1,8 @@
 //! Random traffic on locks under faults, with a history that is checked: `cargo xtask storm --help`. The module `ticks`
 //! does the same with jobs: `cargo xtask storm ticks --help`.
 //!
-//! `worker` makes the traffic, in its own processes; `nemesis` injects faults; `check` judges the history, and imports
-//! neither. docs/GUARANTEES.md has the promises, docs/PROOF.md the results.
+//! `worker` makes the traffic, in its own processes. `nemesis` injects faults. `check` checks the history, and imports
+//! neither `worker` nor `nemesis`. docs/GUARANTEES.md contains the promises, and docs/PROOF.md contains the results.
 
 mod args;
 mod check;

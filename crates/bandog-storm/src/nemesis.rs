@@ -26,14 +26,16 @@ const NEW_LOG_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Harm {
     kind: FaultKind,
+    /// Time before the fault began, in nanoseconds.
     from: u64,
+    /// The index of the affected worker.
     slot: usize,
     client: u32,
     name: usize,
     length: Duration,
 }
 
-/// Chooses the faults.
+/// Chooses, injects and removes faults.
 #[derive(Debug)]
 pub(crate) struct Nemesis {
     kinds: Vec<FaultKind>,
@@ -45,6 +47,7 @@ impl Nemesis {
         Self { kinds, random: fastrand::Rng::with_seed(seed) }
     }
 
+    /// Whether there are no faults to inject.
     pub(crate) fn is_idle(&self) -> bool {
         self.kinds.is_empty()
     }
@@ -54,7 +57,7 @@ impl Nemesis {
         Duration::from_millis(self.random.u64(200..2_000))
     }
 
-    /// Begins one fault, and sometimes another one on another worker.
+    /// Begins one fault on one worker, and sometimes a second fault on another worker.
     pub(crate) fn begin(&mut self, pool: &mut WorkerPool) -> Vec<Harm> {
         let slot = self.random.usize(..pool.workers.len());
         let mut harms: Vec<_> = self.random.choice(self.kinds.clone()).into_iter().collect();
@@ -80,6 +83,7 @@ impl Nemesis {
         self.apply(pool, &harm).then_some(harm)
     }
 
+    /// Random duration of a fault.
     fn length(&mut self, kind: FaultKind) -> Duration {
         let ttls = match kind {
             FaultKind::Stop | FaultKind::StopInWrite => 1.2 + self.random.f64(),
@@ -105,7 +109,7 @@ impl Nemesis {
         TTL.mul_f64(ttls)
     }
 
-    /// Injects the fault; false if that was not possible.
+    /// Injects the fault. Returns false if the fault was not possible.
     fn apply(&mut self, pool: &mut WorkerPool, harm: &Harm) -> bool {
         let slot = harm.slot;
         let millis = harm.length.as_millis().to_string();
@@ -134,7 +138,7 @@ impl Nemesis {
             FaultKind::HoldAnswers => order(pool, slot, &format!("hold-answers {}", harm.client)),
             FaultKind::Forget => order(pool, slot, &format!("forget {}", plan::name(harm.name))),
             FaultKind::ServerStop => pool.store.server().pause(),
-            // The server answers after the sleep. The storm does not wait for that answer.
+            // The server answers after the sleep. This code does not wait for the answer.
             FaultKind::ServerSleep => {
                 let asked = pool.store.server().client().send(&[
                     "DEBUG",
@@ -156,7 +160,7 @@ impl Nemesis {
                 drop(fs::write(&other, []).and_then(|()| fs::rename(other, file)));
             }
             FaultKind::LogDeleted => delete_log(&pool.store.database(), &mut self.random),
-            FaultKind::Evict => unreachable!("workers do that"),
+            FaultKind::Evict => unreachable!("the workers evict holders"),
         }
         true
     }
@@ -176,7 +180,7 @@ impl Nemesis {
         }
     }
 
-    /// Removes the fault when its time is over, and returns it.
+    /// Waits until the duration of the fault is over, and removes the fault.
     pub(crate) fn end(&self, pool: &mut WorkerPool, harm: &Harm) -> Fault {
         let up = Duration::from_nanos(harm.from) + harm.length;
         thread::sleep(up.saturating_sub(Duration::from_nanos(now())));
@@ -224,7 +228,7 @@ impl Nemesis {
     }
 }
 
-/// Deletes the log of a SQLite database, its index or both.
+/// Deletes the log of a SQLite database, the index of the log, or both.
 pub(crate) fn delete_log(database: &Path, random: &mut fastrand::Rng) {
     let endings: &[&str] = match random.u8(..4) {
         0 => &["-wal"],
@@ -234,7 +238,7 @@ pub(crate) fn delete_log(database: &Path, random: &mut fastrand::Rng) {
     endings.iter().for_each(|ending| drop(fs::remove_file(beside(database, ending))));
 }
 
-/// Waits until a worker has opened new files.
+/// Waits until a worker has made new files for the log and its index.
 pub(crate) fn await_log(database: &Path) {
     let until = Instant::now() + NEW_LOG_TIMEOUT;
     while ["-wal", "-shm"].iter().any(|ending| !beside(database, ending).exists()) && Instant::now() < until {
@@ -242,7 +246,7 @@ pub(crate) fn await_log(database: &Path) {
     }
 }
 
-/// The file beside a SQLite database with this ending.
+/// The path of the file that belongs to a SQLite database and has this ending.
 pub(crate) fn beside(database: &Path, ending: &str) -> PathBuf {
     PathBuf::from(format!("{}{ending}", database.display()))
 }
@@ -258,8 +262,8 @@ fn stop_in_write(pool: &WorkerPool, slot: usize) -> bool {
     stop_while_writing(&pool.workers[slot].process, &pool.store.shared_memory())
 }
 
-/// Stops a process while it has SQLite's write lock. If it did not have the lock until the timeout, the process
-/// continues, and this returns false.
+/// Stops a process while it has SQLite's write lock. If the process does not have the lock before the timeout, the
+/// process continues, and this function returns false.
 pub(crate) fn stop_while_writing(process: &Process, shared_memory: &Path) -> bool {
     let until = Instant::now() + SEARCH_TIMEOUT;
     while Instant::now() < until {
@@ -273,9 +277,10 @@ pub(crate) fn stop_while_writing(process: &Process, shared_memory: &Path) -> boo
     false
 }
 
-/// Whether a process has SQLite's write lock, by the kernel's list of locks.
+/// Whether a process has SQLite's write lock, according to the kernel's list of locks.
 ///
-/// A line is `1: POSIX  ADVISORY  WRITE PID MAJOR:MINOR:INODE FIRST LAST`. A writer locks byte 120 of the `-shm` file.
+/// A line of this list is `1: POSIX  ADVISORY  WRITE PID MAJOR:MINOR:INODE FIRST LAST`. A writer locks byte 120 of the
+/// `-shm` file.
 pub(crate) fn has_write_lock(pid: u32, shared_memory: &Path) -> bool {
     let Ok(inode) = fs::metadata(shared_memory).map(|file| file.ino().to_string()) else { return false };
     let Ok(locks) = fs::read_to_string("/proc/locks") else { return false };

@@ -2,20 +2,21 @@
 
 use std::time::Duration;
 
-/// Number of names.
+/// Number of lock names.
 pub(crate) const NAMES: usize = 16;
 /// Number of names that get half of all calls, so that they have many waiters.
 pub(crate) const HOT: usize = 4;
 /// Number of names that are held for a long time. One task of each client locks only these names, and other tasks lock
 /// them rarely.
 pub(crate) const LONG: usize = 2;
-/// The watchdog's ttl. It is short, so that many holds have renewals and losses.
+/// The watchdog's ttl. It is short, so that many locks are renewed, or lost, while they are held.
 pub(crate) const TTL: Duration = Duration::from_millis(600);
 /// The request timeout.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(500);
 /// Tolerance for delays on a loaded machine.
 pub(crate) const SLACK: Duration = Duration::from_secs(1);
-/// Maximum time until a waiter gets a free lock after a lost notification, by docs/GUARANTEES.md.
+/// Maximum time until a waiter gets a free lock if the notification of the waiter was lost. docs/GUARANTEES.md promises
+/// this bound.
 pub(crate) const RECHECK: Duration = Duration::from_secs(1);
 
 /// The name of a lock.

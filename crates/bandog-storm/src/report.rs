@@ -12,9 +12,9 @@ use crate::{
     plan,
 };
 
-/// Time before and after a violation whose events are shown.
+/// Time before and after a violation, in nanoseconds. The report shows the events of this time.
 const AROUND: Nanos = 100_000_000;
-/// Maximum number of these events.
+/// Maximum number of events that are shown for a violation.
 const LINES: usize = 16;
 
 /// The figures of one run.
@@ -32,9 +32,13 @@ pub(crate) struct Summary {
     findings: Findings,
     /// Problems that the history does not contain, such as a worker that died.
     wrong: Vec<String>,
+    /// For each reported violation, the events around it.
     scenes: Vec<String>,
+    /// Duration of the traffic.
     pub(crate) traffic: Duration,
+    /// Time from the stop order until all workers ended.
     pub(crate) ended_in: Duration,
+    /// The directory of the history, if it is kept.
     pub(crate) kept: Option<PathBuf>,
 }
 

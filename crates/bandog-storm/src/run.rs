@@ -1,4 +1,4 @@
-//! One run on one store: traffic with faults, the end of all clients, then the check.
+//! One run on one store: first traffic with faults, then the end of all clients, then the check of the history.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -22,15 +22,15 @@ use crate::{
     worker_pool::{Home, Size, WorkerPool, is_possible, now},
 };
 
-/// Timeout for all tasks to end after the faults are removed. A task may wait for several long sections, one after the
-/// other.
+/// Timeout for all tasks to end after the faults are removed. A task might have to wait for several long critical
+/// sections, one after the other.
 const END_TIMEOUT: Duration = Duration::from_secs(20);
-/// Maximum time without a finished call, also under faults. After it the run is stopped.
+/// Maximum time without a finished call, also under faults. If no call finishes in this time, the run is stopped.
 const STUCK: Duration = Duration::from_secs(30);
 /// Interval of progress checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Runs, checks and reports.
+/// Makes the traffic, checks the history, and returns the report.
 ///
 /// # Errors
 /// If the history cannot be written or read.
@@ -81,7 +81,7 @@ fn directory(store: StoreKind, args: &Args) -> io::Result<(PathBuf, bool)> {
     }
 }
 
-/// The faults that are possible on this machine. The others are printed.
+/// The faults that are possible on this machine. The faults that are not possible are printed.
 fn kinds(store: StoreKind, profile: Profile, files: &Files) -> Vec<FaultKind> {
     let mut kinds = FaultKind::of(store, profile);
     kinds.retain(|kind| {
@@ -92,7 +92,7 @@ fn kinds(store: StoreKind, profile: Profile, files: &Files) -> Vec<FaultKind> {
         };
         let possible = is_possible(home, files);
         if !possible {
-            eprintln!("skipped: {}, because this user may not use unshare for it", kind.word());
+            eprintln!("skipped: {}, because this user is not allowed to use unshare for it", kind.word());
         }
         possible
     });
@@ -102,7 +102,7 @@ fn kinds(store: StoreKind, profile: Profile, files: &Files) -> Vec<FaultKind> {
     kinds
 }
 
-/// Traffic and faults, until this number of calls.
+/// Makes traffic and faults until this number of calls is reached.
 fn storm(
     pool: &mut WorkerPool,
     nemesis: &mut Nemesis,
@@ -153,7 +153,7 @@ fn end_all(pool: &mut WorkerPool, wrong: &mut Vec<String>) -> Duration {
     took
 }
 
-/// A memory store is swept by its own process.
+/// Locks and releases each name from this process. The worker process of a memory store does this itself.
 fn sweep_from_here(store: &TestStore) -> bandog::Result<Vec<String>> {
     let url = match store {
         TestStore::Memory => return Ok(Vec::new()),
@@ -167,7 +167,7 @@ fn sweep_from_here(store: &TestStore) -> bandog::Result<Vec<String>> {
     })
 }
 
-/// A progress line: rewritten on a terminal, printed from time to time elsewhere.
+/// The progress line. On a terminal, the line is rewritten. Elsewhere, a new line is printed at an interval.
 struct Progress {
     store: StoreKind,
     ops: u64,

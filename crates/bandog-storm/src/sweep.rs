@@ -1,4 +1,4 @@
-//! The end of a run: a new client can take and release each lock.
+//! The check at the end of a run: a new client must be able to take and release each lock.
 
 use bandog::Client;
 

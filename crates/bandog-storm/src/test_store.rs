@@ -1,4 +1,4 @@
-//! The store of a run, and access to its faults.
+//! The store of a run, and access to the parts of it that faults affect.
 
 use std::{
     path::{Path, PathBuf},
@@ -15,7 +15,7 @@ use crate::{
     plan::{SLACK, TTL},
 };
 
-/// A raw query of the database for data that clients have left.
+/// A raw query of the database for data that the clients should have removed.
 const LEFT: &str = include_str!("sql/left.sql");
 
 /// The store that workers use.
@@ -63,7 +63,7 @@ impl TestStore {
         self.beside("-bell")
     }
 
-    /// The file of SQLite's locks.
+    /// The file that contains SQLite's own locks.
     pub(crate) fn shared_memory(&self) -> PathBuf {
         self.beside("-shm")
     }
@@ -75,7 +75,8 @@ impl TestStore {
         }
     }
 
-    /// The remaining data after all clients have ended, as text. Empty for a memory store, which ends with its process.
+    /// The remaining data after all clients have ended, as text. Empty for a memory store, because that store ends with
+    /// its process.
     pub(crate) fn left(&self) -> Vec<String> {
         match self {
             Self::Memory => Vec::new(),
@@ -91,8 +92,8 @@ fn rows(path: &Path) -> rusqlite::Result<Vec<String>> {
     statement.query_map([], |row| row.get(0))?.collect()
 }
 
-/// The remaining keys except fence counters, and the channels with subscribers. This waits until registry entries of
-/// killed clients have expired.
+/// The remaining keys except fence counters, and the channels with subscribers. This function waits until the registry
+/// entries of killed clients have expired.
 fn keys(server: &RedisServer) -> Vec<String> {
     let until = Instant::now() + TTL + SLACK;
     loop {

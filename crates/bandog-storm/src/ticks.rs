@@ -1,8 +1,9 @@
 //! Jobs under faults: does each tick run once?
 //!
-//! `jobs` has the scheduled jobs. `cluster` runs nodes (`node`) as processes over a real store and injects faults;
-//! `virtually` does the same with replicas on a virtual clock. Both produce a `history`. `check` judges the history,
-//! and imports nothing else. `lock` measures a named lock with a minimum hold instead of the scheduler.
+//! A tick is a time at which a job is due. `jobs` declares the scheduled jobs. `cluster` runs nodes (`node`) as
+//! processes over a real store and injects faults. `virtually` does the same with replicas in one process, on a virtual
+//! clock. Both produce a `history`. `check` checks the history, and imports no other of these modules. `lock` measures,
+//! for comparison, a named lock instead of the scheduler. Its holder keeps the lock for a minimum time.
 
 mod check;
 mod cluster;
@@ -78,9 +79,10 @@ pub(crate) enum StoreKind {
     Lock,
 }
 
-/// Maximum number of ticks of one run on a virtual clock. More ticks are several runs with different seeds.
+/// Maximum number of ticks of one run on a virtual clock. If more ticks are requested, there are several runs with
+/// different seeds.
 const CHUNK: u64 = 100_000;
-/// Maximum number of ticks of one row of `lock`.
+/// Maximum number of ticks for one row of the table that `lock` prints.
 const LOCK_TICKS: u64 = 20_000;
 
 impl TicksArgs {
@@ -93,7 +95,7 @@ impl TicksArgs {
     }
 }
 
-/// Runs, checks and reports.
+/// Runs the jobs, checks the history, and prints the report.
 pub(crate) fn run(args: &TicksArgs) -> ExitCode {
     let well = match args.store {
         StoreKind::Redis | StoreKind::Sqlite => on_real_store(args),

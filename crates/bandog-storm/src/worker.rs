@@ -1,4 +1,4 @@
-//! A worker process: clients with tasks that make calls until a stop order.
+//! A worker process: it has clients, and each client has tasks that make calls until the process is ordered to stop.
 
 mod client_context;
 mod memory;
@@ -24,9 +24,9 @@ use crate::{
     history::{Event, Files, Log, nanos},
 };
 
-/// Prefix of the last line of a worker, before its final count.
+/// Prefix of the last line that a worker prints. The final number of its calls follows.
 pub(crate) const ENDED: &str = "ended";
-/// Prefix of a progress line, before the count.
+/// Prefix of a progress line. The number of calls follows.
 pub(crate) const DONE: &str = "done";
 /// Interval of progress lines.
 const PROGRESS: Duration = Duration::from_millis(500);
@@ -34,7 +34,7 @@ const PROGRESS: Duration = Duration::from_millis(500);
 /// Interval of the heartbeats of a process.
 const BEAT: Duration = Duration::from_millis(50);
 
-/// Runs a worker until standard input has `stop`.
+/// Runs a worker until it reads `stop` from standard input.
 pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
     let runtime = runtime(args.first);
     let (ops, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
@@ -75,7 +75,8 @@ async fn work(args: &WorkerArgs, clients: &[Client], ops: &Arc<AtomicU64>, stop:
     }
 }
 
-/// Every second process has two threads for its tasks, so that both kinds of runtime are tested.
+/// The runtime of a process. Half of the processes get a current-thread runtime and half a multi-thread runtime, so
+/// that both kinds are tested.
 fn runtime(number: u32) -> Runtime {
     let mut builder =
         if number.is_multiple_of(2) { Builder::new_current_thread() } else { Builder::new_multi_thread() };
@@ -115,7 +116,8 @@ fn report_progress(ops: Arc<AtomicU64>) {
     });
 }
 
-/// Records when the process could not run, or not write, for a while. The thread ends with the process.
+/// Starts a thread that records the times in which the process could not run or could not write. The thread ends with
+/// the process.
 fn beat(args: &WorkerArgs) {
     let files = Files::in_dir(&args.dir);
     let open = |path: std::path::PathBuf| Log::open(&path).expect("the history's directory can be written to");
@@ -136,6 +138,6 @@ fn beat(args: &WorkerArgs) {
 }
 
 fn print_line(line: &str) {
-    // The parent process may have ended.
+    // The parent process might have ended.
     let _ = writeln!(io::stdout().lock(), "{line}");
 }

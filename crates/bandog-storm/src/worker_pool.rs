@@ -35,7 +35,7 @@ impl Size {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Home {
     Machine,
-    /// A time namespace whose clocks are ahead by this number of seconds.
+    /// A time namespace whose clocks are ahead of the machine's clocks by this number of seconds.
     TimeNamespace(u64),
     /// An environment with another boot id.
     OtherBoot,
@@ -45,12 +45,14 @@ pub(crate) enum Home {
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) process: Process,
+    /// The connection to the server, which faults can disturb. `None` if the store has no server.
     pub(crate) wire: Option<Wire>,
+    /// The number of its first client.
     pub(crate) first: u32,
     clients: u32,
 }
 
-/// A client, and the time when it was killed.
+/// A client, and the time when its process was killed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Life {
     pub(crate) client: u32,
@@ -64,12 +66,13 @@ pub(crate) struct Life {
 pub(crate) struct WorkerPool {
     pub(crate) store: TestStore,
     pub(crate) workers: Vec<Worker>,
+    /// All clients of this run, also the killed ones.
     pub(crate) lives: Vec<Life>,
     files: Files,
     size: Size,
     seed: u64,
     evicts: bool,
-    /// Calls of ended workers.
+    /// Number of calls of the workers that were killed.
     done: u64,
 }
 
@@ -84,8 +87,8 @@ impl WorkerPool {
         pool
     }
 
-    /// Kills a worker and starts a new one in its place, in this environment. Returns the time of the kill, and the
-    /// first client of the killed worker.
+    /// Kills a worker, and starts a new worker in this environment. Returns the time of the kill, and the first client
+    /// of the killed worker.
     pub(crate) fn replace(&mut self, slot: usize, home: Home) -> (Nanos, u32) {
         let (at, first) = self.kill(slot);
         self.workers[slot] = self.spawn_worker(home);
@@ -150,18 +153,19 @@ impl Worker {
         self.process.stdout().iter().any(|line| line.starts_with(ENDED))
     }
 
-    /// Data that the worker found in its own store at the end.
+    /// Data that the worker found in its own memory store at the end, when no data should be left.
     pub(crate) fn left(&self) -> Vec<String> {
         self.process.stdout().iter().filter_map(|line| line.strip_prefix("left ")).map(str::to_owned).collect()
     }
 
+    /// Number of calls that the worker last reported.
     fn done(&self) -> u64 {
         let count = |line: &String| line.strip_prefix(DONE).or_else(|| line.strip_prefix(ENDED))?.trim().parse().ok();
         self.process.stdout().iter().rev().find_map(count).unwrap_or(0)
     }
 }
 
-/// The machine's clock.
+/// The time of the machine's clock.
 pub(crate) fn now() -> Nanos {
     Clock::system().now().as_nanos()
 }

@@ -1,4 +1,5 @@
-//! Identifies the task or thread that called `lock()`, for warnings about tasks that wait for themselves.
+//! Identifies the task or thread that called `lock()`, for warnings about tasks that wait for a lock which they hold
+//! themselves.
 
 use std::{
     fmt,

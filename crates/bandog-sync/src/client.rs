@@ -15,18 +15,19 @@ use crate::{
 /// A client of one store, from which locks are made. Clones are the same client. The client lives until the last of its
 /// clones, locks and guards is dropped.
 ///
-/// The client renews and releases locks on its own thread, so also while the user's runtime is blocked or after that
-/// runtime has ended.
+/// The client renews and releases locks on its own thread. So it does this even while the user's runtime is blocked,
+/// and after that runtime has ended.
 ///
 /// # At the end of a program
 /// A client does not keep its process alive. [`Client::close`] releases all locks, and takes two request timeouts at
 /// most. Without `close`, the last drop of a clone, lock or guard waits up to 100 ms for releases that the store has
-/// not answered. A lock whose release has not reached the store when the process ends expires after its ttl. So do all
-/// locks that are held at `process::exit` or at an abort, and locks whose guard or client is leaked or in a static.
+/// not answered. A lock whose release has not reached the store when the process ends expires after its ttl. The same
+/// is true for locks that are held at `process::exit` or at an abort, and for locks whose guard or client is leaked or
+/// is in a static.
 ///
 /// With [`ClientOptions::on_current_runtime`] no drop waits, and the client ends with its runtime. The end of a Tokio
-/// runtime waits for its `spawn_blocking` threads. So it also waits for a blocking call that waits for a lock in such a
-/// thread.
+/// runtime waits for its `spawn_blocking` threads. So if a blocking call in such a thread waits for a lock, the end of
+/// the runtime also waits for that call.
 #[derive(Clone)]
 pub struct Client {
     handle: Arc<Handle>,
@@ -94,7 +95,7 @@ impl Client {
         self.request(Msg::Ping).await?
     }
 
-    /// The state of one lock in the store, whether it is held or free. The holder may be any client.
+    /// The state of one lock in the store, whether it is held or free. The holder can be any client.
     ///
     /// # Errors
     /// - `ErrorKind::Misused`: the name is not allowed.
@@ -129,8 +130,8 @@ impl Client {
     /// All locks that are held now and whose names match the pattern, sorted by name.
     ///
     /// On Redis this is the only query that scans all keys of the server. The scan has steps of about a millisecond,
-    /// with pauses of nine times that length. So if there are millions of other keys, this call takes long, but it does
-    /// not slow the server down. Call it rarely. Cache each result for several times the duration of the call.
+    /// with pauses of nine times that length. So if there are millions of other keys, this call takes a long time, but
+    /// it does not slow the server down. Call it rarely. Cache each result for several times the duration of the call.
     ///
     /// # Errors
     /// - `ErrorKind::Denied`: the store refused the request.
@@ -162,8 +163,8 @@ impl Client {
         self.query(|backend| Box::pin(async move { backend.members().await })).await
     }
 
-    /// The registered clients, or none if this user may not read the registry. A query of a lock must not fail for that
-    /// reason.
+    /// The registered clients, or none if the store does not allow this user to read the registry. A query of a lock
+    /// must not fail for that reason.
     async fn known_members(&self) -> Result<Vec<Member>> {
         match self.members().await {
             Err(error) if error.kind() == ErrorKind::Denied => {
@@ -180,15 +181,15 @@ impl Client {
     /// not in `members` are queried by id, because clients of earlier versions are not in the registry's index.
     async fn describe_rows(&self, rows: &mut [Row], mut members: Vec<Member>) -> Result<()> {
         let known: HashSet<ClientId> = members.iter().map(|member| member.id).collect();
-        let others: HashSet<ClientId> = rows
+        let unknown_ids: HashSet<ClientId> = rows
             .iter()
             .flat_map(|row| &row.holders)
             .filter_map(Holder::client)
             .filter(|id| !known.contains(id))
             .collect();
-        if !others.is_empty() {
-            let others: Vec<ClientId> = others.into_iter().collect();
-            match self.query(|backend| Box::pin(async move { backend.members_of(&others).await })).await {
+        if !unknown_ids.is_empty() {
+            let unknown_ids: Vec<ClientId> = unknown_ids.into_iter().collect();
+            match self.query(|backend| Box::pin(async move { backend.members_of(&unknown_ids).await })).await {
                 Err(error) if error.kind() == ErrorKind::Denied => {}
                 found => members.extend(found?),
             }
@@ -204,20 +205,20 @@ impl Client {
     /// not held. Waiting clients are notified.
     ///
     /// If the holder is a guard of this client, it is lost immediately. A guard of another client is lost at its next
-    /// renewal, so after a third of its ttl at most. A guard of another client with a fixed lease is lost when its
-    /// lease expires. Until then, the old guard and the guard of the next holder may both seem valid. The next holder's
-    /// fence is larger, so a resource that checks fences can refuse the old holder.
+    /// renewal, which is at most a third of its ttl later. A guard of another client with a fixed lease is lost when
+    /// its lease expires. Until then, it is possible that the old guard and the guard of the next holder both seem
+    /// valid. The next holder's fence is larger, so a resource that checks fences can refuse the old holder.
     ///
     /// # Errors
     /// As [`Client::show`].
     ///
     /// # Cancel safety
-    /// If the future is dropped after its first poll, the lock may be freed nevertheless.
+    /// If the future is dropped after its first poll, the lock might be freed nevertheless.
     pub async fn evict(&self, name: impl AsRef<str>) -> Result<Option<Row>> {
         let key = self.handle.key(name.as_ref())?;
-        let wanted = key.clone();
+        let evicted_key = key.clone();
         let evicted = self.query(|backend| Box::pin(async move { backend.evict(&key).await })).await?;
-        self.handle.send(Msg::Recheck(wanted))?;
+        self.handle.send(Msg::Recheck(evicted_key))?;
         let Some(mut row) = evicted else { return Ok(None) };
         // The lock is free now. So the call succeeds even if the query for the names of the clients fails.
         let without_clients = Row { name: self.handle.without_prefix(row.name.clone()), ..row.clone() };
@@ -226,7 +227,7 @@ impl Client {
         Ok(Some(if described.is_ok() { row } else { without_clients }))
     }
 
-    /// Checks the store and its environment. Returns findings: what may endanger locks, and what is fine.
+    /// Checks the store and its environment. Returns findings: what might endanger locks, and what is fine.
     ///
     /// # Errors
     /// As [`Client::list`].
@@ -247,12 +248,12 @@ impl Client {
         Ok(findings)
     }
 
-    /// Subscribes to a record. The record is named without the client's prefix. There is a notification for each swap
-    /// of the record with [`Swap::notifies`](bandog_core::Swap::notifies), by any client.
+    /// Subscribes to a record. The record is named without the client's prefix. Each swap of the record with
+    /// [`Swap::notifies`](bandog_core::Swap::notifies) causes a notification, no matter which client makes it.
     ///
     /// This call does no I/O. The client subscribes at the store in the background, and retries until it succeeds. The
-    /// first notification arrives when the client has subscribed, because the record may have changed before. There is
-    /// also a notification after each reconnection to the store.
+    /// first notification arrives when the client has subscribed, because the record may have changed before that
+    /// moment. There is also a notification after each reconnection to the store.
     ///
     /// Notifications can be lost. A caller that must not miss a change also polls the record.
     ///
@@ -291,7 +292,7 @@ impl Client {
         self.handle.store()
     }
 
-    /// Closes the client: releases all of its locks, and ends all of its calls that wait. Returns when the store has
+    /// Closes the client: releases all of its locks, and ends all of its waiting calls. Returns when the store has
     /// answered the releases, or after twice the request timeout. From then on, guards and calls of this client return
     /// `ErrorKind::Closed`.
     ///
@@ -311,7 +312,7 @@ impl Client {
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn idle(&self) {
-        // An engine that has ended sends no requests, so that is no error.
+        // If the engine has ended, no request is in flight. So an error is ignored.
         let _ = self.request(Msg::WaitForIdle).await;
     }
 

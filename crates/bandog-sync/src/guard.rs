@@ -1,4 +1,4 @@
-//! The guard of a lock, and two futures: one resolves when the lock is lost, the other shortly before that.
+//! The guard of a lock, and two futures: [`Lost`] resolves when the lock is lost, and [`Expiring`] shortly before that.
 
 use std::{
     fmt,
@@ -21,9 +21,9 @@ use crate::{
 /// A lock that is held, until this guard is released or dropped, or the lock is lost.
 ///
 /// A lock can be lost while its guard exists, for example because the process was stopped for some time, or because the
-/// store lost its data. So a guard knows its deadline. It is earlier than the moment at which the store may grant the
-/// lock to another client. Work that must not run twice should watch [`Guard::lost`], and send [`Guard::fence`] with
-/// each write.
+/// store lost its data. So a guard knows its deadline. This deadline is earlier than the moment at which the store can
+/// grant the lock to another client. Work that must not run twice should watch [`Guard::lost`], and send
+/// [`Guard::fence`] with each write.
 ///
 /// The drop of a guard releases the lock in the background. [`Guard::release`] does the same and reports the result.
 #[must_use = "a lock is released as soon as its guard is dropped"]
@@ -36,8 +36,8 @@ impl Guard {
         Self { turn }
     }
 
-    /// The fencing token of this lock: a number that is larger than that of every earlier holder. If an [`Owner`] takes
-    /// a lock several times, all of its guards have the same fence.
+    /// The fencing token of this lock: a number that is larger than the number of every earlier holder. If an [`Owner`]
+    /// takes a lock several times, all of its guards have the same fence.
     pub fn fence(&self) -> Fence {
         self.turn.fence
     }
@@ -55,8 +55,8 @@ impl Guard {
         Holding { key: self.turn.key.clone(), id }
     }
 
-    /// Whether the lock is lost, so that another client may hold it now. Once true, the result stays true. This call
-    /// reads the clock, and does no I/O.
+    /// Whether the lock is lost, so that another client might hold it now. Once this call has returned true, it always
+    /// returns true. This call reads the clock, and does no I/O.
     pub fn is_lost(&self) -> bool {
         self.check_held().is_err()
     }
@@ -92,9 +92,9 @@ impl Guard {
         Lost(self.watch_deadline(Duration::ZERO))
     }
 
-    /// Returns a future that resolves when only `grace` is left before the lock is lost. It is for callers that need
-    /// some time to stop their work. Each renewal that succeeds moves that moment. The lock may still be saved after
-    /// the future has resolved, if a later renewal succeeds.
+    /// Returns a future that resolves when only `grace` is left before the lock is lost. Use it if your work needs some
+    /// time to stop. Each successful renewal moves that moment to a later time. Even after the future has resolved, a
+    /// later renewal can still succeed, and then the lock is not lost.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
@@ -117,7 +117,7 @@ impl Guard {
     /// - `ErrorKind::Closed`: the client was closed with [`crate::Client::close`].
     ///
     /// # Cancel safety
-    /// The lock is released even if this future is dropped, also before its first poll.
+    /// The lock is released even if this future is dropped before it is ready, or before its first poll.
     pub async fn release(self) -> Result<()> {
         let held = self.check_held();
         let Some(mut turn) = Arc::into_inner(self.turn) else { return held };
@@ -127,8 +127,8 @@ impl Guard {
         answer.await.unwrap_or_else(|_| Err(Error::closed()))
     }
 
-    /// Marks this lock as lost, as if its lease had expired, to test how a program reacts. In the store it is still
-    /// held, until the guard is dropped or the ttl has passed.
+    /// Marks this lock as lost, as if its lease had expired, to test how a program reacts. In the store, the lock is
+    /// still held until the guard is dropped or the ttl has passed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -152,7 +152,7 @@ impl Guard {
         &self.turn.handle
     }
 
-    /// The turn's status and the clock to read it with.
+    /// The status of the turn, and the clock that is needed to read it.
     pub(crate) fn status_and_clock(&self) -> (Arc<TurnStatus>, Clock) {
         (Arc::clone(&self.turn.status), self.turn.handle.clock)
     }
@@ -171,7 +171,7 @@ impl fmt::Debug for Guard {
 
 /// A *turn*: the use of a hold by one call. A hold is what the store granted to the client, and serves several calls
 /// one after another. If an owner takes the lock again, its guards share one turn. The drop of a turn tells the engine
-/// that the hold is free for the next call.
+/// that the next call can use the hold.
 pub(crate) struct Turn {
     pub(crate) hold: HoldId,
     pub(crate) key: Key,

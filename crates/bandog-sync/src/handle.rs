@@ -19,10 +19,10 @@ use crate::engine::{Engine, Msg, Runner, Terms, Ticket};
 const LAST_WAIT: Duration = Duration::from_millis(100);
 
 /// The part of a client that the client, its locks and its guards share. When the last of them is dropped, the handle
-/// is dropped, and that ends the engine.
+/// is dropped. The drop of the handle ends the engine.
 pub(crate) struct Handle {
     /// The mailbox has no limit, because a drop cannot wait until there is room. It stays small: each message belongs
-    /// to a call or guard that exists, or that was just dropped.
+    /// to a call or guard that exists or was just dropped.
     mailbox: mpsc::UnboundedSender<Msg>,
     pub(crate) id: ClientId,
     pub(crate) clock: Clock,
@@ -37,7 +37,7 @@ pub(crate) struct Handle {
     tickets: AtomicU64,
     /// Number of [`OutageReporter`]s.
     outage_reporters: AtomicUsize,
-    /// Whether it was logged that this user may not read the registry.
+    /// Whether a log line has already said that the store does not let this user read the registry.
     denied_logged: AtomicBool,
     runner: Runner,
 }
@@ -106,7 +106,8 @@ impl Handle {
         Err(Error::misused(format!("{} has no locks of the kind {kind:?}", self.store)))
     }
 
-    /// Whether this is the first call. Used to log only once that the store denied this user the registry.
+    /// Returns true only at the first call. Used to log only once that the store does not let this user read the
+    /// registry.
     pub(crate) fn is_first_denial(&self) -> bool {
         !self.denied_logged.swap(true, Relaxed)
     }

@@ -16,8 +16,8 @@ use crate::{
     handle::Handle,
 };
 
-/// A lock of any kind. It is cheap to create, and its clones are the same lock. If the name, the kind or a term is not
-/// allowed, each call that locks returns that error.
+/// A lock of any kind. It is cheap to create, and its clones are the same lock. If the name, the kind, or one of the
+/// terms (such as the ttl) is not allowed, each call that locks returns an error.
 #[derive(Debug, Clone)]
 pub(crate) struct Lock {
     handle: Arc<Handle>,
@@ -44,13 +44,13 @@ impl Lock {
         self.with_terms(|terms| Ok(Terms { ttl: ttl?, watchdog: true, ..terms }))
     }
 
-    /// The same lock with a maximum time for each caller.
+    /// The same lock with a maximum hold time for each call.
     pub(crate) fn max_hold(self, time: Duration) -> Self {
         let longest = check_ttl("max_hold", time);
         self.with_terms(|terms| Ok(Terms { max_hold: Some(longest?), ..terms }))
     }
 
-    /// The same lock for a caller that logs losses itself. The engine then logs them only at debug level.
+    /// The same lock for a caller that logs losses itself. The engine then logs the losses only at debug level.
     pub(crate) fn quiet(self) -> Self {
         self.with_terms(|terms| Ok(Terms { quiet: true, ..terms }))
     }
@@ -126,12 +126,13 @@ impl Lock {
     }
 }
 
-/// A call in the engine's queue. It is created before the first await, so that its drop cancels the call at any point.
+/// A call in the engine's queue. It is created before the first await. So its drop cancels the call at any point.
 struct QueuedCall<'a> {
     handle: &'a Handle,
     ticket: Ticket,
     key: Key,
     owner: Option<Owner>,
+    /// Whether the engine has answered the call.
     served: bool,
 }
 

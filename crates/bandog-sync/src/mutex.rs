@@ -55,7 +55,7 @@ impl Mutex {
         Self { lock: self.lock.max_hold(time) }
     }
 
-    /// The same lock for a caller that logs a loss itself. The client then logs it only at debug level.
+    /// The same lock for a caller that logs a loss itself. The client then logs the loss only at debug level.
     #[doc(hidden)]
     #[must_use]
     pub fn quiet(self) -> Self {

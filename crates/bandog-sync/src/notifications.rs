@@ -20,7 +20,7 @@ impl Notifications {
         Ok(Self { receiver, _subscription: subscription })
     }
 
-    /// Waits for a notification since the last call. It returns immediately if one has already arrived. Several
+    /// Waits for the next notification. Returns immediately if a notification has arrived since the last call. Several
     /// notifications between two calls count as one. If the store has no notifications, this call never returns.
     ///
     /// # Errors

@@ -65,8 +65,8 @@ impl ClientOptions {
     /// Runs the engine as a task of the runtime in which the client is started, instead of on its own thread.
     ///
     /// This saves two thread switches for each call, but it has two disadvantages. If the runtime is blocked for longer
-    /// than a ttl, locks are lost. And the client ends when its runtime ends. Then the release of a guard that was
-    /// dropped shortly before may not be sent, and its lock expires after the ttl. To prevent that, await
+    /// than a ttl, locks are lost. And the client ends when its runtime ends. In that case, the release of a guard that
+    /// was dropped shortly before might never be sent, and the lock expires after its ttl. To prevent this, await
     /// [`crate::Guard::release`] or [`Client::close`] before the runtime ends.
     #[must_use]
     pub fn on_current_runtime(mut self) -> Self {
@@ -91,8 +91,8 @@ impl ClientOptions {
         self
     }
 
-    /// The name of this client in the store's registry. Operators see it when they ask which program holds a lock.
-    /// Default: the name of the running program.
+    /// The name of this client in the store's registry. Operators see this name when they ask which program holds a
+    /// lock. Default: the name of the running program.
     #[must_use]
     pub fn program(mut self, name: impl Into<String>) -> Self {
         self.program = Some(name.into());

@@ -37,6 +37,7 @@ struct OwnerState {
 
 #[derive(Default)]
 struct KeyEntry {
+    /// The owner's turn at this key (its use of the lock). Empty if there is none.
     turn: Weak<Turn>,
     /// The waiting calls of this owner for the key.
     calls: Vec<OwnerCall>,
@@ -44,8 +45,7 @@ struct KeyEntry {
 
 struct OwnerCall {
     ticket: Ticket,
-    /// The owner's turn (its use of the lock), if the engine has let this call share it and the call has not taken it
-    /// yet.
+    /// The owner's turn, if the engine has let this call share the turn and the call has not taken it yet.
     turn: Option<Arc<Turn>>,
 }
 
@@ -66,8 +66,8 @@ impl Owner {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Returns the turn that this owner has at the key. If there is none, registers the call, which waits until
-    /// [`Owner::call_ended`].
+    /// Returns the turn that this owner has at the key. If there is none, adds the call to the owner's waiting calls.
+    /// [`Owner::call_ended`] removes the call.
     pub(crate) fn enter(&self, key: &Key, call: Ticket) -> Option<Arc<Turn>> {
         let mut keys = self.keys();
         if let Some(entry) = keys.get_mut(key) {
@@ -82,8 +82,8 @@ impl Owner {
     }
 
     /// Lets a waiting call share the owner's turn, if the owner has one. This table keeps the turn until the call takes
-    /// it or ends. The engine must not keep the turn, not even for a moment: if the last guard were released in that
-    /// moment, the lock would not be released.
+    /// the turn or ends. The engine must not keep the turn, not even for a moment: if the last guard were released in
+    /// that moment, the lock would not be released.
     pub(crate) fn share(&self, key: &Key, call: Ticket) -> bool {
         let mut keys = self.keys();
         let Some(KeyEntry { turn, calls }) = keys.get_mut(key) else { return false };
@@ -134,8 +134,8 @@ impl Owner {
     }
 }
 
-/// A weak reference to an owner. Guards and waiting calls keep an owner alive, so this reference is empty when the
-/// owner holds no lock and waits for none.
+/// A weak reference to an owner. Guards and waiting calls keep an owner alive. So when the owner holds no lock and
+/// waits for none, this reference is empty.
 pub(crate) struct WeakOwner(Weak<OwnerState>);
 
 impl WeakOwner {

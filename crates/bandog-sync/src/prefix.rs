@@ -18,15 +18,15 @@ pub(crate) fn check(prefix: String) -> Result<String> {
     )))
 }
 
-/// Checks whether one of the prefixes in use begins with another, so that two systems can have the same lock.
+/// Checks whether a prefix in use begins with another prefix in use. If so, two systems can have the same lock.
 pub(crate) fn finding(ours: &str, members: &[Member]) -> Finding {
     let prefixes: BTreeSet<&str> = members.iter().map(|member| &*member.prefix).chain([ours]).collect();
     let used: Vec<&str> = prefixes.into_iter().filter(|prefix| !prefix.is_empty()).collect();
-    let begins = |one: &str| used.iter().find(|other| **other != one && other.starts_with(one)).copied();
-    match used.iter().find_map(|one| Some((*one, begins(one)?))) {
-        Some((one, other)) => Finding::advice(
+    let longer = |short: &str| used.iter().find(|prefix| **prefix != short && prefix.starts_with(short)).copied();
+    match used.iter().find_map(|short| Some((*short, longer(short)?))) {
+        Some((short, long)) => Finding::advice(
             "prefix",
-            format!("the prefix {other:?} begins with the prefix {one:?}, so two systems can have the same lock"),
+            format!("the prefix {long:?} begins with the prefix {short:?}, so two systems can have the same lock"),
             "change one of them, so that no prefix begins with another, such as \"shop-eu:\" beside \"shop-us:\"",
         ),
         None if used.is_empty() => Finding::fine("prefix", "no registered client uses a prefix"),

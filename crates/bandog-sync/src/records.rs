@@ -9,7 +9,7 @@ use crate::Client;
 /// lock in a [`Holding`] contains the prefix, as in the result of [`crate::Guard::holding`].
 ///
 /// # Cancel safety
-/// If the future of a swap is dropped, the swap may be applied nevertheless.
+/// If the future of a swap is dropped, the store might apply the swap nevertheless.
 #[async_trait]
 impl Records for Client {
     async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {

@@ -16,7 +16,7 @@ type TaskResult = std::result::Result<(), Box<dyn std::error::Error + Send + Syn
 
 /// Maximum delay before the first retry.
 const MAX_FIRST_DELAY: Duration = Duration::from_millis(100);
-/// Maximum delay before any retry. It is also the length of a run after which earlier failures do not count any more.
+/// Maximum delay before any retry. Also: after a run of at least this length, earlier failures do not count any more.
 const MAX_DELAY: Duration = Duration::from_secs(30);
 
 impl Client {
@@ -38,8 +38,8 @@ impl Client {
     ///
     /// If a replica dies, another one replaces it when the ttl has passed ([`crate::ClientOptions::watchdog`]; for
     /// another ttl see [`Mutex::singleton`]). The limits of [`Guard::lost`] apply: a task that blocks its thread cannot
-    /// be cancelled, and after a failover of the store two tasks may run for a moment. So send [`Guard::fence`] with
-    /// each write.
+    /// be cancelled, and after a failover of the store, two tasks might run at the same time for a moment. So send
+    /// [`Guard::fence`] with each write.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -85,8 +85,8 @@ impl Client {
 }
 
 impl Mutex {
-    /// The same as [`Client::singleton`], with this lock. The ttl of the lock is the time after which a dead replica is
-    /// replaced.
+    /// The same as [`Client::singleton`], with this lock. If a replica dies, another one replaces it after the ttl of
+    /// this lock.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -135,7 +135,7 @@ impl Mutex {
         }
     }
 
-    /// Waits for the delay before a retry. Returns an error if the client ends in this time.
+    /// Waits for the delay before a retry. Returns an error if the client ends during the delay.
     async fn wait_before_retry(&self, key: &Key, delay: Duration) -> Result<()> {
         match select(pin!(self.lock.handle().ended()), pin!(time::sleep(delay))).await {
             Either::Left(((), _)) => Err(Error::closed().during("lock").at(key)),
@@ -174,7 +174,8 @@ impl RunEnd {
 /// Runs the task until the task ends or the lock is lost. Then releases the lock.
 async fn run(guard: Guard, task: impl AsyncFnOnce(&Guard) -> TaskResult) -> Result<RunEnd> {
     let end = {
-        // The closure is called inside the async block, so that a panic before it returns its future is caught as well.
+        // The closure is called inside the async block, so that a panic is caught even if it happens before the closure
+        // returns its future.
         let running = AssertUnwindSafe(async { task(&guard).await }).catch_unwind();
         match select(guard.lost(), pin!(running)).await {
             Either::Left(((), _)) => RunEnd::Lost,

@@ -18,8 +18,8 @@ const RELEASED: u64 = u64::MAX - 1;
 
 /// The status of one turn. A guard reads it without a message to the engine. A turn that is lost stays lost.
 ///
-/// The status is one number. Moments of a clock are never zero, and the two largest numbers are centuries away. So a
-/// deadline never equals one of the three constants above.
+/// The status is one number. A deadline in nanoseconds is never zero, and the two largest numbers are centuries in the
+/// future. So a deadline never equals one of the three constants above.
 #[derive(Debug)]
 pub(crate) struct TurnStatus {
     /// The deadline in nanoseconds, or `LOST`, `CLOSED` or `RELEASED`.
@@ -83,7 +83,7 @@ impl TurnStatus {
         self.end(RELEASED);
     }
 
-    /// Wakes all waiters of this status, so that they read it again.
+    /// Wakes all waiters of this status, so that they read the status again.
     pub(crate) fn wake(&self) {
         self.changed.notify_waiters();
     }
@@ -106,7 +106,7 @@ impl TurnStatus {
             TurnState::Held { .. } => Some(how),
             TurnState::Lost | TurnState::Closed | TurnState::Released => None,
         };
-        // The turn may have ended already. Its waiters are woken in any case.
+        // If the turn has already ended, nothing changes. The waiters are woken in both cases.
         let _ = self.encoded.fetch_update(AcqRel, Acquire, ended);
         self.wake();
     }

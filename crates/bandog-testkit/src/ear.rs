@@ -9,8 +9,9 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, set_default, set_global_default};
 use tracing::{Dispatch, Event, Metadata, Subscriber};
 
-/// Records events and new spans whose target begins with a prefix. Each is one line: the level, or `SPAN` and the name
-/// of the span, and then ` field=value` for each field.
+/// Records the events and the new spans whose target begins with a prefix. Each of them becomes one line. The line of
+/// an event begins with the level, and the line of a span with `SPAN` and the span's name. Then ` field=value` follows
+/// for each field.
 ///
 /// ```
 /// let (ear, _guard) = bandog_testkit::Ear::of_thread("");
@@ -33,7 +34,8 @@ impl Ear {
     #[must_use]
     pub fn of_thread(target: &'static str) -> (Self, DefaultGuard) {
         // With a single subscriber, `tracing` asks only the first thread that reaches an event whether the event is
-        // enabled, and caches the answer. That thread may belong to another test. So there are always more subscribers.
+        // enabled, and caches the answer. That thread can belong to another test. So this function creates two more
+        // subscribers.
         static OTHERS: LazyLock<[Dispatch; 2]> = LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Ear::new(""))));
         LazyLock::force(&OTHERS);
         let ear = Self::new(target);

@@ -1,23 +1,23 @@
-//! Waits until a fact holds, instead of waiting for a fixed time.
+//! Waits until a condition (a *fact*) is true, instead of waiting for a fixed time.
 
 use std::fmt::Debug;
 use std::panic::Location;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Interval between two checks. It is short for a test, and long enough that the checks do not slow the tested code
-/// down.
+/// Interval between two checks. A shorter interval would slow down the code under test, and a longer interval would
+/// slow down the test.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// The result of a check: a `bool`, an `Option` or a `Result`.
 pub trait Fact {
-    /// The value when the fact holds.
+    /// The type of the value that a check returns if the fact holds.
     type Value;
 
-    /// The value if the fact holds.
+    /// Returns the value if the fact holds.
     ///
     /// # Errors
-    /// If the fact does not hold yet: a description of the result. It is part of the panic at the timeout.
+    /// If the fact does not hold yet. The text describes the check's result, for the panic at the timeout.
     fn settle(self) -> Result<Self::Value, String>;
 }
 
@@ -48,7 +48,8 @@ impl<T, E: Debug> Fact for Result<T, E> {
 /// Checks repeatedly until the fact holds, and returns its value.
 ///
 /// # Panics
-/// If the fact does not hold within `within`. The message has the place of the call and the last result.
+/// If the fact does not hold within `within`. The message contains the place of the call and the result of the last
+/// check.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -70,7 +71,7 @@ pub fn eventually<F: Fact>(within: Duration, mut fact: impl FnMut() -> F) -> F::
 
 /// Like [`eventually()`], for an async check.
 ///
-/// It uses tokio's time, so it also works under a paused clock.
+/// The wait follows tokio's clock, so this function also works in a test that has paused this clock.
 ///
 /// # Panics
 /// If the fact does not hold within `within`.

@@ -1,12 +1,17 @@
 //! Random inputs for parsers of untrusted text.
 //!
-//! Each input begins as a sample or as two halves of samples, and is then changed a few times: bytes are replaced,
-//! pieces are removed, repeated or exchanged, words of the format and awkward values are inserted. The property panics
-//! when it is violated; the input is then made smaller as long as the property still fails, and printed.
+//! Each input begins as a sample, or as the first part of one sample and the last part of another. Then it is changed a
+//! few times: bytes are replaced, pieces are removed, repeated or exchanged, and words of the format and awkward values
+//! are inserted.
+//!
+//! A test checks each input with a property, a function that panics if the parser behaves wrongly. If the property
+//! panics for an input, pieces of the input are removed as long as the property still panics. Then the input is
+//! printed.
 //!
 //! Two variables of the environment set the amount of work:
-//! - `BANDOG_FUZZ_INPUTS`: inputs per property, 3,000 by default;
-//! - `BANDOG_FUZZ_SEED`: a number; the same number gives the same inputs. 1 by default, so that a test run repeats.
+//! - `BANDOG_FUZZ_INPUTS`: the number of inputs for each property, 3,000 by default;
+//! - `BANDOG_FUZZ_SEED`: a number, 1 by default. The same number gives the same inputs, so that a failed run can be
+//!   repeated.
 
 use std::{
     env, process,
@@ -21,10 +26,10 @@ use proptest::{
 };
 use rand::{Rng, RngExt};
 
-/// Inputs per property without the variable.
+/// The number of inputs for each property if `BANDOG_FUZZ_INPUTS` is not set.
 const INPUTS: u32 = 3_000;
-/// Maximum time of a property for one input; then it counts as hanging. The time is long, because a loaded machine may
-/// pause a test.
+/// Maximum time of a property for one input. After this time, the property counts as hanging. The time is long, because
+/// a test might get no CPU time for seconds on a loaded machine.
 const HANG: Duration = Duration::from_secs(30);
 /// Maximum number of changes to one input.
 const CHANGES: u32 = 6;
@@ -119,16 +124,16 @@ const AWKWARD: &[&str] = &[
 /// The property returns whether the parser accepted the text.
 ///
 /// # Panics
-/// If the property panics for an input; the message has the input and the seed. Also if the parser accepted all inputs
-/// or refused all, because such a property would test only half of the parser.
+/// If the property panics for an input. The message contains the input and the seed. This function also panics if the
+/// parser accepted all inputs or refused all inputs, because then only half of the parser was tested.
 ///
-/// A property that does not return aborts the process after 30 s to 60 s, which prints the input.
+/// If the property does not return, the input is printed and the process is aborted, after 30 s to 60 s.
 pub fn texts(name: &str, samples: &[&str], words: &[&str], property: impl Fn(&str) -> bool) {
     let samples: Vec<&[u8]> = samples.iter().map(|sample| sample.as_bytes()).collect();
     bytes(name, &samples, words, |bytes| property(&String::from_utf8_lossy(bytes)));
 }
 
-/// Tries a property with random bytes that resemble the samples, as [`texts`].
+/// Does the same as [`texts`], with random bytes instead of random texts.
 ///
 /// # Panics
 /// As [`texts`].
@@ -191,8 +196,8 @@ impl Strategy for Resembling {
             input.truncate(cut);
             input.extend_from_slice(&other[rng.random_range(0..=other.len())..]);
         }
-        // Few changes are more probable than many, because the parser accepts more of such inputs and so runs more
-        // code.
+        // Few changes are more probable than many. The parser accepts an input with few changes more often, and then
+        // runs more of its code.
         let changes = rng.random_range(0..=CHANGES);
         for _ in 0..rng.random_range(0..=changes) {
             self.change(&mut input, rng);
@@ -203,6 +208,7 @@ impl Strategy for Resembling {
 }
 
 impl Resembling {
+    /// Makes one random change.
     fn change(&self, input: &mut Vec<u8>, rng: &mut TestRng) {
         let from = rng.random_range(0..=input.len());
         let to = (from + rng.random_range(0..=8)).min(input.len());
@@ -243,7 +249,9 @@ struct Shrinking {
     input: Vec<u8>,
     /// The input before the last removal.
     before: Vec<u8>,
+    /// Where the next piece to remove begins.
     at: usize,
+    /// The length of the pieces.
     size: usize,
 }
 

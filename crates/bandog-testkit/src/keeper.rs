@@ -1,6 +1,6 @@
 //! Children that cannot outlive the test process.
 //!
-//! A test process may be killed, and then no destructor runs.
+//! A test process can be killed, and then no destructor runs.
 //! So each child requests to be killed by the kernel when its parent dies.
 //! For the kernel the parent is a *thread*, and a test's thread ends with its test.
 //! Therefore one thread, the keeper, starts all children and never ends.
@@ -11,11 +11,11 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 
-/// Starts `program` so that it dies with this process.
+/// Returns a command that starts `program`, which then dies with this process.
 ///
-/// `setpriv` requests the death signal. Then a shell checks that its parent is still this process, and becomes the
-/// program. The pid stays the same.
-/// The check is needed because the kernel sends no signal if the parent died before the request.
+/// The command starts `setpriv`, which requests the death signal and becomes a shell. The shell checks that its parent
+/// is still this process, and becomes the program. The pid stays the same. The check is needed because the kernel sends
+/// no signal if the parent died before the request.
 pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--", "sh", "-c", BECOME]).arg(std::process::id().to_string()).arg(program);
@@ -32,7 +32,7 @@ pub(crate) fn spawn(command: Command) -> io::Result<Child> {
 /// The script of the shell: it becomes the program if its parent is still the process with the pid `$0`.
 const BECOME: &str = r#"[ "$PPID" = "$0" ] && exec "$@""#;
 
-/// A command for the keeper, and the channel for the child.
+/// A command for the keeper, and the channel on which the keeper returns the child.
 struct Job {
     command: Command,
     reply: SyncSender<io::Result<Child>>,

@@ -5,11 +5,11 @@
 //! with the test process, even if the test process is killed.
 //!
 //! - [`RedisServer`]: a Redis server for one test, on a free port.
-//! - [`Wire`]: a TCP proxy that delays, swallows, stalls, refuses or resets.
+//! - [`Wire`]: a TCP proxy that delays, loses or holds back data, and that refuses or resets connections.
 //! - [`Process`]: a child process with signals, and with waits for its output.
 //! - [`Ear`]: captures `tracing` events.
 //! - [`fuzz`]: random inputs for parsers.
-//! - [`eventually()`] and [`eventually_async`]: wait for a fact, never for a time.
+//! - [`eventually()`] and [`eventually_async`]: wait until a condition is true, and not for a fixed time.
 //!
 //! This crate runs on Linux only, because it needs `/proc` and the parent-death signal.
 

@@ -1,9 +1,9 @@
 //! Reserves a port for a server of a test.
 //!
-//! If a test binds a socket to port 0, reads the number and closes the socket, another process may take the port before
-//! the server binds it. Also, while the server is down, a client that connects to the port may get the same number as
+//! If a test binds a socket to port 0, reads the number and closes the socket, another process can take the port before
+//! the server binds it. Also, while the server is down, a client that connects to the port can get the same number as
 //! its local port, and so connect to itself. So a reservation is a bound socket that never listens. Then connections
-//! are refused, no other socket gets the port, and a listener with `SO_REUSEADDR` may still bind it.
+//! are refused, no other socket gets the port, and only a listener with `SO_REUSEADDR` can bind it.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
@@ -28,13 +28,13 @@ impl Port {
 
     /// Reserves two ports whose numbers differ by `apart`.
     pub(crate) fn reserve_two(apart: u16) -> (Self, Self) {
-        // Unsuitable ports are kept until the end, so that the next one is different.
-        let mut others = Vec::new();
+        // Unsuitable ports stay reserved until the end, so that the next reservation gets a different port.
+        let mut unsuitable = Vec::new();
         for _ in 0..TRIES {
             let first = Self::reserve();
             match first.number.checked_add(apart).map(bound_to) {
                 Some(Ok(second)) => return (first, second),
-                Some(Err(_)) | None => others.push(first),
+                Some(Err(_)) | None => unsuitable.push(first),
             }
         }
         panic!("no two free ports on 127.0.0.1 that are {apart} apart");

@@ -13,9 +13,9 @@ use crate::{eventually, keeper};
 
 /// A child process with piped input and output. It is killed when this value is dropped or the test process dies.
 ///
-/// Children of the child are not killed, so a script should end with an `exec`.
+/// The processes that the child starts are not killed. So a script should start its last program with `exec`.
 ///
-/// Each method panics on failure, with the output of the child.
+/// If a method fails, it panics with a message that contains the child's output.
 ///
 /// ```
 /// use std::process::Command;
@@ -61,7 +61,7 @@ impl Process {
 
     /// Waits for the next line on stdout that contains `needle`, and returns it.
     ///
-    /// Each call searches from the line after the one that the previous call returned.
+    /// Each call begins its search after the line that the previous call returned.
     #[track_caller]
     pub fn stdout_line(&self, needle: &str, within: Duration) -> String {
         self.line(&self.stdout, needle, within)
@@ -76,13 +76,13 @@ impl Process {
     /// All lines on stdout so far.
     #[must_use]
     pub fn stdout(&self) -> Vec<String> {
-        self.stdout.read().all.clone()
+        self.stdout.locked().all.clone()
     }
 
     /// All lines on stderr so far.
     #[must_use]
     pub fn stderr(&self) -> Vec<String> {
-        self.stderr.read().all.clone()
+        self.stderr.locked().all.clone()
     }
 
     /// Writes a line to the child's stdin.
@@ -151,7 +151,7 @@ impl Process {
                 None => thread::sleep(Duration::from_millis(2)),
             }
         };
-        // A descendant of the child may keep the pipes open, so these waits also end at the timeout.
+        // A process that the child has started can keep the pipes open, so these waits also end at the timeout.
         self.stdout.until_closed(until);
         self.stderr.until_closed(until);
         status
@@ -196,21 +196,22 @@ pub fn send(pid: u32, signal: Signal) {
     kill_process(target, signal).unwrap_or_else(|error| panic!("{signal:?} to {pid}: {error}"));
 }
 
-/// The kernel's letter for the state of a process, such as `S` asleep, `T` stopped, `Z` dead but not reaped.
+/// The kernel's letter for the state of a process, such as `S` (asleep), `T` (stopped) or `Z` (ended, but its parent
+/// has not read its exit status yet).
 #[must_use]
 pub fn state(pid: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The state follows the program's name in brackets, which may itself contain spaces and brackets.
+    // The program's name is in brackets, and can contain spaces and brackets. The state follows the last bracket.
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// Whether a process is alive. A process that has ended and is not reaped yet is not alive.
+/// Whether a process is alive. A process that has ended is not alive, even if its exit status was not read yet.
 #[must_use]
 pub fn is_alive(pid: u32) -> bool {
     !matches!(state(pid), None | Some('Z' | 'X'))
 }
 
-/// The command, wrapped so that its process dies with this process, and with pipes for its streams.
+/// Returns a command that starts the same program with pipes for its streams. The program dies with this process.
 fn dying_with_us(command: &Command) -> Command {
     let mut wrapped = keeper::command(command.get_program());
     wrapped.args(command.get_args()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -226,7 +227,7 @@ fn dying_with_us(command: &Command) -> Command {
     wrapped
 }
 
-/// Lines of one pipe, read by a thread so that the child never blocks on a full pipe.
+/// The lines of one pipe. A thread reads them, so that the child never blocks on a full pipe.
 #[derive(Debug, Default)]
 struct Lines {
     seen: Mutex<Seen>,
@@ -236,8 +237,9 @@ struct Lines {
 #[derive(Debug, Default)]
 struct Seen {
     all: Vec<String>,
-    /// Index of the first line that was not searched yet.
+    /// Index of the line at which the next search begins.
     next: usize,
+    /// The child has closed the pipe, so no line follows.
     closed: bool,
 }
 
@@ -252,15 +254,15 @@ impl Lines {
     fn fill(&self, pipe: impl Read) {
         for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
             let line = String::from_utf8_lossy(&line).into_owned();
-            self.read().all.push(line);
+            self.locked().all.push(line);
             self.changed.notify_all();
         }
-        self.read().closed = true;
+        self.locked().closed = true;
         self.changed.notify_all();
     }
 
     fn next(&self, needle: &str, until: Instant) -> Option<String> {
-        let mut seen = self.read();
+        let mut seen = self.locked();
         loop {
             let unread = seen.next..seen.all.len();
             if let Some(at) = unread.into_iter().find(|&at| seen.all[at].contains(needle)) {
@@ -275,7 +277,7 @@ impl Lines {
     }
 
     fn until_closed(&self, until: Instant) {
-        let mut seen = self.read();
+        let mut seen = self.locked();
         while !seen.closed && Instant::now() < until {
             seen = self.sleep(seen, until);
         }
@@ -287,7 +289,7 @@ impl Lines {
         woken.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    fn read(&self) -> MutexGuard<'_, Seen> {
+    fn locked(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -18,12 +18,12 @@ use crate::version::ServerVersion;
 use crate::wire::Wire;
 use crate::{eventually, keeper, process};
 
-/// Timeout for the start of a server. On a loaded machine, a start may take a second.
+/// Timeout for the start of a server. On a loaded machine, a start can take a second.
 const READY_WITHIN: Duration = Duration::from_secs(10);
 
 /// A `redis-server` on its own port. It keeps no data on disk, and dies with the test process.
 ///
-/// Each method panics on failure.
+/// If a method fails, it panics.
 ///
 /// ```no_run
 /// use bandog_testkit::{RedisServer, Reply};
@@ -54,9 +54,9 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// The page of the documentation with the rights that users of Redis need. Every server of a test has the users of this
-/// page.
-const PAGE: &str = include_str!("../../../docs/redis.md");
+/// The page of the documentation with the rights that users of Redis need. Every server that a test starts has the
+/// users of this page.
+const RIGHTS_PAGE: &str = include_str!("../../../docs/redis.md");
 
 impl RedisServer {
     /// User and password with only the rights that locks need, as in `docs/redis.md`.
@@ -132,6 +132,7 @@ impl RedisServer {
         Self::launched(port, None, Some(bus), ["--cluster-enabled", "yes"].map(String::from).to_vec())
     }
 
+    /// Makes the value, and starts the server program.
     #[track_caller]
     fn launched(port: Port, tls: Option<Port>, bus: Option<Port>, args: Vec<String>) -> Self {
         let server = Self {
@@ -270,7 +271,7 @@ impl RedisServer {
         line.and_then(|rest| rest.split(',').next()?.parse().ok()).unwrap_or(0)
     }
 
-    /// Deletes all scripts, as a failover may.
+    /// Deletes all scripts, which can also happen in a failover.
     #[track_caller]
     pub fn flush_scripts(&self) {
         assert_eq!(self.cmd(&["SCRIPT", "FLUSH"]).text(), "OK");
@@ -324,7 +325,8 @@ impl RedisServer {
         keeper::spawn(command)
     }
 
-    /// Sends `PING`. Panics with the log if the server has exited, so that the test does not wait for the timeout.
+    /// Sends `PING`. If the server has exited, panics with the server's log, so that the test does not wait for the
+    /// timeout.
     fn ask_if_ready(&self) -> io::Result<Reply> {
         if let Some(child) = self.child().as_mut()
             && let Some(status) = child.try_wait()?
@@ -368,9 +370,9 @@ impl Drop for RedisServer {
     }
 }
 
-/// One of the three commands with rights on the page: 0 for locks, 1 for inspection, 2 for records.
+/// The rules of one of the three `ACL SETUSER` commands on the page: 0 for locks, 1 for inspection, 2 for records.
 fn rights(number: usize) -> Vec<&'static str> {
-    let mut rules = PAGE.lines().filter_map(|line| line.strip_prefix("ACL SETUSER locks "));
+    let mut rules = RIGHTS_PAGE.lines().filter_map(|line| line.strip_prefix("ACL SETUSER locks "));
     rules.nth(number).expect("docs/redis.md has the rules").split(' ').collect()
 }
 
@@ -379,7 +381,8 @@ fn program() -> PathBuf {
     std::env::var_os("BANDOG_TEST_SERVER").map_or_else(|| "redis-server".into(), PathBuf::from)
 }
 
-/// Whether the server's program is installed. Starting it cannot show that, because the started program is `setpriv`.
+/// Whether the server's program is installed. A start cannot show this, because the test process starts `setpriv`, and
+/// `setpriv` starts the server.
 fn is_installed(program: &Path) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())

@@ -1,13 +1,14 @@
 //! A raw Redis client: one blocking connection and a hand-written RESP2 reader.
 //!
-//! Tests query the server with this client, because a defect of the client under test could hide itself.
+//! Tests query the server with this client and not with the client under test, because a defect of the client under
+//! test could hide itself.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Timeout for a reply. It is longer than any command of a test, and shorter than the timeouts of tests.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Default timeout for a reply. It is longer than any command of a test takes, and shorter than the timeouts of tests.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A reply of Redis.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,16 +96,16 @@ impl RawRedis {
     /// # Errors
     /// If no server listens at the address.
     pub fn connect(addr: impl Into<SocketAddr>) -> io::Result<Self> {
-        let stream = TcpStream::connect_timeout(&addr.into(), PATIENCE)?;
+        let stream = TcpStream::connect_timeout(&addr.into(), REPLY_TIMEOUT)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
         Ok(Self { stream: BufReader::new(stream) })
     }
 
     /// Sends one command and reads its reply.
     ///
     /// # Errors
-    /// If the connection fails; an error of Redis is a [`Reply::Error`].
+    /// If the connection fails. An error that Redis reports is a [`Reply::Error`].
     pub fn cmd(&mut self, args: &[&str]) -> io::Result<Reply> {
         self.send(args)?;
         self.read()
@@ -140,7 +141,7 @@ impl RawRedis {
     }
 }
 
-/// One RESP2 value: a type byte, a line, and the announced data.
+/// Reads one RESP2 value: a byte for its type, the rest of a line, and then the data whose length this line contains.
 fn read_reply(stream: &mut impl BufRead) -> io::Result<Reply> {
     let line = read_line(stream)?;
     let (kind, rest) = line.split_at_checked(1).ok_or_else(|| nonsense(&line))?;

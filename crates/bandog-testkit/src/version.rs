@@ -25,8 +25,8 @@ impl ServerVersion {
         Self::read(&printed).ok_or_else(|| io::Error::other(format!("--version printed no version: {printed:?}")))
     }
 
-    /// Whether the server has the features of this version of Redis. Valkey has those of Redis 7.2, where it was
-    /// forked.
+    /// Whether the server has the features of this version of Redis. Valkey has the features of Redis 7.2, from
+    /// which Valkey was forked.
     #[must_use]
     pub fn is_since(&self, major: u32, minor: u32) -> bool {
         self.compatible_with >= (major, minor)

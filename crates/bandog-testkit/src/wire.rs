@@ -1,7 +1,7 @@
 //! A bad network: a TCP proxy in front of a server.
 //!
 //! The proxy has its own thread, so a test that blocks its runtime does not stop the proxy.
-//! The thread waits in `ppoll`, because its timeout is exact. The timer of tokio rounds to a millisecond.
+//! The thread waits in `ppoll`, because the timeout of `ppoll` is exact. A timer of tokio rounds to a millisecond.
 
 mod flow;
 mod pump;
@@ -17,7 +17,7 @@ use std::time::Duration;
 use crate::port::Port;
 use pump::Pump;
 
-/// A TCP proxy on a free port, whose faults a test can change while it runs.
+/// A TCP proxy on a free port. A test can change the faults of the proxy while the proxy runs.
 ///
 /// Every setting is active when its method returns. Bytes keep their order. A connection that lost bytes never delivers
 /// later bytes, as in a real network, where TCP never delivers the second reply without the first.
@@ -70,13 +70,13 @@ impl Wire {
         self.port.addr()
     }
 
-    /// `redis://127.0.0.1:PORT`, with the port of this proxy.
+    /// `redis://127.0.0.1:PORT`, where `PORT` is the port of this proxy.
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://{}", self.addr())
     }
 
-    /// Delays later data in both directions, so a round trip takes twice this time.
+    /// Delays all data from now on, in both directions. So a round trip takes twice this time.
     pub fn delay(&self, each_way: Duration) {
         self.delay_requests(each_way);
         self.delay_replies(each_way);
@@ -154,7 +154,7 @@ impl Drop for Wire {
     fn drop(&mut self) {
         let (done, _) = sync_channel(1);
         let action = Action::End;
-        // An error means that the thread has panicked. Its message is on stderr.
+        // An error means that the thread has panicked. The message of the panic is on stderr.
         let _ = self.orders.send(Order { action, done });
         pump::wake(&self.waker);
         let _ = self.thread.take().map(JoinHandle::join);
@@ -184,7 +184,7 @@ enum Direction {
     Reply,
 }
 
-/// The counters that a test may read.
+/// The counters that a test can read.
 #[derive(Debug, Default)]
 struct Counts {
     accepted: AtomicU64,

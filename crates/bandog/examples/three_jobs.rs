@@ -5,7 +5,7 @@
 //! cargo run --example three_jobs        # in two terminals: each tick is printed in one of them
 //! ```
 //!
-//! Ctrl-C stops one copy, and the other copy continues alone. Stop the store for a while, and the log reports the
+//! Ctrl-C stops one copy, and the other copy continues alone. If you stop the store for a while, the log reports the
 //! outage.
 
 use std::error::Error;
@@ -31,8 +31,8 @@ async fn poll(shop: Shared<Shop>, run: Run) -> Result<(), std::num::ParseIntErro
     Ok(())
 }
 
-/// At the times of the environment variable REPORT_CRON, by default at each full minute. A job without async may block,
-/// because it runs in a thread of the blocking pool.
+/// At the times of the environment variable REPORT_CRON, by default at each full minute. A job without async is allowed
+/// to block, because it runs in a thread of the blocking pool.
 #[bandog::scheduled(cron = "${REPORT_CRON:0 * * * * ?}", on_crash = "retry", catch_up = "once")]
 fn report(run: Run) {
     println!("{}  report  {:?}, attempt {}", run.tick(), run.kind(), run.attempt());

@@ -7,7 +7,7 @@
 //! let orders = client.mutex("orders");
 //! let guard = orders.lock()?; // a watchdog thread renews it until it is released or dropped
 //! sweep(guard.fence());
-//! guard.release()?; // an error when the lock had been lost meanwhile
+//! guard.release()?; // an error if the lock was lost before the release
 //! let swept = orders.run(|guard| guard.fence().get())?; // locks, runs the closure, releases
 //! # assert!(swept > 0);
 //! client.close()
@@ -18,8 +18,8 @@
 //!   immediately, and the lock is released with the last guard. A guard cannot leave its thread.
 //! - In async code, a call that waits fails with [`ErrorKind::Misused`](crate::ErrorKind::Misused), because it would
 //!   stop the other tasks of the runtime. Such calls work in `spawn_blocking` and `block_in_place`.
-//! - Only [`Client::close`] from another thread cancels a call that waits. Ctrl-C without a handler ends the process,
-//!   and its locks then expire after their ttl.
+//! - Only [`Client::close`] from another thread cancels a call that waits. In a program that does not handle
+//!   Ctrl-C, Ctrl-C ends the process, and the locks of the process expire after their ttl.
 //!
 //! The module `blocking` of the crate `bandog-sync` explains each of these points. Its types are re-exported here.
 

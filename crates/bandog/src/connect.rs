@@ -31,7 +31,7 @@ use crate::{
 /// Every URL accepts these options:
 ///
 /// - `?watchdog=DURATION`: the ttl of locks without a lease, between 100 ms and 365 days; the default is `30s`. A
-///   watchdog renews such a lock after a third of its ttl.
+///   watchdog renews such a lock after each third of its ttl. (A lock with a lease is not renewed.)
 /// - `?timeout=DURATION`: the maximum duration of one request; the default is `3s`.
 /// - `?prefix=TEXT`: the beginning of every name in the store; it must end in `:`. See [`ClientOptions::prefix`].
 ///
@@ -118,8 +118,8 @@ impl ConnectOptions {
         self
     }
 
-    /// Never creates the store, for programs that only read it. It matters for SQLite only, because the client of
-    /// another store does not create that store.
+    /// Never creates the store, for programs that only read it. This option matters for SQLite only, because the
+    /// clients of other stores never create their store.
     ///
     /// If the SQLite file does not exist, every call fails with [`ErrorKind::Unavailable`]: immediately after
     /// [`ConnectOptions::connect_lazy`], and after 5 s in [`ConnectOptions::connect`].
@@ -191,7 +191,8 @@ impl ConnectOptions {
     /// # Errors
     /// As [`connect()`], and [`ErrorKind::Misused`] in async code and after [`ConnectOptions::on_current_runtime`].
     pub fn connect_blocking(self) -> Result<blocking::Client> {
-        // No check for a paused clock: blocking calls wait on the caller's thread, by the machine's clock.
+        // A paused clock of tokio does not matter here: blocking calls wait on the caller's thread, by the machine's
+        // clock.
         let client = self.start()?.blocking()?;
         client.ready()?;
         Ok(client)
@@ -222,7 +223,7 @@ impl fmt::Debug for ConnectOptions {
     }
 }
 
-/// The store of the process with this name; without a name, a new store.
+/// The store that has this name in this process. If the name is empty, a new store.
 fn memory(name: &str) -> Memory {
     static NAMED: LazyLock<Mutex<HashMap<String, Memory>>> = LazyLock::new(Mutex::default);
     let fresh = || Memory::new(Clock::system());

@@ -1,8 +1,9 @@
-//! The path in a URL of SQLite. Mistakes that would create the file in an unexpected directory are refused.
+//! The path in a URL of SQLite. If a mistake in the URL would create the file in an unexpected directory, the URL is
+//! refused.
 
 use bandog_core::{Error, Result};
 
-/// The path of the database: `PATH`, or `//` and an absolute path.
+/// The path of the database. `place` is the part of the URL after `sqlite:`: a path, or `//` and an absolute path.
 pub(crate) fn path(place: &str) -> Result<&str> {
     let path = place.strip_prefix("//").unwrap_or(place);
     if path.is_empty() {

@@ -4,8 +4,8 @@ use bandog_core::{Clock, Error, Result};
 
 use crate::url::Scheme;
 
-/// Refuses clients that cannot work under a paused clock of tokio, and logs a warning for those that behave
-/// unexpectedly.
+/// If tokio's clock is paused, refuses a client that cannot work, and logs a warning for a client that works but
+/// behaves unexpectedly.
 pub(crate) fn check(scheme: Scheme, on_current_runtime: bool) -> Result<()> {
     if !Clock::tokio_is_paused() {
         return Ok(());

@@ -41,7 +41,8 @@
 //!
 //! A test can lose a lock in three ways:
 //! - It lets the lease expire: a lock with `.lease(ttl)` is not renewed, as above.
-//! - Another client evicts the holder: `other.evict("order-17").await?`. The holder notices it at its next renewal.
+//! - Another client evicts the holder: `other.evict("order-17").await?`. The holder notices the loss at its next
+//!   renewal.
 //! - It calls `guard.lose()`, which loses the lock immediately. This needs bandog's feature `test-util`, so that no
 //!   program calls it by mistake.
 //!

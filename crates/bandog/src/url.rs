@@ -33,7 +33,7 @@ pub(crate) struct Parts {
 
 impl Parts {
     pub(crate) fn parse(url: &str) -> Result<Self> {
-        let shown = redact(url);
+        let shown = redact(url); // for errors: the URL without its secrets
         let (word, rest) = split_scheme(url, &shown)?;
         let (scheme, word) = match word.to_ascii_lowercase().as_str() {
             "redis" | "valkey" => (Scheme::Redis, "redis"),
@@ -77,6 +77,7 @@ impl Parts {
         Ok(parts)
     }
 
+    /// Reads an option that every URL can have. `own` has the options that only this backend knows, for the error.
     fn option(&mut self, option: &str, own: &[&str], shown: &str) -> Result<()> {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         match name {
@@ -125,19 +126,19 @@ fn without_scheme(shown: &str) -> Error {
     Error::misused(format!("the URL {shown:?} has no scheme; write redis:// in front of it"))
 }
 
-/// Whether this has the syntax of a scheme: a letter, then letters, digits and `+-.`.
+/// Whether this word has the syntax of a scheme: a letter, then letters, digits and `+-.`.
 fn is_scheme(word: &str) -> bool {
     word.starts_with(|first: char| first.is_ascii_alphabetic())
         && word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
 }
 
-/// Whether the store of this scheme has no host, and so its URL has no user and password.
+/// Whether the URLs of this scheme have no host. Then they have no user and no password either.
 fn is_local(scheme: &str) -> bool {
     scheme.eq_ignore_ascii_case("sqlite") || scheme.eq_ignore_ascii_case("memory")
 }
 
-/// Whether the part after a colon is a port, as in `6379`, `6379/0` or `6379?timeout=1s`. Then the part before the
-/// colon is a host and not a scheme.
+/// Whether the text after a colon is a port, as in `6379`, `6379/0` or `6379?timeout=1s`. If it is a port, the text
+/// before the colon is a host and not a scheme.
 fn is_port(rest: &str) -> bool {
     let port = rest.split(['/', '?']).next().unwrap_or_default();
     !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
@@ -200,8 +201,8 @@ fn check_host(rest: &str, shown: &str) -> Result<()> {
     )))
 }
 
-/// Refuses a URL that has no path of a socket. The path may contain any character, so the URL must have either no user
-/// and password, or an `@` directly before the path.
+/// Refuses a URL without the path of a socket. The path can contain any character, even an `@`. So the path must be at
+/// the beginning of the URL or directly after the `@` that ends the user and the password.
 fn check_socket(rest: &str, shown: &str) -> Result<()> {
     let is_login_and_path = |(login, path): (&str, &str)| path.starts_with('/') && !login.contains(['/', '?', '#']);
     let rest = rest.strip_prefix("//").unwrap_or_default();
@@ -234,7 +235,7 @@ fn duration(name: &str, value: &str) -> Result<Duration> {
     })
 }
 
-/// The URL with `***` for its password and other secrets. The result may be shown to people and written to logs.
+/// The URL with `***` for its password and other secrets. The result can be shown to people and written to logs.
 ///
 /// ```
 /// assert_eq!(bandog::redact("redis://app:secret@db:6379/2"), "redis://app:***@db:6379/2");
@@ -252,15 +253,16 @@ pub fn without_secrets(url: &str) -> String {
     without_password(url, "")
 }
 
+/// The URL with `instead` in the place of the password and of the colon before it.
 fn without_password(url: &str, instead: &str) -> String {
     if url.split_once(':').is_some_and(|(scheme, _)| is_local(scheme)) {
-        return url.to_owned(); // These URLs have no password, but a file's name may look like one.
+        return url.to_owned(); // These URLs have no password, but the name of a file can look like a password.
     }
-    // If the user forgot to encode the password, it may contain `@`. So it ends at the last `@`.
+    // A password that should have been encoded, but was not, can contain `@`. So the password ends at the last `@`.
     let Some((head, place)) = url.rsplit_once('@') else { return without_suspicious_port(url) };
     let place = without_unknown_options(place);
     let Some((scheme, login)) = head.split_once("://") else {
-        // This is not a valid URL, so any text before the `@` may be the password.
+        // This is not a valid URL, so any text before the `@` might be the password.
         let scheme = head.split_once(':').map_or("", |(scheme, _)| scheme);
         return format!("{scheme}:***@{place}");
     };
@@ -271,8 +273,8 @@ fn without_password(url: &str, instead: &str) -> String {
     }
 }
 
-/// Hides the possible password in a URL without an `@`. If the text at the place of the port is not a number, it may be
-/// a password whose `@` was mistyped.
+/// Hides a possible password in a URL without an `@`. If the text in the place of the port is not a number, it might be
+/// a password, and the `@` after it was mistyped.
 fn without_suspicious_port(url: &str) -> String {
     let url = without_unknown_options(url);
     let Some((scheme, rest)) = url.split_once("://") else { return without_suspicious_login(url) };
@@ -286,7 +288,7 @@ fn without_suspicious_port(url: &str) -> String {
     }
 }
 
-/// Hides the possible password in a text without `://`. The text may be `user:password`, unless its first word is a
+/// Hides a possible password in a text without `://`. The text might be `user:password`, unless its first word is a
 /// known scheme or a port follows the colon.
 fn without_suspicious_login(url: String) -> String {
     const KNOWN: [&str; 6] = ["redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix"];
@@ -299,7 +301,7 @@ fn without_suspicious_login(url: String) -> String {
     }
 }
 
-/// Hides the values of unknown options, because they may be secrets.
+/// Hides the values of unknown options, because these values might be secrets.
 fn without_unknown_options(place: &str) -> String {
     let Some((path, query)) = place.split_once('?') else { return place.to_owned() };
     let shown = query.split('&').map(|option| match option.split_once('=') {

@@ -1,5 +1,5 @@
-//! A program whose jobs are declared by functions. The strict lints below also apply to the code that the attribute
-//! makes.
+//! A program whose jobs are declared by functions with `#[bandog::scheduled]`. The strict lints below also apply to the
+//! code that this attribute generates.
 #![forbid(unsafe_code)]
 #![deny(warnings, missing_docs, missing_debug_implementations, unreachable_pub, clippy::pedantic)]
 #![allow(clippy::unwrap_used, clippy::unused_async, reason = "tests")]
@@ -69,19 +69,19 @@ async fn all_declared_jobs_run_once_per_tick_on_two_nodes() {
         nodes.push(Scheduler::over(&client).declared().share(runs_sent.clone()).start().await.unwrap());
     }
 
-    let mut seen = HashSet::new();
-    let mut enough: Vec<(&str, u32)> = vec![("sweep", 20), ("every second", 2), ("fails_first", 10)];
-    while !enough.is_empty() {
+    let mut runs_seen = HashSet::new();
+    let mut runs_left: Vec<(&str, u32)> = vec![("sweep", 20), ("every second", 2), ("fails_first", 10)];
+    while !runs_left.is_empty() {
         let done = runs.recv().await.unwrap();
-        assert!(seen.insert((done.job.clone(), done.tick.clone(), done.attempt)), "{done:?} ran twice");
-        let here = done.thread == std::thread::current().id();
-        assert_eq!(here, done.job != "every second", "{done:?}: a job without async runs in the blocking pool");
-        for (_, left) in enough.iter_mut().filter(|(job, _)| *job == done.job) {
+        assert!(runs_seen.insert((done.job.clone(), done.tick.clone(), done.attempt)), "{done:?} ran twice");
+        let is_here = done.thread == std::thread::current().id();
+        assert_eq!(is_here, done.job != "every second", "{done:?}: only a job without async runs in another thread");
+        for (_, left) in runs_left.iter_mut().filter(|(job, _)| *job == done.job) {
             *left -= 1;
         }
-        enough.retain(|(_, left)| *left > 0);
+        runs_left.retain(|(_, left)| *left > 0);
     }
-    assert!(seen.iter().any(|(job, _, attempt)| job == "fails_first" && *attempt == 2), "a failed run is retried");
+    assert!(runs_seen.iter().any(|(job, _, attempt)| job == "fails_first" && *attempt == 2), "a failed run is retried");
     for node in nodes {
         node.stop().await.unwrap();
     }

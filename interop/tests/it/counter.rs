@@ -14,8 +14,9 @@ use crate::rig::{Rig, TTL, connect};
 
 /// Number of tasks or threads of each side.
 const TASKS: usize = 4;
-/// Number of additions by each of them.
+/// Number of additions of each task or thread.
 const TIMES: u64 = 1000;
+/// Number of additions of both sides.
 const ALL: u64 = 2 * TASKS as u64 * TIMES;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -30,12 +31,12 @@ async fn fenced_locks_lose_no_addition_and_their_fences_increase() {
     assert_eq!(counter.read().0, ALL);
 }
 
-/// A check of the other tests: without a lock, additions must be lost.
+/// Checks that the other tests can fail: without a lock, additions must be lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_lock_additions_are_lost() {
     let counter = count_together("none").await;
     let counted = counter.read().0;
-    println!("without a lock {} of {ALL} were lost", ALL - counted);
+    println!("without a lock {} of {ALL} additions were lost", ALL - counted);
     assert!(counted < ALL);
 }
 
@@ -97,7 +98,7 @@ async fn count_together(kind: &'static str) -> Counter {
     let theirs: Vec<_> = (0..TASKS)
         .map(|thread| rig.java.send(&thread.to_string(), &["count", "orders", kind, &path, &times]))
         .collect();
-    // Two clients, so that the Rust side cannot pass the lock on within one client.
+    // The tasks use two clients, so that the lock is not only passed on within one client.
     let ours: Vec<_> = (0..TASKS)
         .map(|task| {
             tokio::spawn(count(
@@ -133,7 +134,8 @@ async fn count(client: Client, kind: &str, path: PathBuf) {
     }
 }
 
-/// Two big-endian numbers in a file: the count, and the fence of the last addition, or 0 if it had none.
+/// Two big-endian numbers in a file: the count, and the fence of the last addition. The fence is 0 if the last addition
+/// had none.
 struct Counter {
     path: PathBuf,
     _dir: TempDir,

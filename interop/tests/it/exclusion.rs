@@ -1,4 +1,4 @@
-//! While one side holds the lock, the other does not get it.
+//! While one side (Java or Rust) holds the lock, the other side does not get it.
 
 use crate::rig::{Rig, TTL};
 
@@ -11,7 +11,7 @@ async fn a_lock_that_java_holds_is_busy_for_us() {
     let row = rig.ours.show("orders").await.expect("answered");
     assert!(row.is_held());
     assert_eq!(row.owner(), rig.owner("orders").as_deref());
-    assert_eq!(row.fence(), None, "a plain lock of Java's has no fence");
+    assert_eq!(row.fence(), None, "a plain lock of Java has a fence");
 
     assert_eq!(rig.java.ask("a", &["unlock", "orders"]), "freed");
     let guard = rig.ours.mutex("orders").try_lock().await.expect("answered").expect("free");

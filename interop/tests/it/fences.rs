@@ -1,4 +1,4 @@
-//! `RFencedLock`: Java's tokens and the fences of bandog are one increasing sequence.
+//! `RFencedLock`: the tokens of Java and the fences of bandog form one increasing sequence.
 
 use crate::rig::{Rig, TTL, token};
 
@@ -20,9 +20,9 @@ async fn fences_increase_over_grants_of_both_sides() {
         assert_eq!(
             row.holder().and_then(|holder| holder.last_fence).map(|fence| fence.get()),
             Some(last),
-            "Java and we read the same token"
+            "Java and the Rust side read different tokens"
         );
-        assert_eq!(row.fence(), Some(guard.fence()), "the first fence of the grant is its first turn's");
+        assert_eq!(row.fence(), Some(guard.fence()), "the guard does not have the first fence of the grant");
         assert!(guard.fence().get() <= last);
         guard.release().await.expect("released");
     }
@@ -43,6 +43,6 @@ async fn our_fences_continue_after_a_token_of_java() {
     assert_eq!(
         last.parse(),
         Ok(next - 1),
-        "Java's next token is the one after the block that the Rust side has reserved"
+        "Java's next token is not the one after the block that the Rust side has reserved"
     );
 }

@@ -13,7 +13,7 @@ use bandog_testkit::{Process, RedisServer};
 const CLASSES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/java/target/classes");
 const CLASSPATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/java/target/classpath");
 
-/// Timeout that only a failure reaches.
+/// Timeout that is reached only if the test fails.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
 
 pub(crate) struct Java {
@@ -65,7 +65,7 @@ impl Java {
 }
 
 /// A command that was sent, and whose answer was not read yet.
-#[must_use = "the answer may be an error"]
+#[must_use = "the answer can be an error"]
 pub(crate) struct PendingAnswer<'a> {
     java: &'a Java,
     number: u32,
@@ -73,14 +73,14 @@ pub(crate) struct PendingAnswer<'a> {
 }
 
 impl PendingAnswer<'_> {
-    /// The answer, if it has come.
+    /// The answer, if it has arrived.
     pub(crate) fn answered(&self) -> Option<String> {
         let head = format!("{}\t", self.number);
         let lines = self.java.stream().process.stdout();
         lines.iter().rev().find_map(|line| line.strip_prefix(&head)).map(str::to_owned)
     }
 
-    /// Waits for the answer. The polling interval is short, because the tests measure hand-overs with this.
+    /// Waits for the answer. The polling interval is short, because the tests use this function to measure hand-overs.
     #[track_caller]
     pub(crate) fn answer(self, within: Duration) -> String {
         let until = Instant::now() + within;

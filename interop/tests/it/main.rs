@@ -1,5 +1,7 @@
 //! One lock, held from Rust and from Java: the real Redisson and bandog on one Redis.
 //!
+//! "Ours" is the Rust side with bandog, and "theirs" is the Java side with Redisson.
+//!
 //! `cargo xtask interop` builds the Java side and runs these tests. The tests print the times that they measure.
 
 mod counter;

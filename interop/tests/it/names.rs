@@ -44,7 +44,7 @@ async fn both_ways(name: &str) {
     let (guard, granted) = waiting.await.expect("no panic");
     let to_us = granted - start;
     assert!(guard.fence().get() > first);
-    // A latch of Java's unlock stays in Redis for a few milliseconds.
+    // Java's unlock leaves a latch (an additional key) in Redis for a few milliseconds.
     eventually(SOON, || rig.server.keys() == sorted([name.to_owned(), token(name)]));
     assert_eq!(rig.java.ask("a", &["try", name]), "busy");
 

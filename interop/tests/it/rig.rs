@@ -8,8 +8,8 @@ use tokio::task::JoinHandle;
 
 use crate::java::{Java, SOON};
 
-/// The default ttl of Redisson and of bandog. A waiter that is served much sooner was notified, because neither side
-/// polls within this time.
+/// The default ttl of Redisson and of bandog. If a waiter gets the lock much sooner, it was notified, because neither
+/// side polls within this time.
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
 /// Maximum median time of a hand-over. A notification takes much less, even on a busy machine, and polling would take
@@ -23,7 +23,7 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
-    /// Both sides with the same ttl.
+    /// Starts both sides with the same ttl.
     pub(crate) async fn start(ttl: Duration) -> Self {
         let server = RedisServer::start();
         let java = Java::start(&server, ttl);
@@ -31,7 +31,7 @@ impl Rig {
         Self { server, java, ours }
     }
 
-    /// Begins to wait for the lock on the Rust side, and returns when the waiter is subscribed.
+    /// Starts a waiter for the lock on the Rust side, and returns when the waiter has subscribed.
     pub(crate) fn ours_waits(&self, name: &str) -> JoinHandle<(Guard, Instant)> {
         let before = self.subscribers(name);
         let waiting = waiting(self.ours.mutex(name));
@@ -58,6 +58,7 @@ pub(crate) async fn connect(server: &RedisServer, ttl: Duration) -> Client {
     options.watchdog(ttl).connect().await.expect("the server answers")
 }
 
+/// Starts a task that waits for the lock. It returns the guard and the time of the grant.
 fn waiting(mutex: Mutex) -> JoinHandle<(Guard, Instant)> {
     tokio::spawn(async move { (mutex.lock().await.expect("granted"), Instant::now()) })
 }
@@ -72,6 +73,7 @@ pub(crate) fn token(name: &str) -> String {
     format!("redisson_lock_token:{}", tagged(name))
 }
 
+/// The name with a hash tag of Redis.
 fn tagged(name: &str) -> String {
     if name.contains('{') { name.to_owned() } else { format!("{{{name}}}") }
 }

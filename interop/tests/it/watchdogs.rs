@@ -49,12 +49,12 @@ async fn a_lock_that_java_forced_open_is_lost_at_our_next_renewal() {
     let ms = noticed.as_secs_f64() * 1e3;
     println!("noticed {ms:.0} ms after forceUnlock, at a ttl of 3 s, which means a renewal each second");
     assert!(noticed < ttl / 3 + Duration::from_millis(500), "noticed after {noticed:?}");
-    let refused = guard.release().await.expect_err("it was lost");
+    let refused = guard.release().await.expect_err("the lock was lost");
     assert_eq!(refused.kind(), ErrorKind::Lost);
     assert_eq!(
         rig.java.ask("b", &["try", "orders"]),
         "busy",
-        "the release of the lost lock does not affect Java's hold"
+        "the release of the lock that was lost freed the lock of Java"
     );
 }
 
@@ -72,7 +72,7 @@ async fn leases_expire_without_a_release() {
     let start = Instant::now();
     assert_eq!(rig.java.ask("a", &["lock", "ours"]), "held");
     let to_java = start.elapsed();
-    assert!(guard.is_lost(), "the guard reports the loss before Java gets the lock");
+    assert!(guard.is_lost(), "the guard did not report the loss before Java got the lock");
 
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     println!(

@@ -47,6 +47,7 @@ fn is_test(path: &str, name: &str) -> bool {
     })
 }
 
+/// Whether the file contains this text.
 fn says(path: &str, words: &str) -> bool {
     fs::read_to_string(path).is_ok_and(|text| text.contains(words))
 }

@@ -24,7 +24,7 @@ fn a_wrong_name_is_found() {
     assert!(named::home("sqlite/src/tests/boots::a_release_by_another_boot_frees_the_lock_immediately").is_some());
     assert!(named::home("law/basics::acquire_releases").is_none());
     assert!(named::home("law/nothing::acquire_release").is_none());
-    assert!(named::home("sync/kit::held").is_none(), "a helper is no test");
+    assert!(named::home("sync/kit::held").is_none(), "a helper counted as a test");
     let text = "`law/a::b`, `Client::show`, `redis/x` and `sync/c/d::e_1`";
     assert_eq!(named::names(text), ["law/a::b", "sync/c/d::e_1"]);
 }

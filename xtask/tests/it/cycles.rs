@@ -6,11 +6,11 @@
 //! - A path counts wherever it stands: in `use`, or inline (`crate::a::f()`, `super::T`, `a::f()` after `use
 //!   crate::a`). Comments, texts and code under `#[cfg(test)]` do not count.
 //! - A path through a re-export leads to the file that defines the item. `use crate::Job` imports `job.rs`, where
-//!   `lib.rs` has `pub use job::Job`. So a parent module may re-export the items of its children, and the children may
-//!   import each other through it.
-//! - `mod child;` is no import, and a re-export (`pub use child::T`) alone is none either. If the parent's own code
-//!   names `T`, the parent imports the child. If the child also names an item that is defined in the parent's file,
-//!   this is a cycle.
+//!   `lib.rs` has `pub use job::Job`. So a parent module can re-export the items of its children, and the children can
+//!   import each other through the parent.
+//! - A declaration `mod child;` is not an import. A re-export (`pub use child::T`) alone is not an import either. But
+//!   if the parent's own code names `T`, the parent imports the child. If the child also names an item that is defined
+//!   in the parent's file, this is a cycle.
 //! - A private `use a::*` counts as an import of `a`.
 //! - The call of a method does not name the file of the method. So `impl` blocks of one type in several files can hide
 //!   a cycle from this check.
@@ -23,7 +23,7 @@ use std::{
 
 use crate::house::{files, root};
 
-/// The crates without cycles. Add a crate once it has none.
+/// The crates without cycles. Add a crate when it has no cycles.
 const FREE: &[&str] = &["bandog", "bandog-macros", "bandog-schedule"];
 
 #[test]
@@ -62,7 +62,7 @@ fn module_of(path: &Path) -> String {
     }
 }
 
-/// Groups of files that import each other, each as the imports between them.
+/// The groups of files that import each other. Each group is given as the list of the imports between its files.
 fn cycles(files: &[(String, String)]) -> Vec<Vec<String>> {
     let imports = imports(files);
     let names: BTreeSet<&String> = imports.iter().flat_map(|(from, to)| [from, to]).collect();
@@ -86,6 +86,7 @@ fn cycles(files: &[(String, String)]) -> Vec<Vec<String>> {
     groups.iter().map(inside).collect()
 }
 
+/// The name of a module in a report.
 fn shown(module: &str) -> &str {
     if module.is_empty() { "lib" } else { module }
 }
@@ -106,7 +107,7 @@ fn reach<'a>(from: &str, imports: &'a BTreeSet<(String, String)>) -> BTreeSet<&'
 /// A module of the crate: a file, or an inline module in a file.
 #[derive(Default)]
 struct Module {
-    /// The module of its file.
+    /// The module of the file that contains this module.
     file: String,
     /// Names that `use` declarations bind, with their paths.
     bound: BTreeMap<String, Vec<String>>,
@@ -114,11 +115,11 @@ struct Module {
     public: BTreeSet<String>,
     /// Paths of `use path::*`.
     globs: Vec<Vec<String>>,
-    /// The private ones among them.
+    /// The paths in `globs` whose `use` is private.
     private_globs: Vec<Vec<String>>,
-    /// Names of the items that are defined here.
+    /// Names of the items that are defined in this module.
     defined: BTreeSet<String>,
-    /// Paths in the code outside of `use` declarations. A single name is a path too.
+    /// Paths in the code outside of `use` declarations. A single name is also a path.
     paths: BTreeSet<Vec<String>>,
     /// Paths of private imports that bind no name (`use Trait as _`).
     unnamed: Vec<Vec<String>>,
@@ -143,7 +144,7 @@ fn imports(files: &[(String, String)]) -> BTreeSet<(String, String)> {
         let private = module.bound.iter().filter(|(bound, _)| !module.public.contains(*bound)).map(|(_, path)| path);
         let named = module.paths.iter().chain(private).chain(&module.unnamed);
         let to = named.filter_map(|path| target(path, name, &modules, 0)).filter_map(|target| target.file(&modules));
-        // The names that a glob brings are not known, so it counts as an import of its module.
+        // It is not known which names a glob imports, so a glob counts as an import of its module.
         let globs = module.private_globs.iter().filter_map(|path| match target(path, name, &modules, 0)? {
             Target::Module(glob) | Target::Item(glob) => Some(modules.get(&glob)?.file.clone()),
         });
@@ -160,7 +161,8 @@ enum Target {
 }
 
 impl Target {
-    /// The file of an item. A path that names a module imports nothing: the paths that begin with it do.
+    /// The file of an item. A path that names a module is not an import. Only a longer path, which names an item in the
+    /// module, is an import.
     fn file(self, modules: &BTreeMap<String, Module>) -> Option<String> {
         match self {
             Self::Module(_) => None,
@@ -169,9 +171,9 @@ impl Target {
     }
 }
 
-/// Resolves a path from the code of this module. None: it leads out of the crate, or to a local name.
+/// Resolves a path from the code of this module. `None` if the path leads out of the crate, or to a local name.
 fn target(path: &[String], from: &str, modules: &BTreeMap<String, Module>, depth: usize) -> Option<Target> {
-    // Two globs may lead to each other.
+    // Two globs can lead to each other.
     let (first, rest) = path.split_first().filter(|_| depth < 16)?;
     match first.as_str() {
         "crate" => walk(String::new(), rest, modules, depth),
@@ -218,7 +220,7 @@ fn join(module: &str, name: &str) -> String {
 
 type Tokens = std::iter::Peekable<std::vec::IntoIter<String>>;
 
-/// Reads the tokens of a module, up to the brace that closes an inline one.
+/// Reads the tokens of a module. An inline module ends at its closing brace.
 fn read_module(name: &str, file: &str, tokens: &mut Tokens, modules: &mut BTreeMap<String, Module>) {
     let mut module = Module { file: file.to_owned(), ..Module::default() };
     let (mut depth, mut is_public) = (0, false);
@@ -264,7 +266,7 @@ fn read_module(name: &str, file: &str, tokens: &mut Tokens, modules: &mut BTreeM
     modules.insert(name.to_owned(), module);
 }
 
-/// Reads the tree of a `use` declaration, up to its `;` or, for a part of it, up to its `,` or `}`.
+/// Reads the tree of a `use` declaration, up to its `;`. For a branch of the tree, reads up to its `,` or `}`.
 fn read_use(mut path: Vec<String>, is_public: bool, tokens: &mut Tokens, module: &mut Module) {
     while let Some(token) = tokens.next() {
         match token.as_str() {
@@ -301,6 +303,7 @@ fn read_use(mut path: Vec<String>, is_public: bool, tokens: &mut Tokens, module:
     }
 }
 
+/// Records that a `use` declaration binds a name to a path.
 fn bind(name: String, path: Vec<String>, is_public: bool, module: &mut Module) {
     if name == "_" {
         module.unnamed.push(path);
@@ -316,7 +319,7 @@ fn is_name(token: &str) -> bool {
     token.starts_with(|first: char| first.is_alphabetic() || first == '_')
 }
 
-/// Removes the items under `#[cfg(test)]`, and returns the names of the modules among them that are files.
+/// Removes the items under `#[cfg(test)]`, and returns the names of the removed modules that have their own files.
 fn drop_tests(tokens: &mut Vec<String>) -> Vec<String> {
     let mark = ["#", "[", "cfg", "(", "test", ")", "]"];
     let mut names = Vec::new();
@@ -419,7 +422,7 @@ fn a_cycle_is_found_directly_and_through_others() {
     ];
     assert_eq!(cycles_in(&three), [["a -> b", "b -> c", "c -> a"]]);
     let line = [("", "mod a; mod b;"), ("a", "use crate::b::B;"), ("b", "struct B; fn a() {} fn g() { a::<u8>() }")];
-    assert_eq!(cycles_in(&line), [[""; 0]; 0], "a local function has the name of a module elsewhere");
+    assert_eq!(cycles_in(&line), [[""; 0]; 0], "a local function counted as the module with the same name");
 }
 
 #[test]
@@ -433,10 +436,10 @@ fn a_path_through_a_re_export_leads_to_the_definition() {
     ];
     assert_eq!(cycles_in(&through), [[""; 0]; 0]);
     let parent = [("", "mod a;"), ("a", "mod b; pub use b::B; pub struct A;"), ("a::b", "use super::A; pub struct B;")];
-    assert_eq!(cycles_in(&parent), [[""; 0]; 0], "the parent only re-exports");
+    assert_eq!(cycles_in(&parent), [[""; 0]; 0], "a re-export counted as an import");
     let both =
         [("", "mod a;"), ("a", "mod b; pub use b::B; pub struct A(B);"), ("a::b", "use super::A; pub struct B;")];
-    assert_eq!(cycles_in(&both), [["a -> a::b", "a::b -> a"]], "the parent's own code names the child's type");
+    assert_eq!(cycles_in(&both), [["a -> a::b", "a::b -> a"]], "the import of the child by the parent was not found");
 }
 
 #[test]
@@ -467,5 +470,5 @@ fn comments_texts_and_tests_import_nothing() {
         ("a", "use crate::b::B; pub struct A;"),
         ("b", "const Q: char = '\\''; type B = crate::a::A;"),
     ];
-    assert_eq!(cycles_in(&code), [["a -> b", "b -> a"]], "the code after a character is read");
+    assert_eq!(cycles_in(&code), [["a -> b", "b -> a"]], "the code after a character was not read");
 }

@@ -11,7 +11,7 @@ pub(crate) fn root() -> PathBuf {
 
 /// A source file without its comments and its test modules.
 pub(crate) struct Source {
-    /// Relative to the root.
+    /// The path, relative to the root.
     pub(crate) path: String,
     pub(crate) code: String,
 }

@@ -20,7 +20,7 @@ const FLOORS: [(&str, &[&str]); 13] = [
 fn each_crate_imports_lower_floors_only() {
     for (name, allowed) in FLOORS {
         let ours = table(name, "dependencies").into_iter().filter(|name| name.starts_with("bandog"));
-        assert_eq!(ours.collect::<Vec<_>>(), allowed, "what {name} imports of ours");
+        assert_eq!(ours.collect::<Vec<_>>(), allowed, "the crates of bandog that {name} imports");
     }
 }
 
@@ -72,7 +72,7 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "crates/bandog-redis/src/link",
         "crates/bandog-schedule/src/dispatch",
         "crates/bandog-schedule/src/job.rs",   // Bodies that block.
-        "crates/bandog-sqlite/src/inspect.rs", // `check`, which may take long and must not delay the writer.
+        "crates/bandog-sqlite/src/inspect.rs", // `check`, which can take long and must not delay the writer.
         "crates/bandog-sqlite/src/watch.rs",
         "crates/bandog-sqlite/src/writer",
         "crates/bandog-sync/src/engine/runner.rs",
@@ -151,7 +151,7 @@ fn time_comes_from_the_clock_that_is_handed_in() {
     assert_eq!(containing(&deciding, &reads), ["crates/bandog-core/src/clock.rs", "crates/bandog-core/src/member.rs"]);
     let walls = [".wall()"];
     let decided_by_walls = containing(&sources(&["bandog-sync", "bandog"]), &walls);
-    assert_eq!(decided_by_walls, [""; 0], "no lease depends on a wall clock");
+    assert_eq!(decided_by_walls, [""; 0], "these files read a wall clock to decide about leases");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::house::root;
 /// Maximum length of a line of prose, in characters. Lines of code and generated pages are exempt.
 const LONGEST: usize = 400;
 
-/// Maximum number of lines of the README.
+/// Maximum number of lines of README.md.
 const README: usize = 150;
 
 #[test]
@@ -26,7 +26,7 @@ fn the_readme_has_the_figures_of_the_page_of_figures() {
     let figures = fs::read_to_string(root().join("docs/PERFORMANCE.md")).unwrap();
     let speed = readme.split("\n## ").find(|section| section.starts_with("Speed")).unwrap();
     let rows: Vec<_> = speed.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
-    assert_eq!(rows.len(), 5, "five rows of figures");
+    assert_eq!(rows.len(), 5, "README.md does not have five rows of figures");
     let words = rows.iter().flat_map(|row| row.split([' ', '(', ')', ';']));
     let numbers = words.map(|word| word.trim_end_matches(',')).filter(|word| word.contains(['.', ',', '×']));
     let unknown: Vec<_> = numbers.filter(|number| !figures.contains(number.split("/s").next().unwrap())).collect();
@@ -41,7 +41,7 @@ fn the_recipes_show_the_code_of_the_example() {
     let sections = ["An axum service\n", "Shutdown and probes on Kubernetes\n", "A singleton task\n", "Jobs\n"];
     let shown = recipes.split("\n## ").filter(|part| sections.iter().any(|title| part.starts_with(title)));
     let blocks: Vec<_> = shown.flat_map(|part| part.split("```rust\n").skip(1)).collect();
-    assert_eq!(blocks.len(), 6, "blocks of code that the example has");
+    assert_eq!(blocks.len(), 6, "docs/recipes.md does not have six blocks of code");
     let parts = blocks.iter().flat_map(|block| block.split("```").next().unwrap().split("\n\n"));
     let other: Vec<_> = parts.filter(|part| !example.contains(&flush(part))).collect();
     assert!(other.is_empty(), "docs/recipes.md has other code than crates/bandog/examples/axum_service.rs: {other:#?}");
@@ -90,7 +90,7 @@ fn links_and_anchors_are_found() {
     assert_eq!(flat(Path::new("docs/../crates/./a")), Path::new("crates/a"));
 }
 
-/// Every page of the project, relative to its root.
+/// The paths of all pages, relative to the root of the project.
 fn pages() -> Vec<PathBuf> {
     let mut pages = Vec::new();
     let crates = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().file_name());
@@ -119,7 +119,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The targets of links and pictures that lie in the project.
+/// The targets of links and pictures that are files of the project.
 fn links(line: &str) -> Vec<&str> {
     let plain = line.split('`').step_by(2);
     let targets = plain.flat_map(|part| {

@@ -38,6 +38,7 @@ pub(super) fn start() {
     }
 }
 
+/// Queues an item. If the queue is full, or was not started, the item is dropped.
 pub(super) fn post(item: Item) {
     if let Some(queue) = QUEUE.get() {
         let _ = queue.try_send(item);
@@ -65,7 +66,7 @@ fn print_all(inbox: Receiver<Item>) {
                 line = next;
             }
             Item::Flush(done) => {
-                // The caller may have timed out.
+                // An error is ignored, because the caller might have timed out.
                 let _ = done.try_send(());
             }
         }

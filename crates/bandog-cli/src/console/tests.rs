@@ -1,7 +1,7 @@
-use super::{escaped, escaped_lines, secrets, without};
+use super::{escaped, escaped_lines, redacted, secrets};
 
 fn sanitized(words: &[&str], message: &str) -> String {
-    without(message, &secrets(words.iter().copied().map(std::ffi::OsString::from)))
+    redacted(message, &secrets(words.iter().copied().map(std::ffi::OsString::from)))
 }
 
 #[test]

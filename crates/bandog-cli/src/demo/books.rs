@@ -1,4 +1,5 @@
-//! The shop's database, as the demo uses it: stock and orders at the start, sweeps, and the counts at the end.
+//! The shop's database, as the demo uses it: stock and orders at the start, sweeps, and the counts at the end. A sweep
+//! is one search of a replica for overdue orders.
 
 use bandog::Fence;
 use rusqlite::{OptionalExtension, Row};
@@ -24,23 +25,23 @@ pub(super) struct Counts {
     pub(super) restored_more_than_once: u32,
     /// Units that the shop offers but does not have.
     pub(super) phantom_units: u32,
-    /// Ticks with a sweep.
+    /// Ticks with at least one sweep.
     pub(super) ticks: u32,
     pub(super) sweeps: u32,
     /// Number of replicas that swept.
     pub(super) swept_by: u32,
-    /// Sweeps for a tick whose first replica had died.
+    /// Sweeps that repeated a tick, because the first replica of this tick had died.
     pub(super) taken_over: u32,
 }
 
 /// The tick of a sweep.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tick {
-    /// In ms of the Unix epoch.
+    /// Time of the tick, in ms since the Unix epoch.
     pub(super) at: i64,
-    /// None if the replica's own timer started the sweep, instead of the scheduler.
+    /// The attempt of the scheduler's run. None if the replica's own timer started the sweep, not the scheduler.
     pub(super) attempt: Option<u32>,
-    /// The fence of the scheduler's run. None like `attempt`.
+    /// The fence of the scheduler's run. None if the replica's own timer started the sweep.
     pub(super) fence: Option<Fence>,
 }
 
@@ -94,10 +95,12 @@ impl Shop {
         Ok(())
     }
 
+    /// Number of replicas that are ready.
     pub(super) fn ready(&self) -> Result<u16, DemoFault> {
         Ok(self.db.prepare_cached(include_str!("sql/ready.sql"))?.query_row([], |row| row.get(0))?)
     }
 
+    /// The replicas that are sweeping now.
     pub(super) fn sweeping(&self) -> Result<Vec<u16>, DemoFault> {
         let mut sweeping = self.db.prepare_cached(include_str!("sql/sweeping.sql"))?;
         Ok(sweeping.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)

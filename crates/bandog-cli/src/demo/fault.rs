@@ -7,11 +7,11 @@ use crate::{exit_code::ExitCode, fault};
 /// The reason why there is no result.
 #[derive(Debug)]
 pub(super) enum DemoFault {
-    /// The scheduler's store, and its URL.
+    /// An error of the scheduler's store, and the URL of this store.
     Store(bandog::Error, String),
-    /// The shop's database.
+    /// An error of the shop's database.
     Shop(rusqlite::Error),
-    /// An error of the system, and the failed action.
+    /// The failed action, and the error of the operating system.
     System(&'static str, io::Error),
     /// Arguments that cannot be combined.
     Usage(String),

@@ -25,14 +25,18 @@ const FRAME: Duration = Duration::from_millis(80);
 /// One phase, with the scheduler or without.
 pub(super) struct Phase<'a> {
     plan: &'a Plan,
+    /// The demo's directory.
     place: &'a Path,
+    /// Latest end of the phase.
     until: Instant,
+    /// The scheduler's store. None for the phase without a scheduler.
     store: Option<&'a DemoStore>,
 }
 
 /// The result of a phase.
 #[derive(Debug)]
 pub(super) struct Outcome {
+    /// Whether the phase had a scheduler, which gives each tick to one replica.
     pub(super) lock: bool,
     pub(super) counts: Counts,
     /// Whether orders stayed open because the scheduler's store does not answer.
@@ -54,7 +58,7 @@ impl<'a> Phase<'a> {
     pub(super) async fn play(&self, view: &mut View) -> Result<Outcome, DemoFault> {
         let path = self.place.join(if self.store.is_some() { "with-lock.db" } else { "without-lock.db" });
         let shop = Shop::create(&path)?;
-        view.begin(self.store.map(DemoStore::words), self.plan);
+        view.begin(self.store.map(DemoStore::description), self.plan);
         let mut processes = ReplicaProcesses::start((1..=self.plan.replicas).map(|number| self.brief(number, &path)))?;
         self.until_ready(&shop, &mut processes).await?;
         let started = Instant::now();
@@ -82,8 +86,8 @@ impl<'a> Phase<'a> {
         }
     }
 
-    /// Waits until all replicas are ready. A late replica would miss the first sweeps, and with them the race that the
-    /// demo shows.
+    /// Waits until all replicas are ready. A late replica would miss the first sweeps. So it would also miss the race
+    /// between replicas that the demo shows.
     async fn until_ready(&self, shop: &Shop, processes: &mut ReplicaProcesses) -> Result<(), DemoFault> {
         while shop.ready()? < self.plan.replicas {
             let running = processes.running();
@@ -109,7 +113,8 @@ impl<'a> Phase<'a> {
         loop {
             let scene = self.scene(shop)?;
             view.draw(&scene);
-            // Without the scheduler, no replica finishes the work of a killed one.
+            // With the scheduler, other replicas finish the work of a killed replica, so the phase also waits until all
+            // stock is returned. Without the scheduler, they do not.
             let done = if scene.lock { scene.counts.restored } else { scene.counts.closed };
             if done == self.plan.orders || processes.running() == 0 || Instant::now() > self.until {
                 return Ok(());

@@ -7,8 +7,8 @@ use super::fault::DemoFault;
 /// Interval of the sweeps of each replica.
 pub(super) const TICK: Duration = Duration::from_millis(500);
 
-/// Number of times that the replicas together can close an order in one second of the demo. Without a lock, each
-/// replica may close each order.
+/// Maximum number of closings in one second of the demo, by all replicas together. Without a lock, each replica might
+/// close each order, so one order can need several closings.
 const CLOSINGS: u32 = 1500;
 
 /// Number of orders that one replica with the lock can close in one second of the demo.
@@ -38,8 +38,8 @@ impl Plan {
         Duration::from_secs(self.seconds.into())
     }
 
-    /// Time until the last order of a phase is overdue: two fifths of a phase's share, because a loaded machine needs
-    /// time to start replicas.
+    /// Time until the last order of a phase is overdue. It is two fifths of the duration of a phase, which is half of
+    /// the demo. The rest is a reserve, because a loaded machine needs time to start replicas.
     pub(super) fn overdue_within(&self) -> Duration {
         self.seconds() / 5
     }
@@ -47,8 +47,8 @@ impl Plan {
     /// Time that the payment provider needs to answer for one order.
     ///
     /// All answers together take half of the time in which the orders become overdue. So the one replica that has the
-    /// lock is never late. A sweep takes about half a tick for any number of orders, so replicas that begin at the
-    /// same time overlap.
+    /// lock is never late. For any number of orders, a sweep takes about half of the interval between two ticks, so the
+    /// sweeps of replicas that begin at the same time overlap.
     pub(super) fn payment(&self) -> Duration {
         (self.overdue_within() / 2 / self.orders).clamp(Duration::from_millis(1), Duration::from_millis(50))
     }

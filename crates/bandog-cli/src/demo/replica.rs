@@ -1,4 +1,4 @@
-//! One replica of the order service: a process that exits when the demo does.
+//! One replica of the order service: a process that exits when the demo exits.
 
 use std::{
     fs,
@@ -35,10 +35,13 @@ const DRAIN: Duration = Duration::from_secs(2);
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Brief {
     pub(super) number: u16,
+    /// The demo's directory.
     pub(super) place: PathBuf,
+    /// The file of the shop's database.
     pub(super) shop: PathBuf,
     /// None for the phase without a scheduler.
     pub(super) schedule: Option<Schedule>,
+    /// Time that the payment provider needs to answer for one order.
     pub(super) payment: Duration,
 }
 
@@ -53,13 +56,13 @@ pub(super) struct Schedule {
 pub(crate) fn run() -> Result<ExitCode, crate::fault::Fault> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| DemoFault::System("cannot start a runtime", error))?;
-    let lived = runtime.block_on(live());
-    runtime.shutdown_background(); // A read of standard input may never return.
-    if let Ok(Ended::Orphaned(place)) = &lived {
+    let result = runtime.block_on(serve_until_stopped());
+    runtime.shutdown_background(); // A read of standard input might never return.
+    if let Ok(Ended::Orphaned(place)) = &result {
         // The runtime has ended, and the scheduler with it. A running scheduler would create the store's file again.
-        tidy(place);
+        remove_directory(place);
     }
-    Ok(lived.map(|_| ExitCode::Done)?)
+    Ok(result.map(|_| ExitCode::Done)?)
 }
 
 /// The end of a replica without an error.
@@ -70,11 +73,11 @@ enum Ended {
     Orphaned(PathBuf),
 }
 
-async fn live() -> Result<Ended, DemoFault> {
+async fn serve_until_stopped() -> Result<Ended, DemoFault> {
     let mut input = BufReader::new(tokio::io::stdin()).lines();
-    let line = input.next_line().await.map_err(|error| DemoFault::System("cannot read the brief", error))?;
+    let line = input.next_line().await.map_err(|error| DemoFault::System("cannot read the configuration", error))?;
     let brief = line.and_then(|line| serde_json::from_str(&line).ok());
-    let brief: Brief = brief.ok_or_else(|| DemoFault::Usage("only `bandog demo` starts this".into()))?;
+    let brief: Brief = brief.ok_or_else(|| DemoFault::Usage("this command is only for `bandog demo`".into()))?;
     let (stop, stopped) = watch::channel(false);
     tokio::select! { biased;
         () = orphaned(input, stop) => Ok(Ended::Orphaned(brief.place)),
@@ -82,7 +85,7 @@ async fn live() -> Result<Ended, DemoFault> {
     }
 }
 
-/// Resolves when the demo has died.
+/// Resolves when the demo has died, which closes the input. Before that, a line of the input sets `stop`.
 async fn orphaned(mut input: Lines<BufReader<Stdin>>, stop: watch::Sender<bool>) {
     while let Ok(Some(_)) = input.next_line().await {
         stop.send_replace(true);
@@ -98,7 +101,7 @@ async fn serve(brief: &Brief, stopped: watch::Receiver<bool>) -> Result<(), Demo
     served.inspect_err(|fault| sweeper.note(fault))
 }
 
-/// Sweeps on this replica's own timer, independent of the others.
+/// Sweeps on this replica's own timer, independent of the other replicas.
 async fn on_a_timer(brief: &Brief, mut stopped: watch::Receiver<bool>, sweeper: &Sweeper) -> Result<(), DemoFault> {
     sweeper.shop().join(brief.number)?;
     while !*stopped.borrow() {
@@ -137,7 +140,7 @@ async fn on_schedule(
 }
 
 /// The job that sweeps. Ticks that come while a sweep runs are skipped. If a replica dies during a sweep, another
-/// replica repeats the run. The job has no lease of its own, so the client's watchdog applies.
+/// replica repeats the run. The job sets no lease, so its lease is the ttl of the client's watchdog.
 fn job(name: &str, sweeper: &Arc<Sweeper>) -> Job {
     let sweeper = Arc::clone(sweeper);
     Job::fixed_rate(name, TICK).overlap(Overlap::Skip).on_crash(OnCrash::Retry).run(move |run: Run| {
@@ -146,7 +149,8 @@ fn job(name: &str, sweeper: &Arc<Sweeper>) -> Job {
     })
 }
 
-/// The wall clock's next half second, as in a crontab: all replicas of the service wake at the same moment.
+/// Waits until the next half second of the wall clock, and returns this time. As with a crontab, all replicas of the
+/// service wake at the same moment.
 async fn next_tick() -> i64 {
     let (now, tick) = (now_ms(), i64::try_from(TICK.as_millis()).unwrap_or(i64::MAX));
     let left = tick - now.rem_euclid(tick);
@@ -154,10 +158,10 @@ async fn next_tick() -> i64 {
     now + left
 }
 
-/// Removes the demo's directory after the demo has died. All replicas do this at the same time, and some may not have
-/// closed their files, so the removal is retried.
-fn tidy(place: &Path) {
-    if !place.file_name().is_some_and(|name| name.to_string_lossy().starts_with(store::PLACE)) {
+/// Removes the demo's directory after the demo has died. All replicas do this at the same time, and some replicas might
+/// not have closed their files, so the removal is retried.
+fn remove_directory(place: &Path) {
+    if !place.file_name().is_some_and(|name| name.to_string_lossy().starts_with(store::DIRECTORY_PREFIX)) {
         return;
     }
     for _ in 0..50 {

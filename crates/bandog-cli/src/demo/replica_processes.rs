@@ -46,7 +46,7 @@ impl ReplicaProcesses {
         self.replicas.iter_mut().map(running).filter(|running| *running).count()
     }
 
-    /// Lets each replica finish its present sweep, and kills the others after a timeout.
+    /// Lets each replica finish its present sweep, and kills the replicas that have not ended at the timeout.
     pub(super) async fn stop(mut self) {
         for replica in &mut self.replicas {
             send(replica, "stop");
@@ -60,9 +60,9 @@ impl ReplicaProcesses {
 
 impl Drop for ReplicaProcesses {
     fn drop(&mut self) {
-        // All are killed before the first wait, so the waits are short.
+        // All replicas are killed before the first wait, so the waits are short.
         for replica in &mut self.replicas {
-            let _ = replica.kill(); // The replica may have ended already.
+            let _ = replica.kill(); // The replica might have ended already.
         }
         for replica in &mut self.replicas {
             let _ = replica.wait();
@@ -70,7 +70,7 @@ impl Drop for ReplicaProcesses {
     }
 }
 
-/// Sends a line. An ended replica ignores it; `running` counts the others.
+/// Sends a line. An error is ignored, because a replica that has ended needs no line.
 fn send(replica: &mut Child, line: &str) {
     if let Some(input) = &mut replica.stdin {
         let _ = writeln!(input, "{line}");

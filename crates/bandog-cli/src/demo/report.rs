@@ -14,6 +14,7 @@ use super::{
 };
 use crate::exit_code::ExitCode;
 
+/// What the user can do next.
 const NEXT: &str = "\
 Take a lock from a shell, in two terminals at once:
   bandog lock stock -- sh -c 'echo I hold fence $BANDOG_FENCE; sleep 5'
@@ -149,7 +150,7 @@ fn judged(paint: Paint, count: u32) -> String {
     if count == 0 { paint.green(&text) } else { paint.red(&text) }
 }
 
-/// A closed standard output is ignored.
+/// An error is ignored, for example if standard output is closed.
 fn print(text: &str) {
     let _ = io::stdout().write_all(text.as_bytes());
 }

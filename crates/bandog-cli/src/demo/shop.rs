@@ -61,13 +61,13 @@ impl Shop {
     /// The orders that are overdue now. None if a writer with a greater fence wrote before.
     ///
     /// A writer with a fence stores its fence before the read. After that, writes of earlier runs are refused. So the
-    /// present run may finish the work of a replica that was killed between two steps.
-    pub(super) fn overdue(&self, by: Writer) -> Result<Option<Vec<Order>>, DemoFault> {
-        if by.fence.is_none() {
+    /// present run can safely finish the work of a replica that was killed between two steps.
+    pub(super) fn overdue(&self, writer: Writer) -> Result<Option<Vec<Order>>, DemoFault> {
+        if writer.fence.is_none() {
             return orders(&self.db, include_str!("sql/overdue.sql")).map(Some);
         }
         let mut found = Vec::new();
-        let write = self.write(by, |tx| {
+        let write = self.write(writer, |tx| {
             found = orders(tx, include_str!("sql/unfinished.sql"))?;
             Ok(())
         })?;
@@ -75,36 +75,36 @@ impl Shop {
     }
 
     /// Closes an order.
-    pub(super) fn close(&self, order: &Order, by: Writer) -> Result<Write, DemoFault> {
-        self.write(by, |tx| {
+    pub(super) fn close(&self, order: &Order, writer: Writer) -> Result<Write, DemoFault> {
+        self.write(writer, |tx| {
             tx.prepare_cached(include_str!("sql/close.sql"))?.execute([order.id])?;
             Ok(())
         })
     }
 
     /// Returns the stock of a closed order.
-    pub(super) fn give_back(&self, order: &Order, by: Writer) -> Result<Write, DemoFault> {
-        self.write(by, |tx| {
+    pub(super) fn give_back(&self, order: &Order, writer: Writer) -> Result<Write, DemoFault> {
+        self.write(writer, |tx| {
             tx.prepare_cached(include_str!("sql/give_back.sql"))?.execute((&order.item, order.units))?;
-            let fence = by.fence.map(Fence::as_i64);
-            tx.prepare_cached(include_str!("sql/restored.sql"))?.execute((order.id, by.replica, fence))?;
+            let fence = writer.fence.map(Fence::as_i64);
+            tx.prepare_cached(include_str!("sql/restored.sql"))?.execute((order.id, writer.replica, fence))?;
             Ok(())
         })
     }
 
-    /// Does a write, unless a later run has written.
+    /// Does the write `work`, unless a later run has written.
     ///
     /// A scheduler cannot stop a paused replica. A process that is paused for longer than its lease resumes in the
     /// middle of its sweep, and sends its next write before it can check any clock. So each write contains the fence
-    /// of its run, and the database compares it with the greatest fence so far. An equal fence is accepted, because one
-    /// run writes many times.
+    /// of its run, and the database compares this fence with the greatest so far. An equal fence is accepted, because
+    /// one run writes many times.
     fn write(
         &self,
-        by: Writer,
+        writer: Writer,
         work: impl FnOnce(&Transaction<'_>) -> Result<(), DemoFault>,
     ) -> Result<Write, DemoFault> {
         let tx = Transaction::new_unchecked(&self.db, TransactionBehavior::Immediate)?;
-        if let Some(fence) = by.fence
+        if let Some(fence) = writer.fence
             && tx.prepare_cached(include_str!("sql/fence.sql"))?.execute([fence.as_i64()])? == 0
         {
             return Ok(Write::Refused);
@@ -121,7 +121,7 @@ fn orders(db: &Connection, sql: &str) -> Result<Vec<Order>, DemoFault> {
     Ok(found.query_map([now_ms()], order)?.collect::<Result<_, _>>()?)
 }
 
-/// Milliseconds of the Unix epoch: the clock that replicas of a service share.
+/// Milliseconds since the Unix epoch, by the clock of the machine, which all replicas share.
 pub(super) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)

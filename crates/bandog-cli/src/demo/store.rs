@@ -11,22 +11,23 @@ use bandog::{
 use super::fault::DemoFault;
 
 /// Prefix of the name of the demo's directory.
-pub(super) const PLACE: &str = "bandog-demo-";
+pub(super) const DIRECTORY_PREFIX: &str = "bandog-demo-";
 
-/// Prefix of the job's name. The rest is unique, so that two demos may share a store.
+/// Prefix of the job's name. The rest is unique, so that two demos can share a store.
 const JOB: &str = "overdue-orders-";
 
 /// Prefix of all names of the demo in a shared store.
 const PREFIX: &str = "bandog-demo:";
 
-/// Lease of the job. It is short, so that the other replicas soon take over from a killed one.
+/// Lease of the job. It is short, so that another replica soon takes over from a killed replica.
 const WATCHDOG: Duration = Duration::from_secs(3);
 
-/// The demo's own client of the store; it runs no job.
+/// The store of the scheduler, and the demo's own client of it. This client runs no job.
 pub(super) struct DemoStore {
     pub(super) url: String,
     /// The name of the job that sweeps.
     pub(super) job: String,
+    /// Whether the store is a file in the demo's directory, not the store of a URL.
     is_private: bool,
     client: Client,
 }
@@ -37,12 +38,12 @@ impl DemoStore {
         let url = url.unwrap_or_else(|| format!("sqlite:{}", place.join("schedule.db").display()));
         let client = options(&url)?.connect().await.map_err(|error| fault(error, &url))?;
         let place = place.file_name().unwrap_or_default().to_string_lossy();
-        let job = format!("{JOB}{}", place.strip_prefix(PLACE).unwrap_or(&place));
+        let job = format!("{JOB}{}", place.strip_prefix(DIRECTORY_PREFIX).unwrap_or(&place));
         Ok(Self { url, job, is_private, client })
     }
 
-    /// The store as text.
-    pub(super) fn words(&self) -> &str {
+    /// The kind of the store, or its address, for the display.
+    pub(super) fn description(&self) -> &str {
         if self.is_private { "a SQLite file" } else { self.client.store() }
     }
 
@@ -53,7 +54,8 @@ impl DemoStore {
 
     /// Removes the job from a shared store, after all replicas have ended.
     ///
-    /// It does not use `Jobs::forget`, which would wait for a replica that was just killed until its lease expires.
+    /// It does not use `Jobs::forget`. If a replica was just killed, `Jobs::forget` would wait until the lease of this
+    /// replica expires.
     pub(super) async fn close(self) {
         if !self.is_private {
             // If the store does not answer, the job's record stays in it.
@@ -82,8 +84,8 @@ pub(super) fn checked(url: &str) -> Result<String, DemoFault> {
     Ok(url.to_owned())
 }
 
-/// A client for a replica. The demo has created the store, and may have deleted it meanwhile. The client does not
-/// create it again.
+/// A client for a replica. It does not create the store: the demo has created the store, and might have deleted it
+/// before this replica connects.
 pub(super) async fn connect(url: &str) -> Result<Client, DemoFault> {
     options(url)?.must_exist().connect().await.map_err(|error| fault(error, url))
 }

@@ -1,4 +1,5 @@
-//! The sweep as services run it on a timer, which has a race, and the same sweep as a scheduled job.
+//! The sweep: a replica searches for overdue orders, closes them and returns their stock. On a timer, as many services
+//! run it, the sweep has a race. As a scheduled job, the same sweep has none.
 
 use std::{
     fmt::Display,
@@ -42,8 +43,8 @@ impl Sweeper {
         self.shop.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records an error in the shop's database, which the demo reads. If that fails, there is no other place to report
-    /// it.
+    /// Records an error in the shop's database, which the demo reads. If the record fails, there is no other place for
+    /// the error.
     pub(super) fn note(&self, trouble: impl Display) {
         let _ = self.shop().note_trouble(self.replica, &trouble.to_string());
     }
@@ -68,7 +69,7 @@ impl Sweeper {
         let (at, fence) = (run.tick().millisecond(), Some(run.fence()));
         let _sweep = self.begin(Tick { at, attempt: Some(run.attempt()), fence })?;
         tokio::select! { biased;
-            // Another replica may run the job now. The sweep is dropped at its `await`, which is between two orders.
+            // Another replica might run the job now. The sweep is dropped at its `await`, which is between two orders.
             () = run.cancelled() => Ok(Swept::Interrupted),
             swept = self.three_steps(fence) => swept,
         }
@@ -79,19 +80,20 @@ impl Sweeper {
         Ok(Begun { sweeper: self, sweep })
     }
 
-    /// The race is between the first step and the second: a replica that reads while others still query the payment
-    /// provider finds the same orders, and no later step checks whether they are still unpaid.
+    /// The steps are: read the overdue orders, wait for the payment provider, close an order and return its stock. The
+    /// race is between the first step and the second: if a replica reads while another replica waits for the payment
+    /// provider, both find the same orders. No later step checks whether an order is still unpaid.
     ///
     /// (In one database, a transaction with `update … where state = 'unpaid'` would be sufficient. Larger services have
     /// the orders, the stock and the payments in different systems; they need a lock.)
     async fn three_steps(&self, fence: Option<Fence>) -> Result<Swept, DemoFault> {
-        let by = Writer { replica: self.replica, fence };
-        let found = self.shop().overdue(by)?;
+        let writer = Writer { replica: self.replica, fence };
+        let found = self.shop().overdue(writer)?;
         let Some(orders) = found else { return Ok(Swept::Interrupted) };
         for order in orders {
             sleep(self.payment).await; // The provider cancels the payment link.
             let shop = self.shop();
-            if shop.close(&order, by)? == Write::Refused || shop.give_back(&order, by)? == Write::Refused {
+            if shop.close(&order, writer)? == Write::Refused || shop.give_back(&order, writer)? == Write::Refused {
                 return Ok(Swept::Interrupted);
             }
         }

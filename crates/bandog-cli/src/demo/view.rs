@@ -17,6 +17,7 @@ const LINE: Duration = Duration::from_secs(1);
 /// Minimum width for the picture. A narrower terminal gets plain lines.
 const WIDTH: u16 = 80;
 
+/// Width of the progress bar, in characters.
 const BAR: usize = 40;
 
 /// Maximum number of replicas that are shown with spaces between them.
@@ -34,10 +35,12 @@ pub(super) struct Scene {
 
 /// Draws on standard error, because standard output is for results.
 pub(super) struct View {
+    /// Whether a picture is redrawn. Otherwise plain lines are printed.
     live: bool,
     paint: Paint,
     /// The present picture on the terminal.
     drawn: Vec<String>,
+    /// Time of the last plain line.
     printed: Option<Instant>,
 }
 
@@ -187,7 +190,7 @@ fn print_line(text: &str) {
     print(&format!("{text}\n"));
 }
 
-/// A closed standard error is ignored.
+/// An error is ignored, for example if standard error is closed.
 fn print(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }

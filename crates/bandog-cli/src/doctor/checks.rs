@@ -12,7 +12,7 @@ pub(super) fn all(store: &Store) -> Vec<Finding> {
     [Some(store_finding), password(store), Some(processes())].into_iter().flatten().collect()
 }
 
-/// A finding if the password is on the command line. Only this user can read it in the variable BANDOG_URL.
+/// A finding if the password is on the command line. In the variable BANDOG_URL, only this user can read the password.
 fn password(store: &Store) -> Option<Finding> {
     store.shows_password().then(|| {
         Finding::advice(

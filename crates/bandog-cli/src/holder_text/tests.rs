@@ -47,7 +47,7 @@ fn the_short_form_has_the_command_and_the_time_of_day() {
     let now = SystemTime::now();
     let rfc = humantime::format_rfc3339_seconds(now).to_string();
     let micros = now.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros();
-    // Midnight may pass between the two reads of the clock.
+    // Midnight might pass between the two reads of the clock.
     assert!(rfc.ends_with(brief(Fence::new(micros.try_into().unwrap())).rsplit_once(' ').unwrap().1));
     assert_eq!(brief_holder(&held(&key, "somebody", None)).unwrap(), "somebody");
 }
@@ -55,13 +55,13 @@ fn the_short_form_has_the_command_and_the_time_of_day() {
 #[test]
 fn an_unregistered_holder_is_described_by_its_owner() {
     let key = Key::new("x").unwrap();
-    let told = |owner: &str| holder(&held(&key, owner, None)).unwrap();
+    let text_of = |owner: &str| holder(&held(&key, owner, None)).unwrap();
     let java = "957c1da6-54c9-4017-93c7-a4ef987df61c:57";
-    assert_eq!(told(java), format!("a Java client, {java}"));
+    assert_eq!(text_of(java), format!("a Java client, {java}"));
     let ours = format!("{}:3", ClientId::random());
-    assert_eq!(told(&ours), format!("a bandog client, {ours}"));
+    assert_eq!(text_of(&ours), format!("a bandog client, {ours}"));
     for odd in ["somebody", "957c1da6:4", "957c1da6-54c9-7017-93c7-a4ef987df61c:57", "a\u{7}b"] {
-        assert_eq!(told(odd), escaped(odd));
+        assert_eq!(text_of(odd), escaped(odd));
     }
     assert_eq!(holder(&Row::free(&key)), None);
 }

@@ -8,17 +8,17 @@ use serde::Serialize;
 use super::{Common, JobsClient, nodes::Nodes};
 use crate::{exit_code::ExitCode, fault::Fault, print};
 
-/// Runs the ticks of a range of the past, one after the other, whether they ran before or not.
+/// Runs all ticks of a range of the past, one after another, also the ticks that ran before.
 ///
-/// Each tick becomes a run of the kind `backfill`, which starts after the runs that wait already. At most 10,000 runs
-/// of a job may wait.
+/// Each tick becomes a run of the kind `backfill`, which starts after all runs that already wait. At most 10,000 runs
+/// of a job can wait.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json: job, count, ticks (RFC 3339 in UTC), dry_run.
 
-Exit codes: 0 the runs wait, or with --dry-run were printed; 64 no such job, no tick in the range, too many ticks, a \
-range that is not in the past, a job with a fixed delay, wrong URL; 69 the store does not answer or does not exist; 77 \
-it refuses.
+Exit codes: 0 the runs wait, or, with --dry-run, the ticks were printed; 64 no such job, no tick in the range, too \
+many ticks, a range that is not in the past, a job with a fixed delay, wrong URL; 69 the store does not answer or does \
+not exist; 77 the store refuses the request.
 
 Examples:
   bandog jobs backfill report --from 2026-01-01T00:00:00Z --to 2026-01-08T00:00:00Z --dry-run
@@ -26,13 +26,13 @@ Examples:
 pub(super) struct Args {
     /// The job's name.
     name: String,
-    /// The first instant whose tick runs, as RFC 3339.
+    /// The start of the range, as RFC 3339. A tick at this instant runs too.
     #[arg(long, value_name = "RFC3339")]
     from: Time,
-    /// The last instant whose tick runs, as RFC 3339.
+    /// The end of the range, as RFC 3339. A tick at this instant runs too.
     #[arg(long, value_name = "RFC3339")]
     to: Time,
-    /// Print the ticks, one per line, and run none.
+    /// Print the ticks, one per line, and run none of them.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
         }
         let count =
             client.jobs.backfill(name, *from, *to).await.map_err(|error| client.request_fault_for(&error, name))?;
-        Nodes::of(client).await.warn("the runs wait until one starts that has this job");
+        Nodes::of(client).await.warn("the runs wait until a scheduler with this job starts");
         Ok((count, ticks))
     })?;
     let ticks: Vec<String> = ticks.iter().map(Time::to_string).collect();

@@ -10,14 +10,14 @@ use crate::{exit_code::ExitCode, fault::Fault, print};
 /// Cancels the waiting and the present runs of a job.
 ///
 /// A waiting run does not start. A present run is cancelled within a second, and dropped if it has not ended after its
-/// grace period. For a command, TERM goes to all its processes, and KILL to those that remain. To stop later ticks, use
-/// `bandog jobs pause`.
+/// grace period. If the run is a command, all its processes get TERM, and the processes that remain get KILL. To stop
+/// later ticks, use `bandog jobs pause`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json, an array of the cancelled runs: those of `bandog jobs history --json`.
+Fields of --json, an array of the cancelled runs: the fields of `bandog jobs history --json`.
 
-Exit codes: 0 cancelled; 75 no such run waits or runs; 64 no such job, wrong URL; 69 the store does not answer \
-or does not exist; 77 it refuses.
+Exit codes: 0 cancelled; 75 no such run is waiting or running; 64 no such job, wrong URL; 69 the store does not answer \
+or does not exist; 77 the store refuses the request.
 
 Examples:
   bandog jobs cancel report         all of its runs
@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
             let verb = if id.is_some() { "waits nor runs" } else { "waits or runs" };
             return Err(Fault::new(ExitCode::Busy, format!("{which} {verb}")));
         }
-        Nodes::of(client).await.warn("a run of a dead node is recorded as lost when one starts that has this job");
+        Nodes::of(client).await.warn("a run of a dead node is recorded as lost when a scheduler with this job starts");
         if !common.json {
             let ids: Vec<String> = cancelled.iter().map(u64::to_string).collect();
             let runs = if cancelled.len() == 1 { "run" } else { "runs" };

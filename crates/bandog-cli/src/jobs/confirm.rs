@@ -5,8 +5,8 @@ use std::io::{IsTerminal, Write, stderr, stdin};
 use super::JobsClient;
 use crate::fault::Fault;
 
-/// Asks for a confirmation at the terminal. `verb` and `does` are two forms of the action, such as "forget" and
-/// "forgets". `what` is its object. `kept` is the text of the error if the answer is no.
+/// Asks for a confirmation at the terminal. `verb` and `does` are two forms of the action's verb, such as "forget" and
+/// "forgets". `what` is the object of the verb. `kept` is the text of the error if the answer is no.
 pub(super) fn confirm(
     (verb, does): (&str, &str),
     what: &str,
@@ -19,7 +19,7 @@ pub(super) fn confirm(
     let question = format!("{verb} {what} in {}? [y/N] ", client.store.redacted());
     let mut answer = String::new();
     let asked = write!(stderr(), "bandog: {question}").and_then(|()| stdin().read_line(&mut answer));
-    asked.map_err(|error| Fault::system("cannot ask", error))?;
+    asked.map_err(|error| Fault::system("cannot ask for the confirmation", error))?;
     match answer.trim() {
         "y" | "Y" | "yes" => Ok(()),
         _ => Err(Fault::usage(kept)),

@@ -18,8 +18,9 @@ use crate::{
 
 /// Deletes a job from the store, with its history and its waiting runs; or all jobs that no scheduler has any more.
 ///
-/// Use it for jobs that no program has any more. A scheduler that still has the job registers it again at its next
-/// tick, or after a day, as a new job without a history. Remove it from the program or the file first.
+/// Use this command for jobs that no program has any more. Remove the job from the program or the file first: a
+/// scheduler that still has the job registers it again at the job's next tick, or after a day, as a new job without a
+/// history.
 ///
 /// `--unknown` deletes the jobs that no scheduler has had for the time of `--older`. A scheduler writes a heartbeat for
 /// each of its jobs once a day, and `bandog jobs ls` shows which jobs had no heartbeat for two days. Jobs that are
@@ -27,10 +28,10 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json: job, forgotten (true); with --unknown an array of such objects, also if the command fails halfway. \
-For a job that was not deleted, forgotten is false and why is the reason.
+For a job that was not deleted, forgotten is false, and the field why has the reason.
 
-Exit codes: 0 it is deleted, or with --unknown: no job was found; 64 no such job, it runs now, not confirmed, wrong \
-URL; 69 the store does not answer or does not exist; 77 it refuses.
+Exit codes: 0 the job is deleted, or, with --unknown, no job was found; 64 no such job, the job runs now, not \
+confirmed, wrong URL; 69 the store does not answer or does not exist; 77 the store refuses the request.
 
 Examples:
   bandog jobs forget old-report
@@ -43,7 +44,7 @@ pub(super) struct Args {
     /// All jobs that no scheduler has any more.
     #[arg(long)]
     unknown: bool,
-    /// Minimum time since a scheduler had the job: at least 2d.
+    /// Minimum time since the last heartbeat for the job; at least 2d.
     #[arg(long, value_name = "DUR", default_value = "14d", value_parser = humantime::parse_duration, requires = "unknown")]
     older: Duration,
     /// Do not ask for a confirmation.
@@ -115,15 +116,15 @@ fn unknown(args: &Args) -> Result<ExitCode, Fault> {
             let what = format!("{} with their histories", names.join(", "));
             confirm(("forget", "forgets"), &what, "they are kept", client)?;
         }
-        // Only the jobs that the operator has confirmed, even if more jobs are unknown by now.
+        // The loop deletes only the jobs that the operator has confirmed, even if more jobs are unknown by now.
         let names: Vec<&str> = unknown.iter().map(|job| job.name.as_str()).collect();
-        let (objects, broke) = one_by_one(&names, async |name| {
+        let (objects, failure) = one_by_one(&names, async |name| {
             let forgotten = client.jobs.forget_unknown(name, *older).await;
             forgotten.map_err(|error| client.request_fault_for(&error, name))
         })
         .await;
         let forgotten: Vec<&str> = objects.iter().filter(|object| object.forgotten).map(|object| object.job).collect();
-        let printed = match (common.json, &forgotten[..], &broke) {
+        let printed = match (common.json, &forgotten[..], &failure) {
             (true, ..) => print::json(&objects),
             (false, _, Some(_)) => Ok(()),
             (false, [], None) => {
@@ -132,7 +133,7 @@ fn unknown(args: &Args) -> Result<ExitCode, Fault> {
             }
             (false, names, None) => writeln!(io::stdout(), "forgot {}", quoted(names)),
         };
-        let Some((at, fault)) = broke else { return print::done(printed) };
+        let Some((at, fault)) = failure else { return print::done(printed) };
         if !forgotten.is_empty() {
             report(&format!("forgot {}, then stopped at {at:?}", quoted(&forgotten)));
         }
@@ -140,16 +141,16 @@ fn unknown(args: &Args) -> Result<ExitCode, Fault> {
     })
 }
 
-/// The result for each job, and the job and error at which the loop stopped. `forget` returns whether the job was still
-/// unknown.
+/// Returns the result for each job. If the loop stopped early, also returns the failed job and the error. `forget`
+/// returns whether the job was still unknown.
 async fn one_by_one<'a>(
     names: &[&'a str],
     forget: impl AsyncFn(&str) -> Result<bool, Fault>,
 ) -> (Vec<Object<'a>>, Option<(&'a str, Fault)>) {
-    let (mut objects, mut broke) = (Vec::new(), None);
+    let (mut objects, mut failure) = (Vec::new(), None);
     for name in names {
-        if let Some((at, _)) = &broke {
-            objects.push(Object::kept(name, format!("not tried: it stopped at {at:?}")));
+        if let Some((at, _)) = &failure {
+            objects.push(Object::kept(name, format!("not tried: the command stopped at {at:?}")));
             continue;
         }
         objects.push(match forget(name).await {
@@ -160,12 +161,12 @@ async fn one_by_one<'a>(
             }
             Err(fault) => {
                 let object = Object::kept(name, fault.in_short());
-                broke = Some((*name, fault));
+                failure = Some((*name, fault));
                 object
             }
         });
     }
-    (objects, broke)
+    (objects, failure)
 }
 
 fn quoted(names: &[&str]) -> String {
@@ -182,13 +183,13 @@ mod tests {
             "bad" => Err(Fault::usage("the store is gone")),
             name => Ok(name != "back"),
         };
-        let (objects, broke) =
+        let (objects, failure) =
             crate::runtime::block_on(async { Ok(one_by_one(&["a", "back", "bad", "c"], forget).await) }).unwrap();
         let printed = serde_json::to_string(&objects).unwrap();
         let first =
             r#"[{"job":"a","forgotten":true},{"job":"back","forgotten":false,"why":"it is not unknown any more"},"#;
-        let rest = r#"{"job":"bad","forgotten":false,"why":"the store is gone"},{"job":"c","forgotten":false,"why":"not tried: it stopped at \"bad\""}]"#;
+        let rest = r#"{"job":"bad","forgotten":false,"why":"the store is gone"},{"job":"c","forgotten":false,"why":"not tried: the command stopped at \"bad\""}]"#;
         assert_eq!(printed, format!("{first}{rest}"));
-        assert_eq!(broke.map(|(at, _)| at), Some("bad"));
+        assert_eq!(failure.map(|(at, _)| at), Some("bad"));
     }
 }

@@ -27,18 +27,19 @@ const STATES: [&str; 11] = [
 
 /// Shows the runs of a job and their outcomes, the latest first.
 ///
-/// The store keeps the last 50 runs that ended well, the last 50 that did not, and the last 50 ranges of ticks that did
-/// not run. So a failure stays in the history even if a thousand runs ended well since.
+/// The store keeps the last 50 runs that ended well, the last 50 runs that did not end well, and the last 50 ranges of
+/// ticks that did not run. So a failure stays in the history even if a thousand later runs end well.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json, an array of objects: id (the run's number; 0 for ticks that did not run), job, tick, from and ticks \
-(of a range of ticks that did not run: its first tick, and their number), kind (scheduled, catch_up, manual, \
-backfill), attempt, node, fence, due, started, ended, lag_ms (delay between due and claim), state (queued, running, \
-ok, failed, timed_out, cancelled, interrupted, lost, skipped, missed, reset), error, note (the end of a command's output), \
-orphaned (it is recorded as running, but its node is dead). Times are RFC 3339 in UTC; unknown values are null.
+(for a range of ticks that did not run: its first tick, and the number of its ticks), kind (scheduled, catch_up, \
+manual, backfill), attempt, node, fence, due, started, ended, lag_ms (delay between due and claim), state (queued, \
+running, ok, failed, timed_out, cancelled, interrupted, lost, skipped, missed, reset), error, note (the end of a \
+command's output), orphaned (the run is recorded as running, but its node is dead). Times are RFC 3339 in UTC; unknown \
+values are null.
 
-Exit codes: 0 also if there are none; 64 no such job, wrong URL; 69 the store does not answer or does not exist; \
-77 it refuses, or the file is damaged.
+Exit codes: 0 also if no run is found; 64 no such job, wrong URL; 69 the store does not answer or does not exist; 77 \
+the store refuses the request, or its file is damaged.
 
 Examples:
   bandog jobs history report
@@ -50,7 +51,7 @@ pub(super) struct Args {
     /// Maximum number of runs to print.
     #[arg(long, default_value_t = 20, value_name = "N")]
     limit: usize,
-    /// Print only runs in this state. May be repeated.
+    /// Print only runs in this state. Can be repeated.
     #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(STATES))]
     state: Vec<String>,
     #[command(flatten)]
@@ -65,8 +66,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
         let now = client.now().await?;
         Ok((runs, Clock::new(now, client.show(name).await?.zone.as_deref())))
     })?;
-    let is_meant = |run: &RunRow| state.is_empty() || state.iter().any(|state| state == run.state.as_str());
-    let runs: Vec<RunRow> = runs.into_iter().filter(is_meant).take(*limit).collect();
+    let is_wanted = |run: &RunRow| state.is_empty() || state.iter().any(|state| state == run.state.as_str());
+    let runs: Vec<RunRow> = runs.into_iter().filter(is_wanted).take(*limit).collect();
     if common.json {
         return print::done(print::json(&runs));
     }

@@ -15,21 +15,21 @@ use crate::{console::escaped, exit_code::ExitCode, fault::Fault, print, store::S
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json, an array of objects: name, trigger, description, zone, enabled, paused (null, or by, reason, at), \
-all_paused (the same for the pause of all jobs), unknown_since (null, or, if no scheduler has the job any more, the \
-time of its last heartbeat), next (null when it does not fire), watermark (the newest tick that was claimed), \
-rests_until (null, or the time until which the job claims no tick, because the store's clock was ahead), lease_ms, \
-overlap, catch_up, on_crash, live (the present runs, as in `bandog jobs history`), queued, ok, failed, skipped, \
-missed, lost (total numbers), last (the run that ended last, or null).
+all_paused (the same for the pause of all jobs), unknown_since (if no scheduler has the job any more, \
+the time of its last heartbeat, else null), next (the next fire, or null), watermark (the newest tick that was \
+claimed), rests_until (the time until which the job claims no tick because the store's clock was ahead, or null), \
+lease_ms, overlap, catch_up, on_crash, live (the present runs, as in `bandog jobs history`), queued, ok, failed, \
+skipped, missed, lost (total numbers), last (the run that ended last, or null).
 
-Exit codes: 0 also if there are none; 64 wrong URL; 69 the store does not answer or does not exist; 77 it refuses, or \
-the file is damaged.
+Exit codes: 0 also if no job is found; 64 wrong URL; 69 the store does not answer or does not exist; 77 the store \
+refuses the request, or its file is damaged.
 
 Examples:
   bandog jobs ls
   bandog jobs ls 'report-*'
   bandog jobs ls --json | jq -r '.[] | select(.last.state == \"failed\") | .name'")]
 pub(super) struct Args {
-    /// A pattern of names: * matches any text, ? one character, and \ escapes the next one.
+    /// A pattern of names: * matches any text, ? matches one character, and \ escapes the next character.
     #[arg(default_value = "*", hide_default_value = true)]
     pattern: String,
     #[command(flatten)]
@@ -39,13 +39,13 @@ pub(super) struct Args {
 /// Prints the jobs. Changes nothing.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.common.store)?;
-    let seen = JobsClient::query(&store, async |client| {
+    let answer = JobsClient::query(&store, async |client| {
         let rows = client.jobs.list(&Pattern::new(&args.pattern)).await.map_err(|error| client.fault(&error))?;
         Ok((rows, Nodes::of(client).await, client.now().await?))
     })?;
-    let Some((rows, nodes, now)) = seen else { return JobsClient::unused(&store, &args.common, &[(); 0]) };
+    let Some((rows, nodes, now)) = answer else { return JobsClient::print_unused(&store, &args.common, &[(); 0]) };
     if args.common.json {
-        nodes.warn("none of these jobs runs until one starts");
+        nodes.warn("none of these jobs runs until a scheduler starts");
         return print::done(print::json(&rows));
     }
     print::done(writeln!(io::stdout(), "in {}; {}", store.redacted(), nodes.text()))?;
@@ -56,6 +56,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     })
 }
 
+/// The rest of the message if no job matches the pattern.
 fn which(pattern: &str) -> String {
     if pattern == "*" { "was ever registered here".into() } else { format!("has a name like {:?}", escaped(pattern)) }
 }

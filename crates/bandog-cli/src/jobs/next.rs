@@ -17,19 +17,21 @@ use crate::{console::escaped, exit_code::ExitCode, fault::Fault, print, store::S
 /// Prints the next ticks of the jobs, in the order of time.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A job that is paused or disabled has no next tick. A job with a fixed delay has one, and none while it runs.
+A job that is paused or disabled has no next tick. A job with a fixed delay has one next tick, but no next tick while \
+the job runs.
 
-Fields of --json, an array of objects: job, tick, due (the time of the start: the tick plus the job's jitter).
+Fields of --json, an array of objects: job, tick, due (the time at which the run starts: the tick plus the job's \
+jitter).
 
-Exit codes: 0 also if there are none; 64 no such job, wrong URL; 69 the store does not answer or does not exist; \
-77 it refuses, or the file is damaged.
+Exit codes: 0 also if no tick follows; 64 no such job, wrong URL; 69 the store does not answer or does not exist; 77 \
+the store refuses the request, or its file is damaged.
 
 Examples:
-  bandog jobs next                    the next 10 of all jobs
+  bandog jobs next                    the next 10 ticks of all jobs
   bandog jobs next report --count 3
   bandog jobs next 'report-*' --json | jq -r .[0].tick")]
 pub(super) struct Args {
-    /// A job, or a pattern: * matches any text, ? one character, and \ escapes the next one.
+    /// A job, or a pattern: * matches any text, ? matches one character, and \ escapes the next character.
     #[arg(default_value = "*", hide_default_value = true, value_name = "NAME|PATTERN")]
     pattern: String,
     /// Number of ticks to print.
@@ -42,7 +44,7 @@ pub(super) struct Args {
 /// Prints the ticks. Changes nothing.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.common.store)?;
-    let seen = JobsClient::query(&store, async |client| {
+    let answer = JobsClient::query(&store, async |client| {
         let failed = |error| client.fault(&error);
         let pattern = if args.pattern.contains(['*', '?', '\\']) {
             Pattern::new(&args.pattern)
@@ -55,8 +57,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
             client.jobs.list(&pattern).await.map_err(failed)?.into_iter().map(|job| (job.name, job.zone)).collect();
         Ok((fires, zones, Nodes::of(client).await, client.now().await?))
     })?;
-    let Some((fires, zones, nodes, now)) = seen else { return JobsClient::unused(&store, &args.common, &[(); 0]) };
-    nodes.warn("none of these ticks runs until one starts");
+    let Some((fires, zones, nodes, now)) = answer else {
+        return JobsClient::print_unused(&store, &args.common, &[(); 0]);
+    };
+    nodes.warn("none of these ticks runs until a scheduler starts");
     if args.common.json {
         return print::done(print::json(&fires));
     }

@@ -22,15 +22,15 @@ use crate::{
 
 /// Lists the schedulers that run over a store, and the nodes that are paused.
 ///
-/// The store does not know which jobs each of them has. A killed scheduler counts until its lease expires.
+/// The store does not know which jobs each scheduler has. A killed scheduler is listed until its lease expires.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json: nodes (an array: node, program, since, zones: the version of its \
 time-zone table, paused: null, or by, reason, at), pauses (all: null or the pause \
-of all jobs; nodes: an object of the pauses of nodes, whether they run or not). Times are RFC 3339 in UTC.
+of all jobs; nodes: an object of the pauses of nodes, also of nodes that do not run). Times are RFC 3339 in UTC.
 
-Exit codes: 0 also if there are none; 64 wrong URL; 69 the store does not answer or does not exist; 77 it refuses, or \
-the file is damaged.
+Exit codes: 0 also if no scheduler runs; 64 wrong URL; 69 the store does not answer or does not exist; 77 the store \
+refuses the request, or its file is damaged.
 
 Examples:
   bandog jobs nodes
@@ -49,11 +49,11 @@ struct Object {
 /// Prints the nodes and the pauses. Changes nothing.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.common.store)?;
-    let seen = JobsClient::query(&store, async |client| {
+    let answer = JobsClient::query(&store, async |client| {
         let nodes = client.jobs.nodes().await.map_err(|error| client.fault(&error))?;
         Ok((Object { nodes, pauses: client.pauses().await? }, client.now().await?))
     })?;
-    let Some((object, now)) = seen else { return JobsClient::unused(&store, &args.common, &Object::default()) };
+    let Some((object, now)) = answer else { return JobsClient::print_unused(&store, &args.common, &Object::default()) };
     if args.common.json {
         return print::done(print::json(&object));
     }
@@ -63,7 +63,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
         [Some(format!("in {}; {}", store.redacted(), count(&nodes))), pauses.all.as_ref().map(words::all_paused)];
     let absent = pauses.nodes.iter().filter(|(name, paused)| is_absent(name, paused, &nodes));
     let absent = absent.map(|(name, paused)| format!("no node {} runs now: {}", escaped(name), words::paused(paused)));
-    let lines: Vec<String> = heads.into_iter().flatten().chain(differ(&nodes)).chain(absent).collect();
+    let lines: Vec<String> = heads.into_iter().flatten().chain(zones_warning(&nodes)).chain(absent).collect();
     print::done(writeln!(io::stdout(), "{}", lines.join("\n")))?;
     let rows: Vec<TableRow<5>> = nodes.iter().map(|node| line(node, &clock)).collect();
     print::done(if rows.is_empty() { Ok(()) } else { words::table(["NODE", "PROGRAM", "UP", "ZONES", "STATE"], &rows) })
@@ -77,12 +77,12 @@ fn count(nodes: &[NodeRow]) -> String {
     }
 }
 
-/// A warning if nodes may compute different ticks.
-fn differ(nodes: &[NodeRow]) -> Option<String> {
+/// A warning if nodes have different time-zone tables, so that they might compute different ticks.
+fn zones_warning(nodes: &[NodeRow]) -> Option<String> {
     let zones: BTreeSet<String> = nodes.iter().filter_map(|node| node.zones.as_deref()).map(escaped).collect();
     let all = zones.iter().cloned().collect::<Vec<_>>().join(", ");
     (zones.len() > 1)
-        .then(|| format!("time zones of {all}: in zones whose rules have changed, nodes may compute different ticks"))
+        .then(|| format!("time-zone tables of {all}: in zones whose rules differ, nodes might compute different ticks"))
 }
 
 /// Whether no running node has this pause.
@@ -107,7 +107,7 @@ fn line(node: &NodeRow, clock: &Clock) -> TableRow<5> {
     TableRow { cells, below: Vec::new() }
 }
 
-/// The schedulers that run. The store does not know which jobs each of them has.
+/// The schedulers that run. The store does not know which jobs each scheduler has.
 pub(super) enum Nodes {
     Known(Vec<NodeRow>),
     /// The user has no right to read the nodes.
@@ -116,7 +116,7 @@ pub(super) enum Nodes {
 
 impl Nodes {
     pub(super) async fn of(client: &JobsClient<'_>) -> Self {
-        // A user that may change jobs may have no right to read locks.
+        // A user with the right to change jobs might have no right to read locks.
         client.jobs.nodes().await.map_or(Self::Hidden, Self::Known)
     }
 
@@ -136,18 +136,19 @@ impl Nodes {
         }
     }
 
-    /// Warns on standard error if no scheduler runs. `follows` is the consequence.
-    pub(super) fn warn(&self, follows: &str) {
+    /// Warns on standard error if no scheduler runs. `consequence` is the second half of the message.
+    pub(super) fn warn(&self, consequence: &str) {
         if self.is_none() {
-            report(&format!("no scheduler runs over this store now: {follows}"));
+            report(&format!("no scheduler runs over this store now: {consequence}"));
         }
     }
 
-    /// Warns on standard error if no scheduler has this name, which may be mistyped. `follows` is the consequence.
-    pub(super) fn warn_of(&self, name: &str, follows: &str) {
+    /// Warns on standard error if no scheduler has this name, because the name might be mistyped. `consequence` is a
+    /// part of the message.
+    pub(super) fn warn_of(&self, name: &str, consequence: &str) {
         if matches!(self, Self::Known(nodes) if !nodes.iter().any(|node| is_called(node, name))) {
-            let look = "`bandog jobs nodes` lists the running ones";
-            report(&format!("no scheduler of the name {} runs now: {follows}; {look}", escaped(name)));
+            let advice = "`bandog jobs nodes` lists the running ones";
+            report(&format!("no scheduler of the name {} runs now: {consequence}; {advice}", escaped(name)));
         }
     }
 

@@ -14,16 +14,16 @@ use crate::{
 
 /// Stops the ticks of a job, of all jobs, or on a node, until `bandog jobs resume`.
 ///
-/// Present runs continue, and `bandog jobs run` still runs a paused job. The store keeps the pause, so it also applies
-/// to nodes that start later, and a pause of all jobs applies to jobs that are registered later. A paused node stops
-/// claiming within a second, and the other nodes claim its ticks.
+/// Present runs continue, and `bandog jobs run` still runs a paused job. The store keeps the pause. So the pause also
+/// applies to nodes that start later, and a pause of all jobs also applies to jobs that are registered later. A paused
+/// node stops claiming ticks within a second, and the other nodes claim all ticks.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json: those of `bandog jobs ls --json`, after the change; with --all or --node: all (null, or by, reason, \
 at) and nodes (an object of the nodes that are paused).
 
-Exit codes: 0 it is paused; 64 no such job, no reason, wrong URL; 69 the store does not answer or does not exist; 77 it \
-refuses.
+Exit codes: 0 paused; 64 no such job, no reason, wrong URL; 69 the store does not answer or does not exist; 77 the \
+store refuses the request.
 
 Examples:
   bandog jobs pause report --reason 'database migration, until 6 pm'
@@ -50,8 +50,8 @@ pub(super) struct Pause {
 Fields of --json: those of `bandog jobs ls --json`, after the change; with --all or --node: all (null, or by, reason, \
 at) and nodes (an object of the nodes that are paused).
 
-Exit codes: 0 it is not paused now; 64 no such job, wrong URL; 69 the store does not answer or does not \
-exist; 77 it refuses.
+Exit codes: 0 not paused now; 64 no such job, wrong URL; 69 the store does not answer or does not exist; 77 the store \
+refuses the request.
 
 Examples:
   bandog jobs resume report
@@ -126,7 +126,7 @@ pub(super) fn resume(args: &Resume) -> Result<ExitCode, Fault> {
         (None, None) => JobsClient::with_store(common, async |client| {
             let resumed = client.jobs.resume_all().await;
             let was_paused = resumed.map_err(|error| client.request_fault(&error, "bandog jobs ls"))?;
-            Nodes::of(client).await.warn("ticks run when one starts");
+            Nodes::of(client).await.warn("ticks run when a scheduler starts");
             print_pauses(client, common, if was_paused { "resumed all jobs" } else { "all jobs were not paused" }).await
         }),
     }
@@ -137,7 +137,7 @@ fn pause_job(common: &Common, name: &str, reason: &str) -> Result<ExitCode, Faul
         let before = client.show(name).await?;
         client.jobs.pause(name, reason).await.map_err(|error| client.request_fault_for(&error, name))?;
         report_previous(before.paused.as_ref());
-        Nodes::of(client).await.warn("the pause applies to those that start later");
+        Nodes::of(client).await.warn("the pause applies to schedulers that start later");
         let running = if before.live.is_empty() { "" } else { "; present runs continue" };
         print_job(client, common, name, &format!("paused {name:?}{running}")).await
     })
@@ -146,12 +146,13 @@ fn pause_job(common: &Common, name: &str, reason: &str) -> Result<ExitCode, Faul
 fn resume_job(common: &Common, name: &str) -> Result<ExitCode, Fault> {
     JobsClient::with_job(common, name, async |client| {
         let was_paused = client.jobs.resume(name).await.map_err(|error| client.request_fault_for(&error, name))?;
-        Nodes::of(client).await.warn("its ticks run when one starts");
-        let said = if was_paused { format!("resumed {name:?}") } else { format!("{name:?} was not paused") };
-        print_job(client, common, name, &said).await
+        Nodes::of(client).await.warn("its ticks run when a scheduler starts");
+        let result = if was_paused { format!("resumed {name:?}") } else { format!("{name:?} was not paused") };
+        print_job(client, common, name, &result).await
     })
 }
 
+/// Reports the earlier pause that the new pause replaces.
 fn report_previous(paused: Option<&Paused>) {
     if let Some(Paused { by, reason, at }) = paused {
         report(&format!("it was paused before, by {} since {at}: {}", escaped(by), escaped(reason)));
@@ -159,20 +160,20 @@ fn report_previous(paused: Option<&Paused>) {
 }
 
 /// Prints the result, or with `--json` the job after the change.
-async fn print_job(client: &JobsClient<'_>, common: &Common, name: &str, said: &str) -> Result<ExitCode, Fault> {
+async fn print_job(client: &JobsClient<'_>, common: &Common, name: &str, result: &str) -> Result<ExitCode, Fault> {
     let job = client.show(name).await?;
     if common.json {
         return print::done(print::json(&job));
     }
     let all = if job.all_paused.is_some() { "; all jobs are paused: see `bandog jobs resume --all`" } else { "" };
     let disabled = if job.enabled { "" } else { "; its declaration disables it, so its ticks do not run" };
-    print::done(writeln!(io::stdout(), "{said}{all}{disabled}"))
+    print::done(writeln!(io::stdout(), "{result}{all}{disabled}"))
 }
 
 /// Prints the result, or with `--json` the pauses after the change.
-async fn print_pauses(client: &JobsClient<'_>, common: &Common, said: &str) -> Result<ExitCode, Fault> {
+async fn print_pauses(client: &JobsClient<'_>, common: &Common, result: &str) -> Result<ExitCode, Fault> {
     print::done(match common.json {
         true => print::json(&client.pauses().await?),
-        false => writeln!(io::stdout(), "{said}"),
+        false => writeln!(io::stdout(), "{result}"),
     })
 }

@@ -1,4 +1,4 @@
-//! `bandog jobs reset`: sets back a watermark that lies in the future.
+//! `bandog jobs reset`: sets back the watermark of a job, its newest claimed tick, if the watermark is in the future.
 
 use std::io::{self, Write};
 
@@ -16,19 +16,21 @@ use crate::{
 /// Resumes a job that rests because the store's clock was ahead, or all such jobs.
 ///
 /// While a store's clock is ahead, ticks of the future are claimed. When the clock is right again, the job rests: it
-/// claims no tick until that future time (see `bandog jobs show`). This command sets the job's watermark back
-/// to the store's present time. Ticks that were claimed ahead of time and are still in the future can be claimed again,
-/// once each, with a greater fence. The job's history gets a line with the operator and the reason.
+/// claims no tick until that future time (see `bandog jobs show`). This command sets the job's watermark, its newest
+/// claimed tick, back to the store's present time. Ticks that were claimed ahead of time and are still in the future
+/// can be claimed again, once each, with a greater fence. The job's history gets a line with the operator and the
+/// reason.
 ///
 /// `--all` does this for each job that rests, after a confirmation. A job whose only tick was claimed already is not
 /// changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json: those of `bandog jobs ls --json`, after the change; with --all an array of objects with job, reset \
-(true or false), rested_until, and why if it was not reset, also if the command fails halfway.
+Fields of --json: those of `bandog jobs ls --json`, after the change; with --all an array of objects, also \
+if the command fails halfway: job, reset (true or false), rested_until, and, if the job was not reset, why.
 
-Exit codes: 0 it is reset, or no job rests; 64 no such job, no reason, its watermark does not lie in the future, its \
-only tick was claimed already, not confirmed, wrong URL; 69 the store does not answer or does not exist; 77 it refuses.
+Exit codes: 0 the job is reset, or no job rests; 64 no such job, no reason, the job's watermark is not in the future, \
+its only tick was claimed already, not confirmed, wrong URL; 69 the store does not answer or does not exist; 77 the \
+store refuses the request.
 
 Examples:
   bandog jobs reset report --reason 'NTP had set the store to 2031'
@@ -51,7 +53,7 @@ pub(super) struct Args {
     common: Common,
 }
 
-/// The result for one of many jobs.
+/// The result for one job, with `--all`.
 #[derive(Serialize)]
 struct Object<'a> {
     job: &'a str,
@@ -73,7 +75,7 @@ fn one(args: &Args, name: &str) -> Result<ExitCode, Fault> {
     JobsClient::with_job(common, name, async |client| {
         let before = client.show(name).await?;
         client.jobs.reset(name, reason).await.map_err(|error| client.request_fault_for(&error, name))?;
-        Nodes::of(client).await.warn("its ticks run when one starts");
+        Nodes::of(client).await.warn("its ticks run when a scheduler starts");
         let job = client.show(name).await?;
         if common.json {
             return print::done(print::json(&job));
@@ -93,30 +95,30 @@ fn all(args: &Args) -> Result<ExitCode, Fault> {
             let names = resting.iter().map(text).collect::<Vec<_>>().join(", ");
             confirm(("set back", "sets back"), &format!("the watermarks of {names}"), "they are not changed", client)?;
         }
-        let (mut objects, mut broke) = (Vec::new(), None);
+        let (mut objects, mut failure) = (Vec::new(), None);
         for job in &resting {
             let object =
                 |why: Option<String>| Object { job: &job.name, reset: why.is_none(), rested_until: until(job), why };
-            if let Some((at, _)) = &broke {
-                objects.push(object(Some(format!("not tried: it stopped at {at:?}"))));
+            if let Some((at, _)) = &failure {
+                objects.push(object(Some(format!("not tried: the command stopped at {at:?}"))));
                 continue;
             }
             match client.jobs.reset(&job.name, reason).await {
                 Ok(()) => objects.push(object(None)),
-                // The job has resumed meanwhile, or its only tick was claimed already. The other jobs are tried.
+                // The job does not rest any more, or its only tick was claimed already. The loop continues.
                 Err(error) if error.kind() == ErrorKind::Misused => objects.push(object(Some(error.to_string()))),
                 Err(error) => {
                     let fault = client.request_fault_for(&error, &job.name);
                     objects.push(object(Some(fault.in_short())));
-                    broke = Some((&job.name, fault));
+                    failure = Some((&job.name, fault));
                 }
             }
         }
         if objects.iter().any(|object| object.reset) {
-            Nodes::of(client).await.warn("their ticks run when one starts");
+            Nodes::of(client).await.warn("their ticks run when a scheduler starts");
         }
         let printed = if common.json { print::json(&objects) } else { lines(&objects) };
-        match broke {
+        match failure {
             Some((_, fault)) => print::done(printed).and(Err(fault)),
             None => print::done(printed),
         }

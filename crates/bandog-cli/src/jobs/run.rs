@@ -21,20 +21,21 @@ use crate::{
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval between two queries of the schedulers. This query is expensive on a server with many keys.
 const NODES_INTERVAL: Duration = Duration::from_secs(2);
-/// Maximum time without a scheduler, or without an answer of the store.
+/// Maximum time without a scheduler, or without an answer of the store, before the wait fails.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs a job now, in addition to its ticks.
 ///
 /// The run starts after the present and waiting runs, on a node that has the job, even if the job is paused or
-/// disabled. Standard output has the run's number, for `bandog jobs history` and `bandog jobs cancel`.
+/// disabled. Standard output gets the run's number, for `bandog jobs history` and `bandog jobs cancel`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json: those of a run in `bandog jobs history --json`; with --wait it is printed after the run has ended.
 
-Exit codes: 0 it is requested, or with --wait: it ended well; 1 it did not end well; 64 no such job, wrong URL; 69 the \
-store does not answer or does not exist, or with --wait: no scheduler has run for 10 s; 75 the --timeout is over; \
-77 the store refuses. After 69 and 75, or if this command is interrupted, the run continues.
+Exit codes: 0 the run is requested, or, with --wait, it ended well; 1 with --wait: the run did not end well; 64 no \
+such job, wrong URL; 69 the store does not answer or does not exist, or, with --wait, no scheduler has run for 10 s; \
+75 the --timeout is over; 77 the store refuses the request. After 69 and 75, or if this command is interrupted, the \
+run continues.
 
 Examples:
   bandog jobs run report
@@ -59,7 +60,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
         if !args.common.json {
             print::done(writeln!(io::stdout(), "{id}"))?;
         }
-        Nodes::of(client).await.warn(&format!("run {id} of {:?} waits until one starts that has this job", args.name));
+        Nodes::of(client)
+            .await
+            .warn(&format!("run {id} of {:?} waits until a scheduler with this job starts", args.name));
         if !args.wait {
             return requested(args, client, id).await;
         }
@@ -141,12 +144,12 @@ impl Follower<'_> {
                 let message = format!("run {id} of {name:?} has not ended within {timeout}: it {}", doing(run));
                 Err(Fault::new(ExitCode::Busy, message))
             }
-            // With --timeout the wait continues, because the operator may be about to start a scheduler.
+            // With --timeout the wait continues, because the operator might be about to start a scheduler.
             None if scheduler_seen.elapsed() >= PATIENCE => Err(Fault::new(
                 ExitCode::Unavailable,
                 format!(
-                    "no scheduler runs over {}: run {id} of {name:?} waits until one starts\n  start one, or cancel the run \
-                     with `bandog jobs cancel {name} {id}`",
+                    "no scheduler runs over {}: run {id} of {name:?} waits until a scheduler starts\n  \
+                     start a scheduler, or cancel the run with `bandog jobs cancel {name} {id}`",
                     self.client.store.redacted()
                 ),
             )),
@@ -176,13 +179,13 @@ fn doing(run: Option<&RunRow>) -> String {
 /// Detects that the run waits although no run of the job is running.
 #[derive(Default)]
 struct Idle {
-    /// The time since when this is so.
+    /// Start of this state, if the run is in this state now.
     since: Option<Instant>,
     is_reported: bool,
 }
 
 impl Idle {
-    /// Reports once that perhaps no running scheduler has this job.
+    /// Reports once, after [`PATIENCE`], that perhaps no running scheduler has this job.
     fn check(&mut self, follower: &Follower<'_>, runs: &[RunRow]) {
         let waits = runs.iter().any(|run| run.id == follower.id && run.state == State::Queued);
         if !waits || runs.iter().any(|run| run.state == State::Running && !run.orphaned) {
@@ -204,6 +207,6 @@ impl Idle {
 fn vanished(name: &str, id: u64) -> Fault {
     Fault::new(
         ExitCode::Unavailable,
-        format!("run {id} is not in the history of {name:?} any more, which keeps 50 runs of each kind"),
+        format!("the history of {name:?} has no run {id} any more, because it keeps only 50 runs of each kind"),
     )
 }

@@ -22,11 +22,12 @@ const FIRES: usize = 5;
 /// Shows one job: its policies, its runs, its next fires.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json: those of `bandog jobs ls --json`; upcoming (the next fires: job, tick, due), nodes (the schedulers \
-that run over the store, with all jobs: node, program, since; null if the user has no right to read them).
+Fields of --json: those of `bandog jobs ls --json`; upcoming (the next fires: job, tick, due), nodes (all schedulers \
+that run over the store, also those without this job: node, program, since; null if the user has no right to read \
+them).
 
-Exit codes: 0 shown; 64 no such job, wrong URL; 69 the store does not answer or does not exist; 77 it refuses, or the \
-file is damaged.
+Exit codes: 0 printed; 64 no such job, wrong URL; 69 the store does not answer or does not exist; 77 the store refuses \
+the request, or its file is damaged.
 
 Examples:
   bandog jobs show report
@@ -82,6 +83,7 @@ fn lines(job: &JobRow, upcoming: &[Fire], now: Time) -> Vec<String> {
     ];
     let paused = job.paused.iter().chain(&job.all_paused);
     lines.extend(paused.map(|paused| format!("paused    since {}", clock.at(&paused.at))));
+    // Only the first row shows the head; the other rows are indented.
     let under = |head: &'static str, rows: Vec<String>| {
         let heads = [head].into_iter().chain(std::iter::repeat(""));
         rows.into_iter().zip(heads).map(|(row, head)| format!("{head:<10}{row}")).collect::<Vec<_>>()

@@ -22,7 +22,7 @@ impl Clock {
         Self { now, zone: zone.and_then(|zone| Zone::named(zone).ok()) }
     }
 
-    /// An instant of a row.
+    /// An instant, in the zone of the output. The rows of the store have instants in UTC.
     pub(super) fn at(&self, time: &str) -> String {
         match (time.parse::<Time>(), &self.zone) {
             (Ok(time), Some(zone)) => time.at(zone).to_string(),
@@ -46,16 +46,18 @@ impl Clock {
     }
 }
 
+/// Milliseconds from one instant to another. None if the second instant cannot be parsed.
 fn between(from: Time, to: &str) -> Option<i64> {
     Some(to.parse::<Time>().ok()?.millisecond().saturating_sub(from.millisecond()))
 }
 
-/// A time in whole seconds, rounded up, in its two greatest units.
+/// A duration, rounded up to whole seconds, in its two largest units.
 fn whole(ms: i64) -> String {
     let secs = ms.unsigned_abs().div_ceil(1000);
     brief(Duration::from_secs(secs))
 }
 
+/// A duration in its two largest units.
 fn brief(duration: Duration) -> String {
     let text = humantime::format_duration(duration).to_string();
     text.split(' ').take(2).collect::<Vec<_>>().join(" ")

@@ -10,7 +10,7 @@ const LONGEST: Duration = Duration::from_secs(5);
 const HEAD_START: Duration = Duration::from_millis(100);
 
 /// Maximum interval between two checks of the child and the deadline. The child is polled because the parent of bandog
-/// may have blocked SIGCHLD.
+/// might have blocked SIGCHLD.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The times before the deadline of the lock at which the child is terminated.
@@ -26,16 +26,16 @@ pub(super) struct Grace {
 
 impl Grace {
     /// The times for a lock of this ttl. With a watchdog, the remaining time falls to two thirds of the ttl before each
-    /// renewal. So `kill_after` may be half of the ttl at most: a longer one would terminate a child whose lock is not
-    /// in danger.
+    /// renewal. So `kill_after` must be at most half of the ttl. A longer `kill_after` would terminate a child whose
+    /// lock is not in danger.
     pub(super) fn new(ttl: Duration, watchdog: bool, kill_after: Option<Duration>) -> Result<Self, Fault> {
         let head_start = (ttl / 50).min(HEAD_START);
         let most = if watchdog { ttl / 2 } else { ttl - head_start };
         let kill_after = kill_after.unwrap_or((ttl / 6).min(LONGEST));
         if kill_after > most {
-            let of = if watchdog { "half of the watchdog's ttl" } else { "the lease" };
+            let limit = if watchdog { "half of the watchdog's ttl" } else { "the lease" };
             return Err(Fault::usage(format!(
-                "--kill-after is {kill_after:?}, but it must be between 0s and {most:?}, since {of} is the maximum"
+                "--kill-after is {kill_after:?}, but it must be between 0s and {most:?}, since {limit} is the maximum"
             )));
         }
         Ok(Self { kill_after, head_start, check_interval: (ttl / 4).min(CHECK_INTERVAL) })

@@ -16,18 +16,20 @@ pub(super) struct Held {
     store: String,
     /// The client id: the part of the owner in the store before the colon.
     client: String,
+    /// The pid of the command, or 0 if it is not known yet.
     pid: i32,
+    /// The start time of the command, as in `Process::number`.
     started: u64,
 }
 
-/// The ancestor that runs under this lock, if there is one. After the command has ended, a process that it left in the
-/// background has no such ancestor, so the process may wait for the lock.
+/// The pid of the ancestor that runs under this lock, if there is one. A background process of the command has no such
+/// ancestor after the command has ended, so the background process is then allowed to wait for the lock.
 pub(super) fn by_ancestor(name: &str, store: &str) -> Option<i32> {
     above().iter().find(|held| held.name == name && held.store == store).map(|held| held.pid)
 }
 
-/// The ancestor that runs under a hold of this owner. This finds the ancestor even if store and name are written
-/// differently.
+/// The pid of the ancestor whose lock has this owner in the store, if there is one. This finds the ancestor even if
+/// store and name are written differently.
 pub(super) fn by_owner(owner: &str) -> Option<i32> {
     let client = owner.split(':').next()?;
     above().iter().find(|held| held.client == client).map(|held| held.pid)
@@ -38,6 +40,7 @@ pub(super) fn is_under_any() -> bool {
     !above().is_empty()
 }
 
+/// The locks whose command is this process or one of its ancestors.
 fn above() -> Vec<Held> {
     let ancestors = process::ancestors();
     all().into_iter().filter(|held| held.is_among(&ancestors)).collect()

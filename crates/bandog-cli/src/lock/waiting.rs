@@ -1,4 +1,4 @@
-//! Progress messages of a waiting `bandog lock`: the holder.
+//! Reports the holder of the lock while `bandog lock` waits.
 
 use std::{
     convert::Infallible,
@@ -20,11 +20,12 @@ use crate::{
 const QUIET: Duration = Duration::from_millis(500);
 /// Minimum interval between two queries.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Ratio of the interval to the duration of the last query, which limits the load on the store.
+/// Minimum ratio of the interval between two queries to the duration of the last query. It limits the load on the
+/// store.
 const SHARE: u32 = 50;
 
-/// Reports the holder, and again when it changes, until the future is dropped. On a terminal it redraws one line;
-/// elsewhere it reports only with `-v`.
+/// Reports the holder, and later each new holder, until the future is dropped. On a terminal this redraws one line.
+/// Without a terminal it reports only with `-v`.
 pub(super) async fn report_holder(client: &Client, name: &str) -> Infallible {
     if !is_reported() {
         return future::pending().await;
@@ -62,6 +63,7 @@ pub(super) fn is_reported() -> bool {
 /// The reason of the wait as text.
 #[derive(PartialEq, Eq)]
 struct WaitReason {
+    /// For messages.
     whole: String,
     /// For the status line.
     brief: String,
@@ -79,7 +81,7 @@ async fn wait_reason(client: &Client, name: &str) -> WaitReason {
         (Some(whole), Some(brief)) => {
             WaitReason { whole: format!("held by {whole}"), brief: format!("held by {brief}") }
         }
-        _ => WaitReason::plain("which is changing hands"),
+        _ => WaitReason::plain("which has no holder at this moment"),
     }
 }
 

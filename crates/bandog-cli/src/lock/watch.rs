@@ -23,7 +23,7 @@ pub(super) enum ChildEnd {
 /// The reason why the lock is in danger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LockDanger {
-    /// The deadline of the lock is near. After it, another client may hold the lock.
+    /// The deadline of the lock is near. After the deadline, another client might hold the lock.
     Expiring,
     /// The deadline of the lock has passed while bandog or the whole machine was stopped.
     Expired,
@@ -46,7 +46,7 @@ pub(super) async fn watch(guard: &Guard, processes: &mut ProcessTree, signals: &
             },
             _ = check.tick() => {
                 deadline.observe(guard);
-                // The parent may have blocked SIGCHLD.
+                // The child is also polled, because the parent of bandog might have blocked SIGCHLD.
                 if let Some(code) = processes.reap() {
                     return ChildEnd::ByItself(code);
                 }
@@ -54,7 +54,7 @@ pub(super) async fn watch(guard: &Guard, processes: &mut ProcessTree, signals: &
         }
     }
     if let Some(code) = processes.reap() {
-        return ChildEnd::ByItself(code); // The child ended first; SIGCHLD may still be pending.
+        return ChildEnd::ByItself(code); // The child ended first; SIGCHLD might still be pending.
     }
     let danger = deadline.danger(guard);
     let survivors = end(guard, processes, signals, grace, danger).await;
@@ -69,10 +69,10 @@ async fn end(
     grace: Grace,
     danger: LockDanger,
 ) -> Vec<Process> {
-    let patience = async {
+    let kill_time = async {
         match danger {
             LockDanger::Expiring => tokio::select! {
-                // A renewal that succeeds now moves the deadline, but the child has got TERM already.
+                // If a renewal succeeds now, the deadline moves. But the child has got TERM already, so KILL follows.
                 () = sleep(grace.kill_after) => {}
                 () = guard.expiring(grace.head_start) => {}
             },
@@ -80,11 +80,11 @@ async fn end(
             LockDanger::Gone => sleep(grace.kill_after).await,
         }
     };
-    tokio::pin!(patience);
+    tokio::pin!(kill_time);
     processes.end();
     loop {
         tokio::select! { biased;
-            () = &mut patience => return processes.kill().await,
+            () = &mut kill_time => return processes.kill().await,
             caught = signals.next() => if caught.is_child() {
                 processes.reap();
                 if processes.is_gone() {

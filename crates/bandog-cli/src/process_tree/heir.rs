@@ -1,7 +1,9 @@
-//! The heir: a hidden process that survives a bandog that was killed, and kills the descendants of its child.
+//! The heir: a hidden helper process. If bandog is killed, the heir survives and kills the descendants of bandog's
+//! child.
 //!
-//! The kernel kills the child with bandog, but not the child's descendants. The heir's standard input closes when
-//! bandog exits in any way. The heir identifies the descendants by the variables of the lock in their environment.
+//! When bandog dies, the kernel kills the child, but not the child's descendants. The heir's standard input closes when
+//! bandog exits, also if bandog was killed. The heir identifies the descendants by their marks: the variables of the
+//! lock in their environment.
 
 use std::{
     env, fs,
@@ -23,16 +25,18 @@ use crate::{exit_code::ExitCode, fault::Fault};
 /// The hidden subcommand's name.
 pub(crate) const NAME: &str = "__heir";
 
+/// Interval between two scans for remaining processes.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// The variables that mark the descendants.
+/// The marks of the descendants, each written `NAME=VALUE`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[arg(last = true, required = true)]
     marks: Vec<String>,
 }
 
-/// Bandog's end of the pipe. If the pipe closes without a byte, the heir kills the descendants.
+/// Bandog's end of the pipe to the heir's standard input. If the pipe closes without a byte, the heir kills the
+/// descendants.
 #[derive(Debug)]
 pub(crate) struct Heir {
     pipe: ChildStdin,
@@ -47,7 +51,8 @@ impl Heir {
     fn start(marks: &[(&str, String)]) -> io::Result<Self> {
         let mut command = Command::new("/proc/self/exe");
         command.arg0("bandog").args([NAME, "--"]).args(marks.iter().map(|(name, value)| format!("{name}={value}")));
-        // The heir of an outer bandog must not kill this heir.
+        // If this bandog runs in the command of an outer bandog, it has inherited the marks of that command. Without
+        // these variables, the heir of the outer bandog does not kill this heir.
         for (name, _) in marks {
             command.env_remove(name);
         }
@@ -59,12 +64,13 @@ impl Heir {
 
     /// Stops the heir. Remaining descendants continue.
     pub(crate) fn dismiss(mut self) {
-        // The heir may have been killed.
+        // An error is ignored, because the heir might have been killed.
         let _ = self.pipe.write_all(b".");
     }
 }
 
-/// Waits until bandog dismisses the heir or exits, and kills the descendants in the second case.
+/// Waits until bandog dismisses the heir or exits. If bandog exits without dismissing the heir, this kills the
+/// descendants.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     // Signals to bandog's group and terminal must not reach the heir, and the heir must not keep the directory in use.
     setsid().map_err(|error| Fault::system("cannot leave the session", error))?;
@@ -86,7 +92,7 @@ pub(crate) fn kill_marked(marks: &[String]) {
             break;
         }
         for process in left {
-            // There is no caller left to report an error to.
+            // After an error the next round retries.
             let _ = process.signal(Signal::KILL);
         }
         thread::sleep(PAUSE);

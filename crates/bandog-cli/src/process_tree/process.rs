@@ -7,21 +7,24 @@ use rustix::{
     process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal},
 };
 
-/// A process. Its pid may be reused, so its start time is compared too.
+/// A process, identified by its pid and its start time, because the kernel can reuse a pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) pid: Pid,
+    /// Process group id.
     pub(crate) group: i32,
+    /// Pid of the parent.
     parent: i32,
+    /// Start time, in clock ticks since the boot of the machine.
     started: u64,
-    /// Whether the process has ended and was not reaped by its parent yet.
+    /// Whether the process has ended, but its parent has not reaped it yet.
     dead: bool,
 }
 
 impl Process {
     fn read(pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The program's name before the state may contain spaces and brackets.
+        // The program's name can contain spaces and brackets. The fields after it begin with the state.
         let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
         let [state, parent, group] = *fields.first_chunk()?;
         Some(Self {
@@ -36,7 +39,8 @@ impl Process {
     /// Sends a signal. It is no error if the process has ended.
     pub(crate) fn signal(self, signal: Signal) -> io::Result<()> {
         let sent = match pidfd_open(self.pid, PidfdFlags::empty()) {
-            // The pidfd refers to the present process with this pid, so its start time is compared after opening.
+            // The pid might have been reused before this call. An open pidfd always refers to the same process, so the
+            // start time is compared after the pidfd is open.
             Ok(handle) if self.is_still_there() => pidfd_send_signal(handle, signal),
             Ok(_) => Ok(()),
             Err(Errno::NOSYS | Errno::PERM) => kill_process(self.pid, signal),
@@ -48,6 +52,7 @@ impl Process {
         }
     }
 
+    /// Whether the pid still belongs to this process.
     fn is_still_there(self) -> bool {
         Self::read(self.pid.as_raw_nonzero().get()).is_some_and(|now| now.started == self.started)
     }
@@ -57,7 +62,8 @@ impl Process {
         (self.pid.as_raw_nonzero().get(), self.started)
     }
 
-    fn is(self, other: Self) -> bool {
+    /// Whether both values describe the same process, which can have changed between them.
+    fn is_same_as(self, other: Self) -> bool {
         self.pid == other.pid && self.started == other.started
     }
 }
@@ -67,7 +73,8 @@ pub(crate) fn ourselves() -> Option<Process> {
     Process::read(us())
 }
 
-/// Maximum number of ancestors. Real chains are shorter; the limit is for pids that are reused while the chain is read.
+/// Maximum number of ancestors to read. No real chain is that long. But if pids are reused while the chain is read, the
+/// chain might contain a loop.
 const GENERATIONS: usize = 1024;
 
 /// This process, its parent, and so on, as far as `/proc` shows them.
@@ -81,21 +88,21 @@ pub(crate) fn children() -> Vec<Process> {
     all().filter(|process| process.parent == us).collect()
 }
 
-/// All running descendants of this process, except the strangers and their descendants.
+/// All running descendants of this process, except the processes in `excluded` and their descendants.
 ///
-/// A process may be missing if its parent was reaped during the scan. Another descendant must have reaped that parent,
-/// because this process reaps nothing meanwhile, and that descendant is in the result. So an empty result means that
-/// there are none.
-pub(crate) fn descendants(strangers: &[Process]) -> Vec<Process> {
-    let mut families: HashMap<i32, Vec<Process>> = HashMap::new();
+/// The scan is not atomic: if a parent is reaped during the scan, its child might be missing in the result. This
+/// process reaps no child during the scan. So another descendant has reaped the parent, and the result contains that
+/// descendant. An empty result therefore means that there are no running descendants.
+pub(crate) fn descendants(excluded: &[Process]) -> Vec<Process> {
+    let mut children_of: HashMap<i32, Vec<Process>> = HashMap::new();
     for process in all() {
-        families.entry(process.parent).or_default().push(process);
+        children_of.entry(process.parent).or_default().push(process);
     }
     let mut found = Vec::new();
     let mut next = vec![us()];
     while let Some(parent) = next.pop() {
-        for child in families.remove(&parent).unwrap_or_default() {
-            if strangers.iter().any(|stranger| stranger.is(child)) {
+        for child in children_of.remove(&parent).unwrap_or_default() {
+            if excluded.iter().any(|process| process.is_same_as(child)) {
                 continue;
             }
             next.push(child.pid.as_raw_nonzero().get());
@@ -110,11 +117,13 @@ pub(crate) fn living() -> impl Iterator<Item = Process> {
     all().filter(|process| !process.dead)
 }
 
+/// All processes, including those that have ended and are not reaped yet.
 fn all() -> impl Iterator<Item = Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten();
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).filter_map(Process::read)
 }
 
+/// The pid of this process.
 fn us() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }

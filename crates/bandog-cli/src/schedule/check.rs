@@ -19,7 +19,7 @@ use crate::{
 /// Number of next fires to print.
 const FIRES: usize = 3;
 
-/// A job as JSON. The values of its environment may be secrets and are left out.
+/// A job as JSON. The values of its environment are left out, because they might be secrets.
 #[derive(Serialize)]
 pub(super) struct JobJson<'a> {
     name: &'a str,
@@ -108,14 +108,14 @@ pub(super) fn lines(entry: &JobEntry, lease: Option<Duration>, row: Option<&JobR
     ]
 }
 
-/// The next fires. The store knows the first one, and the others are computed from it.
+/// The next fires. The store knows the first fire, and the later fires are computed from it.
 fn next(entry: &JobEntry, row: &JobRow) -> Vec<String> {
     let Some(first) = row.next.as_ref().and_then(|next| next.parse().ok()) else { return Vec::new() };
     let zone = entry.trigger.zone();
     entry.fires_from(first, FIRES).iter().map(|time| time.at(&zone).to_string()).collect()
 }
 
-/// The policies that differ from the defaults, and the three that users should choose.
+/// The policies that users should choose, and the other policies that differ from the defaults.
 fn policy(entry: &JobEntry, lease: Option<Duration>) -> String {
     let span = |duration| humantime::format_duration(duration).to_string();
     let mut words = vec![

@@ -1,4 +1,5 @@
-//! One run of a job's command: bandog starts a keeper, orders it to end the command if necessary, and reads its report.
+//! One run of a job's command: bandog starts a keeper, a hidden process that starts and watches the command. If
+//! necessary, bandog orders the keeper to end the command. At the end, bandog reads the keeper's report.
 
 use std::{
     ffi::OsString,
@@ -25,7 +26,7 @@ use super::{
 };
 use crate::{console, http, process_tree::heir, store};
 
-/// Timeout of a keeper after the order to kill the command. After it, bandog kills the keeper itself.
+/// Timeout of a keeper after the order to kill the command. After this timeout, bandog kills the keeper itself.
 const KEEPER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout for the rest of the output after all processes are dead. It matters only if another process holds the pipe,
 /// or bandog's output is not read.
@@ -120,9 +121,10 @@ impl CommandSpec {
         C: Future<Output = ()>,
         H: Future<Output = ()>,
     {
-        let mut kept = self.start(run_id).map_err(|error| Failure::Machine(format!("cannot start it: {error}")))?;
+        let mut kept =
+            self.start(run_id).map_err(|error| Failure::Machine(format!("cannot start the keeper: {error}")))?;
         let (Some(out), Some(err)) = (kept.keeper.stdout.take(), kept.keeper.stderr.take()) else {
-            return Err(Failure::Machine("its output cannot be read".into()));
+            return Err(Failure::Machine("the command's output cannot be read".into()));
         };
         let printed = async {
             tokio::join!(forward(out, stdout(), &self.job, tail), forward(err, stderr(), &self.job, tail));
@@ -194,6 +196,7 @@ struct StopRequests<'a, C, H> {
 }
 
 impl<C: Future<Output = ()>, H: Future<Output = ()>> StopRequests<'_, C, H> {
+    /// Resolves at the first request. If that request is `hurried`, there is no grace period.
     async fn any(&mut self) {
         tokio::select! {
             () = &mut self.cancelled => {}
@@ -246,7 +249,7 @@ impl RunningKeeper {
         report
     }
 
-    /// Reads until the socket closes, or until `until` is ready. Returns whether it closed.
+    /// Reads until the socket closes, or until `until` is ready. Returns whether the socket closed.
     async fn read_until(&mut self, text: &mut Vec<u8>, until: impl Future<Output = ()>) -> bool {
         tokio::select! { biased;
             _ = self.socket.read_to_end(text) => true,
@@ -255,13 +258,13 @@ impl RunningKeeper {
     }
 
     async fn send(&mut self, order: u8) {
-        // An error is ignored, because the keeper may just have exited.
+        // An error is ignored, because the keeper might just have exited.
         let _ = self.socket.write_all(&[order]).await;
     }
 
-    /// Kills the keeper and the run's other processes. With the keeper, the kernel kills the command.
+    /// Kills the keeper and the run's other processes. When the keeper dies, the kernel kills the command.
     async fn kill(&mut self) {
-        // The keeper may be dead already.
+        // An error is ignored, because the keeper might be dead already.
         let _ = self.keeper.start_kill();
         let marks = self.marks.clone();
         // `kill_marked` has its own timeout.

@@ -10,9 +10,9 @@ use bandog_cron::{Cron, Time, Zone};
 
 pub(super) use self::read::{read, report_duplicates};
 
-/// Default of the maximum number of waiting ticks of a fixed rate: as in [`Job::fixed_rate`].
+/// Default maximum number of waiting ticks of a job with a fixed rate, as in [`Job::fixed_rate`].
 const BACKLOG: NonZeroU32 = NonZeroU32::MIN.saturating_add(999);
-/// Default of the maximum delay of a tick: as in [`Job::misfire_grace`].
+/// Default maximum delay of a tick, as in [`Job::misfire_grace`].
 const MISFIRE_GRACE: Duration = Duration::from_secs(60);
 
 /// A job without mistakes. Missing keys have their defaults.
@@ -54,7 +54,7 @@ impl Trigger {
         }
     }
 
-    /// The trigger as in the file, for rows of jobs.
+    /// The trigger as it is written in the file. A job's row in the store has the same text.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Cron(cron) => format!("cron {cron}"),
@@ -82,8 +82,8 @@ impl Trigger {
     }
 }
 
-fn later(time: Time, by: Duration) -> Time {
-    Time::from_millisecond(time.millisecond().saturating_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
+fn later(time: Time, delay: Duration) -> Time {
+    Time::from_millisecond(time.millisecond().saturating_add(i64::try_from(delay.as_millis()).unwrap_or(i64::MAX)))
 }
 
 impl JobEntry {
@@ -109,7 +109,7 @@ impl JobEntry {
         }
     }
 
-    /// The job for the scheduler, without its body.
+    /// The job for the scheduler, without the function that a run calls.
     pub(super) fn job(&self) -> Job {
         let mut job = match &self.trigger {
             Trigger::Cron(cron) => Job::cron(&self.name, cron.text()).zone(cron.zone().name()),

@@ -28,7 +28,7 @@ pub(super) struct JobFile {
 }
 
 impl JobFile {
-    /// Reads a file. The error contains all its mistakes.
+    /// Reads a file. The error contains all mistakes of the file.
     pub(super) fn read(path: &Path) -> Result<Self, Fault> {
         let name = path.display().to_string();
         let cannot = |why: &dyn std::fmt::Display| Fault::usage(format!("cannot read {name}: {why}"));
@@ -54,9 +54,9 @@ impl JobFile {
         let jobs: Vec<_> =
             tables.iter().filter_map(|(span, table)| entry::read(span.clone(), table, text, &mistakes)).collect();
         entry::report_duplicates(&tables, text, &mistakes);
-        let said = document.get_ref().get("job").map(Spanned::get_ref);
-        if said.is_none_or(|said| said.as_array().is_some_and(|list| list.is_empty())) {
-            mistakes.add(0..0, "it has no [[job]]");
+        let list = document.get_ref().get("job").map(Spanned::get_ref);
+        if list.is_none_or(|list| list.as_array().is_some_and(|list| list.is_empty())) {
+            mistakes.add(0..0, "the file has no [[job]]");
         }
         let starts: Vec<_> =
             tables.iter().map(|(span, _)| span.start).chain(root.get("pool").map(|(key, _)| key.start)).collect();
@@ -74,7 +74,7 @@ fn no_text(name: &str, error: &std::string::FromUtf8Error) -> Fault {
     mistakes.into_result(name, &Text::new(&text), Vec::new()).err().unwrap_or_else(|| Fault::usage(name))
 }
 
-/// Maximum number of simultaneous runs; 1 if the file has none.
+/// Maximum number of simultaneous runs; 1 if the file does not set it.
 fn pool(root: Table<'_>) -> NonZeroUsize {
     let read = || {
         let (_, value) = root.get("pool")?;

@@ -1,8 +1,8 @@
 //! The keeper: a hidden process between `bandog schedule` and the command of one run.
 //!
-//! Orphans of the command become children of the keeper, so it always knows which process belongs to the run. The
-//! keeper's standard input is a socket to bandog: when it closes for any reason, the keeper kills all processes of the
-//! run.
+//! Orphans of the command become children of the keeper, so the keeper always knows which processes belong to the run.
+//! The keeper's standard input is a socket to bandog. When the socket closes for any reason, the keeper kills all
+//! processes of the run.
 
 use std::{
     ffi::OsString,
@@ -35,8 +35,8 @@ pub(super) const END: u8 = b'e';
 /// Order to the keeper: kill the command. Closing the socket has the same effect.
 pub(super) const KILL: u8 = b'k';
 
-/// Maximum interval between two checks of the command. It is polled because the parent of bandog may have blocked
-/// SIGCHLD.
+/// Maximum interval between two checks of the command. The command is polled because the parent of bandog might have
+/// blocked SIGCHLD.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The time between TERM and KILL, and the command.
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
             Err(fault) => KeeperReport { ended: CommandEnd::Failed(fault.to_string()), survivors: Vec::new() },
         };
         let text = serde_json::to_vec(&report).unwrap_or_default();
-        // Bandog may have closed the socket.
+        // An error is ignored, because bandog might have closed the socket.
         let _ = socket.write_all(&text).await;
         Ok(ExitCode::Done)
     })
@@ -93,22 +93,22 @@ struct Keeper {
 
 impl Keeper {
     fn start(args: &Args) -> Result<Self, Fault> {
-        // The keeper ignores signals. If a signal is sent to all processes of bandog, bandog sends an order.
+        // The keeper catches signals only to ignore them. If a signal should end the command, bandog sends an order.
         let signals = Signals::catch(false).map_err(|error| Fault::system("cannot catch signals", error))?;
         let child = Child { command: &args.command, variables: Vec::new(), stdin: Stdio::null(), own_group: true };
         Ok(Self { processes: ProcessTree::start(child, None)?, signals, grace: Duration::from_millis(args.grace_ms) })
     }
 
-    /// Watches the command. A run ends with its command: then the remaining processes are terminated, because the next
-    /// run may begin.
+    /// Watches the command. A run ends when its command has ended. The remaining processes are then terminated, because
+    /// the next run can begin.
     async fn watch(mut self, socket: &mut UnixStream) -> KeeperReport {
         let mut check = interval(CHECK_INTERVAL);
         let mut kill_at = None;
         let mut order = [0];
         loop {
-            let patience = sleep_until(kill_at.unwrap_or_else(Instant::now));
+            let kill_time = sleep_until(kill_at.unwrap_or_else(Instant::now));
             tokio::select! { biased;
-                () = patience, if kill_at.is_some() => break,
+                () = kill_time, if kill_at.is_some() => break,
                 read = socket.read(&mut order) => match read {
                     Ok(1) if order == [END] => self.end(&mut kill_at),
                     Ok(_) | Err(_) => break,
@@ -139,7 +139,7 @@ impl Keeper {
         let ended = match self.processes.reap() {
             Some(ExitCode::Signal(number)) => CommandEnd::Signal(number),
             Some(code) => CommandEnd::Exit(code.number()),
-            None => CommandEnd::Failed("it cannot be killed".into()),
+            None => CommandEnd::Failed("the command cannot be killed".into()),
         };
         KeeperReport { ended, survivors }
     }

@@ -5,7 +5,7 @@ use std::{cell::RefCell, collections::BTreeSet, ops::Range};
 use super::text::Text;
 use crate::{console::is_plain, fault::Fault};
 
-/// Maximum number of mistakes to report: many may have one cause.
+/// Maximum number of mistakes to report. Many mistakes often have the same cause.
 const REPORTED: usize = 50;
 /// Maximum length of a shown line, in characters.
 const WIDTH: usize = 100;
@@ -42,10 +42,11 @@ impl Mistakes {
         self.0.borrow_mut().push(Mistake { at, what: what.into(), kind: MistakeKind::Meaning });
     }
 
-    /// Ok if there are none, else an error with all of them in the file's order. `tables` are the starts of the tables.
+    /// Ok if there are no mistakes, else an error with all mistakes in the file's order. `tables` has the start of each
+    /// table.
     ///
-    /// A table with a syntax error may lack keys, so its other mistakes are not reported. Of several syntax errors in a
-    /// line only the first is reported, because the others usually follow from it.
+    /// A table with a syntax error might lack keys, so its other mistakes are not reported. Of several syntax errors in
+    /// a line only the first is reported, because the others usually follow from it.
     pub(super) fn into_result(self, file: &str, text: &Text<'_>, mut tables: Vec<usize>) -> Result<(), Fault> {
         tables.sort_unstable();
         let table = |mistake: &Mistake| tables.partition_point(|start| *start <= mistake.at.start);

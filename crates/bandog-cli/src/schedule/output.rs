@@ -38,8 +38,8 @@ impl Tail {
     }
 }
 
-/// Forwards all output. If bandog's output is read slowly, the command slows down. If it is closed, the command does
-/// not notice.
+/// Forwards all output. If bandog's output is read slowly, the command slows down. If bandog's output is closed, the
+/// command does not notice.
 pub(super) async fn forward(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
@@ -64,7 +64,9 @@ async fn print(to: &mut (impl AsyncWrite + Unpin), text: &[u8]) {
 
 /// Splits output into lines. The unfinished line is never longer than `LONGEST`.
 struct Lines {
+    /// The job's name, in front of each line.
     name: Vec<u8>,
+    /// The unfinished line.
     begun: Vec<u8>,
 }
 

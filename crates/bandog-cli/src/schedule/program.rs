@@ -13,7 +13,7 @@ use rustix::fs::{Access, access};
 /// Search path if PATH is not set, as in the C library.
 const PATHS: &str = "/bin:/usr/bin";
 
-/// Why a program cannot be run. The file may still change before the start.
+/// The reason why a program cannot be run. The file can still change before the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
     NotFound,
@@ -35,14 +35,14 @@ pub(super) fn check(command: &[OsString], env: &[(String, String)]) -> Result<()
     command.first().map_or(Err(Missing::NotFound), |program| find(program, path))
 }
 
-/// Finds a program like `execvp`, in this PATH or else in bandog's own.
+/// Finds a program like `execvp`: in the PATH `path`, or, if `path` is none, in bandog's own PATH.
 fn find(program: &OsStr, path: Option<&str>) -> Result<(), Missing> {
     if program.as_bytes().contains(&b'/') {
         return check_file(Path::new(program));
     }
     let path = path.map(OsString::from).or_else(|| env::var_os("PATH")).unwrap_or_else(|| PATHS.into());
     let checks = env::split_paths(&path).map(|directory| check_file(&directory.join(program)));
-    // A file that is not executable is skipped, and reported if there is no other.
+    // A file that is not executable is skipped. It is reported only if no directory has an executable one.
     checks
         .reduce(|best, next| if best.is_ok() || next == Err(Missing::NotFound) { best } else { next })
         .unwrap_or(Err(Missing::NotFound))

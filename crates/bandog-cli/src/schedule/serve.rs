@@ -43,13 +43,13 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(6);
 #[derive(Debug, Default)]
 struct RunningCommands {
     running: watch::Sender<usize>,
-    /// Set when the jobs have been printed. Commands that are due earlier wait for it.
+    /// Set when the jobs have been printed. Commands that are due earlier wait until then.
     begin: watch::Sender<bool>,
     /// Set by a second signal: all commands are killed immediately.
     hurry: watch::Sender<bool>,
 }
 
-/// Runs the jobs of a file over this store until a signal comes.
+/// Runs the jobs of a file over this store until a signal comes. `called` is the file's name in messages.
 pub(super) async fn serve(
     file: &JobFile,
     called: &str,
@@ -93,7 +93,7 @@ pub(super) async fn serve(
             }
             leave(&client, stopped).await
         }
-        signal = signals.ending() => Ok(commands.end_at_once(&client, signal).await),
+        signal = signals.ending() => Ok(commands.kill_all(&client, signal).await),
     }
 }
 
@@ -116,6 +116,7 @@ fn work(entry: &JobEntry, store: &Store) -> CommandSpec {
     }
 }
 
+/// The number of jobs and the size of the pool, as the beginning of a message.
 fn counted(file: &JobFile, called: &str) -> String {
     let jobs = if file.jobs.len() == 1 { "1 job".to_owned() } else { format!("{} jobs", file.jobs.len()) };
     format!("{jobs} of {called}, {} at a time,", file.pool)
@@ -124,7 +125,7 @@ fn counted(file: &JobFile, called: &str) -> String {
 /// Prints each job's next fires and policies, and warns about commands that cannot run.
 async fn print_jobs(file: &JobFile, lease: Duration, jobs: &Jobs) {
     for entry in file.jobs.iter().take(PRINTED) {
-        // The scheduler reports a store that does not answer.
+        // An error is ignored, because the scheduler itself reports a store that does not answer.
         let row = jobs.show(&entry.name).await.ok();
         report(&check::lines(entry, Some(lease), row.as_ref()).join("\n"));
     }
@@ -138,7 +139,7 @@ async fn leave(client: &Client, stopped: Result<(), Error>) -> Result<ExitCode, 
     if let Err(error) = stopped {
         report_queued(&format!("{error}; other nodes take over when the leases have expired"));
     }
-    // Without an answer the rows of this node stay until their ttl.
+    // If the store does not answer, the rows of this node stay until their ttl is over.
     let _ = timeout(EXIT_TIMEOUT, client.close()).await;
     report_queued("stopped");
     Ok(ExitCode::Done)
@@ -164,7 +165,7 @@ impl RunningCommands {
         let took = format!("{:.1?}", begun.elapsed());
         match &done.result {
             Ok(()) => report_queued(&format!("{}: done in {took}", work.job)),
-            // The scheduler logs the warning, because it knows what happens to the run.
+            // This is no warning. The scheduler logs the warning, because it knows whether the run is retried.
             Err(failure) => tracing::info!("{}: {failure}, after {took}", work.job),
         }
         drop(running);
@@ -181,14 +182,14 @@ impl RunningCommands {
         match *self.running.borrow() {
             0 => format!("{name}: stopping"),
             runs => format!(
-                "{name}: stopping; {runs} of its commands may continue for {}, another signal kills them",
+                "{name}: stopping; the running commands ({runs}) may continue for {}, another signal kills them",
                 humantime::format_duration(drain)
             ),
         }
     }
 
     /// Kills all commands, and closes the client so that other nodes take over.
-    async fn end_at_once(&self, client: &Client, signal: Signal) -> ExitCode {
+    async fn kill_all(&self, client: &Client, signal: Signal) -> ExitCode {
         self.hurry.send_replace(true);
         // Processes that still run are left to their keepers.
         let _ = timeout(KILL_TIMEOUT, self.running.subscribe().wait_for(|runs| *runs == 0)).await;
@@ -198,6 +199,7 @@ impl RunningCommands {
     }
 }
 
+/// Resolves when the flag is set.
 async fn raised(flag: &watch::Sender<bool>) {
     // The wait fails only if the sender is dropped, which this borrow prevents.
     let _ = flag.subscribe().wait_for(|flag| *flag).await;

@@ -86,7 +86,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A required key.
+    /// Reports a mistake if a required key is missing. Returns `found`, the value that was read.
     pub(super) fn required<T>(self, key: &str, header: Range<usize>, found: Option<T>) -> Option<T> {
         if !self.entries.contains_key(key) {
             self.mistakes.add(header, format!("{} has no {key}", self.called));
@@ -127,6 +127,6 @@ fn meant<'a>(key: &str, keys: &[&'a str]) -> Option<&'a str> {
     let plain: String = key.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
     let distance = |known: &&str| strsim::damerau_levenshtein(&plain, &known.replace('_', ""));
     let nearest = keys.iter().min_by_key(|known| distance(known))?;
-    // For a short key, fewer letters may differ.
+    // For a short key, the maximum is smaller.
     (distance(nearest) <= 2.min(nearest.len() / 2)).then_some(nearest)
 }

@@ -23,12 +23,13 @@ impl<'a> Text<'a> {
         self.text
     }
 
-    /// The number of the line of a byte, from 1.
+    /// The number of the line that contains this byte. The first line is 1.
     pub(super) fn line(&self, at: usize) -> usize {
         self.newlines.partition_point(|newline| *newline < at) + 1
     }
 
-    /// The line of a byte, split there. A byte within a character counts as the character's first byte.
+    /// The line that contains this byte, split before the byte. A byte within a character counts as the character's
+    /// first byte.
     pub(super) fn split_line(&self, at: usize) -> SplitLine<'a> {
         let at = (0..=at.min(self.text.len())).rev().find(|at| self.text.is_char_boundary(*at)).unwrap_or(0);
         let line = self.line(at) - 1;

@@ -62,7 +62,7 @@ impl Demo {
         })
     }
 
-    /// The shop's database of this phase, after orders are closed.
+    /// The shop's database in the file `phase`, after the stock of an order was returned.
     fn shop(&self, phase: &str) -> rusqlite::Connection {
         let path = eventually(LONG, || self.place().map(|place| place.join(phase)).filter(|path| path.exists()));
         let shop = rusqlite::Connection::open(path).unwrap();
@@ -70,6 +70,7 @@ impl Demo {
         shop
     }
 
+    /// The demo's directory, if it exists.
     fn place(&self) -> Option<PathBuf> {
         fs::read_dir(self.temp.path()).unwrap().next().map(|entry| entry.unwrap().path())
     }

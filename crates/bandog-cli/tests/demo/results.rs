@@ -35,7 +35,7 @@ fn a_default_demo_has_the_expected_result_within_15_seconds() {
     let ended = Demo::start(&["--json"]).end();
     ended.assert_code(0);
     assert_eq!(ended.stdout.lines().count(), 2, "{}", ended.stdout);
-    assert_eq!(ended.lines[0]["lock"], false, "the phase without comes first");
+    assert_eq!(ended.lines[0]["lock"], false, "the phase without a lock is not the first");
     assert_without_lock(ended.phase(false), 100);
     assert_with_lock(ended.phase(true), 100);
     assert!(ended.took < Duration::from_secs(15), "{:?}", ended.took);

@@ -59,11 +59,11 @@ fn a_tick_whose_replica_is_killed_in_the_middle_runs_again_on_another() {
     let shop = demo.shop("with-lock.db");
     let sweep = stopped_in_the_middle(&shop, &replicas);
     send(pid(&replicas, sweep.replica), Signal::KILL);
-    let (by, fence): (u16, i64) = eventually(LONG, || {
+    let (second_replica, fence): (u16, i64) = eventually(LONG, || {
         let again = "select replica, fence from sweep where tick = ?1 and attempt = 2";
         shop.query_row(again, [sweep.tick], |row| Ok((row.get(0)?, row.get(1)?)))
     });
-    assert_ne!(by, sweep.replica);
+    assert_ne!(second_replica, sweep.replica);
     assert!(fence > sweep.fence, "{fence} after {}", sweep.fence);
     drop(shop);
     let ended = demo.end();
@@ -105,17 +105,17 @@ struct Sweep {
 fn stopped_in_the_middle(shop: &Connection, replicas: &[u32]) -> Sweep {
     let half_done = "select replica, tick, fence from sweep where state = 'sweeping' \
                      and fence in (select fence from restoration)";
-    let look = || {
+    let half_done_sweep = || {
         shop.query_row(half_done, [], |row| Ok(Sweep { replica: row.get(0)?, tick: row.get(1)?, fence: row.get(2)? }))
     };
     eventually(LONG, || {
-        let seen = look().map_err(|error| error.to_string())?;
-        let pid = pid(replicas, seen.replica);
+        let found = half_done_sweep().map_err(|error| error.to_string())?;
+        let pid = pid(replicas, found.replica);
         send(pid, Signal::STOP);
         eventually(LONG, || is_stopped(pid).then_some(()));
-        // The replica may have ended its sweep before it was stopped.
-        match look() {
-            Ok(still) if still.fence == seen.fence => Ok(still),
+        // The replica might have ended its sweep before it was stopped.
+        match half_done_sweep() {
+            Ok(still) if still.fence == found.fence => Ok(still),
             Ok(_) | Err(_) => {
                 send(pid, Signal::CONT);
                 Err("the sweep had ended".to_owned())
@@ -129,7 +129,7 @@ fn is_stopped(pid: u32) -> bool {
     stat.rsplit_once(") ").unwrap().1.starts_with('T')
 }
 
-/// The replicas start in the order of their numbers.
+/// The pid of a replica. The replicas start in the order of their numbers, so their pids have the same order.
 fn pid(replicas: &[u32], number: u16) -> u32 {
     replicas[usize::from(number) - 1]
 }

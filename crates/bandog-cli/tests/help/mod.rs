@@ -82,7 +82,7 @@ impl Place {
         fs::read_to_string(self.path(name)).unwrap_or_default().lines().map(str::to_owned).collect()
     }
 
-    /// The processes whose working directory is this one: those that the test started, and their descendants.
+    /// The processes whose working directory is this directory: those that the test started, and their descendants.
     fn workers(&self) -> Vec<Pid> {
         let is_here = |pid: &Pid| {
             let cwd = fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero()));
@@ -104,7 +104,7 @@ impl Drop for Place {
                 return;
             }
             for pid in left {
-                // An error means that it is dead already.
+                // An error means that the process is dead already.
                 let _ = kill_process(pid, Signal::KILL);
             }
             thread::sleep(Duration::from_millis(2));

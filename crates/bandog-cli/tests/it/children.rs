@@ -30,8 +30,8 @@ fn the_child_gets_the_directory_the_variables_and_the_arguments_unchanged() {
         place.bandog(&["lock", "x", "--", "sh", "-c", r#"pwd; echo "$A" "$#" "$1" "$2""#, "0", "--wait", "a  b"]);
     command.env("A", "1  2");
     let output = command.output().unwrap();
-    let there = place.path("").canonicalize().unwrap();
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{}\n1  2 2 --wait a  b\n", there.display()));
+    let directory = place.path("").canonicalize().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{}\n1  2 2 --wait a  b\n", directory.display()));
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn no_process_is_left_when_bandog_has_ended() {
     let mut bandog = place.start(&Place::lock("x", &[], "echo in; read word; exit 0"));
     bandog.stdout_line("in", SOON);
     let pids = children_of(bandog.pid());
-    assert_eq!(pids.len(), 2, "the child and the heir");
+    assert_eq!(pids.len(), 2, "bandog has other children than the child and the heir");
     bandog.close_stdin();
     ends(&mut bandog, 0);
     eventually(SOON, || !pids.iter().any(|pid| is_alive(*pid)));
@@ -81,7 +81,7 @@ fn no_process_is_left_when_bandog_has_ended() {
 #[test]
 fn a_child_whose_bandog_is_dead_already_does_not_start() {
     let place = Place::new();
-    // No parent has this pid.
+    // The pid is greater than the maximum pid, so the parent has another one.
     place.run(&["__exec", "4194305", "--", "touch", "started"]).assert_ended(76, &["bandog ended"]);
     assert!(!place.path("started").exists());
 }
@@ -122,8 +122,8 @@ fn orphans_that_end_earlier_are_not_taken_for_the_child() {
 fn the_child_inherits_no_file_of_bandog() {
     let place = Place::new();
     let files = "ls /proc/self/fd";
-    let without = Command::new("sh").args(["-c", files]).output().unwrap();
-    assert_eq!(place.run(&Place::lock("x", &[], files)).stdout, String::from_utf8(without.stdout).unwrap());
+    let plain = Command::new("sh").args(["-c", files]).output().unwrap();
+    assert_eq!(place.run(&Place::lock("x", &[], files)).stdout, String::from_utf8(plain.stdout).unwrap());
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn a_command_that_cannot_be_run_has_the_exit_code_of_a_shell() {
     fs::write(&plain, "exit 9").unwrap();
     place.run(&["lock", "x", "--", "./plain"]).assert_ended(126, &["./plain"]);
     fs::set_permissions(&plain, fs::Permissions::from_mode(0o755)).unwrap();
-    assert_eq!(place.run(&["lock", "x", "--", "./plain"]).code, 9, "a script without a first line is run by sh");
+    assert_eq!(place.run(&["lock", "x", "--", "./plain"]).code, 9, "sh does not run a script without a `#!` line");
     assert_eq!(place.show("x", &[])["held"], false);
 }
 

@@ -22,7 +22,7 @@ fn next_prints_one_instant_per_line_and_none_at_the_end() {
     assert_eq!(friday("or"), "2026-02-06T00:00:00Z\n");
     let zone = ["0 30 2 * * ?", "--zone", "America/New_York", "--from", "2026-03-07T12:00:00-05:00", "--count", "2"];
     assert_eq!(next(&zone), "2026-03-08T03:00:00-04:00\n2026-03-09T02:30:00-04:00\n");
-    assert!(next(&["* * * * * ?"]).ends_with("Z\n"), "from now on");
+    assert!(next(&["* * * * * ?"]).ends_with("Z\n"), "the fires do not begin at the present time");
 }
 
 #[test]
@@ -38,7 +38,9 @@ fn impossible_expressions_are_refused_with_a_caret() {
     let ran = place.run(&["cron", "next", "-5 * * * * ?", "--count", "2"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (64, ""));
     assert!(ran.stderr.contains("\n  -5 * * * * ?\n  ^ seconds: a number is missing"), "{}", ran.stderr);
-    place.run(&["cron", "next", "-"]).assert_ended(64, &["\n  -\n  ^ - is no time", "enabled = false"]);
+    place
+        .run(&["cron", "next", "-"])
+        .assert_ended(64, &["\n  -\n  ^ \"-\" is not a cron expression", "enabled = false"]);
     place
         .run(&["cron", "next", "@every 5m"])
         .assert_ended(64, &["\n  @every 5m\n  ^^^^^^^^^ @every", "fixed_rate = \"5m\""]);

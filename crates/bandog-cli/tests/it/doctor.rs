@@ -32,10 +32,10 @@ fn the_store_and_its_origin_are_printed() {
     ran.assert_ended(0, &[]);
     assert!(finding_text(&ran).ends_with("state/bandog/locks.db, the default without --url and BANDOG_URL"));
     assert_eq!(finding(&ran, "database").unwrap()["level"], "fine");
-    assert!(!place.path("state").exists(), "a query creates no file");
+    assert!(!place.path("state").exists(), "the query has created a file");
     let mut command = place.bandog(&["doctor", "--json"]);
     command.env("BANDOG_URL", "sqlite:gone.db");
     let ran = Ran::from(command);
     ran.assert_ended(69, &["gone.db"]);
-    assert!(finding_text(&ran).ends_with("gone.db, from BANDOG_URL"), "findings without the store are printed");
+    assert!(finding_text(&ran).ends_with("gone.db, from BANDOG_URL"), "findings that need no store are missing");
 }

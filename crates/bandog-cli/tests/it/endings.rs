@@ -24,7 +24,7 @@ fn a_lease_ends_its_command_in_time() {
     ends(&mut bandog, 76);
     let said = bandog.stderr().join("\n");
     assert!(said.contains("bandog: the lease of \"x\"") && said.contains("locks.db"), "{said}");
-    assert_eq!(place.show("x", &[])["held"], false, "it was released before its end");
+    assert_eq!(place.show("x", &[])["held"], false, "the lock was not released");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_bandog_that_was_stopped_past_the_deadline_kills_its_child() {
     dead(&pids);
     let said = bandog.stderr().join("\n");
     assert!(said.contains("while bandog was stopped"), "{said}");
-    assert!(said.contains("bandog: a lock was lost, key: x, fence: "), "the library's warnings are printed: {said}");
+    assert!(said.contains("bandog: a lock was lost, key: x, fence: "), "the library's warning is missing: {said}");
 }
 
 #[test]
@@ -120,5 +120,5 @@ GROW
     let pids: Vec<u32> = place.lines("pids").iter().map(|line| line.parse().unwrap()).collect();
     assert!(pids.len() > 10, "{}", pids.len());
     dead(&pids);
-    assert_eq!(place.lines("pids").len(), pids.len(), "no process is left that could write another one");
+    assert_eq!(place.lines("pids").len(), pids.len(), "a process that was not killed has written its pid");
 }

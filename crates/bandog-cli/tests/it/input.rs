@@ -8,7 +8,7 @@ fn refused(args: &[&str], words: &[&str]) {
     ran.assert_ended(64, words);
     assert!(ran.stderr.starts_with("bandog: "), "{}", ran.stderr);
     assert_eq!(ran.stdout, "");
-    assert!(!place.path("state").exists(), "no I/O comes before the check");
+    assert!(!place.path("state").exists(), "a file was created before the check");
 }
 
 fn lock<'a>(name: &'a str, options: &[&'a str]) -> Vec<&'a str> {

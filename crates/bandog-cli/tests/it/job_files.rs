@@ -38,14 +38,14 @@ fn the_jobs_of_a_correct_file_are_printed() {
     assert_eq!(lines[2], "  command true \"a b\"");
     assert_eq!(lines[3], "  policy  overlap skip, catch_up once, misfire_grace 1m, on_crash abandon, timeout 10m");
     assert_eq!(lines[4..6], ["off: Every 5s (UTC)", "  next    never: it is not enabled"]);
-    assert!(!place.path("state").exists(), "no store is made");
+    assert!(!place.path("state").exists(), "a store was created");
 }
 
 #[test]
 fn json_output_has_one_object_per_line() {
     let place = Place::new();
     let ran = check(&place, GOOD, &["--json"]);
-    assert!(!ran.stdout.contains("hunter2"), "values of the environment are not printed");
+    assert!(!ran.stdout.contains("hunter2"), "a value of the environment is printed");
     let rows: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let [report, off] = &rows[..] else { panic!("{ran:?}") };
     assert_eq!((&report["name"], &report["zone"]), (&"report".into(), &"Europe/Berlin".into()));
@@ -98,7 +98,7 @@ fn hints_about_cron_can_be_followed_in_a_file() {
         ),
         ("15 10 ? * MON#1", format!("there are only 5 fields; {six}: `0 15 10 ? * MON#1` would mean: At 10:15")),
         ("0 0 13 * 5", format!("there are only 5 fields; {six}, and one day field is ?, as in `0 */5 * * * ?`")),
-        ("-", "- is no time; it is how Spring disables a job; write enabled = false".into()),
+        ("-", "\"-\" is not a cron expression; Spring uses it to disable a job; write enabled = false".into()),
         (
             "@every  1h 30m",
             "@every is a fixed rate, which a cron expression cannot express; write fixed_rate = \"1h 30m\"".into(),
@@ -157,7 +157,7 @@ fn all_mistakes_of_a_file_are_reported_with_line_and_column() {
 #[test]
 fn a_file_that_cannot_be_read_is_reported() {
     let place = Place::new();
-    check(&place, "", &[]).assert_ended(64, &["line 1, column 1: it has no [[job]]"]);
+    check(&place, "", &[]).assert_ended(64, &["line 1, column 1: the file has no [[job]]"]);
     check(&place, b"[[job]]\nname = \"\xff\"", &[]).assert_ended(64, &["line 2, column 9: this is not UTF-8"]);
     check(&place, "\u{feff}[[job]]\r\nname = 'x'\r\nat = 2000-01-01T00:00:00Z\r\ncommand = 'true'\r\n", &[])
         .assert_ended(0, &[]);

@@ -15,7 +15,7 @@ fn an_unused_store_has_no_jobs() {
     assert_eq!(place.run(&["jobs", "next", "--json"]).stdout, "[]\n");
     place.run(&["jobs", "show", "x"]).assert_ended(64, &["there is no job \"x\": no job was ever registered in"]);
     place.run(&["jobs", "run", "x"]).assert_ended(64, &["no job was ever registered in"]);
-    assert!(!place.path("state").exists(), "no store is made");
+    assert!(!place.path("state").exists(), "a store was created");
     place.run(&["jobs", "ls", "--url", "sqlite:nowhere.db"]).assert_ended(69, &["nowhere.db"]);
 }
 
@@ -33,14 +33,14 @@ fn forget_asks_for_a_confirmation_on_a_terminal() {
         let script = ["script", "--quiet", "--return", "--flush", "--command", &line, "screen"];
         Process::spawn(&place.command(&script))
     };
-    let seen = || String::from_utf8(fs::read(place.path("screen")).unwrap_or_default()).unwrap_or_default();
+    let screen_text = || String::from_utf8(fs::read(place.path("screen")).unwrap_or_default()).unwrap_or_default();
     for (answer, code, said) in [("n", 64, "is kept"), ("y", 0, "forgot \"old\"")] {
         fs::write(place.path("screen"), "").unwrap();
         let mut screen = forget();
-        eventually(SOON, || seen().contains("forget \"old\" and its history in sqlite:"));
+        eventually(SOON, || screen_text().contains("forget \"old\" and its history in sqlite:"));
         screen.write_line(answer);
         assert_eq!(screen.wait(SOON).code(), Some(code));
-        assert!(seen().contains(said), "{}", seen());
+        assert!(screen_text().contains(said), "{}", screen_text());
     }
 }
 
@@ -56,11 +56,11 @@ fn a_wait_shows_the_state_of_the_run_on_a_terminal() {
     let line = format!("exec {} jobs run long --wait --url {url}", env!("CARGO_BIN_EXE_bandog"));
     let script = ["script", "--quiet", "--return", "--flush", "--command", &line, "screen"];
     let mut screen = Process::spawn(place.command(&script).env("TERM", "xterm"));
-    let seen = || String::from_utf8(fs::read(place.path("screen")).unwrap_or_default()).unwrap_or_default();
-    eventually(SOON, || seen().contains("run 1 of \"long\", ") && seen().contains("s: it runs on "));
+    let screen_text = || String::from_utf8(fs::read(place.path("screen")).unwrap_or_default()).unwrap_or_default();
+    eventually(SOON, || screen_text().contains("run 1 of \"long\", ") && screen_text().contains("s: it runs on "));
     fs::write(place.path("go"), "").unwrap();
     assert_eq!(screen.wait(SOON).code(), Some(0));
-    assert!(seen().contains("run 1 of \"long\" ended ok after "), "{}", seen());
+    assert!(screen_text().contains("run 1 of \"long\" ended ok after "), "{}", screen_text());
 }
 
 #[test]

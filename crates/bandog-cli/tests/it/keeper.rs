@@ -27,8 +27,8 @@ impl Keeper {
         Self { process: command.spawn().unwrap(), socket }
     }
 
-    fn say(&mut self, word: u8) {
-        self.socket.write_all(&[word]).unwrap();
+    fn send_order(&mut self, order: u8) {
+        self.socket.write_all(&[order]).unwrap();
     }
 
     /// Waits until the socket closes, and returns the report.
@@ -52,7 +52,7 @@ fn exit(code: u8) -> Value {
     json!({ "ended": { "Exit": code }, "survivors": [] })
 }
 
-/// Writes its pid into a file, and then ignores all signals for a long time.
+/// A command that writes its pid into the file `name`, and then ignores all signals for a long time.
 fn deaf(name: &str) -> String {
     format!(
         "sh -c 'trap \"\" TERM INT HUP; echo $$ > {name}; n=0; while [ $n -lt 4000 ]; do n=$((n+1)); sleep 0.02; done'"
@@ -89,7 +89,7 @@ fn a_command_may_exit_after_term() {
     let script = "trap 'echo told > told; exit 5' TERM; echo $$ > pid; while :; do sleep 0.02; done";
     let mut keeper = Keeper::of(&place, "20000", script);
     place.pid("pid");
-    keeper.say(b'e');
+    keeper.send_order(b'e');
     assert_eq!(keeper.reports(), exit(5));
     assert_eq!(place.written("told"), "told");
 }
@@ -99,7 +99,7 @@ fn a_command_that_outlives_the_grace_is_killed() {
     let place = Place::new();
     let mut keeper = Keeper::of(&place, "100", &format!("exec {}", deaf("pid")));
     let pid = place.pid("pid");
-    keeper.say(b'e');
+    keeper.send_order(b'e');
     assert_eq!(keeper.reports()["ended"], json!({ "Signal": 9 }));
     assert!(!is_alive(pid));
 }
@@ -109,8 +109,8 @@ fn a_second_order_kills_immediately() {
     let place = Place::new();
     let mut keeper = Keeper::of(&place, "3600000", &format!("exec {}", deaf("pid")));
     place.pid("pid");
-    keeper.say(b'e');
-    keeper.say(b'k');
+    keeper.send_order(b'e');
+    keeper.send_order(b'k');
     assert_eq!(keeper.reports()["ended"], json!({ "Signal": 9 }));
 }
 
@@ -158,7 +158,7 @@ fn the_command_has_no_input_and_no_file_of_bandog() {
     let plain = Command::new("sh").args(["-c", "ls /proc/self/fd"]).output().unwrap();
     let expected = format!("/dev/null\n{}", String::from_utf8(plain.stdout).unwrap());
     assert!(out.starts_with(&expected), "{out}");
-    assert!(!out.contains("BANDOG_HELD"), "it runs under no lock: {out}");
+    assert!(!out.contains("BANDOG_HELD"), "the command runs under no lock, but has BANDOG_HELD: {out}");
 }
 
 #[test]

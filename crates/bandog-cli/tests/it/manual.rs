@@ -6,10 +6,12 @@ use crate::help::{Place, Ran};
 
 const COMMANDS: [&str; 12] =
     ["lock", "show", "ls", "release", "doctor", "cron", "schedule", "jobs", "page", "demo", "completions", "man"];
-/// The subcommands with subcommands.
+/// Number of subcommands of `bandog cron`.
 const CRON: usize = 2;
+/// Number of subcommands of `bandog jobs`.
 const JOBS: usize = 12;
 
+/// Whether the page is that of a subcommand of a subcommand.
 fn is_below(page: &fs::DirEntry) -> bool {
     page.file_name().to_string_lossy().matches('-').count() > 1
 }

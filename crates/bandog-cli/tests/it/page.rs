@@ -14,7 +14,7 @@ use crate::help::{Place, SOON, ends};
 
 const TOKEN: &str = "correct-horse-battery-staple";
 
-/// One job without ticks, which prints whether its environment has the token.
+/// One job without ticks during a test. The job prints whether its environment has the token.
 const JOBS: &str = r#"
 [[job]]
 name = "by hand"
@@ -79,7 +79,7 @@ fn a_job_is_shown_run_paused_and_resumed_on_the_page() {
     });
     assert_eq!((&done["id"], &done["kind"]), (&run.into(), &"manual".into()), "{done}");
     assert!(done["note"].as_str().unwrap().contains("token: none"), "a command got the token: {done}");
-    assert_eq!(place.lines("ran"), ["x"], "it ran once");
+    assert_eq!(place.lines("ran"), ["x"], "the job did not run exactly once");
 
     assert_eq!(act("pause", &key, r#"{"reason": "stocktaking"}"#).0, 200);
     let row = job();
@@ -106,10 +106,10 @@ fn silent_connections_do_not_exclude_others() {
     let half_a_body = format!("{head}\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{{");
     let whole = format!("GET /healthz HTTP/1.1\r\nHost: {at}\r\n\r\n");
     for said in ["", "GET /healthz HT", &half_a_body, &whole] {
-        let _here: Vec<_> = (0..200)
+        let _connections: Vec<_> = (0..200)
             .map(|_| {
                 let mut stream = TcpStream::connect(&at).unwrap();
-                // The page may have closed this connection in favour of a newer one.
+                // An error is ignored: the page might have closed this connection in favour of a newer one.
                 let _ = stream.write_all(said.as_bytes());
                 stream
             })

@@ -45,6 +45,7 @@ fn ended(place: &Place) -> RunRow {
     eventually(SOON, || state(place).1.into_iter().rfind(|row| !matches!(row.state, State::Running | State::Queued)))
 }
 
+/// Stops the node with TERM, and asserts that it ends without an error.
 #[track_caller]
 fn stops(mut node: Process) -> Process {
     node.term();
@@ -72,7 +73,7 @@ fn the_environment_of_a_command_has_its_job_tick_fence_and_attempt() {
         format!("sqlite:{}?watchdog=2s", place.path("").canonicalize().unwrap().join("a.db").display())
     );
     assert_eq!(value("BANDOG_HELD"), None);
-    assert_eq!(state(&place).0.lease_ms, 2000, "the URL's watchdog is the lease");
+    assert_eq!(state(&place).0.lease_ms, 2000, "the lease is not the watchdog of the URL");
     stops(node);
 }
 
@@ -149,7 +150,7 @@ fn a_command_past_its_timeout_is_terminated_with_its_descendants() {
     let pids = ["pid", "lone"].map(|name| place.pid(name));
     let run = ended(&place);
     assert_eq!((run.state, run.error.as_deref()), (State::TimedOut, Some("exit code 7")));
-    // A shell may report a terminated child.
+    // The note can also contain a message of the shell about its terminated child.
     assert!(run.note.as_ref().unwrap().contains("told"), "{run:?}");
     dead(&pids);
     stops(node);
@@ -162,7 +163,7 @@ fn commands_may_finish_after_a_stop_signal() {
         running(&place, "fixed_rate = '1s'\ncommand = 'echo in; while ! [ -e go ]; do sleep 0.01; done; echo out'");
     node.stdout_line("[x] in", SOON);
     node.term();
-    node.stderr_line("SIGTERM: stopping; 1 of its commands may continue for 30s, another signal kills them", SOON);
+    node.stderr_line("SIGTERM: stopping; the running commands (1) may continue for 30s, another signal", SOON);
     fs::write(place.path("go"), "").unwrap();
     node.stdout_line("[x] out", SOON);
     node.stderr_line("bandog: x: done in", SOON);
@@ -192,7 +193,11 @@ fn endless_output_uses_little_memory() {
     all += line.len() - "[x] end\n".len();
     assert_eq!((all, longest), (64_000_000, "[x] \n".len() + 8192));
     assert!(peak(node.id()) < before + (32 << 10), "{before} to {} KiB", peak(node.id()));
-    assert_eq!(ended(&place).note.unwrap().len(), 4095, "the newline at the end is no part of it");
+    assert_eq!(
+        ended(&place).note.unwrap().len(),
+        4095,
+        "the note is not the last 4096 bytes without the final newline"
+    );
     send(node.id(), Signal::TERM);
     assert_eq!(node.wait().unwrap().code(), Some(0));
 }
@@ -250,15 +255,15 @@ fn no_process_is_left_after_the_stop() {
     let node = running(&place, "fixed_rate = '20ms'\noverlap = 'allow(3)'\ncommand = 'echo $PPID >> keepers'");
     eventually(SOON, || place.lines("keepers").len() >= 10);
     let keepers: Vec<u32> = place.lines("keepers").iter().map(|pid| pid.parse().unwrap()).collect();
-    // Each keeper is reaped after its run has ended, so at most the last one may still exist.
+    // Each keeper is reaped after its run has ended, so at most the last keeper can still exist.
     eventually(SOON, || keepers.iter().filter(|pid| fs::exists(format!("/proc/{pid}")).unwrap()).count() <= 1);
     let pid = node.pid();
     let _node = stops(node);
-    let of_it = |entry: &fs::DirEntry| {
+    let is_child = |entry: &fs::DirEntry| {
         let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
         stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok()) == Some(pid)
     };
-    assert!(!fs::read_dir("/proc").unwrap().map_while(Result::ok).any(|entry| of_it(&entry)));
+    assert!(!fs::read_dir("/proc").unwrap().map_while(Result::ok).any(|entry| is_child(&entry)));
     eventually(SOON, || !place.lines("keepers").iter().any(|pid| is_alive(pid.parse().unwrap())));
 }
 

@@ -10,7 +10,7 @@ fn a_signal_while_waiting_leaves_the_queue() {
     let before = place.show("x", &[]);
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129), (Signal::QUIT, 131)] {
         let mut waiter = place.start(&["lock", "x", "--", "touch", "ran"]);
-        // The handler of this signal is installed last, and a shell has none.
+        // Bandog installs the handler of this signal last. The programs that start bandog have no handler of it.
         eventually(SOON, || is_catching(waiter.pid(), Signal::TTOU));
         waiter.signal(Signal::USR1); // A waiter without a child ignores this signal.
         waiter.signal(signal);
@@ -82,7 +82,7 @@ fn the_lock_is_kept_while_the_child_is_stopped() {
     let child: u32 = bandog.stdout_line("", SOON).parse().unwrap();
     bandog.signal(Signal::TSTP);
     eventually(SOON, || state(child) == Some('T'));
-    assert_ne!(state(bandog.pid()), Some('T'), "the lock must be renewed");
+    assert_ne!(state(bandog.pid()), Some('T'), "bandog is stopped, so it cannot renew the lock");
     bandog.signal(Signal::CONT);
     eventually(SOON, || state(child) != Some('T'));
     bandog.close_stdin();

@@ -111,7 +111,7 @@ fn a_command_under_a_lock_can_query_it() {
     let lines: Vec<&str> = ran.stdout.lines().collect();
     let row: serde_json::Value = serde_json::from_str(lines[0]).unwrap();
     assert_eq!((&row["held"], lines[1]), (&true.into(), "75"));
-    assert_eq!(row["fence"].to_string(), lines[2], "the first fence of the grant is the one in use");
+    assert_eq!(row["fence"].to_string(), lines[2], "`show` does not print the fence in use");
 }
 
 #[test]

@@ -80,14 +80,14 @@ fn a_waiter_shows_the_holder_in_one_line() {
     let line = format!("stty cols 40; {}", bandog("-- sh -c 'echo child'"));
     let script = ["script", "--quiet", "--return", "--flush", "--command", &line, "screen"];
     let mut screen = Process::spawn(place.command(&script).env("TERM", "xterm"));
-    let seen = || String::from_utf8(fs::read(place.path("screen")).unwrap_or_default()).unwrap_or_default();
-    eventually(SOON, || seen().matches("for \"x\", held").count() >= 2);
+    let screen_text = || String::from_utf8(fs::read(place.path("screen")).unwrap_or_default()).unwrap_or_default();
+    eventually(SOON, || screen_text().matches("for \"x\", held").count() >= 2);
     holder.close_stdin();
     assert_eq!(screen.wait(SOON).code(), Some(0));
-    let seen = seen();
-    let lines = seen.lines().filter(|line| line.contains("held")).collect::<Vec<_>>();
-    assert_eq!(lines.len(), 1, "the holder is not shown in one line: {seen:?}");
-    assert!(lines[0].ends_with("\r\u{1b}[Kchild"), "the line is not cleared before the child begins: {seen:?}");
+    let text = screen_text();
+    let lines = text.lines().filter(|line| line.contains("held")).collect::<Vec<_>>();
+    assert_eq!(lines.len(), 1, "the holder is not shown in one line: {text:?}");
+    assert!(lines[0].ends_with("\r\u{1b}[Kchild"), "the line is not cleared before the child begins: {text:?}");
     for drawn in lines[0].split("\r\u{1b}[K").filter(|drawn| drawn.contains("waiting")) {
         assert_eq!(drawn.len(), 39, "the line does not fit: {drawn:?}");
     }

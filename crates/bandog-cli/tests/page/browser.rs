@@ -19,12 +19,12 @@ use tempfile::TempDir;
 
 use crate::help::SOON;
 
-/// Names of the browser's program on Debian and other systems. The variable `BANDOG_CHROMIUM` may name another one.
+/// Names of the browser's program on Debian and other systems. The variable `BANDOG_CHROMIUM` can name another program.
 const NAMES: [&str; 5] =
     ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
 /// With these flags the browser sends requests to the page only, and keeps no data. It has no sandbox, because tests
-/// often run as root or in a container. This is safe, because it loads only the tested files.
+/// often run as root or in a container. This is safe, because the browser loads only the tested files.
 const FLAGS: [&str; 11] = [
     "--headless",
     "--no-sandbox",
@@ -43,8 +43,11 @@ const FLAGS: [&str; 11] = [
 pub(crate) struct Browser {
     _process: Process,
     _place: TempDir,
+    /// The pipe to the browser.
     to: RefCell<File>,
+    /// The messages from the browser.
     from: Receiver<Value>,
+    /// The id of the last request.
     last: Cell<u64>,
     session: RefCell<Option<String>>,
     events: RefCell<Vec<Value>>,
@@ -178,7 +181,7 @@ impl Browser {
 
     /// All requested addresses so far.
     pub(crate) fn asked(&self) -> Vec<String> {
-        self.sort_in();
+        self.read_events();
         let events = self.events.borrow();
         let requests = events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");
         requests.map(|event| event["params"]["request"]["url"].as_str().unwrap().to_owned()).collect()
@@ -186,7 +189,7 @@ impl Browser {
 
     /// The errors of the developer console, without the expected error statuses of the server.
     pub(crate) fn complaints(&self) -> Vec<String> {
-        self.sort_in();
+        self.read_events();
         let events = self.events.borrow();
         let is_complaint = |event: &&Value| match event["method"].as_str() {
             Some("Runtime.exceptionThrown") => true,
@@ -220,8 +223,9 @@ impl Browser {
         }
     }
 
-    fn sort_in(&self) {
-        // All messages before the answer have been read.
+    /// Reads the events so far.
+    fn read_events(&self) {
+        // A call reads all messages that come before its answer.
         self.call("Runtime.evaluate", &json!({ "expression": "0" }));
     }
 }

@@ -41,7 +41,7 @@ fn the_page_shows_jobs_a_countdown_and_new_runs() {
 
     // Equal failures in succession are one line, which can be unfolded.
     let rows = format!("document.querySelectorAll(\"{} .runs tbody tr\")", Fixture::job("send-invoices"));
-    // Only rows of failed runs count, because another row may be a run that is running now.
+    // Only rows of failed runs count, because another row might show a run that is running now.
     let lines = format!("[...{rows}].filter((row) => row.cells[1].textContent.startsWith('failed')).length");
     browser.says(&format!("{} .fold", Fixture::job("send-invoices")), "× ");
     assert_eq!(browser.eval(&lines), 1, "more than one line for the same failure");
@@ -153,7 +153,7 @@ fn the_layout_does_not_shift_and_fits_the_screen() {
         });
     }
     browser.eval(WATCH);
-    // Runs start and end meanwhile, and their texts change.
+    // While the test waits, runs start and end, and the texts of the page change.
     let before = fixture.api_job("warm-cache")["ok"].as_u64().unwrap();
     eventually(SOON, || fixture.api_job("warm-cache")["ok"].as_u64() > Some(before + 1));
     assert_eq!(browser.eval("window.shifts"), serde_json::json!([]));

@@ -73,7 +73,7 @@ fn two_nodes(place: &Place, url: &str, lease: &str, options: &[&str]) -> (Proces
     (runner, other, first, below)
 }
 
-/// Asserts that the second run has the tick of the first one and the next attempt.
+/// Asserts that the second run has the tick of the first run and the next attempt. Returns the pid of the second run.
 #[track_caller]
 fn is_taken_over(place: &Place, first: &Written) -> u32 {
     let second = runs(place, 2).remove(1);
@@ -85,7 +85,7 @@ fn is_taken_over(place: &Place, first: &Written) -> u32 {
 #[test]
 fn two_nodes_run_each_tick_once() {
     let store = Store::start();
-    let (place, url) = store.both();
+    let (place, url) = store.place_and_url();
     let job =
         "[pool]\nsize = 4\n[[job]]\nname = 'tick'\nfixed_rate = '100ms'\ncommand = 'echo $BANDOG_TICK >> ticks'\n";
     file(place, job);
@@ -104,21 +104,22 @@ fn two_nodes_run_each_tick_once() {
     assert!(gaps.is_empty(), "a tick was left out: {gaps:?} of {times:?}");
 }
 
-/// The lease of the killed node, in seconds, and the maximum delay after it: a second, and the time that this machine
-/// needs to start a process while other tests run.
+/// Lease of the killed node, in seconds.
 const LEASE: u64 = 2;
-const LATER: u64 = 1 + 3;
+/// Maximum delay of the next run after the lease, in seconds: one second, and three seconds in which this machine
+/// starts a process while other tests run.
+const MAX_DELAY: u64 = 1 + 3;
 
 #[test]
 fn a_killed_nodes_run_continues_elsewhere() {
     let store = Store::start();
-    let (place, url) = store.both();
+    let (place, url) = store.place_and_url();
     let (runner, mut other, first, below) = two_nodes(place, url, &format!("{LEASE}s"), &["--drain", "0s"]);
     let killed = Instant::now();
     runner.kill();
     eventually(SOON, || !is_alive(first.pid) && !is_alive(below));
     let second = is_taken_over(place, &first);
-    assert!(killed.elapsed() <= Duration::from_secs(LEASE + LATER), "{:?}", killed.elapsed());
+    assert!(killed.elapsed() <= Duration::from_secs(LEASE + MAX_DELAY), "{:?}", killed.elapsed());
     assert_eq!(place.lines("runs").len(), 2);
     other.term();
     ends(&mut other, 0);
@@ -128,11 +129,11 @@ fn a_killed_nodes_run_continues_elsewhere() {
 #[test]
 fn a_stopped_node_hands_its_run_over_immediately() {
     let store = Store::start();
-    let (place, url) = store.both();
+    let (place, url) = store.place_and_url();
     let (mut runner, mut other, first, below) = two_nodes(place, url, "1h", &["--drain", "0s"]);
     runner.term();
     ends(&mut runner, 0);
-    // All processes of the run have got KILL, after the time between TERM and KILL.
+    // The processes ignore TERM, so they have got KILL after the grace period.
     dead(&[first.pid, below]);
     let second = is_taken_over(place, &first);
     other.term();
@@ -143,10 +144,10 @@ fn a_stopped_node_hands_its_run_over_immediately() {
 #[test]
 fn a_second_signal_kills_the_commands_and_hands_their_runs_over() {
     let store = Store::start();
-    let (place, url) = store.both();
+    let (place, url) = store.place_and_url();
     let (mut runner, mut other, first, below) = two_nodes(place, url, "1h", &["--drain", "1h"]);
     runner.term();
-    runner.stderr_line("SIGTERM: stopping; 1 of its commands may continue for 1h", SOON);
+    runner.stderr_line("SIGTERM: stopping; the running commands (1) may continue for 1h", SOON);
     assert!(is_alive(first.pid));
     runner.int();
     ends(&mut runner, 128 + Signal::INT.as_raw());

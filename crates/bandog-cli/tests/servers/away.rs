@@ -34,7 +34,7 @@ fn all_processes_are_dead_before_another_client_can_hold_the_lock() {
     dead(&pids);
     let said = bandog.stderr().join("\n");
     assert!(said.contains("could not be renewed") && said.contains("\"x\""), "{said}");
-    assert!(place.path("told").exists(), "TERM came before KILL");
+    assert!(place.path("told").exists(), "KILL came without TERM");
     ends(&mut next, 0);
     let log = place.lines("log");
     let first = log.iter().position(|line| line.starts_with('b')).unwrap();
@@ -113,7 +113,7 @@ fn a_server_that_came_back_empty_ends_the_command() {
     );
     dead(&pids);
     reports(&bandog, "taken away");
-    assert!(place.path("told").exists(), "TERM came before KILL");
+    assert!(place.path("told").exists(), "KILL came without TERM");
 }
 
 #[test]

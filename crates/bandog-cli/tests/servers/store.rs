@@ -17,7 +17,7 @@ impl Store {
     }
 
     /// A directory, and the store's URL without options.
-    pub(crate) fn both(&self) -> (&Place, &str) {
+    pub(crate) fn place_and_url(&self) -> (&Place, &str) {
         (&self.place, &self.url)
     }
 }

@@ -17,7 +17,7 @@ use crate::{
 /// Timeout for a node to notice a change. Nodes poll for changes once a second.
 const NOTICE: Duration = Duration::from_secs(2);
 
-/// The jobs of all tests. Those with a daily tick do not fire by themselves during a test.
+/// The jobs of all tests. Jobs with a daily tick do not fire by themselves during a test.
 const JOBS: &str = r#"
 [pool]
 size = 8
@@ -98,6 +98,7 @@ fn fields(value: &Value) -> Vec<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
+/// The JSON fields of a run.
 const RUN: [&str; 17] = [
     "attempt", "due", "ended", "error", "fence", "from", "id", "job", "kind", "lag_ms", "node", "note", "orphaned",
     "started", "state", "tick", "ticks",
@@ -106,7 +107,7 @@ const RUN: [&str; 17] = [
 #[test]
 fn ls_and_show_print_each_job() {
     let store = Store::start();
-    let (place, url) = store.both();
+    let (place, url) = store.place_and_url();
     let site = Site::new(place, url);
     let list = site.json(&["ls"]);
     let names: Vec<&str> = list.as_array().unwrap().iter().map(|job| job["name"].as_str().unwrap()).collect();
@@ -170,13 +171,13 @@ fn ls_and_show_print_each_job() {
 #[test]
 fn run_runs_a_job_in_addition_to_its_ticks() {
     let store = Store::start();
-    let (place, url) = store.both();
+    let (place, url) = store.place_and_url();
     let site = Site::new(place, url);
     let began = Instant::now();
     let ran = site.jobs(&["run", "daily"]);
     assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (0, "1\n", ""));
     assert_eq!(place.written("daily"), "run");
-    assert!(began.elapsed() < NOTICE + Duration::from_secs(1), "a node noticed it after {:?}", began.elapsed());
+    assert!(began.elapsed() < NOTICE + Duration::from_secs(1), "the run started only after {:?}", began.elapsed());
 
     let ran = site.jobs(&["run", "daily", "--wait", "--json"]);
     assert_eq!(ran.code, 0, "{ran:?}");
@@ -199,8 +200,8 @@ fn run_runs_a_job_in_addition_to_its_ticks() {
     eventually(SOON, || site.show("long")["ok"] == 2);
 }
 
-/// Waits until the next second begins. So a job that runs every second had a tick.
-fn a_second_begins() {
+/// Waits until the next second begins. After that, a job that fires every second has had a tick.
+fn wait_for_next_second() {
     let second = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
     let now = second();
     eventually(SOON, || second() > now);
@@ -209,7 +210,7 @@ fn a_second_begins() {
 #[test]
 fn ticks_do_not_run_between_pause_and_resume() {
     let store = Store::start();
-    let (place, url) = store.both();
+    let (place, url) = store.place_and_url();
     let mut site = Site::new(place, url);
     eventually(SOON, || !place.lines("often").is_empty());
     let ran = site.jobs(&["pause", "often", "--reason", "the moon"]);
@@ -218,7 +219,7 @@ fn ticks_do_not_run_between_pause_and_resume() {
     let row = site.show("often");
     assert_eq!((&row["paused"]["reason"], &row["next"]), (&"the moon".into(), &Value::Null));
     assert!(row["paused"]["by"].as_str().unwrap().contains('@'), "{row}");
-    assert!(site.jobs(&["ls"]).stdout.contains(": the moon"), "the table shows the reason");
+    assert!(site.jobs(&["ls"]).stdout.contains(": the moon"), "the table does not show the reason");
     // A requested run starts after all claimed ticks, so after its end no tick is in progress.
     site.jobs(&["run", "often", "--wait"]).assert_ended(0, &[]);
     let before = place.lines("often");
@@ -226,7 +227,7 @@ fn ticks_do_not_run_between_pause_and_resume() {
     assert_eq!(place.lines("often").len(), before.len() + 1, "a paused job ran without a request");
 
     site.jobs(&["pause", "often", "--reason", "again"]).assert_ended(0, &["it was paused before, by ", ": the moon"]);
-    a_second_begins();
+    wait_for_next_second();
     let row = site.json(&["resume", "often"]);
     assert_eq!(row["paused"], Value::Null);
     assert!(row["skipped"].as_u64().unwrap() > 0, "{row}");
@@ -242,7 +243,7 @@ fn ticks_do_not_run_between_pause_and_resume() {
 #[test]
 fn requests_without_a_scheduler_warn() {
     let store = Store::start();
-    let (place, url) = store.both();
+    let (place, url) = store.place_and_url();
     let mut site = Site::new(place, url);
     site.jobs(&["ls"]).assert_ended(0, &[]);
     site.scheduler.term();
@@ -253,10 +254,10 @@ fn requests_without_a_scheduler_warn() {
     assert_eq!(site.show("daily")["nodes"], Value::Array(Vec::new()));
     site.jobs(&["next"]).assert_ended(0, &["no scheduler runs"]);
     site.jobs(&["pause", "often", "--reason", "x"])
-        .assert_ended(0, &["no scheduler runs", "the pause applies to those that start later"]);
+        .assert_ended(0, &["no scheduler runs", "the pause applies to schedulers that start later"]);
     site.jobs(&["resume", "often"]).assert_ended(0, &["no scheduler runs"]);
     let ran = site.jobs(&["run", "daily"]);
-    ran.assert_ended(0, &["no scheduler runs over this store now: run 1 of \"daily\" waits until one starts"]);
+    ran.assert_ended(0, &["no scheduler runs over this store now: run 1 of \"daily\" waits until a scheduler"]);
     let late = site.jobs(&["run", "daily", "--wait", "--timeout", "100ms"]);
     late.assert_ended(75, &["no scheduler runs", "run 2 of \"daily\" has not ended within 100ms: it waits for a node"]);
     let unserved = site.jobs(&["run", "daily", "--wait"]);
@@ -269,7 +270,7 @@ fn requests_without_a_scheduler_warn() {
 #[test]
 fn bad_arguments_are_refused() {
     let store = Store::start();
-    let (place, url) = store.both();
+    let (place, url) = store.place_and_url();
     let site = Site::new(place, url);
     for verb in [&["show", "dialy"][..], &["run", "dialy"], &["next", "dialy"], &["resume", "dialy"]] {
         site.jobs(verb).assert_ended(64, &["knows no job \"dialy\"", "did you mean \"daily\"?"]);
@@ -293,7 +294,7 @@ fn bad_arguments_are_refused() {
 #[test]
 fn next_prints_the_ticks_in_the_order_of_time() {
     let store = Store::start();
-    let (place, url) = store.both();
+    let (place, url) = store.place_and_url();
     let site = Site::new(place, url);
     let fires = site.json(&["next", "--count", "40"]);
     let fires = fires.as_array().unwrap();
@@ -302,10 +303,10 @@ fn next_prints_the_ticks_in_the_order_of_time() {
     assert!(ticks.is_sorted(), "{ticks:?}");
     assert!(
         fires.iter().all(|fire| fire["job"] == "often"),
-        "the other jobs fire hours later, or are disabled: {fires:?}"
+        "a job that fires hours later, or is disabled, is listed: {fires:?}"
     );
     let two = site.json(&["next", "[a-z]*", "--count", "2"]);
-    assert_eq!(two, Value::Array(Vec::new()), "brackets have no special meaning in a pattern");
+    assert_eq!(two, Value::Array(Vec::new()), "brackets have a special meaning in the pattern");
     let daily = site.jobs(&["next", "daily", "--count", "2"]);
     let lines: Vec<&str> = daily.stdout.lines().collect();
     assert!(
@@ -320,14 +321,14 @@ fn next_prints_the_ticks_in_the_order_of_time() {
 #[test]
 fn history_prints_the_outcomes_of_runs() {
     let store = Store::start();
-    let (place, url) = store.both();
+    let (place, url) = store.place_and_url();
     let site = Site::new(place, url);
     site.jobs(&["run", "bad", "--wait"]).assert_ended(1, &[]);
     site.jobs(&["run", "bad", "--wait"]).assert_ended(1, &[]);
     site.jobs(&["run", "daily", "--wait"]).assert_ended(0, &[]);
     let bad = site.json(&["history", "bad"]);
     let ids: Vec<&Value> = bad.as_array().unwrap().iter().map(|run| &run["id"]).collect();
-    assert_eq!(ids, [2, 1], "the latest first");
+    assert_eq!(ids, [2, 1], "the latest run is not the first row");
     assert_eq!(fields(&bad[0]), RUN);
     assert_eq!((&bad[0]["state"], &bad[0]["error"]), (&"failed".into(), &"exit code 3".into()));
     assert!(bad[0]["lag_ms"].is_u64() && bad[0]["node"].is_string() && bad[0]["fence"].is_u64(), "{bad}");
@@ -346,7 +347,7 @@ fn history_prints_the_outcomes_of_runs() {
 #[test]
 fn cancel_ends_runs_that_wait_or_run() {
     let store = Store::start();
-    let (place, url) = store.both();
+    let (place, url) = store.place_and_url();
     let site = Site::new(place, url);
     site.jobs(&["run", "long"]).assert_ended(0, &[]);
     assert_eq!(place.written("long"), "begun");
@@ -360,7 +361,7 @@ fn cancel_ends_runs_that_wait_or_run() {
     let rest = site.jobs(&["cancel", "long"]);
     assert_eq!((rest.code, rest.stdout.as_str()), (0, "cancelled runs 1, 2, 4 of \"long\"\n"), "{rest:?}");
     eventually(SOON, || site.show("long")["live"] == Value::Array(Vec::new()));
-    assert!(began.elapsed() < NOTICE + Duration::from_secs(1), "its node noticed it after {:?}", began.elapsed());
+    assert!(began.elapsed() < NOTICE + Duration::from_secs(1), "the run ended only after {:?}", began.elapsed());
     let states = site.json(&["history", "long"]);
     assert!(states.as_array().unwrap().iter().all(|run| run["state"] == "cancelled"), "{states}");
     assert_eq!(states.as_array().unwrap().len(), 4);
@@ -371,13 +372,17 @@ fn cancel_ends_runs_that_wait_or_run() {
 #[test]
 fn backfill_runs_ticks_of_the_past() {
     let store = Store::start();
-    let (place, url) = store.both();
+    let (place, url) = store.place_and_url();
     let site = Site::new(place, url);
     let range = ["--from", "2026-01-10T01:00:00Z", "--to", "2026-01-12T02:00:00+01:00"];
     let ticks = ["2026-01-10T01:00:00Z", "2026-01-11T01:00:00Z", "2026-01-12T01:00:00Z"];
     let dry = site.jobs(&[&["backfill", "daily", "--dry-run"], &range[..]].concat());
-    assert_eq!((dry.code, dry.stdout), (0, ticks.join("\n") + "\n"), "both ends of the range are included");
-    assert_eq!(site.json(&["history", "daily"]), Value::Array(Vec::new()), "none ran");
+    assert_eq!(
+        (dry.code, dry.stdout),
+        (0, ticks.join("\n") + "\n"),
+        "the ticks at both ends of the range must be included"
+    );
+    assert_eq!(site.json(&["history", "daily"]), Value::Array(Vec::new()), "a tick of the dry run has run");
     let done = site.jobs(&[&["backfill", "daily"], &range[..]].concat());
     assert_eq!((done.code, done.stdout.as_str()), (0, "3\n"), "{done:?}");
     eventually(SOON, || site.show("daily")["ok"] == 3);
@@ -400,7 +405,7 @@ fn backfill_runs_ticks_of_the_past() {
 #[test]
 fn forget_removes_a_job() {
     let store = Store::start();
-    let (place, url) = store.both();
+    let (place, url) = store.place_and_url();
     let mut site = Site::new(place, url);
     site.jobs(&["run", "long"]).assert_ended(0, &[]);
     assert_eq!(place.written("long"), "begun");
@@ -420,13 +425,13 @@ fn forget_removes_a_job() {
     site.scheduler.term();
     ends(&mut site.scheduler, 0);
     site.scheduler = scheduler(place, url);
-    assert_eq!(site.show("off")["ok"], 0, "a scheduler that has the job registers it again at its start");
+    assert_eq!(site.show("off")["ok"], 0, "the scheduler has not registered the job as a new job");
 }
 
 #[test]
 fn a_run_whose_node_was_killed_is_marked() {
     let store = Store::start();
-    let (place, url) = store.both();
+    let (place, url) = store.place_and_url();
     let url = &format!("{url}?watchdog=1s");
     let mut site = Site::new(place, url);
     site.jobs(&["run", "long"]).assert_ended(0, &[]);
@@ -459,7 +464,7 @@ fn shift(url: &str, name: &str, field: &str, days: i64) {
 #[test]
 fn reset_resumes_a_job_that_was_claimed_ahead_of_time() {
     let store = Store::start();
-    let (place, url) = store.both();
+    let (place, url) = store.place_and_url();
     let mut site = Site::new(place, url);
     eventually(SOON, || !place.lines("often").is_empty());
     site.scheduler.term();
@@ -467,7 +472,7 @@ fn reset_resumes_a_job_that_was_claimed_ahead_of_time() {
     // This has the same effect as a store's clock that was ahead by a year at the last claim.
     shift(url, "often", "watermark", 365);
     site.scheduler = place.start(&["schedule", "jobs.toml", "--url", url]);
-    site.scheduler.stderr_line("`bandog jobs reset` lets it go on", SOON);
+    site.scheduler.stderr_line("`bandog jobs reset` ends this", SOON);
     let row = site.show("often");
     assert_eq!(row["rests_until"], row["watermark"]);
     assert!(site.jobs(&["ls"]).stdout.contains(": see `bandog jobs reset`"));
@@ -484,7 +489,7 @@ fn reset_resumes_a_job_that_was_claimed_ahead_of_time() {
 #[test]
 fn all_jobs_that_rest_are_reset_by_one_command() {
     let store = Store::start();
-    let (place, url) = store.both();
+    let (place, url) = store.place_and_url();
     let mut site = Site::new(place, url);
     site.jobs(&["reset", "--all"]).assert_ended(64, &["--reason"]);
     site.jobs(&["reset", "daily", "--all", "--reason", "x"]).assert_ended(64, &["cannot be used with"]);
@@ -517,7 +522,7 @@ fn all_jobs_that_rest_are_reset_by_one_command() {
 #[test]
 fn pauses_of_all_jobs_and_of_nodes_take_effect_and_are_shown() {
     let store = Store::start();
-    let (place, url) = store.both();
+    let (place, url) = store.place_and_url();
     let site = Site::new(place, url);
     eventually(SOON, || !place.lines("often").is_empty());
     site.jobs(&["pause"]).assert_ended(64, &["--all", "--node"]);
@@ -536,7 +541,7 @@ fn pauses_of_all_jobs_and_of_nodes_take_effect_and_are_shown() {
     assert_eq!(place.lines("often").len(), before + 1, "a paused job ran without a request");
     site.jobs(&["pause", "--all", "--reason", "again"])
         .assert_ended(0, &["it was paused before, by ", ": the store is moved"]);
-    a_second_begins();
+    wait_for_next_second();
     let pauses = site.json(&["resume", "--all"]);
     assert_eq!((&pauses["all"], fields(&pauses)), (&Value::Null, vec!["all", "nodes"]));
     assert!(site.show("often")["skipped"].as_u64().unwrap() > 0);
@@ -550,7 +555,7 @@ fn pauses_of_all_jobs_and_of_nodes_take_effect_and_are_shown() {
     assert!(nodes["nodes"][0]["zones"].as_str().unwrap().starts_with("20"), "{nodes}");
     for name in [&node, machine] {
         let pauses = site.jobs(&["pause", "--node", name, "--reason", "a new disk", "--json"]);
-        assert_eq!(pauses.stderr, "", "there is a node of this name");
+        assert_eq!(pauses.stderr, "", "there is a warning, although a node has this name");
         let pauses: Value = serde_json::from_str(&pauses.stdout).unwrap();
         assert_eq!(pauses["nodes"][name]["reason"], "a new disk");
         site.scheduler.stderr_line("this node is paused", SOON);
@@ -570,7 +575,11 @@ fn pauses_of_all_jobs_and_of_nodes_take_effect_and_are_shown() {
         0,
         &["bandog: no scheduler of the name other runs now: the pause is kept for a node that starts later"],
     );
-    assert_eq!(site.jobs(&["resume", "--node", "other"]).stderr, "", "it was paused");
+    assert_eq!(
+        site.jobs(&["resume", "--node", "other"]).stderr,
+        "",
+        "there is a warning, although the node was paused"
+    );
     site.jobs(&["pause", "--node", "other", "--reason", "gone"]).assert_ended(0, &[]);
     assert!(site.jobs(&["nodes"]).stdout.contains("no node other runs now: paused by "));
 }
@@ -578,7 +587,7 @@ fn pauses_of_all_jobs_and_of_nodes_take_effect_and_are_shown() {
 #[test]
 fn jobs_that_no_scheduler_has_are_marked_and_forgotten_by_a_command() {
     let store = Store::start();
-    let (place, url) = store.both();
+    let (place, url) = store.place_and_url();
     let mut site = Site::new(place, url);
     site.scheduler.term();
     ends(&mut site.scheduler, 0);

@@ -18,21 +18,22 @@ fn holder(place: &Place, url: &str, script: &str) -> Process {
     holder
 }
 
+/// Asserts that the client, a holder or a waiter, is this process.
 #[track_caller]
-fn is(person: &Value, process: &Process, program: &str) {
-    assert_eq!((&person["pid"], &person["program"]), (&process.pid().into(), &program.into()), "{person}");
-    assert!(person["host"].is_string() && person["since"].as_str().unwrap().ends_with('Z'), "{person}");
+fn assert_client(client: &Value, process: &Process, program: &str) {
+    assert_eq!((&client["pid"], &client["program"]), (&process.pid().into(), &program.into()), "{client}");
+    assert!(client["host"].is_string() && client["since"].as_str().unwrap().ends_with('Z'), "{client}");
 }
 
 #[test]
 fn show_and_ls_name_the_holder_and_the_waiters() {
     let store = Store::start();
-    let (place, url) = store.both();
+    let (place, url) = store.place_and_url();
     let mut holder = holder(place, url, "echo in; read word; exit 0");
     let waiter = place.start(&["lock", "x", "--url", url, "--", "env", "SECRET=hunter2", "true"]);
     let row = eventually(SOON, || Some(place.show("x", &["--url", url])).filter(|row| row["waiters"][0].is_object()));
-    is(&row["holder"], &holder, "bandog lock -- sh");
-    is(&row["waiters"][0], &waiter, "bandog lock -- env");
+    assert_client(&row["holder"], &holder, "bandog lock -- sh");
+    assert_client(&row["waiters"][0], &waiter, "bandog lock -- env");
     let list = place.run(&["ls", "--json", "--url", url]).stdout;
     assert_eq!(serde_json::from_str::<Value>(&list).unwrap()["holder"], row["holder"]);
     let show = place.run(&["show", "x", "--url", url]).stdout;
@@ -40,7 +41,7 @@ fn show_and_ls_name_the_holder_and_the_waiters() {
     for word in ["HOLDER", "bandog lock -- sh (process ", "waiting:\n  bandog lock -- env (process ", &pid] {
         assert!(show.contains(word), "{word}: {show}");
     }
-    assert!(!show.contains("hunter2"), "a command's arguments are its own");
+    assert!(!show.contains("hunter2"), "an argument of the command is printed");
     let busy = place.run(&["lock", "x", "-v", "--wait", "0s", "--url", url, "--", "true"]);
     busy.assert_ended(75, &["held by bandog lock -- sh (process "]);
     holder.close_stdin();
@@ -50,7 +51,7 @@ fn show_and_ls_name_the_holder_and_the_waiters() {
 #[test]
 fn release_takes_a_lock_from_its_holder() {
     let store = Store::start();
-    let (place, url) = store.both();
+    let (place, url) = store.place_and_url();
     let url = &format!("{url}?watchdog=2s");
     let mut first = holder(place, url, "echo in; trap 'echo told' TERM; read word; exit 0");
     let fence = place.show("x", &["--url", url])["fence"].as_u64().unwrap();
@@ -58,7 +59,7 @@ fn release_takes_a_lock_from_its_holder() {
     ran.assert_ended(0, &[]);
     let taken: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!((&taken["freed"], &taken["name"], &taken["held"]), (&true.into(), &"x".into(), &true.into()));
-    is(&taken["holder"], &first, "bandog lock -- sh");
+    assert_client(&taken["holder"], &first, "bandog lock -- sh");
     let next = place.run(&Place::lock("x", &["--url", url], "echo $BANDOG_FENCE"));
     assert!(next.stdout.trim().parse::<u64>().unwrap() > fence, "{next:?}");
     ends(&mut first, 76);
@@ -76,7 +77,7 @@ fn release_takes_a_lock_from_its_holder() {
 #[test]
 fn release_of_a_free_lock_is_busy() {
     let store = Store::start();
-    let (place, url) = store.both();
+    let (place, url) = store.place_and_url();
     place.run(&["lock", "x", "--url", url, "--", "true"]).assert_ended(0, &[]);
     for name in ["x", "never used"] {
         let ran = place.run(&["release", name, "--force", "--json", "--url", url]);
@@ -89,7 +90,7 @@ fn release_of_a_free_lock_is_busy() {
 #[test]
 fn release_without_force_changes_nothing() {
     let store = Store::start();
-    let (place, url) = store.both();
+    let (place, url) = store.place_and_url();
     let mut holder = holder(place, url, "echo in; read word; exit 0");
     let ran = place.run(&["release", "x", "--url", url]);
     ran.assert_ended(64, &["only its holder", "--force", "next renewal", "fence"]);

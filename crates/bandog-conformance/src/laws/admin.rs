@@ -1,4 +1,5 @@
-//! Operations for operators: inspection, the registry and eviction.
+//! Operations for operators: inspection of locks, the registry of clients, and eviction, which takes a lock from its
+//! holder.
 
 use std::{
     sync::{
@@ -30,9 +31,9 @@ pub async fn inspect<W: World>(world: &W) -> Law {
     let holder = &row.holders[0];
     let owner = holder.owner.clone().expect("a held lock has an owner");
     assert!(owner.starts_with(&format!("{}:", a.id())), "{owner}");
-    assert!(bandog_core::ClientId::made(&owner));
+    assert!(bandog_core::ClientId::made(&owner), "{owner} is not the owner of a bandog client");
     assert!(holder.fence >= Some(guard.fence()), "{holder:?}");
-    let ttl = holder.ttl.expect("a lease has an end");
+    let ttl = holder.ttl.expect("a lock with a lease has a ttl");
     assert!(!ttl.is_zero() && ttl <= world.slack() * 10);
 
     let other = take(&a, "other").await?;
@@ -62,12 +63,12 @@ pub async fn inspect<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 95: the registry has the last row that a client wrote, until the client removes the row or the row's ttl
-/// expires.
+/// Law 95: for each client, the registry has the row that the client wrote last, until the client removes the row or
+/// the row's ttl has passed.
 pub async fn registry<W: World>(world: &W) -> Law {
-    world.registry()?;
+    world.registry()?; // The law does not apply if the backend has no registry.
     let (ours, theirs) = (world.backend(), world.backend());
-    was_used(&ours).await?;
+    create_store(&ours).await?;
     let (first, second) = (member("first"), member("second"));
     assert_eq!(theirs.members().await?, []);
     ours.announce(&first, world.slack() * 10).await?;
@@ -77,14 +78,14 @@ pub async fn registry<W: World>(world: &W) -> Law {
     let names = (0..MAX_WAITS).map(|number| Key::new(format!("{number}: a \"name\" über all")));
     let waiting = Member { waits: names.collect::<Result<_, _>>()?, ..second };
     ours.announce(&waiting, world.slack() * 10).await?;
-    assert_eq!(sorted(theirs.members().await?), sorted(vec![first.clone(), waiting.clone()]), "the last row");
+    assert_eq!(sorted(theirs.members().await?), sorted(vec![first.clone(), waiting.clone()]), "the new row is missing");
 
-    // Members are also found by their ids. An id without a row is left out.
+    // `members_of` finds the rows of some ids. For an id without a row it returns nothing.
     let sought = [waiting.id, ClientId::random()];
     assert_eq!(theirs.members_of(&sought).await?, std::slice::from_ref(&waiting));
     assert_eq!(theirs.members_of(&[]).await?, []);
 
-    // A call may be repeated: withdrawing a client without a row is not an error.
+    // `withdraw` can be repeated: it is not an error if the client has no row.
     for _ in 0..2 {
         theirs.withdraw(waiting.id).await?;
         assert_eq!(theirs.members().await?, std::slice::from_ref(&first));
@@ -93,7 +94,7 @@ pub async fn registry<W: World>(world: &W) -> Law {
     ours.announce(&first, world.ttl()).await?;
     let soon = theirs.members().await?;
     assert!(soon == [first] || asked.elapsed() >= world.ttl(), "a row expired before its ttl");
-    gone(world, &theirs).await?;
+    until_no_rows(world, &theirs).await?;
     Ok(())
 }
 
@@ -106,38 +107,40 @@ pub async fn inspect_who<W: World>(world: &W) -> Law {
     let ids = |members: Vec<Member>| members.into_iter().map(|member| member.id).collect::<Vec<_>>();
     let reported = async || {
         let row = c.show(NAME).await.expect("a row");
-        let seen = (row.member().map(|member| member.id), ids(row.waiters));
-        if seen == (Some(a.id()), vec![b.id()]) { Ok(()) } else { Err(seen) }
+        let clients = (row.member().map(|member| member.id), ids(row.waiters));
+        if clients == (Some(a.id()), vec![b.id()]) { Ok(()) } else { Err(clients) }
     };
     eventually_async(MAX_WAIT, reported).await;
     let row = c.list(Pattern::all()).await?.remove(0);
-    let holder = row.member().expect("the list has the holder too");
+    let holder = row.member().expect("the list also has the row of the holder's client");
     assert_eq!((holder.id, holder.pid), (a.id(), std::process::id()));
 
     guard.release().await?;
     served(waiting, world.slack()).await?.release().await?;
     a.close().await?;
     b.close().await?;
-    gone(world, &world.backend()).await?;
+    until_no_rows(world, &world.backend()).await?;
     Ok(())
 }
 
 /// Law 96: after an eviction, a waiter is notified and gets the lock with a greater fence. The evicted holder is
 /// notified of the loss and can no longer release the lock.
 pub async fn evict<W: World>(world: &W) -> Law {
+    // The holds of `brisk` clients expire after the short ttl of the world if they are not renewed.
     let (a, b, c) = (world.brisk(), world.client(), world.client());
     evictable(world).await?;
     assert_eq!(c.evict(NAME).await?, None, "the lock was free");
     let guard = take(&a, NAME).await?;
     let waiting = waiter(&b).await;
-    let row = c.evict(NAME).await?.expect("it was held");
+    let row = c.evict(NAME).await?.expect("the lock was held");
     assert_eq!((row.name.as_str(), row.client()), (NAME, Some(a.id())));
     assert!(row.fence() >= Some(guard.fence()) && row.holders[0].ttl.is_some(), "{row:?}");
+    // `prompt` is the usual maximum for this wait, and `slack` is the maximum delay on a loaded machine.
     let next = served(waiting, world.prompt().max(world.slack())).await?;
     within(world.ttl() + world.slack(), "the loss", guard.lost()).await;
     assert!(next.fence() > guard.fence());
     assert_eq!(kind(guard.release().await), Some(ErrorKind::Lost));
-    a.idle().await;
+    a.idle().await; // Now all requests of `a` have been answered.
     assert!(!is_free(&a, NAME).await?, "the release freed the lock of the next holder");
     next.release().await?;
     assert_eq!(c.evict(NAME).await?, None, "the lock was released");
@@ -145,12 +148,13 @@ pub async fn evict<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 96: an eviction notifies subscribers like a release, and reports whether the key was held.
+/// Law 96: an eviction notifies subscribers, as a release does, and reports whether the lock was held.
 pub async fn evict_notifies<W: World>(world: &W) -> Law {
     evictable(world).await?;
     let (ours, theirs) = (world.backend(), world.backend());
     let held = bare_claim(NAME, world.slack() * 10);
-    let first = claim(&ours, &held).await?.expect("the lock is free").last();
+    // A grant gives a block of fences. `last` is the greatest of them.
+    let last_fence = claim(&ours, &held).await?.expect("the lock is free").last();
     let notified = Arc::new(AtomicUsize::new(0));
     let notifier = Notifier::new({
         let notified = Arc::clone(&notified);
@@ -159,26 +163,28 @@ pub async fn evict_notifies<W: World>(world: &W) -> Law {
         }
     });
     let subscription = theirs.subscribe(&held, notifier).await?;
-    let before = notified.load(Relaxed);
-    let before_it = ours.show(&held.key).await?;
-    let row = ours.evict(&held.key).await?.expect("it was held");
-    assert_eq!((row.kind, row.owner(), row.fence()), (before_it.kind, before_it.owner(), before_it.fence()));
+    let notified_before = notified.load(Relaxed);
+    let row_before = ours.show(&held.key).await?;
+    let row = ours.evict(&held.key).await?.expect("the lock was held");
+    assert_eq!((row.kind, row.owner(), row.fence()), (row_before.kind, row_before.owner(), row_before.fence()));
     assert_eq!(row.owner(), Some(held.id.to_string().as_str()));
-    assert!(row.holders[0].ttl <= before_it.holders[0].ttl, "{row:?}, and before {before_it:?}");
+    assert!(row.holders[0].ttl <= row_before.holders[0].ttl, "{row:?}, and before the eviction {row_before:?}");
     assert_eq!(ours.evict(&held.key).await?, None);
+    // The subscription of a backend without notifications is silent.
     if !subscription.is_silent() {
-        until(|| notified.load(Relaxed) > before).await;
+        until(|| notified.load(Relaxed) > notified_before).await;
     }
     drop(subscription);
     assert!(!release(&ours, &held).await?, "the evicted claim still holds the lock");
     let next = bare_claim(NAME, world.slack() * 10);
-    assert!(claim(&theirs, &next).await?.expect("the lock is free").last() > first);
+    assert!(claim(&theirs, &next).await?.expect("the lock is free").last() > last_fence);
     assert!(release(&theirs, &next).await?);
     nothing_left(world, &[]).await;
     Ok(())
 }
 
-/// Law 96: an eviction does not change data of other software that are not a lock.
+/// Law 96: if other software has written data under a lock's name, and the data are not a lock, then an eviction does
+/// not change the data.
 pub async fn evict_spares_others<W: World>(world: &W) -> Law {
     evictable(world).await?;
     let backend = world.backend();
@@ -186,7 +192,7 @@ pub async fn evict_spares_others<W: World>(world: &W) -> Law {
         let (key, before) = (Key::new(&name)?, world.raw(&name).await?);
         let was_held = backend.show(&key).await.is_ok_and(|row| row.is_held());
         match backend.evict(&key).await {
-            Ok(Some(_)) => assert!(was_held, "{name} was not a held lock"),
+            Ok(Some(_)) => assert!(was_held, "{name} was evicted, although it was not a held lock"),
             Ok(None) => assert_eq!(world.raw(&name).await?, before),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Denied, "{name}: {error}");
@@ -200,21 +206,21 @@ pub async fn evict_spares_others<W: World>(world: &W) -> Law {
 /// Returns [`crate::Unkept::Cannot`] if the backend does not support eviction.
 async fn evictable<W: World>(world: &W) -> Law {
     let backend = world.backend();
-    was_used(&backend).await?;
+    create_store(&backend).await?;
     match backend.evict(&Key::new("nobody's")?).await {
         Err(error) if error.kind() == ErrorKind::Unsupported => {
             Err(crate::Unkept::Cannot("it cannot take a lock from its holder"))
         }
         Err(error) => Err(error.into()),
-        Ok(released) => {
-            assert_eq!(released, None);
+        Ok(evicted) => {
+            assert_eq!(evicted, None);
             Ok(())
         }
     }
 }
 
-/// Takes and releases a lock, because a store may be created by its first lock.
-async fn was_used(backend: &impl Backend) -> Law {
+/// Takes and releases a lock, because some stores are created only when their first lock is taken.
+async fn create_store(backend: &impl Backend) -> Law {
     let first = bare_claim("first", Duration::from_secs(1));
     claim(backend, &first).await?.expect("the lock is free");
     assert!(release(backend, &first).await?);
@@ -222,7 +228,7 @@ async fn was_used(backend: &impl Backend) -> Law {
 }
 
 /// Waits until all rows of the registry have expired.
-async fn gone<W: World>(world: &W, backend: &W::Backend) -> Law {
+async fn until_no_rows<W: World>(world: &W, backend: &W::Backend) -> Law {
     let empty = async || match backend.members().await.expect("the registry") {
         members if members.is_empty() => Ok(()),
         members => Err(members),
@@ -231,7 +237,8 @@ async fn gone<W: World>(world: &W, backend: &W::Backend) -> Law {
     Ok(())
 }
 
-/// A row of a client of another machine. Its time has a resolution of one millisecond, because the registry has that.
+/// A row of a client on another machine. The time in the row is a whole number of milliseconds, because the registry
+/// keeps times in milliseconds.
 fn member(program: &str) -> Member {
     let since = SystemTime::UNIX_EPOCH + Duration::from_millis(1_795_000_000_123);
     let (host, program) = ("elsewhere".to_owned(), program.to_owned());
@@ -250,8 +257,9 @@ pub async fn golden_layout<W: World>(world: &W) -> Law {
     let ttl = world.slack() * 10;
     let guard = client.mutex(NAME).lease(ttl).lock().await?;
     let row = client.show(NAME).await?;
-    let holder = row.holder().expect("it is held");
+    let holder = row.holder().expect("the lock is held");
     let owner = holder.owner.as_deref().expect("a held lock has an owner");
+    // The store keeps the last fence of the block that the grant reserved, and not the fence of the guard.
     let fence = holder.last_fence.unwrap_or(Fence::new(0)).get();
     assert_eq!(holder.fence, Some(guard.fence()));
     world.layout(NAME, owner, fence, ttl).await?;

@@ -8,7 +8,8 @@ use crate::{
     wrap::{Fate, Lossy},
 };
 
-/// Law 1: a free lock can be taken. A second client then sees it as held. After its release it is free again.
+/// Law 1: a free lock can be taken. A second client then sees the lock as held. After its release the lock is free
+/// again.
 pub async fn acquire_release<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let guard = take(&a, NAME).await?;
@@ -52,7 +53,7 @@ pub async fn independent_names<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 4: a released lock can be taken again any number of times. While it is held, a second try is refused.
+/// Law 4: a lock can be taken and released any number of times. While the lock is held, a second try is refused.
 pub async fn relock_after_unlock<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     for round in 0..10 {
@@ -77,7 +78,7 @@ pub async fn release_idempotent<W: World>(world: &W) -> Law {
     assert!(!release(&backend, &first).await?);
     assert!(claim(&backend, &later).await?.is_some());
     assert!(!release(&backend, &first).await?);
-    assert!(claim(&backend, &third).await?.is_none(), "the later holder still holds");
+    assert!(claim(&backend, &third).await?.is_none(), "the later claim still holds the lock");
     assert!(release(&backend, &later).await?);
     assert!(!release(&backend, &third).await?);
     assert_eq!(world.left().await, [""; 0]);
@@ -91,7 +92,7 @@ pub async fn drop_releases<W: World>(world: &W) -> Law {
     let guard = within(world.slack(), "the lock of a dropped guard", b.mutex(NAME).lock()).await?;
     let outside = std::thread::spawn(move || drop(guard));
     until(|| outside.is_finished()).await;
-    let guard = within(world.slack(), "the lock of a guard dropped outside", a.mutex(NAME).lock()).await?;
+    let guard = within(world.slack(), "the lock of a guard dropped by a thread", a.mutex(NAME).lock()).await?;
     drop(guard);
     nothing_left(world, &[&a, &b]).await;
     Ok(())

@@ -11,13 +11,13 @@ use crate::{
     wrap::Delayed,
 };
 
-/// Law 20: the future of a call may be dropped at every await. Then no lock stays held, no data stay in the store, and
-/// two tasks never hold the lock at the same time.
+/// Law 20: a caller can drop the future of its call at any await. Even then, no lock stays held, no data stay in the
+/// store, and two tasks never hold the lock at the same time.
 pub async fn cancel_at_every_await<W: World>(world: &W) -> Law {
     const TASKS: u64 = 6;
     const ROUNDS: usize = 60;
-    let wire = |seed| Delayed::new(world.backend(), seed, Duration::from_millis(1), Duration::from_millis(3));
-    let clients = [world.over(wire(1)), world.over(wire(2))];
+    let slow_backend = |seed| Delayed::new(world.backend(), seed, Duration::from_millis(1), Duration::from_millis(3));
+    let clients = [world.over(slow_backend(1)), world.over(slow_backend(2))];
     let census = Census::default();
     let task = |seed: u64| {
         let (client, census) = (clients[usize::from(seed.is_multiple_of(2))].clone(), census.clone());
@@ -34,6 +34,7 @@ pub async fn cancel_at_every_await<W: World>(world: &W) -> Law {
     Ok(())
 }
 
+/// Makes one call after another, and drops most of their futures early.
 async fn some_calls(client: &Client, census: &Census, seed: u64, rounds: usize) -> bandog_core::Result<()> {
     let mut random = fastrand::Rng::with_seed(seed);
     for _ in 0..rounds {
@@ -47,6 +48,7 @@ async fn some_calls(client: &Client, census: &Census, seed: u64, rounds: usize) 
     Ok(())
 }
 
+/// Takes the lock with one of several methods, and then releases the lock or drops the guard.
 async fn one_call(mutex: &Mutex, census: &Census, mut random: fastrand::Rng) -> bandog_core::Result<()> {
     let guard = match random.u8(..4) {
         0 => Some(mutex.lock().await?),

@@ -22,7 +22,8 @@ use crate::{
     wrap::{Counting, WithoutSubscriptions},
 };
 
-/// Law 26: one release wakes one of the waiters of a client. It causes one or two claims, and not one for each waiter.
+/// Law 26: one release wakes one of the waiters of a client. So the release causes one or two claims, and not one claim
+/// for each waiter.
 pub async fn no_herd<W: World>(world: &W) -> Law {
     const WAITERS: usize = 100;
     let counts = Counting::new(world.backend());
@@ -33,12 +34,12 @@ pub async fn no_herd<W: World>(world: &W) -> Law {
     tokio::task::yield_now().await;
     b.idle().await;
     assert_eq!(counts.subscribes(), 1);
-    let before = counts.claims();
+    let claims_before = counts.claims();
     guard.release().await?;
     let guard = served(first, world.slack()).await?;
     b.idle().await;
-    let woken = counts.claims() - before;
-    assert!(woken <= 3, "one release caused {woken} claims"); // A poll at the same moment may cause one more.
+    let woken = counts.claims() - claims_before;
+    assert!(woken <= 3, "one release caused {woken} claims"); // A poll can cause one more.
     guard.release().await?;
     for other in others {
         within(MAX_WAIT, "a waiter", other).await.expect("the task does not panic")?;
@@ -58,7 +59,7 @@ pub async fn many_waiters_many_names<W: World>(world: &W) -> Law {
     let names = world.many();
     let (a, b) = (world.client(), world.client());
     let guard = take(&a, NAME).await?;
-    let one = waiter(&b).await;
+    let first_waiter = waiter(&b).await;
     let before = world.connections().await;
     let mut guards = Vec::new();
     for name in 0..names {
@@ -84,7 +85,7 @@ pub async fn many_waiters_many_names<W: World>(world: &W) -> Law {
     for waiter in waiting {
         within(MAX_WAIT * 3, "a waiter", waiter).await.expect("the task does not panic")?;
     }
-    served(one, MAX_WAIT).await?.release().await?;
+    served(first_waiter, MAX_WAIT).await?.release().await?;
     assert_eq!(census.entered(), (names * WAITERS) as u64);
     nothing_left(world, &[&a, &b]).await;
     Ok(())
@@ -155,22 +156,22 @@ pub async fn parallel_100<W: World>(world: &W) -> Law {
 }
 
 /// Law 100: a waiter that cannot subscribe gets the lock, although the tasks of another client take it repeatedly.
-/// Those tasks continue to get it, too.
+/// The tasks of the other client continue to get the lock, too.
 pub async fn waiter_without_subscription_is_served<W: World>(world: &W) -> Law {
     const TASKS: u64 = 4;
     const SERVED: u64 = 3;
     let (busy, polling) = (world.client(), world.over(WithoutSubscriptions::new(world.backend())));
-    let (turns, served) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (turns, polling_turns) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let mut tasks: Vec<_> = (0..TASKS).map(|_| take_turns(&busy, &turns)).collect();
     until(|| turns.load(Relaxed) > TASKS).await;
-    tasks.push(take_turns(&polling, &served));
-    let both = async {
+    tasks.push(take_turns(&polling, &polling_turns));
+    let turns_of_both = async {
         for _ in 0..2 {
-            let (goal, polling_goal) = (turns.load(Relaxed) + TASKS, served.load(Relaxed) + SERVED);
-            until(|| turns.load(Relaxed) >= goal && served.load(Relaxed) >= polling_goal).await;
+            let (goal, polling_goal) = (turns.load(Relaxed) + TASKS, polling_turns.load(Relaxed) + SERVED);
+            until(|| turns.load(Relaxed) >= goal && polling_turns.load(Relaxed) >= polling_goal).await;
         }
     };
-    within(MAX_WAIT * 2, "the turns of both clients", both).await;
+    within(MAX_WAIT * 2, "the turns of both clients", turns_of_both).await;
     for task in tasks {
         task.abort();
         assert!(task.await.is_err(), "a task runs until it is aborted");
@@ -205,8 +206,8 @@ pub async fn all_clients_are_served<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 100: after the store has refused the claim of a starving client, the next release makes one offer: the lock is
-/// granted to starving clients only. The store does not show an offer as a hold, and an offer expires.
+/// Law 100: after the store has refused the claim of a starving client, the next release makes one offer: for a short
+/// time, the store grants the lock to starving clients only. The store does not show an offer as a hold.
 pub async fn offer<W: World>(world: &W) -> Law {
     let store = world.backend();
     let ttl = world.slack() * 10;
@@ -223,7 +224,7 @@ pub async fn offer<W: World>(world: &W) -> Law {
     assert!(matches!(passed[..], [Ok(Answer::Claimed(Verdict::Granted { .. }))]), "{passed:?}");
     assert!(release(&store, &next_holder).await?);
 
-    // The offer expires soon. On a slow machine it may expire between these calls, so their answers are checked only if
+    // The offer expires soon. On a slow machine it can expire between these calls, so the answers are checked only if
     // all of them came before the offer expired.
     let offered = time::Instant::now();
     let others = claim(&store, &ask()).await?;
@@ -232,7 +233,7 @@ pub async fn offer<W: World>(world: &W) -> Law {
     let evicted = store.evict(&waiter.key).await?;
     let granted = claim(&store, &waiter).await?;
     if offered.elapsed() < OFFER {
-        assert_eq!(others, None, "an ordinary claim waits");
+        assert_eq!(others, None, "an offer is not for an ordinary claim");
         assert_eq!((row.is_held(), rows, evicted), (false, Vec::new(), None), "an offer is not a hold");
         let mut fences = granted.expect("the offer is for starving clients");
         assert!(fences.take() > Some(held.last()), "{fences:?} after {held:?}");

@@ -8,9 +8,10 @@ use crate::{
     wrap::{Fate, Lossy},
 };
 
-/// Law 82: when the store restarts without its data, the holder of a lock is notified of the loss, a waiter gets the
-/// lock, and its fence is greater than the earlier ones.
+/// Law 82: when the store restarts without its data, the holder of a lock is notified of the loss, and a waiter gets
+/// the lock with a fence that is greater than all earlier fences.
 pub async fn server_restart<W: World>(world: &W) -> Law {
+    // The holds of `brisk` clients expire after the short ttl of the world if they are not renewed.
     let (a, b) = (world.brisk(), world.client());
     let guard = take(&a, NAME).await?;
     let waiting = waiter(&b).await;
@@ -24,16 +25,17 @@ pub async fn server_restart<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 83: a claim whose answer is lost is repeated, and it is granted once. If the caller drops the future in the
-/// meantime, the claim leaves no hold, even if the store applies it late.
+/// Law 83: if the answer to a claim is lost, the client repeats the claim, and the store grants it once. If the caller
+/// drops the future before the answer, the claim leaves no hold, even if the store applies the claim late.
 pub async fn ambiguous_acquire<W: World>(world: &W) -> Law {
+    // `wire` is a connection to the store. The test chooses which calls it loses.
     let wire = Lossy::new(world.backend());
     let (a, b) = (world.over(wire.clone()), world.client());
-    // After the store's first answer, calls of this client wait until faults end.
+    // After the store has answered a client once, the later calls of the client wait until a fault ends.
     take(&a, NAME).await?.release().await?;
     let timeout = bandog_core::Leases::profile(&wire).timeout;
     for fate in [Fate::ReplyLost, Fate::RequestLost, Fate::Late(timeout / 20), Fate::Late(timeout / 2)] {
-        wire.next([fate]);
+        wire.next([fate]); // The next claim has this fate.
         let guard = within(MAX_WAIT, "a claim whose answer was lost", a.mutex(NAME).lock()).await?;
         assert!(!is_free(&b, NAME).await?);
         guard.release().await?;
@@ -80,7 +82,7 @@ pub async fn ambiguous_acquire_on_the_wire<W: World>(world: &W) -> Law {
 }
 
 /// Law 83, with a stopped store: the store continues after the request timeout, and grants a claim whose caller no
-/// longer waits. The client releases that hold.
+/// longer waits. The client releases the hold of this claim.
 pub async fn ambiguous_acquire_while_it_stands_still<W: World>(world: &W) -> Law {
     let client = world.client();
     take(&client, NAME).await?.release().await?;
@@ -136,7 +138,8 @@ pub async fn broken_connection<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 86: taking, awaiting and releasing a lock a thousand times needs no more connections than the first time.
+/// Law 86: a client can take, await and release a lock a thousand times with the connections that it needed the first
+/// time.
 pub async fn no_connection_leak<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let cycle = async |number: u32| {

@@ -16,24 +16,24 @@ use crate::{
     kit::{MAX_WAIT, NAME, bare_claim, claim, nothing_left, release, take, within},
 };
 
-/// Law 49: a fence is greater than every earlier fence of its key: for other turns of the same client (the time from a
-/// grant to its release), for other clients, after leases expired, and after a hold was removed from the store.
+/// Law 49: a fence is greater than every earlier fence of its key. This is true if the same client or another client
+/// takes the lock again, after a lease has expired, and after a hold was removed from the store.
 pub async fn token_monotonic<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
-    let mut last = Fence::new(0);
-    let mut rises = |fence: Fence| {
-        assert!(fence > last, "{fence} after {last}");
-        last = fence;
+    let mut last_fence = Fence::new(0);
+    let mut assert_greater = |fence: Fence| {
+        assert!(fence > last_fence, "{fence} after {last_fence}");
+        last_fence = fence;
     };
     for client in [&a, &b, &a, &a, &b] {
         let guard = take(client, NAME).await?;
-        rises(guard.fence());
+        assert_greater(guard.fence());
         guard.release().await?;
 
         let expired = client.mutex(NAME).lease(world.ttl() / 2).lock().await?;
-        rises(expired.fence());
+        assert_greater(expired.fence());
         let next = within(MAX_WAIT, "an expired lease", world.client().mutex(NAME).lock()).await?;
-        rises(next.fence());
+        assert_greater(next.fence());
         next.release().await?;
 
         let turns = (0..70).map(|_| client.mutex(NAME)).map(|mutex| async move {
@@ -42,34 +42,34 @@ pub async fn token_monotonic<W: World>(world: &W) -> Law {
             guard.release().await.map(|()| fence)
         });
         for fence in futures_util::future::try_join_all(turns).await? {
-            rises(fence);
+            assert_greater(fence);
         }
     }
     let guard = take(&a, NAME).await?;
-    rises(guard.fence());
+    assert_greater(guard.fence());
     world.forget(NAME).await?;
     let next = take(&b, NAME).await?;
-    rises(next.fence());
+    assert_greater(next.fence());
     Ok(())
 }
 
-/// Law 49: a grant reserves at least one fence and at most as many as its claim requested. A repeated claim gets the
-/// same block, and each block is above the earlier ones.
+/// Law 49: a grant reserves a block of fences: at least one fence, and at most as many as the claim requested. A
+/// repeated claim gets the same block. The fences of a later block are greater.
 pub async fn fences_of_a_grant<W: World>(world: &W) -> Law {
     let backend = world.backend();
-    let mut last = Fence::new(0);
+    let mut last_fence = Fence::new(0);
     for requested in [NonZeroU32::MIN, NonZeroU32::MIN.saturating_add(4), MAX_BLOCK] {
         let held = Claim { fences: requested, ..bare_claim(NAME, world.slack() * 10) };
-        let granted = claim(&backend, &held).await?.expect("it is free");
-        assert_eq!(claim(&backend, &held).await?.as_ref(), Some(&granted), "the same claim, the same block");
+        let granted = claim(&backend, &held).await?.expect("the lock is free");
+        assert_eq!(claim(&backend, &held).await?.as_ref(), Some(&granted), "a repeated claim gets the same block");
         let mut block = granted.clone();
         let fences: Vec<_> = iter::from_fn(|| block.take()).collect();
         assert!((1..=MAX_BLOCK.min(requested).get() as usize).contains(&fences.len()), "{requested}: {granted:?}");
         for fence in fences {
-            assert!(fence > last, "{fence} after {last}");
-            last = fence;
+            assert!(fence > last_fence, "{fence} after {last_fence}");
+            last_fence = fence;
         }
-        assert_eq!(last, granted.last());
+        assert_eq!(last_fence, granted.last());
         assert!(release(&backend, &held).await?);
     }
     nothing_left(world, &[]).await;
@@ -96,7 +96,7 @@ pub async fn token_same_on_reentry<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 51: after a store has lost its data, its fences are greater than before.
+/// Law 51: after a store has lost its data, its new fences are greater than its fences before the loss.
 pub async fn token_after_backend_restart<W: World>(world: &W) -> Law {
     let client = world.client();
     let guard = take(&client, NAME).await?;
@@ -127,8 +127,8 @@ pub async fn fenced_counter<W: World>(world: &W) -> Law {
 
     let tasks: Vec<_> = (0..TASKS)
         .map(|seed| {
-            let (client, store, away) = (if seed % 2 == 0 { a.clone() } else { b.clone() }, store.clone(), world.ttl());
-            tokio::spawn(add(client, store, seed, ADDITIONS, away / 3))
+            let (client, store, ttl) = (if seed % 2 == 0 { a.clone() } else { b.clone() }, store.clone(), world.ttl());
+            tokio::spawn(add(client, store, seed, ADDITIONS, ttl / 3))
         })
         .collect();
     for task in tasks {
@@ -139,7 +139,7 @@ pub async fn fenced_counter<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Adds one `times` times. Each time it pauses for up to twice its lease between reading and writing.
+/// Adds one, `times` times. Between reading and writing, it pauses for up to twice its lease.
 async fn add(client: Client, store: Fenced, seed: u64, times: u64, lease: time::Duration) -> bandog_core::Result<()> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut done = 0;
@@ -152,7 +152,8 @@ async fn add(client: Client, store: Fenced, seed: u64, times: u64, lease: time::
     Ok(())
 }
 
-/// A resource with a number, which refuses a reader or writer whose fence is lower than the greatest fence so far.
+/// A number that is protected by fences: it refuses a reader or a writer whose fence is lower than the greatest fence
+/// so far.
 #[derive(Clone, Default)]
 struct Fenced(Arc<Mutex<(Option<Fence>, u64)>>);
 

@@ -14,7 +14,7 @@ use crate::{
     wrap::{Counting, Fate, Lossy},
 };
 
-/// Law 30: a hold that is not renewed expires after its ttl, and not before. Then another client gets the lock.
+/// Law 30: a hold that is not renewed expires after its ttl, and not earlier. Then another client gets the lock.
 pub async fn expires_after_ttl<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let before = world.clock().now();
@@ -31,22 +31,22 @@ pub async fn expires_after_ttl<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 30: the store grants a key to no other claim before the `valid_for` of a grant or of a renewal has passed. It is
-/// not longer than the requested ttl, and may be shorter.
+/// Law 30: a grant and a renewal contain the duration `valid_for`. Until this duration has passed, the store grants the
+/// key to no other claim. This duration is never longer than the requested ttl, but it can be shorter.
 pub async fn valid_for_is_kept<W: World>(world: &W) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
     let ttl = world.ttl() + Duration::from_micros(300); // Not a whole number of milliseconds.
-    // A renewal may request a longer or a shorter hold than the claim.
+    // A renewal can request a longer or a shorter hold than the claim.
     for renewed_ttl in [None, Some(ttl * 3 / 2), Some(ttl / 2)] {
         let (held, next) = (bare_claim(NAME, ttl), bare_claim(NAME, MAX_WAIT));
         let mut before = world.clock().now();
-        let Verdict::Granted { mut valid_for, .. } = verdict(&ours, &held).await? else { panic!("it is free") };
+        let Verdict::Granted { mut valid_for, .. } = verdict(&ours, &held).await? else { panic!("the lock is free") };
         assert!(!valid_for.is_zero() && valid_for <= held.ttl, "{valid_for:?} of {:?}", held.ttl);
         if let Some(ttl) = renewed_ttl {
-            let longer = Claim { ttl, ..held.clone() };
+            let with_ttl = Claim { ttl, ..held.clone() };
             before = world.clock().now();
-            let Renewal::Extended { valid_for: renewed_for } = renewal(&ours, &longer).await? else {
-                panic!("it was lost {:?} before its end", valid_for)
+            let Renewal::Extended { valid_for: renewed_for } = renewal(&ours, &with_ttl).await? else {
+                panic!("the hold was lost {:?} before its end", valid_for)
             };
             assert!(!renewed_for.is_zero() && renewed_for <= ttl, "{renewed_for:?} of {ttl:?}");
             valid_for = renewed_for;
@@ -104,8 +104,8 @@ pub async fn unlock_after_regrant_is_noop<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 37: a holder is identified by its claim, not by its client. An earlier claim of the same client does not affect
-/// a later one.
+/// Law 37: a holder is identified by its claim, not by its client. So an earlier claim of a client does not affect a
+/// later claim of the same client.
 pub async fn same_host_same_thread_regrant<W: World>(world: &W) -> Law {
     let client = world.client();
     let mut owners = Vec::new();
@@ -133,8 +133,9 @@ pub async fn same_host_same_thread_regrant<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 43: renewals that fail for less than a ttl do not lose the lock.
+/// Law 43: a lock is not lost if its renewals fail for less than its ttl.
 pub async fn renew_transient_error<W: World>(world: &W) -> Law {
+    // `wire` is a connection to the store. The test chooses when calls fail.
     let wire = Lossy::new(world.backend());
     let counts = Counting::new(wire.clone());
     let ttl = world.ttl() * 2;
@@ -157,8 +158,8 @@ pub async fn renew_transient_error<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 44: a hold is not renewed after it was released, or after its call was cancelled. A thousand cancelled calls
-/// leave no data in the store.
+/// Law 44: a hold is not renewed after it was released, or after the call that asked for the lock was cancelled. A
+/// thousand cancelled calls leave no data in the store.
 pub async fn renew_after_unlock_never<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let client = world.brisk_over(world.ttl(), counts.clone());

@@ -1,4 +1,4 @@
-//! The notification of a holder that loses its lock.
+//! How a holder is notified that it has lost its lock.
 
 use std::time::Duration;
 
@@ -12,8 +12,9 @@ use crate::{
     wrap::{Stopped, Which},
 };
 
-/// Law 39: when a hold is removed from the store, the next renewal notifies its holder of the loss.
+/// Law 39: when a hold was removed from the store, the holder is notified of the loss at its next renewal.
 pub async fn lost_signal_on_kill<W: World>(world: &W) -> Law {
+    // The holds of `brisk` clients expire after the short ttl of the world if they are not renewed.
     let client = world.brisk();
     let guard = take(&client, NAME).await?;
     assert!(guard.lost().now_or_never().is_none());
@@ -62,16 +63,17 @@ pub async fn lost_signal_not_on_release<W: World>(world: &W) -> Law {
 
 /// Law 42: a holder that cannot reach the store is notified of the loss before another client can get the lock.
 pub async fn lost_before_server_expiry<W: World>(world: &W) -> Law {
+    // `wire` is a connection to the store. The test can stop all requests on it.
     let wire = Stopped::new(world.backend());
     let (a, b) = (world.brisk_over(world.ttl(), wire.clone()), world.client());
     let guard = take(&a, NAME).await?;
     wire.stop(Which::Requests);
-    let deadline = world.clock().now() + guard.remaining(); // No renewal can extend it any more.
+    let deadline = world.clock().now() + guard.remaining(); // No renewal can extend the hold any more.
     let notified = tokio::spawn(guard.lost());
     let next = within(world.ttl() + world.slack(), "the next holder", b.mutex(NAME).lock()).await?;
     assert!(guard.is_lost(), "two clients believe that they hold the lock");
     let ahead = world.clock().now().since(deadline);
-    // The margin is 5 ms, and times may be rounded by 1 ms.
+    // A loss is reported 5 ms before the hold can expire, and times can be rounded by 1 ms.
     assert!(ahead >= Duration::from_millis(4), "the holder was notified {ahead:?} before the next grant");
     within(world.slack(), "the task that is notified", notified).await.expect("the task does not panic");
     next.release().await?;
@@ -122,7 +124,7 @@ pub async fn force_unlock<W: World>(world: &W) -> Law {
     let guard = take(&a, NAME).await?;
     let waiting = waiter(&b).await;
     world.forget(NAME).await?;
-    // The removal sends no notification, so the waiter polls within a second.
+    // The removal sends no notification, so the waiter finds the free lock when it polls, within a second.
     let next = served(waiting, Duration::from_secs(1) + world.slack()).await?;
     within(world.ttl() + world.slack(), "the loss", guard.lost()).await;
     assert!(next.fence() > guard.fence());

@@ -1,7 +1,8 @@
 //! The laws. The documentation of each law begins with its number.
 //!
-//! Words in the laws: a *hold* is a granted claim in the store. A *fence* is the number of a grant. A hold expires
-//! after its *ttl* if it is not renewed; a lock with a *lease* is never renewed.
+//! Words in the laws: a *claim* asks the store for a lock. A *hold* is a granted claim in the store. A *fence* is the
+//! number of a grant. A hold expires after its *ttl* if it is not renewed. A lock with a *lease* is never renewed. A
+//! *waiter* is a call that waits for a lock which another claim holds.
 
 pub mod admin;
 pub mod basics;

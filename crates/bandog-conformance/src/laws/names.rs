@@ -16,8 +16,8 @@ pub async fn bad_arguments<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let client = world.over(counts.clone());
     for ttl in [Duration::ZERO, Duration::from_millis(99), MAX_TTL + Duration::from_nanos(1), Duration::MAX] {
-        let made = world.options().watchdog(ttl).over(counts.clone());
-        assert_eq!(kind(made), Some(ErrorKind::Misused), "a watchdog of {ttl:?}");
+        let client_made = world.options().watchdog(ttl).over(counts.clone());
+        assert_eq!(kind(client_made), Some(ErrorKind::Misused), "a watchdog of {ttl:?}");
         let error = client.mutex(NAME).lease(ttl).lock().await.expect_err("the lease must be refused");
         assert_eq!(error.kind(), ErrorKind::Misused);
         assert!(error.to_string().contains(&format!("{ttl:?}")), "{error}");
@@ -44,7 +44,7 @@ pub async fn name_roundtrip<W: World>(world: &W) -> Law {
     let names = odd_names();
     let mut guards = Vec::new();
     for name in &names {
-        let guard = a.mutex(name).try_lock().await?.unwrap_or_else(|| panic!("{name:?} is another name's lock"));
+        let guard = a.mutex(name).try_lock().await?.unwrap_or_else(|| panic!("{name:?} is an earlier name's lock"));
         assert_eq!(guard.key().as_str(), name);
         guards.push(guard);
     }
@@ -67,7 +67,7 @@ pub async fn name_case_sensitive<W: World>(world: &W) -> Law {
     distinct(world, ["order", "Order", "ORDER", "ORDEr"]).await
 }
 
-/// Law 11: names are different locks even if they differ only after many equal bytes. So a store does not truncate
+/// Law 11: two names are different locks even if they differ only after many equal bytes. So a store must not truncate
 /// names.
 pub async fn long_names_no_truncation<W: World>(world: &W) -> Law {
     for same in [63, 64, 127, 128, 191, 255, 256, 512, 767, MAX_KEY_LEN - 1] {
@@ -77,6 +77,7 @@ pub async fn long_names_no_truncation<W: World>(world: &W) -> Law {
     Ok(())
 }
 
+/// Asserts that each of these names is a different lock.
 async fn distinct<W: World, const N: usize>(world: &W, names: [&str; N]) -> Law {
     let (a, b) = (world.client(), world.client());
     let mut guards = Vec::new();

@@ -14,7 +14,7 @@ use crate::{
 /// The ttl of a child's hold.
 const TTL: Duration = Duration::from_millis(500);
 
-/// Law 79: at most one process holds a lock. So a counter in a file that the lock protects loses no addition.
+/// Law 79: at most one process holds a lock. So a file with a counter, which the lock protects, loses no addition.
 pub async fn cross_process_exclusion<W: World>(world: &W) -> Law {
     const ADDITIONS: u32 = 25;
     let client = world.client();
@@ -67,8 +67,8 @@ pub async fn holder_exits<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Stops a child at a moment when it does not block the store. A child that is stopped while it writes to a file may
-/// block other processes; then it is continued and stopped again.
+/// Stops a child at a moment when it does not block the store. A child that is stopped while it writes to a file can
+/// block other processes. In this case, the child is continued and stopped again.
 async fn stop_between_requests(child: &mut Child, client: &Client) {
     for _ in 0..20 {
         child.stop();
@@ -80,8 +80,8 @@ async fn stop_between_requests(child: &mut Child, client: &Client) {
     panic!("the child blocked the store at each of 20 stops");
 }
 
-/// Law 46: a process that was stopped for longer than the ttl of its lock learns of the loss as soon as it continues. A
-/// resource that checks fences refuses the write of this process.
+/// Law 46: if a process was stopped for longer than the ttl of its lock, it learns of the loss as soon as it continues.
+/// A resource that checks fences refuses the write of this process.
 pub async fn paused_process<W: World>(world: &W) -> Law {
     let client = world.client();
     let mut child = Child::start(world, TTL)?;
@@ -89,7 +89,7 @@ pub async fn paused_process<W: World>(world: &W) -> Law {
     let stale: u64 = child.says("locked").parse().expect("a fence");
     stop_between_requests(&mut child, &client).await;
     let guard = within(TTL + world.slack(), "the lock of a stopped holder", client.mutex(NAME).lock()).await?;
-    assert!(guard.fence().get() > stale, "a store that has seen {} refuses {stale}", guard.fence());
+    assert!(guard.fence().get() > stale, "the new fence {} is not greater than {stale}", guard.fence());
     // The command is in the child's pipe before the child continues, so the child checks its guard first.
     child.send("check");
     child.go_on();

@@ -1,5 +1,7 @@
-//! The conditions of a swap besides the version: an earliest time, and a holding, which is a claim that must hold its
-//! lock.
+//! The conditions of a swap. Every swap has one condition: the version of the record.
+//!
+//! Most laws of this file are about the two optional conditions: an earliest time and a holding. A holding names a
+//! claim and its lock. The holding stands while the claim holds the lock, and a swap with this holding then succeeds.
 
 use std::time::{Duration, SystemTime};
 
@@ -17,22 +19,23 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// The resolution of `not_before`.
 const TICK: Duration = Duration::from_millis(1);
 
-/// Law 111: a swap before its earliest time changes nothing. The answer is the remaining time by the store's clock.
+/// Law 111: a swap before its earliest time changes nothing. The answer is the remaining time, by the store's clock.
 pub async fn record_too_early<W: World>(world: &W) -> Law {
-    world.records()?;
+    world.records()?; // The law does not apply if the backend has no records.
     let client = world.client();
+    // Each line of a record's history has a slot, which is its name: "ok:0" is a slot, and "fine" is the line's text.
     let first = done(&client, Swap { lines: vec![line("ok:0", "fine")], ..write(RECORD, None, "one") }).await?;
     let before = record_and_history(&client, RECORD).await?;
-    // For a time more than a hundred years ahead, a store may return a shorter remaining time.
+    // For a time more than a hundred years ahead, a store is allowed to return a shorter remaining time.
     let century = HOUR * 24 * 365 * 100;
     for ahead in [Duration::from_secs(20), HOUR, century, century * 10] {
         let not_before = Some(client.read(&[], &[]).await?.now + ahead);
         let lines = vec![line("ok:0", "early"), line("ok:1", "early")];
         for early in [write(RECORD, Some(first), "two"), delete(RECORD, Some(first)), write("other", None, "one")] {
             let answer = swap(&client, Swap { not_before, lines: lines.clone(), ..early }).await?;
-            let Swapped::Early(missing) = answer else { panic!("{answer:?} {ahead:?} too early") };
-            assert!(missing <= ahead + TICK, "{missing:?} of {ahead:?}");
-            assert!(ahead.min(century) <= missing + world.slack(), "{missing:?} of {ahead:?}");
+            let Swapped::Early(remaining) = answer else { panic!("a swap {ahead:?} too early got {answer:?}") };
+            assert!(remaining <= ahead + TICK, "the answer {remaining:?} is more than {ahead:?}");
+            assert!(ahead.min(century) <= remaining + world.slack(), "the answer {remaining:?} is less than {ahead:?}");
         }
         assert_eq!(record_and_history(&client, RECORD).await?, before);
         assert_eq!(record_and_history(&client, "other").await?, (None, Vec::new()));
@@ -40,8 +43,8 @@ pub async fn record_too_early<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 112: a swap succeeds when the remaining time that the store reported has passed, and if its earliest time is in
-/// the past.
+/// Law 112: a swap whose earliest time is in the past succeeds. If the store reports a remaining time, the same swap
+/// succeeds after this time.
 pub async fn record_late_enough<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -52,18 +55,18 @@ pub async fn record_late_enough<W: World>(world: &W) -> Law {
     }
     let soon = client.read(&[], &[]).await?.now + Duration::from_millis(700);
     let timed = Swap { not_before: Some(soon), ..write(RECORD, version, "in time") };
-    if let Swapped::Early(missing) = swap(&client, timed.clone()).await? {
-        assert!(!missing.is_zero());
-        time::sleep(missing + TICK).await;
+    if let Swapped::Early(remaining) = swap(&client, timed.clone()).await? {
+        assert!(!remaining.is_zero());
+        time::sleep(remaining + TICK).await;
         done(&client, timed).await?;
     }
     assert_eq!(get(&client, RECORD).await?.map(|record| record.value), Some("in time".into()));
-    assert!(client.read(&[], &[]).await?.now >= soon - TICK, "the swap was done before its time");
+    assert!(client.read(&[], &[]).await?.now >= soon - TICK, "the swap was done before its earliest time");
     Ok(())
 }
 
-/// Law 113: a swap with a holding succeeds while the claim holds its lock, whichever client makes the swap. If the
-/// claim has released the lock, never held it, or never existed, the swap changes nothing.
+/// Law 113: a swap with a holding succeeds while the holding's claim holds the lock. Any client can make this swap. If
+/// the claim has released the lock, never held it, or never existed, the swap changes nothing.
 pub async fn record_held<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
@@ -75,15 +78,16 @@ pub async fn record_held<W: World>(world: &W) -> Law {
         version = Some(done(client, Swap { held: Some(holding.clone()), ..write(RECORD, version, "held") }).await?);
     }
     let ClaimId { client, number } = holding.id;
-    let strangers = [
+    // Each of these holdings has another lock than its claim, or a claim that does not exist.
+    let wrong_holdings = [
         Holding { key: key("foreign"), ..holding.clone() },
         Holding { key: key("never locked"), ..holding.clone() },
         Holding { key: key(NAME), ..foreign.holding() },
         Holding { id: ClaimId { client, number: number + 1 }, ..holding.clone() },
         Holding { id: bare_claim(NAME, MAX_WAIT).id, ..holding.clone() },
     ];
-    for stranger in &strangers {
-        assert_not_held(&b, stranger, version).await?;
+    for wrong_holding in &wrong_holdings {
+        assert_not_held(&b, wrong_holding, version).await?;
     }
     guard.release().await?;
     assert_not_held(&a, &holding, version).await?;
@@ -94,10 +98,11 @@ pub async fn record_held<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 114: a holding stands for many ttls if its claim is renewed. After the claim has expired or was evicted, the
-/// holding never stands again.
+/// Law 114: while a claim is renewed, its holding stands, even for many ttls. After the claim has expired or was
+/// evicted, its holding never stands again.
 pub async fn record_held_no_more<W: World>(world: &W) -> Law {
     world.records()?;
+    // The holds of `brisk` clients expire after the short ttl of the world if they are not renewed.
     let (a, b) = (world.brisk(), world.client());
     let renewed = take(&a, "renewed").await?;
     let leased = a.mutex(NAME).lease(world.ttl()).lock().await?;
@@ -118,8 +123,8 @@ pub async fn record_held_no_more<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 115: a pass gives the lock from one claim to the next. After it, the holding of the next claim stands, and the
-/// holding of the previous claim does not.
+/// Law 115: a pass gives the lock from one claim to the next. After the pass, the holding of the next claim stands, and
+/// the holding of the previous claim does not stand.
 pub async fn record_held_passed_on<W: World>(world: &W) -> Law {
     world.records()?;
     let (backend, client) = (world.backend(), world.client());
@@ -140,46 +145,46 @@ pub async fn record_conditions_in_order<W: World>(world: &W) -> Law {
     let client = world.client();
     let first = done(&client, write(RECORD, None, "one")).await?;
     let second = done(&client, write(RECORD, Some(first), "two")).await?;
-    let never = bare_claim(NAME, MAX_WAIT);
-    let held = Some(Holding { key: never.key, id: never.id });
+    let never_sent = bare_claim(NAME, MAX_WAIT);
+    let held = Some(Holding { key: never_sent.key, id: never_sent.id });
     let now = client.read(&[], &[]).await?.now;
     let (early, late) = (Some(now + HOUR), Some(now - HOUR));
-    let asking = async |from, not_before| {
+    let try_swap = async |from, not_before| {
         let refused = Swap { not_before, held: held.clone(), ..write(RECORD, Some(from), "three") };
         swap(&client, refused).await
     };
-    assert!(matches!(asking(first, early).await?, Swapped::Differs(Some(_))));
-    assert!(matches!(asking(first, late).await?, Swapped::Differs(Some(_))));
-    assert!(matches!(asking(second, early).await?, Swapped::Early(_)));
-    assert_eq!(asking(second, late).await?, Swapped::NotHeld);
+    assert!(matches!(try_swap(first, early).await?, Swapped::Differs(Some(_))));
+    assert!(matches!(try_swap(first, late).await?, Swapped::Differs(Some(_))));
+    assert!(matches!(try_swap(second, early).await?, Swapped::Early(_)));
+    assert_eq!(try_swap(second, late).await?, Swapped::NotHeld);
     assert_eq!(get(&client, RECORD).await?.map(|record| record.version), Some(second));
     Ok(())
 }
 
-/// Law 117: the client's clock has no effect. The store returns the time of its own clock, checks the earliest time by
-/// it, and makes the versions from it.
+/// Law 117: a wrong clock of a client has no effect. The store uses its own clock to answer with its time, to check
+/// earliest times, and to make versions.
 pub async fn record_wrong_clocks<W: World>(world: &W) -> Law {
     world.records()?;
     let clock = world.clock();
     let wrong = [clock.set_ahead(HOUR), clock.set_back(HOUR), clock.set_to(SystemTime::UNIX_EPOCH)];
-    let mut last = None;
+    let mut last_version = None;
     for clock in wrong {
         let client = world.options().clock(clock).over(world.backend())?;
         let right = world.client().read(&[], &[]).await?.now;
         let now = client.read(&[], &[]).await?.now;
         let off = now.duration_since(right).unwrap_or_default();
-        assert!(right <= now && off <= world.slack(), "{off:?} off");
-        let early = Swap { not_before: Some(now + HOUR / 2), ..write(RECORD, last, "early") };
-        assert!(matches!(swap(&client, early).await?, Swapped::Early(_)), "{clock:?} has an effect");
-        let late = Swap { not_before: Some(now - TICK), ..write(RECORD, last, "late") };
+        assert!(right <= now && off <= world.slack(), "the store's time is {off:?} wrong");
+        let early = Swap { not_before: Some(now + HOUR / 2), ..write(RECORD, last_version, "early") };
+        assert!(matches!(swap(&client, early).await?, Swapped::Early(_)), "the client's {clock:?} has an effect");
+        let late = Swap { not_before: Some(now - TICK), ..write(RECORD, last_version, "late") };
         let version = Some(done(&client, late).await?);
-        assert!(version > last && version >= Some(Version::after(None, right)));
-        last = version;
+        assert!(version > last_version && version >= Some(Version::after(None, right)));
+        last_version = version;
     }
     Ok(())
 }
 
-/// Asserts that the holding does not stand, and that swaps with it change nothing.
+/// Asserts that the holding does not stand, and that swaps with this holding change nothing.
 async fn assert_not_held(records: &impl Records, holding: &Holding, from: Option<Version>) -> Result<(), Error> {
     let before = record_and_history(records, RECORD).await?;
     let held = Some(holding.clone());

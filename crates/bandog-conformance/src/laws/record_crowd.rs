@@ -12,11 +12,11 @@ use crate::{
     record_kit::{RECORD, add_one, get, key, line, sum, swap, write},
 };
 
-/// Law 141: of concurrent swaps from the same version, exactly one is done. The other swaps return the record that the
-/// winner wrote.
+/// Law 141: of several concurrent swaps from the same version, exactly one is done. The other swaps return the record
+/// that this swap wrote.
 pub async fn record_one_winner<W: World>(world: &W) -> Law {
     const ROUNDS: usize = 40;
-    world.records()?;
+    world.records()?; // The law does not apply if the backend has no records.
     let clients = [world.client(), world.client(), world.client(), world.client()];
     let mut from = None;
     for round in 0..ROUNDS {
@@ -25,7 +25,7 @@ pub async fn record_one_winner<W: World>(world: &W) -> Law {
         let answers: Vec<Swapped> = join_all(race).await.into_iter().collect::<Result<_, _>>()?;
         let won = |number: &usize| matches!(answers[*number], Swapped::Done(_));
         let winners: Vec<_> = (0..answers.len()).filter(won).collect();
-        let [winner] = winners[..] else { panic!("{} of {answers:?} have won", winners.len()) };
+        let [winner] = winners[..] else { panic!("{} of the swaps were done: {answers:?}", winners.len()) };
         let record = get(&clients[0], RECORD).await?.expect("the record was written");
         assert_eq!(record.value, names[winner]);
         for (number, answer) in answers.into_iter().enumerate() {
@@ -41,7 +41,8 @@ pub async fn record_one_winner<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 142: concurrent additions of many tasks to one record lose no addition and no line.
+/// Law 142: if many tasks add to the number in one record at the same time, no addition and no line of the history is
+/// lost.
 pub async fn record_additions<W: World>(world: &W) -> Law {
     const TASKS: usize = 8;
     const ADDITIONS: u64 = 15;
@@ -60,8 +61,8 @@ pub async fn record_additions<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 143: concurrent additions of several processes to one record lose no addition and no line. A process that is
-/// killed has done each addition completely or not at all.
+/// Law 143: if several processes add to the number in one record at the same time, no addition and no line of the
+/// history is lost. A process that is killed has done each addition completely or not at all.
 pub async fn record_additions_of_processes<W: World>(world: &W) -> Law {
     const ADDITIONS: u64 = 25;
     world.records()?;
@@ -85,12 +86,12 @@ pub async fn record_additions_of_processes<W: World>(world: &W) -> Law {
         let lines = client.history(&key(RECORD)).await?;
         Ok((sum(&client).await?, lines.iter().map(|line| line.value.parse::<u64>().unwrap_or_default()).sum()))
     };
-    // The last swaps of the killed processes may reach the store between the two reads, so this checks repeatedly.
+    // The last swaps of the killed processes can reach the store between the two reads, so this checks repeatedly.
     eventually_async(MAX_WAIT, async || matches!(sum_and_lines().await, Ok((sum, lines)) if sum == lines)).await;
     Ok(())
 }
 
-/// Adds one to the record `times` times. The line of `slot` has the number of these additions.
+/// Adds one to the number in the record, `times` times. The line of `slot` counts these additions.
 async fn add(client: Client, slot: String, times: u64) -> Result<(), Error> {
     for done in 0..times {
         add_one(&client, &slot, done).await?;

@@ -15,11 +15,11 @@ use crate::{
     wrap::{Delayed, Fate, Lossy},
 };
 
-/// Law 151: if the answer of a swap is lost, its error reports that the swap may have been done. When the caller
-/// repeats the swap, either it is done, or the answer is the record that the first attempt wrote. It is never done
+/// Law 151: if the answer to a swap is lost, the error says that the swap might have been done. When the caller repeats
+/// the swap, either the swap is done, or the answer is the record that the first attempt wrote. The swap is never done
 /// twice, even if the first attempt reaches the store late.
 pub async fn record_lost_answer<W: World>(world: &W) -> Law {
-    world.records()?;
+    world.records()?; // The law does not apply if the backend has no records.
     let wire = Lossy::new(world.backend());
     let (a, b) = (world.over(wire.clone()), world.client());
     let late = wire.profile().timeout / 20;
@@ -50,20 +50,20 @@ pub async fn record_lost_answer<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 152: over connections that delay and lose at random, a writer that repeats each swap until it has an answer
-/// writes each word once.
+/// Law 152: several writers add words to one record, over connections that delay and lose calls at random. If a writer
+/// repeats each swap until it gets an answer, each of its words is added exactly once.
 pub async fn record_lossy_crowd<W: World>(world: &W) -> Law {
     const WRITERS: u64 = 4;
     const WORDS: usize = 15;
     world.records()?;
-    let way = Duration::from_millis(3);
+    let max_delay = Duration::from_millis(3);
     let writer = |seed: u64| {
-        let wire = Lossy::new(Delayed::new(world.backend(), seed, way, way));
+        let wire = Lossy::new(Delayed::new(world.backend(), seed, max_delay, max_delay));
         let client = world.over(wire.clone());
         tokio::spawn(async move {
             // Connects to the store before the faults begin.
             assert_eq!(swap_until_answered(&client, &delete("another", None)).await, Swapped::Done(None));
-            wire.at_random(seed, 0.3, way * 10);
+            wire.at_random(seed, 0.3, max_delay * 10);
             for number in 0..WORDS {
                 add_word(&client, &format!("{seed}.{number}")).await;
             }
@@ -75,7 +75,7 @@ pub async fn record_lossy_crowd<W: World>(world: &W) -> Law {
         lost += within(MAX_WAIT * 3, "a writer", writer).await.expect("the task does not panic");
     }
     assert!(lost > 0, "no call was lost");
-    time::sleep(way * 20).await; // By then the last late swap has reached the store.
+    time::sleep(max_delay * 20).await; // By then the last late swap has reached the store.
     let (record, history) = record_and_history(&world.client(), RECORD).await?;
     let text = record.expect("the record was written").value;
     let mut words: Vec<&str> = text.split_whitespace().collect();
@@ -88,7 +88,8 @@ pub async fn record_lossy_crowd<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Adds a word to the record. If the record has the word after a lost answer, an earlier attempt has added it.
+/// Adds a word to the record. If an answer was lost and the record already has the word, an earlier attempt has added
+/// it.
 async fn add_word(client: &Client, word: &str) {
     let mut present = None;
     for _ in 0..MAX_ATTEMPTS {
@@ -100,7 +101,7 @@ async fn add_word(client: &Client, word: &str) {
         let swapped =
             swap_until_answered(client, &Swap { lines, ..write(RECORD, from, &format!("{text} {word}")) }).await;
         let Swapped::Differs(record) = swapped else { return assert!(matches!(swapped, Swapped::Done(_))) };
-        if record.as_ref().is_some_and(|record| record.value.split(' ').any(|present| present == word)) {
+        if record.as_ref().is_some_and(|record| record.value.split(' ').any(|added| added == word)) {
             return;
         }
         present = record;
@@ -108,8 +109,8 @@ async fn add_word(client: &Client, word: &str) {
     panic!("{word:?} could not be added")
 }
 
-/// Law 153: while the store is stopped, a swap returns an error within the timeout. If the error says that the swap may
-/// have been done, the store does it at most once. Otherwise the store does not do it.
+/// Law 153: while the store is stopped, a swap returns an error within the timeout. If the error says that the swap
+/// might have been done, the store does the swap at most once. Otherwise the store does not do the swap.
 pub async fn record_standstill<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -195,7 +196,7 @@ pub async fn record_existing<W: World>(world: &W) -> Law {
     let good = done(&client, write("good", None, "one")).await?;
     for bad in world.plant_records().await? {
         let bad = key(&bad);
-        let wrong = |kind: Option<ErrorKind>| matches!(kind, Some(ErrorKind::Denied | ErrorKind::Corrupt));
+        let is_refusal = |kind: Option<ErrorKind>| matches!(kind, Some(ErrorKind::Denied | ErrorKind::Corrupt));
         let before = client.read(&[bad.clone(), key("good")], &[]).await?.records;
         assert!(matches!(&before[..], [Err(_), Ok(Some(record))] if record.version == good), "{bad}: {before:?}");
         let batch = [
@@ -207,7 +208,7 @@ pub async fn record_existing<W: World>(world: &W) -> Law {
         let mut swapped = client.swap(&batch).await?.each.into_iter();
         let mut next = || swapped.next().expect("an answer for each swap");
         let first = next()?;
-        assert!(wrong(kind(next())) && wrong(kind(next())), "{bad}");
+        assert!(is_refusal(kind(next())) && is_refusal(kind(next())), "{bad}");
         for (name, answer) in [("first", first), ("last", next()?)] {
             let Swapped::Done(Some(version)) = answer else { panic!("{name} beside {bad}: {answer:?}") };
             swap(&client, delete(name, Some(version))).await?;
@@ -218,8 +219,8 @@ pub async fn record_existing<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 158: the future of a swap may be dropped at any await. Then the swap is done once or not at all, and it does not
-/// affect later swaps.
+/// Law 158: a caller can drop the future of a swap at any await. Then the swap is done once or not at all, and it does
+/// not affect later swaps.
 pub async fn record_dropped<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());

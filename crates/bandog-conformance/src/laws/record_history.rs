@@ -1,4 +1,5 @@
-//! The history of a record: lines, each in a named slot. A new line replaces the line of its slot.
+//! The history of a record. It consists of lines. Each line is in a named slot, and replaces the earlier line of this
+//! slot.
 
 use bandog_core::{ErrorKind, Line, Records, Swap, Swapped, Version};
 
@@ -8,10 +9,10 @@ use crate::{
     record_kit::{RECORD, done, get, key, line, record_and_history, swap, write},
 };
 
-/// Law 121: the lines of a swap are written if and only if the swap is done, in the same step. A line stays until its
-/// slot is written again.
+/// Law 121: the lines of a swap are written in the same step as the record, and only if the swap is done. A line stays
+/// until a swap writes its slot again.
 pub async fn record_lines<W: World>(world: &W) -> Law {
-    world.records()?;
+    world.records()?; // The law does not apply if the backend has no records.
     let (a, b) = (world.client(), world.client());
     let with = |from, lines: &[Line]| Swap { lines: lines.to_vec(), ..write(RECORD, from, "value") };
     let [one, two, three] = [line("ok:0", "one"), line("ok:1", "two"), line("ok:1", "three")];
@@ -25,7 +26,7 @@ pub async fn record_lines<W: World>(world: &W) -> Law {
     let third = done(&b, with(Some(second), std::slice::from_ref(&three))).await?;
     assert_eq!(b.history(&key(RECORD)).await?, [one.clone(), three]);
 
-    // Of two lines for the same slot in one swap, the later one is kept.
+    // If one swap has two lines for the same slot, the second line is kept.
     done(&a, with(Some(third), &[line("ok:1", "four"), line("ok:0", "five"), line("ok:1", "six")])).await?;
     assert_eq!(b.history(&key(RECORD)).await?, [line("ok:0", "five"), line("ok:1", "six")]);
     Ok(())

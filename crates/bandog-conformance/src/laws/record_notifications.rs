@@ -1,4 +1,5 @@
-//! Subscriptions to records.
+//! Subscriptions to records. A swap with `notifies`, called a notifying swap here, notifies the subscribers of its
+//! record.
 
 use std::{
     sync::{
@@ -19,10 +20,10 @@ use crate::{
     wrap::{Counting, Fate, Lossy, Stopped, Which},
 };
 
-/// Law 161: each notifying swap notifies the subscribers of its record, if it creates, replaces or deletes the record.
-/// The subscriber's own client or another client may make the swap. When the notification comes, the swap is visible.
+/// Law 161: a notifying swap that creates, replaces or deletes a record notifies all subscribers of the record,
+/// including those of the client that made the swap. When the notification comes, the swap is visible.
 pub async fn record_notified<W: World>(world: &W) -> Law {
-    world.records()?;
+    world.records()?; // The law does not apply if the backend has no records.
     can_notify(world).await?;
     let (a, b) = (world.client(), world.client());
     let (mut own, mut other) = (subscribed(&a).await?, subscribed(&b).await?);
@@ -41,14 +42,14 @@ pub async fn record_notified<W: World>(world: &W) -> Law {
 }
 
 /// Law 162: a subscriber is not notified of a swap without `notifies`, of a refused swap, or of a swap of another
-/// record. It is notified of a notifying swap in the same call.
+/// record. If a call has several swaps, the subscriber is notified of those that are notifying swaps of its record.
 pub async fn record_notified_only_if_asked<W: World>(world: &W) -> Law {
     world.records()?;
     can_notify(world).await?;
     let (backend, client) = (world.backend(), world.client());
     let (notifications, _subscription) = counted(&backend).await?;
     let first = done(&client, write(RECORD, None, "silent")).await?;
-    let never = bare_claim(NAME, MAX_WAIT);
+    let never_sent = bare_claim(NAME, MAX_WAIT);
     let refused = [
         notifying(write(RECORD, None, "another version")),
         Swap {
@@ -56,7 +57,7 @@ pub async fn record_notified_only_if_asked<W: World>(world: &W) -> Law {
             ..notifying(write(RECORD, Some(first), "early"))
         },
         Swap {
-            held: Some(Holding { key: never.key, id: never.id }),
+            held: Some(Holding { key: never_sent.key, id: never_sent.id }),
             ..notifying(write(RECORD, Some(first), "not held"))
         },
         notifying(write("another record", None, "one")),
@@ -75,7 +76,7 @@ pub async fn record_notified_only_if_asked<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 163: a notification that comes while no call awaits it is kept. Several of them become one.
+/// Law 163: a notification that comes while no call awaits it is kept. Several such notifications become one.
 pub async fn record_notifications_are_kept<W: World>(world: &W) -> Law {
     world.records()?;
     can_notify(world).await?;
@@ -86,7 +87,7 @@ pub async fn record_notifications_are_kept<W: World>(world: &W) -> Law {
     for value in ["one", "two", "three"] {
         let before = count.load(SeqCst);
         from = Some(done(&b, notifying(write(RECORD, from, value))).await?);
-        // Two notifications that come close together may become one, so this waits after each swap.
+        // Two notifications that come close together can become one, so this waits after each swap.
         until(|| count.load(SeqCst) > before).await;
     }
     next(&mut notifications, "a notification that came before").await?;
@@ -106,17 +107,17 @@ pub async fn record_notified_when_it_subscribes<W: World>(world: &W) -> Law {
     let (a, b, c) = (world.over(wire.clone()), world.over(stopped.clone()), world.client());
     let (mut refused, mut held) = (a.subscribe(&key(RECORD))?, b.subscribe(&key(RECORD))?);
     until(|| wire.lost() > 0).await;
-    within(MAX_WAIT, "subscribing", stopped.until_held(1)).await;
+    within(MAX_WAIT, "the subscription request", stopped.until_held(1)).await;
     done(&c, notifying(write(RECORD, None, "one"))).await?;
     wire.heal();
     stopped.go_on();
     next(&mut refused, "the first notification after a refusal").await?;
-    next(&mut held, "the first notification after a standstill").await?;
+    next(&mut held, "the first notification after the store continues").await?;
     Ok(())
 }
 
-/// Law 165: after a connection broke, each subscriber is notified, because a notification may have been lost. The
-/// subscription continues on a new connection.
+/// Law 165: after a connection broke, each subscriber is notified, because an earlier notification might have been
+/// lost. The subscription continues on a new connection.
 pub async fn record_notified_after_a_cut<W: World>(world: &W) -> Law {
     world.records()?;
     can_notify(world).await?;
@@ -142,7 +143,7 @@ pub async fn record_notified_after_a_restart<W: World>(world: &W) -> Law {
     let first = done(&b, write(RECORD, None, "before")).await?;
     world.restart_empty().await?;
     assert_eq!(swap_until_answered(&a, &write(RECORD, Some(first), "stale")).await, Swapped::Differs(None));
-    next(&mut notifications, "the notification of a store that is back").await?;
+    next(&mut notifications, "the notification that the store was restarted").await?;
     written(&b, None, "after").await?;
     next(&mut notifications, "a notification of a later swap").await?;
     Ok(())
@@ -186,7 +187,7 @@ pub async fn record_notified_by_processes<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Whether the backend supports notifications.
+/// Returns [`Unkept::Cannot`] if the backend has no notifications.
 async fn can_notify<W: World>(world: &W) -> Result<(), Unkept> {
     let subscription = world.backend().subscribe_record(&key(RECORD), Notifier::new(|| {})).await?;
     if subscription.is_silent() { Err(Unkept::Cannot("it has no notifications")) } else { Ok(()) }
@@ -199,6 +200,7 @@ async fn subscribed(client: &Client) -> Result<Notifications, Error> {
     Ok(notifications)
 }
 
+/// Waits for the next notification. `what` names it in the panic at the timeout.
 async fn next(notifications: &mut Notifications, what: &str) -> Result<(), Error> {
     within(MAX_WAIT, what, notifications.next()).await
 }
@@ -212,7 +214,7 @@ async fn counted(backend: &impl Backend) -> Result<(Arc<AtomicUsize>, Subscripti
     Ok((count, subscription))
 }
 
-/// Repeats a notifying swap until it is done, although connections break.
+/// Makes a notifying swap. If a connection breaks, the swap is repeated until it is done.
 async fn written(
     client: &Client,
     from: Option<bandog_core::Version>,

@@ -1,4 +1,4 @@
-//! Reading records: the store's time, names, prefixes, and texts of every kind.
+//! Reading records: the store's time, the names of records, the prefix of a client, and texts of every kind.
 
 use bandog_core::{Error, ErrorKind, Holding, MAX_KEY_LEN, Pattern, Records, Swap, Swapped};
 
@@ -8,23 +8,23 @@ use crate::{
     record_kit::{RECORD, delete, done, get, key, line, record_and_history, swap, write},
 };
 
-/// Law 131: every read and every swap returns the store's time. It never goes back from one call to the next.
+/// Law 131: every read and every swap returns the store's time. This time is never earlier than in the call before.
 pub async fn record_time<W: World>(world: &W) -> Law {
-    world.records()?;
+    world.records()?; // The law does not apply if the backend has no records.
     let (a, b) = (world.client(), world.client());
-    let mut last = a.read(&[], &[]).await?.now;
-    let shown = world.clock().wall();
-    let off = shown.duration_since(last).unwrap_or_else(|behind| behind.duration());
+    let mut last_time = a.read(&[], &[]).await?.now;
+    let client_time = world.clock().wall();
+    let off = client_time.duration_since(last_time).unwrap_or_else(|behind| behind.duration());
     assert!(off <= world.slack(), "the store's clock is {off:?} off");
-    let mut rises = |now| {
-        assert!(now >= last, "{now:?} after {last:?}");
-        last = now;
+    let mut assert_not_earlier = |now| {
+        assert!(now >= last_time, "{now:?} after {last_time:?}");
+        last_time = now;
     };
     for client in [&a, &b, &a, &a, &b] {
-        rises(client.swap(&[]).await?.now);
-        rises(client.swap(&[write(RECORD, None, "one")]).await?.now);
-        rises(client.read(&[], &[]).await?.now);
-        rises(client.read(&[key(RECORD)], &[]).await?.now);
+        assert_not_earlier(client.swap(&[]).await?.now);
+        assert_not_earlier(client.swap(&[write(RECORD, None, "one")]).await?.now);
+        assert_not_earlier(client.read(&[], &[]).await?.now);
+        assert_not_earlier(client.read(&[key(RECORD)], &[]).await?.now);
     }
     Ok(())
 }
@@ -33,12 +33,12 @@ pub async fn record_time<W: World>(world: &W) -> Law {
 pub async fn record_reading_order<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
-    let (guard, never) = (take(&client, NAME).await?, bare_claim(NAME, MAX_WAIT));
+    let (guard, never_sent) = (take(&client, NAME).await?, bare_claim(NAME, MAX_WAIT));
     done(&client, write("a", None, "1")).await?;
     done(&client, write("b", None, "2")).await?;
-    let (stands, falls) = (guard.holding(), Holding { key: never.key, id: never.id });
+    let (valid, invalid) = (guard.holding(), Holding { key: never_sent.key, id: never_sent.id });
     let keys = ["b", "absent", "a", "b", NAME].map(key);
-    let reading = client.read(&keys, &[falls.clone(), stands.clone(), falls, stands]).await?;
+    let reading = client.read(&keys, &[invalid.clone(), valid.clone(), invalid, valid]).await?;
     let values = reading.records.into_iter().map(|record| Ok(record?.map(|record| record.value)));
     let values: Vec<_> = values.collect::<Result<_, Error>>()?;
     assert_eq!(values.iter().map(Option::as_deref).collect::<Vec<_>>(), [Some("2"), None, Some("1"), Some("2"), None]);
@@ -84,7 +84,7 @@ pub async fn record_and_lock_apart<W: World>(world: &W) -> Law {
     let version = done(&b, write(NAME, Some(version), "two")).await?;
     assert!(b.show(NAME).await?.is_held() && !guard.is_lost());
     guard.release().await?;
-    let _forced = take(&a, NAME).await?;
+    let _evicted = take(&a, NAME).await?;
     a.evict(NAME).await?;
     let (record, history) = record_and_history(&b, NAME).await?;
     assert_eq!((record.map(|record| record.version), history), (Some(version), lines));
@@ -123,7 +123,7 @@ pub async fn record_prefix<W: World>(world: &W) -> Law {
         done(client, Swap { held: Some(guard.holding()), ..write("held", None, "") }).await?;
     }
 
-    // A name may be too long after the prefix is added. Then no swap of the call is done.
+    // A name can become too long when the prefix is added. Then no swap of the call is done.
     let long = "n".repeat(MAX_KEY_LEN - 1);
     let swaps = [write("beside it", None, ""), write(&long, None, "")];
     assert_eq!(kind(a.swap(&swaps).await), Some(ErrorKind::Misused));
@@ -133,7 +133,7 @@ pub async fn record_prefix<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 136: any text is returned unchanged, in values and in lines.
+/// Law 136: any text is returned unchanged, both as the value of a record and as a line of its history.
 pub async fn record_texts<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
@@ -152,8 +152,8 @@ pub async fn record_texts<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 137: every allowed name of a record, up to 1024 bytes, works and is returned unchanged. No two names are the
-/// same record.
+/// Law 137: every allowed name of a record, up to 1024 bytes, works and is returned unchanged. Different names are
+/// always different records.
 pub async fn record_name_roundtrip<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();

@@ -17,29 +17,29 @@ pub async fn record_support<W: World>(world: &W) -> Law {
         kind(client.names(&Pattern::all()).await),
         kind(client.history(&key(RECORD)).await),
     ];
-    let has = world.records();
-    let expected = if has.is_ok() { None } else { Some(ErrorKind::Unsupported) };
+    let supported = world.records();
+    let expected = if supported.is_ok() { None } else { Some(ErrorKind::Unsupported) };
     assert_eq!(kinds, [expected; 4]);
-    has
+    supported
 }
 
-/// Law 102: a read of an absent record returns `None`, and the record has no history and no name. A swap from any
-/// version does not create it.
+/// Law 102: a read of an absent record returns `None`. The record has no history, and the list of names does not
+/// contain its name. A swap from any version does not create the record.
 pub async fn record_absent<W: World>(world: &W) -> Law {
-    world.records()?;
+    world.records()?; // The law does not apply if the backend has no records.
     let client = world.client();
     let absent = (None, Vec::new());
     assert_eq!(record_and_history(&client, RECORD).await?, absent);
-    let never = Version::new(7);
-    assert_eq!(swap(&client, write(RECORD, never, "one")).await?, Swapped::Differs(None));
-    assert_eq!(swap(&client, delete(RECORD, never)).await?, Swapped::Differs(None));
+    let absent_version = Version::new(7);
+    assert_eq!(swap(&client, write(RECORD, absent_version, "one")).await?, Swapped::Differs(None));
+    assert_eq!(swap(&client, delete(RECORD, absent_version)).await?, Swapped::Differs(None));
     assert_eq!(swap(&client, delete(RECORD, None)).await?, Swapped::Done(None));
     assert_eq!(record_and_history(&client, RECORD).await?, absent);
     assert_eq!(client.names(&Pattern::all()).await?, []);
     Ok(())
 }
 
-/// Law 103: a swap that creates a record changes nothing if the record exists. It returns the record.
+/// Law 103: if the record exists, a swap that would create it changes nothing and returns the record.
 pub async fn record_created_once<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
@@ -101,23 +101,23 @@ pub async fn record_deleted<W: World>(world: &W) -> Law {
 pub async fn record_versions_rise<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
-    let mut last = None;
+    let mut last_version = None;
     for round in 0..5 {
         let mut from = None;
         for client in [&a, &b, &b, &a, &a] {
             let time = Version::after(None, client.read(&[], &[]).await?.now);
             let version = done(client, write(RECORD, from, &round.to_string())).await?;
-            assert!(Some(version) > last, "{version} after {last:?}");
+            assert!(Some(version) > last_version, "{version} after {last_version:?}");
             assert!(version >= time, "{version} was written after {time}");
-            (last, from) = (Some(version), Some(version));
+            (last_version, from) = (Some(version), Some(version));
         }
         assert_eq!(swap(&b, delete(RECORD, from)).await?, Swapped::Done(None));
     }
     Ok(())
 }
 
-/// Law 107: the swaps of a batch are done in their order, and each succeeds or fails alone. Of two swaps from the same
-/// version, the first succeeds. A batch may delete and create the same record.
+/// Law 107: the swaps of a batch are done in their order, and each swap succeeds or fails alone. Of two swaps from the
+/// same version, the first succeeds. A batch can delete and create the same record.
 pub async fn record_batch_order<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -155,7 +155,8 @@ pub async fn record_batch_order<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 108: a call may have many swaps, or many records and holdings to read. The answers are in the same order.
+/// Law 108: one call can have many swaps, or can read many records and holdings. A holding names a claim and the lock
+/// that the claim must hold. The answers are in the order of the request.
 pub async fn record_many<W: World>(world: &W) -> Law {
     world.records()?;
     let (client, many) = (world.client(), world.many());
@@ -164,9 +165,9 @@ pub async fn record_many<W: World>(world: &W) -> Law {
     let created = client.swap(&creations).await?.each;
     assert_eq!(created.len(), many);
 
-    let (guard, never) = (take(&client, NAME).await?, bare_claim(NAME, MAX_WAIT));
-    let (stands, falls) = (guard.holding(), Holding { key: never.key, id: never.id });
-    let holdings: Vec<Holding> = (0..many).map(|at| if at % 3 == 0 { stands.clone() } else { falls.clone() }).collect();
+    let (guard, never_sent) = (take(&client, NAME).await?, bare_claim(NAME, MAX_WAIT));
+    let (valid, invalid) = (guard.holding(), Holding { key: never_sent.key, id: never_sent.id });
+    let holdings: Vec<Holding> = (0..many).map(|i| if i % 3 == 0 { valid.clone() } else { invalid.clone() }).collect();
     let reading = client.read(&keys, &holdings).await?;
     assert_eq!((reading.records.len(), reading.held.len()), (many, many));
     for ((key, swapped), record) in keys.iter().zip(created).zip(reading.records) {

@@ -1,4 +1,4 @@
-//! Re-entry: one owner with several guards.
+//! Re-entry: an owner that holds a lock can lock it again, and then has several guards.
 
 use bandog_core::ErrorKind;
 
@@ -29,7 +29,8 @@ pub async fn reentrant_count<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 56: another owner of the same client waits, and so does a call without an owner.
+/// Law 56: while one owner holds a lock, another owner of the same client must wait. A call without an owner must wait,
+/// too.
 pub async fn reentrant_other_owner_blocks<W: World>(world: &W) -> Law {
     let client = world.client();
     let (one, two) = (client.owner(), client.owner());
@@ -82,12 +83,12 @@ pub async fn owner_is_explicit<W: World>(world: &W) -> Law {
         runtime.block_on(async { mutex.lock().await.map(|guard| guard.fence()) })
     });
     // This thread is blocked here. The other thread can still re-enter, because re-entry needs no request to the store.
-    let same = elsewhere.join().expect("the other thread does not panic")?;
-    assert_eq!(same, fence);
+    let same_fence = elsewhere.join().expect("the other thread does not panic")?;
+    assert_eq!(same_fence, fence);
     assert!(client.mutex(NAME).by(&client.owner()).try_lock().await?.is_none());
-    let stranger = world.client();
-    let error = kind(stranger.mutex(NAME).by(&owner).try_lock().await);
-    assert_eq!(error, Some(ErrorKind::Misused), "an owner of another client");
+    let other_client = world.client();
+    let error = kind(other_client.mutex(NAME).by(&owner).try_lock().await);
+    assert_eq!(error, Some(ErrorKind::Misused), "the owner belongs to another client");
     drop(within(world.slack(), "re-entry", client.mutex(NAME).by(&owner).lock()).await?);
     guard.release().await?;
     nothing_left(world, &[&client]).await;

@@ -29,8 +29,8 @@ pub async fn wait_then_get<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 16: a wait with a limit returns `None` when the limit has passed, not before and not much later. It leaves no
-/// data in the store. This is true with and without another waiter of the same client.
+/// Law 16: a wait with a limit returns `None` when the limit has passed, not before and not much later. The wait leaves
+/// no data in the store. Both are true with and without another waiter of the same client.
 pub async fn wait_timeout<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let guard = take(&a, NAME).await?;
@@ -47,7 +47,8 @@ pub async fn wait_timeout<W: World>(world: &W) -> Law {
             other_waiter.abort();
         }
     }
-    within(MAX_WAIT, "idling", b.idle()).await; // Now all waiters have ended, and the store has removed their data.
+    // When this wait is over, all waiters have ended, and the store has removed their data.
+    within(MAX_WAIT, "the last request", b.idle()).await;
     guard.release().await?;
     nothing_left(world, &[&a, &b]).await;
     assert!(is_free(&b, NAME).await?);
@@ -86,8 +87,8 @@ pub async fn infinite_wait<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 19: when the future of a waiter is dropped, the waiter leaves its queue, and it leaves no hold and no
-/// subscription.
+/// Law 19: when the future of a waiter is dropped, the waiter no longer waits. Neither a hold nor a subscription of the
+/// waiter stays in the store.
 pub async fn cancel_waiter<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let (a, b) = (world.client(), world.over(counts.clone()));
@@ -111,8 +112,9 @@ pub async fn cancel_waiter<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 22: a grant that arrives after its future was dropped is released.
+/// Law 22: if a grant arrives after the future of its call was dropped, the client releases the lock.
 pub async fn cancel_race_with_grant<W: World>(world: &W) -> Law {
+    // `wire` is a connection to the store. The test can hold back all answers on it.
     let wire = Stopped::new(world.backend());
     let (a, b) = (world.client(), world.over(wire.clone()));
     wire.stop(Which::Answers);
@@ -121,7 +123,7 @@ pub async fn cancel_race_with_grant<W: World>(world: &W) -> Law {
         async move { mutex.lock().await.map(drop) }
     });
     within(MAX_WAIT, "the claim", wire.until_held(1)).await;
-    assert!(a.show(NAME).await?.is_held(), "it was granted, and the client has no answer");
+    assert!(a.show(NAME).await?.is_held(), "the store must have granted the claim");
     asking.abort();
     assert!(asking.await.is_err());
     wire.go_on();
@@ -130,8 +132,8 @@ pub async fn cancel_race_with_grant<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 27: a lock may be released after a waiter's claim was refused and before the waiter has subscribed. This does
-/// not delay the waiter, because it claims again when it has subscribed.
+/// Law 27: a lock can be released after a waiter's claim was refused and before the waiter has subscribed. Then the
+/// waiter gets no notification. But it is not delayed, because it claims again when it has subscribed.
 pub async fn missed_wakeup<W: World>(world: &W) -> Law {
     let stopped = Stopped::new(world.backend());
     let counts = Counting::new(stopped.clone());
@@ -142,7 +144,7 @@ pub async fn missed_wakeup<W: World>(world: &W) -> Law {
         let mutex = b.mutex(NAME);
         async move { mutex.lock().await }
     });
-    within(MAX_WAIT, "subscribing", stopped.until_held(1)).await;
+    within(MAX_WAIT, "the subscription request", stopped.until_held(1)).await;
     guard.release().await?;
     let claims = counts.claims();
     let asked = time::Instant::now();

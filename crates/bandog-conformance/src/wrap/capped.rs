@@ -10,8 +10,8 @@ use bandog_core::{
 
 /// A backend that limits the duration of a hold, or the number of fences of a grant.
 ///
-/// A claim, a pass or a renewal that requests more is granted with the limit. The answer contains what was granted, as
-/// the trait requires.
+/// If a claim, a pass or a renewal requests more than the limit, it is granted with the limit. (A pass gives a lock
+/// from one claim to another.) The answer says what was granted, as the trait requires.
 #[derive(Debug)]
 pub struct Capped<B>(Arc<Caps<B>>);
 

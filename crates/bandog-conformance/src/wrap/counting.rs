@@ -68,7 +68,7 @@ impl<B: Backend> Counting<B> {
         self.0.calls.load(Relaxed)
     }
 
-    /// The number of requested claims, without passes. A pass exchanges the hold of one claim for that of another.
+    /// The number of requested claims, without passes. A pass gives the lock of one claim to another claim.
     pub fn claims(&self) -> usize {
         self.0.claims.load(Relaxed)
     }

@@ -29,7 +29,8 @@ struct DelayedShared<B> {
 }
 
 impl<B: Backend> Delayed<B> {
-    /// Delays each call by up to `before`, one call at a time, and each answer by up to `after`.
+    /// Makes this backend slow. Each call is delayed by up to `before` before it is sent, while later calls wait. Each
+    /// answer is delayed by up to `after`.
     pub fn new(backend: B, seed: u64, before: Duration, after: Duration) -> Self {
         let random = Mutex::new(fastrand::Rng::with_seed(seed));
         Self(Arc::new(DelayedShared { backend, before, after, random, sending: tokio::sync::Mutex::default() }))

@@ -12,7 +12,7 @@ use bandog_core::{
 };
 use tokio::time;
 
-/// What happens to a call. An ambiguous error is one after which the call may have been applied.
+/// What happens to a call. An error is ambiguous if the caller cannot know whether the call was applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// The call is applied and answered.
@@ -23,12 +23,12 @@ pub enum Fate {
     RequestLost,
     /// The call is applied, and its error is ambiguous.
     ReplyLost,
-    /// The error is ambiguous, and the call is applied this time later, as if the server had been stopped.
+    /// The error is ambiguous, and the call is applied after this delay, as if the server had been stopped.
     Late(Duration),
 }
 
-/// A backend that loses calls. Their fates come first from a list, then from a fixed fate if one is set, else from a
-/// random generator.
+/// A backend that loses calls. A test sets the fates of the next calls ([`Lossy::next`]), one fate for all other calls
+/// ([`Lossy::always`]), or random fates ([`Lossy::at_random`]).
 ///
 /// All steps of one call have the same fate, as on a connection. Late calls need a Tokio runtime.
 #[derive(Debug)]
@@ -47,8 +47,11 @@ struct LossyState {
     /// The fate of every other call. If it is `None`, the fate is random.
     always: Option<Fate>,
     random: fastrand::Rng,
+    /// The fraction of calls that a random fate loses.
     rate: f64,
+    /// Maximum delay of a late call with a random fate.
     late: Duration,
+    /// The number of lost calls.
     lost: usize,
 }
 
@@ -103,7 +106,7 @@ impl<B: Backend> Lossy<B> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Applies a fate to a call for which being late makes no difference. A late call is not made at all.
+    /// Applies a fate to a call whose effect does not depend on the time. A late call is not made at all.
     pub(super) async fn ask<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
         let fate = self.state().fate(false);
         match fate {
@@ -139,6 +142,7 @@ impl<B: Backend> Lossy<B> {
 }
 
 impl LossyState {
+    /// Chooses the fate of a call. Only a `scripted` call uses the fates of [`Lossy::next`].
     fn fate(&mut self, scripted: bool) -> Fate {
         let next = if scripted { self.next.pop_front() } else { None };
         let fate = next.or(self.always).unwrap_or_else(|| self.random_fate());
@@ -192,7 +196,7 @@ impl<B: Backend> Leases for Lossy<B> {
         let fate = self.state().fate(false);
         match fate {
             Fate::Well => return self.inner().renew(claims).await,
-            // A late renewal of a claim that is not held does nothing, so the delay is not simulated.
+            // If the claim no longer holds its lock, a late renewal does nothing. So the delay is not simulated.
             Fate::ReplyLost | Fate::Late(_) => drop(self.inner().renew(claims).await),
             Fate::Refused | Fate::RequestLost => {}
         }

@@ -19,7 +19,7 @@ pub use lossy::{Fate, Lossy};
 pub use stopped::{Stopped, Which};
 pub use without_subscriptions::WithoutSubscriptions;
 
-/// Implements `Inspect` for a wrapper. The calls are passed to the backend unchanged.
+/// Implements `Inspect` for a wrapper. The wrapper passes these calls to its backend unchanged.
 macro_rules! impl_inspect {
     ($wrapper:ident) => {
         #[async_trait::async_trait]

@@ -15,7 +15,7 @@ pub enum Which {
     Requests,
     /// Answers. Requests are applied immediately, and answered when the backend continues.
     Answers,
-    /// Requests that subscribe. All other calls pass.
+    /// Requests that subscribe. All other calls are not held.
     Subscriptions,
 }
 
@@ -33,7 +33,7 @@ struct StoppedShared<B> {
 #[derive(Debug, Default)]
 struct Standstill {
     which: Option<Which>,
-    /// Whether new calls pass, so that only the calls that are held already stay held.
+    /// Whether new calls pass. Then only the calls that were held before stay held.
     passes_new_calls: bool,
 }
 
@@ -83,6 +83,7 @@ impl<B: Backend> Stopped<B> {
         &self.0.backend
     }
 
+    /// Waits here as long as this part of a call is held.
     pub(super) async fn gate(&self, which: Which) {
         let is_held = {
             let standstill = self.0.standstill.borrow();
@@ -105,6 +106,7 @@ impl<B: Backend> Stopped<B> {
         call.await
     }
 
+    /// Makes a call. The call waits before its request and before its answer, as long as they are held.
     pub(super) async fn through<T>(&self, call: impl Future<Output = T>) -> T {
         self.gate(Which::Requests).await;
         let answer = call.await;

@@ -1,4 +1,4 @@
-//! A backend whose user may not subscribe.
+//! A backend whose user is not allowed to subscribe.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use bandog_core::{
 pub struct WithoutSubscriptions<B>(Arc<B>);
 
 impl<B: Backend> WithoutSubscriptions<B> {
-    /// This backend without its subscriptions.
+    /// Wraps this backend, and refuses its subscriptions.
     pub fn new(backend: B) -> Self {
         Self(Arc::new(backend))
     }
@@ -23,7 +23,7 @@ impl<B: Backend> WithoutSubscriptions<B> {
     }
 
     pub(super) fn refused(key: &Key) -> Error {
-        Error::new(ErrorKind::Denied, "this user may not subscribe").during("subscribe").at(key)
+        Error::new(ErrorKind::Denied, "this user is not allowed to subscribe").during("subscribe").at(key)
     }
 }
 

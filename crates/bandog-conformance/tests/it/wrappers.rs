@@ -14,7 +14,7 @@ fn memory() -> Memory {
 }
 
 /// Asserts that the wrapper passes calls on to the backend and returns its answers.
-async fn passes_on(wrapper: impl Backend + Clone) {
+async fn assert_passes_calls(wrapper: impl Backend + Clone) {
     let member = Member::here(ClientId::random());
     wrapper.announce(&member, TTL).await.unwrap();
     assert_eq!(wrapper.members().await.unwrap(), std::slice::from_ref(&member));
@@ -41,16 +41,16 @@ async fn passes_on(wrapper: impl Backend + Clone) {
 
 #[tokio::test(start_paused = true)]
 async fn each_wrapper_passes_calls_to_its_backend() {
-    passes_on(memory()).await;
-    passes_on(Counting::new(memory())).await;
-    passes_on(Delayed::new(memory(), 1, TTL / 100, TTL / 100)).await;
-    passes_on(Lossy::new(memory())).await;
-    passes_on(Stopped::new(memory())).await;
-    passes_on(Forgetful::new(memory())).await;
-    passes_on(Capped::short_leases(memory(), TTL)).await;
+    assert_passes_calls(memory()).await;
+    assert_passes_calls(Counting::new(memory())).await;
+    assert_passes_calls(Delayed::new(memory(), 1, TTL / 100, TTL / 100)).await;
+    assert_passes_calls(Lossy::new(memory())).await;
+    assert_passes_calls(Stopped::new(memory())).await;
+    assert_passes_calls(Forgetful::new(memory())).await;
+    assert_passes_calls(Capped::short_leases(memory(), TTL)).await;
 }
 
-/// A hold of a capped backend really ends when its answers say, and the answers say what was granted.
+/// The answers of a capped backend say how long a hold lasts, and the hold really ends at this time.
 #[tokio::test(start_paused = true)]
 async fn a_capped_backend_grants_less_than_requested() {
     let short = TTL / 10;

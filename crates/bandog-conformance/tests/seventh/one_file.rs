@@ -8,8 +8,8 @@ use bandog_core::*;
 pub struct OneFile(pub PathBuf);
 
 impl OneFile {
-    /// Reads the file, applies `change`, and replaces the file. A lock file ensures that one process at a time does
-    /// this.
+    /// Reads the file, applies `change`, and replaces the file. A lock file ensures that only one process at a time
+    /// does all this.
     fn with<T>(&self, change: impl FnOnce(&mut BTreeMap<Key, LockState>, Moment) -> T) -> io::Result<T> {
         let one_at_a_time = File::create(self.0.with_extension("lock"))?;
         one_at_a_time.lock()?;

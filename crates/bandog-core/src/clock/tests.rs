@@ -43,7 +43,7 @@ async fn setting_the_wall_clock_does_not_affect_leases() {
     for set in [clock.set_ahead(HOUR), clock.set_back(HOUR), clock.set_to(leap_day())] {
         assert_eq!(set.now(), clock.now());
     }
-    assert_eq!(clock.wall(), wall, "the original clock is unchanged");
+    assert_eq!(clock.wall(), wall, "the original clock was changed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,8 +64,8 @@ async fn a_jumping_wall_clock_does_not_affect_leases() {
 async fn a_wall_clock_that_was_set_continues_from_the_new_time() {
     let clock = Clock::tokio();
     for time in [leap_day(), SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH - HOUR, leap_day() + LEAP_DAY * 2] {
-        for before in [clock, clock.set_ahead(HOUR), clock.set_back(HOUR)] {
-            assert_eq!(before.set_to(time).wall(), time);
+        for original in [clock, clock.set_ahead(HOUR), clock.set_back(HOUR)] {
+            assert_eq!(original.set_to(time).wall(), time);
         }
     }
     let (set, now) = (clock.set_to(leap_day()), clock.now());
@@ -100,8 +100,8 @@ fn the_wall_clock_of_the_system_clock_can_be_set_and_continues() {
     let set = Clock::system().set_to(leap_day());
     let (first, second) = (set.wall(), set.wall());
     let passed = set.now().since(since);
-    assert!(leap_day() <= first && first <= second, "{first:?}, {second:?}");
-    assert!(second <= leap_day() + passed + HOUR, "{second:?} after {passed:?}");
+    assert!(leap_day() <= first && first <= second, "the clock shows {first:?} and then {second:?}");
+    assert!(second <= leap_day() + passed + HOUR, "the clock shows {second:?} after {passed:?}");
 }
 
 #[test]
@@ -120,26 +120,29 @@ fn both_clocks_count_the_time_for_which_the_machine_is_suspended() {
 async fn a_clock_is_reported_as_paused_while_it_is_paused() {
     assert!(Clock::tokio_is_paused());
     tokio::time::sleep(HOUR).await;
-    assert!(Clock::tokio_is_paused(), "after a sleep has advanced the paused clock");
+    assert!(Clock::tokio_is_paused(), "the clock does not count as paused after a sleep has advanced it");
     advance(HOUR).await;
-    assert!(Clock::tokio_is_paused(), "after the test has advanced the clock");
+    assert!(Clock::tokio_is_paused(), "the clock does not count as paused after the test has advanced it");
     tokio::time::resume();
     assert!(!Clock::tokio_is_paused());
     tokio::time::pause();
     assert!(Clock::tokio_is_paused());
 }
 
-/// The machine's clock moves in small steps, and the result of a check may depend on the time since the last step. So
+/// The machine's clock moves in small steps, and the result of a check can depend on the time since the last step. So
 /// the test makes many checks: outside a runtime, on runtimes with and without timers, and on a blocking thread.
 #[test]
 fn a_clock_that_runs_is_never_reported_as_paused() {
     let is_never_paused = || (0..20_000).all(|_| !Clock::tokio_is_paused());
-    assert!(is_never_paused(), "outside a runtime");
+    assert!(is_never_paused(), "a clock counts as paused outside a runtime");
     let paused = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    assert!(paused.block_on(async { Clock::tokio_is_paused() }), "a runtime of this process has a paused clock");
-    assert!(is_never_paused(), "outside a runtime, after another runtime has paused its clock");
+    assert!(
+        paused.block_on(async { Clock::tokio_is_paused() }),
+        "the paused clock of a runtime does not count as paused"
+    );
+    assert!(is_never_paused(), "a clock counts as paused outside the runtime that has paused it");
     let bare = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    assert!(bare.block_on(async { is_never_paused() }), "on a runtime without timers");
+    assert!(bare.block_on(async { is_never_paused() }), "a clock counts as paused on a runtime without timers");
     let running = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     assert!(running.block_on(async { is_never_paused() }));
     let after_resume = running.block_on(async {
@@ -147,9 +150,9 @@ fn a_clock_that_runs_is_never_reported_as_paused() {
         tokio::time::resume();
         is_never_paused()
     });
-    assert!(after_resume, "after the clock was paused and resumed");
+    assert!(after_resume, "the clock counts as paused after it was resumed");
     assert!(
         running.block_on(async { tokio::task::spawn_blocking(is_never_paused).await.unwrap() }),
-        "on a blocking thread"
+        "a running clock counts as paused on a blocking thread"
     );
 }

@@ -15,17 +15,21 @@ fn a_fence_rises_whatever_the_wall_clock_does() {
     for (last, wall, expected) in
         [(0, 1_000, 1_003), (1_003, 1_001, 1_007), (1_003, 0, 1_007), (1_003, 1_004, 1_007), (1_003, 5_000, 5_003)]
     {
-        let (ours, next) = (claim(1, 4), claim(2, 1));
+        let (first, next) = (claim(1, 4), claim(2, 1));
         let mut state = LockState::new(None, Fence::new(last));
         let above = Fence::new(u64::saturating_sub(wall, 1));
-        let granted = state.apply_above(&Step::Claim(ours.clone()), now, above);
+        let granted = state.apply_above(&Step::Claim(first.clone()), now, above);
         let Answer::Claimed(Verdict::Granted { mut fences, .. }) = granted.clone() else { panic!("{granted:?}") };
-        assert_eq!((fences.last().get(), state.fence().get()), (expected, expected), "{last}, {wall}");
+        assert_eq!(
+            (fences.last().get(), state.fence().get()),
+            (expected, expected),
+            "the last fence is {last}, and the wall clock shows {wall}"
+        );
         assert!(fences.take() > Some(Fence::new(last)));
 
-        // A repeated claim gets its own block, whatever the wall clock shows by then.
-        assert_eq!(state.apply_above(&Step::Claim(ours.clone()), now, Fence::new(u64::MAX / 2)), granted);
-        state.apply_above(&Step::Pass { from: ours, to: next }, now, Fence::new(0));
+        // A repeated claim gets the fences of its first grant again, whatever time the wall clock shows now.
+        assert_eq!(state.apply_above(&Step::Claim(first.clone()), now, Fence::new(u64::MAX / 2)), granted);
+        state.apply_above(&Step::Pass { from: first, to: next }, now, Fence::new(0));
         assert_eq!(state.fence().get(), expected + 1);
     }
 }

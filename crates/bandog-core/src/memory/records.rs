@@ -14,8 +14,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct RecordTable {
     rows: BTreeMap<Key, StoredRecord>,
-    /// The greatest version of all records, including deleted records. So a record that is deleted and created again
-    /// gets a greater version than before, even if the clock has not advanced in between.
+    /// The greatest version of all records, including deleted records. Because of it, a record that is deleted and
+    /// created again gets a greater version than before, even if the clock has not advanced in between.
     last: Option<Version>,
     subscribers: Subscribers,
 }
@@ -75,8 +75,8 @@ impl MemoryState {
 
     fn swap_without_notifying(&mut self, swap: &Swap, now: Moment, wall: SystemTime) -> Swapped {
         let stored = self.records.rows.get(&swap.key);
-        let last = stored.map(|stored| stored.record.version);
-        if last != swap.from {
+        let present = stored.map(|stored| stored.record.version);
+        if present != swap.from {
             return Swapped::Differs(stored.map(|stored| stored.record.clone()));
         }
         if let Some(remaining) =

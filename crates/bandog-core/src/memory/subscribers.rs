@@ -1,4 +1,4 @@
-//! The subscribers of keys: of locks, or of records.
+//! The subscribers of locks, or of records, by key.
 
 use std::collections::{BTreeMap, HashMap};
 

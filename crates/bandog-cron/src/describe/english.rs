@@ -36,8 +36,8 @@ fn time(outline: &Outline) -> String {
         (Shape::All, Some(_)) => None,
         (minutes, _) => Some(interval_phrase(minutes, "minute", 59)),
     };
-    let both: Vec<_> = seconds.into_iter().chain(minutes).collect();
-    format!("{}{}", both.join(", "), hours_phrase(outline))
+    let intervals: Vec<_> = seconds.into_iter().chain(minutes).collect();
+    format!("{}{}", intervals.join(", "), hours_phrase(outline))
 }
 
 fn interval_phrase(shape: &Shape, unit: &str, max: u32) -> String {

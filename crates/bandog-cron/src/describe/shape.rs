@@ -8,7 +8,7 @@ pub(super) enum Shape {
     /// Three or more consecutive values: the first and the last.
     Range(u32, u32),
     /// Equal steps from a value to the end of the field. The step divides the field's size, so the steps stay equal
-    /// when the field starts again, such as minutes in the next hour.
+    /// when the field starts again, for example when the minutes start again in the next hour.
     Steps {
         from: u32,
         by: u32,
@@ -25,11 +25,11 @@ impl Shape {
             [first, second, ..] => {
                 let by = second - first;
                 let last = values[values.len() - 1];
-                let even = values.windows(2).all(|pair| pair[1] - pair[0] == by);
+                let has_equal_steps = values.windows(2).all(|pair| pair[1] - pair[0] == by);
                 match values.len() {
-                    all if span == u32::try_from(all).unwrap_or(u32::MAX) => Self::All,
-                    3.. if even && by == 1 => Self::Range(first, last),
-                    _ if even && by > 1 && last + by > max && span.is_multiple_of(by) => {
+                    count if span == u32::try_from(count).unwrap_or(u32::MAX) => Self::All,
+                    3.. if has_equal_steps && by == 1 => Self::Range(first, last),
+                    _ if has_equal_steps && by > 1 && last + by > max && span.is_multiple_of(by) => {
                         Self::Steps { from: first, by }
                     }
                     _ => Self::List(values),

@@ -1,4 +1,4 @@
-//! How much memory an expression takes.
+//! The memory that an expression takes.
 
 use allocation_counter::measure;
 use bandog_cron::{Cron, Dialect, Time, Zone};
@@ -29,12 +29,12 @@ fn only_the_text_of_an_expression_is_on_the_heap() {
         assert_eq!(
             (parse.count_total, parse.bytes_total),
             (1, text.len() as u64),
-            "{text} allocates once when it is compiled"
+            "{text} must allocate once when it is compiled"
         );
         let cron = parsed.unwrap().unwrap();
         for zone in [Zone::UTC, zone.clone()] {
             let cron = cron.clone();
-            let asked = measure(|| {
+            let search = measure(|| {
                 let cron = cron.in_zone(zone);
                 let next = cron.next(now);
                 assert_eq!(next.is_none(), cron.never_fires());
@@ -42,7 +42,7 @@ fn only_the_text_of_an_expression_is_on_the_heap() {
                 assert_eq!(next.is_some_and(|next| cron.matches(next)), next.is_some());
                 assert!(cron.count_between(now, Time::from_second(2_000_000_000), 50) <= 50);
             });
-            assert_eq!(asked.count_total, 0, "{text} allocates nothing when it is asked for its fires");
+            assert_eq!(search.count_total, 0, "{text} must not allocate in a search for its fires");
         }
     }
 }

@@ -50,8 +50,8 @@ fn as_many_fires_are_counted_as_are_found_one_by_one() {
                 let cron = Cron::parse_with(text, dialect).unwrap().in_zone(Zone::named(zone).unwrap());
                 let cron = daylight.map_or(cron.clone(), |daylight| cron.on_daylight(daylight));
                 for _ in 0..3 {
-                    // After these starts each of the zones changes its clocks. Apia skips a day, and Monrovia 44.5
-                    // minutes.
+                    // Each of the zones changes its clocks after one of these starts. Apia skips a day, and Monrovia
+                    // skips 44.5 minutes.
                     let first = [1_300_000_000, 60_000_000, 1_760_000_000][usize::try_from(random(3)).unwrap()];
                     let from = first + random(40_000_000);
                     let (from, to) = (Time::from_millisecond(from * 1000 + random(2) * 500), from + random(10_000_000));
@@ -65,7 +65,7 @@ fn as_many_fires_are_counted_as_are_found_one_by_one() {
             }
         }
     }
-    assert!(counted > 500_000, "{counted}");
+    assert!(counted > 500_000, "only {counted} fires were counted");
 }
 
 #[test]
@@ -100,6 +100,6 @@ fn the_seconds_of_two_hundred_years_are_counted_fast() {
         assert_eq!(cron.count_between(from, to, usize::MAX), usize::try_from(to.second() - from.second()).unwrap());
         assert_eq!(cron.count_between(from, to, 1_000), 1_000);
     }
-    // Counting them one by one would take minutes.
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    // To count the fires one by one would take minutes.
+    assert!(began.elapsed() < Duration::from_secs(2), "counting took {:?}", began.elapsed());
 }

@@ -21,7 +21,8 @@ const ROWS: &[(u32, &str, &str, &str, &[&str])] = &[
     (14, "0 0/15 * * * ?", "Australia/Lord_Howe", "2026-04-05T01:15:00+11:00", &["2026-04-05T01:30:00+11:00", "2026-04-05T01:45:00+11:00", "2026-04-05T01:30:00+10:30", "2026-04-05T01:45:00+10:30", "2026-04-05T02:00:00+10:30"]),
     (15, "0 15 2 * * ?", "Australia/Lord_Howe", "2026-10-03T12:00:00+10:30", &["2026-10-04T02:30:00+11:00", "2026-10-05T02:15:00+11:00"]),
     (16, "0 0 12 * * ?", "Pacific/Apia", "2011-12-29T00:00:00-10:00", &["2011-12-29T12:00:00-10:00", "2011-12-31T12:00:00+14:00"]),
-    // The gap ends with the date: 23:00 to 24:00 do not exist, and Sunday's midnight is not Saturday any more.
+    // The gap is the last hour of Saturday, and ends at midnight. Midnight is on Sunday, which is another date, so the
+    // time in the gap does not fire.
     (17, "0 30 23 * * ?", "America/Scoresbysund", "2026-03-27T23:30:00-02:00", &["2026-03-29T23:30:00-01:00"]),
     // All matches in one gap are one fire.
     (18, "0 0/10 2 * * ?", "Europe/Berlin", "2026-03-28T02:50:00+01:00", &["2026-03-29T03:00:00+02:00", "2026-03-30T02:00:00+02:00"]),
@@ -33,13 +34,16 @@ fn the_fires_of_each_row_are_found_forwards_and_backwards() {
         let cron = Cron::parse(text).unwrap().in_zone(Zone::named(zone).unwrap());
         let found = cron.after(from.parse::<Time>().unwrap()).take(fires.len());
         let found: Vec<_> = found.map(|fire| fire.at(cron.zone()).to_string()).collect();
-        assert_eq!(found, *fires, "D{number}");
+        assert_eq!(found, *fires, "row {number}");
         for pair in fires.windows(2) {
             let before = cron.prev(pair[1].parse::<Time>().unwrap()).unwrap();
-            assert_eq!(before.at(cron.zone()).to_string(), pair[0], "D{number} backwards");
+            assert_eq!(before.at(cron.zone()).to_string(), pair[0], "row {number}, backwards");
         }
         for fire in *fires {
-            assert!(cron.matches(fire.parse::<Time>().unwrap()), "D{number} matches");
+            assert!(
+                cron.matches(fire.parse::<Time>().unwrap()),
+                "row {number}: the expression does not match its own fire {fire}"
+            );
         }
     }
 }
@@ -55,9 +59,9 @@ fn on_daylight_chooses_another_rule_for_one_expression() {
     assert_eq!(first("0 30 2 * * ?", Daylight::Skip, evening), "2026-03-09T02:30:00-04:00");
     assert_eq!(first("0 30 2 * * ?", Daylight::Elapsed, evening), "2026-03-09T02:30:00-04:00");
     assert_eq!(first("0 30 2 * * ?", Daylight::Pinned, evening), "2026-03-08T03:00:00-04:00");
-    let once = "2026-11-01T01:30:00-04:00";
-    assert_eq!(first("0 30 1 * * ?", Daylight::Elapsed, once), "2026-11-01T01:30:00-05:00");
-    assert_eq!(first("0 30 1 * * ?", Daylight::Skip, once), "2026-11-02T01:30:00-05:00");
+    let first_half_past_one = "2026-11-01T01:30:00-04:00";
+    assert_eq!(first("0 30 1 * * ?", Daylight::Elapsed, first_half_past_one), "2026-11-01T01:30:00-05:00");
+    assert_eq!(first("0 30 1 * * ?", Daylight::Skip, first_half_past_one), "2026-11-02T01:30:00-05:00");
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn fuzz_dialect(dialect: Dialect, samples: &[&str]) {
         assert_eq!(
             Cron::parse_with(cron.text(), cron.rules()).unwrap(),
             cron,
-            "the text of a parsed expression is parsed as another one"
+            "the text of an expression is parsed as a different expression"
         );
         assert!(!cron.describe_in(Language::English).is_empty() && !cron.describe_in(Language::Chinese).is_empty());
         let cron = cron.in_zone(berlin.clone());
@@ -156,8 +156,8 @@ fn fuzz_zone_files() {
     });
 }
 
-/// A zone file need not have a rule for the years after its last change. Such a file once made the search for changes
-/// endless.
+/// A zone file can lack a rule for the years after its last change of the clocks. In an earlier version, the search for
+/// changes never ended for such a file.
 #[test]
 fn a_zone_file_without_a_rule_for_later_years_is_read() {
     let mut file = tzif(&[(1_000_000_000, 0), (1_100_000_000, 1)]);
@@ -171,7 +171,7 @@ fn a_zone_file_without_a_rule_for_later_years_is_read() {
 const FOOTER: &str = "\nCET-1CEST,M3.5.0,M10.5.0/3\n";
 
 /// The file (RFC 8536, version 2) of a zone with two offsets, of one hour and of two hours. Each change is an instant
-/// in UTC seconds and the number of the offset that holds from then on.
+/// in UTC seconds and the index of the offset that starts then.
 fn tzif(changes: &[(i64, u8)]) -> Vec<u8> {
     let header = |changes: usize| {
         let mut header = b"TZif2".to_vec();

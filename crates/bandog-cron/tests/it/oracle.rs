@@ -1,5 +1,5 @@
-//! Compares random expressions with a calendar that is walked day by day, and with zones that are walked minute by
-//! minute.
+//! Compares the fires of random expressions with the result of a slow search, which visits each day of the calendar and
+//! each minute of a zone.
 
 mod plan;
 mod walk;
@@ -169,8 +169,8 @@ fn compare_near(name: &str, change: i64, times: usize, random: &mut fastrand::Rn
     counted
 }
 
-/// All minutes from `start` to `end`, in UTC and as the zone's clocks show them. If the zone's offset is not a whole
-/// minute, all seconds instead.
+/// All minutes from `start` to `end`, each in UTC and as the zone's clocks show it. If the zone's offset is not a whole
+/// number of minutes, the list has all seconds instead.
 fn walls(name: &str, start: i64, end: i64) -> Vec<(i64, i64)> {
     let rules = TimeZoneDatabase::bundled().get(name).unwrap();
     let wall = |second| second + i64::from(rules.to_offset(Timestamp::from_second(second).unwrap()).seconds());
@@ -182,16 +182,16 @@ fn walls(name: &str, start: i64, end: i64) -> Vec<(i64, i64)> {
 fn expected(plan: &Plan, walk: &Walk, walls: &[(i64, i64)], daylight: Daylight) -> Vec<i64> {
     let matches = |wall: i64| plan.has_day(walk.day(wall.div_euclid(86_400))) && plan.has_time(wall.rem_euclid(86_400));
     let step = walls[1].0 - walls[0].0;
-    let mut seen = HashSet::from([walls[0].1]);
+    let mut shown = HashSet::from([walls[0].1]);
     let mut fires = Vec::new();
     for pair in walls.windows(2) {
         let ((_, before), (second, wall)) = (pair[0], pair[1]);
-        let again = !seen.insert(wall);
-        let own = matches(wall) && (daylight == Daylight::Elapsed || !again);
+        let is_shown_again = !shown.insert(wall);
+        let is_match = matches(wall) && (daylight == Daylight::Elapsed || !is_shown_again);
         let missing = (before + step..wall).step_by(usize::try_from(step).unwrap());
         let mut gap = missing.filter(|skipped| skipped / 86_400 == wall / 86_400);
-        let skipped = daylight == Daylight::Pinned && gap.any(matches);
-        if own || skipped {
+        let is_after_match_in_gap = daylight == Daylight::Pinned && gap.any(matches);
+        if is_match || is_after_match_in_gap {
             fires.push(second);
         }
     }
@@ -217,7 +217,9 @@ fn prev_finds_the_same_fires_as_next_in_every_zone() {
 #[test]
 fn in_a_crontab_one_of_two_restricted_day_fields_must_match() {
     let walk = Walk::all();
-    for (text, both) in [("0 0 13 * 5", false), ("0 0 */13 * 5", true), ("0 0 13 * *", true), ("0 0 * * 5", true)] {
+    for (text, must_both_match) in
+        [("0 0 13 * 5", false), ("0 0 */13 * 5", true), ("0 0 13 * *", true), ("0 0 * * 5", true)]
+    {
         let cron = Cron::parse_with(text, Dialect::Unix).unwrap();
         let date = |day: u32| match text.split(' ').nth(2).unwrap() {
             "13" => day == 13,
@@ -228,7 +230,7 @@ fn in_a_crontab_one_of_two_restricted_day_fields_must_match() {
         for number in walk.days().skip(20_000).take(3000) {
             let day = walk.day(number);
             let (date, weekday) = (date(day.day), weekday(day.weekday));
-            let expected = if both { date && weekday } else { date || weekday };
+            let expected = if must_both_match { date && weekday } else { date || weekday };
             assert_eq!(cron.matches(Time::from_second(number * 86_400)), expected, "{text} on {number}");
         }
     }

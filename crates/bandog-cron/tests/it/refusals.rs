@@ -1,4 +1,4 @@
-//! Expressions that are refused, and where each error points. No text makes the parser panic.
+//! Expressions that are refused, and the position at which each error points. No text makes the parser panic.
 
 use bandog_cron::{Cron, DayMatch, Dialect, Field, Language, Phrasing, Time, Zone};
 
@@ -7,22 +7,22 @@ use Dialect::{Quartz, Spring, Unix};
 /// Dialect, expression, the field in the error, its column, and its reason.
 #[rustfmt::skip]
 const ROWS: &[(Dialect, &str, Option<Field>, usize, &str)] = &[
-    (Quartz, "", None, 1, "the expression is empty; needed are second minute hour day month weekday, and perhaps a year"),
-    (Quartz, "   ", None, 1, "the expression is empty; needed are second minute hour day month weekday, and perhaps a year"),
-    (Quartz, "-", None, 1, "- is no time; it is how Spring disables a job; disable the job itself: bandog's scheduler has enabled = false and Job::disabled for it"),
-    (Unix, "  - ", None, 3, "- is no time; it is how Spring disables a job; disable the job itself: bandog's scheduler has enabled = false and Job::disabled for it"),
+    (Quartz, "", None, 1, "the expression is empty; needed are second minute hour day month weekday, and optionally a year"),
+    (Quartz, "   ", None, 1, "the expression is empty; needed are second minute hour day month weekday, and optionally a year"),
+    (Quartz, "-", None, 1, "\"-\" is not a cron expression; Spring uses it to disable a job; to disable a job in bandog, set enabled = false or call Job::disabled"),
+    (Unix, "  - ", None, 3, "\"-\" is not a cron expression; Spring uses it to disable a job; to disable a job in bandog, set enabled = false or call Job::disabled"),
     (Quartz, "0 9 * * 1", None, 10, "there are only 5 fields; Quartz begins with seconds; read by Dialect::Unix it means: At 09:00, on Monday"),
     (Spring, "0 15 10 * *", None, 12, "there are only 5 fields; Spring begins with seconds; read by Dialect::Unix it means: At 15:00, on day 10 of the month"),
-    (Quartz, "0 15 10 ? *", None, 12, "there are only 5 fields; needed are second minute hour day month weekday, and perhaps a year"),
+    (Quartz, "0 15 10 ? *", None, 12, "there are only 5 fields; needed are second minute hour day month weekday, and optionally a year"),
     (Unix, "0 0 9 * * 1", None, 11, "too many fields; Unix has minute hour day month weekday; Quartz and Spring begin with seconds"),
     (Spring, "0 0 9 * * 1 2030", None, 13, "too many fields; Spring has second minute hour day month weekday; only Quartz has a year"),
-    (Quartz, "0 15 10 * * ? 2005 *", None, 20, "too many fields; Quartz has second minute hour day month weekday, and perhaps a year"),
-    (Quartz, "@often", None, 1, "@often is not known; known are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly"),
-    (Quartz, "@every 5m", None, 1, "@every is a fixed rate, which a cron expression cannot express; bandog's scheduler has fixed_rate = \"5m\" and Job::fixed_rate for it"),
-    (Unix, "@EVERY 1h 30m", None, 1, "@every is a fixed rate, which a cron expression cannot express; bandog's scheduler has fixed_rate = \"1h 30m\" and Job::fixed_rate for it"),
-    (Unix, "@every", None, 1, "@every is a fixed rate, which a cron expression cannot express; bandog's scheduler has fixed_rate = \"5m\" and Job::fixed_rate for it"),
-    (Unix, "@reboot", None, 1, "@reboot is the start of a program, which a cron expression cannot express; bandog's scheduler has Job::once for a job that runs once"),
-    (Quartz, "@daily 5", None, 8, "@daily stands alone; leave out what follows"),
+    (Quartz, "0 15 10 * * ? 2005 *", None, 20, "too many fields; Quartz has second minute hour day month weekday, and optionally a year"),
+    (Quartz, "@often", None, 1, "@often is not a known macro; allowed are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly"),
+    (Quartz, "@every 5m", None, 1, "@every is a fixed rate, which a cron expression cannot express; for a fixed rate in bandog, set fixed_rate = \"5m\" or call Job::fixed_rate"),
+    (Unix, "@EVERY 1h 30m", None, 1, "@every is a fixed rate, which a cron expression cannot express; for a fixed rate in bandog, set fixed_rate = \"1h 30m\" or call Job::fixed_rate"),
+    (Unix, "@every", None, 1, "@every is a fixed rate, which a cron expression cannot express; for a fixed rate in bandog, set fixed_rate = \"5m\" or call Job::fixed_rate"),
+    (Unix, "@reboot", None, 1, "@reboot is the start of a program, which a cron expression cannot express; for a job that runs once in bandog, call Job::once"),
+    (Quartz, "@daily 5", None, 8, "@daily must stand alone; remove the text after it"),
     (Quartz, "0 0 24 * * ?", Some(Field::Hours), 5, "24 is too large; allowed are 0 to 23"),
     (Quartz, "0 99999999999999999999 0 * * ?", Some(Field::Minutes), 3, "99999999999999999999 is too large; allowed are 0 to 59"),
     (Quartz, "0 0 0 0 * ?", Some(Field::DayOfMonth), 7, "0 is too small; allowed are 1 to 31"),
@@ -33,31 +33,31 @@ const ROWS: &[(Dialect, &str, Option<Field>, usize, &str)] = &[
     (Quartz, "0 0/61 * * * ?", Some(Field::Minutes), 5, "a step of 61 is too long; a step is a number from 1 to 59"),
     (Quartz, "0 0/ * * * ?", Some(Field::Minutes), 5, "the step is missing; a step is a number from 1 to 59"),
     (Quartz, "0 0/5/5 * * * ?", Some(Field::Minutes), 5, "5/5 is not a step; a step is a number from 1 to 59"),
-    (Spring, "0 /15 * * * *", Some(Field::Minutes), 3, "nothing stands before the step; did you mean */?"),
+    (Spring, "0 /15 * * * *", Some(Field::Minutes), 3, "there is no value before the step; did you mean */?"),
     (Quartz, "0 1,,2 * * * ?", Some(Field::Minutes), 5, "an item of the list is empty; leave out the comma"),
     (Quartz, "0 1, * * * ?", Some(Field::Minutes), 5, "an item of the list is empty; leave out the comma"),
     (Quartz, "0 1- * * * ?", Some(Field::Minutes), 5, "a number is missing; allowed are 0 to 59"),
-    (Quartz, "0 0 0 1 1 ? 2030-2026", Some(Field::Year), 13, "the range ends before it begins; a range of years cannot wrap around"),
-    (Spring, "0 0 22-2 * * *", Some(Field::Hours), 5, "the range ends before it begins; write 22-23,0-2; only in Quartz can a range wrap around"),
-    (Unix, "0 0 * * 5-0", Some(Field::DayOfWeek), 9, "the range ends before it begins; Sunday is 7 at the end of a range"),
+    (Quartz, "0 0 0 1 1 ? 2030-2026", Some(Field::Year), 13, "the end of the range is before its start; a range of years cannot wrap around"),
+    (Spring, "0 0 22-2 * * *", Some(Field::Hours), 5, "the end of the range is before its start; write 22-23,0-2; only in Quartz can a range wrap around"),
+    (Unix, "0 0 * * 5-0", Some(Field::DayOfWeek), 9, "the end of the range is before its start; Sunday is 7 at the end of a range"),
     (Quartz, "0 0 0 ? * MONX", Some(Field::DayOfWeek), 11, "MONX is not a day of the week; did you mean MON?"),
     (Quartz, "0 0 0 1 SEPT ?", Some(Field::Month), 9, "SEPT is not a month; did you mean SEP?"),
     (Quartz, "0 0 0 1 FOO ?", Some(Field::Month), 9, "FOO is not a month; allowed are 1 to 12 or JAN to DEC"),
-    (Quartz, "0 0 0 ? * ?", Some(Field::DayOfWeek), 11, "? stands in both day fields; write * in one of them"),
-    (Quartz, "0 0 0 13 * FRI", Some(Field::DayOfWeek), 12, "both day fields are restricted; write ? in one of them, or say what is meant: DayMatch::And (both must match) or DayMatch::Or (one must match)"),
-    (Quartz, "? * * * * ?", Some(Field::Seconds), 1, "? stands only alone, and only in the day fields of Quartz and Spring; allowed are 0 to 59"),
+    (Quartz, "0 0 0 ? * ?", Some(Field::DayOfWeek), 11, "both day fields are ?; write * in one of them"),
+    (Quartz, "0 0 0 13 * FRI", Some(Field::DayOfWeek), 12, "both day fields are restricted; write ? in one of them, or choose a rule: DayMatch::And (both must match) or DayMatch::Or (one must match)"),
+    (Quartz, "? * * * * ?", Some(Field::Seconds), 1, "? must stand alone, in a day field of Quartz or Spring; allowed are 0 to 59"),
     (Quartz, "L 30 * * * ?", Some(Field::Seconds), 1, "L is not a number; allowed are 0 to 59"),
     (Quartz, "0 0 0 5C * ?", Some(Field::DayOfMonth), 7, "C (the next day of a calendar) is not supported: no scheduler ever implemented it; write the day itself"),
     (Quartz, "0 0 0 ? * 1C", Some(Field::DayOfWeek), 11, "C (the next day of a calendar) is not supported: no scheduler ever implemented it; write the day itself"),
     (Quartz, "0 0 0 WL * ?", Some(Field::DayOfMonth), 7, "WL is no day of the month; did you mean LW?"),
-    (Quartz, "0 0 0 1-5W * ?", Some(Field::DayOfMonth), 7, "1-5W is no day of the month; W stands behind a single day, as in 15W or LW"),
+    (Quartz, "0 0 0 1-5W * ?", Some(Field::DayOfMonth), 7, "1-5W is no day of the month; W must follow a single day, as in 15W or LW"),
     (Quartz, "0 0 0 0W * ?", Some(Field::DayOfMonth), 7, "0 is too small; allowed are 1 to 31"),
-    (Quartz, "0 0 0 L-31 * ?", Some(Field::DayOfMonth), 7, "no month has more than 31 days; at most L-30"),
+    (Quartz, "0 0 0 L-31 * ?", Some(Field::DayOfMonth), 7, "no month has more than 31 days; allowed is at most L-30"),
     (Spring, "0 0 0 L-5W * ?", Some(Field::DayOfMonth), 7, "Spring has no L-5W; allowed are L, L-3 and LW"),
-    (Quartz, "0 0 0 ? * 6#6", Some(Field::DayOfWeek), 11, "\"6\" is no week of the month; allowed are #1 to #5; L means the last"),
-    (Quartz, "0 0 0 ? * L,2", Some(Field::DayOfWeek), 11, "L needs a day of the week before it here; write SAT, or name the day, as in FRIL"),
+    (Quartz, "0 0 0 ? * 6#6", Some(Field::DayOfWeek), 11, "\"6\" is no week of the month; allowed are #1 to #5, or L for the last, as in FRIL"),
+    (Quartz, "0 0 0 ? * L,2", Some(Field::DayOfWeek), 11, "there must be a day of the week before L; write SAT, or name the day, as in FRIL"),
     (Unix, "0 0 L * *", Some(Field::DayOfMonth), 5, "L is unknown to Unix; the Quartz and Spring dialects have L, W and #"),
-    (Unix, "0 0 ? * *", Some(Field::DayOfMonth), 5, "? stands only alone, and only in the day fields of Quartz and Spring; allowed are 1 to 31"),
+    (Unix, "0 0 ? * *", Some(Field::DayOfMonth), 5, "? must stand alone, in a day field of Quartz or Spring; allowed are 1 to 31"),
     (Quartz, "0 0 9 ？ * 2", None, 7, "'？' has no meaning here; did you mean '?'?"),
     (Quartz, "0 0 9 ? *\u{a0}2", None, 10, "'\\u{a0}' has no meaning here; use plain spaces"),
 ];
@@ -131,11 +131,11 @@ fn no_random_text_makes_the_parser_panic() {
     for _ in 0..20_000 {
         let count = random.usize(..16);
         let text: String = (0..count).map(|_| pieces[random.usize(..pieces.len())]).collect();
-        try_all(&text);
+        parse_by_all_rules(&text);
     }
     for _ in 0..10_000 {
         let text: String = (0..random.usize(..24)).map(|_| random.char(..)).collect();
-        try_all(&text);
+        parse_by_all_rules(&text);
     }
 }
 
@@ -162,11 +162,11 @@ fn no_text_with_up_to_three_typing_errors_makes_the_parser_panic() {
                 _ => drop(text.remove(at)),
             }
         }
-        try_all(&text.into_iter().collect::<String>());
+        parse_by_all_rules(&text.into_iter().collect::<String>());
     }
 }
 
-fn try_all(text: &str) {
+fn parse_by_all_rules(text: &str) {
     for dialect in [Quartz, Spring, Unix] {
         for rules in [dialect.into(), dialect.days(DayMatch::And), dialect.days(DayMatch::Or)] {
             match Cron::parse_with(text, rules) {
@@ -208,8 +208,8 @@ fn searches_from_the_first_and_the_last_instant_find_the_first_and_the_last_fire
     }
 }
 
-/// An expression of five fields is only valid in Unix. So the hint must propose that dialect, with the meaning that the
-/// expression has there, and not another expression.
+/// An expression of five fields is only valid in Unix. So the hint must propose the Unix dialect, and name the meaning
+/// of the expression in that dialect. The hint must not propose another expression.
 #[test]
 fn a_hint_that_is_followed_never_changes_the_meaning() {
     let mut random = fastrand::Rng::with_seed(7);
@@ -244,7 +244,7 @@ fn a_hint_that_is_followed_never_changes_the_meaning() {
             }
         }
     }
-    assert!(proposed > 500, "{proposed}");
+    assert!(proposed > 500, "only {proposed} hints proposed the Unix dialect");
     let error = Cron::parse("0 0 0 13 * FRI").unwrap_err();
     for (phrasing, settings) in [
         (Phrasing::Keys, ["day_match = \"and\"", "day_match = \"or\""]),

@@ -1,5 +1,5 @@
-//! Expressions and their fires. The expected fires are those of Quartz, except where Quartz has a defect, and those of
-//! Spring for the same text.
+//! Expressions and their fires in the dialects of Quartz and of Spring. The expected fires are those of the two
+//! schedulers, except where Quartz has a defect.
 
 use bandog_cron::{Cron, Dialect, Time, Zone};
 

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-/// The cell that once hung gets a thousand exits, each other cell twenty.
+/// The cell that once hung gets a thousand exits, each other cell gets twenty.
 #[test]
 fn programs_exit_in_every_way() {
     let output = Command::new(env!("CARGO_BIN_EXE_bandog-exits")).output().unwrap();

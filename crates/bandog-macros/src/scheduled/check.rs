@@ -11,7 +11,7 @@ use crate::{
     words::{listed, nearest},
 };
 
-/// `Ok`, or the end of an error that begins with "`key` is "text"".
+/// The result of a check. An error is the second half of a message; the first half is "`key` is "text"".
 type Checked = std::result::Result<(), String>;
 
 /// A key of the attribute.
@@ -26,7 +26,7 @@ pub(crate) const TRIGGERS: [&str; 4] = ["cron", "fixed_rate", "fixed_delay", "at
 
 /// All keys.
 pub(crate) const KEYS: [Key; 25] = [
-    Key { name: "cron", example: "0 15 10 ? * MON-FRI", check: |_| Ok(()) }, // `cron()` checks it with its dialect.
+    Key { name: "cron", example: "0 15 10 ? * MON-FRI", check: |_| Ok(()) }, // The function `cron` checks it.
     Key { name: "fixed_rate", example: "5s", check: period },
     Key { name: "fixed_delay", example: "5s", check: period },
     Key { name: "at", example: "2026-12-31T23:59:00Z", check: instant },
@@ -53,22 +53,24 @@ pub(crate) const KEYS: [Key; 25] = [
     Key { name: "enabled", example: "true", check: |text| one_of(text, &["true", "false"]) },
 ];
 
-/// Checks the cron expression, if there is one, by the rules of the other keys. The error is shown under the
-/// expression.
+/// Checks the cron expression, if the attribute has one, by the dialect and the day match of the attribute. The error
+/// points at the expression.
 pub(crate) fn cron(texts: &[Text]) -> Result<()> {
     let Some(cron) = find(texts, "cron") else { return Ok(()) };
     let dialect = find(texts, "dialect").map_or(Some(Dialect::Quartz), read);
     let days = find(texts, "day_match").map(read::<DayMatch>);
     let (Some(dialect), false) = (dialect, days == Some(None)) else {
-        return Ok(()); // The dialect or the day match is wrong, which is reported already, or is not known yet.
+        // The dialect or the day match is either wrong, and was reported before, or comes from an environment
+        // variable without a default, and is not known yet.
+        return Ok(());
     };
     let rules: Rules = days.flatten().map_or_else(|| dialect.into(), |days| dialect.days(days));
     let Some(text) = cron.known().filter(|text| text.trim() != "-") else { return Ok(()) };
-    let no = |message| Err(Error::new(cron.span(), message));
+    let refused = |message| Err(Error::new(cron.span(), message));
     match Cron::parse_with(&text, rules) {
-        Ok(expression) if expression.never_fires() => no(format!("`cron` is {text:?}, which never fires")),
+        Ok(expression) if expression.never_fires() => refused(format!("`cron` is {text:?}, which never fires")),
         Ok(_) => Ok(()),
-        Err(fault) => no(format!(
+        Err(fault) => refused(format!(
             "`cron` is no expression of the {dialect} dialect\n\n{}",
             fault.phrased(Phrasing::Keys).picture()
         )),
@@ -106,18 +108,20 @@ fn period(text: &str) -> Checked {
     if text.trim() == "-" { Ok(()) } else { limit(text) }
 }
 
+/// Checks a duration that must be at least 1 ms.
 fn limit(text: &str) -> Checked {
     duration(text, Duration::from_millis(1), "1ms")
 }
 
+/// Checks a duration that can be zero.
 fn pause(text: &str) -> Checked {
     duration(text, Duration::ZERO, "0s")
 }
 
-fn duration(text: &str, least: Duration, written: &str) -> Checked {
+fn duration(text: &str, least: Duration, least_text: &str) -> Checked {
     match humantime::parse_duration(text) {
         Ok(time) if (least..=LONGEST).contains(&time) => Ok(()),
-        Ok(_) => Err(format!("; it must be between {written} and 365d")),
+        Ok(_) => Err(format!("; it must be between {least_text} and 365d")),
         Err(_) => Err(", which is not a duration; write 500ms, 10s or 2m".to_owned()),
     }
 }
@@ -175,8 +179,8 @@ fn retry(text: &str) -> Checked {
     Err("; allowed are `3`, `3 from 1s to 1m`, `3 within 10m`, `3 until next tick`".to_owned())
 }
 
-/// Splits `word` or `word(number)`. The second part is `None` without parentheses, else whether they contain a number
-/// from 1.
+/// Splits `word` or `word(number)`. The second part is `None` if the text has no parentheses. Otherwise it says whether
+/// the parentheses contain a number that is at least 1.
 fn word(text: &str) -> (&str, Option<bool>) {
     let text = text.trim();
     match text.strip_suffix(')').and_then(|text| text.split_once('(')) {

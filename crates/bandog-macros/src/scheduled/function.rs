@@ -1,4 +1,4 @@
-//! The function that a job runs, and the code that makes the job.
+//! The function that a job runs, and the code that creates the job.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
@@ -13,14 +13,14 @@ use crate::signature;
 pub(crate) struct Function<'a> {
     name: &'a Ident,
     vis: &'a Visibility,
-    /// Its `#[cfg]` attributes, which the generated items must have, too.
+    /// The `#[cfg]` attributes of the function. The generated items must have them, too.
     conditions: Vec<&'a Attribute>,
     is_async: bool,
     params: Vec<Param<'a>>,
     returned: TokenStream,
 }
 
-/// A parameter. The scheduler gives a value of the type `given`, or a reference to one.
+/// A parameter. The scheduler passes a value of the type `given`, or a reference to such a value.
 struct Param<'a> {
     reference: Option<&'a Token![&]>,
     given: &'a Type,
@@ -58,7 +58,8 @@ impl<'a> Function<'a> {
         })
     }
 
-    /// The code of the type with the function's name and `job()`, and of the entry in the program's list of jobs.
+    /// The generated code: a type with the function's name, whose function `job()` returns the job, and an entry in the
+    /// program's list of jobs.
     pub(crate) fn job(&self, texts: &[Text]) -> TokenStream {
         let Self { name, vis, conditions, .. } = self;
         let support = quote!(::bandog::schedule::__declared);
@@ -89,7 +90,7 @@ impl<'a> Function<'a> {
         }
     }
 
-    /// The code that gives the job its body. The body takes the value of each parameter from the run.
+    /// The code that sets the body of the job. The body takes the value of each parameter from the run.
     fn run(&self, declaring: &Ident) -> TokenStream {
         let Self { name, params, returned, .. } = self;
         let support = quote!(::bandog::schedule::__declared);

@@ -18,7 +18,7 @@ use crate::{
     words::listed,
 };
 
-/// The unchanged function, and a type of the same name that makes its job.
+/// The unchanged function, and a type of the same name that creates the job.
 pub(crate) fn expand(attribute: TokenStream, function: TokenStream) -> Result<TokenStream> {
     let function: ItemFn = syn::parse2(function).map_err(|error| {
         Error::new(error.span(), format!("`#[bandog::scheduled]` must be on a function with a body: {error}"))
@@ -37,7 +37,7 @@ pub(crate) fn expand(attribute: TokenStream, function: TokenStream) -> Result<To
     Ok(quote!(#function #job))
 }
 
-/// Reads the attribute. Values with variables of the environment are checked with their defaults.
+/// Reads the attribute and checks its values. A value with environment variables is checked with their defaults.
 fn read(attribute: TokenStream) -> Result<Vec<Text>> {
     let known: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
     let mut keys = Keys::parse(attribute, &known)?;

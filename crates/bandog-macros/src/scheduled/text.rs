@@ -1,4 +1,4 @@
-//! A value that may contain environment variables: `${REPORT_CRON:0 0 6 * * ?}`.
+//! A value that can contain environment variables: `${REPORT_CRON:0 0 6 * * ?}`.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
@@ -26,12 +26,13 @@ impl Text {
         self.literal.span()
     }
 
-    /// The text with the defaults of its variables; `None` if a variable has no default.
+    /// The text with the defaults of its variables. `None` if a variable has no default.
     pub(crate) fn known(&self) -> Option<String> {
         self.pieces.iter().map(Piece::known).collect()
     }
 
-    /// Checks the text with the defaults of its variables. Without all defaults, the text is checked at the start only.
+    /// Checks the text with the defaults of its variables. If a variable has no default, the text is checked only when
+    /// the scheduler starts.
     pub(crate) fn check(&self, check: fn(&str) -> std::result::Result<(), String>) -> Result<()> {
         let Some(text) = self.known() else { return Ok(()) };
         check(&text).map_err(|what| Error::new(self.span(), format!("`{}` is {text:?}{what}", self.key)))

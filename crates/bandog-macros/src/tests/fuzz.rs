@@ -1,4 +1,4 @@
-//! Random attributes. Each is either refused with a message or expanded to valid Rust.
+//! Random attributes. Each attribute is either refused with a message or expanded to valid Rust.
 
 use bandog_testkit::fuzz;
 use proc_macro2::TokenStream;
@@ -43,12 +43,12 @@ const WORDS: &[&str] = &[
 ];
 
 fn fuzz_attribute(name: &str, samples: &[&str], expand: fn(TokenStream, TokenStream) -> syn::Result<TokenStream>) {
-    let function = "async fn sweep(&self, id: u64, name: &str) -> bandog::Result<Option<u64>> { Ok(None) }";
-    let plain = "async fn sweep(run: Run) {}";
+    let method = "async fn sweep(&self, id: u64, name: &str) -> bandog::Result<Option<u64>> { Ok(None) }";
+    let job = "async fn sweep(run: Run) {}";
     fuzz::texts(name, samples, WORDS, |text| {
         let Ok(attribute) = text.parse::<TokenStream>() else { return false };
         let mut accepted = false;
-        for function in [function, plain] {
+        for function in [method, job] {
             match expand(attribute.clone(), function.parse().unwrap()) {
                 Ok(made) => {
                     syn::parse2::<syn::File>(made.clone())

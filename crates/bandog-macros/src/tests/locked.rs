@@ -21,12 +21,12 @@ fn wrong_keys_are_refused() {
     rejects_attribute("name = \"a\", maxHold = \"1s\"", "unknown key `maxHold`; did you mean `max_hold`?", "maxHold");
     rejects_attribute(
         "name = \"a\", colour = 1",
-        "unknown key `colour`; known are `name`, `client`, `wait`, `lease`, `max_hold`, `guard`",
+        "unknown key `colour`; the known keys are `name`, `client`, `wait`, `lease`, `max_hold`, `guard`",
         "colour",
     );
     rejects_attribute("name = \"a\", name = \"b\"", "`name` is given twice", "name");
     rejects_attribute("name", "`name` has no value: write name = \"…\"", "name");
-    rejects_attribute("\"orders\"", "a value needs its key: write name = \"orders\"", "\"orders\"");
+    rejects_attribute("\"orders\"", "a value must have a key: write name = \"orders\"", "\"orders\"");
     rejects_attribute("", "the lock has no name: write name = \"orders\"", "");
     rejects_attribute(
         "name = \"a\", guard = 5",
@@ -34,7 +34,7 @@ fn wrong_keys_are_refused() {
         "5",
     );
     let all = faults(expand, "nmae = \"a\", leese = \"1s\"", METHOD);
-    assert_eq!(all.len(), 2, "all errors are reported together: {all:?}");
+    assert_eq!(all.len(), 2, "all errors must be reported together: {all:?}");
 }
 
 #[test]
@@ -42,17 +42,21 @@ fn wrong_names_are_refused() {
     rejects_attribute("name = \"o-{idd}\"", "`{idd}` names no parameter; did you mean `{id}`?", "\"o-{idd}\"");
     rejects_attribute(
         "name = \"o-{order}\"",
-        "`{order}` names no parameter; there are `self`, `id`, `shop`",
+        "`{order}` names no parameter; the parameters are `self`, `id`, `shop`",
         "\"o-{order}\"",
     );
-    rejects_attribute("name = \"o-{}\"", "`{}` names no parameter; there are `self`, `id`, `shop`", "\"o-{}\"");
+    rejects_attribute(
+        "name = \"o-{}\"",
+        "`{}` names no parameter; the parameters are `self`, `id`, `shop`",
+        "\"o-{}\"",
+    );
     rejects_attribute(
         "name = \"o-{id\"",
         "a single brace in \"o-{id\"; write {{ or }} for a brace in the name",
         "\"o-{id\"",
     );
     rejects_attribute("name = \"o-}\"", "a single brace in \"o-}\"; write {{ or }} for a brace in the name", "\"o-}\"");
-    let call = "`get()` in `{self.get()}` is not a field; a placeholder is a parameter or a field of one";
+    let call = "`get()` in `{self.get()}` is not a field; a placeholder is a parameter or a field of a parameter";
     rejects_attribute("name = \"{self.get()}\"", call, "\"{self.get()}\"");
     let width = "`{id:width$}` takes its width from another value; write the width as a number";
     rejects_attribute("name = \"{id:width$}\"", width, "\"{id:width$}\"");
@@ -62,8 +66,8 @@ fn wrong_names_are_refused() {
         "the name has the control character '\\n'; only printable text is allowed",
         "\"a\\n\"",
     );
-    let none = "`{id}` names no parameter; the function has none";
-    refuses(expand, ("name = \"{id}\"", "fn f() -> Result<()> {}"), none, "\"{id}\"");
+    let no_parameters = "`{id}` names no parameter; the function has no parameters";
+    refuses(expand, ("name = \"{id}\"", "fn f() -> Result<()> {}"), no_parameters, "\"{id}\"");
 }
 
 #[test]
@@ -103,11 +107,11 @@ fn functions_that_cannot_lock_are_refused() {
     rejects_function(future, &format!("{fails}{nameless}"), "impl Future<Output = Result<()>>");
     rejects_function(
         "const fn f() -> Result<()> {}",
-        "a `const fn` cannot lock, because it may run in the compiler",
+        "a `const fn` cannot lock, because the compiler can run it",
         "const",
     );
-    let lost = "no client: add a parameter `client`, or write client = EXPRESSION";
-    rejects_function("async fn f(id: u64) -> Result<()> {}", lost, "");
+    let no_client = "no client: add a parameter `client`, or write client = EXPRESSION";
+    rejects_function("async fn f(id: u64) -> Result<()> {}", no_client, "");
     for item in ["struct Shop;", "async fn f(&self) -> Result<()>;"] {
         let found = faults(expand, "name = \"a\"", item);
         assert!(found[0].0.starts_with("`#[bandog::locked]` must be on a function with a body: "), "{found:?}");

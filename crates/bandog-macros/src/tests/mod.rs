@@ -10,14 +10,14 @@ use proc_macro2::TokenStream;
 
 type Expand = fn(TokenStream, TokenStream) -> syn::Result<TokenStream>;
 
-/// Every error of this attribute on this function, each with the source text at which it points.
+/// Every error of this attribute on this function, each with the source text at which the error points.
 fn faults(expand: Expand, attribute: &str, function: &str) -> Vec<(String, String)> {
     let fault = match expand(attribute.parse().unwrap(), function.parse().unwrap()) {
-        Ok(made) => panic!("no fault is found in {attribute}: {made}"),
+        Ok(made) => panic!("{attribute} is accepted, and expands to {made}"),
         Err(fault) => fault,
     };
-    let at = |fault: syn::Error| (fault.to_string(), fault.span().source_text().unwrap_or_default());
-    fault.into_iter().map(at).collect()
+    let with_source_text = |fault: syn::Error| (fault.to_string(), fault.span().source_text().unwrap_or_default());
+    fault.into_iter().map(with_source_text).collect()
 }
 
 /// Checks that this attribute on this function has exactly one error, with this message, at this place.

@@ -9,7 +9,7 @@ fn rejects_attribute(attribute: &str, message: &str, place: &str) {
     refuses(expand, (attribute, FUNCTION), message, place);
 }
 
-/// Checks that this value of a key is refused.
+/// Checks that this value of a key is refused. `what` is the error without its beginning, "`key` is "value"".
 #[track_caller]
 fn rejects_value(key: &str, value: &str, what: &str) {
     let place = format!("{value:?}");
@@ -27,7 +27,7 @@ fn rejects_value(key: &str, value: &str, what: &str) {
 #[track_caller]
 fn accepts(attribute: &str) {
     if let Err(fault) = expand(attribute.parse().unwrap(), FUNCTION.parse().unwrap()) {
-        panic!("{attribute}: {fault}");
+        panic!("{attribute} is refused: {fault}");
     }
 }
 
@@ -37,11 +37,14 @@ fn a_wrong_expression_is_shown_with_a_caret_under_the_column() {
                    0 0 25 * * ?\n    ^^ hours: 25 is too large; allowed are 0 to 23";
     rejects_attribute("cron = \"0 0 25 * * ?\"", picture, "\"0 0 25 * * ?\"");
     rejects_attribute("cron = \"${REPORT:0 0 25 * * ?}\"", picture, "\"${REPORT:0 0 25 * * ?}\"");
-    let both = faults(expand, "cron = \"0 0 0 13 * FRI\"", FUNCTION);
+    let restricted_days = faults(expand, "cron = \"0 0 0 13 * FRI\"", FUNCTION);
     let settings = "day_match = \"and\" (both must match) or day_match = \"or\" (one must match)";
-    assert!(both[0].0.ends_with(settings), "{both:?}");
-    let five = faults(expand, "cron = \"0 15 10 * *\"", FUNCTION);
-    assert!(five[0].0.ends_with("read by dialect = \"unix\" it means: At 15:00, on day 10 of the month"), "{five:?}");
+    assert!(restricted_days[0].0.ends_with(settings), "{restricted_days:?}");
+    let five_fields = faults(expand, "cron = \"0 15 10 * *\"", FUNCTION);
+    assert!(
+        five_fields[0].0.ends_with("read by dialect = \"unix\" it means: At 15:00, on day 10 of the month"),
+        "{five_fields:?}"
+    );
     let unix = faults(expand, "cron = \"0 0 9 ? * MON\", dialect = \"unix\"", FUNCTION);
     assert!(unix[0].0.starts_with("`cron` is no expression of the unix dialect\n\n0 0 9 ? * MON\n"), "{unix:?}");
 }
@@ -145,7 +148,7 @@ fn keys_that_do_not_fit_the_trigger_are_refused() {
     rejects_attribute("fixedRate = \"5s\"", "unknown key `fixedRate`; did you mean `fixed_rate`?", "fixedRate");
     rejects_attribute("corn = \"@daily\"", "unknown key `corn`; did you mean `cron`?", "corn");
     rejects_attribute("cron = 5", "`cron` takes a text: write cron = \"0 15 10 ? * MON-FRI\"", "5");
-    rejects_attribute("\"@daily\"", "a value needs its key: write name = \"@daily\"", "\"@daily\"");
+    rejects_attribute("\"@daily\"", "a value must have a key: write name = \"@daily\"", "\"@daily\"");
 }
 
 #[test]
@@ -161,5 +164,5 @@ fn functions_that_cannot_be_jobs_are_refused() {
     let future = "a job must return nothing or `Result<(), E>`; write `async fn` instead of returning a future";
     rejects_function("fn f() -> impl Future<Output = ()> { g() }", future, "impl Future<Output = ()>");
     let all = faults(expand, "fixed_rate = \"0s\", jitter = \"x\"", "const fn f() {}");
-    assert_eq!(all.len(), 3, "all errors are reported together: {all:?}");
+    assert_eq!(all.len(), 3, "all errors must be reported together: {all:?}");
 }

@@ -11,7 +11,10 @@ const DOWN = 11;
 
 const at = (text) => Date.parse(text);
 
-/** Draws the runs of a job: the height is the duration; failures hang down and end in a point, other ends are hollow. */
+/**
+ * Draws a bar for each run of a job. The height of the bar is the duration. Bars of failures hang down and end in a
+ * point. Bars of runs that neither succeeded nor failed are hollow.
+ */
 export function paintBars(svg, bars) {
   const known = bars ?? [];
   const mark = known.map(({ state: name, ended }) => name + ended).join();
@@ -42,7 +45,7 @@ export function showBar(svg, event, now, zone) {
   put($("title", svg), bar ? `${state(bar.state).word} in ${span(bar.took_ms)}, ended ${clock(at(bar.ended), now, zone)}` : "");
 }
 
-/** The figures of the last 24 hours, with what they do not cover. */
+/** Shows the figures of the last 24 hours, and says which runs they do not cover. */
 export function paintDay(day, now) {
   const { runs, failures, oldest_failure: oldest, lag, jobs, jobs_read: read, jobs_cut: cut, shortest } = day;
   const least = cut > 0 || read < jobs ? "≥ " : "";
@@ -91,7 +94,7 @@ export function paintHour(hour, now) {
   svg.setAttribute("aria-label", `${total} starts in the next hour`);
   [...$("#hour .axis").children].forEach((label, quarter) => put(label, minute(from + quarter * 15 * 60000, quarter === 4)));
   const coming = hour.starts.filter(({ due }) => at(due) > now - 1000);
-  // The first start of each job only.
+  // Only the first start of each job is shown.
   const first = coming.filter(({ job }, place) => coming.findIndex((other) => other.job === job) === place);
   put($('[data-f="coming"]'), first.length ? first.slice(0, 4).map(({ job, due }) => `${minute(at(due))} ${job}`).join(" · ") + (first.length > 4 ? " …" : "") : "No start in the next hour.");
   $('[data-f="coming"]').title = coming.slice(0, 30).map(({ job, due }) => `${clock(at(due), now)} ${job}`).join("\n");

@@ -46,7 +46,7 @@ async function pollJobs() {
   const queries = [ask(`api/jobs?${wanted}`), ask("api/nodes"), ...names.map((name) => ask(`${pathOf(name)}/history`))];
   if (!known.version) queries.push(ask("api/about").then(introduce));
   const answers = await Promise.allSettled(queries);
-  if (wanted !== query()) return; // Other jobs have been requested meanwhile.
+  if (wanted !== query()) return; // The user has requested other jobs in the meantime.
   const [jobs, nodes, ...runs] = answers;
   if (jobs.value) {
     const { total, counts, bars } = jobs.value;
@@ -56,7 +56,7 @@ async function pollJobs() {
   }
   if (nodes.value) known.nodes = nodes.value.nodes;
   names.forEach((name, place) => runs[place].value && open.has(name) && open.set(name, runs[place].value.runs));
-  // It is no error if the job was deleted meanwhile, or if its runs are read with the next poll.
+  // These are not errors: 404, because a job was deleted, and 429, because the next poll reads the runs of the job.
   known.trouble = answers.find(({ reason }) => reason && reason.status !== 404 && reason.status !== 429)?.reason;
   if (known.jobs.length === 0 && shown.offset > 0 && known.total > 0) {
     shown.offset = 0;
@@ -67,7 +67,7 @@ async function pollJobs() {
   if (!document.hidden) timer = setTimeout(pollJobs, Math.max(INTERVAL, 4 * (performance.now() - begun)));
 }
 
-/** Polls the whole store. With many jobs this takes longer than a part of their list, so the list does not wait for it. */
+/** Polls the figures of the whole store. This can take longer than the poll of the jobs, which does not wait for it. */
 async function pollStore() {
   clearTimeout(storeTimer);
   const begun = performance.now();
@@ -76,13 +76,13 @@ async function pollStore() {
     paintDay(summary.last_24h, now());
     if (summary.next_hour) paintHour(summary.next_hour, now());
   } catch {
-    // The poll of the jobs reports the error; the figures are kept.
+    // The poll of the jobs reports the error. The present figures stay on the page.
   }
   clearTimeout(storeTimer);
   if (!document.hidden) storeTimer = setTimeout(pollStore, Math.max(OVERVIEW, 4 * (performance.now() - begun)));
 }
 
-/** Polls the locks: a scan of the store, which may take long, so the jobs do not wait for it. */
+/** Polls the locks: a scan of the store, which can take long, so the jobs do not wait for the locks. */
 async function pollLocks() {
   clearTimeout(locksTimer);
   const begun = performance.now();

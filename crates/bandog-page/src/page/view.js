@@ -19,7 +19,7 @@ export function shape(element, name, tone = "") {
   if (element.dataset.tone !== tone) element.dataset.tone = tone;
 }
 
-/** Gives `parent` one child per item, in order. A child whose key stays is kept. */
+/** Gives `parent` one child per item, in order. A present child is kept if its key is the key of an item. */
 export function sync(parent, items, key, make, paint) {
   const old = new Map([...parent.children].map((child) => [child.dataset.key, child]));
   const left = new Set(parent.children);
@@ -204,8 +204,8 @@ function paintRun(row, job, { run, same, key, isPart }, now, unfolded) {
 }
 
 /**
- * The fences that the holder's grant reserved. The holder has one of them. Its process may pass the lock on with the
- * next one.
+ * The fences that the holder's grant reserved. The holder has one of these fences. If its process passes the lock on,
+ * the next caller gets the next fence.
  */
 function fences(lock) {
   if (lock.fence == null) return "–";
@@ -230,7 +230,7 @@ export function paintNodes({ running, pauses }) {
   const all = running.map(({ node, zones, paused }) => node + (zones ? ` (time zones ${zones})` : "") + (paused ? `, paused ${by(paused)}` : ""));
   const tables = new Set(running.map(({ zones }) => zones).filter(Boolean));
   const lines = [all.length > 0 ? `Schedulers: ${all.join(" · ")}` : "No scheduler runs now, so no job runs."];
-  if (tables.size > 1) lines.push("Their tables of time zones differ: in zones that have changed they may find different ticks.");
+  if (tables.size > 1) lines.push("Their tables of time zones differ: jobs in zones that have changed can have different ticks.");
   if (pauses.all) lines.push(`All jobs are paused ${by(pauses.all)}`);
   const element = $("#nodes");
   element.hidden = false;

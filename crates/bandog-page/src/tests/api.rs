@@ -103,7 +103,7 @@ fn an_act_is_visible_in_the_next_answer() {
     let key = format!("Authorization: Bearer {TOKEN}");
     assert_eq!(page.asker().ask("POST", "/api/jobs/x/run", &["Host: localhost", &key], "").status, 200);
     page.get("/api/jobs");
-    assert_eq!(page.source.job_queries(), 2, "an old answer was kept");
+    assert_eq!(page.source.job_queries(), 2, "the page served an old answer");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn jobs_are_served_in_parts() {
         let names: Vec<String> = jobs.map(|job| job["name"].as_str().unwrap().to_owned()).collect();
         (names, body["total"].as_u64().unwrap())
     };
-    assert_eq!(names("").0.len(), 301, "all of them without a limit");
+    assert_eq!(names("").0.len(), 301, "the answer without a limit does not have all jobs");
     let (first, total) = names("?limit=2");
     assert_eq!((first, total), (vec!["job-0".to_owned(), "job-1".into()], 301));
     assert_eq!(names("?limit=2&offset=2").0, ["job-10", "job-100"]);

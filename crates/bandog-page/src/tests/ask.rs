@@ -8,9 +8,10 @@ use std::{
 
 use serde_json::Value;
 
-/// Timeout that only a failure reaches.
+/// Timeout that is reached only if the test fails.
 pub(super) const SOON: Duration = Duration::from_secs(20);
 
+/// A connection to the page.
 pub(super) struct Asker(BufReader<TcpStream>);
 
 #[derive(Debug)]
@@ -39,12 +40,13 @@ impl Asker {
         self.reply(method).expect("an answer")
     }
 
-    /// Sends without waiting. If the page refuses the request, the connection may close before all is sent.
+    /// Sends these bytes, and does not wait for an answer. If the page refuses the request, it might close the
+    /// connection before all bytes are sent.
     pub(super) fn send(&mut self, bytes: &[u8]) {
         let _ = self.0.get_mut().write_all(bytes);
     }
 
-    /// The next answer; none if the connection is closed.
+    /// The next answer. `None` if the connection is closed.
     pub(super) fn reply(&mut self, method: &str) -> Option<Reply> {
         let status = self.line()?.split(' ').nth(1)?.parse().unwrap();
         let mut headers = Vec::new();
@@ -60,22 +62,22 @@ impl Asker {
         Some(reply)
     }
 
-    /// Waits until the other side closes the connection.
+    /// Waits until the page closes the connection. Returns false if the page does not close it in time.
     pub(super) fn ends(&mut self) -> bool {
         let mut rest = Vec::new();
-        // A reset is a close too; a timeout is not.
+        // A reset also closes the connection. A timeout does not close it.
         match self.0.read_to_end(&mut rest) {
             Ok(_) => true,
             Err(error) => !matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut),
         }
     }
 
-    /// Whether there is no answer yet and the connection is open.
+    /// Whether the connection is open and has received no answer yet.
     pub(super) fn waits(&self) -> bool {
         self.0.get_ref().set_nonblocking(true).unwrap();
-        let seen = self.0.get_ref().peek(&mut [0]);
+        let peeked = self.0.get_ref().peek(&mut [0]);
         self.0.get_ref().set_nonblocking(false).unwrap();
-        seen.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+        peeked.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
     }
 
     fn line(&mut self) -> Option<String> {

@@ -14,7 +14,7 @@ use serde_json::{from_value, json as value, value::RawValue};
 
 use crate::source::{Act, Answer, Source, Trouble, json};
 
-/// Some jobs and one lock, and the recorded acts.
+/// A source with some jobs and two locks. It records the actions on jobs.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fixed(Arc<Inner>);
 
@@ -26,7 +26,7 @@ struct Inner {
     more: AtomicUsize,
     /// Jobs that never ran: `quiet-0`, …
     quiet: AtomicUsize,
-    /// Number of good runs of each job.
+    /// Number of successful runs of each job.
     ok: AtomicUsize,
     job_queries: AtomicUsize,
     histories: AtomicUsize,
@@ -37,12 +37,13 @@ struct Inner {
 
 /// A name that must be escaped in a path.
 pub(super) const NAME: &str = "orders/sweep früh?";
+/// The same name, escaped.
 pub(super) const SPELT: &str = "orders%2Fsweep%20fr%C3%BCh%3F";
 
 /// The end of the last run of each job.
 static LAST: LazyLock<String> = LazyLock::new(|| humantime::format_rfc3339_millis(SystemTime::now()).to_string());
 
-/// A present scan.
+/// A scan that is in progress.
 struct Scan<'a>(&'a AtomicUsize);
 
 impl Drop for Scan<'_> {
@@ -52,6 +53,7 @@ impl Drop for Scan<'_> {
 }
 
 impl Fixed {
+    /// From now on each query fails.
     pub(super) fn goes_away(&self) {
         self.0.is_away.store(true, SeqCst);
     }
@@ -84,7 +86,7 @@ impl Fixed {
         self.0.histories.load(SeqCst)
     }
 
-    /// Number of all scans, and of present scans.
+    /// Number of all scans, and number of the scans that are in progress.
     pub(super) fn scans(&self) -> (usize, usize) {
         (self.0.scans.load(SeqCst), self.0.scanning.load(SeqCst))
     }
@@ -105,7 +107,7 @@ impl Fixed {
 
     fn job(&self, name: &str) -> JobRow {
         let ok = self.0.ok.load(SeqCst);
-        // The last run, which ended just now; `quiet` jobs never ran.
+        // The last run of the job ended just now. Jobs whose name begins with `quiet` have never run.
         let last = (!name.starts_with("quiet")).then(|| RunRow { ended: Some(LAST.clone()), ..run(name, 7, "ok") });
         from_value(value!({
             "name": name, "trigger": "cron 0 0/5 * * * ?", "description": "every 5 minutes", "zone": "UTC",

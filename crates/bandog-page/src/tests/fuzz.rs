@@ -12,7 +12,7 @@ use hyper::{Method, Uri};
 use super::{Served, TOKEN, ask::SOON};
 use crate::route::Route;
 
-/// Number of random requests for one that goes over a socket, which is much slower than finding its route.
+/// Only one request in this number of random requests is sent to the page, because a request over a socket is slow.
 const SENT: u64 = 20;
 
 #[test]
@@ -33,7 +33,7 @@ fn fuzz_routes() {
         let routes = ["", "/bandog"].map(|prefix| {
             let route = Route::of(&Method::GET, &uri, prefix);
             if let Ok(Route::Slash(to)) = &route {
-                assert!(to.starts_with("./"), "{target:?} leads to {to:?}, which may be elsewhere");
+                assert!(to.starts_with("./"), "{target:?} leads to {to:?}, which might be another server");
             }
             route.is_ok()
         });
@@ -77,15 +77,15 @@ fn fuzz_requests() {
         assert!(answer.is_empty() || status.is_some_and(|status| status != b"500"), "{}", answer.escape_ascii());
         status == Some(b"200")
     });
-    assert_eq!(page.get("/healthz").status, 200, "the page still answers");
+    assert_eq!(page.get("/healthz").status, 200, "the page does not answer any more");
 }
 
-/// The answer to these bytes, after which the client closes its side.
+/// Sends these bytes, closes the client's side of the connection, and returns the answer.
 fn sent(page: &Served, request: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(page.address).unwrap();
     stream.set_read_timeout(Some(SOON)).unwrap();
     let mut answer = Vec::new();
-    // The page may reset the connection before all is sent, if it refuses the request.
+    // If the page refuses the request, it might reset the connection before all bytes are sent.
     if stream.write_all(request).and_then(|()| stream.shutdown(Shutdown::Write)).is_ok() {
         match stream.read_to_end(&mut answer) {
             Ok(_) => {}

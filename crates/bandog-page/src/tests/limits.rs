@@ -3,6 +3,7 @@
 use super::{Asker, Served, TOKEN};
 use crate::serve::CONNECTIONS;
 
+/// The head of a request whose body has this length.
 fn post(length: usize) -> String {
     let key = format!("Authorization: Bearer {TOKEN}");
     let head = "POST /api/jobs/x/pause HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json";
@@ -46,13 +47,13 @@ fn with_all_connections_in_use_the_longest_silent_one_is_closed() {
     let (mut first, mut second) = (page.asker(), page.asker());
     ask(&mut first);
     ask(&mut second);
-    let come = |_| {
+    let connect = |_| {
         let mut asker = page.asker();
         ask(&mut asker);
         ask(&mut first);
         asker
     };
-    let _others: Vec<Asker> = (2..=CONNECTIONS).map(come).collect();
+    let _others: Vec<Asker> = (2..=CONNECTIONS).map(connect).collect();
     assert!(second.ends());
     ask(&mut first);
 }
@@ -61,12 +62,12 @@ fn with_all_connections_in_use_the_longest_silent_one_is_closed() {
 fn unanswered_queries_do_not_block_other_clients() {
     let page = Served::read_only();
     page.source.hangs();
-    let come = |_| {
+    let connect = |_| {
         let mut asker = page.asker();
         asker.send(b"GET /api/jobs HTTP/1.1\r\nHost: localhost\r\n\r\n");
         asker
     };
-    let here: Vec<Asker> = (0..CONNECTIONS).map(come).collect();
+    let here: Vec<Asker> = (0..CONNECTIONS).map(connect).collect();
     assert_eq!(page.get("/healthz").status, 200);
     assert!(here.last().unwrap().waits(), "the request was answered already");
 }

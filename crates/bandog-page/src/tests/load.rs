@@ -1,4 +1,4 @@
-//! The cost of many requests for the store. The bounds are numbers of queries.
+//! The load that many requests cause for the store, measured as the number of queries.
 
 use std::{thread, time::Instant};
 
@@ -42,7 +42,7 @@ fn histories_of_many_jobs_are_read_at_a_limited_pace() {
     page.source.has_more_jobs(3000);
     let paths: Vec<String> = (0..3000).map(|number| format!("/api/jobs/job-{number}/history")).collect();
     let begun = Instant::now();
-    // Without the limit, more could be read in this time.
+    // Without the rate limit, the page could read more histories in this time.
     crowd(&page, 100, &paths[..1200]);
     let most = u64::from(BURST) + u64::from(PER_SECOND) * (1 + begun.elapsed().as_secs());
     let asked = page.source.histories() as u64;
@@ -123,18 +123,18 @@ fn the_last_answer_is_served_while_a_new_one_takes_long() {
 fn a_scan_is_shared_and_ends_with_the_last_client_that_waits_for_it() {
     let page = Served::read_only();
     page.source.hangs();
-    let mut one = page.asker();
-    one.send(b"GET /api/locks HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let mut first = page.asker();
+    first.send(b"GET /api/locks HTTP/1.1\r\nHost: localhost\r\n\r\n");
     eventually(SOON, || page.source.scans() == (1, 1));
-    let mut two = page.asker();
-    two.send(b"GET /api/locks HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    // The answer to a later request proves that the page has read the earlier one, and has noticed the disconnected
-    // client.
+    let mut second = page.asker();
+    second.send(b"GET /api/locks HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    // The answer to a later request proves that the page has read the earlier requests, and has noticed each
+    // disconnected client.
     assert_eq!(page.get("/healthz").status, 200);
-    drop(one);
+    drop(first);
     assert_eq!(page.get("/healthz").status, 200);
-    assert_eq!(page.source.scans(), (1, 1), "another client waits for it");
-    drop(two);
+    assert_eq!(page.source.scans(), (1, 1), "the scan ended although a client still waits for it");
+    drop(second);
     eventually(SOON, || page.source.scans() == (1, 0));
 }
 
@@ -144,7 +144,7 @@ fn a_long_scan_continues_for_the_next_request() {
     page.source.hangs();
     page.get("/api/locks").refuses(503, "scanning");
     page.get("/api/locks").refuses(503, "scanning");
-    assert_eq!(page.source.scans(), (1, 1), "a second scan began");
+    assert_eq!(page.source.scans(), (1, 1), "the page began a second scan");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn requests_are_answered_while_a_snapshot_is_computed() {
     let mut slow = page.asker();
     slow.send(b"GET /api/jobs?limit=1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
     eventually(SOON, || page.source.job_queries() == 1);
-    // On the page's only thread this request would have to wait.
+    // If the page computed the snapshot on its only thread, this request would have to wait.
     assert_eq!(page.get("/healthz").status, 200);
     assert!(slow.waits(), "the request was answered already");
     assert_eq!(slow.reply("GET").unwrap().json()["total"], 20_001);

@@ -29,7 +29,7 @@ async fn the_page_answers_below_its_path_only() {
     }
     let moved = get(&page, "/ops/bandog").await;
     assert_eq!(moved.status(), StatusCode::PERMANENT_REDIRECT);
-    assert_eq!(moved.headers()[header::LOCATION], "./bandog/", "relative, for a proxy that adds a path");
+    assert_eq!(moved.headers()[header::LOCATION], "./bandog/", "relative, because a proxy can add a path");
 }
 
 #[tokio::test]

@@ -9,14 +9,14 @@ fn all_files_are_served_and_load_nothing_from_other_servers() {
     for asset in &ASSETS {
         let reply = page.get(asset.path);
         assert_eq!(reply.status, 200, "{}", asset.path);
-        // The namespaces of XML are not addresses.
+        // The URL of an XML namespace is only a name, from which nothing is loaded.
         let text = reply.body.replace("http://www.w3.org/2000/svg", "");
         for word in ["http:", "https:", "//cdn", "innerHTML", "eval(", "style=\"", "onclick=\""] {
             assert!(!text.contains(word), "{} has {word}", asset.path);
         }
     }
     let html = page.get("/").body;
-    // Relative, so that the page works under any path.
+    // These URLs are relative, so that the page works under any path.
     for path in ["page.css", "page.js", "icon.svg"] {
         assert!(html.contains(&format!("\"{path}\"")), "{path}");
     }

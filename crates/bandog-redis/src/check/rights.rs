@@ -1,5 +1,5 @@
-//! Checks the rights of the user with ACL DRYRUN. It reports whether the user may run a command, and does not run the
-//! command.
+//! Checks the rights of the user with ACL DRYRUN. This command reports whether the user has the right to run another
+//! command, and does not run that command.
 
 use bandog_core::{Finding, Result};
 use redis::{Pipeline, Value};
@@ -7,12 +7,12 @@ use redis::{Pipeline, Value};
 use super::server_text;
 use crate::{leases::Redis, names, reply::text};
 
-/// The name of the lock and of the record for which the rights are checked. The prefix of the client's names is put
-/// before it.
+/// The name of the lock and of the record for which the rights are checked. It is added to the prefix of the client's
+/// names.
 const NAME: &str = "bandog:probe";
-/// The hash of any script: ACL DRYRUN does not run it.
+/// A hash in the place of a script's hash. ACL DRYRUN does not run the script, so the script need not exist.
 const HASH: &str = "0000000000000000000000000000000000000000";
-/// Number of commands that run scripts. The user needs one of them.
+/// Number of commands that can run scripts: EVALSHA and EVAL. The user needs only one of these commands.
 const SCRIPT_COMMANDS: usize = 2;
 
 /// The feature that needs a command.
@@ -38,9 +38,9 @@ enum Purpose {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DryRunResult {
     Granted,
-    /// The user may not run the command.
+    /// The user has no right to run the command.
     NoCommand,
-    /// The user may not use the key or the channel.
+    /// The user has the right to run the command, but not to use the key or the channel.
     NoName,
 }
 
@@ -52,7 +52,7 @@ struct RightsProbe {
 
 impl Redis {
     pub(super) async fn rights(&self, prefix: &str) -> Result<Finding> {
-        // The user of a URL without a user name.
+        // If the URL has no user name, Redis uses the user "default".
         let user = self.options.user.as_deref().unwrap_or("default");
         let probes = probes(&format!("{prefix}{NAME}"));
         let mut pipe = Pipeline::with_capacity(probes.len());

@@ -1,4 +1,5 @@
-//! The server's settings, from `INFO` and `CONFIG GET`. Many users may run only one of these two commands.
+//! The server's settings, from `INFO` and `CONFIG GET`. Many users have the right to run only one of these two
+//! commands.
 
 use std::collections::HashMap;
 
@@ -64,7 +65,7 @@ impl Settings {
         }
     }
 
-    /// Whether the memory limit may evict locks or refuse claims.
+    /// Whether the server might drop locks or refuse claims when it reaches its memory limit.
     pub(super) fn eviction(&self) -> Finding {
         const SUBJECT: &str = "maxmemory-policy";
         let policy = self.config("maxmemory-policy").or(self.info("maxmemory_policy"));

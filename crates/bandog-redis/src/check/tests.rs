@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_clock_is_reported_when_the_round_trip_cannot_explain_the_difference() {
     let at = Duration::from_millis;
-    // The request took 600 ms. The server may have read its clock at the beginning or at the end of that time.
+    // The request took 600 ms. The server might have read its clock at the beginning or at the end of the request.
     for (theirs, level) in [
         (10_300, Level::Fine),
         (11_500, Level::Fine),

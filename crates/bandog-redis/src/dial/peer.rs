@@ -17,7 +17,7 @@ use crate::options::{Address, RedisOptions};
 /// Number of bytes that are recorded. They are enough to recognize a protocol.
 const MAX_HEAD_LEN: usize = 16;
 
-/// The first bytes that the peer has sent, and the TLS error of the connection.
+/// What is known about the peer: the first bytes that it has sent, and the TLS error of the connection.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Peer(Arc<PeerShared>);
 
@@ -61,13 +61,13 @@ impl Peer {
         }
     }
 
-    /// The TLS error of the connection, if it has one. A server may refuse the client's certificate after the handshake
-    /// is complete for the client.
+    /// The TLS error of the connection, if there is one. A server may refuse the client's certificate at a time when
+    /// the client has already finished the handshake.
     pub(super) fn tls_error(&self, store: &str) -> Option<Error> {
         self.state().tls_error.as_ref().map(|fault| tls::refused(store, fault))
     }
 
-    /// The error that names the peer, if it is not Redis.
+    /// If the peer is not Redis, the error that says what the peer is.
     pub(super) fn not_redis(&self, options: &RedisOptions) -> Option<Error> {
         let peer = identify(&self.state().head)?;
         let message = format!("the peer at {} is not Redis but {peer}", options.store());

@@ -1,5 +1,5 @@
-//! If a server does not seem to use TLS as the URL says, a probe opens another connection and checks whether the server
-//! speaks TLS. A probe sends nothing secret.
+//! Probes of TLS. The URL of a server may be wrong about TLS. If this seems to be so, a probe opens another connection
+//! and checks whether the server speaks TLS. A probe sends nothing secret.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -15,26 +15,27 @@ use super::tls;
 
 /// Timeout of a probe.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
-/// Maximum number of probes in all connection attempts together. A second probe is allowed, because the answer to the
-/// first one may come too late.
+/// Maximum number of probes in all connection attempts together. There can be a second probe, because the answer to the
+/// first probe may come too late.
 const MAX_PROBES: u32 = 2;
 
-/// The number of probes that the attempts to open one connection may still make.
+/// The number of probes that are still allowed to the attempts to open one connection.
 #[derive(Debug)]
-pub(crate) struct ProbeBudget(u32);
+pub(crate) struct TlsProbeBudget(u32);
 
-impl ProbeBudget {
-    /// The budget of the connection for commands, whose errors users read.
-    pub(crate) fn few() -> Self {
+impl TlsProbeBudget {
+    /// The budget of the connection for commands. Users read the errors of this connection, so it makes probes to
+    /// explain them.
+    pub(crate) fn for_commands() -> Self {
         Self(MAX_PROBES)
     }
 
-    /// The budget of any other connection: it makes no probe.
+    /// The budget of any other connection, which makes no probe.
     pub(crate) fn none() -> Self {
         Self(0)
     }
 
-    /// Takes one probe of the budget. False if none is left.
+    /// Takes one probe from the budget. Returns false if no probe is left.
     fn take(&mut self) -> bool {
         let is_left = self.0 > 0;
         self.0 = self.0.saturating_sub(1);
@@ -72,7 +73,8 @@ async fn speaks_tls(host: &str, port: u16) -> bool {
         let name = ServerName::try_from(host.to_owned()).ok()?;
         let stream = TcpStream::connect((host, port)).await.ok()?;
         // This client trusts no authority, so it refuses every certificate, and the handshake always fails. The error
-        // InvalidMessage means that the server does not speak TLS. Any other TLS error means that it does.
+        // InvalidMessage means that the server does not speak TLS. Any other TLS error means that the server speaks
+        // TLS.
         let error = TlsConnector::from(Arc::new(config)).connect(name, stream).await.err()?;
         tls::cause(&error).map(|cause| !matches!(cause, rustls::Error::InvalidMessage(_)))
     };

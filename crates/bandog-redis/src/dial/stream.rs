@@ -38,8 +38,8 @@ impl Stream {
 }
 
 impl Socket {
-    /// The underlying TCP connection. None for a Unix socket: all written data has reached the server already, so a
-    /// reset could not discard it.
+    /// The underlying TCP connection. None for a Unix socket, which needs no reset: all data that were written to it
+    /// have reached the server already, so a reset could discard nothing.
     fn tcp(&self) -> Option<&TcpStream> {
         match self {
             Self::Tcp(stream) => Some(stream),
@@ -53,7 +53,8 @@ impl Socket {
 impl Drop for Stream {
     fn drop(&mut self) {
         if let (true, Some(stream)) = (self.reset.is_set(), self.socket.tcp()) {
-            // An error means that the connection has ended already.
+            // With this setting, closing the socket sends a TCP reset. An error means that the connection has ended
+            // already.
             let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
         }
     }

@@ -28,7 +28,8 @@ async fn a_tls_connection_with_the_reset_switch_set_ends_with_a_tcp_reset() {
         .with_no_client_auth()
         .with_single_cert(vec![certificate.der().clone()], key.into())
         .unwrap();
-    // Without tickets, the client has no unread data, which would also cause a reset.
+    // A client that closes a connection with unread data also causes a reset. Tickets would be such data, so the server
+    // sends none.
     config.send_tls13_tickets = 0;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -48,7 +48,7 @@ pub(super) fn cause(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref()?.downcast_ref()
 }
 
-/// The error of a failed handshake: the side that refused, and the remedy.
+/// The error of a failed handshake. Its message names the side that refused, and the remedy.
 pub(super) fn refused(store: &str, error: &rustls::Error) -> Error {
     let (kind, message) = meaning(error);
     Error::new(kind, format!("{store}: {message}")).caused_by(error.clone())
@@ -88,8 +88,8 @@ fn our_refusal(error: &Certificate) -> &'static str {
     }
 }
 
-/// The kind and the message of the error if the server has sent this alert. An alert that is not about the client's
-/// identity may be temporary: for example, a proxy sends one while it cannot reach its server.
+/// The kind and the message of the error if the server has sent this alert. The cause of an alert that is not about the
+/// client's identity may be temporary: for example, a proxy sends such an alert while it cannot reach its server.
 fn server_alert(alert: Alert) -> (ErrorKind, &'static str) {
     match alert {
         Alert::CertificateRequired => {

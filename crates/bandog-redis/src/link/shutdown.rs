@@ -28,22 +28,22 @@ pub(crate) fn poll_at_shutdown<T: Send + 'static>(
     future: impl Future<Output = T> + Send + 'static,
 ) -> Poll<T> {
     let (sender, polled) = mpsc::channel();
-    let last = LastPoll(Box::pin(future), sender);
+    let poll_on_drop = PollOnDrop(Box::pin(future), sender);
     runtime.spawn(async move {
-        let _last = last;
+        let _poll_on_drop = poll_on_drop;
         std::future::pending::<()>().await;
     });
     thread::spawn(move || drop(runtime));
-    polled.recv_timeout(Duration::from_secs(10)).expect("the poll returns")
+    polled.recv_timeout(Duration::from_secs(10)).expect("the poll did not return within 10 s")
 }
 
 /// Polls its future when it is dropped, and sends the result.
-struct LastPoll<T>(BoxFuture<'static, T>, mpsc::Sender<Poll<T>>);
+struct PollOnDrop<T>(BoxFuture<'static, T>, mpsc::Sender<Poll<T>>);
 
-impl<T> Drop for LastPoll<T> {
+impl<T> Drop for PollOnDrop<T> {
     fn drop(&mut self) {
         let polled = Pin::new(&mut self.0).poll(&mut Context::from_waker(Waker::noop()));
-        // If the receiver is gone, the test has failed already.
+        // The send fails if the test no longer waits. Then the test has failed already.
         let _ = self.1.send(polled);
     }
 }

@@ -1,18 +1,18 @@
 -- Takes each lock for its owner, if the lock is free, if the owner already holds it, or if `from` holds it. `from` is
--- another owner that passes the lock on.
+-- another owner that gives the lock to this owner.
 --
 -- KEYS: lock, token, ...
--- ARGV: owner, ttl in ms, fences, from, starving, ... (`fences` is their number; `from` is empty if no owner passes on)
+-- ARGV: owner, ttl in ms, fences, from, starving, ... (`fences` is their number; `from` is empty if not needed)
 --
 -- A client starves if it has waited for the lock for a second or more. Its claim names the key `starving`. In other
 -- claims this argument is empty or, for a single lock, left out. If the lock is busy, the key is set for a short time.
 -- The next release then makes an offer: it gives the lock to the owner OFFERED for a short time, and only starving
--- clients may take it. The key is not in KEYS, so that a user without the right for it can take locks.
+-- clients can take it. The key is not in KEYS, so that a user without the right for the key can take locks.
 --
 -- Reply: for each lock; without a list around it if there is only one
 --        > 0: granted, the last fence of the reserved block
 --        < 0: busy, minus the milliseconds until the other hold expires
---        or the error: the other locks are handled all the same
+--        or the error of this lock; the other locks are still handled
 --
 -- If the server refuses a command, no hold without a ttl or without a token stays behind: see the order of the commands
 -- at the end of `claim`.
@@ -30,12 +30,12 @@ local function claim(lock, token, owner, ttl, fences, from, starving)
     held = redis.call('hexists', lock, owner) == 1
     passed = not held and from ~= '' and redis.call('hexists', lock, from) == 1
     if not held and not passed then
-      -- If the key has another type, it belongs to another application and is not changed. If the user may not use the
-      -- key, the client waits without an offer.
+      -- If the key has another type, it belongs to another application and is not changed. If the user has no right for
+      -- the key, the client waits without an offer.
       if starves and type(redis.pcall('get', starving)) ~= 'table' then
         redis.pcall('set', starving, '', 'px', STARVING_MS)
       end
-      -- If the hold never expires, the client shall poll after a second.
+      -- If the hold never expires, the client polls after a second.
       if left == -1 then return -1000 end
       return -math.max(left, 1)
     end
@@ -58,8 +58,8 @@ local function claim(lock, token, owner, ttl, fences, from, starving)
   local last = math.max((number or 0) + 1, now[1] * 1000000 + now[2]) + fences - 1
 
   -- The next command changes nothing: SET XX finds no key, and HSET writes the value that the field already has. If the
-  -- server refuses writes, it refuses this command. At the memory limit too: Redis checks the limit only at the first
-  -- write of a script, so the later writes succeed.
+  -- server refuses writes, it refuses this command. This includes a server at its memory limit: Redis checks the limit
+  -- only at the first write of a script. So if this command succeeds, the later writes succeed, too.
   if left == -2 then
     redis.call('set', lock, '', 'XX')
   else
@@ -67,7 +67,7 @@ local function claim(lock, token, owner, ttl, fences, from, starving)
   end
   redis.call('del', lock)
   redis.call('hset', lock, owner, 1)
-  -- DEL has succeeded above, so it will also succeed below, where it undoes the commands that follow.
+  -- This DEL has succeeded. So the DEL below will also succeed if it must undo the commands that follow.
   local done = redis.pcall('pexpire', lock, ttl)
   if done == 1 then done = redis.pcall('set', token, string.format('%.0f', last)) end
   if done.err then

@@ -3,14 +3,14 @@
 -- KEYS: lock, token
 -- ARGV: channel
 -- Reply: nil: the lock is free
---        {told, owner, pttl, token}: freed. `told` is the number of notified subscribers, or -2 if the user may not
---        publish. `pttl` is the remaining lease in ms. `token` is nil if the user may not read it.
+--        {told, owner, pttl, token}: freed. `told` is the number of notified subscribers, or -2 if the user has no
+--        right to publish. `pttl` is the remaining lease in ms. `token` is nil if the user has no right to read it.
 --        or the error, for example because the key is not a lock. Then the key is unchanged.
 
 local lock, token, channel = KEYS[1], KEYS[2], ARGV[1]
 -- A few fields are enough, and another application's hash may have millions.
 local fields = redis.call('hscan', lock, 0, 'count', 16)[2]
--- An offer to starving clients is not a hold, and expires soon: see claim.lua.
+-- An offer to starving clients is not a hold, so it is not evicted. It expires soon: see claim.lua.
 if #fields == 0 or fields[1] == '00000000-0000-8000-8000-000000000000:0' then return false end
 
 -- The format of an owner is a UUID, a colon and a number. A read-write lock of Redisson has fields with other names,

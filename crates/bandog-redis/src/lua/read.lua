@@ -5,7 +5,7 @@
 -- Reply: the time in µs
 --        for each record {version, value}, or {} if it does not exist
 --        for each lock 1 if this owner holds it, or 0
---        or the error: the other records and locks are handled all the same
+--        or the error of this record or lock; the others are still handled
 
 local keys, args, call, try = KEYS, ARGV, redis.call, redis.pcall
 local time = call('time')

@@ -7,9 +7,9 @@
 -- ARGV: owner, channel, starving, ... (`starving` is a key, or empty, or, for a single lock, left out)
 -- Reply: for each lock; without a list around it if there is only one
 --        >= 0: freed, the number of notified subscribers
---        -1: this owner does not hold it
---        -2: freed, but the user may not publish
---        or the error: the other locks are handled all the same
+--        -1: this owner does not hold the lock
+--        -2: freed, but the user has no right to publish
+--        or the error of this lock; the other locks are still handled
 
 local OFFERED = '00000000-0000-8000-8000-000000000000:0'
 local OFFER_MS = 250

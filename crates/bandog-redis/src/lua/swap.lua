@@ -15,7 +15,7 @@
 --        < 0: too early, minus the remaining µs
 --        nil: the owner of the holding does not hold its lock
 --        {version, value}: the record has this other version, or {}: it does not exist
---        or the error: the other swaps are handled all the same
+--        or the error of this swap; the other swaps are still handled
 --
 -- If the server refuses a command, the swap changes nothing. A plain swap is one write. For the other swaps, see the
 -- order of the writes in `write`, `make` and `delete`.
@@ -27,7 +27,7 @@ local time = call('time')
 local now = time[1] * 1000000 + time[2]
 local now_text = string.format('%.0f', now)
 
--- Whether each holding is true, that is, whether its owner holds its lock: 1, 0 or the error.
+-- The result for each holding: 1 if its owner holds its lock, 0 if not, or the error.
 local holdings = tonumber(args[1])
 local stands = { ['0'] = 1 }
 for i = 1, holdings do
@@ -57,7 +57,7 @@ local function corrupt(record)
   return redis.error_reply('CORRUPT the version of the record at ' .. record .. ' cannot be incremented')
 end
 
--- The reply for a condition that is false, if the record has the expected version. Nil if both conditions are true.
+-- The reply if the record has the expected version and a condition is false. Nil if both conditions are true.
 local function unmet(before, holding)
   local missing = before * 1000 - now
   if missing > 0 then return -missing end
@@ -95,8 +95,8 @@ local function make(record, history, before, holding, lines, value, name, at)
   if lines < 0 then return 0 end
   call('hexists', history, '')
   -- The next two commands change nothing, except that DEL deletes history lines that have no record. SET XX finds no
-  -- key. At the memory limit Redis refuses it. Redis checks the limit only at the first write of a script, so the later
-  -- writes succeed. If this DEL succeeds, the DEL below will also succeed and undo the commands before it.
+  -- key. At the memory limit Redis refuses SET. Redis checks the limit only at the first write of a script, so the
+  -- later writes succeed. If this DEL succeeds, the DEL below will also succeed if it must undo the commands before it.
   call('set', record, '', 'XX')
   call('del', record, history)
   local done = write(record, history, now_text, value, lines, at)

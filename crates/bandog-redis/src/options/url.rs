@@ -75,8 +75,8 @@ impl Scheme {
         }
     }
 
-    /// The query options of the scheme.
-    fn takes(self) -> &'static [&'static str] {
+    /// The names of the query options that this scheme allows.
+    fn allowed_options(self) -> &'static [&'static str] {
         match self {
             Self::Tcp => &[],
             Self::Tls => &["ca", "cert", "key"],
@@ -85,8 +85,8 @@ impl Scheme {
     }
 }
 
-/// The URL with a placeholder as its host. The URL of a Unix socket has no host, but the parser requires one if there
-/// is a login.
+/// The URL with a placeholder as its host. The URL of a Unix socket has no host, but the parser requires a host in each
+/// URL with a login.
 fn with_placeholder_host(url: &str) -> Result<String> {
     let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -125,7 +125,7 @@ fn options(scheme: Scheme, url: &Url) -> Result<BTreeMap<String, String>> {
     let mut options = BTreeMap::new();
     for option in url.query().unwrap_or_default().split('&').filter(|option| !option.is_empty()) {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
-        if !scheme.takes().contains(&name) {
+        if !scheme.allowed_options().contains(&name) {
             return Err(unknown("option", name, scheme.form()));
         }
         let Some(value) = decoded(name, value)? else {
@@ -165,8 +165,8 @@ fn db(path: &str) -> Result<u16> {
         .ok_or_else(|| Error::misused(format!("{path:?} is not a database; expected a number from 0 to 65535")))
 }
 
-/// The error for an unknown part of a URL. Text before an `@` may belong to a password that was not encoded, so that
-/// text is hidden.
+/// The error for an unknown part of a URL. If the part contains an `@`, the text before the `@` is hidden, because it
+/// might belong to a password that was not encoded.
 fn unknown(what: &str, text: &str, form: &str) -> Error {
     let shown = text.rsplit_once('@').map_or(text.to_owned(), |(_, rest)| format!("***@{rest}"));
     Error::misused(format!("the {what} {shown:?} is unknown; expected {form}"))
@@ -202,12 +202,12 @@ fn hex(digit: Option<u8>) -> Option<u8> {
     }
 }
 
-/// The text of a URL that could not be parsed, without any part that may be a user or a password.
+/// The text of a URL that could not be parsed, without any part that might be a user or a password.
 fn without_secrets(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://***@{rest}"),
         (None, Some((_, rest))) => format!("***@{rest}"),
-        // The user may have mistyped the `@`. Then the text at the position of the port may be a password.
+        // The `@` may have been mistyped. Then the text at the position of the port might be a password.
         (Some((scheme, rest)), None) if rest.split_once(':').is_some_and(|(_, port)| !is_port(port)) => {
             format!("{scheme}://***")
         }

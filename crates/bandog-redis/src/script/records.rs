@@ -8,21 +8,22 @@ use std::{
 use bandog_core::{Holding, Key, Line, Swap};
 use redis::{Cmd, RedisWrite};
 
-use super::{By, READ, SWAP};
+use super::{READ, SWAP, ScriptForm};
 use crate::names::{Channel, HistoryKey, INDEX, RecordKey};
 
 /// The latest time that Lua's numbers represent exactly, in milliseconds since 1970.
 const LATEST_TIME_MS: u128 = 1 << 53;
 
 /// The call of `swap.lua` for these swaps.
-pub(crate) fn swap(swaps: &[Swap], by: By) -> Cmd {
-    let mut places = HashMap::new();
+pub(crate) fn swap(swaps: &[Swap], form: ScriptForm) -> Cmd {
+    // The script refers to a holding by its number from 1, and 0 means no holding.
+    let mut numbers = HashMap::new();
     let mut holdings = Vec::new();
-    let places: Vec<usize> = swaps
+    let holding_numbers: Vec<usize> = swaps
         .iter()
         .map(|swap| match &swap.held {
             None => 0,
-            Some(held) => *places.entry(held).or_insert_with(|| {
+            Some(held) => *numbers.entry(held).or_insert_with(|| {
                 holdings.push(held);
                 holdings.len()
             }),
@@ -36,7 +37,7 @@ pub(crate) fn swap(swaps: &[Swap], by: By) -> Cmd {
     let keys = 1 + holdings.len() + swaps.len() + changes;
     let args = 1 + holdings.len() + 5 * swaps.len() + changes + 2 * lines + 2 * notifying().count();
     let size = holdings.iter().map(|held| held.key.as_str().len() + 70).sum::<usize>() + 32;
-    let mut cmd = SWAP.call(by, keys, keys + args, size + swaps.iter().map(size_of_swap).sum::<usize>());
+    let mut cmd = SWAP.call(form, keys, keys + args, size + swaps.iter().map(size_of_swap).sum::<usize>());
     cmd.arg(INDEX);
     for held in &holdings {
         cmd.arg(held.key.as_str());
@@ -51,8 +52,8 @@ pub(crate) fn swap(swaps: &[Swap], by: By) -> Cmd {
     for held in holdings {
         cmd.write_arg_fmt(held.id);
     }
-    for (swap, place) in swaps.iter().zip(places) {
-        swap_arguments(&mut cmd, swap, place);
+    for (swap, holding_number) in swaps.iter().zip(holding_numbers) {
+        swap_arguments(&mut cmd, swap, holding_number);
     }
     for (number, swap) in notifying() {
         let number: usize = number;
@@ -62,10 +63,10 @@ pub(crate) fn swap(swaps: &[Swap], by: By) -> Cmd {
 }
 
 /// The call of `read.lua` for these records and holdings.
-pub(crate) fn read(keys: &[Key], holdings: &[Holding], by: By) -> Cmd {
+pub(crate) fn read(keys: &[Key], holdings: &[Holding], form: ScriptForm) -> Cmd {
     let size = keys.iter().map(|key| key.as_str().len() + 24).sum::<usize>()
         + holdings.iter().map(|held| held.key.as_str().len() + 70).sum::<usize>();
-    let mut cmd = READ.call(by, keys.len() + holdings.len(), keys.len() + 2 * holdings.len(), size);
+    let mut cmd = READ.call(form, keys.len() + holdings.len(), keys.len() + 2 * holdings.len(), size);
     for key in keys {
         cmd.write_arg_fmt(RecordKey(key.as_str()));
     }
@@ -79,12 +80,12 @@ pub(crate) fn read(keys: &[Key], holdings: &[Holding], by: By) -> Cmd {
 }
 
 /// Adds the arguments of one swap.
-fn swap_arguments(cmd: &mut Cmd, swap: &Swap, holding: usize) {
+fn swap_arguments(cmd: &mut Cmd, swap: &Swap, holding_number: usize) {
     match swap.from {
         Some(version) => cmd.arg(version.get()),
         None => cmd.arg(""),
     };
-    cmd.arg(millis(swap.not_before)).arg(holding);
+    cmd.arg(millis(swap.not_before)).arg(holding_number);
     if is_plain(swap) {
         cmd.arg("=").arg(&swap.to);
         return;
@@ -99,12 +100,12 @@ fn swap_arguments(cmd: &mut Cmd, swap: &Swap, holding: usize) {
     }
 }
 
-/// Whether the swap replaces an existing record and writes no lines.
+/// Whether the swap is plain: it replaces an existing record and writes no lines of history.
 fn is_plain(swap: &Swap) -> bool {
     swap.from.is_some() && swap.to.is_some() && swap.lines.is_empty()
 }
 
-/// The lines that the swap writes. A deletion writes none.
+/// The lines of history that the swap writes. A deletion writes no lines.
 fn lines_of(swap: &Swap) -> &[Line] {
     if swap.to.is_some() { &swap.lines } else { &[] }
 }

@@ -11,9 +11,9 @@ fn every_header_documents_the_arguments_of_each_claim() {
     let claims = three.clone().map(Step::Claim);
     let releases = three.clone().map(Step::Release);
     let commands = [
-        (&CLAIM, claim(claims.iter(), By::Hash)),
-        (&RELEASE, release(releases.iter(), By::Hash)),
-        (&RENEW, renew(&three, By::Hash)),
+        (&CLAIM, claim(claims.iter(), ScriptForm::Hash)),
+        (&RELEASE, release(releases.iter(), ScriptForm::Hash)),
+        (&RENEW, renew(&three, ScriptForm::Hash)),
     ];
     for (script, cmd) in commands {
         let (keys, args) = called_with(&cmd);
@@ -38,7 +38,10 @@ fn every_header_documents_the_arguments_of_a_call() {
         prefix: "shop:".into(),
         waits: vec![key.clone()],
     };
-    let calls = [(&ANNOUNCE, announce(&member, Duration::from_secs(30), By::Hash)), (&EVICT, evict(&key, By::Hash))];
+    let calls = [
+        (&ANNOUNCE, announce(&member, Duration::from_secs(30), ScriptForm::Hash)),
+        (&EVICT, evict(&key, ScriptForm::Hash)),
+    ];
     for (script, pipe) in calls {
         let cmd = pipe.cmd_iter().next().unwrap();
         let number = (words(script, "KEYS").len(), words(script, "ARGV").len());
@@ -72,12 +75,12 @@ fn rust_and_lua_agree_on_the_owner_and_the_duration_of_an_offer() {
 fn a_pass_is_a_claim_that_names_the_previous_owner() {
     let (from, to) = (claim_of("a"), claim_of("a"));
     let pass = [Step::Pass { from: from.clone(), to: to.clone() }];
-    let args = texts(&claim(pass.iter(), By::Hash));
+    let args = texts(&claim(pass.iter(), ScriptForm::Hash));
     assert_eq!(args[3..], ["a", "redisson_lock_token:{a}", &to.id.to_string(), "30000", "64", &from.id.to_string()]);
     let starving = Claim { offers: true, ..to.clone() };
-    let args = texts(&claim([Step::Claim(starving)].iter(), By::Hash));
+    let args = texts(&claim([Step::Claim(starving)].iter(), ScriptForm::Hash));
     assert_eq!(args[8..], ["", "bandog:starving:{a}"]);
-    let args = texts(&claim([Step::Claim(to)].iter(), By::Text));
+    let args = texts(&claim([Step::Claim(to)].iter(), ScriptForm::Text));
     assert_eq!((args[0].as_str(), args[1].as_str(), args[8].as_str()), ("EVAL", CLAIM.text, ""));
 }
 

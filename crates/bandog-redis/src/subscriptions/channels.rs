@@ -1,12 +1,11 @@
-//! The subscribers of each channel, and the state of the server's subscription to it.
+//! The subscribers of each channel, and the state of the subscription to this channel on the server.
 
 use std::{collections::HashMap, sync::Arc};
 
 use bandog_core::{Error, Notifier, Result};
 use tokio::sync::oneshot;
 
-/// The channels that have subscribers, and the channels without subscribers whose subscription on the server has not
-/// ended yet.
+/// The channels that are in use: those with subscribers, and those whose subscription on the server has not ended yet.
 #[derive(Debug, Default)]
 pub(super) struct Channels {
     states: HashMap<Arc<str>, ChannelState>,
@@ -17,7 +16,8 @@ pub(super) struct Channels {
 struct ChannelState {
     subscribers: Vec<Subscriber>,
     server: ServerState,
-    /// Whether a message may have been missed, because the connection broke after the subscription was requested.
+    /// Whether a message may have been missed, because the connection broke. The subscribers are notified when the
+    /// subscription is confirmed again.
     missed: bool,
 }
 
@@ -37,7 +37,7 @@ enum ServerState {
     /// SUBSCRIBE was sent and is not answered yet.
     Subscribing,
     Subscribed,
-    /// SUBSCRIBE was not answered in time. The server may have subscribed this connection.
+    /// SUBSCRIBE was not answered in time, so it is not known whether the server has subscribed this connection.
     Unsure,
     /// UNSUBSCRIBE was sent and is not answered yet.
     Unsubscribing,
@@ -48,7 +48,7 @@ enum ServerState {
 pub(super) enum SubscribeOutcome {
     /// Every message notifies the subscriber.
     Subscribed,
-    /// This user may not subscribe.
+    /// This user has no right to subscribe.
     Denied,
 }
 
@@ -90,8 +90,8 @@ impl Channels {
         let Some(state) = self.states.get_mut(channel) else {
             return;
         };
-        // Most channels have one subscriber. If there are several, the one that was added last is often removed first,
-        // so the search starts at the end.
+        // Most channels have one subscriber. If there are several, the subscriber that was added last is often removed
+        // first. So the search starts at the end.
         if let Some(at) = state.subscribers.iter().rposition(|subscriber| subscriber.id == id) {
             state.subscribers.swap_remove(at);
         }
@@ -110,7 +110,7 @@ impl Channels {
         }
     }
 
-    /// Whether a connection is needed. While there is no connection, only channels with subscribers are kept here.
+    /// Whether a connection is needed. While there is no connection, each channel in this collection has subscribers.
     pub(super) fn is_needed(&self) -> bool {
         !self.states.is_empty()
     }
@@ -125,8 +125,8 @@ impl Channels {
         self.states.keys()
     }
 
-    /// The command to send for this channel. None while a command is in flight, and if no command is needed. From this
-    /// call on, the returned command counts as in flight.
+    /// The next command to send for this channel. Returns None if no command is needed, and until the previous command
+    /// is answered. The caller must send the returned command: it counts as sent after this call.
     pub(super) fn next_request(&mut self, channel: &str) -> Option<ChannelRequest> {
         let state = self.states.get_mut(channel)?;
         let (server, request) = match (state.server, state.subscribers.is_empty()) {
@@ -156,8 +156,8 @@ impl Channels {
         }
     }
 
-    /// The server has refused the subscription. Subscribers that were confirmed earlier are notified once, so that they
-    /// poll.
+    /// The server has refused the subscription. Callers that wait for it get the reason. Subscribers whose subscription
+    /// was confirmed earlier are notified once, so that they poll.
     pub(super) fn refused(&mut self, channel: &str, reason: &Result<SubscribeOutcome>) {
         let Some(state) = self.states.get_mut(channel) else {
             return;
@@ -202,14 +202,14 @@ impl Channels {
     pub(super) fn connection_lost(&mut self) {
         self.states.retain(|_, state| !state.subscribers.is_empty());
         for state in self.states.values_mut() {
-            // This also applies to a channel with a command in flight, because a subscriber may have been confirmed
-            // before that command was sent.
+            // This includes channels with a command that is not answered yet, because the subscription of an earlier
+            // subscriber may have been confirmed before that command was sent.
             state.missed = true;
             state.server = ServerState::Unsubscribed;
         }
     }
 
-    /// No connection could be made: every caller that waits for a confirmation gets this error.
+    /// No connection could be made. Every caller that waits for a confirmation gets this error.
     pub(super) fn connection_failed(&mut self, error: &Error) {
         for subscriber in self.states.values_mut().flat_map(|state| &mut state.subscribers) {
             subscriber.answer_caller(Err(error.clone()));
@@ -218,7 +218,7 @@ impl Channels {
 }
 
 impl Subscriber {
-    /// Answers the waiting caller. False if none waits.
+    /// Answers the caller that waits for the confirmation. Returns false if no caller waits.
     fn answer_caller(&mut self, outcome: Result<SubscribeOutcome>) -> bool {
         let Some(caller) = self.caller.take() else {
             return false;

@@ -12,14 +12,15 @@ use super::{
 };
 use crate::{
     backoff::Backoff,
-    dial::{Connection, ProbeBudget, dial, retryable_once_reached},
+    dial::{Connection, TlsProbeBudget, dial, make_retryable},
     refusal,
 };
 
-/// Maximum number of requests in flight. Further requests would only wait in the server's queue while their timeouts
-/// run.
+/// Maximum number of requests that are sent and not answered yet. Further requests would only wait in the server's
+/// queue while their timeouts run.
 const MAX_IN_FLIGHT: usize = 64;
-/// Number of consecutive requests without an answer after which the connection is closed and opened again.
+/// Maximum number of consecutive requests that are not answered in time. When it is reached, the connection is closed
+/// and opened again.
 const MAX_UNANSWERED: u32 = 2;
 
 type RequestsInFlight = FuturesUnordered<BoxFuture<'static, ChannelReply>>;
@@ -44,7 +45,7 @@ pub(super) async fn run(shared: Arc<SharedSubscriptions>, mut changes: Unbounded
         sleep(backoff.next_delay()).await;
         let pushes = shared.clone();
         let pushed = Arc::new(move |push| pushes.pushed(&push));
-        match dial(&shared.options, Some(pushed), &mut ProbeBudget::none()).await {
+        match dial(&shared.options, Some(pushed), &mut TlsProbeBudget::none()).await {
             Ok(connection) => {
                 was_reached = true;
                 let since = Instant::now();
@@ -53,10 +54,10 @@ pub(super) async fn run(shared: Arc<SharedSubscriptions>, mut changes: Unbounded
                 backoff.connection_lasted(since.elapsed());
             }
             Err(error) => {
-                let error = if was_reached { retryable_once_reached(error) } else { error };
+                let error = if was_reached { make_retryable(error) } else { error };
                 shared.state().channels.connection_failed(&error);
-                // The server would refuse the same login again. So the next attempt is made when a new caller
-                // subscribes.
+                // After an error that is not retryable, such as a refused login, the next attempt would fail in the
+                // same way. So it is made only when a new caller subscribes.
                 while !error.is_retryable() && !shared.state().channels.has_waiting_caller() {
                     if changes.recv().await.is_none() {
                         return;
@@ -69,7 +70,7 @@ pub(super) async fn run(shared: Arc<SharedSubscriptions>, mut changes: Unbounded
 
 /// Sends the requests for all channels until the connection ends.
 async fn serve(shared: &SharedSubscriptions, connection: Connection, changes: &mut UnboundedReceiver<Arc<str>>) {
-    let Connection { mux, mut driver, reset } = connection;
+    let Connection { mux, mut driver, tcp_reset } = connection;
     let mut todo: VecDeque<Arc<str>> = shared.state().channels.names().cloned().collect();
     let mut in_flight = RequestsInFlight::new();
     let mut unanswered = 0;
@@ -84,7 +85,7 @@ async fn serve(shared: &SharedSubscriptions, connection: Connection, changes: &m
             Some(reply) = in_flight.next() => {
                 unanswered = if is_timeout(&reply) { unanswered + 1 } else { 0 };
                 if unanswered >= MAX_UNANSWERED {
-                    reset.set();
+                    tcp_reset.set();
                     return;
                 }
                 if apply_reply(shared, &reply) {

@@ -11,7 +11,7 @@ fn subscribing_on_a_runtime_that_shuts_down_fails_in_its_first_poll() {
             let subscriptions = subscriptions.clone();
             async move { subscriptions.subscribe(Channel("orders"), Notifier::new(|| ())).await.map(drop) }
         };
-        let Poll::Ready(Err(error)) = poll_at_shutdown(runtime, subscribe) else { panic!("the first poll waits") };
+        let Poll::Ready(Err(error)) = poll_at_shutdown(runtime, subscribe) else { panic!("the call still waits") };
         assert_eq!(error.kind(), bandog_core::ErrorKind::Unavailable);
         assert!(error.to_string().contains("runtime"), "{error}");
         // On another runtime, the task is started and tries to connect.

@@ -16,7 +16,7 @@ async fn a_well_configured_server_has_only_fine_findings() {
     for finding in findings.iter().filter(|finding| finding.subject != "rights" || can_check_rights()) {
         assert_eq!((finding.level, &finding.cure), (Level::Fine, &None), "{finding:?}");
     }
-    assert_eq!(server.keys(), [""; 0], "the check changes nothing");
+    assert_eq!(server.keys(), [""; 0], "the check has written keys");
     let page = include_str!("../../../../docs/redis.md");
     for subject in known.iter().chain(&["tls", "cluster"]) {
         assert!(page.contains(&format!("\n| `{subject}` |")), "docs/redis.md does not mention {subject}");
@@ -144,7 +144,7 @@ async fn missing_rights_are_named() {
 #[tokio::test]
 async fn the_rights_of_a_user_confined_to_a_prefix_are_checked_for_that_prefix() {
     if !can_check_rights() {
-        return; // The check needs ACL DRYRUN.
+        return; // The server has no ACL DRYRUN, which the check of rights needs.
     }
     let server = limited();
     let keys = "~orders:* ~redisson_lock_token:{orders:* ~bandog:starving:{orders:* ~bandog:client:* ~bandog:clients";

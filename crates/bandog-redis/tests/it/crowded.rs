@@ -80,7 +80,8 @@ async fn a_list_whose_future_is_dropped_ends() {
     assert!(server.calls("scan") < 100_000 / 1024, "the scan did not stop");
 }
 
-/// The number of calls of each command since the last call of this function, without the commands that it sends itself.
+/// The number of calls of each command since the last call of this function. The commands that this function itself
+/// sends are not counted.
 fn spent(server: &RedisServer) -> BTreeMap<String, u64> {
     let stats = server.cmd(&["INFO", "commandstats"]);
     let calls = |line: &str| {

@@ -118,8 +118,8 @@ async fn a_subscriber_disconnected_because_of_its_backlog_is_notified_and_subscr
     let (on_release, notified) = notifier();
     let _subscription = redis.subscribe(&claim("k"), on_release).await.unwrap();
     cut_off_subscribers(&server, "redisson_lock__channel:{k}");
-    // The first notification is sent because a message may have been lost, the second for a message on the new
-    // connection.
+    // The first notification is sent because a message may have been lost. The second notification is for a message on
+    // the new connection.
     eventually_async(SOON, async || notified() >= 1).await;
     eventually_async(SOON, async || {
         server.cmd(&["PUBLISH", "redisson_lock__channel:{k}", "0"]);

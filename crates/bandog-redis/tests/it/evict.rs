@@ -33,7 +33,7 @@ async fn an_eviction_frees_notifies_and_keeps_the_token() {
     assert_eq!(release(&redis, &held).await.unwrap(), Released::NotHeld);
     assert!(ends(&fences(&redis, &next).await).0 > before);
     java.set_patience(Duration::from_millis(20)).unwrap();
-    assert!(java.read().is_err(), "a second notification");
+    assert!(java.read().is_err(), "the eviction sent a second notification");
 }
 
 #[tokio::test]

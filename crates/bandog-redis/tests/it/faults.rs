@@ -153,7 +153,7 @@ async fn a_connection_without_an_answer_to_two_requests_is_replaced() {
     fences(&redis, &held).await;
     wire.drop_replies(true);
     ambiguous(&renew(&redis, &held).await.unwrap_err());
-    assert_eq!(wire.accepted(), 1, "after one missing answer");
+    assert_eq!(wire.accepted(), 1, "the connection was replaced after only one missing answer");
     ambiguous(&renew(&redis, &held).await.unwrap_err());
     eventually_async(SOON, async || wire.accepted() >= 2).await;
     wire.drop_replies(false);
@@ -241,7 +241,7 @@ async fn a_wrong_password_is_reported_immediately_and_retried_only_by_a_call() {
         assert!(text.contains(part) && text.contains(cure), "{text}");
         assert!(!["wrong", "right", "nobody"].iter().any(|secret| text.contains(secret)), "{text}");
         tokio::time::sleep(Duration::from_millis(300)).await;
-        assert_eq!(wire.accepted() - before, 1, "no retry without a call");
+        assert_eq!(wire.accepted() - before, 1, "the client tried to connect again without a call");
         let wanted = claim("k");
         let error = take(&redis, &wanted).await.unwrap_err();
         assert_eq!((error.kind(), error.verb(), error.key()), (ErrorKind::Denied, Some("claim"), Some(&wanted.key)));
@@ -327,7 +327,7 @@ async fn calls_that_wait_for_the_connection_are_sent_in_their_order() {
     let steps: Vec<_> =
         claims.iter().flat_map(|one| [[Step::Claim(one.clone())], [Step::Release(one.clone())]]).collect();
     for round in 0..3 {
-        // None of these calls has an answer when the next one is first polled.
+        // When one of these calls is first polled, the calls before it have no answer yet.
         let answers = join_all(steps.iter().map(|step| redis.apply(step))).await;
         for (number, answer) in answers.into_iter().flatten().enumerate() {
             let answer = format!("{:?}", answer.unwrap());
@@ -351,7 +351,7 @@ async fn a_call_on_a_ready_connection_does_not_overtake_waiting_calls() {
             take(&redis, &claim("k")).await
         }
     });
-    // Each call has its own task, so the late call may run between any two of them.
+    // Each call has its own task, so the late call might run between any two of the waiting calls.
     let call = |step: Step| {
         tokio::spawn({
             let redis = redis.clone();

@@ -42,7 +42,7 @@ async fn a_repeated_claim_has_the_same_fences_and_a_fresh_ttl() {
     server.cmd(&["PEXPIRE", "k", "1000"]);
     assert_eq!(fences(&redis, &held).await, block);
     assert!(server.pttl("k") > 29_000);
-    // Without the token the earlier fences are unknown, so the claim gets new ones.
+    // Without the token, the store does not know the earlier fences, so the claim gets new fences.
     server.cmd(&["DEL", TOKEN]);
     let again = fences(&redis, &held).await;
     assert!(ends(&again).0 > block.last());

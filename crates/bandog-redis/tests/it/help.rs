@@ -19,7 +19,7 @@ use bandog_testkit::RedisServer;
 
 /// The ttl of all claims.
 pub(crate) const TTL: Duration = Duration::from_secs(30);
-/// Maximum time that a test waits for a fact.
+/// Maximum time that a test waits for a condition.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
 /// A backend whose user has only the rights that locks need.
@@ -30,7 +30,7 @@ pub(crate) fn backend(server: &RedisServer) -> Redis {
     with_timeout(&lock_user_url(server.addr()), 10 * SOON)
 }
 
-/// A backend whose user may also inspect locks and use records.
+/// A backend whose user also has the rights to inspect locks and to use records.
 pub(crate) fn operator(server: &RedisServer) -> Redis {
     at(&format!("redis://{}@{}", RedisServer::OPERATOR, server.addr()))
 }

@@ -131,14 +131,14 @@ async fn a_list_leaves_out_records() {
     for number in 0..100 {
         let record = crate::records::key(&format!("r{number}"));
         let swap = bandog_core::Swap::new(record, None, "x");
-        crate::records::done(&redis, &crate::records::with_lines(swap, &[("ok:0", JAVA)])).await;
+        crate::records::must_swap(&redis, &crate::records::with_lines(swap, &[("ok:0", JAVA)])).await;
     }
     server.cmd(&["CONFIG", "RESETSTAT"]);
     assert_eq!(listed(&redis, "*").await, ["k"]);
     assert_eq!(
         server.calls("hscan"),
         2,
-        "one to find out whether it may be a lock, and one together with the other queries"
+        "expected one query to find out whether the key is a lock, and one query together with the other queries"
     );
 }
 

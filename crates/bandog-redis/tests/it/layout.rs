@@ -50,7 +50,7 @@ async fn a_release_publishes_0_on_the_channel() {
         assert_eq!(listener.read().unwrap().texts(), ["message", channel, "0"]);
         assert_eq!(release(&redis, &claim).await.unwrap(), Released::NotHeld);
         listener.set_patience(Duration::from_millis(20)).unwrap();
-        assert!(listener.read().is_err(), "a release that frees no lock publishes nothing");
+        assert!(listener.read().is_err(), "a release that freed no lock has published a message");
     }
 }
 
@@ -97,7 +97,7 @@ async fn a_pass_changes_the_owner_in_place_without_a_notification() {
     assert!(new.clone().take().unwrap() > old.last());
     assert_eq!(server.hash("k"), [(to.id.to_string(), "1".to_owned())].into());
     assert!(server.pttl("k") > 29_000);
-    // A repeated pass has the same answer. If `from` does not hold the lock, a pass is an ordinary claim.
+    // A repeated pass has the same answer as the first. If `from` does not hold the lock, a pass is an ordinary claim.
     assert_eq!(pass(&redis, &from, &to).await.unwrap(), Verdict::Granted { fences: new, valid_for: to.ttl });
     assert!(matches!(pass(&redis, &from, &other).await.unwrap(), Verdict::Busy { .. }));
     release(&redis, &to).await.unwrap();
@@ -114,7 +114,7 @@ async fn a_lock_held_by_redisson_is_busy_for_its_ttl_and_stays_unchanged() {
     let java = "957c1da6-54c9-4017-93c7-a4ef987df61c:19";
     server.cmd(&["HSET", "plain", java, "1"]);
     let claim = claim("plain");
-    // A hold without a ttl is polled after a second. Redisson never creates one, but other programs may.
+    // A hold without a ttl is polled after a second. Redisson never creates such a hold, but other programs might.
     let busy = take(&redis, &claim).await.unwrap();
     assert_eq!(busy, Verdict::Busy { retry_after: Duration::from_secs(1) });
     server.cmd(&["PEXPIRE", "plain", "2500"]);
@@ -123,7 +123,7 @@ async fn a_lock_held_by_redisson_is_busy_for_its_ttl_and_stays_unchanged() {
     assert_eq!(release(&redis, &claim).await.unwrap(), Released::NotHeld);
     assert_eq!(renew(&redis, &claim).await.unwrap(), Renewal::Gone);
     assert_eq!(server.hash("plain"), [(java.to_owned(), "1".to_owned())].into());
-    assert_eq!(server.keys(), ["plain"], "the claim created no token");
+    assert_eq!(server.keys(), ["plain"], "the claim has created a token");
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use bandog_testkit::{RedisServer, eventually_async};
 
 use crate::{
     help::{SOON, operator, with_timeout},
-    records::{deletion, done, from, key, made, one, read_one, value, with_lines},
+    records::{create, deletion, from, key, must_swap, read_one, swap_one, value, with_lines},
 };
 
 const SHORT: Duration = Duration::from_millis(200);
@@ -18,23 +18,23 @@ async fn a_lost_answer_is_ambiguous_and_the_retry_finds_its_own_value() {
     let server = RedisServer::start();
     let wire = server.wire();
     let redis = with_timeout(&format!("redis://{}@{}", RedisServer::OPERATOR, wire.addr()), SHORT);
-    let version = made(&redis, "r", "one").await;
+    let version = create(&redis, "r", "one").await;
     let swap = with_lines(from("r", version, "two"), &[("ok:0", "x")]);
     wire.drop_replies(true);
-    ambiguous(&one(&redis, &swap).await.unwrap_err());
+    ambiguous(&swap_one(&redis, &swap).await.unwrap_err());
     wire.drop_replies(false);
-    let found = eventually_async(SOON, async || one(&redis, &swap).await).await;
+    let found = eventually_async(SOON, async || swap_one(&redis, &swap).await).await;
     let Swapped::Differs(Some(Record { version: now, value })) = found else { panic!("{found:?}") };
     assert!(now > version && value == "two");
     assert_eq!(redis.history(&key("r")).await.unwrap().len(), 1);
     // A creation and a deletion behave in the same way.
     wire.drop_replies(true);
-    ambiguous(&one(&redis, &Swap::new(key("new"), None, "mine")).await.unwrap_err());
-    ambiguous(&one(&redis, &deletion("r", now)).await.unwrap_err());
+    ambiguous(&swap_one(&redis, &Swap::new(key("new"), None, "mine")).await.unwrap_err());
+    ambiguous(&swap_one(&redis, &deletion("r", now)).await.unwrap_err());
     wire.drop_replies(false);
-    let found = eventually_async(SOON, async || one(&redis, &Swap::new(key("new"), None, "mine")).await).await;
+    let found = eventually_async(SOON, async || swap_one(&redis, &Swap::new(key("new"), None, "mine")).await).await;
     assert!(matches!(found, Swapped::Differs(Some(Record { value, .. })) if value == "mine"));
-    assert_eq!(one(&redis, &deletion("r", now)).await.unwrap(), Swapped::Differs(None));
+    assert_eq!(swap_one(&redis, &deletion("r", now)).await.unwrap(), Swapped::Differs(None));
 }
 
 #[tokio::test]
@@ -61,10 +61,10 @@ async fn a_swap_on_a_breaking_connection_is_immediately_ambiguous() {
 async fn a_swap_that_is_not_answered_during_a_pause_is_done_after_the_pause() {
     let server = RedisServer::start();
     let redis = with_timeout(&format!("redis://{}@{}", RedisServer::OPERATOR, server.addr()), SHORT);
-    let mut version = made(&redis, "r", "one").await;
+    let mut version = create(&redis, "r", "one").await;
     for kind in ["ALL", "WRITE"] {
         server.cmd(&["CLIENT", "PAUSE", "2000", kind]);
-        let paused = async || one(&redis, &from("r", version, kind)).await;
+        let paused = async || swap_one(&redis, &from("r", version, kind)).await;
         ambiguous(&paused().await.unwrap_err());
         eventually_async(SOON, async || server.hash("bandog:record:{r}")["b"] == kind).await;
         let found = eventually_async(SOON, paused).await;
@@ -79,19 +79,19 @@ async fn a_restart_loses_records_that_were_not_persisted() {
     let (forgets, keeps) = (RedisServer::start(), RedisServer::start_with(&["--appendonly", "yes"]));
     for (server, kept) in [(forgets, false), (keeps, true)] {
         let redis = operator(&server);
-        let version = done(&redis, &with_lines(Swap::new(key("r"), None, "one"), &[("ok:0", "x")])).await.unwrap();
+        let version = must_swap(&redis, &with_lines(Swap::new(key("r"), None, "one"), &[("ok:0", "x")])).await.unwrap();
         server.restart();
         let reading = eventually_async(SOON, async || read_one(&redis, "r").await).await;
         assert_eq!(reading, kept.then(|| Record { version, value: "one".into() }));
         assert_eq!(redis.names(&Pattern::all()).await.unwrap().len(), usize::from(kept));
         assert_eq!(redis.history(&key("r")).await.unwrap().len(), usize::from(kept));
-        let next = one(&redis, &from("r", version, "two")).await.unwrap();
+        let next = swap_one(&redis, &from("r", version, "two")).await.unwrap();
         match next {
             Swapped::Done(Some(next)) => assert!(kept && next > version),
             other => assert!(!kept && other == Swapped::Differs(None), "{other:?}"),
         }
         if !kept {
-            assert!(made(&redis, "r", "again").await > version);
+            assert!(create(&redis, "r", "again").await > version);
         }
     }
 }
@@ -99,9 +99,9 @@ async fn a_restart_loses_records_that_were_not_persisted() {
 #[tokio::test]
 async fn an_append_only_file_that_is_always_synced_keeps_every_answered_swap() {
     let server = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
-    let mut version = made(&operator(&server), "r", "0").await;
+    let mut version = create(&operator(&server), "r", "0").await;
     for number in 1..50 {
-        version = done(&operator(&server), &from("r", version, &number.to_string())).await.unwrap();
+        version = must_swap(&operator(&server), &from("r", version, &number.to_string())).await.unwrap();
         if number % 10 == 0 {
             server.restart();
             assert_eq!(value(&operator(&server), "r").await, Some(number.to_string()));
@@ -113,31 +113,31 @@ async fn an_append_only_file_that_is_always_synced_keeps_every_answered_swap() {
 async fn versions_rise_after_a_failover_that_lost_the_latest_swaps() {
     let (master, replica) = (RedisServer::start(), RedisServer::start());
     let redis = operator(&master);
-    let first = made(&redis, "r", "one").await;
+    let first = create(&redis, "r", "one").await;
     replica.cmd(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
     eventually_async(2 * SOON, async || replica.hash("bandog:record:{r}").len() == 2).await;
     // The replica does not receive the writes that follow.
     replica.cmd(&["REPLICAOF", "NO", "ONE"]);
     let mut last = first;
     for number in 0..10 {
-        last = done(&redis, &from("r", last, &number.to_string())).await.unwrap();
+        last = must_swap(&redis, &from("r", last, &number.to_string())).await.unwrap();
     }
-    let other = made(&redis, "other", "x").await;
+    let other = create(&redis, "other", "x").await;
     let promoted = operator(&replica);
     assert_eq!(
-        one(&promoted, &from("r", last, "x")).await.unwrap(),
+        swap_one(&promoted, &from("r", last, "x")).await.unwrap(),
         Swapped::Differs(Some(Record { version: first, value: "one".into() }))
     );
-    assert!(done(&promoted, &from("r", first, "promoted")).await.unwrap() > last);
-    assert!(made(&promoted, "other", "promoted").await > other);
+    assert!(must_swap(&promoted, &from("r", first, "promoted")).await.unwrap() > last);
+    assert!(create(&promoted, "other", "promoted").await > other);
 }
 
 #[tokio::test]
 async fn a_full_server_refuses_new_values_and_accepts_deletions() {
     let server = RedisServer::start();
     let redis = operator(&server);
-    let version = done(&redis, &with_lines(Swap::new(key("r"), None, "one"), &[("ok:0", "x")])).await.unwrap();
-    let gone = made(&redis, "gone", "x").await;
+    let version = must_swap(&redis, &with_lines(Swap::new(key("r"), None, "one"), &[("ok:0", "x")])).await.unwrap();
+    let gone = create(&redis, "gone", "x").await;
     let before = all(&server);
     server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
     let swaps = [
@@ -147,23 +147,23 @@ async fn a_full_server_refuses_new_values_and_accepts_deletions() {
         with_lines(from("r", version, "two"), &[("ok:0", "y"), ("ok:1", "y")]),
     ];
     for swap in &swaps {
-        refused(&one(&redis, swap).await.unwrap_err(), "memory limit");
+        refused(&swap_one(&redis, swap).await.unwrap_err(), "memory limit");
     }
     for answer in redis.swap(&swaps).await.unwrap().each {
         refused(&answer.unwrap_err(), "memory limit");
     }
     assert_eq!(all(&server), before);
     assert_eq!(value(&redis, "r").await.unwrap(), "one");
-    done(&redis, &deletion("gone", gone)).await;
+    must_swap(&redis, &deletion("gone", gone)).await;
     server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
-    done(&redis, &from("r", version, "two")).await;
+    must_swap(&redis, &from("r", version, "two")).await;
 }
 
 #[tokio::test]
 async fn a_server_that_accepts_no_writes_can_be_read() {
     let server = RedisServer::start();
     let redis = operator(&server);
-    let version = made(&redis, "r", "one").await;
+    let version = create(&redis, "r", "one").await;
     let before = all(&server);
     for (bad, good, part) in [
         (&["REPLICAOF", "127.0.0.1", "1"][..], &["REPLICAOF", "NO", "ONE"][..], "read-only replica"),
@@ -175,7 +175,7 @@ async fn a_server_that_accepts_no_writes_can_be_read() {
     ] {
         server.cmd(bad);
         for swap in [from("r", version, "x"), Swap::new(key("new"), None, "x"), deletion("r", version)] {
-            refused(&one(&redis, &swap).await.unwrap_err(), part);
+            refused(&swap_one(&redis, &swap).await.unwrap_err(), part);
         }
         assert_eq!(value(&redis, "r").await.unwrap(), "one");
         server.cmd(good);
@@ -188,9 +188,9 @@ async fn a_node_of_a_cluster_returns_its_time_and_refuses_swaps_as_unsupported()
     let server = RedisServer::start_node();
     let redis = operator(&server);
     redis.read(&[], &[]).await.unwrap();
-    let error = async || one(&redis, &Swap::new(key("r"), None, "x")).await.unwrap_err();
-    // The keys of the swap are in different slots, and this node has no slots yet. Redis and Valkey check this in
-    // different order. So the error is either `Unsupported`, or it says that the cluster is down.
+    let error = async || swap_one(&redis, &Swap::new(key("r"), None, "x")).await.unwrap_err();
+    // The keys of the swap are in different slots, and this node has no slots yet. Redis checks these two faults in
+    // another order than Valkey. So the error is either `Unsupported`, or it says that the cluster is down.
     match error().await {
         error if error.kind() == ErrorKind::Unsupported => assert!(!error.maybe_applied(), "{error}"),
         error => refused(&error, "cannot serve now"),
@@ -205,13 +205,13 @@ async fn a_node_of_a_cluster_returns_its_time_and_refuses_swaps_as_unsupported()
 async fn concurrent_additions_to_one_record_are_not_lost() {
     let server = RedisServer::start();
     let backends: Vec<Redis> = (0..4).map(|_| operator(&server)).collect();
-    made(&backends[0], "r", "0").await;
+    create(&backends[0], "r", "0").await;
     let count = async |redis: &Redis| {
         for _ in 0..100 {
             let mut present = read_one(redis, "r").await.unwrap().unwrap();
             loop {
                 let next = (present.value.parse::<u32>().unwrap() + 1).to_string();
-                match one(redis, &from("r", present.version, &next)).await.unwrap() {
+                match swap_one(redis, &from("r", present.version, &next)).await.unwrap() {
                     Swapped::Done(_) => break,
                     Swapped::Differs(Some(other)) => present = other,
                     other => panic!("{other:?}"),

@@ -8,7 +8,7 @@ use bandog_testkit::RedisServer;
 
 use crate::{
     help::{SOON, at, claim, fences, notifier, release},
-    records::{deletion, done, from, holding, key, line, made, one, read_one, value, with_lines},
+    records::{create, deletion, from, holding, key, line, must_swap, read_one, swap_one, value, with_lines},
 };
 
 /// The commands that swaps need.
@@ -28,15 +28,15 @@ async fn the_documented_rights_are_enough_for_records() {
     let (_server, redis) = limited();
     let held = claim("l");
     fences(&redis, &held).await;
-    let version = made(&redis, "r", "one").await;
+    let version = create(&redis, "r", "one").await;
     let swap = Swap { held: Some(holding(&held)), not_before: Some(UNIX_EPOCH), ..from("r", version, "two") };
-    let version = done(&redis, &with_lines(swap, &[("ok:0", "x")])).await.unwrap();
+    let version = must_swap(&redis, &with_lines(swap, &[("ok:0", "x")])).await.unwrap();
     let reading = redis.read(&[key("r")], &[holding(&held)]).await.unwrap();
     assert!(*reading.held[0].as_ref().unwrap());
     assert_eq!(redis.names(&Pattern::all()).await.unwrap(), [key("r")]);
     assert_eq!(redis.history(&key("r")).await.unwrap(), [line(("ok:0", "x"))]);
-    let version = done(&redis, &from("r", version, "three")).await.unwrap();
-    assert_eq!(done(&redis, &deletion("r", version)).await, None);
+    let version = must_swap(&redis, &from("r", version, "three")).await.unwrap();
+    assert_eq!(must_swap(&redis, &deletion("r", version)).await, None);
 }
 
 #[tokio::test]
@@ -44,7 +44,7 @@ async fn a_swap_that_lacks_one_right_changes_nothing() {
     let (server, redis) = limited();
     let held = claim("l");
     fences(&redis, &held).await;
-    // The commands that every swap needs, and those that each kind of swap needs in addition.
+    // The commands that every swap needs, and the commands that each kind of swap needs in addition.
     let always = ["evalsha", "time", "hexists", "hget"];
     let kinds: [(&str, &[&str]); 5] = [
         ("make", &["pttl", "set", "del", "hset", "sadd"]),
@@ -55,7 +55,8 @@ async fn a_swap_that_lacks_one_right_changes_nothing() {
     ];
     for (kind, needed) in kinds {
         for right in SWAPS {
-            let old = done(&redis, &with_lines(Swap::new(key("old"), None, "one"), &[("ok:0", "x")])).await.unwrap();
+            let old =
+                must_swap(&redis, &with_lines(Swap::new(key("old"), None, "one"), &[("ok:0", "x")])).await.unwrap();
             let swap = match kind {
                 "make" | "make with lines" => Swap::new(key("new"), None, "two"),
                 "delete" => deletion("old", old),
@@ -65,7 +66,7 @@ async fn a_swap_that_lacks_one_right_changes_nothing() {
             let swap = Swap { held: Some(holding(&held)), ..with_lines(swap, lines) };
             let before = all(&server);
             rule(&server, &format!("-{right}"));
-            let answer = one(&redis, &swap).await;
+            let answer = swap_one(&redis, &swap).await;
             rule(&server, &format!("+{right}"));
             if always.contains(&right) || needed.contains(&right) {
                 let error = answer.unwrap_err();
@@ -85,13 +86,13 @@ async fn a_swap_that_lacks_one_right_changes_nothing() {
 #[tokio::test]
 async fn a_user_that_may_not_publish_or_subscribe_can_swap() {
     let (server, redis) = limited();
-    let mut version = made(&redis, "r", "one").await;
+    let mut version = create(&redis, "r", "one").await;
     for right in ["-publish", "resetchannels", "-subscribe"] {
         let redis = at(&format!("redis://u:p@{}", server.addr()));
         rule(&server, right);
         let subscription = redis.subscribe_record(&key("r"), notifier().0).await.unwrap();
         assert_eq!(subscription.is_silent(), right != "-publish", "{right}");
-        version = done(&redis, &Swap { notifies: true, ..from("r", version, right) }).await.unwrap();
+        version = must_swap(&redis, &Swap { notifies: true, ..from("r", version, right) }).await.unwrap();
         assert_eq!(value(&redis, "r").await.unwrap(), right);
         for rule in ["+publish", "+subscribe", "&redisson_lock__channel:*"] {
             self::rule(&server, rule);
@@ -102,7 +103,7 @@ async fn a_user_that_may_not_publish_or_subscribe_can_swap() {
 #[tokio::test]
 async fn a_read_that_lacks_one_right_is_denied() {
     let (server, redis) = limited();
-    made(&redis, "r", "one").await;
+    create(&redis, "r", "one").await;
     for right in ["hmget", "hgetall", "sscan", "hexists"] {
         rule(&server, &format!("-{right}"));
         let mut reading = redis.read(&[key("r")], &[holding(&claim("l"))]).await.unwrap();
@@ -148,14 +149,14 @@ async fn a_user_limited_to_a_prefix_can_use_the_records_of_the_prefix() {
             redis.history(&key(name)).await.unwrap();
         }
     }
-    out_of_reach(one(&redis, &swaps[1]).await, "stock:a");
+    out_of_reach(swap_one(&redis, &swaps[1]).await, "stock:a");
     let (on_release, notified) = notifier();
     let subscriptions = [
         redis.subscribe_record(&key("orders:c"), on_release.clone()).await,
         redis.subscribe_record(&key("stock:c"), on_release).await,
     ];
     assert_eq!(subscriptions.each_ref().map(|subscription| subscription.as_ref().unwrap().is_silent()), [false, true]);
-    done(&redis, &Swap { notifies: true, ..Swap::new(key("orders:c"), None, "one") }).await;
+    must_swap(&redis, &Swap { notifies: true, ..Swap::new(key("orders:c"), None, "one") }).await;
     bandog_testkit::eventually_async(SOON, async || notified() == 1).await;
     assert_eq!(server.cmd(&["EXISTS", "bandog:record:{stock:a}", "bandog:history:{stock:a}"]).int(), 0);
 }
@@ -166,7 +167,7 @@ async fn a_user_with_only_the_rights_of_locks_can_use_locks_and_read_the_time() 
     let redis = crate::help::backend(&server);
     let held = claim("r");
     fences(&redis, &held).await;
-    assert_eq!(one(&redis, &Swap::new(key("r"), None, "x")).await.unwrap_err().kind(), ErrorKind::Denied);
+    assert_eq!(swap_one(&redis, &Swap::new(key("r"), None, "x")).await.unwrap_err().kind(), ErrorKind::Denied);
     assert_eq!(read_one(&redis, "r").await.unwrap_err().kind(), ErrorKind::Denied);
     assert!(redis.read(&[], &[holding(&held)]).await.unwrap().held[0].as_ref().unwrap());
     release(&redis, &held).await.unwrap();
@@ -179,10 +180,10 @@ async fn scripts_that_may_not_be_loaded_are_sent_as_text() {
     for right in ["-script", "-evalsha", "+eval"] {
         rule(&server, right);
     }
-    // The first call may still use the hash, because it does not wait for the answer to SCRIPT LOAD.
+    // The first call might still use the hash, because it does not wait for the answer to SCRIPT LOAD.
     bandog_testkit::eventually_async(SOON, async || redis.read(&[], &[]).await).await;
-    let version = made(&redis, "r", "one").await;
-    done(&redis, &from("r", version, "two")).await;
+    let version = create(&redis, "r", "one").await;
+    must_swap(&redis, &from("r", version, "two")).await;
     assert_eq!(value(&redis, "r").await.unwrap(), "two");
 }
 

@@ -18,18 +18,19 @@ const INDEX: &str = "bandog:records";
 async fn a_record_is_a_hash_with_a_history_beside_it_and_a_name_in_the_index() {
     let server = RedisServer::start();
     let redis = operator(&server);
-    let first = made(&redis, "r", "one").await;
+    let first = create(&redis, "r", "one").await;
     assert_eq!(server.keys(), [RECORD, INDEX]);
     assert_eq!(server.hash(RECORD), [("v".into(), first.to_string()), ("b".into(), "one".into())].into());
     assert_eq!(server.cmd(&["SMEMBERS", INDEX]).texts(), ["r"]);
-    let second = done(&redis, &with_lines(from("r", first, "two"), &[("ok:0", "fine"), ("ok:1", "")])).await.unwrap();
+    let second =
+        must_swap(&redis, &with_lines(from("r", first, "two"), &[("ok:0", "fine"), ("ok:1", "")])).await.unwrap();
     assert!(second > first);
     assert_eq!(server.hash(RECORD), [("v".into(), second.to_string()), ("b".into(), "two".into())].into());
     assert_eq!(server.hash(HISTORY), [("ok:0".into(), "fine".into()), ("ok:1".into(), String::new())].into());
     for key in [RECORD, HISTORY, INDEX] {
         assert_eq!(server.pttl(key), -1, "{key}");
     }
-    assert_eq!(done(&redis, &deletion("r", second)).await, None);
+    assert_eq!(must_swap(&redis, &deletion("r", second)).await, None);
     assert_eq!(server.keys(), [""; 0]);
 }
 
@@ -42,7 +43,7 @@ async fn a_swap_of_a_record_costs_two_commands() {
     let mut swaps = Vec::new();
     for number in 0..100 {
         let name = format!("r{number}");
-        let version = made(&redis, &name, "one").await;
+        let version = create(&redis, &name, "one").await;
         swaps.push(Swap {
             held: Some(holding(&held)),
             not_before: Some(UNIX_EPOCH + Duration::from_secs(1)),
@@ -62,7 +63,7 @@ async fn a_swap_of_a_record_costs_two_commands() {
 async fn a_swap_from_another_version_returns_the_present_record() {
     let server = RedisServer::start();
     let redis = operator(&server);
-    let version = made(&redis, "r", "one").await;
+    let version = create(&redis, "r", "one").await;
     let present = Record { version, value: "one".into() };
     let older = Version::new(version.get() - 1).unwrap();
     for swap in [
@@ -72,13 +73,13 @@ async fn a_swap_from_another_version_returns_the_present_record() {
         deletion("r", older),
         Swap { to: None, ..Swap::new(key("r"), None, "") },
     ] {
-        assert_eq!(one(&redis, &swap).await.unwrap(), Swapped::Differs(Some(present.clone())), "{swap:?}");
+        assert_eq!(swap_one(&redis, &swap).await.unwrap(), Swapped::Differs(Some(present.clone())), "{swap:?}");
     }
     for swap in [from("none", version, "two"), deletion("none", version)] {
-        assert_eq!(one(&redis, &swap).await.unwrap(), Swapped::Differs(None), "{swap:?}");
+        assert_eq!(swap_one(&redis, &swap).await.unwrap(), Swapped::Differs(None), "{swap:?}");
     }
     assert_eq!(
-        done(&redis, &Swap { to: None, ..Swap::new(key("none"), None, "") }).await,
+        must_swap(&redis, &Swap { to: None, ..Swap::new(key("none"), None, "") }).await,
         None,
         "the record does not exist"
     );
@@ -91,7 +92,7 @@ async fn conditions_are_checked_in_their_order_and_change_nothing() {
     let redis = operator(&server);
     let (held, other) = (claim("l"), claim("l"));
     fences(&redis, &held).await;
-    let version = made(&redis, "r", "one").await;
+    let version = create(&redis, "r", "one").await;
     let far = redis.read(&[], &[]).await.unwrap().now + Duration::from_secs(60);
     for make in [
         |version| from("r", version, "two"),
@@ -101,22 +102,22 @@ async fn conditions_are_checked_in_their_order_and_change_nothing() {
     ] {
         let swap = make(version);
         let early = Swap { not_before: Some(far), held: Some(holding(&other)), ..swap.clone() };
-        let Swapped::Early(missing) = one(&redis, &early).await.unwrap() else { panic!("{early:?}") };
-        assert!(missing <= Duration::from_millis(60_001) && missing > Duration::from_secs(50), "{missing:?}");
+        let Swapped::Early(time_left) = swap_one(&redis, &early).await.unwrap() else { panic!("{early:?}") };
+        assert!(time_left <= Duration::from_millis(60_001) && time_left > Duration::from_secs(50), "{time_left:?}");
         let never = Swap { not_before: Some(UNIX_EPOCH + Duration::from_secs(u64::MAX >> 2)), ..swap.clone() };
-        assert!(matches!(one(&redis, &never).await.unwrap(), Swapped::Early(_)));
+        assert!(matches!(swap_one(&redis, &never).await.unwrap(), Swapped::Early(_)));
         let stale = Swap { not_before: Some(UNIX_EPOCH), held: Some(holding(&other)), ..swap.clone() };
-        assert_eq!(one(&redis, &stale).await.unwrap(), Swapped::NotHeld);
+        assert_eq!(swap_one(&redis, &stale).await.unwrap(), Swapped::NotHeld);
         let nowhere = Swap { held: Some(holding(&claim("free"))), ..swap };
-        assert_eq!(one(&redis, &nowhere).await.unwrap(), Swapped::NotHeld);
+        assert_eq!(swap_one(&redis, &nowhere).await.unwrap(), Swapped::NotHeld);
     }
     assert_eq!(value(&redis, "r").await.unwrap(), "one");
     assert_eq!(server.cmd(&["EXISTS", HISTORY]).int(), 0);
     let mine = Swap { not_before: Some(UNIX_EPOCH), held: Some(holding(&held)), ..from("r", version, "two") };
-    let version = done(&redis, &mine).await.unwrap();
+    let version = must_swap(&redis, &mine).await.unwrap();
     release(&redis, &held).await.unwrap();
     let mine = Swap { held: Some(holding(&held)), ..from("r", version, "three") };
-    assert_eq!(one(&redis, &mine).await.unwrap(), Swapped::NotHeld);
+    assert_eq!(swap_one(&redis, &mine).await.unwrap(), Swapped::NotHeld);
 }
 
 #[tokio::test]
@@ -127,8 +128,8 @@ async fn not_before_is_exact_to_the_millisecond() {
     let soon = now + Duration::from_millis(200);
     let swap = Swap { not_before: Some(soon), ..Swap::new(key("r"), None, "x") };
     loop {
-        match one(&redis, &swap).await.unwrap() {
-            Swapped::Early(missing) => tokio::time::sleep(missing).await,
+        match swap_one(&redis, &swap).await.unwrap() {
+            Swapped::Early(time_left) => tokio::time::sleep(time_left).await,
             Swapped::Done(Some(version)) => {
                 let at = UNIX_EPOCH + Duration::from_micros(version.get());
                 return assert!(at >= soon && at < soon + Duration::from_secs(1), "{at:?} for {soon:?}");
@@ -143,20 +144,20 @@ async fn the_first_version_is_the_servers_time_and_the_next_is_never_lower() {
     let server = RedisServer::start();
     let redis = operator(&server);
     let before = micros(SystemTime::now());
-    let version = made(&redis, "r", "one").await;
+    let version = create(&redis, "r", "one").await;
     assert!((before..=micros(SystemTime::now())).contains(&version.get()), "{version}");
     let ahead = version.get() + 3_600_000_000;
     server.cmd(&["HSET", RECORD, "v", &ahead.to_string()]);
-    let next = done(&redis, &from("r", Version::new(ahead).unwrap(), "two")).await.unwrap();
+    let next = must_swap(&redis, &from("r", Version::new(ahead).unwrap(), "two")).await.unwrap();
     assert_eq!(next.get(), ahead + 1);
     assert_eq!(server.hash(RECORD)["v"], (ahead + 1).to_string());
-    // The last representable numbers are exact, and the next one is refused.
+    // The greatest numbers that Lua represents exactly are used, and the number after them is refused.
     let last = (1_u64 << 53) - 2;
     server.cmd(&["HSET", RECORD, "v", &last.to_string()]);
-    let next = done(&redis, &from("r", Version::new(last).unwrap(), "three")).await.unwrap();
+    let next = must_swap(&redis, &from("r", Version::new(last).unwrap(), "three")).await.unwrap();
     assert_eq!(next.get(), last + 1);
     for swap in [from("r", next, "four"), with_lines(from("r", next, "four"), &[("ok:0", "x")])] {
-        corrupt(one(&redis, &swap).await, "r");
+        corrupt(swap_one(&redis, &swap).await, "r");
     }
     assert_eq!(value(&redis, "r").await.unwrap(), "three");
     assert_eq!(server.cmd(&["EXISTS", HISTORY]).int(), 0);
@@ -166,10 +167,10 @@ async fn the_first_version_is_the_servers_time_and_the_next_is_never_lower() {
 async fn versions_rise_after_any_loss_of_data() {
     let server = RedisServer::start();
     let redis = operator(&server);
-    let mut last = made(&redis, "r", "x").await;
+    let mut last = create(&redis, "r", "x").await;
     let mut next = async |redis: &Redis| {
         let version = bandog_testkit::eventually_async(crate::help::SOON, async || {
-            match one(redis, &Swap::new(key("r"), None, "x")).await {
+            match swap_one(redis, &Swap::new(key("r"), None, "x")).await {
                 Ok(Swapped::Done(version)) => version,
                 _ => None,
             }
@@ -178,7 +179,7 @@ async fn versions_rise_after_any_loss_of_data() {
         assert!(version > last, "{version} after {last}");
         last = version;
     };
-    done(&redis, &deletion("r", read_one(&redis, "r").await.unwrap().unwrap().version)).await;
+    must_swap(&redis, &deletion("r", read_one(&redis, "r").await.unwrap().unwrap().version)).await;
     next(&redis).await;
     server.cmd(&["DEL", RECORD]);
     next(&redis).await;
@@ -240,8 +241,8 @@ async fn a_record_with_data_of_another_application_is_corrupt() {
     for bad in ["text", "", "0", "-1", "1.5", "1e3", "0x10", " 1", "01", "9007199254740992", "99999999999999999999"] {
         server.cmd(&["HSET", RECORD, "v", bad, "b", "x"]);
         corrupt(read_one(&redis, "r").await, "r");
-        corrupt(one(&redis, &Swap::new(key("r"), None, "y")).await, "r");
-        corrupt(one(&redis, &from("r", Version::new(7).unwrap(), "y")).await, "r");
+        corrupt(swap_one(&redis, &Swap::new(key("r"), None, "y")).await, "r");
+        corrupt(swap_one(&redis, &from("r", Version::new(7).unwrap(), "y")).await, "r");
         assert_eq!(server.hash(RECORD)["v"], bad);
     }
     server.cmd(&["DEL", RECORD]);
@@ -256,29 +257,30 @@ async fn keys_of_another_type_are_never_changed() {
     let server = RedisServer::start();
     let redis = operator(&server);
     server.cmd(&["SET", HISTORY, "mine"]);
-    denied(one(&redis, &Swap::new(key("r"), None, "x")).await, "r");
-    denied(one(&redis, &with_lines(Swap::new(key("r"), None, "x"), &[("ok:0", "x")])).await, "r");
+    denied(swap_one(&redis, &Swap::new(key("r"), None, "x")).await, "r");
+    denied(swap_one(&redis, &with_lines(Swap::new(key("r"), None, "x"), &[("ok:0", "x")])).await, "r");
     assert_eq!(server.keys(), [HISTORY]);
     denied(redis.history(&key("r")).await, "r");
     let version = {
         server.cmd(&["DEL", HISTORY]);
-        made(&redis, "r", "one").await
+        create(&redis, "r", "one").await
     };
     server.cmd(&["SET", HISTORY, "mine"]);
-    denied(one(&redis, &with_lines(from("r", version, "x"), &[("ok:0", "x")])).await, "r");
-    denied(one(&redis, &deletion("r", version)).await, "r");
+    denied(swap_one(&redis, &with_lines(from("r", version, "x"), &[("ok:0", "x")])).await, "r");
+    denied(swap_one(&redis, &deletion("r", version)).await, "r");
     assert_eq!((server.cmd(&["GET", HISTORY]).text(), value(&redis, "r").await.unwrap().as_str()), ("mine", "one"));
-    let version = done(&redis, &from("r", version, "two")).await.unwrap();
+    let version = must_swap(&redis, &from("r", version, "two")).await.unwrap();
     server.cmd(&["DEL", HISTORY, INDEX]);
     server.cmd(&["SET", INDEX, "mine"]);
-    denied(one(&redis, &deletion("r", version)).await, "r");
-    denied(one(&redis, &with_lines(Swap::new(key("new"), None, "x"), &[("ok:0", "x")])).await, "new");
+    denied(swap_one(&redis, &deletion("r", version)).await, "r");
+    denied(swap_one(&redis, &with_lines(Swap::new(key("new"), None, "x"), &[("ok:0", "x")])).await, "new");
     assert_eq!(server.keys(), [RECORD, INDEX]);
     assert_eq!(redis.names(&Pattern::all()).await.unwrap_err().kind(), ErrorKind::Denied);
-    // If the lock of a holding is not a hash, the error of a swap names the record, and the error of a read the lock.
+    // If the lock of a holding is not a hash, a swap and a read fail. The error of the swap names the record, and the
+    // error of the read names the lock.
     server.cmd(&["SET", "l", "mine"]);
     let held = Swap { held: Some(holding(&claim("l"))), ..from("r", version, "three") };
-    denied(one(&redis, &held).await, "r");
+    denied(swap_one(&redis, &held).await, "r");
     let reading = redis.read(&[key("r")], &[holding(&claim("l")), holding(&claim("m"))]).await.unwrap();
     assert_eq!(reading.records[0].as_ref().unwrap().as_ref().unwrap().value, "two");
     assert_eq!(reading.held[0].as_ref().unwrap_err().key(), Some(&key("l")));
@@ -292,9 +294,9 @@ async fn records_and_locks_with_the_same_name_are_independent() {
     for name in ["r", "{r}", "a{b}c", "}", "中文 name"] {
         let held = claim(name);
         fences(&redis, &held).await;
-        let version = made(&redis, name, "one").await;
+        let version = create(&redis, name, "one").await;
         let swap = Swap { held: Some(holding(&held)), ..from(name, version, name) };
-        done(&redis, &with_lines(swap, &[("ok:0", name)])).await;
+        must_swap(&redis, &with_lines(swap, &[("ok:0", name)])).await;
     }
     for name in ["r", "{r}", "a{b}c", "}", "中文 name"] {
         assert_eq!(value(&redis, name).await.unwrap(), name);
@@ -312,13 +314,13 @@ async fn a_lock_whose_name_is_the_key_of_a_record_does_not_change_the_record() {
     let redis = operator(&server);
     let (first, second) = (claim("bandog:record:{lock}"), claim(RECORD));
     fences(&redis, &first).await;
-    denied(one(&redis, &Swap::new(key("lock"), None, "x")).await, "lock");
+    denied(swap_one(&redis, &Swap::new(key("lock"), None, "x")).await, "lock");
     denied(read_one(&redis, "lock").await, "lock");
-    let version = made(&redis, "r", "one").await;
+    let version = create(&redis, "r", "one").await;
     let verdict = crate::help::take(&redis, &second).await.unwrap();
     assert!(matches!(verdict, bandog_core::Verdict::Busy { .. }), "{verdict:?}");
     assert!(bandog_core::Inspect::evict(&redis, &second.key).await.is_err());
-    done(&redis, &from("r", version, "two")).await;
+    must_swap(&redis, &from("r", version, "two")).await;
     assert_eq!(
         crate::help::renew(&redis, &first).await.unwrap(),
         bandog_core::Renewal::Extended { valid_for: first.ttl }
@@ -331,7 +333,7 @@ async fn a_read_returns_results_in_the_order_of_the_request() {
     let redis = operator(&server);
     let held = claim("l");
     fences(&redis, &held).await;
-    made(&redis, "r", "").await;
+    create(&redis, "r", "").await;
     let keys: Vec<Key> = (0..700).map(|number| key(if number % 2 == 0 { "r" } else { "none" })).collect();
     let holdings: Vec<Holding> =
         (0..700).map(|number| if number % 3 == 0 { holding(&held) } else { holding(&claim("l")) }).collect();
@@ -358,7 +360,7 @@ async fn names_match_the_pattern_and_a_history_is_sorted() {
     let swaps: Vec<Swap> = (0..1200).map(|number| Swap::new(key(&format!("job/{number:04}")), None, "x")).collect();
     redis.swap(&swaps).await.unwrap();
     let lines = [("ok:2", "c"), ("ok:10", "b"), ("failed:0", "a")];
-    done(&redis, &with_lines(Swap::new(key("other?*"), None, "x"), &lines)).await;
+    must_swap(&redis, &with_lines(Swap::new(key("other?*"), None, "x"), &lines)).await;
     server.cmd(&["SADD", INDEX, "\u{1}", ""]);
     let names = redis.names(&Pattern::new("job/*")).await.unwrap();
     assert!(names.len() == 1200 && names.is_sorted());
@@ -374,16 +376,16 @@ async fn names_match_the_pattern_and_a_history_is_sorted() {
 async fn a_line_replaces_the_line_of_its_slot_and_is_deleted_with_its_record() {
     let server = RedisServer::start();
     let redis = operator(&server);
-    let made = Swap::new(key("r"), None, "x");
-    let version = done(&redis, &with_lines(made.clone(), &[("a", "1"), ("b", "1")])).await.unwrap();
-    let version = done(&redis, &with_lines(from("r", version, "y"), &[("b", "2"), ("c", "2")])).await.unwrap();
+    let creation = Swap::new(key("r"), None, "x");
+    let version = must_swap(&redis, &with_lines(creation.clone(), &[("a", "1"), ("b", "1")])).await.unwrap();
+    let version = must_swap(&redis, &with_lines(from("r", version, "y"), &[("b", "2"), ("c", "2")])).await.unwrap();
     let history = redis.history(&key("r")).await.unwrap();
     assert_eq!(history, [("a", "1"), ("b", "2"), ("c", "2")].map(line));
-    done(&redis, &with_lines(deletion("r", version), &[("d", "3")])).await;
+    must_swap(&redis, &with_lines(deletion("r", version), &[("d", "3")])).await;
     assert_eq!(redis.history(&key("r")).await.unwrap(), []);
-    // If a record is lost and its history is not, the old lines are deleted when the record is created again.
+    // A record may be lost without its history. Then the old lines are deleted when the record is created again.
     server.cmd(&["HSET", HISTORY, "old", "1"]);
-    done(&redis, &with_lines(made, &[("new", "1")])).await;
+    must_swap(&redis, &with_lines(creation, &[("new", "1")])).await;
     assert_eq!(redis.history(&key("r")).await.unwrap(), [("new", "1")].map(line));
 }
 
@@ -391,10 +393,10 @@ async fn a_line_replaces_the_line_of_its_slot_and_is_deleted_with_its_record() {
 async fn a_call_is_repeated_after_the_server_has_lost_the_scripts() {
     let server = RedisServer::start();
     let redis = operator(&server);
-    let mut version = made(&redis, "r", "one").await;
+    let mut version = create(&redis, "r", "one").await;
     for number in 0..3 {
         server.flush_scripts();
-        version = done(&redis, &from("r", version, &number.to_string())).await.unwrap();
+        version = must_swap(&redis, &from("r", version, &number.to_string())).await.unwrap();
         server.flush_scripts();
         assert_eq!(value(&redis, "r").await.unwrap(), number.to_string());
         server.flush_scripts();
@@ -430,23 +432,23 @@ pub(crate) fn line((slot, value): (&str, &str)) -> Line {
 }
 
 /// Sends a single swap.
-pub(crate) async fn one(redis: &Redis, swap: &Swap) -> Result<Swapped> {
+pub(crate) async fn swap_one(redis: &Redis, swap: &Swap) -> Result<Swapped> {
     let mut swaps = redis.swap(std::slice::from_ref(swap)).await?;
     assert_eq!(swaps.each.len(), 1);
     swaps.each.remove(0)
 }
 
 /// Sends a single swap, which must be done. Returns the new version.
-pub(crate) async fn done(redis: &Redis, swap: &Swap) -> Option<Version> {
-    match one(redis, swap).await.unwrap() {
+pub(crate) async fn must_swap(redis: &Redis, swap: &Swap) -> Option<Version> {
+    match swap_one(redis, swap).await.unwrap() {
         Swapped::Done(version) => version,
         other => panic!("{swap:?}: {other:?}"),
     }
 }
 
 /// Creates a record and returns its version.
-pub(crate) async fn made(redis: &Redis, name: &str, value: &str) -> Version {
-    done(redis, &Swap::new(key(name), None, value)).await.unwrap()
+pub(crate) async fn create(redis: &Redis, name: &str, value: &str) -> Version {
+    must_swap(redis, &Swap::new(key(name), None, value)).await.unwrap()
 }
 
 pub(crate) async fn read_one(redis: &Redis, name: &str) -> Result<Option<Record>> {

@@ -65,7 +65,7 @@ async fn a_thousand_members_are_found_without_a_scan_of_all_keys() {
     }
     fences(&redis, &claim("a")).await;
     assert_eq!(sorted(redis.members().await.unwrap()), sorted(all));
-    assert_eq!(redis.list(&Pattern::all()).await.unwrap().len(), 1, "a registry row is not a lock");
+    assert_eq!(redis.list(&Pattern::all()).await.unwrap().len(), 1, "rows of the registry were listed as locks");
     assert_eq!((server.calls("keys"), server.cmd(&["ZCARD", INDEX]).int()), (0, 1000));
 }
 
@@ -156,7 +156,7 @@ async fn expired_clients_are_not_members_and_are_removed_from_the_index_in_steps
     }
     server.cmd(&["CONFIG", "RESETSTAT"]);
     assert_eq!(redis.members().await.unwrap(), [registered]);
-    assert_eq!(server.calls("hmget"), 1, "expired rows are not requested");
+    assert_eq!(server.calls("hmget"), 1, "expired rows were requested");
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ const RELEASE: [&str; 3] = ["evalsha", "hexists", "del"];
 const RENEW: [&str; 3] = ["evalsha", "hexists", "pexpire"];
 const ANNOUNCE: [&str; 3] = ["evalsha", "hset", "pexpire"];
 const INDEX: [&str; 3] = ["zadd", "zrem", "zrangebyscore"];
-/// The commands that a call needs besides those of its verb.
+/// The commands that a call needs in addition to the commands of its verb.
 const CONNECTION: [&str; 5] = ["ping", "script|load", "publish", "subscribe", "unsubscribe"];
 const TOKEN: &str = "redisson_lock_token:{k}";
 
@@ -85,8 +85,8 @@ async fn a_pass_that_lacks_one_right_does_not_give_the_lock_to_the_new_owner() {
         without(&server, right);
         refused(pass(&redis, &from, &to).await, "pass", &to, right);
         let left = server.hash("k");
-        // If the refused command is before DEL in the script, the previous owner keeps the lock. If it is after DEL,
-        // the lock is free.
+        // If the refused command is before DEL in the script, the previous owner keeps the lock. If the refused command
+        // is after DEL, the lock is free.
         let is_late = ["pexpire", "set"].contains(&right);
         assert_eq!(left.len(), usize::from(!is_late), "without {right}");
         assert!(is_late || (left.contains_key(&from.id.to_string()) && server.pttl("k") > 29_000));
@@ -175,7 +175,7 @@ async fn a_registration_that_lacks_one_right_leaves_nothing_behind() {
 async fn scripts_that_may_not_be_loaded_are_sent_as_text() {
     let (server, redis) = limited();
     server.cmd(&["ACL", "SETUSER", "u", "-script", "-evalsha", "+eval"]);
-    // The first call may still use the hash, because it does not wait for the answer to SCRIPT LOAD.
+    // The first call might still use the hash, because it does not wait for the answer to SCRIPT LOAD.
     let held = claim("k");
     bandog_testkit::eventually_async(crate::help::SOON, async || take(&redis, &held).await).await;
     assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Extended { valid_for: held.ttl });
@@ -255,7 +255,7 @@ async fn a_retry_for_the_allowed_keys_has_only_the_remaining_time() {
         assert_eq!(renewal.unwrap_err().kind(), ErrorKind::Unavailable);
     }
     assert!(start.elapsed() < timeout * 5 / 4, "{:?}", start.elapsed());
-    assert_eq!(server.calls("evalsha"), 2 + 1, "two claims, and the renewal of the allowed key");
+    assert_eq!(server.calls("evalsha"), 2 + 1, "expected two claims, and the renewal of the allowed key");
 }
 
 #[tokio::test]
@@ -274,7 +274,7 @@ async fn a_user_that_may_not_subscribe_gets_a_silent_subscription_and_one_warnin
     }
     assert_eq!(counted(), 1);
     let subscription = redis.subscribe(&claim("k"), crate::help::notifier().0).await.unwrap();
-    assert!(!subscription.is_silent(), "the right to this one channel is enough for it");
+    assert!(!subscription.is_silent(), "the subscription is silent, although the user has the right to its channel");
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
 //! A client starves if it has waited for a lock for a second or more, because other clients take the lock again and
-//! again. These tests check that such a client gets the lock, even if it may not subscribe.
+//! again. These tests check that such a client gets the lock, even if it has no right to subscribe.
 //!
 //! The claims of a starving client set the starving key, `bandog:starving:{k}` for the lock `k`. The next release then
 //! makes an offer: it reserves the lock for starving clients for a short time.
@@ -24,13 +24,13 @@ async fn a_waiter_that_may_not_subscribe_is_served() {
     for clients in [1, 2, 4] {
         let server = RedisServer::start();
         let busy: Vec<_> = (0..clients).map(|_| Client::over(backend(&server)).unwrap()).collect();
-        let busy: Vec<_> = busy.iter().map(|client| Busy::start(client, 4)).collect();
+        let busy: Vec<_> = busy.iter().map(|client| BusyTasks::start(client, 4)).collect();
         let limit = Duration::from_secs(10);
         eventually_async(limit, async || busy.iter().all(|busy| busy.grants() > 0)).await;
         let polling = Client::over(at(&without_subscribe(&server))).unwrap();
-        let polling = Busy::start(&polling, 1);
+        let polling = BusyTasks::start(&polling, 1);
         for _ in 0..3 {
-            let (ours, theirs) = (polling.grants(), busy.iter().map(Busy::grants).collect::<Vec<_>>());
+            let (ours, theirs) = (polling.grants(), busy.iter().map(BusyTasks::grants).collect::<Vec<_>>());
             eventually_async(limit, async || polling.grants() > ours).await;
             eventually_async(limit, async || busy.iter().zip(&theirs).all(|(busy, grants)| busy.grants() > *grants))
                 .await;
@@ -41,8 +41,8 @@ async fn a_waiter_that_may_not_subscribe_is_served() {
     }
 }
 
-/// A lock may have the name of the starving key of another lock. It is not changed, and a waiter of the other lock is
-/// served.
+/// A lock can have a name that is the starving key of another lock. The lock with this name is not changed, and a
+/// waiter of the other lock is served.
 #[tokio::test]
 async fn a_lock_with_the_name_of_the_starving_key_stays_unchanged() {
     let server = RedisServer::start();
@@ -75,12 +75,12 @@ async fn the_starving_key_and_an_offer_expire() {
     eventually_async(Duration::from_secs(5), async || server.keys() == ["redisson_lock_token:{k}"]).await;
 }
 
-/// A user that may not use the starving key can take locks.
+/// A user without the right to use the starving key can take locks.
 #[tokio::test]
 async fn locks_need_no_right_for_the_starving_key() {
     let server = RedisServer::start();
     let mut users = vec!["~k ~redisson_lock_token:* &* +@all"];
-    // Since Redis 7, there may be users that may only read a key.
+    // Since Redis 7, a user can have the right to read a key without the right to write it.
     if RedisServer::version().is_since(7, 0) {
         users.push("%R~* ~k ~redisson_lock_token:* &* +@all");
     }
@@ -100,8 +100,8 @@ async fn locks_need_no_right_for_the_starving_key() {
     }
 }
 
-/// A claim of a client that takes part in offers: if the lock is busy, the claim sets the starving key, and if the key
-/// is set, the release makes an offer.
+/// A claim of a client that takes part in offers. If the lock is busy, the claim sets the starving key. If the starving
+/// key is set, the release makes an offer.
 fn claim_with_offers(name: &str) -> Claim {
     Claim { offers: true, ..claim(name) }
 }
@@ -119,12 +119,12 @@ fn without_subscribe(server: &RedisServer) -> String {
 }
 
 /// Tasks of one client that take and release a lock repeatedly, and count the grants.
-struct Busy {
+struct BusyTasks {
     grants: Arc<AtomicU64>,
     tasks: Vec<JoinHandle<Result<(), Error>>>,
 }
 
-impl Busy {
+impl BusyTasks {
     fn start(client: &Client, tasks: usize) -> Self {
         let grants = Arc::new(AtomicU64::new(0));
         let task = |_| {

@@ -12,7 +12,7 @@ use bandog_core::{ErrorKind, Leases};
 use crate::help::{at, with_timeout};
 
 /// The bytes that a server of another kind sends, and a part of the expected error.
-const STRANGERS: [(&[u8], &str); 5] = [
+const FOREIGN_SERVERS: [(&[u8], &str); 5] = [
     (b"HTTP/1.1 400 Bad Request\r\n\r\n", "a web server"),
     (b"\x4a\x00\x00\x00\x0a8.0.36\x00\x08\x00\x00\x00", "a MySQL server"),
     (b"SSH-2.0-OpenSSH_9.2p1\r\n", "an SSH server"),
@@ -22,9 +22,9 @@ const STRANGERS: [(&[u8], &str); 5] = [
 
 #[tokio::test]
 async fn a_peer_that_is_not_redis_is_reported_immediately() {
-    for (says, part) in STRANGERS {
+    for (bytes, part) in FOREIGN_SERVERS {
         for closes in [true, false] {
-            let url = stranger(says, closes);
+            let url = foreign_server(bytes, closes);
             let redis = with_timeout(&url, Duration::from_secs(1));
             let start = Instant::now();
             let error = redis.ping().await.unwrap_err();
@@ -37,15 +37,15 @@ async fn a_peer_that_is_not_redis_is_reported_immediately() {
 
 #[tokio::test]
 async fn the_error_for_a_silent_peer_names_tls() {
-    let error = at(&stranger(b"", true)).ping().await.unwrap_err();
+    let error = at(&foreign_server(b"", true)).ping().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("write rediss://"), "{error}");
-    let error = with_timeout(&stranger(b"", false), Duration::from_secs(1)).ping().await.unwrap_err();
+    let error = with_timeout(&foreign_server(b"", false), Duration::from_secs(1)).ping().await.unwrap_err();
     assert!(error.to_string().contains("write rediss://"), "{error}");
 }
 
 /// Starts a server that sends these bytes to every client. Returns its URL.
-fn stranger(says: &'static [u8], closes: bool) -> String {
+fn foreign_server(bytes: &'static [u8], closes: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());
     thread::spawn(move || {
@@ -53,7 +53,7 @@ fn stranger(says: &'static [u8], closes: bool) -> String {
             thread::spawn(move || {
                 let mut buffer = [0; 1024];
                 let _ = stream.read(&mut buffer);
-                let _ = stream.write_all(says);
+                let _ = stream.write_all(bytes);
                 while !closes && stream.read(&mut buffer).is_ok_and(|read| read > 0) {}
             });
         }

@@ -147,7 +147,7 @@ async fn one_channel_that_is_refused_after_a_reconnect_does_not_stop_the_others(
 #[tokio::test]
 async fn ten_thousand_subscriptions_work() {
     let server = RedisServer::start();
-    // All subscriptions are requested at the same time, which may take a long time on a busy machine.
+    // All subscriptions are requested at the same time. On a busy machine, this might take a long time.
     let redis = with_timeout(&lock_user_url(server.addr()), 20 * SOON);
     let (on_release, notified) = notifier();
     let waiters: Vec<Claim> = (0..10_000).map(|number| claim(&format!("k{number}"))).collect();
@@ -220,8 +220,8 @@ fn channels(server: &RedisServer) -> usize {
     server.cmd(&["PUBSUB", "CHANNELS"]).array().len()
 }
 
-async fn eventually_subscribed(server: &RedisServer, channel: &str, by: i64) {
-    let check = async || Some(subscribers(server, channel)).filter(|count| *count == by);
+async fn eventually_subscribed(server: &RedisServer, channel: &str, expected: i64) {
+    let check = async || Some(subscribers(server, channel)).filter(|count| *count == expected);
     bandog_testkit::eventually_async(SOON, check).await;
 }
 

@@ -181,7 +181,7 @@ async fn a_client_that_starts_reports_tls_errors_immediately() {
         // If the error were temporary, the client would retry for five seconds.
         let error = tokio::time::timeout(SOON / 2, client.ready())
             .await
-            .expect("the error comes before the timeout")
+            .expect("the error did not come before the timeout")
             .unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
     }
@@ -238,7 +238,7 @@ async fn servers_with_and_without_tls_are_distinguished() {
     }
 }
 
-/// A stopped server answers neither protocol. So the error does not name TLS, and the client retries.
+/// A stopped server answers neither with TLS nor without TLS. So the error does not name TLS, and the client retries.
 #[tokio::test]
 async fn a_silent_server_is_retried() {
     let authority = Authority::new("shop");
@@ -280,7 +280,8 @@ fn the_systems_authorities_are_trusted() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("?ca=PATH"), "{output:?}");
 }
 
-/// Checks that each call is denied, and that the error contains `who`, the side that refuses, and `cure`.
+/// Checks that each call is denied, and that the error contains the texts `who` (the side that refuses) and `cure` (the
+/// advice).
 #[track_caller]
 fn refused(url: &str, who: &str, cure: &str) -> impl Future<Output = ()> {
     let (redis, who, cure) = (at(url), who.to_owned(), cure.to_owned());

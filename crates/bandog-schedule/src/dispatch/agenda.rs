@@ -14,13 +14,13 @@ const NEVER: UnixMs = UnixMs::MAX;
 pub(super) struct Agenda {
     /// Time of each job's next planning, or [`NEVER`].
     times: Vec<UnixMs>,
-    /// The jobs by time. An item whose time differs from the one in `times` is outdated.
+    /// The jobs by time. An item is outdated if its time differs from the job's time in `times`.
     due: BinaryHeap<Reverse<(UnixMs, JobId)>>,
     /// Jobs to plan in this round.
     ready: VecDeque<(JobId, SlotPriority)>,
     /// Start of the dispatcher.
     started: UnixMs,
-    /// `started`, moved with each step of the clock.
+    /// `started`, moved by each step of the wall clock.
     counted: UnixMs,
 }
 
@@ -38,7 +38,7 @@ impl Agenda {
         if is_counted { self.counted } else { self.started }
     }
 
-    /// Plans the job at this time, and not at the time that it had before.
+    /// Plans the job at this time. This replaces the time that was set before.
     pub(super) fn schedule(&mut self, job: JobId, time: UnixMs) {
         let known = &mut self.times[index(job)];
         if *known != time {
@@ -47,7 +47,7 @@ impl Agenda {
         }
     }
 
-    /// Makes the jobs that are due ready.
+    /// Marks the jobs that are due as ready: they are planned in this round.
     pub(super) fn wake(&mut self, now: UnixMs) {
         while let Some(Reverse((due, job))) = self.due.peek().copied() {
             if due > now {
@@ -62,7 +62,8 @@ impl Agenda {
         }
     }
 
-    /// Time at which [`Agenda::wake`] has to be called next. It may be outdated, and then too early.
+    /// Time at which [`Agenda::wake`] has to be called next. This may be the time of an outdated item; then the call
+    /// wakes no job.
     pub(super) fn next_time(&self) -> Option<UnixMs> {
         self.due.peek().map(|Reverse((due, _))| *due)
     }

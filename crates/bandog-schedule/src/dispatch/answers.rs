@@ -1,4 +1,4 @@
-//! Takes the answer of the store to the swap of a job's record.
+//! Handles the answer of the store to the swap of a job's record.
 
 use std::time::Duration;
 
@@ -18,23 +18,23 @@ pub(super) struct Answered {
     pub(super) next: AfterAnswer,
 }
 
-/// What follows from an answer.
+/// What the planner does after an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum AfterAnswer {
-    /// The state is written: its plan is applied. `has_more`: further events came meanwhile, so the job is planned
-    /// again.
+    /// The new state is written, so its plan is applied. `has_more`: while the swap was in flight, further events came,
+    /// so the job is planned again.
     Apply { plan: Plan, has_more: bool },
-    /// Another node has written this record.
+    /// The swap was refused, because another node has written this record before.
     Take(Record),
-    /// There is no record: an operator has removed the job, or the store has lost the record. A read of the record
-    /// together with the board (a record that names the era of the store's data) shows which.
+    /// There is no record: an operator has removed the job, or the store has lost the record. To find out which, the
+    /// node reads the record together with the board (a record that names the era of the store's data).
     Read,
     /// The job is planned again after this delay.
     PlanAfter(Duration),
 }
 
-/// Applies the answer to the entry. None: no swap was in flight. `retry`: the delay before a swap without an answer is
-/// repeated.
+/// Applies the answer to the entry. Returns none if no swap was in flight. `retry`: the delay after which a swap
+/// without an answer is repeated.
 pub(super) fn take_answer(entry: &mut JobEntry, answer: Result<Swapped>, retry: Duration) -> Option<Answered> {
     let PendingSwap { next: state, plan, events } = *entry.pending.take()?;
     let was_ready = std::mem::take(&mut entry.is_ready);
@@ -61,8 +61,8 @@ pub(super) fn take_answer(entry: &mut JobEntry, answer: Result<Swapped>, retry: 
             meters::claimed("early");
             AfterAnswer::PlanAfter(missing.saturating_add(Duration::from_millis(1)))
         }
-        // The session has expired, and the engine of the locks notices it at its next renewal. Until then this node
-        // claims nothing.
+        // The session of this node has expired. The engine of the locks notices this at its next renewal. Until then,
+        // each claim of this node is refused.
         Ok(Swapped::NotHeld) => AfterAnswer::PlanAfter(RETRY),
         Err(error) => {
             count_claim("error");

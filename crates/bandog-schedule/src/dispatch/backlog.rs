@@ -1,4 +1,4 @@
-//! Finds, and warns about, fixed rates whose runs take longer than their period, so that more and more ticks wait.
+//! Warns about jobs with a fixed rate whose runs take longer than the period, so that more and more ticks are queued.
 
 use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
@@ -9,7 +9,8 @@ use crate::trigger::DurationMs;
 
 /// Minimum interval between two warnings about one job, and the time over which its backlog must have grown.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
-/// Minimum number of queued ticks of a backlog. A single tick waits whenever a run takes slightly longer.
+/// Minimum number of queued ticks that count as a backlog. A single tick is queued whenever a run takes slightly longer
+/// than the period.
 const MIN_BACKLOG: usize = 2;
 
 /// Jobs with queued ticks.
@@ -51,7 +52,8 @@ impl Growth {
 }
 
 impl Backlogs {
-    /// Takes the number of a job's queued ticks. Returns the growth if the number has grown for a minute.
+    /// Records the number of a job's queued ticks. Returns the growth once a minute, if the number is greater than a
+    /// minute ago.
     pub(super) fn observe(&mut self, job: JobId, waiting: usize, now: impl FnOnce() -> Moment) -> Option<Growth> {
         if waiting < MIN_BACKLOG {
             self.0.remove(&job);
@@ -88,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backlog_that_was_worked_off_starts_anew() {
+    fn a_new_backlog_is_measured_from_its_own_start() {
         let mut backlogs = Backlogs::default();
         backlogs.observe(1, 2, || at(0));
         backlogs.observe(1, 1, || at(30));

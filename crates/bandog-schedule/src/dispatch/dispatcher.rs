@@ -1,4 +1,5 @@
-//! The dispatcher's loop: messages, due jobs, polls, plans, swaps, and the sleep until the next of them.
+//! The dispatcher's loop. Each round handles messages, due jobs, polls, plans and swaps, and then sleeps until the next
+//! event.
 
 use std::{future::poll_fn, panic::AssertUnwindSafe, sync::Arc, task::Poll, time::Duration};
 
@@ -65,7 +66,7 @@ impl Dispatcher {
         task.abort_handle()
     }
 
-    /// Runs until it has stopped.
+    /// Runs the loop until a stop is complete.
     async fn run(mut self) {
         loop {
             self.planner.local_mut().follow_clock();
@@ -86,7 +87,7 @@ impl Dispatcher {
                 // More jobs are ready than one round may plan.
                 yield_once().await;
             } else if self.mailbox.has_more() || self.planner.local().pool().can_serve_queue() {
-                // Runs that can start do so first.
+                // Lets the runs that were just spawned start first.
                 tokio::task::yield_now().await;
             } else {
                 self.notify_idle_waiters();
@@ -113,7 +114,7 @@ impl Dispatcher {
             Message::Poll => self.follower.poll_now(self.planner.local().moment()),
             Message::EndDrain => self.shutdown.end_drain(self.planner.local().moment()),
             Message::Stop { drain, done } => {
-                // `Running` sends a second one if it is dropped after its `stop`.
+                // `Running::stop` sends a stop, and then `Running` is dropped and sends a second one, which is ignored.
                 if self.shutdown.begin(self.planner.local().moment() + drain, done) {
                     tracing::info!(running = self.planner.local().pool().running(), "the scheduler stops");
                     self.planner.local_mut().pool_mut().close();
@@ -130,7 +131,7 @@ impl Dispatcher {
     }
 
     fn notify_idle_waiters(&mut self) {
-        // The check of every job is slow if there are many.
+        // `is_idle` checks every job, which is slow if there are many jobs. So it is the second condition.
         if self.shutdown.has_idle_waiters() && self.planner.local().is_idle() && !self.follower.has_news() {
             self.shutdown.notify_idle_waiters();
         }
@@ -138,7 +139,7 @@ impl Dispatcher {
 
     fn has_stopped(&mut self) -> bool {
         if !self.shutdown.is_stopping() {
-            // The check of every job is slow if there are many.
+            // The checks below look at every job, which is slow if there are many jobs.
             return false;
         }
         let work = OpenWork {
@@ -183,7 +184,8 @@ impl Dispatcher {
         let mut result = self.follower.end(self.planner.local().jobs().concerning_others()).await;
         if self.follower.is_store_down() || self.planner.local().jobs().have_events() {
             result = result
-                .and(Err(Error::unavailable("the store did not take the results of this node's runs").during("stop")));
+                .and(Err(Error::unavailable("the results of this node's runs could not be written to the store")
+                    .during("stop")));
         }
         self.shutdown.finish(result);
     }

@@ -28,11 +28,11 @@ pub(crate) struct JobEntry {
     pub(crate) events: Vec<Event>,
     /// The swap in flight.
     pub(crate) pending: Option<Box<PendingSwap>>,
-    /// The job is in the store, and all nodes share it.
+    /// Whether the job is in the store and shared by all nodes.
     pub(crate) is_shared: bool,
-    /// The job was ready while a swap was in flight.
+    /// Whether the job became ready while a swap was in flight. Then it is planned again after the answer.
     pub(crate) is_ready: bool,
-    /// The log has an error about this job: the store refuses its swaps, or its record cannot be read.
+    /// Whether an error about this job is logged already: the store refuses its swaps, or its record cannot be read.
     pub(crate) is_fault_logged: bool,
 }
 
@@ -87,8 +87,8 @@ impl JobEntry {
         self.is_shared && (!self.events.is_empty() || self.state.as_ref().is_some_and(|state| !state.is_idle()))
     }
 
-    /// Whether the record needs a write that no tick causes: a heartbeat, or a change of the pause of all jobs whose
-    /// caller stopped before it reached each job.
+    /// Whether the record needs a write that no tick causes: a heartbeat is due, or the record lacks a pause or resume
+    /// of all jobs, because the operator's process ended before it had written to each job.
     pub(super) fn needs_write(&self, all: &AllJobsPause, now: UnixMs) -> bool {
         let needs_write = |state: &JobState| state.has_not_applied(all) || state.needs_heartbeat(now);
         self.is_shared && self.state.as_deref().is_some_and(needs_write)
@@ -106,7 +106,8 @@ impl JobEntry {
         self.events.iter().filter_map(fence).collect()
     }
 
-    /// Adds the death of the node with this session. False: none of its runs is under way, or the event is known.
+    /// Adds the event that the node with this session has died. Returns false if no run under this session is under
+    /// way, or if the event was added before.
     pub(super) fn node_died(&mut self, session: &Holding) -> bool {
         let event = Event::NodeDied(session.clone());
         let had_runs = self.running().iter().any(|live| live.holding().as_ref() == Some(session));
@@ -117,7 +118,8 @@ impl JobEntry {
         is_new
     }
 
-    /// Whether the job moves with the clock when the clock is set: it has a period, and no other node has it.
+    /// Whether the job's ticks are moved when the clock is set: the job has a period and is not shared with other
+    /// nodes.
     pub(super) fn moves_with_clock(&self) -> bool {
         !self.is_shared && self.definition.trigger.is_counted()
     }

@@ -39,7 +39,8 @@ impl RunHandle {
         self.info.kind == Kind::Unclaimed
     }
 
-    /// Asks the run to end. If it has not ended after its grace (the policy's time for this), it is dropped.
+    /// Asks the run to end. A run that has not ended after its grace (the time that the policy allows for this) is
+    /// dropped.
     pub(crate) fn cancel(&self, reason: CancelReason) {
         self.info.cancel.cancel_run(reason);
     }
@@ -89,7 +90,8 @@ impl PreparedRun {
     }
 }
 
-/// The sender of messages. A chunk of runs shares one: with a single sender all workers would contend for its counter.
+/// The sender of messages. The runs of a chunk share one sender. With a single sender for all runs, the worker threads
+/// would contend for its reference counter.
 pub(crate) type MessageSender = Arc<mpsc::UnboundedSender<Message>>;
 
 /// A retry must start before `until`.
@@ -104,8 +106,8 @@ impl RetryDeadline {
     }
 }
 
-/// Runs that start in this round. A chunk of many runs is spawned by a task of its own, so that the dispatcher, a
-/// single task, stays free.
+/// Runs that start in this round. If there are many, each chunk of [`CHUNK`] runs is started by a separate task, so
+/// that the dispatcher, which is a single task, does not spend its time on this.
 pub(crate) struct RunStarter {
     runs: Vec<PreparedRun>,
     messages: MessageSender,
@@ -131,14 +133,15 @@ impl RunStarter {
         }
     }
 
-    /// Starts the runs that have been added and have not started.
+    /// Starts the added runs that have not started yet.
     pub(crate) fn begin(&mut self) {
         self.runs.drain(..).for_each(PreparedRun::begin);
     }
 }
 
-/// The tokio task of a run. It is small: a hundred thousand runs may start at the same time. The worker that polls it
-/// first allocates the rest, since memory that one worker allocates and another frees is slow.
+/// The tokio task of a run. The task is small, because a hundred thousand runs may start at the same time. The
+/// remaining memory is allocated at the first poll, by the worker thread that executes the run: it is slow if one
+/// thread allocates memory and another thread frees it.
 enum RunTask {
     Prepared(Option<PreparedRun>),
     Executing(Arc<RunInfo>, BoxFuture<'static, ()>),
@@ -176,7 +179,7 @@ impl PreparedRun {
     }
 }
 
-/// Rarely used futures are boxed, so that a run takes little memory.
+/// Executes the attempts of a run. Futures that are rarely used are boxed, so that a run takes little memory.
 async fn execute(body: Body, policy: Arc<Policy>, limit: Option<Box<RetryDeadline>>, mut report: EndReport) {
     meters::began(&report.info);
     let mut retries = 0;

@@ -13,7 +13,8 @@ use crate::{
     trigger::{DurationMs, Trigger, UnixMs},
 };
 
-/// Takes the latest tick that is due, without a claim, if the job's policy allows it. Returns the run to start.
+/// Chooses the latest tick that is due, to run it without a claim, if the job's policy allows this. Returns the run to
+/// start.
 ///
 /// The node writes the tick when the store answers again, so no node claims the tick afterwards. Other nodes that
 /// cannot reach the store run the tick too.
@@ -71,15 +72,16 @@ pub(super) fn record_unclaimed_end(entry: &mut JobEntry, run: &RunInfo, ended: R
         note: ended.note,
     };
     if let Some(state) = &mut entry.state {
-        // A fixed delay counts from this end now, before it is written.
+        // The next tick of a fixed delay counts from this end, also while the end is not written yet.
         state.wait_from_unclaimed(past.ended, &entry.definition.trigger);
     }
     entry.events.push(Event::UnclaimedRunEnded(Arc::new(past)));
 }
 
-/// The next tick of a fixed delay. It is never missed, since there is only one. The record may not contain yet that
-/// this node's runs have ended. The end of another node's run is unknown, so the job waits for the store. A queued run
-/// waits for a slot or a claim, and here it needs neither.
+/// The next tick of a fixed delay. It counts from the latest of these ends: the one in the state, the ends of this
+/// node's runs that are not written yet, and the ends of unclaimed runs. If another node runs the job, the end of that
+/// run is unknown: then there is no tick until the store answers. A queued tick runs too, because an unclaimed run
+/// needs no claim. The tick is never too late, since a fixed delay has only one tick at a time.
 fn next_fixed_delay_tick(state: &JobState, delay: DurationMs, events: &[Event]) -> Option<UnixMs> {
     let mut due = state.next_due;
     for live in &state.running {

@@ -1,5 +1,5 @@
 //! Keeps this node's copies of the jobs' records equal to the store: polls, reads the changed records, sends the swaps,
-//! and takes the answers.
+//! and handles the answers.
 //!
 //! The board is a record whose version changes whenever nodes have to read something. Its text is the era: a random
 //! name of the store's data, which is another one after the store has lost its data. The news is a record that names
@@ -96,7 +96,7 @@ impl Follower {
                 .jobs()
                 .sessions_of_runs()
                 .filter(|held| !sessions.holds(held))
-                // This node's own sessions: a store that has lost its data has lost them, too.
+                // This node's own sessions are checked too, because a store that has lost its data has lost them.
                 .chain(sessions.all().map(|(_, held)| held.clone()))
                 .collect();
             store.poll(now, holdings.into_iter().collect());
@@ -255,7 +255,8 @@ impl Follower {
             // The same level as the log entry of the outage.
             tracing::warn!("the store answers again: ticks are claimed again");
         }
-        // The store may be another one, or have lost its latest data.
+        // After an outage, the store may be another one, or may have lost its latest data. So all records are read
+        // again, now or after the next poll.
         if self.era.may_read_all(planner.local().moment()) {
             self.read_all(planner);
         } else {
@@ -336,7 +337,7 @@ impl Follower {
         }
     }
 
-    /// Takes the board and the records that were read as of one moment.
+    /// Handles the board and the records, which were read together in one call.
     fn jobs_read(&mut self, asked: Vec<ReadJob>, records: Vec<Result<Option<Record>>>, planner: &mut Planner) {
         let mut records = records.into_iter();
         let board = records.next().and_then(Result::ok).flatten();
@@ -354,8 +355,8 @@ impl Follower {
         self.read_jobs(&outdated, planner);
     }
 
-    /// Takes the era of the store's data from the board. Returns the era, and whether the node knew another one. If the
-    /// board has no era, or there is no board, the era is read or created.
+    /// Reads the era of the store's data from the board. Returns the era, and whether it differs from the era that the
+    /// node knew. If there is no board, or the board has no era, starts a call that reads or creates the era.
     fn take_era(&mut self, board: Option<Record>, planner: &Planner) -> (Option<String>, bool) {
         let seen = self.era.observe(board.map(|board| board.value));
         if seen.era.is_none() {
@@ -367,14 +368,14 @@ impl Follower {
         } else if seen.is_changed {
             tracing::error!(
                 jobs = planner.local().jobs().shared().count(),
-                "the store has lost its data, or is another store: this node writes its jobs' records again as it \
-                 remembers them; ticks that may have run before are recorded as missed"
+                "the store has lost its data, or is another store: this node restores its jobs' records from \
+                 its own copies; ticks that may have run before the loss are recorded as missed"
             );
         }
         (seen.era, seen.is_changed)
     }
 
-    /// Takes the record of pauses. A record that cannot be read changes nothing.
+    /// Handles the record of pauses. If the record cannot be read, the known pauses stay in effect.
     fn pauses_read(&self, record: Option<&Record>, planner: &mut Planner) {
         let known = planner.pauses().known();
         match compare_pauses(known, record) {
@@ -396,9 +397,9 @@ impl Follower {
             let job = &**planner.local().jobs().name(job);
             tracing::error!(
                 job,
-                "the store fell back to an earlier state, as after a failover or from a backup: this node writes the \
-                 records of this job and others again as it remembers them; a tick that only a restarted node claimed \
-                 may run twice"
+                "the store fell back to an earlier state, for example after a failover or a restore from a backup: \
+                 this node restores the records of this job and of others from its own copies; a tick may run twice \
+                 if its claim was lost and the node that claimed it was restarted"
             );
         }
     }

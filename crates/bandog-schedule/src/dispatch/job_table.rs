@@ -66,13 +66,14 @@ impl JobTable {
         changed
     }
 
-    /// How to read the record of a job. None if the name gives no key.
+    /// The job and the key of its record, for a read of the record. None if the name is not valid in a key.
     pub(super) fn read_job(&self, job: JobId) -> Option<(ReadJob, Key)> {
         let entry = &self[job];
         Some((ReadJob { job, known: entry.version }, job_key(&entry.definition.name).ok()?))
     }
 
-    /// Whether a record was read before the answer to a swap arrived that has a later version.
+    /// Whether this copy of a record is outdated: after the read was sent, the answer to a swap came and contained a
+    /// later version.
     pub(super) fn is_outdated(&self, read: ReadJob, record: &Result<Option<Record>>) -> bool {
         let known = self[read.job].version;
         let version = record.as_ref().map(|record| record.as_ref().map(|record| record.version));
@@ -130,7 +131,10 @@ mod tests {
         jobs[0].version = Version::new(5);
         assert!(jobs.is_outdated(read(4), &record(4)) && jobs.is_outdated(read(4), &record(0)));
         assert!(!jobs.is_outdated(read(4), &record(5)) && !jobs.is_outdated(read(4), &record(6)));
-        assert!(!jobs.is_outdated(read(5), &record(4)), "no swap was answered meanwhile, so the store fell back");
+        assert!(
+            !jobs.is_outdated(read(5), &record(4)),
+            "no swap was answered after the read was sent, so the store fell back"
+        );
         assert!(!jobs.is_outdated(read(4), &Err(Error::unavailable("down"))));
     }
 

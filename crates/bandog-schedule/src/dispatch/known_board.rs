@@ -11,7 +11,7 @@ use crate::news::News;
 pub(super) struct KnownBoard {
     /// None before the first poll, and if there was no board.
     version: Option<Version>,
-    /// The last poll could not find which jobs have changed. The news item may not have been written yet.
+    /// Whether the last read of the news did not show which jobs have changed. The item may not have been written yet.
     is_news_missing: bool,
 }
 
@@ -43,8 +43,8 @@ impl KnownBoard {
         self.version = None;
     }
 
-    /// Takes the version of a polled board. `reads_all`: it is time to read all jobs in any case. `is_era_changed`: the
-    /// board belongs to other data than before, so the news does not continue from the known version.
+    /// Handles the version of a polled board. `reads_all`: all jobs are read now in any case. `is_era_changed`: the
+    /// store has lost its data since the last poll, so the items of the news do not start at the known version.
     pub(super) fn polled(&mut self, read: Option<Version>, reads_all: bool, is_era_changed: bool) -> ToRead {
         let is_changed = self.version != read;
         if reads_all || (is_changed && (self.version.is_none() || is_era_changed)) {
@@ -57,7 +57,7 @@ impl KnownBoard {
         }
     }
 
-    /// Takes the board and the news that were read as of one moment.
+    /// Handles the board's version and the news, which were read together in one call.
     pub(super) fn news_read<'a>(&mut self, read: Option<Version>, news: &'a News) -> Changed<'a> {
         let jobs = self.version.zip(read).and_then(|(known, now)| news.since(known, now));
         if jobs.is_none() && !std::mem::replace(&mut self.is_news_missing, true) {
@@ -113,6 +113,10 @@ mod tests {
         let mut late = KnownBoard::default();
         late.polled(v(3), false, false);
         assert_eq!(late.news_read(v(5), &News::default()), Changed::PollAgain);
-        assert_eq!(late.news_read(v(5), &news()), Changed::Jobs(vec!["a"]), "the item was written meanwhile");
+        assert_eq!(
+            late.news_read(v(5), &news()),
+            Changed::Jobs(vec!["a"]),
+            "the item was written between the two reads"
+        );
     }
 }

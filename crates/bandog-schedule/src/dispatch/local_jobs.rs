@@ -1,4 +1,4 @@
-//! The jobs of this node with their agenda and their local runs. The planner decides what becomes of them.
+//! The jobs of this node, with the agenda (when each job is planned next) and the local runs. The planner changes them.
 
 use std::{
     collections::HashSet,
@@ -38,7 +38,7 @@ pub(super) struct LocalJobs {
 
 impl LocalJobs {
     pub(super) fn new(entries: Vec<JobEntry>, mut time: Timekeeper, pool: usize, starts: RunStarter) -> Self {
-        // Discards the steps of the clock so far.
+        // Ignores the steps of the clock before the start.
         time.jumped();
         let started = time.now();
         let first = |entry: &JobEntry| if entry.is_shared { Some(started) } else { entry.next_claim(started) };
@@ -102,8 +102,9 @@ impl LocalJobs {
         meters::clock(self.time.check_offset());
     }
 
-    /// Periods count on the monotonic clock: when the clock is set, the jobs of this process that have a period move
-    /// with it. Jobs with a cron expression, and jobs in the store, follow the clock as it is set.
+    /// Follows a wall clock that was set. Periods are measured on the monotonic clock: so the ticks of this process's
+    /// jobs with a period are moved by the same step as the clock. Ticks of cron expressions and of jobs in the store
+    /// are not moved.
     pub(super) fn follow_clock(&mut self) {
         self.time.follow_wall();
         let Some(by) = self.time.jumped() else { return };
@@ -112,7 +113,7 @@ impl LocalJobs {
         self.agenda.move_by(by, |job| jobs[job].moves_with_clock());
     }
 
-    /// Makes the jobs that are due ready.
+    /// Marks the jobs that are due as ready: they are planned in this round.
     pub(super) fn wake(&mut self) {
         self.agenda.wake(self.time.now());
     }
@@ -130,7 +131,7 @@ impl LocalJobs {
         self.agenda.next_ready()
     }
 
-    /// Plans the job at this time, and not at the time that it had before.
+    /// Plans the job at this time. This replaces the time that was set before.
     pub(super) fn schedule(&mut self, job: JobId, time: UnixMs) {
         self.agenda.schedule(job, time);
     }
@@ -211,7 +212,10 @@ impl LocalJobs {
             let running = self.pool.runs().map(|run| &**self.jobs.name(run.job)).take(MAX_NAMED_RUNS);
             let blockers = running.collect::<HashSet<_>>().into_iter().collect::<Vec<_>>().join(", ");
             let (name, size) = (self.jobs.name(job), self.pool.size());
-            tracing::warn!(job = %name, "the job waits for a slot: the pool of {size} runs {blockers}; a larger pool runs both");
+            tracing::warn!(
+                job = %name,
+                "the job waits for a slot: the pool of {size} runs {blockers}; a larger pool can run them at the same time"
+            );
         }
     }
 }

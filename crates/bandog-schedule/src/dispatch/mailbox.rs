@@ -41,7 +41,7 @@ pub(super) struct Mailbox {
     receiver: mpsc::UnboundedReceiver<Message>,
     /// Number of messages that this round may still handle.
     left: usize,
-    /// There may be more messages than the last round handled.
+    /// Whether there may be further messages that the last round did not handle.
     has_more: bool,
     /// Time of the last round that read messages.
     read_at: Moment,
@@ -52,8 +52,8 @@ impl Mailbox {
         Self { receiver, left: 0, has_more: false, read_at: now }
     }
 
-    /// Allows the messages of one round. `is_busy`: very many jobs are ready. Then their runs start first, and the
-    /// mailbox is read later.
+    /// Begins a round, which may handle a limited number of messages. `is_busy`: very many jobs are ready. Then these
+    /// jobs come first, and the mailbox is read only four times a second.
     pub(super) fn begin_round(&mut self, is_busy: bool, now: Moment) {
         if !is_busy || now.since(self.read_at) > MAX_DELAY {
             (self.left, self.has_more, self.read_at) = (MAX_PER_ROUND, true, now);

@@ -1,4 +1,4 @@
-//! Ticks that do not run: collects them, and logs them together, so that they do not flood the log.
+//! Collects the ticks that do not run, and logs them together, so that they do not flood the log.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -40,7 +40,7 @@ impl MissedTicks {
         self.due.is_none()
     }
 
-    /// Adds the ticks that a written plan leaves out.
+    /// Adds the missed and lost ticks of a plan that is written.
     pub(super) fn add(&mut self, job: JobId, plan: &Plan, now: impl FnOnce() -> Moment) {
         if plan.missed.ticks == 0 && plan.lost.ticks == 0 && plan.died.ticks == 0 {
             return;

@@ -3,14 +3,16 @@
 //!
 //! Each round handles the messages that have arrived (ends of runs, answers of the store, calls of [`crate::Running`]),
 //! takes the jobs that are due, plans each of them, and sends all swaps of the round together. The rules are in
-//! [`crate::plan`]. A job has at most one swap in flight. Events that arrive meanwhile are planned after its answer.
+//! [`crate::plan`]. A job has at most one swap in flight. Events that arrive while a swap is in flight are planned
+//! after its answer.
 //!
-//! The record decides which runs exist. After each answer the dispatcher starts a run for each claim of this node that
-//! has none, and drops each run whose claim is gone. So a lost reply does no harm.
+//! The job's record decides which runs exist. After each answer of the store, the dispatcher compares the claims of
+//! this node in the record with its local runs: it starts a run for each claim without a run, and drops each run whose
+//! claim is gone. So a lost reply does no harm.
 //!
 //! [`Dispatcher`] is the loop. It coordinates four parts: the [`planner`] plans the jobs and applies the plans to the
 //! local runs, the [`follower`] keeps the node's copies of the records equal to the store, the [`mailbox`] has the
-//! messages, and the [`shutdown`] knows how far a stop is. The planner and the follower consist of smaller parts. No
+//! messages, and the [`shutdown`] has the state of a stop. The planner and the follower consist of smaller parts. No
 //! part imports the part that contains it.
 
 mod agenda;

@@ -1,4 +1,4 @@
-//! The jobs whose records the other nodes have to read again, until this is published.
+//! The jobs whose records the other nodes have to read again, and whose names are not published in the news yet.
 
 use crate::news::ChangedJobs;
 
@@ -19,7 +19,8 @@ impl NewsOutbox {
         self.waiting.is_some()
     }
 
-    /// The jobs to publish now. Jobs that are added while a publication is in flight follow after it.
+    /// The jobs to publish now. Only one publication is in flight at a time, so jobs that are added later are published
+    /// after it.
     pub(super) fn begin(&mut self) -> Option<ChangedJobs> {
         if self.in_flight.is_some() {
             return None;

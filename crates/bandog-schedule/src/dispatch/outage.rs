@@ -7,10 +7,11 @@ use bandog_core::Moment;
 /// Minimum interval between two outages that are logged, for a store that is often unavailable.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
+/// The present outage, if there is one, and the last log entry about an outage.
 #[derive(Debug, Default)]
 pub(super) struct OutageLog {
     is_down: bool,
-    /// The present outage is logged.
+    /// Whether the present outage is logged.
     is_logged: bool,
     /// Time of the last outage that was logged.
     logged_at: Option<Moment>,
@@ -27,7 +28,7 @@ impl OutageLog {
         self.is_down
     }
 
-    /// The store did not answer. True: this should be logged.
+    /// Records that the store did not answer. Returns true if the caller should log this.
     pub(super) fn unanswered(&mut self, now: Moment) -> bool {
         self.is_down = true;
         let is_time = self.logged_at.is_none_or(|logged_at| now.since(logged_at) >= LOG_INTERVAL);
@@ -38,7 +39,7 @@ impl OutageLog {
         is_new
     }
 
-    /// The store answered. None if there was no outage.
+    /// Records that the store answered. Returns the end of the outage; none if there was no outage.
     pub(super) fn answered(&mut self) -> Option<OutageEnd> {
         let was_down = std::mem::take(&mut self.is_down);
         was_down.then(|| OutageEnd { was_logged: std::mem::take(&mut self.is_logged) })

@@ -32,7 +32,7 @@ impl NodePauses {
         self.is_node_paused
     }
 
-    /// Takes new pauses, and logs a pause and a resume of this node. True: the node was resumed.
+    /// Sets the pauses that were read, and logs if this node was paused or resumed. Returns true if it was resumed.
     pub(super) fn set(&mut self, pauses: KnownPauses) -> bool {
         let node = &self.node;
         let paused = pauses.stored.of_node(node);
@@ -48,7 +48,7 @@ impl NodePauses {
         was_paused && !self.is_node_paused
     }
 
-    /// Takes the version of a record that cannot be read.
+    /// Remembers the version of a record that cannot be read, so that the error is logged once.
     pub(super) fn skip_version(&mut self, version: Option<bandog_core::Version>) {
         self.known.version = version;
     }

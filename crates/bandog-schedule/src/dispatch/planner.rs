@@ -38,9 +38,10 @@ pub(super) struct Planner {
     swaps: Vec<(JobId, Swap)>,
 }
 
-/// What follows from a record or an answer that the planner took.
+/// What the caller has to do after the planner has handled a record or an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Taken {
+    /// Nothing.
     Settled,
     /// The record is missing, and has to be read together with the board: a record that names the era of the store's
     /// data.
@@ -156,7 +157,7 @@ impl Planner {
         self.local.start(job, &live);
     }
 
-    /// Takes the end of a local run.
+    /// Handles the end of a local run.
     pub(super) fn run_ended(&mut self, job: JobId, run: &RunInfo, ended: RunEnd) {
         let took = self.local.remove(job, ended.fence);
         let entry = self.local.entry_mut(job);
@@ -169,12 +170,12 @@ impl Planner {
         if run.kind == Kind::Unclaimed {
             record_unclaimed_end(entry, run, ended, &self.node);
         } else {
-            // Reserves one element only: some services run a hundred thousand jobs at the same time, most of them one
-            // run at a time.
+            // Reserves memory for one event only. Some services run a hundred thousand jobs at the same time, and most
+            // jobs have one run at a time.
             entry.events.reserve_exact(1);
-            // A run that was dropped because its session was about to expire has an event too: a late renewal may have
-            // saved the session. If another node has taken the run over by then, the greater fence of that claim makes
-            // this event harmless.
+            // A run that was dropped because its session was about to expire gets this event too. If a late renewal
+            // saves the session, the run is still recorded as under way, and the event ends it. If the session expires
+            // and another node takes the run over, the run gets a greater fence, so the event has no effect.
             entry.events.push(Event::RunEnded(ended));
         }
         self.local.serve_slot_queue();
@@ -233,7 +234,8 @@ impl Planner {
         !self.local.pool().is_closed() && !is_held && !entry.is_superseded()
     }
 
-    /// Takes the answer to the swap of a job's record. `retry`: the delay before a swap without an answer is repeated.
+    /// Handles the answer to the swap of a job's record. `retry`: the delay after which a swap without an answer is
+    /// repeated.
     pub(super) fn take_answer(
         &mut self,
         job: JobId,
@@ -252,7 +254,7 @@ impl Planner {
                     self.local.make_ready(job);
                 }
             }
-            // A record that cannot be read is read again with all the others.
+            // If this record cannot be read, it is read again when the node reads all jobs.
             AfterAnswer::Take(record) => return self.take_record(job, Ok(Some(record)), None, store),
             AfterAnswer::Read => return Taken::MustRead,
             AfterAnswer::PlanAfter(delay) => self.local.schedule_after(job, delay),
@@ -260,7 +262,7 @@ impl Planner {
         Taken::Settled
     }
 
-    /// Takes a record that was read together with this era; the era is none if the record was read without it.
+    /// Handles a record that was read together with this era. The era is none if the record was read alone.
     pub(super) fn take_record(
         &mut self,
         job: JobId,
@@ -304,14 +306,15 @@ impl Planner {
         &self.pauses
     }
 
-    /// Takes new pauses. A pause of all jobs is in their records too.
+    /// Sets the pauses that were read. If this node was resumed, plans all jobs of the store. A pause or resume of all
+    /// jobs needs no plan here, because it is written into each job's record too.
     pub(super) fn set_pauses(&mut self, pauses: KnownPauses) {
         if self.pauses.set(pauses) {
             self.local.make_all_ready(self.local.jobs().shared_ids());
         }
     }
 
-    /// Takes the version of a record of pauses that cannot be read.
+    /// Remembers the version of a record of pauses that cannot be read, so that the error is logged once.
     pub(super) fn skip_pauses(&mut self, version: Option<Version>) {
         self.pauses.skip_version(version);
     }

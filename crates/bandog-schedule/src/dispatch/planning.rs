@@ -14,7 +14,7 @@ use crate::{
     trigger::UnixMs,
 };
 
-/// What this node may do with the job, and when.
+/// The values of this node that the plan of a job depends on.
 pub(super) struct NodeContext<'a> {
     pub(super) node: &'a Arc<str>,
     pub(super) now: UnixMs,
@@ -26,7 +26,7 @@ pub(super) struct NodeContext<'a> {
 
 /// The result of planning a job of the store.
 pub(super) enum SharedPlan {
-    /// The record stays as it is.
+    /// The plan does not change the record.
     Unchanged(Plan),
     /// The record is swapped. The entry has the swap as `pending`, with this number of runs to start.
     Swap { swap: Swap, starts: usize },
@@ -38,7 +38,7 @@ pub(super) enum SharedPlan {
 pub(super) fn plan_local(entry: &mut JobEntry, context: &NodeContext<'_>, since: UnixMs) -> Plan {
     let policy = &*entry.definition.policy;
     let mut state = entry.state.take().unwrap_or_else(|| Box::new(JobState::new(policy, since, None)));
-    // A pause of all jobs does not reach a job outside the store.
+    // A pause of all jobs has no effect on a job outside the store.
     let all = &AllJobsPause::default();
     let events = std::mem::take(&mut entry.events);
     let plan = plan(&mut state, &plan_context(entry, context, None, all), &events);
@@ -56,7 +56,8 @@ pub(super) fn plan_shared(
     let Some(state) = &entry.state else { return SharedPlan::Impossible };
     let mut next = (**state).clone();
     let plan = plan(&mut next, &plan_context(entry, context, session.as_ref(), all), &entry.events);
-    // The local state contains a tick that ran unclaimed, but the record does not.
+    // A tick that ran unclaimed is already in the local state, but not in the record. So the record must be written
+    // even if the plan does not change the local state.
     let must_write = entry.events.iter().any(|event| matches!(event, Event::RanUnclaimed(_)));
     if next == **state && !must_write {
         entry.events.clear();

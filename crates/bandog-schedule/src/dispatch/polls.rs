@@ -1,5 +1,5 @@
-//! When the node polls the store, for commands of operators, expired sessions and changed records: once per interval,
-//! and after each notification.
+//! Decides when the node polls the store for commands of operators, expired sessions and changed records: once per
+//! interval, and after each notification.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use bandog_core::Moment;
 /// something) and whether the other nodes' sessions are held. A session is a renewed lock that proves that a node
 /// lives.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Number of regular polls between two reads of all jobs. The read covers a notification that was lost.
+/// Number of regular polls between two reads of all jobs. This read finds changes whose news were lost.
 const READ_ALL_EVERY: u32 = 30;
 /// Minimum interval between two polls that notifications asked for.
 const MIN_POLL_DISTANCE: Duration = Duration::from_millis(50);
@@ -53,12 +53,13 @@ impl Polls {
         self.next = now;
     }
 
-    /// Takes a notification. The first of several causes a poll immediately, and the others cause one poll after it.
+    /// Handles a notification. The first one of several causes a poll immediately. All further ones together cause one
+    /// more poll.
     pub(super) fn notified(&mut self, now: Moment) {
         self.requested.get_or_insert(self.last_requested.map_or(now, |last| now.max(last + MIN_POLL_DISTANCE)));
     }
 
-    /// Polls once more soon, since the news of a change may not have been written yet.
+    /// Requests one more poll soon, since the news of a change may not have been written yet.
     pub(super) fn poll_again(&mut self, now: Moment) {
         self.requested.get_or_insert(now + MIN_POLL_DISTANCE);
     }
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn retries_double_up_to_the_interval_and_start_anew_after_an_answer() {
+    fn retry_delays_double_up_to_the_interval_and_an_answer_resets_them() {
         let mut polls = Polls::new(POLL_INTERVAL, at(0));
         let delays = [(); 5].map(|()| {
             polls.unanswered();

@@ -14,9 +14,10 @@ use super::{
 };
 use crate::{cancel::CancelReason, meters, trigger::DurationMs};
 
-/// Minimum wait for a slot that is logged.
+/// A job that has waited for a slot for at least this time is logged.
 const MIN_LOGGED_WAIT: Duration = Duration::from_secs(1);
-/// Maximum delay of a claim. A node with a full pool claims later than an idle node by this time.
+/// Maximum delay of a claim. A node with a full pool delays its claims by this time, so that a node with free slots
+/// claims first.
 const MAX_CLAIM_DELAY_MS: DurationMs = 20;
 
 /// Whether a job may take a free slot.
@@ -40,7 +41,7 @@ enum Phase {
 pub(super) struct Pool {
     size: usize,
     phase: Phase,
-    /// Number of slots that the swaps in flight may need.
+    /// Number of slots for the runs that the swaps in flight claim.
     reserved: usize,
     /// Runs by job and fence.
     runs: BTreeMap<(JobId, u64), RunHandle>,
@@ -50,14 +51,14 @@ pub(super) struct Pool {
     queue: VecDeque<WaitingJob>,
     /// Whether each job is in `queue`.
     is_waiting: Vec<bool>,
-    /// Number of runs that the gauge shows.
+    /// The last value of the metric for the number of runs.
     reported: usize,
 }
 
 struct WaitingJob {
     job: JobId,
     since: Moment,
-    /// The log has a warning about this wait.
+    /// Whether this wait is logged already.
     is_logged: bool,
 }
 
@@ -105,12 +106,12 @@ impl Pool {
         }
     }
 
-    /// Keeps slots for the runs that a swap claims.
+    /// Reserves slots for the runs that a swap claims.
     pub(super) fn reserve(&mut self, slots: usize) {
         self.reserved += slots;
     }
 
-    /// Returns the slots of a swap that has its answer.
+    /// Frees the slots that were reserved for a swap, after its answer.
     pub(super) fn return_reserved(&mut self, slots: usize) {
         self.reserved -= slots;
     }
@@ -176,7 +177,7 @@ impl Pool {
         self.runs_of(job).any(|(_, run)| run.is_unclaimed())
     }
 
-    /// Frees no slot any more, and notifies the runs that the node stops.
+    /// Closes the pool: it has no free slot any more. Notifies the runs that the node stops.
     pub(super) fn close(&mut self) {
         self.phase = Phase::Closed;
         self.runs().for_each(RunHandle::stop);
@@ -222,7 +223,7 @@ impl Pool {
         })
     }
 
-    /// The jobs that wait long for a slot, each once.
+    /// The jobs that have waited long for a slot and are not logged yet.
     pub(super) fn long_waits(&mut self, now: Moment) -> Vec<JobId> {
         let is_long = |waiting: &&mut WaitingJob| !waiting.is_logged && now.since(waiting.since) >= MIN_LOGGED_WAIT;
         let long = self.queue.iter_mut().filter(is_long);
@@ -233,7 +234,7 @@ impl Pool {
         .collect()
     }
 
-    /// Sets the gauge of runs under way.
+    /// Updates the metric for the number of runs under way.
     pub(super) fn report(&mut self) {
         let running = self.runs.len();
         if std::mem::replace(&mut self.reported, running) != running {

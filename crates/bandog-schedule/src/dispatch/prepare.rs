@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{cancel::CancelToken, run::RunInfo, state::LiveRun, trigger::TickCursor};
 
-/// Makes a run that is ready to start.
+/// Creates a run that is ready to start from the claimed run in the job's record.
 pub(super) fn prepare(
     job: JobId,
     entry: &JobEntry,

@@ -13,7 +13,8 @@ use crate::{
     trigger::{DurationMs, UnixMs},
 };
 
-/// Minimum distance of a future watermark that is logged. Small steps of the store's clock stay below it.
+/// A watermark in the future is logged only if it is ahead by more than this time, so small steps of the store's clock
+/// are not logged.
 const MAX_AHEAD_MS: DurationMs = 60_000;
 
 /// Parses a record, and warns about contents that need an operator.
@@ -48,7 +49,12 @@ pub(super) fn log_unreadable(entry: &mut JobEntry, error: &Error) {
 pub(crate) fn warn_about_future_watermark(job: &str, state: &JobState, now: UnixMs) {
     if let Some(until) = rests_until(state, now.saturating_add(MAX_AHEAD_MS)) {
         let until = Time::from_millisecond(until);
-        tracing::error!(job, %until, "a future tick was claimed, so the store's clock was set back: the job rests until then; `bandog jobs reset` lets it go on");
+        tracing::error!(
+            job,
+            %until,
+            "the store's clock was ahead when a tick was claimed: the job does not fire until this future tick; \
+             `bandog jobs reset` ends this"
+        );
     }
 }
 

@@ -12,7 +12,8 @@ use super::{
 };
 use crate::{cancel::CancelReason, state::LiveRun};
 
-/// `session`: the session under which this node runs the job, if it has one. Jobs of this process need none.
+/// Starts and cancels local runs until they match the job's state. `session`: the session under which this node runs
+/// the job, if it has one. Jobs of this process need no session.
 pub(super) fn reconcile(job: JobId, entry: &JobEntry, session: Option<&Holding>, pool: &mut Pool, time: &Timekeeper) {
     let Some(state) = &entry.state else { return };
     let over = entry.ended_fences();
@@ -74,12 +75,12 @@ mod tests {
         entry
     }
 
-    struct Bench {
+    struct Fixture {
         pool: Pool,
         time: Timekeeper,
     }
 
-    impl Bench {
+    impl Fixture {
         fn new() -> Self {
             let starts = RunStarter::new(mpsc::unbounded_channel().0);
             Self { pool: Pool::new(9, 1, starts), time: Timekeeper::new(Clock::system()) }
@@ -94,29 +95,29 @@ mod tests {
 
     #[test]
     fn only_runs_under_this_nodes_session_start_and_each_once() {
-        let (mut bench, entry) = (Bench::new(), entry(&[(1, 7), (2, 8), (3, 7)]));
-        assert_eq!(bench.reconcile(&entry, None), []);
+        let (mut fixture, entry) = (Fixture::new(), entry(&[(1, 7), (2, 8), (3, 7)]));
+        assert_eq!(fixture.reconcile(&entry, None), []);
         let started = [(1, None), (3, None)];
-        assert_eq!(bench.reconcile(&entry, Some(&session(7))), started);
-        assert_eq!(bench.reconcile(&entry, Some(&session(7))), started);
+        assert_eq!(fixture.reconcile(&entry, Some(&session(7))), started);
+        assert_eq!(fixture.reconcile(&entry, Some(&session(7))), started);
     }
 
     #[test]
     fn runs_whose_claim_is_gone_are_dropped() {
-        let mut bench = Bench::new();
-        bench.reconcile(&entry(&[(1, 7), (2, 7)]), Some(&session(7)));
+        let mut fixture = Fixture::new();
+        fixture.reconcile(&entry(&[(1, 7), (2, 7)]), Some(&session(7)));
         let lost = Some(CancelReason::SessionLost);
-        assert_eq!(bench.reconcile(&entry(&[(2, 7)]), Some(&session(7))), [(1, lost), (2, None)]);
-        assert_eq!(bench.reconcile(&entry(&[(2, 7)]), Some(&session(9))), [(1, lost), (2, lost)], "another session");
+        assert_eq!(fixture.reconcile(&entry(&[(2, 7)]), Some(&session(7))), [(1, lost), (2, None)]);
+        assert_eq!(fixture.reconcile(&entry(&[(2, 7)]), Some(&session(9))), [(1, lost), (2, lost)], "another session");
     }
 
     #[test]
     fn a_run_that_was_cancelled_in_the_record_is_cancelled_here() {
-        let mut bench = Bench::new();
+        let mut fixture = Fixture::new();
         let mut entry = entry(&[(1, 7)]);
-        bench.reconcile(&entry, Some(&session(7)));
+        fixture.reconcile(&entry, Some(&session(7)));
         entry.state.iter_mut().for_each(|state| state.running[0].cancel = true);
-        assert_eq!(bench.reconcile(&entry, Some(&session(7))), [(1, Some(CancelReason::Requested))]);
+        assert_eq!(fixture.reconcile(&entry, Some(&session(7))), [(1, Some(CancelReason::Requested))]);
     }
 
     #[test]
@@ -124,6 +125,6 @@ mod tests {
         let mut entry = entry(&[(1, 7)]);
         let (state, error, note) = (State::Ok, None, None);
         entry.events.push(Event::RunEnded(RunEnd { id: 1, fence: 1, attempt: 1, state, at: 5, error, note }));
-        assert_eq!(Bench::new().reconcile(&entry, Some(&session(7))), []);
+        assert_eq!(Fixture::new().reconcile(&entry, Some(&session(7))), []);
     }
 }

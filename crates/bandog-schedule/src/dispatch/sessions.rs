@@ -1,4 +1,5 @@
-//! This node's sessions: renewed locks that prove that the node lives. A node has one for each length of lease.
+//! This node's sessions: renewed locks that prove that the node is alive. A node has one session for each length of
+//! lease that its jobs use.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use tokio::time;
 use super::store_event::SessionEvent;
 use crate::records::SESSION_PREFIX;
 
-/// Maximum number of a session's lock; the first is 1.
+/// The greatest number of a session's lock. The smallest number is 1.
 const MAX_SESSIONS: u32 = 10_000;
 /// Delay before a failed attempt to claim a session is repeated.
 const RETRY: Duration = Duration::from_millis(500);
@@ -27,7 +28,7 @@ pub(super) struct Sessions {
 
 struct Session {
     lease: Duration,
-    /// None while it is being claimed.
+    /// None while the session is being claimed.
     held: Option<(Guard, Holding)>,
 }
 
@@ -46,13 +47,14 @@ impl Sessions {
         None
     }
 
-    /// Whether this is a session of this node that has not been lost.
+    /// Whether this is a session of this node that the node has not lost.
     pub(super) fn holds(&self, holding: &Holding) -> bool {
         let held = self.sessions.iter().filter_map(|session| session.held.as_ref());
         held.filter(|(guard, _)| !guard.is_lost()).any(|(_, held)| held == holding)
     }
 
-    /// The sessions that this node has, each with its lease, also if one has expired and the node has not noticed.
+    /// The claimed sessions of this node with their leases. This includes a session that has expired if the node has
+    /// not noticed it yet.
     pub(super) fn all(&self) -> impl Iterator<Item = (Duration, &Holding)> {
         self.sessions.iter().filter_map(|session| Some((session.lease, &session.held.as_ref()?.1)))
     }
@@ -62,8 +64,8 @@ impl Sessions {
         self.events.is_empty()
     }
 
-    /// Keeps a claimed session and watches for its expiry. After an error it claims again. Returns the session's
-    /// holding.
+    /// Handles the result of a claim: keeps the session and watches for its expiry, or claims again after an error.
+    /// Returns the session's holding.
     pub(super) fn keep(&mut self, lease: Duration, result: Result<Guard>) -> Result<Holding> {
         let guard = match result {
             Ok(guard) => guard,
@@ -85,7 +87,7 @@ impl Sessions {
         Ok(holding)
     }
 
-    /// Watches a session again that was close to expiry. It may be renewed meanwhile.
+    /// Watches a session again after it was close to its expiry, because a renewal may still save it.
     pub(super) fn watch_again(&self, lease: Duration, holding: &Holding) {
         let held = self.of(lease).and_then(|session| session.held.as_ref());
         if let Some((guard, _)) = held.filter(|(_, held)| held == holding) {
@@ -114,7 +116,7 @@ impl Sessions {
         result
     }
 
-    /// The next event; none while there is nothing to wait for.
+    /// The next event; none if no claim is in flight and no session is held.
     ///
     /// # Cancel safety
     /// If the future is dropped, no event is lost.
@@ -153,8 +155,8 @@ fn expiry_margin(lease: Duration) -> Duration {
     (lease / 6).min(Duration::from_secs(5))
 }
 
-/// Claims the session lock with the lowest free number. So the numbers never exceed the largest number of nodes at a
-/// time.
+/// Claims the session lock with the lowest free number. So the greatest number is never greater than the number of
+/// sessions that were held at the same time.
 async fn claim_lowest_free(client: &Client, lease: Duration) -> Result<Guard> {
     for number in 1..=MAX_SESSIONS {
         let lock = client.mutex(format!("{SESSION_PREFIX}{number}")).watchdog(lease).quiet();

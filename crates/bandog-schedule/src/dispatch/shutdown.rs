@@ -1,4 +1,5 @@
-//! The stop of the dispatcher: the drain, the end of it, and the callers that wait until nothing is under way.
+//! The stop of the dispatcher, with the drain (the time for which runs may continue), and the callers that wait until
+//! no run is under way.
 
 use std::time::Duration;
 
@@ -17,9 +18,9 @@ pub(super) struct Shutdown {
 
 #[derive(Debug)]
 struct Stop {
-    /// End of the drain: the time for which runs may continue.
+    /// End of the drain.
     until: Moment,
-    /// The drain is over.
+    /// Whether the drain is over and the runs are cancelled.
     is_drained: bool,
     /// Time since which nothing runs and the store answers, but does not accept the pending events.
     refused_since: Option<Moment>,
@@ -29,7 +30,7 @@ struct Stop {
 /// What a stop still waits for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OpenWork {
-    /// No run is under way, and every event is written.
+    /// Whether no run is under way and every event is written.
     pub(super) is_settled: bool,
     pub(super) has_runs: bool,
     pub(super) has_store: bool,
@@ -37,7 +38,7 @@ pub(super) struct OpenWork {
 }
 
 impl Shutdown {
-    /// Begins the stop. False: one has begun before.
+    /// Begins the stop. Returns false if a stop has begun before.
     pub(super) fn begin(&mut self, until: Moment, done: oneshot::Sender<Result<()>>) -> bool {
         if self.stop.is_some() {
             return false;
@@ -54,7 +55,7 @@ impl Shutdown {
         self.stop.iter_mut().for_each(|stop| stop.until = now);
     }
 
-    /// Whether the runs have to be cancelled now, because the drain is over. True once.
+    /// Whether the runs have to be cancelled now, because the drain is over. Returns true only once.
     pub(super) fn drain_has_ended(&mut self, now: Moment) -> bool {
         let Some(stop) = self.stop.as_mut().filter(|stop| !stop.is_drained && stop.until <= now) else { return false };
         stop.is_drained = true;
@@ -69,9 +70,10 @@ impl Shutdown {
     /// Whether the dispatcher may end now.
     pub(super) fn is_over(&mut self, work: OpenWork, now: Moment) -> bool {
         let Some(stop) = &mut self.stop else { return false };
-        // The stop does not wait for a store that is down: other nodes see the lease expire.
+        // The stop does not wait for a store that is down. Other nodes take over when this node's lease has expired.
         let is_late = stop.is_drained && !work.has_runs && (work.is_store_down || !work.has_store);
-        // Nor for a store that refuses the swaps, or has records that this version cannot read.
+        // The stop waits only a limited time for a store that refuses the swaps, or whose records this version cannot
+        // read.
         let is_refused = if !work.has_runs && !work.is_store_down {
             now.since(*stop.refused_since.get_or_insert(now)) >= MAX_REFUSAL
         } else {
@@ -144,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_is_over_when_everything_is_written() {
+    fn a_stop_is_over_when_no_run_is_left_and_all_events_are_written() {
         let mut shutdown = stopping(30);
         assert!(!shutdown.is_over(RUNS, at(1)) && !shutdown.is_over(EVENTS, at(2)));
         assert!(shutdown.is_over(NOTHING, at(3)));

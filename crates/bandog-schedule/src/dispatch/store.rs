@@ -35,9 +35,9 @@ pub(super) struct StoreIo {
     _outages: OutageReporter,
     in_flight: FuturesUnordered<BoxFuture<'static, StoreEvent>>,
     sessions: Sessions,
-    /// Jobs that the other nodes have to read again.
+    /// Jobs whose records the other nodes have to read again.
     news: NewsOutbox,
-    /// Notifications of news. None if the store has none; the polls are enough then.
+    /// Notifications of news. None if the store has no notifications. Then the regular polls find the changes.
     notifications: Option<Notifications>,
 }
 
@@ -180,8 +180,8 @@ impl StoreIo {
         if !was_used {
             return result;
         }
-        // Last, so that one poll of a notified node finds everything: runs to take over, and sessions that are
-        // released.
+        // This call notifies the other nodes, so it is the last one. Then one poll of a notified node finds both the
+        // runs to take over and the released sessions.
         result.and(publish_change(&self.client, None, &changed).await)
     }
 

@@ -28,7 +28,7 @@ pub(crate) struct Timekeeper {
     /// `ahead` at the last check for jumps.
     at_last_check: i64,
     reading: Option<ClockReading>,
-    /// The log has a warning about the present difference between this machine's clock and the store's.
+    /// Whether the present difference between this machine's clock and the store's clock is logged.
     is_offset_logged: bool,
 }
 
@@ -86,9 +86,9 @@ impl Timekeeper {
         Duration::from_micros(u64::try_from(left).unwrap_or(0))
     }
 
-    /// Takes the store's time from an answer to a call that was sent at `sent`. An answer with a shorter round trip is
-    /// more exact and replaces the last one. So does an answer that contradicts the last one, since then the store's
-    /// clock was set.
+    /// Reads the store's time from an answer to a call that was sent at `sent`. The answer replaces the last one if its
+    /// round trip is shorter, because then it is more exact, if the last one is old, or if it contradicts the last one,
+    /// because then the store's clock was set.
     pub(crate) fn observe(&mut self, sent: Moment, store: SystemTime) {
         let (got, store) = (self.clock.now(), since_1970(store));
         let round_trip = got.since(sent);
@@ -105,13 +105,16 @@ impl Timekeeper {
         }
     }
 
-    /// Logs, once for each such time, that this machine's clock differs much from the store's. Returns how far the
-    /// store's clock is ahead, in seconds.
+    /// Logs that this machine's clock differs much from the store's clock. It is logged once, and again after the
+    /// clocks agreed in between. Returns how far the store's clock is ahead, in seconds.
     pub(super) fn check_offset(&mut self) -> f64 {
         let ahead = self.offset();
         let is_wrong = ahead.abs() > MAX_CLOCK_OFFSET;
         if is_wrong && !self.is_offset_logged {
-            tracing::warn!("this machine's clock is {:.1} s off the store's; ticks follow the store's", -ahead);
+            tracing::warn!(
+                "this machine's clock differs from the store's clock by {:.1} s; ticks follow the store's clock",
+                -ahead
+            );
         }
         self.is_offset_logged = is_wrong;
         ahead
@@ -162,10 +165,10 @@ mod tests {
         answered(&mut time, ms(2), |since| EPOCH + ms(5_000_000) + since).await;
         let first = time.ahead;
         answered(&mut time, ms(300), |since| EPOCH + ms(5_000_100) + since).await;
-        assert_eq!(time.ahead, first, "it may have been answered early or late on its way");
+        assert_eq!(time.ahead, first, "the answer is less exact, and does not contradict the first one");
         answered(&mut time, ms(300), |since| EPOCH + ms(4_999_000) + since).await;
         assert_eq!(first - time.ahead, 1_000_000, "the store's clock was set back by a second");
         answered(&mut time, ms(400), |since| EPOCH + ms(5_003_000) + since).await;
-        assert_eq!(time.ahead - first, 3_000_000, "and ahead");
+        assert_eq!(time.ahead - first, 3_000_000, "the store's clock was set ahead");
     }
 }

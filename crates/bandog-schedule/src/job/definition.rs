@@ -13,7 +13,7 @@ pub const MAX_NAME: usize = 200;
 /// Checks the name of a job.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let fits = (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control);
-    if fits { Ok(()) } else { Err(Error::misused("a job's name has 1 to 200 bytes without control characters")) }
+    if fits { Ok(()) } else { Err(Error::misused("a job's name must have 1 to 200 bytes and no control characters")) }
 }
 
 /// The body of a job: a function that makes the future of one attempt. The future resolves to none on success.
@@ -53,6 +53,6 @@ mod tests {
         let lease = |job: Job, watchdog| job.run(async |_: Run| ()).prepare(watchdog).unwrap().policy.lease;
         assert_eq!(lease(Job::once("job").lease(seconds(7)), Some(seconds(50))), seconds(7));
         assert_eq!(lease(Job::once("job"), Some(seconds(50))), seconds(50));
-        assert_eq!(lease(Job::once("job"), None), seconds(30), "without a store it is not used");
+        assert_eq!(lease(Job::once("job"), None), seconds(30), "the default, which is not used without a store");
     }
 }

@@ -1,4 +1,5 @@
-//! Commands to jobs. Each is one swap of the job's record, followed by a notification of the nodes.
+//! Commands to jobs. A command is one swap of the job's record: a write that is refused if another process has changed
+//! the record since it was read. Then the nodes are notified.
 
 use std::collections::HashSet;
 
@@ -21,8 +22,8 @@ use crate::{
 const MAX_QUEUED_RUNS: usize = 10_000;
 
 impl Jobs {
-    /// Requests a run in addition to the ticks, after the queued runs; also while the job is paused or disabled.
-    /// Returns the run's number.
+    /// Requests a run in addition to the ticks. It starts after the runs that are already queued, and also while the
+    /// job is paused or disabled. Returns the run's number.
     ///
     /// # Errors
     /// As [`Jobs::show`]; `Misused` when 10,000 runs are queued already.
@@ -63,7 +64,8 @@ impl Jobs {
         Ok(was_paused)
     }
 
-    /// Cancels a run that is queued or under way, or all of them. Returns the numbers of these runs.
+    /// Cancels one run that is queued or under way or, with `None`, all of them. Returns the numbers of the cancelled
+    /// runs.
     ///
     /// # Errors
     /// As [`Jobs::show`].
@@ -74,12 +76,12 @@ impl Jobs {
         self.send(name, |_, _| Ok(Command::Cancel(run))).await
     }
 
-    /// Runs the ticks from `from` to `to`, both included, one after the other, whether they ran before or not. Returns
-    /// their number: at most 10,000.
+    /// Runs the ticks from `from` to `to`, both included, one after the other. Ticks that ran before run again. Returns
+    /// the number of ticks, which is at most 10,000.
     ///
     /// # Errors
-    /// As [`Jobs::show`]; `Misused` for a range without ticks, with too many, or in the future, for a fixed delay, and
-    /// when more than 10,000 runs would be queued.
+    /// As [`Jobs::show`]; `Misused` if the range has no ticks, has more than 10,000 ticks or ends in the future, if the
+    /// job has a fixed delay, and if more than 10,000 runs would be queued.
     ///
     /// # Cancel safety
     /// If the future is dropped after its first poll, the command may still take effect.
@@ -96,13 +98,13 @@ impl Jobs {
     /// Sets a watermark in the future back to the store's present time, and adds a line to the history with the
     /// operator, the reason, and both times.
     ///
-    /// It is for a store whose clock was ahead: ticks of the future were claimed, and the job rests until that time
-    /// ([`crate::JobRow::rests_until`]). After the reset, each of these ticks can be claimed again, under a greater
-    /// fence.
+    /// Use it after the store's clock was ahead. In that time, nodes claimed ticks of the future, so the job does not
+    /// fire until the last claimed tick has passed ([`crate::JobRow::rests_until`]). After the reset, each of these
+    /// ticks can be claimed again, under a greater fence.
     ///
     /// # Errors
-    /// As [`Jobs::show`]; `Misused` for a reason of more than [`crate::MAX_REASON`] bytes, when the job does not rest,
-    /// and when its only tick was claimed already.
+    /// As [`Jobs::show`]; `Misused` if the reason has more than [`crate::MAX_REASON`] bytes, if the watermark is not in
+    /// the future, and if the job has one tick only, which was claimed already.
     ///
     /// # Cancel safety
     /// If the future is dropped after its first poll, the command may still take effect.
@@ -118,7 +120,8 @@ impl Jobs {
             }
             if is_over(state, &trigger) {
                 return Err(Error::misused(format!(
-                    "the only tick of job {name:?} was claimed already, and would run again; `run` runs it once more"
+                    "the only tick of job {name:?} was claimed already, and would run again after a reset; to run the \
+                     job again, use `run`"
                 )));
             }
             Ok(Command::Reset { by: self.by.clone(), reason: check_reason(reason)? })
@@ -151,7 +154,8 @@ impl Jobs {
         Err(conflict(name))
     }
 
-    /// Notifies the nodes. An error is only logged: the command is stored already, and the caller must not repeat it.
+    /// Notifies the nodes. An error is only logged, because the command is stored already: if this call returned the
+    /// error, the caller would repeat the command.
     pub(super) async fn notify_nodes(&self, changed: &ChangedJobs) {
         if let Err(error) = publish_change(&self.client, None, changed).await {
             tracing::warn!(%error, "the change is stored, but the nodes were not notified: they notice it within 30 s");
@@ -177,7 +181,8 @@ pub(super) fn apply_to_record(
     Ok((value, last_line_of_each_slot(lines), runs))
 }
 
-/// The last line for each slot of the history. The cancellation of many runs may write to one slot several times.
+/// The last line for each slot of the history. A slot is the name of a line, and a later line with the same name
+/// replaces it. The cancellation of many runs may produce several lines for one slot.
 fn last_line_of_each_slot(lines: Vec<Line>) -> Vec<Line> {
     let mut slots = HashSet::new();
     let mut lines: Vec<Line> = lines.into_iter().rev().filter(|line| slots.insert(line.slot.clone())).collect();
@@ -191,7 +196,7 @@ fn check_queue_room(name: &str, state: &JobState, more: usize) -> Result<()> {
         return Ok(());
     }
     Err(Error::misused(format!(
-        "{waiting} runs of job {name:?} wait already; at most {MAX_QUEUED_RUNS} may, so cancel some first"
+        "{waiting} runs of job {name:?} are queued already; the maximum is {MAX_QUEUED_RUNS}, so cancel some first"
     )))
 }
 

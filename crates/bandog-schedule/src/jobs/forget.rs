@@ -15,11 +15,11 @@ use crate::{
 };
 
 impl Jobs {
-    /// Removes a job with its history and its queued runs. A node that still has the job creates it again at its next
-    /// tick, at the latest after a day.
+    /// Removes a job with its history and its queued runs. A node that still has the job creates the job's record again
+    /// at the next tick, at the latest after a day.
     ///
     /// # Errors
-    /// As [`Jobs::show`]; `Misused` while a node runs it.
+    /// As [`Jobs::show`]; `Misused` while a node runs the job.
     ///
     /// # Cancel safety
     /// If the future is dropped after its first poll, the command may still take effect.
@@ -30,9 +30,10 @@ impl Jobs {
         Ok(())
     }
 
-    /// The jobs that no node has had for this time, at least two days: their code is gone, or their programs do not
-    /// run. They may have ticks to come. Jobs that are paused themselves, run, or have queued runs are not listed. A
-    /// live node writes a heartbeat for each of its jobs once a day.
+    /// The jobs that no node has had for the time `older`, which must be at least two days: their code was removed, or
+    /// their programs do not run. Jobs that are paused (other than by [`Jobs::pause_all`]), that run, or that have
+    /// queued runs are not listed. A node writes a heartbeat for each of its jobs once a day, so a job that never fires
+    /// is not listed as long as a node has it.
     ///
     /// # Errors
     /// `Misused` for less than two days; else as [`Jobs::list`].
@@ -51,8 +52,8 @@ impl Jobs {
         Ok(rows)
     }
 
-    /// Removes a job if [`Jobs::unknown`] would still list it. Returns false if a node has the job again, an operator
-    /// paused it, another process removed it, or a program of another version wrote its record.
+    /// Removes a job if [`Jobs::unknown`] would list it at this moment. Returns false, and removes nothing, if a node
+    /// has the job again, an operator paused it, another process removed it, or this version cannot read its record.
     ///
     /// # Errors
     /// As [`Jobs::unknown`] and [`Jobs::forget`].
@@ -89,7 +90,7 @@ impl Jobs {
             let swap = Swap { to: None, ..Swap::new(job_key(name)?, Some(record.version), "") };
             match single_answer(self.client.swap(&[swap]).await?.each)? {
                 Swapped::Differs(Some(other)) => record = other,
-                // Removed, by this call or by another process.
+                // The record was removed by this call or by another process.
                 Swapped::Done(_) | Swapped::Differs(None) => return Ok(true),
                 Swapped::Early(_) | Swapped::NotHeld => break,
             }

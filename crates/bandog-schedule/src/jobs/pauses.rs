@@ -22,17 +22,17 @@ const MAX_PAUSED_NODES: usize = 1000;
 
 impl Jobs {
     /// Stops the ticks of all jobs under the client's prefix until [`Jobs::resume_all`], also of jobs that are
-    /// registered later. Runs under way continue, and so do [`Jobs::run`] and [`Jobs::backfill`]. Pauses of single jobs
-    /// stay. A second pause of all jobs replaces the first.
+    /// registered later. Runs under way continue, and [`Jobs::run`] and [`Jobs::backfill`] still start runs. Pauses of
+    /// single jobs stay in effect. A second pause of all jobs replaces the first.
     ///
-    /// After the return, no node claims a tick of a job that was registered before the call. Ticks of a job that is
-    /// registered at the same time may be claimed for one more second. Jobs with [`crate::Scope::EachNode`] are not in
-    /// the store and are not paused.
+    /// After this call has returned, no node claims a tick of a job that was registered before the call. Ticks of a job
+    /// that is registered during the call may be claimed for one more second. Jobs with [`crate::Scope::EachNode`] are
+    /// not in the store and are not paused.
     ///
     /// # Errors
     /// `Misused` for a reason of more than [`crate::MAX_REASON`] bytes; else as
-    /// [`Records::swap`](bandog_core::Records::swap). After an error the pause may be in effect, for some jobs
-    /// immediately and for the rest within half a minute. Repeat the call.
+    /// [`Records::swap`](bandog_core::Records::swap). After another error than `Misused` the pause may be in effect:
+    /// for some jobs immediately, and for the other jobs within half a minute. Repeat the call.
     ///
     /// # Cancel safety
     /// If the future is dropped after its first poll, the command may take effect for all jobs or for some. Repeat the
@@ -45,9 +45,9 @@ impl Jobs {
         self.write_to_jobs(&pauses.await?.all).await.map(|_| ())
     }
 
-    /// Lets the ticks of all jobs run again from now on, except for jobs that are paused themselves. Ticks during the
-    /// pause are recorded as skipped. Returns false if all jobs were not paused. A record of pauses that cannot be read
-    /// is replaced, so the pauses of nodes in it end too.
+    /// Ends the pause of all jobs: their ticks run again from now on, except for jobs that are also paused by
+    /// [`Jobs::pause`]. Ticks during the pause are recorded as skipped. Returns false if there was no pause of all
+    /// jobs. If the stored pauses cannot be read, this call replaces them, which also ends the pauses of nodes.
     ///
     /// # Errors
     /// As [`Jobs::pause_all`].
@@ -57,7 +57,7 @@ impl Jobs {
     /// call.
     pub async fn resume_all(&self) -> Result<bool> {
         let mut was_paused = false;
-        // Replaces a record that cannot be read, since no scheduler starts while it is there.
+        // A record that cannot be read is replaced, because no scheduler can start while such a record exists.
         let read = |record: Option<&Record>| Ok(StoredPauses::of(record).unwrap_or_default());
         let pauses = self.change(read, |pauses, now| {
             was_paused = pauses.all.paused.is_some();
@@ -65,14 +65,15 @@ impl Jobs {
             Ok(())
         });
         let all = pauses.await?.all;
-        // An earlier call may have stopped before it reached each job.
+        // An earlier `resume_all` may have failed after it had changed the record of pauses, but before it changed the
+        // record of each job. So the jobs are written in any case.
         Ok(self.write_to_jobs(&all).await? || was_paused)
     }
 
-    /// Keeps a node from claiming anything until [`Jobs::resume_node`]. The pause starts immediately, or within a
-    /// second if the notification is lost. The other nodes claim its ticks. Its runs continue. The node is named as in
-    /// [`Jobs::nodes`] and the histories (`host:pid`). A machine's name alone means all of its nodes, also those that
-    /// start later. The node need not run now.
+    /// Pauses a node: it claims no tick until [`Jobs::resume_node`], and other nodes claim the ticks instead. The pause
+    /// starts immediately, or within a second if the notification is lost. Runs under way on the node continue. `node`
+    /// is a name from [`Jobs::nodes`] or a history (`host:pid`). The name of a machine without a pid pauses all nodes
+    /// of the machine, also nodes that start later. The node need not run now.
     ///
     /// # Errors
     /// `Misused` for a name that no node can have (1 to [`crate::MAX_NODE`] bytes without control characters), for a
@@ -96,7 +97,7 @@ impl Jobs {
         Ok(())
     }
 
-    /// Lets a node, or the nodes of a machine, claim again. Returns false if no pause had this name.
+    /// Ends the pause of a node, or of the nodes of a machine. Returns false if there was no pause with this name.
     ///
     /// # Errors
     /// As [`Records::swap`](bandog_core::Records::swap).
@@ -160,8 +161,9 @@ impl Jobs {
         Err(Error::unavailable("other processes keep changing the pauses; repeat the call"))
     }
 
-    /// Writes a pause or resume into each job's record, so that the store refuses every claim that was planned before.
-    /// Returns true if an earlier pause of all jobs had paused one of the jobs.
+    /// Writes a pause or resume of all jobs into the record of each job. The change gives each record a new version, so
+    /// the store refuses every claim that a node planned from the old version. Returns true if at least one of the jobs
+    /// was paused by an earlier pause of all jobs.
     async fn write_to_jobs(&self, all: &AllJobsPause) -> Result<bool> {
         let mut was_paused = false;
         for some in self.client.names(&Pattern::all().after(JOB_PREFIX)).await?.chunks(BATCH) {
@@ -180,7 +182,7 @@ impl Jobs {
         Ok(was_paused)
     }
 
-    /// Returns the keys of records that another process has changed meanwhile.
+    /// Writes to these jobs. Returns the keys of the records that another process changed at the same time.
     async fn write_to_some_jobs(&self, keys: Vec<Key>, all: &AllJobsPause, was_paused: &mut bool) -> Result<Vec<Key>> {
         let reading = self.client.read(&keys, &[]).await?;
         let now = Time::from(reading.now).millisecond();
@@ -195,7 +197,7 @@ impl Jobs {
                     changed.insert(key.clone(), Swap { lines, ..Swap::new(key, Some(record.version), state) });
                 }
                 Ok((None, ..)) => {}
-                // Nodes that can read it apply the pause with their next poll.
+                // Nodes that can read this record apply the pause after their next poll.
                 Err(error) => {
                     tracing::warn!(job = name_of(&key), %error, "the job's record cannot be read: the pause of all jobs was not written into it")
                 }

@@ -1,4 +1,4 @@
-//! Queries. They change nothing.
+//! Queries: calls that read the store and change nothing.
 
 use std::{
     cmp::Reverse,
@@ -43,7 +43,8 @@ impl Jobs {
     /// One job.
     ///
     /// # Errors
-    /// `Misused` when the store knows no such job, with similar names; else as [`Jobs::list`].
+    /// `Misused` if the store knows no such job; the message contains similar names. Other errors are those of
+    /// [`Jobs::list`].
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
@@ -53,8 +54,9 @@ impl Jobs {
         Ok(row(name, &state, now, &ended))
     }
 
-    /// The history of its runs, the latest first: queued runs and runs under way, then the last 50 that succeeded, the
-    /// last 50 that did not, and the last 50 ranges of ticks that did not run, all in the order of their ends.
+    /// The history of a job, the latest entry first: the queued runs, the runs under way, and then the ended runs in
+    /// the order of their ends. The store keeps the last 50 successful runs, the last 50 other runs, and the last 50
+    /// ranges of ticks that did not run.
     ///
     /// # Errors
     /// As [`Jobs::show`].
@@ -74,14 +76,15 @@ impl Jobs {
         past.sort_by_key(|past| Reverse((past.ended, past.id, past.attempt)));
         let waiting = state.queue.iter().rev().map(|waiting| waiting.row(name));
         let running = state.running.iter().rev().map(|live| live_row(live, name, &ended));
-        // The history was read later than the record. A run that ended in between is listed once.
+        // The history was read after the record. A run that ended between the two reads is in both of them, and is
+        // listed once.
         let has_ended = |run: &RunRow| past.iter().any(|past| past.id == run.id && past.attempt >= run.attempt);
         let now = waiting.chain(running).filter(|run| !has_ended(run));
         Ok(now.chain(past.iter().map(|past| past.row(name))).collect())
     }
 
     /// The next ticks of the jobs whose names match, at most `count` in total, the earliest first. A job that is paused
-    /// or disabled has none. A fixed delay has one, and none while it runs.
+    /// or disabled has no next tick. A job with a fixed delay has one next tick, and none while it runs.
     ///
     /// # Errors
     /// As [`Jobs::list`].
@@ -105,9 +108,9 @@ impl Jobs {
         Ok(fires)
     }
 
-    /// The ticks within this time from now of the jobs whose names match, at most `most` of each job: the jobs sorted
-    /// by name, the ticks of each job the earliest first. A job that is paused or disabled has none. A fixed delay has
-    /// one, and none while it runs.
+    /// The ticks of the jobs whose names match, from now until the time `within` has passed, at most `most` ticks of
+    /// each job. They are sorted by the job's name and then by time. A job that is paused or disabled has no next tick.
+    /// A job with a fixed delay has one next tick, and none while it runs.
     ///
     /// # Errors
     /// As [`Jobs::list`].
@@ -129,7 +132,7 @@ impl Jobs {
         Ok(fires)
     }
 
-    /// The ticks from `from` to `to`, both included, that [`Jobs::backfill`] would run: at most 10,000.
+    /// The ticks that [`Jobs::backfill`] would run: from `from` to `to`, both included, at most 10,000.
     ///
     /// # Errors
     /// As [`Jobs::backfill`].
@@ -142,8 +145,8 @@ impl Jobs {
         Ok(ticks.into_iter().map(Time::from_millisecond).collect())
     }
 
-    /// The schedulers that run over this store now. Their jobs are not known. A killed one is listed until its lease
-    /// expires. One whose jobs are all [`crate::Scope::EachNode`] is not listed.
+    /// The schedulers that run over this store now. The rows do not contain their jobs. A scheduler that was killed is
+    /// listed until its lease expires. A scheduler whose jobs all have [`crate::Scope::EachNode`] is not listed.
     ///
     /// # Errors
     /// As [`Inspect::show`](bandog_core::Inspect::show).
@@ -210,7 +213,7 @@ impl Jobs {
                 let read = |record: bandog_core::Record| JobState::read(&record.value, key);
                 match record.and_then(|record| record.map(read).transpose()) {
                     Ok(Some(state)) => _ = states.insert(name_of(key).to_owned(), state),
-                    // The job was forgotten meanwhile.
+                    // The job was removed after the names were read.
                     Ok(None) => {}
                     Err(error) if error.is_retryable() => return Err(error),
                     Err(error) => {
@@ -219,12 +222,12 @@ impl Jobs {
                 }
             }
         }
-        // Without jobs the time is not used.
+        // If there are no jobs, the callers do not use the time.
         Ok((states, now.unwrap_or(SystemTime::UNIX_EPOCH)))
     }
 }
 
-/// A job with ticks to come.
+/// A job with its future ticks.
 struct UpcomingTicks<'a> {
     name: &'a str,
     trigger: Trigger,
@@ -240,7 +243,8 @@ impl<'a> UpcomingTicks<'a> {
         let jitter = Duration::from_millis(spec.jitter_ms.unsigned_abs());
         let policy = Policy { jitter, ..Policy::new(Overlap::Skip) };
         let mut cursor = state.tick_cursor();
-        // Ticks between an old watermark and now may be missed, so they are not listed.
+        // Ticks between the watermark and now will be missed or caught up. They are not future ticks, so the list
+        // begins at the present time.
         if !matches!(trigger, Trigger::FixedDelay(_)) {
             cursor.watermark = cursor.watermark.max(Time::from(now).millisecond());
         }
@@ -266,7 +270,7 @@ pub(super) fn past_ticks(name: &str, state: &JobState, from: Time, to: Time, now
         return Err(Error::misused(format!("the range begins at {from}, after its end at {to}")));
     }
     if to.millisecond() > now {
-        return Err(Error::misused(format!("{to} is in the future; a backfill takes past ticks")));
+        return Err(Error::misused(format!("{to} is in the future; a backfill runs past ticks only")));
     }
     let trigger = readable_trigger(name, state)?;
     if let Trigger::FixedDelay(_) = trigger {

@@ -2,12 +2,12 @@
 
 /// Maximum number of suggested names.
 const MAX_SUGGESTIONS: usize = 3;
-/// Maximum number of compared pairs of characters, over all names: some milliseconds. A store may have thousands of
-/// jobs, with names of up to 1024 characters.
+/// Maximum number of pairs of characters that are compared for one error, over all names. So the search takes at most
+/// some milliseconds, although a store may have thousands of jobs with names of up to 1024 characters.
 const MAX_PAIRS: usize = 1 << 20;
 
-/// The most similar names, the best first: at most a third of a name's characters differ. Names of a similar length are
-/// compared first, until the work reaches its limit.
+/// The most similar names, the best first. In a similar name, at most a third of the characters differ. Names of a
+/// similar length are compared first, until [`MAX_PAIRS`] is reached.
 pub(super) fn similar_names<'a>(name: &str, known: &'a [String]) -> Vec<&'a str> {
     nearest(name, known).0
 }
@@ -16,7 +16,7 @@ pub(super) fn similar_names<'a>(name: &str, known: &'a [String]) -> Vec<&'a str>
 fn nearest<'a>(name: &str, known: &'a [String]) -> (Vec<&'a str>, usize) {
     let wanted = name.to_lowercase();
     let length = wanted.chars().count();
-    // A greater difference in length exceeds the limit.
+    // If the lengths of two names differ by more than the limit, the names differ by more than the limit too.
     let mut similar: Vec<(usize, &str)> = known
         .iter()
         .filter_map(|known| {

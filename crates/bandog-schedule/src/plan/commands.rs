@@ -54,8 +54,8 @@ pub(super) fn apply_all_jobs_pause(
     }
 }
 
-/// Skips the ticks that came during the pause. If another pause is still in effect, they are skipped when that
-/// ends.
+/// Skips the ticks that were due during the pause. If another pause is still in effect, these ticks are skipped when
+/// the other pause ends.
 fn continue_after_pause(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan) {
     if state.is_paused() {
         return;
@@ -64,7 +64,7 @@ fn continue_after_pause(state: &mut JobState, context: &PlanContext<'_>, plan: &
     if skipped.ticks > 0 {
         state.watermark = skipped.last;
         if state.spec.as_ref().is_some_and(|spec| !spec.enabled) {
-            // The ticks of a disabled job would not have run without the pause either.
+            // Ticks of a disabled job do not run in any case, so the pause has not skipped them.
             return;
         }
         state.next_due = state.next_due.map(|due| due.max(context.now));

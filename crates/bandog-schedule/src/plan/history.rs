@@ -9,7 +9,8 @@ use crate::{
     state::{HistoryEntry, JobState, LiveRun},
 };
 
-/// Number of lines in each ring of a job's history.
+/// Number of lines in each ring of a job's history. A ring is a set of lines in which a new line replaces the oldest
+/// one: there is a ring for successful runs, one for other runs, and one for ticks that did not run.
 const RING: u64 = 50;
 
 /// Records the end of a run.

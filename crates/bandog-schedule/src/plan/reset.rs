@@ -12,11 +12,12 @@ use crate::{
     trigger::{DurationMs, Trigger, UnixMs},
 };
 
-/// Minimum distance of a watermark in the future. A claim may precede its tick by this time.
+/// A watermark counts as in the future if it is ahead by more than this time. A claim may precede its tick by this
+/// time, so a smaller distance is normal.
 const MAX_EARLY_MS: DurationMs = ticks::MAX_EARLY_MS;
 
-/// End of the job's rest. A job rests until the time of its last claim or last end, if the store's clock was ahead
-/// then. None if the job does not rest.
+/// The later of the last claimed tick and the last end of a run, if it lies in the future because the store's clock was
+/// ahead. Until this time the job does not fire (it rests). None if the job does not rest.
 pub(crate) fn rests_until(state: &JobState, now: UnixMs) -> Option<UnixMs> {
     let ended = state.busy.map(|(_, ended)| ended);
     ended.max(Some(state.watermark)).filter(|until| *until > now.saturating_add(MAX_EARLY_MS))
@@ -40,11 +41,11 @@ pub(super) fn reset(state: &mut JobState, context: &PlanContext<'_>, plan: &mut 
     state.seen = state.seen.min(now);
     state.born.iter_mut().for_each(|born| born.resets += 1);
     state.next_due = state.next_due.map(|due| due.min(now.saturating_add(context.trigger.delay())));
-    // Otherwise new ticks would count as overlapping with a run in the future.
+    // If the last run ended in the future, new ticks would count as overlapping with it. So this run is removed.
     state.busy = state.busy.filter(|(_, ended)| *ended <= now);
     if state.anchor > now {
         state.anchor = match context.trigger {
-            // The grid of a fixed rate stays.
+            // The ticks keep their distance from the old anchor: a multiple of the period.
             Trigger::FixedRate(period) => now + (state.anchor - now) % period,
             Trigger::Cron(_) | Trigger::FixedDelay(_) | Trigger::At(_) | Trigger::Once | Trigger::Never => now + 1,
         };

@@ -19,8 +19,8 @@ fn holding(number: u64) -> Holding {
     Holding { key: Key::new("schedule/node/1").unwrap(), id: ClaimId { client: ClientId::random(), number } }
 }
 
-/// A job on one node, with its record.
-struct Bench {
+/// A node with one job and the record of this job.
+struct Fixture {
     trigger: Trigger,
     policy: Policy,
     state: JobState,
@@ -30,7 +30,7 @@ struct Bench {
     all: AllJobsPause,
 }
 
-impl Bench {
+impl Fixture {
     fn new(trigger: Trigger, policy: Policy) -> Self {
         let spec = Box::new(crate::state::JobSpec::new(&trigger, &policy));
         let state = JobState::new(&policy, T0, Some(spec));
@@ -85,7 +85,7 @@ impl Bench {
 
 #[test]
 fn a_tick_is_claimed_once_however_often_it_is_planned() {
-    let mut job = Bench::every_second(Overlap::Skip);
+    let mut job = Fixture::every_second(Overlap::Skip);
     assert_eq!(job.at(0, &[]).starts, 1);
     let fence = job.state.fence;
     let again = job.at(0, &[]);
@@ -93,7 +93,7 @@ fn a_tick_is_claimed_once_however_often_it_is_planned() {
     assert_eq!(job.running(), [0]);
     let ended = job.end(0, State::Ok, 10);
     job.at(10, &[ended]);
-    assert_eq!(job.at(999, &[]).starts, 0, "not before its time");
+    assert_eq!(job.at(999, &[]).starts, 0, "no claim before the tick is due");
     assert_eq!(job.at(1000, &[]).starts, 1);
     assert!(job.state.fence > fence);
     assert_eq!(job.state.counts.ok, 1);
@@ -101,30 +101,30 @@ fn a_tick_is_claimed_once_however_often_it_is_planned() {
 
 #[test]
 fn the_store_can_refuse_a_claim_before_its_tick() {
-    let mut job = Bench::every_second(Overlap::Skip);
+    let mut job = Fixture::every_second(Overlap::Skip);
     assert_eq!(job.at(3, &[]).not_before, Some(T0 - 500));
 }
 
 #[test]
-fn skip_records_overlapping_ticks_once() {
-    let mut job = Bench::every_second(Overlap::Skip);
+fn overlap_skip_records_overlapping_ticks_once() {
+    let mut job = Fixture::every_second(Overlap::Skip);
     job.at(0, &[]);
     for second in 1..=3 {
         let plan = job.at(second * 1000, &[]);
         assert_eq!((plan.starts, plan.skipped, plan.lines.len()), (0, 1, 1));
     }
-    // No node planned it in time. The result is the same later.
+    // No node plans the ticks of 4 s and 5 s in time. A later plan has the same result.
     let ended = job.end(0, State::Ok, 5500);
     let plan = job.at(5500, &[ended]);
-    assert_eq!((plan.starts, plan.skipped), (0, 2), "the ticks of 4 s and 5 s came while it ran");
+    assert_eq!((plan.starts, plan.skipped), (0, 2), "the ticks of 4 s and 5 s were due while the job ran");
     assert_eq!(job.state.watermark, T0 + 5000);
     assert_eq!(job.at(6000, &[]).starts, 1);
     assert_eq!(job.state.counts.skipped, 5);
 }
 
 #[test]
-fn queue_is_limited_by_its_number() {
-    let mut job = Bench::every_second(Overlap::Queue(n(2)));
+fn overlap_queue_limits_the_number_of_queued_ticks() {
+    let mut job = Fixture::every_second(Overlap::Queue(n(2)));
     job.at(0, &[]);
     let plan = job.at(4000, &[]);
     assert_eq!((plan.starts, plan.skipped), (0, 2));
@@ -135,8 +135,8 @@ fn queue_is_limited_by_its_number() {
 }
 
 #[test]
-fn allow_limits_concurrent_runs_by_its_number() {
-    let mut job = Bench::every_second(Overlap::Allow(n(2)));
+fn overlap_allow_limits_the_number_of_concurrent_runs() {
+    let mut job = Fixture::every_second(Overlap::Allow(n(2)));
     job.at(0, &[]);
     job.at(1000, &[]);
     let plan = job.at(2000, &[]);
@@ -144,8 +144,8 @@ fn allow_limits_concurrent_runs_by_its_number() {
 }
 
 #[test]
-fn replace_cancels_and_waits() {
-    let mut job = Bench::every_second(Overlap::Replace);
+fn overlap_replace_cancels_the_run_and_waits_for_its_end() {
+    let mut job = Fixture::every_second(Overlap::Replace);
     job.at(0, &[]);
     let plan = job.at(2000, &[]);
     assert!(job.state.running[0].cancel);
@@ -162,7 +162,7 @@ fn late_ticks_run_within_the_grace_and_older_ones_by_the_catch_up_policy() {
         policy.catch_up = catch_up;
         policy.window = std::time::Duration::from_secs(window);
         let cron = Cron::parse("0 * * * * ?").unwrap();
-        let mut job = Bench::new(Trigger::Cron(std::sync::Arc::new(cron)), policy);
+        let mut job = Fixture::new(Trigger::Cron(std::sync::Arc::new(cron)), policy);
         let plan = job.at(2 * 3_600_000 + 30_000, &[]);
         let kinds: Vec<Kind> = job
             .state
@@ -171,26 +171,26 @@ fn late_ticks_run_within_the_grace_and_older_ones_by_the_catch_up_policy() {
             .map(|live| live.kind)
             .chain(job.state.queue.iter().map(|queued| queued.kind))
             .collect();
-        assert_eq!(job.at(2 * 3_600_000 + 30_000, &[]).missed.ticks, 0, "recorded once");
+        assert_eq!(job.at(2 * 3_600_000 + 30_000, &[]).missed.ticks, 0, "the missed ticks are recorded once");
         (kinds, plan.missed.ticks, job.running().into_iter().chain(job.waiting()).collect::<Vec<_>>())
     };
-    // 121 ticks; the last one is 30 s old.
+    // 121 ticks are due. The last one is 30 s old, so it is within the misfire grace.
     let fresh = Kind::Scheduled;
     let (kinds, missed, _) = minutes(CatchUp::Skip, 3600);
     assert_eq!((kinds, missed), (vec![fresh], 120));
     let (kinds, missed, ticks) = minutes(CatchUp::Once, 3600);
     assert_eq!((kinds, missed), (vec![Kind::CatchUp, fresh], 119));
-    assert_eq!(ticks[1] - ticks[0], 60_000, "the latest of the missed ones");
+    assert_eq!(ticks[1] - ticks[0], 60_000, "the tick that is caught up is the latest missed one");
     let (kinds, missed, ticks) = minutes(CatchUp::All(n(3)), 3600);
     assert_eq!((kinds, missed), (vec![Kind::CatchUp, Kind::CatchUp, Kind::CatchUp, fresh], 117));
     assert!(ticks.is_sorted());
     let (kinds, ..) = minutes(CatchUp::All(n(1000)), 600);
-    assert_eq!(kinds.len(), 10, "those of the last ten minutes");
+    assert_eq!(kinds.len(), 10, "the ticks of the last ten minutes");
 }
 
 #[test]
 fn a_fixed_delay_waits_for_the_end() {
-    let mut job = Bench::new(Trigger::FixedDelay(1000), Policy::new(Overlap::Skip));
+    let mut job = Fixture::new(Trigger::FixedDelay(1000), Policy::new(Overlap::Skip));
     assert_eq!(job.at(0, &[]).starts, 1);
     assert_eq!(next_claim(&job.state, "job", &job.trigger, &job.policy), None, "while it runs");
     let ended = job.end(0, State::Failed, 5000);
@@ -201,7 +201,7 @@ fn a_fixed_delay_waits_for_the_end() {
 
 #[test]
 fn a_single_run_fires_once() {
-    let mut job = Bench::new(Trigger::Once, Policy::new(Overlap::Skip));
+    let mut job = Fixture::new(Trigger::Once, Policy::new(Overlap::Skip));
     assert_eq!(job.at(0, &[]).starts, 1);
     let ended = job.end(0, State::Ok, 10);
     job.at(10, &[ended]);
@@ -213,14 +213,18 @@ fn a_single_run_fires_once() {
 fn a_dead_nodes_run_is_lost_or_runs_again_under_a_greater_fence() {
     let dead = holding(7);
     for on_crash in [OnCrash::Abandon, OnCrash::Retry, OnCrash::RetryUpTo(n(1)), OnCrash::RetryUpTo(n(2))] {
-        let mut job = Bench::every_second(Overlap::Skip);
+        let mut job = Fixture::every_second(Overlap::Skip);
         job.policy.on_crash = on_crash;
         let me = std::mem::replace(&mut job.me, dead.clone());
         job.at(0, &[]);
         let fence = job.state.fence;
         job.me = me;
         let plan = job.at(900, &[Event::NodeDied(dead.clone())]);
-        assert_eq!((plan.lines.len(), job.state.streak), (1, 1), "each death is a line, and a failure");
+        assert_eq!(
+            (plan.lines.len(), job.state.streak),
+            (1, 1),
+            "each death is a history line and counts as a failure"
+        );
         match on_crash.max_deaths() {
             1 => {
                 assert_eq!((plan.starts, plan.lost.ticks, plan.died.ticks), (0, 1, 0));
@@ -233,7 +237,11 @@ fn a_dead_nodes_run_is_lost_or_runs_again_under_a_greater_fence() {
                 assert!(live.fence > fence);
             }
         }
-        assert_eq!(job.at(950, &[Event::NodeDied(dead.clone())]).starts, 0, "said twice, done once");
+        assert_eq!(
+            job.at(950, &[Event::NodeDied(dead.clone())]).starts,
+            0,
+            "a second report of the same death changes nothing"
+        );
     }
 }
 
@@ -246,7 +254,7 @@ fn deaths_in_history(plan: &Plan) -> Vec<(State, u32, String)> {
 #[test]
 fn a_run_that_kills_every_node_is_abandoned() {
     for (on_crash, most) in [(OnCrash::Retry, 5), (OnCrash::RetryUpTo(n(2)), 2)] {
-        let mut job = Bench::new(Trigger::Once, Policy::new(Overlap::Skip));
+        let mut job = Fixture::new(Trigger::Once, Policy::new(Overlap::Skip));
         (job.policy.on_crash, job.policy.pause_after) = (on_crash, Some(n(2)));
         job.at(0, &[]);
         for death in 1..=most {
@@ -266,7 +274,7 @@ fn a_run_that_kills_every_node_is_abandoned() {
 
 #[test]
 fn a_session_that_was_lost_counts_as_a_death_and_a_stop_does_not() {
-    let mut job = Bench::new(Trigger::Once, Policy::new(Overlap::Skip));
+    let mut job = Fixture::new(Trigger::Once, Policy::new(Overlap::Skip));
     job.policy.on_crash = OnCrash::RetryUpTo(n(3));
     job.at(0, &[]);
     let ends = [State::Interrupted, State::Lost, State::Interrupted, State::Lost, State::Interrupted];
@@ -284,7 +292,7 @@ fn a_session_that_was_lost_counts_as_a_death_and_a_stop_does_not() {
 
 #[test]
 fn deaths_of_a_finished_run_are_dropped() {
-    let mut job = Bench::every_second(Overlap::Queue(n(9)));
+    let mut job = Fixture::every_second(Overlap::Queue(n(9)));
     job.policy.on_crash = OnCrash::Retry;
     job.free_slots = 1;
     job.at(0, &[]);
@@ -301,7 +309,7 @@ fn deaths_of_a_finished_run_are_dropped() {
 #[test]
 fn an_end_after_the_takeover_changes_nothing() {
     let dead = holding(7);
-    let mut job = Bench::every_second(Overlap::Skip);
+    let mut job = Fixture::every_second(Overlap::Skip);
     job.policy.on_crash = OnCrash::Retry;
     let me = std::mem::replace(&mut job.me, dead.clone());
     job.at(0, &[]);
@@ -314,9 +322,9 @@ fn an_end_after_the_takeover_changes_nothing() {
 }
 
 #[test]
-fn a_stopping_node_hands_over_what_may_run_again() {
+fn a_stopping_node_hands_over_runs_that_may_run_again() {
     for (on_crash, waits) in [(OnCrash::Retry, 1), (OnCrash::Abandon, 0)] {
-        let mut job = Bench::every_second(Overlap::Skip);
+        let mut job = Fixture::every_second(Overlap::Skip);
         job.policy.on_crash = on_crash;
         job.at(0, &[]);
         job.free_slots = 0;
@@ -328,19 +336,19 @@ fn a_stopping_node_hands_over_what_may_run_again() {
 
 #[test]
 fn a_tick_that_is_handed_over_is_counted_once() {
-    let mut job = Bench::every_second(Overlap::Skip);
+    let mut job = Fixture::every_second(Overlap::Skip);
     job.policy.on_crash = OnCrash::Retry;
     job.at(0, &[]);
     let interrupted = job.end(0, State::Interrupted, 100);
     assert_eq!(job.at(100, &[interrupted]).starts, 1);
     let ended = job.end(0, State::Ok, 200);
     job.at(200, &[ended]);
-    assert_eq!((job.state.counts.ok, job.state.counts.failed), (1, 0), "it ended well, if on another node");
+    assert_eq!((job.state.counts.ok, job.state.counts.failed), (1, 0), "the run succeeded on another node");
 }
 
 #[test]
 fn failures_in_a_row_pause_the_job() {
-    let mut job = Bench::every_second(Overlap::Skip);
+    let mut job = Fixture::every_second(Overlap::Skip);
     job.policy.pause_after = Some(n(2));
     job.policy.retry = Retry::times(0);
     for second in 0..2 {
@@ -351,7 +359,7 @@ fn failures_in_a_row_pause_the_job() {
     assert!(job.state.paused.is_some());
     assert_eq!(job.at(5000, &[]).starts, 0);
     job.command(6500, &Command::Resume);
-    assert_eq!(job.state.watermark, T0 + 6000, "what came meanwhile is skipped");
+    assert_eq!(job.state.watermark, T0 + 6000, "the ticks of the pause are skipped");
     assert_eq!(job.at(7000, &[]).starts, 1);
 }
 
@@ -362,45 +370,45 @@ fn all_jobs_pause(number: u64, is_pause: bool) -> AllJobsPause {
 
 #[test]
 fn a_pause_of_all_jobs_is_applied_before_any_tick_and_the_latest_counts() {
-    let mut job = Bench::every_second(Overlap::Skip);
+    let mut job = Fixture::every_second(Overlap::Skip);
     job.all = all_jobs_pause(5, true);
     let plan = job.at(0, &[]);
     assert_eq!((plan.starts, plan.not_before, job.state.watermark), (0, None, T0 - 1));
     assert!(job.state.all_paused().is_some() && job.state.paused.is_none());
-    // A node that has not polled since then, and a later operator.
+    // A node that does not know the pause yet plans: the older state does not end the pause. Then an operator resumes.
     job.all = all_jobs_pause(3, false);
     assert_eq!((job.at(2000, &[]).starts, job.state.is_paused()), (0, true));
     let plan = job.command(3500, &Command::SetAllJobsPause(all_jobs_pause(6, false)));
     assert_eq!((job.state.watermark, job.state.counts.skipped, plan.lines.len()), (T0 + 3000, 4, 1));
     job.all = all_jobs_pause(5, true);
-    assert_eq!(job.at(4000, &[]).starts, 1, "what was said before does not come back");
+    assert_eq!(job.at(4000, &[]).starts, 1, "an older pause with a lower number has no effect");
 }
 
 #[test]
 fn ticks_of_two_pauses_are_skipped_when_both_are_over() {
-    let mut job = Bench::every_second(Overlap::Skip);
+    let mut job = Fixture::every_second(Overlap::Skip);
     job.command(0, &Command::Pause(Paused { by: "me".into(), reason: "x".into(), at: format_time(T0) }));
     job.command(1000, &Command::SetAllJobsPause(all_jobs_pause(1, true)));
     for (after, lifted) in [(2000, Command::Resume), (4000, Command::SetAllJobsPause(all_jobs_pause(2, false)))] {
         assert_eq!((job.at(after - 1, &[]).starts, job.state.counts.skipped), (0, 0));
         job.command(after, &lifted);
     }
-    assert_eq!((job.state.counts.skipped, job.state.is_paused()), (5, false), "one range");
+    assert_eq!((job.state.counts.skipped, job.state.is_paused()), (5, false), "the ticks are skipped once");
     assert_eq!(job.at(5000, &[]).starts, 1);
 }
 
 #[test]
 fn a_record_from_before_pauses_of_all_jobs_is_read() {
-    let mut job = Bench::every_second(Overlap::Skip);
+    let mut job = Fixture::every_second(Overlap::Skip);
     job.at(0, &[]);
     let text = job.state.write().unwrap();
-    assert!(!text.contains("\"all\""), "and written as before: {text}");
+    assert!(!text.contains("\"all\""), "and the field is not written: {text}");
     assert_eq!(JobState::read(&text, &Key::new("job/job").unwrap()).unwrap().all, None);
 }
 
 #[test]
 fn without_a_free_slot_a_node_claims_nothing() {
-    let mut job = Bench::every_second(Overlap::Skip);
+    let mut job = Fixture::every_second(Overlap::Skip);
     job.free_slots = 0;
     let plan = job.at(0, &[]);
     assert!(plan.is_starved);
@@ -408,7 +416,7 @@ fn without_a_free_slot_a_node_claims_nothing() {
 
 #[test]
 fn the_history_is_a_ring() {
-    let mut job = Bench::every_second(Overlap::Skip);
+    let mut job = Fixture::every_second(Overlap::Skip);
     let mut slots = std::collections::BTreeSet::new();
     for second in 0..120 {
         job.at(second * 1000, &[]);
@@ -426,16 +434,16 @@ fn jitter_is_the_same_on_every_node_and_keeps_the_ticks_in_order() {
     let dues: Vec<UnixMs> =
         (0..1000).map(|nth| misfire::due_time("job", &policy, T0 + nth * 1000) - T0 - nth * 1000).collect();
     assert!(dues.iter().all(|by| (0..800).contains(by)));
-    assert!(dues.iter().filter(|by| **by < 400).count().abs_diff(500) < 100, "spread evenly");
+    assert!(dues.iter().filter(|by| **by < 400).count().abs_diff(500) < 100, "the starts are spread evenly");
     assert_ne!(misfire::due_time("job", &policy, T0), misfire::due_time("other", &policy, T0));
 }
 
-/// Runs all ticks of a rate with this jitter and duration. Returns the ticks that started, and those that overlapped
-/// with the run before.
-fn spread(rate: UnixMs, jitter: UnixMs, took: UnixMs, catch_up: CatchUp) -> (Bench, usize, usize) {
+/// Runs 500 ticks of a fixed rate with this jitter. Each run takes the time `took`. Returns the number of ticks that
+/// started, and the number of ticks that overlapped with the run before them.
+fn spread(rate: UnixMs, jitter: UnixMs, took: UnixMs, catch_up: CatchUp) -> (Fixture, usize, usize) {
     let mut policy = Policy::new(Overlap::Skip);
     (policy.jitter, policy.catch_up) = (std::time::Duration::from_millis(jitter.unsigned_abs()), catch_up);
-    let mut job = Bench::new(Trigger::FixedRate(rate), policy);
+    let mut job = Fixture::new(Trigger::FixedRate(rate), policy);
     let (mut began, mut overlapped, mut ended) = (0, 0, -1);
     for nth in 0..500 {
         let due = misfire::due_time("job", &job.policy, T0 + nth * rate) - T0;
@@ -469,7 +477,7 @@ fn a_tick_whose_jitter_passes_after_the_run_before_it_is_not_skipped() {
 
 #[test]
 fn an_unclaimed_run_is_counted_once_though_its_end_arrives_twice() {
-    let mut job = Bench::every_second(Overlap::Skip);
+    let mut job = Fixture::every_second(Overlap::Skip);
     job.at(0, &[]);
     let end = job.end(0, State::Ok, 10);
     job.at(10, &[end]);
@@ -490,7 +498,7 @@ fn an_unclaimed_run_is_counted_once_though_its_end_arrives_twice() {
 /// A node without the store cannot know that another node runs the job, so the end of its own run starts no delay.
 #[test]
 fn an_unclaimed_run_that_ends_during_a_claimed_one_starts_no_delay() {
-    let mut job = Bench::new(Trigger::FixedDelay(1000), Policy::new(Overlap::Skip));
+    let mut job = Fixture::new(Trigger::FixedDelay(1000), Policy::new(Overlap::Skip));
     job.at(0, &[]);
     let first = job.end(0, State::Ok, 10);
     job.at(10, std::slice::from_ref(&first));
@@ -511,7 +519,7 @@ fn an_unclaimed_run_that_ends_during_a_claimed_one_starts_no_delay() {
 
 #[test]
 fn a_delay_follows_a_run_that_was_interrupted_and_cancelled() {
-    let mut job = Bench::new(Trigger::FixedDelay(60_000), Policy::new(Overlap::Skip));
+    let mut job = Fixture::new(Trigger::FixedDelay(60_000), Policy::new(Overlap::Skip));
     job.policy.on_crash = OnCrash::Retry;
     job.at(0, &[]);
     let end = job.end(0, State::Ok, 1000);
@@ -527,7 +535,7 @@ fn a_delay_follows_a_run_that_was_interrupted_and_cancelled() {
 #[test]
 fn a_tick_that_is_to_be_retried_stays_though_it_ran_unclaimed() {
     for trigger in [Trigger::FixedRate(1000), Trigger::FixedDelay(1000)] {
-        let mut job = Bench::new(trigger, Policy::new(Overlap::Skip));
+        let mut job = Fixture::new(trigger, Policy::new(Overlap::Skip));
         job.policy.on_crash = OnCrash::Retry;
         job.at(0, &[]);
         job.free_slots = 0;
@@ -538,7 +546,7 @@ fn a_tick_that_is_to_be_retried_stays_though_it_ran_unclaimed() {
 
 #[test]
 fn a_record_reads_back_as_it_was_written() {
-    let mut job = Bench::every_second(Overlap::Queue(n(5)));
+    let mut job = Fixture::every_second(Overlap::Queue(n(5)));
     job.at(4000, &[]);
     job.command(4000, &Command::Pause(Paused { by: "me".into(), reason: "\"tests\"\n".into(), at: format_time(T0) }));
     let text = job.state.write().unwrap();
@@ -548,7 +556,7 @@ fn a_record_reads_back_as_it_was_written() {
 
 #[test]
 fn fences_rise_within_a_millisecond_and_with_a_clock_that_was_set_back() {
-    let mut job = Bench::every_second(Overlap::Skip);
+    let mut job = Fixture::every_second(Overlap::Skip);
     let mut last = 0;
     for after in [0, 0, 0, -5000] {
         job.command(after, &Command::Run);
@@ -567,7 +575,7 @@ fn fences_rise_within_a_millisecond_and_with_a_clock_that_was_set_back() {
 fn many_missed_ticks_are_caught_up_once() {
     let mut policy = Policy::new(Overlap::Queue(n(10)));
     policy.misfire_grace = std::time::Duration::ZERO;
-    let mut job = Bench::new(Trigger::FixedRate(1), policy);
+    let mut job = Fixture::new(Trigger::FixedRate(1), policy);
     let mut caught = 0;
     for _ in 0..10 {
         let plan = job.at(450_000, &[]);
@@ -576,14 +584,14 @@ fn many_missed_ticks_are_caught_up_once() {
         job.state.queue.clear();
     }
     assert_eq!(job.state.watermark, T0 + 450_000);
-    assert_eq!(caught, 2, "the latest of the missed ones, and the one of now");
+    assert_eq!(caught, 2, "the latest of the missed ticks, and the present tick");
     assert_eq!(job.state.counts.missed, 450_001 - 2);
 }
 
 #[test]
 fn a_run_that_was_dropped_for_its_lease_has_ended_even_if_the_lease_was_renewed() {
     for on_crash in [OnCrash::Abandon, OnCrash::Retry] {
-        let mut job = Bench::every_second(Overlap::Skip);
+        let mut job = Fixture::every_second(Overlap::Skip);
         job.policy.on_crash = on_crash;
         job.at(0, &[]);
         let fence = job.state.fence;
@@ -593,7 +601,7 @@ fn a_run_that_was_dropped_for_its_lease_has_ended_even_if_the_lease_was_renewed(
             OnCrash::Abandon => assert_eq!((job.state.running.len(), job.state.counts.lost), (0, 1)),
             OnCrash::Retry | OnCrash::RetryUpTo(_) => {
                 let live = &job.state.running[0];
-                assert_eq!((live.attempt, job.state.counts.lost), (2, 0), "the next attempt, under a greater fence");
+                assert_eq!((live.attempt, job.state.counts.lost), (2, 0), "the next attempt runs, and no run is lost");
                 assert!(live.fence > fence);
             }
         }
@@ -602,27 +610,27 @@ fn a_run_that_was_dropped_for_its_lease_has_ended_even_if_the_lease_was_renewed(
 
 #[test]
 fn skip_runs_one_of_the_ticks_that_waited_together() {
-    let mut job = Bench::every_second(Overlap::Skip);
+    let mut job = Fixture::every_second(Overlap::Skip);
     let plan = job.at(40_000, &[]);
     assert_eq!((plan.starts, plan.skipped, job.running()), (1, 40, vec![40_000]));
     let ended = job.end(0, State::Ok, 40_010);
     assert_eq!(job.at(40_010, &[ended]).starts, 0);
 }
 
-/// A cron job of every second, and jobs with a period, as they were a year ago.
-fn a_year_ago(policy: &Policy) -> [Bench; 3] {
+/// Jobs that fire each second and were registered a year before the test's present: two cron jobs and a fixed rate.
+fn a_year_ago(policy: &Policy) -> [Fixture; 3] {
     let zone = bandog_cron::Zone::named("America/New_York").unwrap();
     let every_second = Cron::parse("* * * * * ?").unwrap();
     let local = every_second.clone().in_zone(zone);
     let triggers = [every_second, local].map(|cron| Trigger::Cron(Arc::new(cron)));
-    let [utc, local] = triggers.map(|trigger| Bench::new(trigger, policy.clone()));
-    [utc, local, Bench::new(Trigger::FixedRate(1000), policy.clone())]
+    let [utc, local] = triggers.map(|trigger| Fixture::new(trigger, policy.clone()));
+    [utc, local, Fixture::new(Trigger::FixedRate(1000), policy.clone())]
 }
 
 const YEAR: UnixMs = 365 * 86_400_000;
 
 #[test]
-fn a_resume_after_a_year_counts_the_ticks_and_visits_none() {
+fn a_resume_after_a_year_counts_the_ticks_without_a_visit_of_each() {
     for mut job in a_year_ago(&Policy::new(Overlap::Skip)) {
         job.command(0, &Command::Pause(Paused { by: "me".into(), reason: "x".into(), at: format_time(T0) }));
         let began = std::time::Instant::now();
@@ -636,7 +644,7 @@ fn a_resume_after_a_year_counts_the_ticks_and_visits_none() {
 }
 
 #[test]
-fn an_outage_of_a_year_is_one_round() {
+fn one_plan_handles_an_outage_of_a_year() {
     for (catch_up, jitter) in [(CatchUp::Once, 0), (CatchUp::All(n(5)), 2500), (CatchUp::Skip, 300)] {
         let mut policy = Policy::new(Overlap::Queue(n(1000)));
         (policy.catch_up, policy.jitter) = (catch_up, std::time::Duration::from_millis(jitter));
@@ -646,7 +654,7 @@ fn an_outage_of_a_year_is_one_round() {
             assert!(began.elapsed() < std::time::Duration::from_secs(2), "{:?}", began.elapsed());
             let runs = job.state.run;
             let due = job.state.watermark - T0;
-            assert!((YEAR - 3000..=YEAR).contains(&due), "all of it at once");
+            assert!((YEAR - 3000..=YEAR).contains(&due), "one plan handles all of these ticks");
             assert_eq!(plan.missed.ticks + runs, u64::try_from(due).unwrap() / 1000 + 1);
             assert_eq!(plan.missed.first, Some(T0));
         }

@@ -35,7 +35,8 @@ pub(super) fn claim_ticks(state: &mut JobState, context: &PlanContext<'_>, plan:
     match context.policy.overlap {
         Overlap::Skip => {
             due.overlapped.iter().for_each(|tick| skipped.add(*tick));
-            // These ticks waited together for a slot or a node. All but the last would overlap with the next one.
+            // These ticks waited for a slot or a node at the same time. All but the latest one would overlap with the
+            // tick after them.
             let caught = runs.iter().filter(|(_, kind)| *kind == Kind::CatchUp).count();
             let latest = runs.len().saturating_sub(1).max(caught);
             runs.drain(caught..latest).for_each(|(tick, _)| skipped.add(tick));
@@ -69,7 +70,8 @@ pub(super) fn claim_ticks(state: &mut JobState, context: &PlanContext<'_>, plan:
     }
 }
 
-/// Overlap `replace`: the last tick replaces all queued and running ones.
+/// Overlap `replace`: the latest tick replaces the queued ticks, and cancels the runs under way. Queued runs by hand
+/// are kept.
 fn replace(
     state: &mut JobState,
     context: &PlanContext<'_>,
@@ -95,7 +97,7 @@ fn can_start(state: &JobState, policy: &Policy) -> bool {
     !state.queue.is_empty() && state.running.len() < policy.overlap.max_runs()
 }
 
-/// Starts queued runs on this node, as far as the overlap and the free slots allow.
+/// Starts queued runs on this node, as far as the overlap policy and the free slots allow.
 pub(super) fn start_runs(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan) {
     while can_start(state, context.policy) {
         if plan.starts >= context.free_slots {

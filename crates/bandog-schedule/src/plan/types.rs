@@ -54,7 +54,7 @@ pub(crate) struct KnownRecord {
     pub(crate) state: Arc<JobState>,
     /// The version of that state.
     pub(crate) version: Version,
-    /// The version of that state is greater than the version of the store's present record.
+    /// Whether the version of that state is greater than the version of the store's present record.
     pub(crate) is_later: bool,
 }
 
@@ -97,20 +97,22 @@ pub(crate) struct Plan {
     pub(crate) lines: Vec<Line>,
     /// The store must refuse the swap before this time.
     pub(crate) not_before: Option<UnixMs>,
-    /// A run could start, but this node has no free slot.
+    /// Whether a run could start if this node had a free slot.
     pub(crate) is_starved: bool,
-    /// Other nodes should read the record now.
+    /// Whether other nodes should be notified to read the record now.
     pub(crate) is_news: bool,
     /// Runs that a command created or cancelled.
     pub(crate) runs: Vec<u64>,
-    /// A run of this node ended after another node had taken the run over, or the record had lost it.
+    /// Whether the end of a run of this node was refused, because another node had taken the run over or the record no
+    /// longer contains the run.
     pub(crate) is_fenced: bool,
     /// Ticks that will not run, by reason.
     pub(crate) skipped: u64,
     pub(crate) missed: TickRange,
     pub(crate) lost: TickRange,
-    /// Ticks whose node died and that run again.
+    /// Ticks that run again because their node died.
     pub(crate) died: TickRange,
-    /// The missed and lost ticks are those of a record that the store has lost.
+    /// Whether the plan restored a record that the store had lost. Then the missed and lost ticks are those of the lost
+    /// record.
     pub(crate) is_restored: bool,
 }

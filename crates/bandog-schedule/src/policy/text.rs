@@ -6,7 +6,7 @@ use bandog_core::{Error, Result};
 
 use super::{CatchUp, OnCrash, Overlap, Retry, Scope, StoreDown};
 
-/// Splits `word` or `word(number)`.
+/// Splits a text of the form `word` or `word(number)`.
 fn split_number(text: &str) -> (&str, Option<&str>) {
     let text = text.trim();
     match text.strip_suffix(')').and_then(|text| text.split_once('(')) {
@@ -23,12 +23,11 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The error about a text that is no policy: its number is wrong, or all of it.
+/// The error about a text that is not a policy. If only its number is wrong, the error says so.
 fn unreadable<T>(what: &str, text: &str, words: &[&str], known: &str) -> Result<T> {
     match split_number(text) {
         (word, Some(n)) if words.contains(&word) && is_number(n) => {
-            let allowed = format!("{word} takes a number from 1 to {}", u32::MAX);
-            Err(Error::misused(format!("{what} = {text:?}: {allowed}")))
+            Err(Error::misused(format!("{what} = {text:?}: the number must be between 1 and {}", u32::MAX)))
         }
         _ => unknown(what, text, known),
     }
@@ -141,7 +140,7 @@ impl FromStr for Retry {
         match read_retry(text) {
             Some(retry) => Ok(retry),
             None if text.split_whitespace().next().is_some_and(|n| is_number(n) && n.parse::<u32>().is_err()) => {
-                Err(Error::misused(format!("retry = {text:?}: it takes a number from 0 to {}", u32::MAX)))
+                Err(Error::misused(format!("retry = {text:?}: the number must be between 0 and {}", u32::MAX)))
             }
             None => unknown("retry", text, "3, \"3 from 1s to 1m\", \"3 within 10m\" or \"3 until next tick\""),
         }

@@ -11,12 +11,12 @@ use bandog_sync::Client;
 
 use crate::records::{board_key, single_answer};
 
-/// Minimum interval between two reads of all records after outages. The polls cover what happens in between.
+/// Minimum interval between two reads of all records after outages. Within this interval, the polls find the changes.
 const READ_INTERVAL: Duration = Duration::from_secs(1);
 /// Minimum interval between two log entries about a store that fell back to an earlier state.
 const ROLLBACK_LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The last known era, and what limits the recovery's calls and log entries.
+/// The last known era, and the times that limit how often the recovery calls the store and logs.
 #[derive(Debug, Default)]
 pub(crate) struct EraWatch {
     known: Option<String>,
@@ -31,7 +31,7 @@ pub(crate) struct EraWatch {
 pub(crate) struct BoardEra {
     /// None if there is no board, or if a node of an older version wrote it.
     pub(crate) era: Option<String>,
-    /// The node knew another era. Also true if it knew one and the board has none.
+    /// Whether the node knew another era before. Also true if the node knew an era and the board has none.
     pub(crate) is_changed: bool,
 }
 
@@ -68,7 +68,8 @@ impl EraWatch {
         is_time
     }
 
-    /// Whether to log that the store fell back: once for many jobs.
+    /// Whether to log that the store fell back to an earlier state. The records of many jobs fall back together, so
+    /// this is logged once for all of them.
     pub(crate) fn may_log_rollback(&mut self, now: Moment) -> bool {
         self.rollback_logged_at.replace(now).is_none_or(|last| now.since(last) > ROLLBACK_LOG_INTERVAL)
     }
@@ -94,7 +95,7 @@ pub(crate) async fn read_or_create_era(client: &Client, known: Option<String>) -
     }
 }
 
-/// Each era is unique.
+/// A new, unique era.
 pub(crate) fn new_era() -> String {
     ClientId::random().to_string()
 }
@@ -128,7 +129,11 @@ mod tests {
             assert_eq!(watch.observe(text), seen(None, true));
         }
         assert_eq!(watch.known(), Some(&"a".to_owned()));
-        assert_eq!(watch.observe(Some("a".into())), seen(Some("a"), false), "the same data after all");
+        assert_eq!(
+            watch.observe(Some("a".into())),
+            seen(Some("a"), false),
+            "the board has the known era again, so no data was lost"
+        );
     }
 
     #[test]
@@ -150,6 +155,10 @@ mod tests {
     fn a_rollback_of_many_jobs_is_logged_once() {
         let mut watch = EraWatch::default();
         let logged = [0, 1, 50, 100, 161].map(|second| watch.may_log_rollback(at(second)));
-        assert_eq!(logged, [true, false, false, false, true], "a minute after the last of them");
+        assert_eq!(
+            logged,
+            [true, false, false, false, true],
+            "a rollback is logged again if the last one was more than a minute ago"
+        );
     }
 }

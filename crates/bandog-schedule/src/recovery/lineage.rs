@@ -5,7 +5,7 @@ use crate::state::{JobState, LiveRun};
 /// How the store's record relates to the one that a node remembers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lineage {
-    /// The same record, or an earlier or later version of it.
+    /// They are versions of the same record: either may be the later one.
     Same,
     /// An operator has forgotten the job and a node created it again, or an operator has set its watermark back.
     Recreated,
@@ -38,12 +38,12 @@ pub(super) fn lacks(state: &JobState, known: &JobState, is_later: bool) -> bool 
     }
 }
 
-/// Whether another node has continued from the earlier state that the store fell back to.
+/// Whether another node has changed the record since the store fell back to an earlier state.
 pub(super) fn is_beyond(state: &JobState, known: &JobState) -> bool {
     state.watermark > known.watermark || state.fence > known.fence || state.run > known.run
 }
 
-/// Whether the run has started and ended, as far as this state says. Such a run never comes back.
+/// Whether this state shows that the run has started and ended. Such a run never becomes live again.
 pub(super) fn has_ended(state: &JobState, live: &LiveRun) -> bool {
     live.fence <= state.fence && !has(state, live)
 }

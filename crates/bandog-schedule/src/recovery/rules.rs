@@ -18,13 +18,13 @@ const TICKS_UNKNOWN: &str = "the store lost the job's record: whether another no
 const QUEUED_UNKNOWN: &str = "the store lost the job's record while they waited: whether they ran is not known";
 const END_UNKNOWN: &str = "the store lost how the run ended";
 
-/// Adds what a node remembers. Returns false if there was nothing to add.
+/// Adds the values that a node remembers to the record. Returns false if the record lacks none of them.
 pub(crate) fn restore(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, memory: &KnownRecord) -> bool {
     let known = &*memory.state;
     if !lacks(state, known, memory.is_later) {
         return false;
     }
-    // Other nodes may know newer values.
+    // Notifies the other nodes, because they may remember newer values.
     plan.is_news = true;
     match Lineage::of(state, known) {
         Lineage::Same if memory.is_later && !is_beyond(state, known) => *state = known.clone(),
@@ -42,7 +42,7 @@ pub(crate) fn restore(state: &mut JobState, context: &PlanContext<'_>, plan: &mu
     true
 }
 
-/// Raises all numbers that never fall to the known ones.
+/// Raises each number that only ever grows to the known number, if the known number is greater.
 fn raise_numbers(state: &mut JobState, known: &JobState) {
     state.watermark = state.watermark.max(known.watermark);
     state.fence = state.fence.max(known.fence);
@@ -106,7 +106,7 @@ fn inherit(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, kno
         state.paused.clone_from(&known.paused);
     }
     if state.spec.as_ref().map(|spec| &spec.trigger) == known.spec.as_ref().map(|spec| &spec.trigger) {
-        // The grid of a fixed rate stays, and a job that ran once does not run again.
+        // So a fixed rate keeps its ticks, and a job that fires once does not fire again.
         state.anchor = known.anchor;
     }
     record_unknown_ticks(state, context, plan, known, until);

@@ -41,7 +41,7 @@ fn a_record_that_is_missing_in_the_same_era_was_forgotten() {
     let mut entry = entry("a");
     assert_eq!(recover(&mut entry, RecordRead::Missing, Some("a"), T0 + 9), Recovered::Forgotten);
     assert_eq!((entry.version, remembers(&entry)), (None, None));
-    assert_eq!(entry.state.as_ref().unwrap().watermark, T0 + 8, "it begins anew");
+    assert_eq!(entry.state.as_ref().unwrap().watermark, T0 + 8, "the job is new again");
 }
 
 #[test]
@@ -88,10 +88,10 @@ fn an_earlier_version_fell_back() {
     let earlier = state(&entry, "a");
     assert_eq!(recover(&mut entry, found(4, earlier), Some("a"), T0), Recovered::Behind { is_rollback: true });
     assert_eq!((entry.version, remembers(&entry)), (Some(v(4)), Some((5, true))));
-    // Another node has written since.
+    // Then another node writes a later version.
     let later = JobState { watermark: T0 + 5000, ..state(&entry, "a") };
     assert_eq!(recover(&mut entry, found(9, later), Some("a"), T0), Recovered::Behind { is_rollback: false });
-    assert_eq!(remembers(&entry), Some((5, false)), "the known copy is not the later one any more");
+    assert_eq!(remembers(&entry), Some((5, false)), "the record is now later than the known copy");
 }
 
 #[test]

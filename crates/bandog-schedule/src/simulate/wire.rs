@@ -1,4 +1,4 @@
-//! A replica's connection to the store, which can be cut.
+//! A replica's connection to the store, which a test can cut (then every call fails) and mend.
 
 use std::{
     sync::{
@@ -14,7 +14,7 @@ use bandog_core::{
     Reading, Records, Renewal, Result, Row, Step, Subscription, Swap, Swaps,
 };
 
-/// Clones are the same connection.
+/// A connection to the store. If one clone is cut, all clones are cut.
 #[derive(Debug, Clone)]
 pub(super) struct Wire {
     store: Memory,

@@ -77,13 +77,14 @@ pub(crate) struct LiveRun {
     /// The node's session. None for jobs of this process only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) session: Option<Box<SessionClaim>>,
-    /// An operator or a newer run has cancelled it.
+    /// Whether an operator or a newer run has cancelled this run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) cancel: bool,
 }
 
 impl LiveRun {
-    /// The claim of the node's session. When it has expired, the node is dead.
+    /// The claim of the node's session. If this claim has expired, the node is dead. None if the run needs no store, or
+    /// if the record is damaged.
     pub(crate) fn holding(&self) -> Option<Holding> {
         self.session.as_deref()?.holding()
     }

@@ -10,7 +10,7 @@ use crate::{
     trigger::{DurationMs, Trigger, UnixMs, duration_ms},
 };
 
-/// The settings of a job, for processes that do not have its code.
+/// The settings of a job as its record contains them, for processes that do not have the job's code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JobSpec {
     pub(crate) trigger: TriggerSpec,
@@ -30,7 +30,7 @@ pub(crate) enum TriggerSpec {
         text: String,
         dialect: String,
         zone: String,
-        /// `day_match` and `daylight`, unless they are the dialect's defaults.
+        /// The `day_match` of the job. None if it is the default of the dialect, and likewise `daylight`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         days: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -82,7 +82,7 @@ impl JobSpec {
         }
     }
 
-    /// The trigger. None if another version of bandog wrote one that this version cannot read.
+    /// The trigger. None if another version of bandog wrote a trigger that this version cannot read.
     pub(crate) fn trigger(&self) -> Option<Trigger> {
         Some(match &self.trigger {
             TriggerSpec::Cron { text, dialect, zone, days, daylight } => {

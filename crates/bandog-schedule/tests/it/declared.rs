@@ -1,4 +1,4 @@
-//! A program without declared jobs. Programs with some are tested in `bandog`, which has the attribute.
+//! A program without declared jobs. The crate `bandog`, which has the attribute, tests programs with declared jobs.
 
 use bandog_core::ErrorKind;
 use bandog_schedule::{Scheduler, declared};

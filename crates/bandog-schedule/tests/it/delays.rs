@@ -1,4 +1,4 @@
-//! Fixed delays with runs by hand, and without the store.
+//! Fixed delays, together with runs by hand and with outages of the store.
 
 use std::{
     num::NonZeroU32,
@@ -16,7 +16,7 @@ fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-/// A job with a delay of a minute, which fails open.
+/// A job with a fixed delay of a minute that runs without the store, too (`FailOpen`).
 fn delay() -> Job {
     Job::fixed_delay("delay", secs(60)).store_down(StoreDown::FailOpen)
 }
@@ -32,8 +32,8 @@ async fn begun(test: &TestScheduler) -> Vec<RunRow> {
     history
 }
 
-/// Checks that each run starts at least this time after the end of the one before it.
-fn keep_their_pauses(history: &[RunRow], least: Duration) {
+/// Checks that each run starts at least this time after the end of the run before it.
+fn assert_pauses(history: &[RunRow], least: Duration) {
     let ticks = history.iter().zip(&history[1..]).filter(|(later, _)| later.kind != Kind::Manual && later.attempt == 1);
     for (later, run) in ticks {
         let pause = at(later.started.as_ref()) - at(run.ended.as_ref());
@@ -48,12 +48,12 @@ async fn a_run_by_hand_moves_the_next_tick_whatever_the_overlap() {
         let jobs = || vec![Job::fixed_delay("delay", secs(60)).overlap(overlap).run(|_: Run| time::sleep(secs(100)))];
         let test = TestScheduler::at("2026-01-01T00:00:00Z").pool(4).start(jobs).await.unwrap();
         test.advance(secs(110)).await;
-        // It runs past the time at which the tick would be due.
+        // The run by hand takes longer than the time until the next tick.
         test.jobs().run("delay").await.unwrap();
         test.advance(secs(1600)).await;
         let row = test.jobs().show("delay").await.unwrap();
         assert_eq!((row.ok, row.failed, row.skipped), (11, 0, 0), "{overlap:?}");
-        keep_their_pauses(&begun(&test).await, secs(60));
+        assert_pauses(&begun(&test).await, secs(60));
     }
 }
 
@@ -73,7 +73,7 @@ async fn a_fixed_delay_that_fails_open_goes_on_without_the_store_and_with_it() {
     assert!(usize::try_from(row.ok).unwrap() >= before + alone + 8, "{row:?}");
 }
 
-/// The store learns of that end long after the job has run again.
+/// The end of the claimed run is written to the store long after the job has run again.
 #[tokio::test(start_paused = true)]
 async fn a_fixed_delay_that_fails_open_goes_on_after_a_claimed_run_that_ended_without_the_store() {
     // Runs that end within their lease, and runs that the outage interrupts.
@@ -105,7 +105,7 @@ async fn a_fixed_delay_that_fails_open_goes_on_after_a_claimed_run_that_ended_wi
         let history = begun(&test).await;
         let cut = history.iter().find(|run| run.state == State::Lost);
         assert_eq!((cut.is_some(), cut.is_none_or(|run| run.id == 2)), (is_cut, true));
-        keep_their_pauses(&history, secs(60));
+        assert_pauses(&history, secs(60));
         let again = history.iter().filter(|run| run.attempt == 2).count();
         assert_eq!(again, usize::from(on_crash == OnCrash::Retry));
         let row = test.jobs().show("delay").await.unwrap();
@@ -113,8 +113,8 @@ async fn a_fixed_delay_that_fails_open_goes_on_after_a_claimed_run_that_ended_wi
     }
 }
 
-/// B has a claimed run from 00:01:10 to 00:11:10. A, cut off from 00:00:40 to 00:03:20, has one that nobody claimed from
-/// 00:01:01 to 00:06:01, and then sees B's.
+/// Replica A is disconnected from 00:00:40 to 00:03:20. It has an unclaimed run from 00:01:01 to 00:06:01. Replica B
+/// has a claimed run from 00:01:10 to 00:11:10, which A sees after its reconnection.
 async fn one_beside_another(overlap: Overlap) -> TestScheduler {
     let jobs = || {
         let run = |run: Run| {
@@ -162,7 +162,7 @@ async fn a_replica_without_the_store_waits_for_a_run_of_another_that_it_knows() 
     assert_eq!(test.runs().len(), 3, "{:?}", test.runs().last());
 }
 
-/// A's unclaimed runs end before B's claimed one, and are recorded later.
+/// Replica A is disconnected. Its unclaimed runs end before the claimed run of replica B, but are recorded later.
 #[tokio::test(start_paused = true)]
 async fn an_end_that_is_recorded_late_brings_no_tick_forward() {
     let jobs = || vec![delay().run(|run: Run| time::sleep(secs(if run.kind() == Kind::Unclaimed { 10 } else { 25 })))];
@@ -176,10 +176,10 @@ async fn an_end_that_is_recorded_late_brings_no_tick_forward() {
     let mut claimed = begun(&test).await;
     claimed.retain(|run| run.kind == Kind::Scheduled);
     assert!(claimed.len() > 5);
-    keep_their_pauses(&claimed, secs(60));
+    assert_pauses(&claimed, secs(60));
 }
 
-/// The tick is queued in the record, and a slot becomes free only while the store is down.
+/// The tick is queued in the record, because the pool is full. A slot becomes free only after the store has gone down.
 #[tokio::test(start_paused = true)]
 async fn a_tick_that_waits_for_a_slot_runs_when_the_store_goes_down() {
     let jobs = || {
@@ -199,14 +199,14 @@ async fn a_tick_that_waits_for_a_slot_runs_when_the_store_goes_down() {
     test.mend(0);
     test.advance(secs(60)).await;
     let history = begun(&test).await;
-    keep_their_pauses(&history, secs(5));
+    assert_pauses(&history, secs(5));
     assert!(
         history.iter().all(|run| run.kind != Kind::Scheduled || run.tick != "2026-01-01T00:00:15Z"),
-        "once is enough"
+        "the queued tick ran unclaimed, so it does not run again"
     );
 }
 
-/// Its slot is taken for longer than the misfire grace.
+/// Another job has the only slot of the pool for longer than the misfire grace.
 #[tokio::test(start_paused = true)]
 async fn a_fixed_delay_is_never_missed_without_the_store() {
     let jobs = || {
@@ -233,7 +233,7 @@ async fn a_run_by_hand_that_waited_for_the_store_is_followed_by_a_pause() {
         test.advance(secs(300)).await;
         let history = begun(&test).await;
         assert!([Kind::Manual, Kind::Unclaimed].iter().all(|kind| history.iter().any(|run| run.kind == *kind)));
-        keep_their_pauses(&history, secs(60));
+        assert_pauses(&history, secs(60));
     }
 }
 

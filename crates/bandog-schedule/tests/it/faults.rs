@@ -1,4 +1,4 @@
-//! Lost or late answers, and nodes that race: each tick runs once.
+//! Each tick runs once, although answers are lost or late and nodes race.
 
 use std::{
     collections::BTreeMap,
@@ -19,6 +19,7 @@ fn client(backend: impl Backend) -> Client {
     Client::options().clock(Clock::tokio()).on_current_runtime().over(backend).unwrap()
 }
 
+/// Starts a node with this number of jobs, each of which fires every 500 ms.
 async fn node(client: &Client, jobs: usize, ran: &Ran) -> Running {
     let job = |nth: usize| {
         let ran = Arc::clone(ran);
@@ -31,6 +32,7 @@ async fn node(client: &Client, jobs: usize, ran: &Ran) -> Running {
     Scheduler::over(client).pool(100).jobs((0..jobs).map(job)).start().await.unwrap()
 }
 
+/// Checks that no tick ran twice, and that at least this number of ticks ran.
 fn each_once(ran: &Ran, at_least: usize) {
     let ran = ran.lock().unwrap();
     let twice: Vec<_> = ran.iter().filter(|(_, fences)| fences.len() > 1).collect();
@@ -47,7 +49,7 @@ async fn a_claim_whose_answer_was_lost_runs_once() {
     running.idle().await;
     for fate in [Fate::ReplyLost, Fate::RequestLost, Fate::Refused] {
         let before = ran.lock().unwrap().len();
-        // The claim of the next tick, and the end of its run.
+        // The fault concerns two calls: the claim of the next tick, and the end of its run.
         wire.next([fate, fate]);
         time::sleep(Duration::from_secs(2)).await;
         assert!(ran.lock().unwrap().len() >= before + 3, "{fate:?}");
@@ -92,7 +94,7 @@ async fn slow_wires_of_different_length_make_no_tick_run_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_is_one_round_trip_and_many_are_one_too() {
+async fn many_claims_at_the_same_time_are_one_round_trip() {
     let counts = Counting::new(Memory::new(Clock::tokio()));
     let (client, ran) = (client(counts.clone()), Ran::default());
     let running = node(&client, 100, &ran).await;
@@ -122,10 +124,10 @@ async fn a_store_that_is_down_fails_the_start_and_later_the_node_waits_for_it() 
     wire.always(Fate::Refused);
     let before = ran.lock().unwrap().len();
     time::sleep(Duration::from_secs(10)).await;
-    assert!(ran.lock().unwrap().len() <= before + 1, "nothing runs while no store answers");
+    assert!(ran.lock().unwrap().len() <= before + 1, "nothing runs while the store does not answer");
     wire.heal();
     time::sleep(Duration::from_secs(3)).await;
-    assert!(ran.lock().unwrap().len() > before + 20, "what came within the grace runs late");
+    assert!(ran.lock().unwrap().len() > before + 20, "ticks within the misfire grace run late");
     running.stop().await.unwrap();
     each_once(&ran, 20);
 }
@@ -158,7 +160,7 @@ async fn an_unreadable_record_is_left_alone_and_a_stop_does_not_wait_for_it() {
     let ran = Ran::default();
     let running = node(&client, 1, &ran).await;
     time::sleep(Duration::from_secs(2)).await;
-    // As if a later version of bandog had written it.
+    // This record is unreadable, as if a later version of bandog had written it.
     let key = Key::new("job/job-0").unwrap();
     let mut from = None;
     while let Swapped::Differs(Some(record)) =

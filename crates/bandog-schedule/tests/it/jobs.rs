@@ -19,7 +19,7 @@ use tokio::{sync::Semaphore, time};
 
 /// The time at which every test starts.
 const START: &str = "2026-06-01T00:00:00Z";
-/// Timeout of every wait. Only a failure reaches it.
+/// Timeout of each wait. It passes only if the test fails.
 const SOON: Duration = Duration::from_secs(60);
 /// A job that does not fire during any test.
 const NEVER: &str = "0 0 2 1 1 ?";
@@ -82,7 +82,7 @@ impl Site {
         })
     }
 
-    /// A job whose runs end at once.
+    /// A job whose runs end immediately.
     fn quick(&self, job: Job) -> Job {
         let log = Arc::clone(&self.log);
         job.run(move |run: Run| {
@@ -194,13 +194,13 @@ async fn a_pause_skips_ticks_and_adds_one_history_line() {
     assert!(paused.at.starts_with("2026-06-01T00:00:05."), "{paused:?}");
     time::sleep(secs(20)).await;
     assert!(site.jobs.resume("x").await.unwrap());
-    assert!(!site.jobs.resume("x").await.unwrap(), "it is not paused any more");
+    assert!(!site.jobs.resume("x").await.unwrap(), "the job is no longer paused");
     time::sleep(secs(5)).await;
     let skipped: Vec<RunRow> =
         site.jobs.history("x").await.unwrap().into_iter().filter(|run| run.state == State::Skipped).collect();
     let [skipped] = &skipped[..] else { panic!("one line: {skipped:?}") };
     assert_eq!(site.show("x").await.skipped, skipped.ticks);
-    // Each second either ran or was skipped, and none did both.
+    // The tick of each second either ran or was skipped, and no tick did both.
     let (first, last) = (at(skipped.from.as_ref().unwrap()).second(), at(&skipped.tick).second());
     assert_eq!(last - first + 1, i64::try_from(skipped.ticks).unwrap());
     let ran = site.ticks(Kind::Scheduled).into_iter().map(Time::second);
@@ -261,9 +261,9 @@ async fn a_backfill_runs_the_ticks_of_a_range_in_order() {
     assert_eq!(site.jobs.backfill("x", from, to).await.unwrap(), 4);
     site.ok("x", 4).await;
     assert_eq!(site.ticks(Kind::Backfill), ticks);
-    assert_eq!(site.jobs.backfill("x", to, to).await.unwrap(), 1, "whether it ran before or not");
+    assert_eq!(site.jobs.backfill("x", to, to).await.unwrap(), 1, "a tick that ran before runs again");
     site.ok("x", 5).await;
-    assert_eq!(site.show("x").await.watermark, before, "the past moves no watermark");
+    assert_eq!(site.show("x").await.watermark, before, "a backfill does not change the watermark");
 }
 
 #[tokio::test(start_paused = true)]
@@ -285,16 +285,19 @@ async fn a_backfill_with_a_wrong_range_is_refused() {
     refused(site.jobs.backfill("rate", day, at("2026-05-31T00:00:00Z")).await, "has no tick from");
     refused(site.jobs.backfill("nobody", day, start).await, "knows no job");
     assert_eq!(site.jobs.backfill("then", at("2026-04-01T00:00:00Z"), start).await.unwrap(), 1);
-    // No node runs them, so they wait, up to the maximum.
+    // No node runs these jobs, so the runs are queued, up to the maximum.
     let hours = |hours: i64| Time::from_second(day.second() + hours * 3600);
     assert_eq!(site.jobs.backfill("x", day, hours(2)).await.unwrap(), 7201);
-    refused(site.jobs.backfill("x", day, hours(1)).await, "7201 runs of job \"x\" wait already; at most 10000");
+    refused(
+        site.jobs.backfill("x", day, hours(1)).await,
+        "7201 runs of job \"x\" are queued already; the maximum is 10000",
+    );
     assert_eq!(site.show("x").await.queued, 7201);
     assert_eq!(site.jobs.cancel("x", None).await.unwrap().len(), 7201);
     assert_eq!((site.show("x").await.queued, site.show("x").await.failed), (0, 7201));
     let lines = site.history("x").await;
     assert_eq!(lines.len(), 50);
-    assert_eq!((lines[0].0, lines[49].0), (7201, 7152), "the history has the last ones");
+    assert_eq!((lines[0].0, lines[49].0), (7201, 7152), "the history contains the last 50 runs");
 }
 
 #[tokio::test(start_paused = true)]
@@ -314,12 +317,12 @@ async fn a_job_is_forgotten_unless_it_runs_and_a_node_that_has_it_registers_it_a
     node.stop().await.unwrap();
     let node = site.node([site.held(Job::cron("x", NEVER))]).await;
     let row = site.show("x").await;
-    assert_eq!((row.ok, row.last, site.history("x").await.len()), (0, None, 0), "a new one");
+    assert_eq!((row.ok, row.last, site.history("x").await.len()), (0, None, 0), "the job is new");
     site.gate.add_permits(1);
     assert_eq!(site.jobs.run("x").await.unwrap(), 1);
     site.ok("x", 1).await;
     node.stop().await.unwrap();
-    // Its queued runs are removed with it.
+    // The queued runs of a job are removed with the job.
     site.jobs.run("x").await.unwrap();
     site.jobs.forget("x").await.unwrap();
     let _node = site.node([site.held(Job::cron("x", NEVER))]).await;
@@ -338,7 +341,7 @@ async fn a_node_registers_a_forgotten_job_again_at_its_next_tick() {
     time::sleep(secs(20)).await;
     refused(site.jobs.show("x").await, "it knows none");
     time::sleep(secs(40)).await;
-    assert_eq!(site.show("x").await.ok, 1, "a new one");
+    assert_eq!(site.show("x").await.ok, 1, "the job is new");
     let mut ticks = site.ticks(Kind::Scheduled);
     assert_eq!(ticks.len(), 4);
     ticks.dedup();
@@ -353,9 +356,9 @@ async fn many_concurrent_commands_and_ticks_lose_nothing() {
     for _ in 0..3 {
         nodes.push(site.node([site.quick(Job::cron("x", EACH_SECOND)), site.quick(Job::cron("y", EACH_SECOND))]).await);
     }
-    let speakers: Vec<Jobs> = (0..4).map(|_| Jobs::over(&site.client(None))).collect();
+    let operators: Vec<Jobs> = (0..4).map(|_| Jobs::over(&site.client(None))).collect();
     let commands = (0..COMMANDS).map(|nth| {
-        let jobs = &speakers[usize::try_from(nth % 4).unwrap()];
+        let jobs = &operators[usize::try_from(nth % 4).unwrap()];
         async move {
             time::sleep(Duration::from_millis(nth / 20 * 700)).await;
             jobs.run("x").await.unwrap()
@@ -363,9 +366,9 @@ async fn many_concurrent_commands_and_ticks_lose_nothing() {
     });
     let pauses = async {
         for _ in 0..10 {
-            speakers[0].pause("y", "race").await.unwrap();
+            operators[0].pause("y", "race").await.unwrap();
             time::sleep(Duration::from_millis(370)).await;
-            assert!(speakers[1].resume("y").await.unwrap());
+            assert!(operators[1].resume("y").await.unwrap());
         }
     };
     let (mut ids, ()) = futures_util::join!(join_all(commands), pauses);
@@ -375,13 +378,13 @@ async fn many_concurrent_commands_and_ticks_lose_nothing() {
     }
     ids.sort_unstable();
     ids.dedup();
-    assert_eq!(ids.len(), usize::try_from(COMMANDS).unwrap(), "each command is a run of its own");
+    assert_eq!(ids.len(), usize::try_from(COMMANDS).unwrap(), "each command creates one run");
     let mut begun: Vec<u64> = {
         let log = site.log.lock().unwrap();
         log.iter().filter(|(_, run)| run.kind() == Kind::Manual).map(|(_, run)| run.id()).collect()
     };
     begun.sort_unstable();
-    assert_eq!(begun, ids, "each ran once");
+    assert_eq!(begun, ids, "each run started once");
     for name in ["x", "y"] {
         let mut ran: Vec<Time> = {
             let log = site.log.lock().unwrap();
@@ -400,7 +403,7 @@ async fn many_concurrent_commands_and_ticks_lose_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_pause_of_a_fast_job_is_over_at_once() {
+async fn the_skipped_ticks_of_a_year_are_counted_immediately() {
     let site = Site::new();
     let node = site.node([site.quick(Job::fixed_rate("x", Duration::from_millis(1)))]).await;
     site.jobs.pause("x", "a year off").await.unwrap();
@@ -450,7 +453,7 @@ async fn a_future_watermark_is_set_back_and_the_history_records_it() {
     for name in ["cron", "rate", "delay"] {
         let before = site.show(name).await;
         let fence = before.last.as_ref().unwrap().fence;
-        let until = before.rests_until.expect("it rests");
+        let until = before.rests_until.expect("the watermark is in the future");
         assert!(until.starts_with("2027-06-01T00:00:0"), "{until}");
         site.jobs.reset(name, "the clock of the store").await.unwrap();
         site.ok(name, before.ok + 3).await;

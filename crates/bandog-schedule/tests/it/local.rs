@@ -1,3 +1,5 @@
+//! Schedulers without a store, and jobs of one process: fixed rates and delays, the pool, and clocks that are set.
+
 use std::{
     collections::HashMap,
     sync::{
@@ -70,7 +72,7 @@ async fn a_fixed_delay_counts_from_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pool_of_one_runs_one_job_at_a_time_and_each_in_turn() {
+async fn a_pool_of_one_runs_one_job_at_a_time_and_alternates_between_jobs() {
     let started = Arc::new(Mutex::new(Vec::new()));
     let job = |name: &str| {
         let started = Arc::clone(&started);
@@ -84,7 +86,7 @@ async fn a_pool_of_one_runs_one_job_at_a_time_and_each_in_turn() {
     running.stop().await.unwrap();
     let started = started.lock().unwrap().clone();
     assert!(started.len() >= 13, "{started:?}");
-    assert!(started.windows(2).all(|two| two[0] != two[1]), "in turn: {started:?}");
+    assert!(started.windows(2).all(|two| two[0] != two[1]), "the jobs alternate: {started:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,9 +149,11 @@ async fn periods_are_kept_though_the_wall_clock_jumps_and_cron_follows_it() {
         assert_eq!(of("once"), [70], "{by}");
         let (cron, at) = match by {
             0 => (vec![30, 90], vec![100]),
-            // It is past midnight already: nothing fires again.
+            // The clock was set back by an hour. So all further ticks of the test lie before the watermark (the newest
+            // tick that was ever claimed), and none of them fires.
             -3600 => (vec![30], vec![]),
-            // The hour was missed: its latest tick is caught up, and then the next one runs in time.
+            // The ticks of the skipped hour were missed. The latest of them is caught up, and the next tick runs in
+            // time.
             _ => (vec![30, 40, 45, 90], vec![40]),
         };
         assert_eq!((of("cron"), of("at")), (cron, at), "{by}");

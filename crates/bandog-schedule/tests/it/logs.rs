@@ -1,4 +1,4 @@
-//! The log: jobs that wait for others, wrong clocks, outages once, a span for each run.
+//! The log: jobs that wait for a slot, wrong clocks, outages, missed ticks, and a span for each run.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ async fn a_wrong_clock_and_an_outage_are_logged_once() {
     test.advance(Duration::from_secs(60)).await;
     assert_eq!(log.heard("does not answer: no shared job").len(), 1);
     assert_eq!(log.heard("the store answers again").len(), 1);
-    // The engine, which renews the node's session, logs nothing.
+    // The engine of the locks, which renews the node's session, does not log the outage again.
     assert_eq!((log.heard("does not answer").len(), log.heard("answers again").len()), (1, 1));
 }
 
@@ -78,7 +78,11 @@ async fn a_job_that_runs_is_not_logged_as_finished() {
     let past = || Job::at("past", Time::from_millisecond(0)).run(async |_: Run| ());
     let mut test = TestScheduler::at("2026-01-01T00:00:00Z").start(|| vec![job("delay")]).await.unwrap();
     test.advance(second).await;
-    assert_eq!((test.runs().len(), test.jobs().show("delay").await.unwrap().next), (1, None), "it runs");
+    assert_eq!(
+        (test.runs().len(), test.jobs().show("delay").await.unwrap().next),
+        (1, None),
+        "the job runs, so it has no next tick"
+    );
     test.join(vec![job("delay"), past()]).await.unwrap();
     let lines = log.heard("will not fire any more");
     assert!(lines.len() == 1 && lines[0].contains("job=past"), "{lines:?}");
@@ -111,15 +115,15 @@ async fn a_node_with_other_time_zones_is_logged() {
     let start = || Scheduler::over(&client).job(Job::cron("x", "@yearly").run(async |_: Run| ())).start();
     let node = start().await.unwrap();
     let heard = eventually_async(Duration::from_secs(10), async || {
-        Some(log.heard("has the time zones of")).filter(|heard| !heard.is_empty())
+        Some(log.heard("of the time-zone table")).filter(|heard| !heard.is_empty())
     });
     let heard = heard.await;
-    assert!(heard[0].starts_with("WARN") && heard[0].contains("old:1 those of 2001a"), "{heard:?}");
+    assert!(heard[0].starts_with("WARN") && heard[0].contains("node old:1 has version 2001a"), "{heard:?}");
     node.stop().await.unwrap();
     session.release().await.unwrap();
     let node = start().await.unwrap();
     time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(log.heard("has the time zones of").len(), 1, "a node that has ended is no reason");
+    assert_eq!(log.heard("of the time-zone table").len(), 1, "nodes that have ended are ignored");
     node.stop().await.unwrap();
 }
 
@@ -143,7 +147,7 @@ async fn missed_ticks_are_logged_once_as_a_range() {
     test.advance_to("2026-01-01T00:20:30Z").await;
     let history = test.jobs().history("job").await.unwrap();
     let missed: Vec<_> = history.iter().filter(|run| run.state == State::Missed).collect();
-    assert_eq!((missed.len(), missed[0].ticks), (1, 9), "that of 00:12 is in time yet");
+    assert_eq!((missed.len(), missed[0].ticks), (1, 9), "the tick of 00:12 is still in time");
     let lines = "WARN message=ticks were missed: no node ran them in time job=job ticks=9 \
                 first=2026-01-01T00:03:00Z last=2026-01-01T00:11:00Z";
     assert_eq!(log.heard("ticks"), [lines]);
@@ -168,7 +172,7 @@ async fn a_tick_that_was_lost_with_its_node_is_logged() {
 async fn ticks_that_are_missed_all_the_time_do_not_flood_the_log() {
     let (log, _guard) = Ear::of_thread("bandog");
     let second = Duration::from_secs(1);
-    // It takes the only slot for three seconds of four.
+    // The long job has the only slot for three of every four seconds.
     let long = || Job::cron("long", "0/4 * * * * ?").run(async |_: Run| time::sleep(Duration::from_secs(3)).await);
     let short = || Job::cron("short", "0/1 * * * * ?").catch_up(CatchUp::Skip).misfire_grace(Duration::ZERO);
     let short = || short().run(async |_: Run| ());
@@ -180,7 +184,11 @@ async fn ticks_that_are_missed_all_the_time_do_not_flood_the_log() {
     assert!((5..=12).contains(&lines.len()), "{lines:?}");
     let missed = test.jobs().show("short").await.unwrap().missed;
     assert!(missed > 40, "{missed}");
-    assert_eq!(lines.iter().map(|line| number(line, "ticks")).sum::<u64>(), missed, "all of them");
+    assert_eq!(
+        lines.iter().map(|line| number(line, "ticks")).sum::<u64>(),
+        missed,
+        "the lines together contain each missed tick"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -213,7 +221,7 @@ async fn a_store_that_is_often_down_is_logged_once_in_ten_seconds() {
     let (began, ended) = (log.heard("the store does not answer").len(), log.heard("the store answers again").len());
     assert!((8..=11).contains(&began), "100 s: {began}");
     assert_eq!(began, ended, "each outage that was logged has an end");
-    // An outage that began within the interval without log entries, and continues.
+    // An outage that begins soon after a logged outage is not logged at first. If it continues, it is logged later.
     test.cut(0);
     time::sleep(Duration::from_secs(15)).await;
     assert_eq!(log.heard("the store does not answer").len(), began + 1);

@@ -1,4 +1,4 @@
-//! Stores that lose all or their latest data, while nodes remember it.
+//! Stores that lose all of their data or the latest changes, while nodes still remember the data.
 
 mod logged;
 mod older;
@@ -22,7 +22,7 @@ use self::store::Store;
 
 /// A run that has started: its job, tick, attempt and fence, its node, and the time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Began {
+struct StartedRun {
     job: String,
     tick: i64,
     attempt: u32,
@@ -32,9 +32,10 @@ struct Began {
     is_by_hand: bool,
 }
 
-type Ran = Arc<Mutex<Vec<Began>>>;
+/// The runs that have started, in order.
+type Ran = Arc<Mutex<Vec<StartedRun>>>;
 
-/// Nodes over one store. Times are in seconds since its start.
+/// Nodes over one store. Times are in seconds since the start of the cluster.
 struct Cluster {
     store: Store,
     clock: Clock,
@@ -67,7 +68,7 @@ impl Cluster {
         Self { store: Store::new(clock), clock, start, ran: Ran::default(), nodes: Vec::new() }
     }
 
-    /// Starts a node. Each job has the duration of its runs.
+    /// Starts a node with these jobs. The duration is the time that each run of the job takes.
     async fn join(&mut self, jobs: impl IntoIterator<Item = (Job, Duration)>) {
         let wire = Lossy::new(self.store.clone());
         let client = client(wire.clone());
@@ -79,7 +80,7 @@ impl Cluster {
                 let (tick, at) = (run.tick().millisecond(), Time::from(clock.wall()).millisecond());
                 let (tick, at) = (tick.div_euclid(1000) - start, at.div_euclid(1000) - start);
                 let is_by_hand = run.kind() == Kind::Manual;
-                ran.lock().unwrap().push(Began { job, tick, attempt: run.attempt(), fence, node, at, is_by_hand });
+                ran.lock().unwrap().push(StartedRun { job, tick, attempt: run.attempt(), fence, node, at, is_by_hand });
                 time::sleep(takes)
             })
         });
@@ -88,15 +89,18 @@ impl Cluster {
         self.nodes.push(Node { wire, _running: running });
     }
 
+    /// Advances the clock to this second.
     async fn until(&self, second: u64) {
         let target = SystemTime::UNIX_EPOCH + secs(u64::try_from(self.start).unwrap() + second);
         time::sleep(target.duration_since(self.clock.wall()).unwrap()).await;
     }
 
+    /// Disconnects a node from the store.
     fn cut(&self, node: usize) {
         self.nodes[node].wire.always(Fate::Refused);
     }
 
+    /// Reconnects a node to the store.
     fn mend(&self, node: usize) {
         self.nodes[node].wire.heal();
     }
@@ -109,12 +113,12 @@ impl Cluster {
         self.jobs().show(job).await.unwrap()
     }
 
-    async fn left(&self, job: &str, state: State) -> Vec<RunRow> {
+    async fn rows_in_state(&self, job: &str, state: State) -> Vec<RunRow> {
         let history = self.jobs().history(job).await.unwrap();
         history.into_iter().filter(|row| row.state == state).collect()
     }
 
-    fn ran(&self, job: &str) -> Vec<Began> {
+    fn ran(&self, job: &str) -> Vec<StartedRun> {
         self.ran.lock().unwrap().iter().filter(|began| began.job == job).cloned().collect()
     }
 
@@ -139,7 +143,7 @@ fn client(backend: impl bandog_core::Backend) -> Client {
     Client::options().clock(Clock::tokio()).on_current_runtime().over(backend).unwrap()
 }
 
-/// Checks that no tick of a job ran twice in its first attempt.
+/// Checks that no tick ran twice.
 fn each_once(ticks: &[i64]) {
     let mut sorted = ticks.to_vec();
     sorted.sort_unstable();
@@ -147,8 +151,8 @@ fn each_once(ticks: &[i64]) {
     assert_eq!(sorted.len(), ticks.len(), "{ticks:?}");
 }
 
-/// Checks that no claim of a job ran twice. A run that is taken over has a fence of its own.
-fn no_claim_twice(runs: &[Began]) {
+/// Checks that no claim of a job ran twice. Each claim has its own fence, also the claim of a takeover.
+fn no_claim_twice(runs: &[StartedRun]) {
     let mut fences: Vec<u64> = runs.iter().map(|run| run.fence).collect();
     fences.sort_unstable();
     let twice = fences.windows(2).find(|pair| pair[0] == pair[1]);

@@ -1,4 +1,4 @@
-//! Metrics, by the names in the docs.
+//! The metrics, with the names that the documentation lists.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! News reach the other nodes at once through notifications. In a simulation nodes poll only every half minute.
+//! News (the names of changed jobs) reach the other nodes immediately, through notifications. In a simulation, nodes
+//! poll only every half minute, so a fast reaction shows that a notification came.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use bandog_sync::Client;
 use futures_util::FutureExt;
 use tokio::{sync::mpsc, time};
 
-/// Less than the time to the next poll, and more than news take.
+/// Time within which a notified node has reacted. It is much shorter than the time to the next regular poll.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 const MS: Duration = Duration::from_millis(1);
@@ -35,17 +36,17 @@ async fn two(job: impl Fn() -> Job + Send + Sync) -> TestScheduler {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_hands_its_runs_over() {
+async fn a_node_that_stops_hands_its_runs_over() {
     let mut test = two(long).await;
     let first = test.runs()[0].clone();
     let stopped = test.now();
     test.stop_one(first.replica, Duration::ZERO).await.unwrap();
-    // Not `advance`, which makes every replica poll.
+    // `advance` is not used here, because it makes every replica poll.
     time::sleep(AT_ONCE).await;
     let runs = test.runs();
     assert_eq!(runs.len(), 2, "{runs:?}");
     assert_eq!((runs[1].tick, runs[1].attempt, runs[1].replica), (first.tick, 2, 1 - first.replica));
-    // The old run had its grace.
+    // The new run starts after the grace of the old one, which is 5 s.
     assert!(runs[1].began.millisecond() - stopped.millisecond() < 6_000, "{runs:?}");
 }
 
@@ -57,7 +58,7 @@ async fn commands_of_operators_reach_the_nodes_at_once() {
     time::sleep(AT_ONCE).await;
     assert_eq!(test.runs().len(), 2, "one replica had no slot, and the other was notified");
     jobs.cancel("long", None).await.unwrap();
-    time::sleep(Duration::from_secs(5) + AT_ONCE).await; // Their grace.
+    time::sleep(Duration::from_secs(5) + AT_ONCE).await; // The runs are dropped after their grace.
     let history = jobs.history("long").await.unwrap();
     assert_eq!(history.len(), 2);
     assert!(history.iter().all(|run| run.state == State::Cancelled), "{history:?}");
@@ -79,7 +80,7 @@ async fn a_node_that_is_paused_claims_nothing_from_then_on() {
     assert!(test.runs().len() > before);
 }
 
-/// A notified node finds everything in one poll.
+/// The notification comes last, so that a notified node finds all changes in one poll.
 #[tokio::test(start_paused = true)]
 async fn a_stop_notifies_after_its_last_change() {
     let store = Memory::new(Clock::tokio());
@@ -98,18 +99,18 @@ async fn a_stop_notifies_after_its_last_change() {
     begins.recv().await.unwrap();
     let session = "schedule/node/1";
     assert!(theirs.show(session).await.unwrap().is_held());
-    let mut rings = theirs.subscribe(&Key::new("schedule/board").unwrap()).unwrap();
+    let mut notifications = theirs.subscribe(&Key::new("schedule/board").unwrap()).unwrap();
     let hour = Duration::from_secs(3600);
-    time::timeout(hour, rings.next()).await.unwrap().unwrap();
+    time::timeout(hour, notifications.next()).await.unwrap().unwrap();
     let stopping = tokio::spawn(running.stop());
-    time::timeout(hour, rings.next()).await.unwrap().unwrap();
-    assert!(!theirs.show(session).await.unwrap().is_held(), "its session has ended");
+    time::timeout(hour, notifications.next()).await.unwrap().unwrap();
+    assert!(!theirs.show(session).await.unwrap().is_held(), "the session was released before the notification");
     let row = Jobs::over(&theirs).show("long").await.unwrap();
     assert_eq!((row.live.len(), row.queued), (0, 1), "{row:?}");
     stopping.await.unwrap().unwrap();
 }
 
-/// Claims are no news.
+/// Other nodes need not know about a claim, so claims cause no notification.
 #[tokio::test(start_paused = true)]
 async fn claims_notify_no_node() {
     let store = Memory::new(Clock::tokio());
@@ -119,19 +120,19 @@ async fn claims_notify_no_node() {
         nodes.push(Scheduler::over(&client(store.clone())).job(job).start().await.unwrap());
     }
     let reader = client(store);
-    let mut rings = reader.subscribe(&Key::new("schedule/board").unwrap()).unwrap();
+    let mut notifications = reader.subscribe(&Key::new("schedule/board").unwrap()).unwrap();
     time::sleep(AT_ONCE).await;
-    rings.next().await.unwrap();
+    notifications.next().await.unwrap();
     time::sleep(60 * AT_ONCE).await;
     assert!(Jobs::over(&reader).show("often").await.unwrap().ok > 500);
-    assert!(rings.next().now_or_never().is_none());
+    assert!(notifications.next().now_or_never().is_none());
     for node in nodes {
         node.stop().await.unwrap();
-        rings.next().await.unwrap();
+        notifications.next().await.unwrap();
     }
 }
 
-/// A node polls at an interval, and not once for each command.
+/// There is a minimum interval between two polls, so a node does not poll once for each command.
 #[tokio::test(start_paused = true)]
 async fn many_commands_cause_few_polls() {
     let store = Memory::new(Clock::tokio());
@@ -146,7 +147,7 @@ async fn many_commands_cause_few_polls() {
     }
     time::sleep(100 * MS).await;
     let reads = node.reads() - before;
-    assert!((2..=2 * 8).contains(&reads), "a poll and the read of its news, each 50 ms: {reads}");
+    assert!((2..=2 * 8).contains(&reads), "at most one poll and one read of the news in 50 ms: {reads}");
     running.stop().await.unwrap();
 }
 
@@ -164,7 +165,8 @@ async fn a_notification_makes_nodes_read_the_job_that_it_names_only() {
     let (mut nodes, mut counts) = (Vec::new(), Vec::new());
     for node in 0..4 {
         let counted = Counting::new(store.clone());
-        // A node that replaces its own run notifies no other, and nodes of one process have one name by default.
+        // Each node gets its own name. By default, all nodes of one process have the same name, and a node that
+        // replaces a run of its own name notifies no other node.
         let scheduler = Scheduler::over(&client(counted.clone())).node(format!("node-{node}"));
         nodes.push(scheduler.jobs(jobs()).start().await.unwrap());
         counts.push(counted);
@@ -178,9 +180,10 @@ async fn a_notification_makes_nodes_read_the_job_that_it_names_only() {
     let replaced = outside.show("replaced").await.unwrap().ok - since;
     assert!((9..=11).contains(&replaced), "{replaced}");
     let read = read() - before;
-    // The board and the pauses each second, and a few for each notification, of which there was at least one.
+    // Each node reads the board and the pauses once per second, and a few records for each notification. There was at
+    // least one notification.
     assert!((4 * 2 * 20 + 10..JOBS * 2).contains(&read), "4 nodes read {read} records");
-    // A command to one job has an effect, and one to all jobs.
+    // A command to one of the idle jobs has an effect too.
     outside.run("idle-7").await.unwrap();
     time::sleep(AT_ONCE / 4).await;
     assert_eq!(outside.show("idle-7").await.unwrap().ok, 1);
@@ -189,9 +192,9 @@ async fn a_notification_makes_nodes_read_the_job_that_it_names_only() {
     }
 }
 
-/// Nodes and commands of versions without news change only the board.
+/// Nodes and commands of older versions, which have no news, change only the board.
 #[tokio::test(start_paused = true)]
-async fn a_change_of_the_board_alone_makes_nodes_read_everything() {
+async fn a_change_of_the_board_without_news_makes_nodes_read_all_jobs() {
     let store = Memory::new(Clock::tokio());
     let node = Counting::new(store.clone());
     let jobs = (0..50).map(|nth| Job::cron(format!("idle-{nth}"), "0 0 0 1 1 ? 2099").run(async |_: Run| ()));
@@ -207,7 +210,7 @@ async fn a_change_of_the_board_alone_makes_nodes_read_everything() {
     let outside = Jobs::over(&client(store.clone()));
     for way in 0..4 {
         let before = node.records_read();
-        // Alone, before a change with news, after one, and between two.
+        // The change of the board alone comes by itself, before a change with news, after one, or between two.
         if way >= 2 {
             outside.pause("idle-7", "first").await.unwrap();
         }

@@ -9,7 +9,7 @@ use tracing::{
     span::{Attributes, Id, Record},
 };
 
-/// Panics at the first event of a run.
+/// A recorder and subscriber that panics once: when the first run starts.
 #[derive(Default)]
 struct Panics {
     has: AtomicBool,

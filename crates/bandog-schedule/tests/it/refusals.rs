@@ -1,4 +1,4 @@
-//! Wrong values are reported before anything runs.
+//! The start of a scheduler reports wrong values before any job runs.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn each_wrong_value_is_an_error_with_the_jobs_name() {
         (Job::cron("a", "0 0 25 * * ?"), "^^ hours: 25 is too large"),
         (Job::cron("a", "0 0 0 31 6 ?"), "never fires"),
         (Job::cron("a", "0 0 0 * * ?").zone("Mars/Olympus"), "Mars/Olympus"),
-        (Job::fixed_rate("a", zero), "fixed_rate is 0ns; it takes 1ms to 365 days"),
+        (Job::fixed_rate("a", zero), "fixed_rate is 0ns; it must be between 1ms and 365 days"),
         (Job::fixed_delay("a", zero), "fixed_delay"),
         (Job::fixed_rate("a", second).zone("UTC"), "zone belongs to cron"),
         (Job::fixed_rate("a", second).daylight(Daylight::Skip), "daylight belongs to cron"),
@@ -56,11 +56,11 @@ async fn duplicate_names_and_all_errors_are_reported_together() {
         start_error([with_body(Job::once("a")), with_body(Job::once("a")), with_body(Job::cron("a", "@daily"))]).await;
     let place = |column| format!("{}:{}:{column}", file!(), line!() - 1);
     let (first, second, third) = (place(32), place(59), place(86));
-    let expected = format!("job \"a\": there are 3 of this name, made at {first} and {second} and {third}");
+    let expected = format!("job \"a\": 3 jobs have this name; they were made at {first} and {second} and {third}");
     assert!(three.contains(&expected), "{three}");
     let again = |_| with_body(Job::once("a"));
     let again = start_error((0..9).map(again)).await;
-    let expected = format!("there are 9 of this name, made at {}:{}:31", file!(), line!() - 2);
+    let expected = format!("9 jobs have this name; they were made at {}:{}:31", file!(), line!() - 2);
     assert!(again.ends_with(&expected), "one location, named once: {again}");
     let many = start_error([with_body(Job::cron("a", "x")), with_body(Job::fixed_rate("b", Duration::ZERO))]).await;
     assert!(many.contains("2 jobs") && many.contains("\"a\"") && many.contains("\"b\""), "{many}");
@@ -74,14 +74,14 @@ async fn a_pool_of_zero_is_refused() {
 }
 
 #[test]
-fn outside_a_runtime_it_does_not_start() {
+fn a_scheduler_does_not_start_outside_a_runtime() {
     let starting = Scheduler::new().job(with_body(Job::once("a"))).start();
     let error = futures_util::FutureExt::now_or_never(starting).unwrap().map(drop).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misused);
 }
 
 #[test]
-fn policies_read_what_they_write() {
+fn the_text_of_a_policy_is_read_as_the_same_policy() {
     for text in ["skip", "queue(1)", "queue(10)", "allow(3)", "replace"] {
         assert_eq!(text.parse::<Overlap>().unwrap().to_string(), text);
     }
@@ -101,7 +101,7 @@ fn policies_read_what_they_write() {
     }
     for text in ["queue(0)", "allow(100000000000)"] {
         let lines = text.parse::<Overlap>().unwrap_err().to_string();
-        assert!(lines.contains("takes a number from 1 to 4294967295"), "{lines}");
+        assert!(lines.contains("the number must be between 1 and 4294967295"), "{lines}");
     }
     for text in ["", "queue(-1)", "allow", "never", "queue(1", "queue (a)"] {
         assert!(text.parse::<Overlap>().unwrap_err().to_string().contains("write skip, queue"), "{text:?}");

@@ -1,4 +1,4 @@
-//! One run: attempts, timeouts, cancellation, panics, notes.
+//! A single run: attempts, timeouts, cancellation, panics, notes.
 
 use std::{
     sync::{
@@ -47,7 +47,7 @@ async fn an_error_and_a_panic_are_failures_with_their_texts() {
     assert_eq!((panicked[0].state, panicked[0].error.as_deref()), (State::Failed, Some("it panicked: as it must")));
     let at_once = history(|| {
         minutely().run(|run: Run| {
-            assert_eq!(run.id(), 0, "before it awaits");
+            assert_eq!(run.id(), 0, "this panics before the first await");
             async {}
         })
     });
@@ -211,7 +211,7 @@ async fn replace_lets_the_old_run_stop_before_the_new_one_begins() {
         minutely().overlap(Overlap::Replace).run(move |run: Run| {
             let alive = Arc::clone(&alive);
             async move {
-                assert_eq!(alive.fetch_add(1, Relaxed), 0, "one at a time");
+                assert_eq!(alive.fetch_add(1, Relaxed), 0, "only one run at a time is alive");
                 run.cancelled().await;
                 time::sleep(secs(2)).await;
                 alive.fetch_sub(1, Relaxed);
@@ -220,7 +220,7 @@ async fn replace_lets_the_old_run_stop_before_the_new_one_begins() {
         })
     };
     let test = TestScheduler::at("2026-01-01T00:00:30Z").replicas(2).start(|| vec![job()]).await.unwrap();
-    // The other replica may have the run, and polls every half minute of this clock.
+    // The cancelled run may be on the other replica, which notices the cancellation at its next poll: each 30 s here.
     test.advance_to("2026-01-01T00:05:50Z").await;
     let row = test.jobs().show("job").await.unwrap();
     assert!(row.failed >= 4 && row.live.len() == 1, "{row:?}");
@@ -229,12 +229,12 @@ async fn replace_lets_the_old_run_stop_before_the_new_one_begins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_node_runs_its_own() {
+async fn a_job_with_the_scope_each_node_runs_its_ticks_on_each_node() {
     let job = || minutely().scope(Scope::EachNode).run(async |_: Run| ());
     let test = TestScheduler::at("2026-01-01T00:00:30Z").replicas(3).start(|| vec![job()]).await.unwrap();
     test.advance_to("2026-01-01T00:02:30Z").await;
     assert_eq!(test.runs().len(), 6);
-    assert!(test.jobs().show("job").await.is_err(), "the store knows nothing of it");
+    assert!(test.jobs().show("job").await.is_err(), "the store has no record of such a job");
 }
 
 /// A scheduler without a store and with a drain of an hour.
@@ -250,7 +250,7 @@ async fn a_run_that_ends_when_the_node_begins_to_stop_does_not_delay_the_stop() 
         async move {
             assert!(!run.is_stopping());
             run.stopping().await;
-            assert!(run.is_stopping() && !run.is_cancelled(), "it may go on for the drain");
+            assert!(run.is_stopping() && !run.is_cancelled(), "the run may continue for the drain");
             ended.send(()).unwrap();
         }
     }))
@@ -293,8 +293,8 @@ async fn a_run_that_begins_while_the_node_stops_or_is_cancelled_is_stopping_too(
         }
     });
     let running = with_a_long_drain(job).await;
-    assert!(sees.recv().await.unwrap(), "its time was up");
+    assert!(sees.recv().await.unwrap(), "the run was cancelled by its timeout");
     time::sleep(secs(2)).await;
     running.stop().await.unwrap();
-    assert!(!sees.recv().await.unwrap(), "the node stops");
+    assert!(!sees.recv().await.unwrap(), "the node stops, and the run is not cancelled");
 }

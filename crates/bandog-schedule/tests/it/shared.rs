@@ -1,3 +1,5 @@
+//! Nodes that share a job through a store.
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
@@ -9,6 +11,7 @@ use bandog_schedule::{Job, Jobs, Run, Running, Scheduler, State};
 use bandog_sync::Client;
 use tokio::time;
 
+/// For each tick: the node and the fence of each of its runs.
 type Ran = Arc<Mutex<BTreeMap<String, Vec<String>>>>;
 
 fn client(store: &Memory) -> Client {
@@ -28,7 +31,7 @@ async fn node(store: &Memory, number: usize, ran: &Ran) -> (Client, Running) {
 
 #[tokio::test(start_paused = true)]
 async fn each_tick_runs_once_over_three_nodes() {
-    // Five seconds past a tick, whenever the test runs.
+    // The virtual clock starts five seconds after a tick.
     let start = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_005);
     let store = Memory::new(Clock::tokio().set_to(start));
     let ran = Ran::default();

@@ -1,4 +1,4 @@
-//! Signals that end a process: real ones, to a real process.
+//! Signals that end a process. The test starts a real process and sends real signals to it.
 
 use std::{
     env,
@@ -11,18 +11,18 @@ use bandog_schedule::{Job, Run, Scheduler};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Environment variable that marks the process that gets the signals.
-const PATIENT: &str = "BANDOG_TEST_UNTIL_SIGNAL";
+const MARK: &str = "BANDOG_TEST_UNTIL_SIGNAL";
 
-struct Patient {
+struct SignalledProcess {
     process: Child,
     says: BufReader<std::process::ChildStdout>,
 }
 
-impl Patient {
+impl SignalledProcess {
     fn start() -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
         command.args(["--exact", "signals::the_process_that_gets_signals", "--nocapture", "--test-threads=1"]);
-        let mut process = command.env(PATIENT, "yes").stdout(Stdio::piped()).spawn().unwrap();
+        let mut process = command.env(MARK, "yes").stdout(Stdio::piped()).spawn().unwrap();
         let says = BufReader::new(process.stdout.take().unwrap());
         Self { process, says }
     }
@@ -41,33 +41,33 @@ impl Patient {
     }
 }
 
-impl Drop for Patient {
+impl Drop for SignalledProcess {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
 #[test]
-fn a_signal_stops_it_in_order_and_a_second_one_ends_the_drain() {
+fn a_signal_stops_the_scheduler_in_order_and_a_second_one_ends_the_drain() {
     for (first, second) in [(Signal::TERM, Signal::TERM), (Signal::INT, Signal::TERM)] {
-        let mut patient = Patient::start();
-        patient.says("begun");
-        patient.signal(first);
-        let said = patient.says("another tick");
-        assert!(!said.contains("cancelled"), "it goes on while it drains: {said}");
-        patient.signal(second);
-        patient.says("cancelled");
-        patient.says("stopped");
-        assert!(patient.process.wait().unwrap().success());
+        let mut child = SignalledProcess::start();
+        child.says("begun");
+        child.signal(first);
+        let said = child.says("another tick");
+        assert!(!said.contains("cancelled"), "the run continues during the drain: {said}");
+        child.signal(second);
+        child.says("cancelled");
+        child.says("stopped");
+        assert!(child.process.wait().unwrap().success());
     }
 }
 
 /// A run that continues until it is cancelled, and a drain that is longer than the test.
 #[test]
 fn the_process_that_gets_signals() {
-    if env::var_os(PATIENT).is_none() {
+    if env::var_os(MARK).is_none() {
         return;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -54,7 +54,10 @@ async fn a_crashed_replicas_run_is_taken_over_within_the_lease_and_a_poll() {
     assert_eq!((runs[1].tick, runs[1].attempt), (first.tick, 2));
     assert_ne!(runs[1].replica, first.replica);
     let after = runs[1].began.millisecond() - first.began.millisecond();
-    assert!((10_000..=5_000 + 10_000 + 31_000).contains(&after), "not while it may live, and soon: {after} ms");
+    assert!(
+        (10_000..=5_000 + 10_000 + 31_000).contains(&after),
+        "not before the lease has expired, and at most one poll later: {after} ms"
+    );
     let history = test.jobs().history("long").await.unwrap();
     let lines: Vec<_> = history.iter().map(|run| (run.state, run.attempt)).collect();
     assert_eq!(lines, [(State::Ok, 2), (State::Lost, 1)], "{history:?}");
@@ -133,7 +136,11 @@ async fn an_outage_of_all_replicas_is_caught_up_by_policy() {
         let runs = test.runs();
         let kinds: Vec<Kind> = runs.iter().skip(2).map(|run| run.kind).collect();
         assert_eq!(kinds.iter().filter(|kind| **kind == Kind::CatchUp).count(), caught, "{runs:?}");
-        assert_eq!(kinds.len(), caught + 1, "and the tick of half a minute ago: {runs:?}");
+        assert_eq!(
+            kinds.len(),
+            caught + 1,
+            "the caught-up ticks, and the tick of half a minute ago, which is in time: {runs:?}"
+        );
         let row = test.jobs().show("tick").await.unwrap();
         assert_eq!(row.missed, 27 - u64::try_from(caught).unwrap());
     }
@@ -178,11 +185,15 @@ async fn replicas_with_different_settings_of_a_job_both_log_it() {
     assert_eq!(lines(), (vec![], vec![]), "their settings are equal");
     test.join(vec![job("30", 1)]).await.unwrap();
     test.advance_to("2026-01-01T00:06:15Z").await;
-    assert_eq!(test.runs().len(), 2 + 8, "each tick of either once");
+    assert_eq!(test.runs().len(), 2 + 8, "each tick of both settings runs once");
     let (new, old) = lines();
     let what = "trigger: cron 0 * * * * ? (quartz, UTC) -> cron 30 * * * * ? (quartz, UTC)";
     assert!(new.iter().chain(&old).all(|line| line.starts_with("WARN") && line.contains(what)), "{new:?} {old:?}");
-    assert_eq!((new.len(), old.len()), (1, 2), "the one that changed it, and both that have it as it was");
+    assert_eq!(
+        (new.len(), old.len()),
+        (1, 2),
+        "the replica that changed the job logs it, and both replicas with the old settings"
+    );
     test.join(vec![job("30", 1)]).await.unwrap();
     test.advance_to("2026-01-01T00:07:15Z").await;
     assert_eq!((lines().0.len(), lines().1.len()), (1, 2), "nothing has changed");
@@ -190,14 +201,18 @@ async fn replicas_with_different_settings_of_a_job_both_log_it() {
     test.advance_to("2026-01-01T00:12:15Z").await;
     let runs = test.runs();
     assert_eq!(runs.iter().filter(|run| run.replica == 4).count(), 5);
-    assert_eq!(runs.len(), 2 + 8 + 2 + 5, "a greater revision claims alone");
+    assert_eq!(runs.len(), 2 + 8 + 2 + 5, "only the replica with the greater revision claims ticks");
     let (new, old) = lines();
     assert!(new.len() == 2 && new[1].starts_with("INFO") && old.len() == 2, "{new:?} {old:?}");
-    assert_eq!(log.heard("newer revision").len(), 4, "all that rest now say so");
+    assert_eq!(
+        log.heard("newer revision").len(),
+        4,
+        "each of the four other replicas logs that it claims no more ticks"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn stopping_hands_over_at_once() {
+async fn a_replica_that_stops_hands_its_run_over_immediately() {
     let job = || {
         Job::cron("long", "0 0 * * * ?").on_crash(OnCrash::Retry).run(async |run: Run| {
             if run.attempt() == 1 {
@@ -245,7 +260,7 @@ async fn a_replica_that_is_cut_off_drops_its_run_before_another_takes_it_over() 
     test.advance(secs(60)).await;
     let runs = test.runs();
     assert_eq!((runs.len(), runs[1].replica), (2, 1 - first));
-    assert_eq!(most.load(Relaxed), 1, "never two at a time");
+    assert_eq!(most.load(Relaxed), 1, "never two runs at the same time");
     test.mend(first);
     test.advance(secs(600)).await;
     let row = test.jobs().show("long").await.unwrap();
@@ -271,18 +286,18 @@ async fn a_job_that_fails_open_runs_without_the_store_and_others_do_not() {
     assert_eq!(
         (test.ticks("closed").len(), test.ticks("open").len(), unclaimed),
         (2, 2 + 20, 20),
-        "each replica its own"
+        "each replica runs the ticks of the job that fails open by itself"
     );
     [0, 1].into_iter().for_each(|replica| test.mend(replica));
     test.advance_to("2026-01-01T00:15:30Z").await;
     let rows = [test.jobs().show("closed").await.unwrap(), test.jobs().show("open").await.unwrap()];
-    // The tick of 00:12 was young enough to run late. The latest of the older ones was caught up.
+    // The tick of 00:12 was within the misfire grace, so it ran late. The latest of the older ticks was caught up.
     assert_eq!((rows[0].ok, rows[0].missed), (2 + 2 + 3, 8), "{:?}", rows[0]);
     assert_eq!((rows[1].ok, rows[1].missed), (2 + 20 + 3, 0), "{:?}", rows[1]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_whose_unclaimed_run_dies_with_its_node_goes_on_and_one_that_lives_is_waited_for() {
+async fn ticks_wait_for_an_unclaimed_run_until_its_end_or_the_death_of_its_node() {
     let jobs = || {
         let delay = Job::fixed_delay("delay", secs(60)).store_down(StoreDown::FailOpen);
         let cron = Job::cron("cron", "0 * * * * ?").store_down(StoreDown::FailOpen);
@@ -298,12 +313,12 @@ async fn a_job_whose_unclaimed_run_dies_with_its_node_goes_on_and_one_that_lives
     test.mend(0);
     let before = test.runs().len();
     test.advance_to("2026-01-01T00:10:30Z").await;
-    assert_eq!(test.runs().len(), before, "none beside the unclaimed one");
+    assert_eq!(test.runs().len(), before, "no run starts while the unclaimed runs are under way");
     test.crash(0);
     test.join(jobs()).await.unwrap();
     test.advance_to("2026-01-01T00:20:30Z").await;
     for job in ["delay", "cron"] {
-        assert!(test.runs()[before..].iter().any(|run| run.job == job), "{job} rests for ever");
+        assert!(test.runs()[before..].iter().any(|run| run.job == job), "{job} never runs again");
     }
 }
 
@@ -323,7 +338,7 @@ async fn ticks_of_a_disabled_job_are_not_missed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_becomes_another_in_a_deploy_goes_on_from_now() {
+async fn a_job_whose_trigger_changes_in_a_deploy_continues_from_the_present() {
     let of = |nth: usize| {
         let job = match nth {
             0 => Job::cron("job", "0 0/10 * * * ?"),
@@ -371,8 +386,8 @@ async fn a_tick_without_any_replica_is_caught_up_although_the_last_replica_died_
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_renewed_at_the_last_moment_starts_no_attempt_twice() {
-    struct Over(Arc<AtomicUsize>);
-    impl Drop for Over {
+    struct CountOnDrop(Arc<AtomicUsize>);
+    impl Drop for CountOnDrop {
         fn drop(&mut self) {
             self.0.fetch_add(1, Relaxed);
         }
@@ -384,7 +399,7 @@ async fn a_lease_that_is_renewed_at_the_last_moment_starts_no_attempt_twice() {
         let job = Job::cron("long", "0 0 * * * ?").on_crash(OnCrash::Retry).lease(secs(30)).grace(Duration::ZERO);
         job.run(move |run: Run| {
             seen.lock().unwrap().push((run.attempt(), run.fence()));
-            let over = Over(Arc::clone(&ended));
+            let over = CountOnDrop(Arc::clone(&ended));
             async move {
                 time::sleep(secs(300)).await;
                 drop(over);
@@ -417,11 +432,11 @@ async fn a_replica_with_a_full_pool_takes_over_dead_runs_as_soon_as_it_has_a_slo
     let runs = test.runs();
     assert!(runs.len() == 2 && runs[0].replica != runs[1].replica, "{runs:?}");
     test.crash(runs[1].replica);
-    // It reads all jobs again only every quarter of an hour.
+    // The time is shorter than the interval at which a replica reads all jobs: a quarter of an hour here.
     test.advance_to("2026-01-01T01:04:00Z").await;
     let again = &test.runs()[2];
     assert_eq!((again.job.as_str(), again.attempt, again.replica), ("taken", 2, runs[0].replica));
     let after = again.began.millisecond() - runs[0].began.millisecond() - 120_000;
-    assert!((0..=31_000).contains(&after), "a free slot, and a poll: {after} ms");
+    assert!((0..=31_000).contains(&after), "at most one poll after a slot became free: {after} ms");
     test.stop().await.unwrap();
 }

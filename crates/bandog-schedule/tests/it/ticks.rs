@@ -1,6 +1,7 @@
-//! Each tick runs once, while replicas with clocks that are wrong by up to 90 seconds crash, stop, are cut off and
-//! join. The storm's checker verifies the runs. `cargo xtask storm ticks --store virtual` runs a million ticks.
-#![allow(dead_code, reason = "the storm needs more of them")]
+//! Each tick runs once, while replicas crash, stop, are disconnected and join, and their clocks are wrong by up to 90
+//! seconds. The checker of the crate `bandog-storm` verifies the runs. `cargo xtask storm ticks --store virtual` does
+//! the same with a million ticks.
+#![allow(dead_code, reason = "bandog-storm uses more of these items")]
 
 use bandog_schedule as schedule;
 

@@ -12,11 +12,11 @@ use crate::{
     open::Store,
 };
 
-/// Minimum size, in bytes, of a write-ahead log that is reported. SQLite resets the log when it has 4 MiB, unless a
-/// reader prevents the reset.
+/// Size of the write-ahead log, in bytes, from which a finding warns of it. SQLite resets the log when the log has 4
+/// MiB, unless a reader prevents the reset.
 const LONG_WAL: u64 = 64 << 20;
-/// The last SQLite version with this bug: two processes could damage a database when one of them reset the WAL. The
-/// older versions in [`REPAIRED`] have the fix, too.
+/// The last SQLite version with this bug: if a process reset the WAL while another process used it, the database could
+/// be damaged. Some older versions also have the fix: see [`REPAIRED`].
 const LAST_AFFECTED_VERSION: i32 = 3_051_002;
 const REPAIRED: [std::ops::Range<i32>; 2] = [3_044_006..3_045_000, 3_050_007..3_051_000];
 
@@ -31,7 +31,7 @@ pub(super) fn all(store: &mut Store, options: &SqliteOptions, until: Moment) -> 
 /// Checks whether every page and row can be read, in one transaction that blocks no other process.
 pub(crate) fn integrity(store: &mut Store, options: &SqliteOptions, until: Moment) -> Finding {
     const SUBJECT: &str = "integrity";
-    // Older versions of rusqlite return nothing here, newer ones a result that is never an error.
+    // Older versions of rusqlite return nothing here. Newer versions return a result that is never an error.
     let _ = store.conn.progress_handler(CLOCK_STEPS, Some(move || Clock::system().now() >= until));
     let found = quick_check(&store.conn);
     let _ = store.conn.progress_handler(0, None::<fn() -> bool>);

@@ -10,7 +10,8 @@ use crate::{
     disk::{self, FileSystem, FileSystemKind},
 };
 
-/// Minimum free space of the disk, in bytes. A disk with less is reported, because the WAL of a busy day may fill it.
+/// Minimum free space of the disk, in bytes. A finding reports less free space, because the WAL of a busy day might
+/// fill it.
 const MIN_FREE_SPACE: u64 = 64 << 20;
 
 /// Checks the kind of the file system.

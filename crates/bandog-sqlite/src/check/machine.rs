@@ -1,4 +1,4 @@
-//! Checks of other processes, and of the kernel's limits for this one.
+//! Checks of other processes that use the database, and of the kernel's limits for this process.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ const MAX_NAMED: usize = 10;
 /// The text of the finding about processes whose log or index was deleted. The list of the processes precedes it.
 const DELETED: &str = "have the database open, but its -wal or -shm was deleted while they use it: one of them and a \
     process that opens the database now may hold the same lock";
-/// The advice for these processes.
+/// The advice in the finding about processes whose log or index was deleted.
 const DELETED_CURE: &str = "start no program that uses the file until one of them has made a request, which saves the \
     log. End the processes that make no requests";
 
@@ -124,7 +124,8 @@ fn list(users: &[String]) -> String {
     format!("{}{more}", users[..users.len().min(MAX_NAMED)].join(", "))
 }
 
-/// The number of inotify instances and watches of this process's user, in the processes that we may examine.
+/// The numbers of inotify instances and watches of this process's user, as far as this process can examine the
+/// processes of the user.
 fn in_use() -> (usize, usize) {
     let owner = |pid: u32| fs::metadata(format!("/proc/{pid}")).ok().map(|found| found.uid());
     let ours = owner(std::process::id());

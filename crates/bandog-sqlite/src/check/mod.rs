@@ -1,6 +1,6 @@
-//! The findings of `doctor`: conditions that may endanger the locks of a file.
+//! The findings of `doctor`: conditions that might endanger the locks of a file.
 //!
-//! The subjects are names that scripts may rely on: `filesystem`, `space`, `rights`, `users`, `inotify`, `writer`,
+//! Scripts rely on the subjects of the findings: `filesystem`, `space`, `rights`, `users`, `inotify`, `writer`,
 //! `integrity`, `version`, `wal`.
 
 pub(crate) mod database;
@@ -18,7 +18,7 @@ use crate::{
     open::{Purpose, Store, not_local},
 };
 
-/// Does all checks. If a check is not possible, this is a finding as well.
+/// Does all checks. If a check is not possible, a finding reports this.
 pub(crate) fn all(context: &HandleContext) -> Vec<Finding> {
     let options = &context.options;
     let path = options.path.as_path();

@@ -49,7 +49,7 @@ impl Queue {
 }
 
 #[test]
-fn durable_writes_share_a_transaction_and_requests_queued_meanwhile_run_next() {
+fn durable_writes_share_a_transaction_and_requests_queued_during_it_run_next() {
     use AccessMode::{DurableWrite, Read, ReadFirst, Write};
     let mut queue = Queue::new();
     queue.send(&[Write, DurableWrite, ReadFirst, Read, Write, DurableWrite]);
@@ -57,14 +57,14 @@ fn durable_writes_share_a_transaction_and_requests_queued_meanwhile_run_next() {
     queue.send(&[DurableWrite, ReadFirst]);
     assert_eq!(queue.next(), [Write, ReadFirst]);
     queue.send(&[Write, DurableWrite]);
-    assert_eq!(queue.next(), [Read], "a read runs alone");
+    assert_eq!(queue.next(), [Read], "a read shared its transaction");
     assert_eq!(
         queue.next(),
         [Write, ReadFirst, Write],
-        "the requests queued before, and the later ones that share their transaction"
+        "expected the requests that were queued before, and the later requests that share their transaction"
     );
     queue.send(&[Write]);
-    assert_eq!(queue.next(), [DurableWrite, DurableWrite], "durable writes are not starved");
+    assert_eq!(queue.next(), [DurableWrite, DurableWrite], "a later request was executed before the durable writes");
     assert_eq!(queue.next(), [Write]);
 }
 

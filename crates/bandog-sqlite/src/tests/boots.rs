@@ -79,7 +79,7 @@ async fn a_process_completes_the_observation_that_another_process_of_its_boot_be
     let path = dir.path().join("locks.db");
     take(&machine(&path, "before", HOUR), &claim()).await.unwrap();
     let start = Instant::now();
-    // Each attempt uses a new handle, as if a command that does not wait were run repeatedly.
+    // Each attempt uses a new handle, like repeated runs of a command that does not wait for the lock.
     while take(&machine(&path, "after", 0), &claim()).await.is_none() {
         assert!(start.elapsed() < Duration::from_secs(20), "never granted");
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -113,7 +113,7 @@ async fn a_renewal_by_another_boot_restarts_the_observation() {
             before.renew(std::slice::from_ref(&ours)).await.remove(0).unwrap(),
             Renewal::Extended { valid_for: TTL }
         );
-        assert!(take(&after, &claim()).await.is_none(), "granted although the hold is renewed");
+        assert!(take(&after, &claim()).await.is_none(), "the lock was granted although its hold is renewed");
         tokio::time::sleep(TTL / 10).await;
     }
     let renewed = Instant::now();
@@ -158,7 +158,7 @@ async fn a_wall_clock_that_jumps_frees_no_lock_and_lowers_no_fence() {
     let (now, past, ours) = (at(SystemTime::now), at(|| SystemTime::UNIX_EPOCH), claim());
     let mut last = take(&future, &ours).await.unwrap().last();
     for store in [&now, &past, &future] {
-        assert!(take(store, &claim()).await.is_none(), "a wall clock freed a lease");
+        assert!(take(store, &claim()).await.is_none(), "a jump of the wall clock freed the lock");
     }
     future.apply(&[Step::Release(ours)]).await;
     for store in [&now, &past, &future, &past] {
@@ -190,13 +190,13 @@ async fn a_member_of_another_boot_expires_by_the_wall_clock() {
     let late = at("after", 0, || SystemTime::now() + Duration::from_secs(61));
     assert_eq!(late.members().await.unwrap(), []);
     let early = at("after", 0, || SystemTime::now() - Duration::from_secs(61));
-    assert_eq!(early.members().await.unwrap(), [], "a clock that was set back must not keep the member forever");
+    assert_eq!(early.members().await.unwrap(), [], "the member is still listed after the clock was set back");
     let same = at("before", HOUR, || SystemTime::now() + Duration::from_secs(61));
     assert_eq!(
         same.members().await.unwrap(),
         std::slice::from_ref(&member),
-        "within a boot the wall clock does not matter"
+        "the wall clock changed the expiry of a member of the same boot"
     );
     let past = at("before", -HOUR, SystemTime::now);
-    assert_eq!(past.members().await.unwrap(), [member], "a machine that was restored to an earlier state");
+    assert_eq!(past.members().await.unwrap(), [member], "the member is lost on a machine restored to an earlier state");
 }

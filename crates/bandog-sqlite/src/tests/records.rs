@@ -49,7 +49,7 @@ async fn is_valid(store: &Sqlite, holding: &Holding) -> bool {
 async fn wait_until_expired(store: &Sqlite, holding: &Holding) {
     let start = Instant::now();
     while is_valid(store, holding).await {
-        assert!(start.elapsed() < Duration::from_secs(20), "the holding does not expire");
+        assert!(start.elapsed() < Duration::from_secs(20), "the holding did not expire within 20 s");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -148,7 +148,7 @@ async fn a_holding_of_another_boot_stays_valid_in_reads_for_one_ttl() {
         let answer = after.swap(std::slice::from_ref(&held)).await.unwrap().each.remove(0).unwrap();
         assert!(
             matches!(answer, Swapped::Done(_)),
-            "the hold counts as held until it was observed for its ttl: {answer:?}"
+            "the hold was not counted as held before it was observed for its ttl: {answer:?}"
         );
         wait_until_expired(&after, &holding).await;
         assert!(start.elapsed() >= TTL, "the holding expired after {:?}", start.elapsed());
@@ -180,7 +180,8 @@ async fn a_holding_in_another_file_is_observed_from_the_start() {
     let (holding, after) =
         (take(&machine(&dir, "before", 0, SystemTime::now), &ours).await, machine(&dir, "after", 0, SystemTime::now));
     wait_until_expired(&after, &holding).await;
-    // The other file has the same lock and claim with the same stamp. Only the file shows that it is another hold.
+    // The other file has a hold of the same lock and claim with the same stamp. Only the file shows that this is
+    // another hold.
     take(&machine(&other, "before", 0, SystemTime::now), &ours).await;
     for ending in ["-wal", "-shm"] {
         let _ = std::fs::remove_file(dir.path().join(format!("locks.db{ending}")));
@@ -194,7 +195,7 @@ async fn a_holding_in_another_file_is_observed_from_the_start() {
 async fn wait_until_closed(dir: &tempfile::TempDir) {
     let start = Instant::now();
     while dir.path().join("locks.db-wal").exists() {
-        assert!(start.elapsed() < Duration::from_secs(20), "the database is not closed");
+        assert!(start.elapsed() < Duration::from_secs(20), "the database was not closed within 20 s");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

@@ -36,21 +36,21 @@ fn a_hold_of_this_boot_expires_at_its_time() {
 fn a_hold_of_another_boot_is_observed_for_its_ttl() {
     let lease = held(false);
     for now_ns in [0, 1_000, i64::MAX] {
-        assert_eq!(lease.state(now_ns, None), is_held(100, true), "times of another clock cannot be compared");
+        assert_eq!(lease.state(now_ns, None), is_held(100, true), "a time of another clock was compared");
     }
-    let seen = |stamp| Some(Sighting { since_ns: 7_000, stamp });
-    assert_eq!(lease.state(7_000, seen(5)), is_held(100, false));
-    assert_eq!(lease.state(7_099, seen(5)), is_held(1, false));
-    assert_eq!(lease.state(7_100, seen(5)), HoldState::Free);
-    assert_eq!(lease.state(7_100, seen(4)), is_held(100, true), "the hold was renewed after the sighting");
-    assert_eq!(lease.state(6_999, seen(5)), is_held(100, true), "this boot's clock was set back");
+    let sighting = |stamp| Some(Sighting { since_ns: 7_000, stamp });
+    assert_eq!(lease.state(7_000, sighting(5)), is_held(100, false));
+    assert_eq!(lease.state(7_099, sighting(5)), is_held(1, false));
+    assert_eq!(lease.state(7_100, sighting(5)), HoldState::Free);
+    assert_eq!(lease.state(7_100, sighting(4)), is_held(100, true), "a sighting before the renewal was used");
+    assert_eq!(lease.state(6_999, sighting(5)), is_held(100, true), "a sighting in the future was used");
 }
 
 #[test]
 fn a_hold_with_a_time_in_the_future_is_observed_for_its_ttl() {
     assert_eq!(held(true).state(999, None), is_held(100, true));
-    let seen = Some(Sighting { since_ns: 800, stamp: 5 });
-    assert_eq!(held(true).state(900, seen), HoldState::Free);
+    let sighting = Some(Sighting { since_ns: 800, stamp: 5 });
+    assert_eq!(held(true).state(900, sighting), HoldState::Free);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The rows follow the rules of `LockState`, also where a statement decides.
+//! The tables follow the rules of `LockState`, also in the cases that an SQL statement decides alone.
 
 use std::{
     num::NonZeroU32,
@@ -17,15 +17,15 @@ use crate::{
 
 const STEPS: usize = 20_000;
 const STEPS_PER_TRANSACTION: usize = 100;
-/// The wall clock in microseconds. It moves seldom and by little, so that the last fence of a lock is sometimes below it
-/// and sometimes above it.
+/// The wall clock in microseconds. It moves rarely and in small steps. So the last fence of a lock is sometimes less
+/// than this time and sometimes greater.
 static WALL: AtomicU64 = AtomicU64::new(1_790_000_000_000_000);
 
 fn wall() -> SystemTime {
     UNIX_EPOCH + Duration::from_micros(WALL.load(Relaxed))
 }
 
-/// A random claim. Few ids and few ttls, so that claims are repeated, pass on holds, and expire.
+/// A random claim. There are few ids and few ttls, so claims are often repeated, get a lock by a pass, and expire.
 fn claim(random: &mut fastrand::Rng, client: ClientId) -> Claim {
     Claim {
         key: Key::new(["a", "b", "c"][random.usize(..3)]).unwrap(),
@@ -37,7 +37,7 @@ fn claim(random: &mut fastrand::Rng, client: ClientId) -> Claim {
     }
 }
 
-/// A store knows whether there is a subscriber; a state does not.
+/// The answer without the number of other subscribers. The store knows this number, and the `LockState` does not.
 fn without_others(answer: Answer) -> Answer {
     match answer {
         Answer::Released(Released::Freed { .. }) => Answer::Released(Released::Freed { others: None }),
@@ -45,8 +45,8 @@ fn without_others(answer: Answer) -> Answer {
     }
 }
 
-/// Random steps and renewals of few names, while time passes: after each one the answer and the visible row are those
-/// of the rules.
+/// Random steps and renewals of few names are executed while time passes. After each of them, the answer and the
+/// visible row must be the same as with the rules of `LockState`.
 #[tokio::test(start_paused = true)]
 async fn each_step_has_the_answer_and_the_row_of_the_rules() {
     let dir = tempfile::tempdir().unwrap();

@@ -82,7 +82,7 @@ async fn permissions_of_others_are_reported_with_a_command_that_removes_them() {
     assert_eq!(
         found(&store, "rights").await.level,
         Level::Fine,
-        "the sticky bit keeps other users from deleting the file"
+        "a directory with the sticky bit was reported, although other users cannot delete the file"
     );
 }
 
@@ -102,7 +102,7 @@ async fn other_processes_are_named_and_the_check_releases_no_lock_of_sqlite() {
         infos.map(|info| info.lines().filter(|line| line.starts_with("lock:")).count()).sum::<usize>()
     };
     let before = locks();
-    assert!(before > 0, "an open database has locks");
+    assert!(before > 0, "the open database has no locks");
     let other = start("hold", &dir.path(), TTL);
     other.stdout_line("held", SOON);
     assert_finding(&found(&store, "users").await, Level::Fine, &[&other.pid().to_string()]);
@@ -126,7 +126,7 @@ async fn a_process_that_keeps_a_write_transaction_open_is_named() {
     assert_finding(&found(&store, "writer").await, Level::Danger, &[&pid, "has kept the database locked"]);
     other.stop();
     assert_finding(&found(&store, "writer").await, Level::Danger, &[&pid, "is stopped", "kill -CONT"]);
-    assert_eq!(found(&store, "integrity").await.level, Level::Fine, "readers are not blocked");
+    assert_eq!(found(&store, "integrity").await.level, Level::Fine, "the writer blocked a reader");
     other.kill();
     eventually("no process blocks it", async || found(&store, "writer").await.level == Level::Fine).await;
 }

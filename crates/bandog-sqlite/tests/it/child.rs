@@ -40,7 +40,8 @@ pub(crate) fn command(role: &str, path: &Path, ttl: Duration) -> Command {
     command
 }
 
-/// This is not a test, but the entry point of a child. Without the environment variable it does nothing.
+/// This is not a test, but the entry point of a child process. It does nothing if no environment variable selects a
+/// role.
 #[tokio::test]
 async fn the_child_s_part() {
     let Ok(role) = env::var(ROLE) else {
@@ -96,7 +97,7 @@ fn lock(path: &Path) {
     }
 }
 
-/// Writes in a transaction that is committed at the next line of the standard input.
+/// Writes in a transaction, and commits it when the next line comes from the standard input.
 fn commit(path: &Path) {
     let conn = Connection::open(path).unwrap();
     conn.execute_batch("begin immediate; update lease set wanted = 1").unwrap();
@@ -106,7 +107,8 @@ fn commit(path: &Path) {
     println!("written");
 }
 
-/// Repeatedly waits for the lock `k`, and prints the time of each grant. It never polls, so only notifications wake it.
+/// Repeatedly waits for the lock `k`, and prints the time of each grant. The child never polls, so only notifications
+/// wake it.
 async fn wait(path: &Path, ttl: Duration) {
     let (store, notified) = (open(path), Arc::new(Notify::new()));
     let notifier = {

@@ -20,8 +20,8 @@ use crate::{
     support::{TTL, TestDir, claim, eventually, release, renew, take, try_take},
 };
 
-/// Runs a script in another process. If this process closed a descriptor of the database, it would release its own
-/// locks on the file.
+/// Runs a script in another process. Such a script opens and closes the database. If this process did so, it would
+/// release its own locks on the file.
 fn shell(script: &str) {
     let status = Command::new("sh").args(["-e", "-c", script]).status().unwrap();
     assert!(status.success(), "{script}");
@@ -73,7 +73,7 @@ async fn assert_new_database_after_moving_the_files_away(stores: &[&Sqlite], dir
     for (n, store) in stores.iter().enumerate() {
         take(*store, &claim(&format!("new{n}"), TTL)).await.unwrap();
     }
-    assert_eq!(renew(stores[0], held).await, Renewal::Gone, "the new file contains no holds");
+    assert_eq!(renew(stores[0], held).await, Renewal::Gone, "the hold is in the new file");
 }
 
 #[tokio::test]
@@ -85,10 +85,7 @@ async fn overwritten_pages_are_corrupt_and_nothing_is_granted_twice() {
     assert!(pages > 8);
     overwrite(&dir.path(), 1, pages - 1);
     let late = dir.open();
-    assert!(
-        assert_nothing_is_granted_twice(&late, &held).await > 0,
-        "a handle that reads the pages must detect the damage"
-    );
+    assert!(assert_nothing_is_granted_twice(&late, &held).await > 0, "the new handle did not detect the damage");
     assert_nothing_is_granted_twice(&store, &held).await;
     let error = try_take(&late, &claim("k0", TTL)).await.unwrap_err();
     assert!(error.to_string().contains("is damaged") && error.to_string().contains("move it"), "{error}");
@@ -120,12 +117,12 @@ async fn a_truncated_log_is_corrupt_and_nothing_is_granted_twice() {
     other.ping().await.unwrap();
     shell(&format!(": > '{}'", beside(&dir, "-wal").display()));
     for _ in 0..3 {
-        // A handle that has read the pages before may continue to use them, and writes after the gap.
+        // A handle that read the pages before the damage might continue to use them, and writes after the gap.
         let _ = store.renew(&held).await;
         assert_nothing_is_granted_twice(&other, &held).await;
         assert!(
             assert_nothing_is_granted_twice(&dir.open(), &held).await > 0,
-            "a handle that opens the files must detect the damage"
+            "the handle that opened the files did not detect the damage"
         );
     }
     assert_new_database_after_moving_the_files_away(&[&store, &other], &dir, &held[0]).await;
@@ -137,7 +134,7 @@ async fn a_database_that_was_deleted_without_its_log_is_created_again() {
     let (store, ours) = (dir.open(), claim("k", TTL));
     let old = take(&store, &ours).await.unwrap().last();
     fs::remove_file(dir.path()).unwrap();
-    let mut new = take(&dir.open(), &claim("k", TTL)).await.expect("the new file contains no holds");
+    let mut new = take(&dir.open(), &claim("k", TTL)).await.expect("the lock is held in the new file");
     assert!(new.take().unwrap() > old);
     assert_eq!(renew(&store, &ours).await, Renewal::Gone);
     assert!(dir.open().check().await.unwrap().iter().all(|finding| finding.level != bandog_core::Level::Danger));
@@ -162,7 +159,7 @@ async fn a_database_that_was_replaced_with_its_log_is_used() {
     replace(&elsewhere.path());
     assert_eq!(renew(&store, &ours).await, Renewal::Gone);
     let row = store.show(&ours.key).await.unwrap();
-    assert_eq!(row.owner(), Some(theirs.id.to_string().as_str()), "the hold of the new file is valid");
+    assert_eq!(row.owner(), Some(theirs.id.to_string().as_str()), "the hold of the new file was not used");
     assert_eq!(release(&store, &theirs).await, bandog_core::Released::Freed { others: Some(0) });
 
     let garbage = beside(&dir, "-garbage");
@@ -187,7 +184,7 @@ fn a_database_that_may_only_be_read_is_shown_and_grants_no_lock() {
     }
     let mut child = command("read-only", &dir.path(), TTL);
     if rustix::process::geteuid().is_root() {
-        child.uid(NOBODY).gid(NOBODY); // Root may write in spite of the permissions.
+        child.uid(NOBODY).gid(NOBODY); // Root can write in spite of the permissions.
     }
     let output = child.current_dir("/").output().unwrap();
     let text = format!("{} {}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -262,5 +259,5 @@ async fn records_on_overwritten_pages_are_corrupt_and_none_is_created_twice() {
             }
         }
     }
-    assert!(faults > 0, "a handle that reads the pages must detect the damage");
+    assert!(faults > 0, "no handle detected the damage");
 }

@@ -20,8 +20,8 @@ use crate::{
     support::{TTL, TestDir, claim, release, renew, step, take, take_eventually, try_take},
 };
 
-/// Runs a script and then a child, in namespaces where they may mount file systems. The tests fail if this user may not
-/// create namespaces.
+/// Runs a script and then a child, in namespaces in which both can mount file systems. The tests fail if this user has
+/// no permission to create namespaces.
 pub(crate) fn mounted(role: &str, path: &Path, namespaces: &[&str], script: &str) -> String {
     let child = command(role, path, TTL);
     let mut command = Command::new("unshare");
@@ -30,12 +30,12 @@ pub(crate) fn mounted(role: &str, path: &Path, namespaces: &[&str], script: &str
     command.envs(child.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let Output { status, stdout, stderr } = command.current_dir("/").output().unwrap();
     let text = format!("{}\n{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
-    assert!(status.success(), "{command:?} (may this user create namespaces?)\n{text}");
+    assert!(status.success(), "{command:?} (has this user the permission to create namespaces?)\n{text}");
     text
 }
 
-/// The options of `unshare` for a mount namespace. Root needs no user namespace, and may mount more kinds of file
-/// systems without one.
+/// The options of `unshare` for a mount namespace. Root needs no user namespace. Without a user namespace, root can
+/// mount more kinds of file systems.
 fn mount_namespaces() -> &'static [&'static str] {
     if rustix::process::geteuid().is_root() { &["-m"] } else { &["-Urm"] }
 }
@@ -78,17 +78,17 @@ pub(crate) async fn full(path: &Path) {
             Ok(_) => granted += 1,
             Err(error) => break error,
         }
-        assert!(granted < 10_000, "the disk is never full");
+        assert!(granted < 10_000, "the disk is not full after 10,000 claims");
     };
     assert_disk_full(&error);
     assert_disk_full(&step(&store, Step::Release(held[0].clone())).await.unwrap_err());
     assert_disk_full(&store.renew(std::slice::from_ref(&held[1])).await.remove(0).unwrap_err());
-    assert!(store.show(&held[2].key).await.unwrap().is_held(), "a query needs no space");
+    assert!(store.show(&held[2].key).await.unwrap().is_held(), "the query failed on the full disk");
     assert_eq!(get(&store, "r").await.unwrap().value, "before");
     assert_eq!(
         *store.profile().epoch.borrow(),
         connections,
-        "a new connection would make all clients send requests at the same time"
+        "the database was opened again, which makes all clients send requests at the same time"
     );
     let findings = store.check().await.unwrap();
     let space = findings.iter().find(|finding| finding.subject == "space").unwrap();
@@ -98,7 +98,7 @@ pub(crate) async fn full(path: &Path) {
     put(&store, "r", version, "after").await;
     assert_eq!(release(&store, &held[0]).await, Released::Freed { others: Some(0) });
     assert_eq!(renew(&store, &held[1]).await, Renewal::Extended { valid_for: TTL });
-    assert!(take(&store, &claim("held2", TTL)).await.is_none(), "the lock was held all the time");
+    assert!(take(&store, &claim("held2", TTL)).await.is_none(), "a lock that was held all the time was granted");
     take(&store, &claim("held0", TTL)).await.unwrap();
     let integrity = store.check().await.unwrap().remove(5);
     assert_eq!((integrity.subject.as_str(), integrity.level), ("integrity", bandog_core::Level::Fine));
@@ -201,7 +201,8 @@ fn an_overlay_is_logged_once_and_a_tmpfs_is_not() {
     assert!(text.contains("warnings 1") && text.contains("filesystem Advice") && text.contains("overlay"), "{text}");
 }
 
-/// The role `warned` of a child: it prints the number of warnings of two handles, and a finding of `check`.
+/// The role `warned` of a child. It prints the number of warnings that two handles have logged, and a finding of
+/// `check`.
 pub(crate) async fn warned(path: &Path) {
     let ear = Ear::of_process("");
     for _ in 0..2 {

@@ -36,7 +36,7 @@ async fn all_files_are_for_their_owner_only() {
     let dir = TestDir::new();
     let path = dir.path().with_file_name("new").join("deep").join("locks.db");
     let store = Sqlite::new(SqliteOptions::at(&path)).unwrap();
-    assert!(!path.parent().unwrap().exists(), "building a handle does no I/O");
+    assert!(!path.parent().unwrap().exists(), "the new handle has created a directory");
     let ours = claim("k", TTL);
     let _subscription = store.subscribe(&ours, Notifier::new(|| {})).await.unwrap();
     take(&store, &ours).await.unwrap();
@@ -99,7 +99,7 @@ async fn a_path_that_is_not_a_file_path_is_misused() {
         assert_eq!(Sqlite::new(SqliteOptions::at(path)).unwrap_err().kind(), ErrorKind::Misused, "{path:?}");
     }
     fs::write(dir.path(), "").unwrap();
-    assert_eq!(error_at(&dir.path().join("locks.db")).await.kind(), ErrorKind::Misused, "its directory is a file");
+    assert_eq!(error_at(&dir.path().join("locks.db")).await.kind(), ErrorKind::Misused, "the parent is a file");
     let directory = dir.path().with_file_name("directory");
     fs::create_dir(&directory).unwrap();
     assert_eq!(error_at(&directory).await.kind(), ErrorKind::Misused);
@@ -113,7 +113,7 @@ fn a_directory_without_write_permission_is_denied() {
     fs::create_dir(&sealed).unwrap();
     let mut child = command("ping", &sealed.join("locks.db"), TTL);
     if rustix::process::geteuid().is_root() {
-        // Root may write in spite of the permissions, so the child runs as another user.
+        // Root can write in spite of the permissions, so the child runs as another user.
         let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
         open(dir.path().parent().unwrap());
         chown(&sealed, Some(NOBODY), Some(NOBODY)).unwrap();
@@ -146,8 +146,8 @@ async fn a_deleted_file_is_detected_and_its_holds_are_lost() {
         let _ = fs::remove_file(dir.path().with_file_name(format!("locks.db{ending}")));
     }
     let other = dir.open();
-    let mut new = take(&other, &claim("k", TTL)).await.expect("the new file contains no holds");
-    assert!(new.take().unwrap() > old, "a fence rises even if the file was lost");
+    let mut new = take(&other, &claim("k", TTL)).await.expect("the lock is held in the new file");
+    assert!(new.take().unwrap() > old, "the fence did not rise after the file was lost");
     assert_eq!(renew(&store, &ours).await, bandog_core::Renewal::Gone);
     assert!(epoch.has_changed().unwrap());
 }

@@ -114,7 +114,7 @@ async fn an_older_version_is_upgraded_with_its_holds() {
     create_version_1(&dir);
     let store = dir.open();
     assert!(store.show(&Key::new("old").unwrap()).await.unwrap().is_held());
-    assert!(take(&store, &claim("old", TTL)).await.is_none(), "it is held");
+    assert!(take(&store, &claim("old", TTL)).await.is_none(), "the upgrade freed the held lock");
     assert_eq!(version(&dir), (3, 1));
     assert_eq!(store.members().await.unwrap(), []);
     assert!(store.show(&Key::new("old").unwrap()).await.unwrap().is_held());
@@ -159,7 +159,7 @@ async fn an_older_version_has_no_records_until_a_request_upgrades_it() {
         let record = put(&store, "r", None, "new").await;
         assert!(record.is_some());
         assert_eq!(tables(), (3, 2));
-        assert!(store.show(&Key::new("old").unwrap()).await.unwrap().is_held(), "its holds are kept");
+        assert!(store.show(&Key::new("old").unwrap()).await.unwrap().is_held(), "the upgrade freed the held lock");
         assert_eq!(get(&dir.open(), "r").await.unwrap().value, "new");
     }
 }

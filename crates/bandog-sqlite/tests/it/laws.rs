@@ -59,7 +59,7 @@ async fn an_expired_hold_is_gone_even_if_no_other_claim_took_it() {
     assert_eq!(renew(&store, &ours).await, Renewal::Gone);
     assert_eq!(release(&store, &ours).await, Released::NotHeld);
     let mut second = take(&store, &ours).await.unwrap();
-    assert!(second.take() > first.take(), "a new grant has new fences");
+    assert!(second.take() > first.take(), "the new grant has no new fences");
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn a_pass_gives_the_key_to_the_next_claim_with_new_fences() {
     let new = pass(&store, &from, &to).await.unwrap();
     assert!(new.clone().take().unwrap() > old);
     assert!(busy(&store, &from).await > TTL);
-    assert_eq!(pass(&store, &from, &to).await, Some(new), "a repeated pass is granted again, with the same fences");
+    assert_eq!(pass(&store, &from, &to).await, Some(new), "the repeated pass was not granted with the same fences");
     assert_eq!(release(&store, &from).await, Released::NotHeld);
 }
 
@@ -118,8 +118,8 @@ async fn a_pass_gives_the_key_to_the_next_claim_with_new_fences() {
 async fn a_pass_from_a_claim_without_a_hold_is_an_ordinary_claim() {
     let dir = TestDir::new();
     let (store, from, to, third) = (dir.open(), claim("k", TTL), claim("k", TTL), claim("k", TTL));
-    assert!(pass(&store, &from, &to).await.is_some(), "the key was free");
-    assert!(pass(&store, &from, &third).await.is_none(), "the key is held");
+    assert!(pass(&store, &from, &to).await.is_some(), "the pass of a free lock was refused");
+    assert!(pass(&store, &from, &third).await.is_none(), "the pass of a lock with another holder was granted");
     assert_eq!(renew(&store, &to).await, Renewal::Extended { valid_for: TTL });
 }
 

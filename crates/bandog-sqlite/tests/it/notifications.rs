@@ -71,7 +71,7 @@ async fn a_busy_claim_of_a_subscriber_sets_the_waiters_mark_again() {
         let ours = claim("k", TTL);
         take(&there, &ours).await.unwrap();
         busy(&here, &claim("k", TTL)).await;
-        assert_eq!(release(&there, &ours).await, Released::Freed { others: None }, "the mark was not set");
+        assert_eq!(release(&there, &ours).await, Released::Freed { others: None }, "the waiters' mark was not set");
     }
 }
 
@@ -93,7 +93,7 @@ async fn only_subscribers_of_the_key_are_notified() {
     assert_eq!((file_contents(), notifications.count()), (before, 0));
     assert_eq!(release(&there, &to).await, Released::Freed { others: None });
     eventually("a notification", async || notifications.count() > 0).await;
-    assert!(file_contents().len() <= 4096, "the file must not grow");
+    assert!(file_contents().len() <= 4096, "the notification file has grown");
 }
 
 #[tokio::test]
@@ -108,14 +108,14 @@ async fn a_subscription_without_a_watch_is_silent_and_nothing_else_fails() {
     assert_eq!(
         release(&store, &ours).await,
         Released::Freed { others: Some(0) },
-        "the subscription is silent, so no waiters' mark is set"
+        "a silent subscription has set the waiters' mark"
     );
     Connection::open(dir.path()).unwrap().execute("update lease set wanted = 1", []).unwrap();
     take(&store, &ours).await.unwrap();
     assert_eq!(
         release(&store, &ours).await,
         Released::Freed { others: None },
-        "a release does not fail if its notification fails"
+        "the release failed together with its notification"
     );
 }
 
@@ -129,12 +129,12 @@ async fn a_record_notifies_as_soon_as_the_file_can_be_watched() {
     let news = Key::new("news").unwrap();
     let mut notifications = client.subscribe(&news).unwrap();
     let soon = Duration::from_secs(10);
-    timeout(soon, notifications.next()).await.expect("the store has answered").unwrap();
+    timeout(soon, notifications.next()).await.expect("the store did not answer in time").unwrap();
     fs::remove_dir(&file).unwrap();
-    timeout(soon, notifications.next()).await.expect("the store watches the file").unwrap();
+    timeout(soon, notifications.next()).await.expect("the store did not watch the file in time").unwrap();
     assert!(file.is_file());
     there.swap(&[Swap { notifies: true, ..Swap::new(news, None, "") }]).await.unwrap();
-    timeout(soon, notifications.next()).await.expect("a notification").unwrap();
+    timeout(soon, notifications.next()).await.expect("no notification came in time").unwrap();
 }
 
 #[tokio::test]

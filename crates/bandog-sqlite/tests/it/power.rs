@@ -1,5 +1,6 @@
-//! Power failures. To simulate one, the disk is an image that is copied while it is in use. The copy contains all data
-//! that was flushed to the disk, and no data that the kernel has only in memory.
+//! Simulated power failures. The disk is an image, which is copied while it is in use. The copy contains all data that
+//! was flushed to the disk, and no data that the kernel has only in memory. So it is like the disk after a power
+//! failure.
 
 use std::{
     fs::{self, File},
@@ -19,7 +20,7 @@ use crate::{
 #[test]
 fn every_swap_that_was_answered_survives_a_power_failure() {
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root may mount the image of a disk");
+        println!("skipped: only root can mount the image of a disk");
         return;
     }
     let dir = TestDir::new();

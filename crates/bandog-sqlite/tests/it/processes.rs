@@ -46,7 +46,7 @@ async fn a_process_stopped_in_a_transaction_makes_writers_fail_at_their_timeout(
     assert!(error.to_string().contains("stopped"), "{error}");
 
     let busy = try_take(&store, &claim("held", TTL)).await.unwrap();
-    assert!(matches!(busy, Verdict::Busy { .. }), "a read-only request is answered");
+    assert!(matches!(busy, Verdict::Busy { .. }), "the claim of a held lock, which only reads, was not answered");
     assert!(store.show(&ours.key).await.unwrap().is_held());
 
     stopped.kill();
@@ -69,7 +69,7 @@ async fn a_process_stopped_in_a_transaction_commits_it_when_it_continues() {
     stopped.cont();
     stopped.stdout_line("written", SOON);
     eventually("a claim is granted", async || try_take(&store, &claim("free", TTL)).await.is_ok()).await;
-    assert_eq!(release(&store, &ours).await, Released::Freed { others: None }, "its mark was written");
+    assert_eq!(release(&store, &ours).await, Released::Freed { others: None }, "the waiters' mark was not written");
 }
 
 #[test]
@@ -95,14 +95,14 @@ async fn a_lock_never_has_two_holders_when_processes_are_killed_at_any_point() {
     let mut children: Vec<_> = (0..4).map(|_| start("count", &dir.path(), ttl)).collect();
     // Before each kill, the processes do some work, so that holders and writers are killed, too.
     for round in 0..12 {
-        let seen = log().lines().count();
-        eventually("work continues", async || log().lines().count() > seen + 40).await;
+        let lines_before = log().lines().count();
+        eventually("work continues", async || log().lines().count() > lines_before + 40).await;
         let next = round % children.len();
         children[next].kill();
         children[next] = start("count", &dir.path(), ttl);
     }
-    let seen = log().lines().count();
-    eventually("work continues", async || log().lines().count() > seen + 100).await;
+    let lines_before = log().lines().count();
+    eventually("work continues", async || log().lines().count() > lines_before + 100).await;
     for child in &mut children {
         assert!(child.try_wait().is_none(), "{:?}", child.stderr());
         child.kill();
@@ -119,11 +119,11 @@ fn check_history(log: &str, ttl: Duration, path: &Path) {
     for line in log.lines() {
         let words: Vec<&str> = line.split(' ').collect();
         let number = |n: usize| words[n].parse::<u64>().unwrap();
-        let old = match words[0] {
+        let is_repeated = match words[0] {
             "granted" => grants.insert(number(1), (number(2), number(3))).is_some(),
             _ => releases.insert(number(1), number(2)).is_some(),
         };
-        assert!(!old, "a fence was granted twice: {line}");
+        assert!(!is_repeated, "a fence was granted or released twice: {line}");
     }
     let mut has_written_after_expiry = false;
     for ((fence, (asked, _)), (next, (_, granted))) in grants.iter().zip(grants.iter().skip(1)) {
@@ -133,10 +133,10 @@ fn check_history(log: &str, ttl: Duration, path: &Path) {
         has_written_after_expiry |= released != u64::MAX && released > asked + ttl;
     }
     let count: usize = fs::read_to_string(path.with_file_name("counter")).unwrap().parse().unwrap();
-    // The counter may be less than the number of grants, because a process may be killed after its grant and before its
-    // increment. It may be greater than the number of releases, because a process may be killed after its increment and
-    // before it has logged the release. A process that was stopped for longer than its ttl may have written to the
-    // counter without the lock, because the counter checks no fences. Then the counter proves nothing.
+    // The counter can be less than the number of grants, because a process might be killed after its grant and before
+    // its increment. The counter can be greater than the number of releases, because a process might be killed after
+    // its increment and before it has logged the release. A process that was stopped for longer than its ttl might have
+    // written to the counter without the lock, because the counter checks no fences. Then the counter proves nothing.
     assert!(
         has_written_after_expiry || (releases.len() <= count && count <= grants.len()),
         "{} {count} {}",

@@ -110,14 +110,14 @@ async fn conditions_are_checked_in_their_order() {
     let holding = |id| Some(Holding { key: ours.key.clone(), id });
     let all =
         Swap { not_before: Some(SystemTime::now() + HOUR), held: holding(ours.id), ..Swap::new(key("r"), None, "") };
-    let Swapped::Early(missing) = swap(&store, all.clone()).await else { panic!() };
-    assert!(HOUR - Duration::from_secs(60) < missing && missing < HOUR, "{missing:?}");
+    let Swapped::Early(time_left) = swap(&store, all.clone()).await else { panic!("the swap is not early") };
+    assert!(HOUR - Duration::from_secs(60) < time_left && time_left < HOUR, "{time_left:?}");
     let due = Swap { not_before: Some(SystemTime::now()), ..all.clone() };
     assert_eq!(swap(&store, due.clone()).await, Swapped::NotHeld);
     take(&store, &ours).await.unwrap();
     assert_eq!(swap(&store, Swap { held: holding(claim("lock", TTL).id), ..due.clone() }).await, Swapped::NotHeld);
     assert!(matches!(swap(&store, due.clone()).await, Swapped::Done(Some(_))));
-    assert!(matches!(swap(&store, all).await, Swapped::Differs(Some(_))), "the version is checked first");
+    assert!(matches!(swap(&store, all).await, Swapped::Differs(Some(_))), "the version was not checked first");
     release(&store, &ours).await;
     let from = get(&store, "r").await.map(|record| record.version);
     assert_eq!(swap(&store, Swap { from, ..due }).await, Swapped::NotHeld);
@@ -169,7 +169,7 @@ async fn records_and_locks_with_the_same_names_are_independent_and_names_may_be_
 #[tokio::test]
 async fn the_answers_are_those_of_the_reference_backend() {
     let (dir, memory) = (TestDir::new(), Memory::new(Clock::system()));
-    let (mut real, mut model) = (StoreUnderTest::new(dir.open()), StoreUnderTest::new(memory));
+    let (mut sqlite, mut reference) = (StoreUnderTest::new(dir.open()), StoreUnderTest::new(memory));
     let mut seed = 0x62_64_6f_67_u64;
     let mut random = |below: u64| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -180,8 +180,9 @@ async fn the_answers_are_those_of_the_reference_backend() {
         let claim = &claims[usize::try_from(random(2)).unwrap()];
         let step = if random(2) == 0 { Step::Claim(claim.clone()) } else { Step::Release(claim.clone()) };
         let asked: Vec<[u64; 6]> = (0..random(5)).map(|_| [3, 4, 8, 3, 3, 3].map(&mut random)).collect();
-        let (a, b) = (real.request(&step, &asked, &claims).await, model.request(&step, &asked, &claims).await);
-        assert_eq!(a, b, "round {round}: {asked:?}");
+        let answers = sqlite.request(&step, &asked, &claims).await;
+        let expected = reference.request(&step, &asked, &claims).await;
+        assert_eq!(answers, expected, "round {round}: {asked:?}");
     }
 }
 
@@ -308,7 +309,7 @@ async fn a_waiting_swap_blocks_no_queries_and_no_refused_requests() {
             busy(&store, &claim("held", TTL)).await;
             assert_eq!(get(&store, "r").await.unwrap().value, "");
             let refused = Swap { not_before: Some(SystemTime::now() + HOUR), ..Swap::new(key("other"), None, "") };
-            assert!(matches!(swap(&dir.open(), refused).await, Swapped::Early(_)), "a refused swap writes nothing");
+            assert!(matches!(swap(&dir.open(), refused).await, Swapped::Early(_)), "the swap was not refused");
         }
         writer.execute_batch("rollback").unwrap();
     };

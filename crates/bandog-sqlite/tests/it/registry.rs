@@ -35,16 +35,16 @@ async fn a_member_is_listed_as_it_was_announced_until_it_withdraws() {
     for each in [&one, &other] {
         here.announce(each, TTL).await.unwrap();
     }
-    let mut both = vec![one.clone(), other.clone()];
-    both.sort_by_key(|member| member.id);
-    assert_eq!(members(&there).await, both);
+    let mut announced = vec![one.clone(), other.clone()];
+    announced.sort_by_key(|member| member.id);
+    assert_eq!(members(&there).await, announced);
 
     one.waits.clear();
     one.program = "feeder 1.1".into();
     there.announce(&one, TTL).await.unwrap();
     here.withdraw(other.id).await.unwrap();
     here.withdraw(other.id).await.unwrap();
-    assert_eq!(members(&there).await, std::slice::from_ref(&one), "a row contains the last announcement");
+    assert_eq!(members(&there).await, std::slice::from_ref(&one), "the row does not contain the last announcement");
     there.withdraw(one.id).await.unwrap();
     assert_eq!(members(&here).await, []);
 }

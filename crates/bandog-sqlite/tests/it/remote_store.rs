@@ -12,14 +12,14 @@ use crate::{
     support::{TTL, claim, eventually, release, try_take},
 };
 
-/// A child process with a store.
+/// A store in a child process.
 pub(crate) struct RemoteStore(Process);
 
 impl RemoteStore {
     pub(crate) fn at(path: &Path) -> Self {
-        let mut other = Self(start("serve", path, TTL));
-        assert_eq!(other.request("ping"), "yes");
-        other
+        let mut store = Self(start("serve", path, TTL));
+        assert_eq!(store.request("ping"), "yes");
+        store
     }
 
     /// Sends a command and returns the answer.
@@ -51,7 +51,7 @@ impl RemoteStore {
         bandog_testkit::eventually(SOON, || switches() > before + 20);
     }
 
-    /// Claims a lock. Returns the fence if it was granted.
+    /// Claims a lock. Returns the fence if the claim was granted.
     pub(crate) fn take(&mut self, name: &str) -> Option<u64> {
         let answer = self.request(&format!("take {name}"));
         match answer.split_once(' ') {

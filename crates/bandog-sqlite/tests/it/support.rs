@@ -26,7 +26,7 @@ impl TestDir {
     }
 
     pub(crate) fn options(&self) -> SqliteOptions {
-        // The timeout is long, because the machine may be busy with other tests.
+        // The timeout is long, because the machine might be busy with other tests.
         SqliteOptions::at(self.path()).timeout(Duration::from_secs(20))
     }
 

@@ -11,8 +11,10 @@ use crate::{
     support::{TTL, TestDir, claim, eventually, release, renew, take},
 };
 
-const BOTH: &[&str] = &["-wal", "-shm"];
-const EACH: [&[&str]; 3] = [BOTH, &["-wal"], &["-shm"]];
+/// The endings of the log and of its index.
+const LOG_AND_INDEX: &[&str] = &["-wal", "-shm"];
+/// The sets of files that the tests delete.
+const DELETED_SETS: [&[&str]; 3] = [LOG_AND_INDEX, &["-wal"], &["-shm"]];
 
 fn delete(dir: &TestDir, endings: &[&str]) {
     for ending in endings {
@@ -27,7 +29,7 @@ async fn passes_check(dir: &TestDir) {
 
 #[tokio::test]
 async fn a_lock_has_one_holder_after_a_new_process_opened_the_files() {
-    for files in EACH {
+    for files in DELETED_SETS {
         let dir = TestDir::new();
         let (mut first, mut second) = (RemoteStore::at(&dir.path()), RemoteStore::at(&dir.path()));
         let old = first.take("k").unwrap();
@@ -36,13 +38,13 @@ async fn a_lock_has_one_holder_after_a_new_process_opened_the_files() {
         let mut late = RemoteStore::at(&dir.path());
         let new = late.take("k");
         if files == ["-shm"] {
-            assert_eq!(new, None, "the log contains everything");
+            assert_eq!(new, None, "the hold in the log was lost");
             assert_eq!(first.request("renew k"), "extended");
         } else {
-            assert!(new.expect("the contents of the log are lost") > old, "{files:?}");
+            assert!(new.expect("the lock is held, although its hold was in the lost log") > old, "{files:?}");
             assert_eq!(first.request("renew k"), "gone", "{files:?}");
         }
-        assert_eq!((first.epoch(), second.epoch()), (2, 1), "a process detects the deletion at its next request");
+        assert_eq!((first.epoch(), second.epoch()), (2, 1), "expected that only the first process has opened it again");
         // From now on all processes see the same state.
         for (n, name) in ["a", "b", "c"].into_iter().enumerate() {
             let all = [&mut first, &mut second, &mut late];
@@ -58,7 +60,7 @@ async fn a_lock_has_one_holder_after_a_new_process_opened_the_files() {
 
 #[tokio::test]
 async fn a_record_is_swapped_once_after_a_new_process_opened_the_files() {
-    for files in EACH {
+    for files in DELETED_SETS {
         let dir = TestDir::new();
         let mut first = RemoteStore::at(&dir.path());
         let old: u64 = first.request("put r 0 one").parse().unwrap();
@@ -68,7 +70,7 @@ async fn a_record_is_swapped_once_after_a_new_process_opened_the_files() {
             assert_eq!(late.request("put r 0 two"), "differs");
             assert!(late.request(&format!("put r {old} two")).parse::<u64>().unwrap() > old);
         } else {
-            assert!(late.request("put r 0 two").parse::<u64>().unwrap() > old, "versions rise");
+            assert!(late.request("put r 0 two").parse::<u64>().unwrap() > old, "the version did not rise");
         }
         assert_eq!(first.request(&format!("put r {old} three")), "differs", "{files:?}");
         passes_check(&dir).await;
@@ -77,7 +79,7 @@ async fn a_record_is_swapped_once_after_a_new_process_opened_the_files() {
 
 #[tokio::test]
 async fn nothing_is_lost_if_a_process_with_the_files_open_makes_the_first_request() {
-    for files in EACH {
+    for files in DELETED_SETS {
         let dir = TestDir::new();
         let (mut first, mut second) = (RemoteStore::at(&dir.path()), RemoteStore::at(&dir.path()));
         first.take("k").unwrap();
@@ -90,14 +92,14 @@ async fn nothing_is_lost_if_a_process_with_the_files_open_makes_the_first_reques
         assert_eq!(late.request("put r 0 two"), "differs");
         assert_eq!(second.request("renew j"), "extended", "{files:?}");
         assert!(second.request(&format!("put r {version} two")).parse::<u64>().is_ok());
-        assert_eq!(first.epoch(), 2, "a process detects the deletion at its next request");
+        assert_eq!(first.epoch(), 2, "the process did not detect the deletion at its request");
         passes_check(&dir).await;
     }
 }
 
 #[tokio::test]
 async fn a_log_is_not_saved_if_a_process_has_the_new_files_open() {
-    for files in [BOTH, &["-wal"]] {
+    for files in [LOG_AND_INDEX, &["-wal"]] {
         let dir = TestDir::new();
         let mut first = RemoteStore::at(&dir.path());
         let raw = Connection::open(dir.path()).unwrap();
@@ -113,10 +115,10 @@ async fn a_log_is_not_saved_if_a_process_has_the_new_files_open() {
     }
 }
 
-/// The request waits for the write lock of the old files. When it gets the lock, these files are deleted.
+/// The request waits for the write lock of the old files. When it gets the lock, these files have been deleted.
 #[tokio::test]
 async fn a_request_that_waits_while_the_files_are_deleted_is_executed_in_the_new_files() {
-    for files in EACH {
+    for files in DELETED_SETS {
         let dir = TestDir::new();
         let mut first = RemoteStore::at(&dir.path());
         let version = first.request("put r 0 one");
@@ -143,18 +145,18 @@ async fn a_request_waits_for_a_process_that_is_stopped_in_a_write_to_a_deleted_l
     first.take("k").unwrap();
     let writer = start("lock", &dir.path(), TTL);
     writer.stdout_line("locked", SOON);
-    delete(&dir, BOTH);
+    delete(&dir, LOG_AND_INDEX);
     let answer = first.request("renew k");
     let pid = writer.pid().to_string();
     assert!(answer.contains(&pid) && answer.contains("deleted or replaced"), "{answer}");
     writer.kill();
     assert_eq!(first.request("renew k"), "extended");
-    assert_eq!(RemoteStore::at(&dir.path()).take("k"), None, "nothing was lost");
+    assert_eq!(RemoteStore::at(&dir.path()).take("k"), None, "the hold in the deleted log was lost");
 }
 
 #[tokio::test]
 async fn a_process_that_exits_does_not_delete_the_new_files_of_other_processes() {
-    for files in EACH {
+    for files in DELETED_SETS {
         let dir = TestDir::new();
         let mut idle = RemoteStore::at(&dir.path());
         idle.take("k").unwrap();
@@ -172,7 +174,7 @@ async fn a_process_that_exits_does_not_delete_the_new_files_of_other_processes()
 
 #[tokio::test]
 async fn handles_of_one_process_continue_after_their_files_were_deleted() {
-    for files in EACH {
+    for files in DELETED_SETS {
         let dir = TestDir::new();
         let (first, second) = (dir.open(), dir.open());
         let (ours, theirs) = (claim("k", TTL), claim("j", TTL));
@@ -200,7 +202,7 @@ async fn a_database_that_was_deleted_without_its_log_and_index_is_new_to_every_p
     let old = first.take("k").unwrap();
     delete(&dir, &[""]);
     let mut late = RemoteStore::at(&dir.path());
-    assert!(late.take("k").expect("the new file contains no holds") > old);
+    assert!(late.take("k").expect("the lock is held in the new file") > old);
     assert_eq!(first.request("renew k"), "gone");
     assert_eq!(first.take("k"), None);
     passes_check(&dir).await;
@@ -208,7 +210,7 @@ async fn a_database_that_was_deleted_without_its_log_and_index_is_new_to_every_p
 
 #[tokio::test]
 async fn files_deleted_while_no_process_had_them_open_lose_commits_that_were_not_in_the_database() {
-    for files in EACH {
+    for files in DELETED_SETS {
         let dir = TestDir::new();
         let mut killed = RemoteStore::at(&dir.path());
         let old = killed.take("k").unwrap();
@@ -243,7 +245,7 @@ async fn checkpoints_and_vacuum_by_sqlite_cause_no_reconnection() {
     }
     eventually("this process has closed the database", async || !is_open(&dir.path())).await;
     other.end();
-    assert!(!dir.path().with_file_name("locks.db-wal").exists(), "the last process deletes the log");
+    assert!(!dir.path().with_file_name("locks.db-wal").exists(), "the last process did not delete the log");
     let mut again = RemoteStore::at(&dir.path());
     assert_eq!((again.take("n0"), again.epoch()), (None, 1));
 }

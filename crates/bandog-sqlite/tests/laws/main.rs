@@ -164,8 +164,8 @@ impl World for OnSqlite {
     }
 }
 
-/// A client may still use its files for a short time after its last handle is dropped, and could create the directory
-/// again. So this waits until no file is open before the directory is deleted.
+/// A client might still use its files for a short time after its last handle is dropped. Then it could create the
+/// deleted directory again. So this waits until no file is open before it deletes the directory.
 impl Drop for OnSqlite {
     fn drop(&mut self) {
         if !std::thread::panicking() {

@@ -1,4 +1,4 @@
-//! Checks which clients believed to hold a lock, and when.
+//! Checks the beliefs of clients. A belief is a time span in which a client believed that it held a lock.
 
 use super::{Call, Findings, History, excuse::Excuses};
 use crate::history::Nanos;
@@ -28,7 +28,8 @@ fn overlaps(beliefs: &[Belief<'_>], excuses: &Excuses, name: usize, findings: &m
         open.retain(|older| older.to > newer.from);
         for older in &open {
             let end = older.to.min(newer.to);
-            // The client that received its grant first was not always granted first, so both orders are tried.
+            // The order in which clients received their grants can differ from the order in which the store made the
+            // grants. So both orders are tried.
             let excuse =
                 excuses.find(older.call, newer.call, end).or_else(|| excuses.find(newer.call, older.call, end));
             match excuse {
@@ -51,8 +52,8 @@ fn fences(beliefs: &[Belief<'_>], excuses: &Excuses, name: usize, findings: &mut
             greatest = Some(belief);
             continue;
         };
-        // If the store lost a hold, the client may have passed the hold on to another of its calls, with a reserved
-        // fence.
+        // After the store lost a hold, the client that still believed in this hold might have passed it on to another
+        // of its calls, with a fence that the client had reserved earlier.
         let excused =
             before.call.fence() > belief.call.fence() && excuses.find(belief.call, before.call, belief.from).is_some();
         if !excused {

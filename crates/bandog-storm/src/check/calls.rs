@@ -1,4 +1,4 @@
-//! Checks the results of calls, and their times.
+//! Checks the results of calls, and how long the calls took.
 
 use super::{Call, Findings, History};
 use crate::{
@@ -16,8 +16,8 @@ pub(super) fn check(history: &History, findings: &mut Findings) {
     let pauses = Pauses::of(history);
     for call in &history.calls {
         ends(call, findings);
-        if let Some(told) = call.answered_at() {
-            in_time(call, call.asked, told, call.limit, &pauses, findings);
+        if let Some(answered) = call.answered_at() {
+            in_time(call, call.asked, answered, call.limit, &pauses, findings);
         }
         if let Some(grant) = &call.grant {
             if let (Some((from, _)), Some((to, _))) = (grant.ended, call.answer) {
@@ -34,11 +34,11 @@ pub(super) fn check(history: &History, findings: &mut Findings) {
 }
 
 fn ends(call: &Call, findings: &mut Findings) {
-    let over = match &call.grant {
+    let has_ended = match &call.grant {
         Some(grant) => grant.ended.is_some(),
         None => call.answer.is_some(),
     };
-    if !over && call.killed.is_none() {
+    if !has_ended && call.killed.is_none() {
         findings.broken(NEVER, call.name, call.asked, format!("{call} never ended"));
     }
 }
@@ -57,8 +57,8 @@ fn in_time(call: &Call, from: Nanos, to: Nanos, limit: Nanos, pauses: &Pauses, f
     }
 }
 
-/// Times when processes could not run, in the order of their starts. A process is identified by its first client; none
-/// means all processes.
+/// Time spans in which a process could not run, in the order of their starts. The last value is the first client of the
+/// process. `None` means all processes.
 struct Pauses(Vec<(Nanos, Nanos, Option<u32>)>);
 
 impl Pauses {
@@ -72,8 +72,8 @@ impl Pauses {
         Self(spans)
     }
 
-    /// The part of this time in which a process could not run. Spans may overlap, because a stop is also recorded as a
-    /// stall.
+    /// The total time between `from` and `to` in which a process could not run. Spans can overlap, because a stop is
+    /// also recorded as a stall.
     fn during(&self, process: u32, from: Nanos, to: Nanos) -> Nanos {
         let (mut paused, mut seen) = (0, from);
         for (begin, end, _) in self.0.iter().filter(|(.., who)| who.is_none_or(|who| who == process)) {

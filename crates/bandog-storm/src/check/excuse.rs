@@ -7,7 +7,7 @@ use crate::{
     history::Nanos,
 };
 
-/// The faults after which two clients may believe for a while that they hold one lock.
+/// The faults after which two clients are allowed to believe for a short time that they hold the same lock.
 #[derive(Debug)]
 pub(super) struct Excuses(Vec<Fault>);
 
@@ -16,10 +16,11 @@ impl Excuses {
         Self(history.faults.iter().filter(|fault| fault.kind.forgets()).copied().collect())
     }
 
-    /// The fault that allows `older` to believe until `to` that it holds the lock, although `newer` was granted the
-    /// lock meanwhile. The fault removed the hold of `older`, and came before the grant of `newer`. The grant of
-    /// `older` may be later than the fault, because its process may have passed the removed hold on from another call.
-    /// No renewal succeeds after such a fault, so `older` may believe for a ttl after the fault at most.
+    /// The fault that allows `older` to believe until `to` that it holds the lock, although `newer` has been granted
+    /// the lock. Such a fault began before the grant of `newer`, and removed the hold of `older` from the store. The
+    /// grant of `older` can be later than the fault: the client might have received the hold for an earlier call, and
+    /// passed it on to `older` after the fault. After the fault no renewal succeeds, so `older` is allowed to believe
+    /// for at most one ttl.
     pub(super) fn find(&self, older: &Call, newer: &Call, to: Nanos) -> Option<FaultKind> {
         let (Some(old), Some(new)) = (&older.grant, &newer.grant) else { return None };
         let here = |fault: &&Fault| fault.name.is_none_or(|name| name == older.name);

@@ -1,4 +1,4 @@
-//! The whole history: calls, assembled from their events.
+//! The whole history. Each call is assembled from its events.
 
 use std::{
     collections::HashMap,
@@ -19,9 +19,9 @@ use crate::{
 pub(crate) struct History {
     pub(crate) calls: Vec<Call>,
     pub(crate) faults: Vec<Fault>,
-    /// Times when the machine kept a process from running.
+    /// Time spans in which a process could not run, because of the machine.
     pub(crate) stalled: Vec<(u32, Nanos, Nanos)>,
-    /// Times when a task blocked the runtime of a process.
+    /// Time spans in which a task blocked the runtime of a process.
     pub(crate) blocked: Vec<(u32, Nanos, Nanos)>,
     /// The writes under the lock of each name, in their order.
     pub(crate) resources: Vec<Vec<ResourceWrite>>,
@@ -46,7 +46,7 @@ pub(crate) struct Call {
     pub(crate) ttl: Nanos,
     pub(crate) watched: bool,
     pub(crate) grant: Option<Grant>,
-    /// The result without a grant, or the result of the release.
+    /// If the lock was not granted, the result of the call. Otherwise the result of the release.
     pub(crate) answer: Option<(Nanos, Outcome)>,
     /// The time when its process was killed.
     pub(crate) killed: Option<Nanos>,
@@ -59,7 +59,7 @@ pub(crate) struct Grant {
     pub(crate) fence: u64,
     /// The deadline at the time of the grant.
     pub(crate) granted_until: Nanos,
-    /// The deadline at the last check that found it held.
+    /// The deadline at the last check that found the lock held.
     pub(crate) until: Nanos,
     /// Number of writes that were certainly made while the holder believed that it held the lock.
     pub(crate) sure_writes: u32,
@@ -70,9 +70,9 @@ pub(crate) struct Grant {
 }
 
 impl Call {
-    /// The time in which the holder certainly believed that it held the lock: from the grant to the last check that
-    /// found the lock held. If the hold was lost or the holder was killed, the time ends at the last known deadline, or
-    /// earlier at the loss or the kill.
+    /// The time span in which the holder certainly believed that it held the lock. The span begins at the grant. If the
+    /// lock was held at the last check, the span ends at that check. If the lock was lost or the holder was killed, the
+    /// span ends at the loss or the kill, but not later than the last known deadline.
     pub(crate) fn belief(&self) -> Option<(Nanos, Nanos)> {
         let grant = self.grant.as_ref()?;
         let to = match grant.ended {
@@ -83,18 +83,18 @@ impl Call {
         (grant.at < to).then_some((grant.at, to))
     }
 
-    /// The time when the store has certainly freed the hold of this call.
+    /// The time at which the lock is certainly free again after this call.
     pub(crate) fn surely_free(&self) -> Option<Nanos> {
         let grant = self.grant.as_ref()?;
         Some(match (grant.ended, self.killed) {
             (Some((at, true)), _) => self.answer.map_or(at, |(answered, _)| answered),
-            // A renewal may have been in flight at the last moment.
+            // A renewal might have been in flight when the loss was noticed.
             (Some((at, false)), _) => at.saturating_add(self.ttl),
             (None, killed) => killed.unwrap_or(grant.until).saturating_add(self.ttl),
         })
     }
 
-    /// The time of the answer to the caller.
+    /// The time at which the caller received the answer.
     pub(crate) fn answered_at(&self) -> Option<Nanos> {
         self.grant.as_ref().map(|grant| grant.at).or(self.answer.map(|(at, _)| at))
     }
@@ -119,7 +119,8 @@ impl History {
     /// Reads all files.
     ///
     /// # Errors
-    /// If a file cannot be read, or has a line that cannot be parsed. Only the last line of a file may be incomplete.
+    /// If a file cannot be read, or has a line that cannot be parsed. Only the last line of a file is allowed to be
+    /// incomplete.
     pub(crate) fn read(
         files: &Files,
         lives: &[Life],
@@ -188,7 +189,7 @@ impl History {
             }
             Event::Evicted { from, to, name } => {
                 let same = |fault: &&mut Fault| fault.kind == FaultKind::Evict && fault.from == from;
-                // The later record replaces the one from before the attempt.
+                // The record that was written after the eviction replaces the record that was written before it.
                 match self.faults.iter_mut().rev().take(64).find(same) {
                     Some(fault) => fault.to = to,
                     None => {
@@ -201,7 +202,7 @@ impl History {
         }
     }
 
-    /// Sorts everything, after all events are added.
+    /// Sorts the faults and spans. It is called after all events are added.
     pub(crate) fn tidy(&mut self) {
         self.faults.sort_by_key(|fault| fault.from);
         self.blocked.sort_unstable();
@@ -222,7 +223,7 @@ impl History {
     }
 }
 
-/// Reads a file line by line. An incomplete last line is ignored, because the writer may have been killed. A missing
+/// Reads a file line by line. An incomplete last line is ignored, because its writer might have been killed. A missing
 /// file counts as empty.
 fn lines<T: FromStr<Err: fmt::Display>>(path: &Path, mut take: impl FnMut(T)) -> io::Result<()> {
     if !fs::exists(path)? {

@@ -1,5 +1,6 @@
-//! The resource that a lock protects: it refuses a fence smaller than the greatest so far. The kernel defines the order
-//! of its log, so these checks depend on no clock.
+//! Simulates the resource that a lock protects. The resource refuses a fence that is smaller than the greatest fence so
+//! far. The kernel defines the order of the writes in the log of the resource, so these checks do not depend on a
+//! clock.
 
 use std::collections::HashMap;
 

@@ -10,7 +10,7 @@ use crate::{
 const MS: Nanos = 1_000_000;
 const TTL: Nanos = 600 * MS;
 
-/// A hand-written history, in milliseconds.
+/// A hand-written history. All times are in milliseconds.
 struct Story(History);
 
 impl Story {
@@ -31,7 +31,7 @@ impl Story {
         self.asks_with(client, call, at, Verb::Lock, Nanos::MAX);
     }
 
-    /// The call is granted, and writes.
+    /// The call gets the lock, and writes to the resource.
     fn granted(&mut self, client: u32, call: CallId, at: Nanos, fence: u64) {
         let at = at * MS;
         self.record(client, Event::Granted { call, at, fence, until: at + TTL });
@@ -46,7 +46,7 @@ impl Story {
         self.record(client, Event::Answered { call, at: at * MS, outcome: Outcome::Released });
     }
 
-    /// A whole critical section.
+    /// A complete critical section: call, grant, writes and release.
     fn holds(&mut self, client: u32, call: CallId, from: Nanos, to: Nanos, fence: u64) {
         self.asks(client, call, from);
         self.granted(client, call, from, fence);
@@ -57,6 +57,7 @@ impl Story {
         self.0.faults.push(Fault { kind, from: from * MS, to: to * MS, client, name: None });
     }
 
+    /// Ends the history, and checks it.
     fn ends(mut self, at: Nanos) -> Findings {
         self.0.end = at * MS;
         self.0.tidy();
@@ -64,6 +65,7 @@ impl Story {
     }
 }
 
+/// Asserts that exactly these laws are broken.
 #[track_caller]
 fn is_broken(findings: &Findings, laws: &[&str]) {
     assert_eq!(findings.laws().into_keys().collect::<Vec<_>>(), laws, "{:?}", findings.violations);
@@ -244,7 +246,7 @@ fn a_call_that_exceeds_its_limit_is_found_unless_its_process_was_paused() {
     let mut stalled = Story::new();
     stalled.asks_with(1, 0, 10, Verb::TryLockFor, 100);
     stalled.record(1, Event::Answered { call: 0, at: 3_000 * MS, outcome: Outcome::Busy });
-    // The same time is not counted twice.
+    // The stall and the block overlap. The checker must not count the common time twice.
     stalled.record(1, Event::Stalled { from: 20 * MS, to: 1_000 * MS });
     stalled.record(1, Event::Blocked { from: 20 * MS, to: 1_010 * MS });
     is_broken(&stalled.ends(4_000), &["every call ends within its limit"]);

@@ -1,5 +1,5 @@
-//! Checks whether a client waited at a free lock for longer than a lost notification explains, or was passed over:
-//! other clients got the lock again and again while it waited.
+//! Checks two things. First, no client waits at a free lock for longer than a lost notification can explain. Second, no
+//! client is passed over, which means that other clients get the lock again and again while the client waits.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +14,14 @@ const STARVED: &str = "no client is passed over for ever";
 
 /// After this time a client has priority over clients that have waited for less.
 const STARVING: Nanos = 2_000_000_000;
-/// Maximum number of turns that each client may have while a client with priority waits. A turn is the time in which
-/// one client has the lock. The number is above one because several clients may have priority, and their order is
-/// random.
+/// Maximum number of turns of each client while a client with priority waits. A turn is the time in which one client
+/// has the lock. The maximum is more than one, because several clients can have priority, and their order is random.
 const PASSED_OVER: usize = 12;
 
 type Span = (Nanos, Nanos);
 
-/// Finds times longer than `bound` in which no client held a name, a client waited for it, and no fault was near.
+/// Finds time spans longer than `bound` in which no client held a lock, although a client waited for this lock and no
+/// fault was near.
 pub(super) fn check(history: &History, bound: Nanos, findings: &mut Findings) {
     let faults = disturbed(history);
     for name in 0..history.resources.len() {
@@ -42,7 +42,7 @@ pub(super) fn check(history: &History, bound: Nanos, findings: &mut Findings) {
     }
 }
 
-/// Finds clients that waited, without a fault at that time, while the other clients had many turns.
+/// Finds clients that waited while the other clients had many turns, although no fault was near.
 pub(super) fn check_starved(history: &History, findings: &mut Findings) {
     let faults = merged(disturbed(history));
     let clients = history.calls.iter().map(|call| call.client).collect::<BTreeSet<_>>().len();
@@ -51,7 +51,8 @@ pub(super) fn check_starved(history: &History, findings: &mut Findings) {
         let grants = calls().filter_map(|call| Some((call.grant.as_ref()?.at, call.client)));
         let mut grants: Vec<_> = grants.collect();
         grants.sort_unstable();
-        // A client passes a hold on among its own calls, so only a change of the client begins a new turn.
+        // A client can pass the lock on from one of its calls to its next call. So a new turn begins only when another
+        // client gets the lock.
         let mut turns = grants.clone();
         turns.dedup_by_key(|(_, client)| *client);
         for call in calls().filter(|call| waits(call)) {
@@ -73,29 +74,30 @@ pub(super) fn check_starved(history: &History, findings: &mut Findings) {
     }
 }
 
-/// Number of these sorted times that begin before a time.
+/// Number of these sorted entries that begin before `moment`.
 fn before<T>(spans: &[(Nanos, T)], moment: Nanos) -> usize {
     spans.partition_point(|(at, _)| *at < moment)
 }
 
-/// Times with a fault nearby.
+/// Time spans in which a fault was near.
 fn disturbed(history: &History) -> Vec<Span> {
     let faults = history.faults.iter().map(|fault| (fault.from, aftermath(fault.to)));
     let stalls = history.stalled.iter().map(|(_, from, to)| (*from, aftermath(*to)));
     faults.chain(stalls).collect()
 }
 
-/// The effects of a fault end when a remaining hold expires and a waiter has polled again.
+/// The time at which the effects of a fault have ended: all holds from before its end have expired, and the waiters
+/// have polled the store again.
 fn aftermath(healed: Nanos) -> Nanos {
     healed.saturating_add(nanos(TTL + SLACK))
 }
 
-/// The time in which this call may have held the name. A call whose future was dropped may have been granted the lock
-/// nevertheless; the lock was then released in the background.
+/// The time span in which this call might have held the lock. If the future of a call was dropped, the store might have
+/// granted the lock nevertheless. The client then released the lock in the background.
 fn occupied(call: &Call) -> Option<Span> {
     match call.surely_free() {
         Some(free) => Some((call.answered_at()?, free)),
-        None if call.verb == Verb::Dropped => call.answered_at().map(|told| (call.asked, told)),
+        None if call.verb == Verb::Dropped => call.answered_at().map(|answered| (call.asked, answered)),
         None => None,
     }
 }
@@ -104,7 +106,7 @@ fn waits(call: &Call) -> bool {
     matches!(call.verb, Verb::Lock | Verb::TryLockFor)
 }
 
-/// Merges overlapping spans, in their order.
+/// Sorts the spans, and merges those that overlap.
 fn merged(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_unstable();
     let mut merged: Vec<Span> = Vec::new();
@@ -117,7 +119,7 @@ fn merged(mut spans: Vec<Span>) -> Vec<Span> {
     merged
 }
 
-/// The times between spans, and after the last one up to the end.
+/// The times between the spans, and the time from the last span to `end`.
 fn between(spans: &[Span], end: Nanos) -> Vec<Span> {
     let ends = spans.iter().skip(1).map(|(from, _)| *from).chain([end]);
     spans.iter().zip(ends).filter(|((_, to), next)| to < next).map(|((_, to), next)| (*to, next)).collect()

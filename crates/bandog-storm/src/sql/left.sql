@@ -1,4 +1,4 @@
--- The remaining data of unused locks: holders, and requests of waiters for a notification (`wanted`).
+-- The data that remains although no lock is in use: holders, and requests of waiters for a notification (`wanted`).
 -- Parameters: none.
 -- Result: one text for each unexpected row.
 select 'row ' || name || ': owner ' || coalesce(owner, 'none') || ', wanted ' || wanted from lease

@@ -1,10 +1,10 @@
-//! The laws of jobs, under all faults.
+//! The laws that each history of jobs must obey, under all faults. A tick is a time at which a job is due.
 //!
 //! - `once`: no attempt of a tick starts twice, and a second attempt has a reason;
-//! - `fences`: they increase with each claim;
+//! - `fences`: fences increase with each claim of a run;
 //! - `early`: no run starts before its tick;
-//! - `overlap`: no more simultaneous runs than the policy allows, in the whole cluster;
-//! - `accounts`: each tick is run, or counted with its reason;
+//! - `overlap`: in the whole cluster, a job never has more simultaneous runs than its policy allows;
+//! - `accounts`: each tick runs, or the store counts it with the reason why it did not run;
 //! - `takeover`: runs of a dead node are taken over in time;
 //! - `sessions`: no run is claimed under an ended session, and a stopped node leaves no session.
 
@@ -32,14 +32,14 @@ pub(crate) struct Findings {
     pub(crate) totals: Tally,
     /// Starts of second and later attempts.
     pub(crate) retries: u64,
-    /// Number of ghosts: runs that continued after another node had taken them over, because their node had been
-    /// paused.
+    /// Number of ghosts. A ghost is a run that continued although another node had taken it over, because the first
+    /// node had been paused.
     pub(crate) ghosts: u64,
-    /// Maximum time that a ghost continued.
+    /// Maximum time for which a ghost continued after its node was awake again.
     pub(crate) longest_ghost: Nanos,
-    /// Times from the kill of a node to the next attempt of its run.
+    /// Times from the kill of a node to the next attempt of a run of this node.
     pub(crate) takeovers: Vec<Nanos>,
-    /// Times from the end of a run that its stopping node cancelled to the next attempt.
+    /// For runs that a stopping node cancelled: times from the end of the run to its next attempt.
     pub(crate) handovers: Vec<Nanos>,
     /// Delays between a tick and the start of its first attempt, in milliseconds, on nodes without faults.
     pub(crate) lags: Vec<i64>,
@@ -108,7 +108,8 @@ impl Findings {
     }
 }
 
-/// No (tick, attempt) starts twice. A later attempt needs a policy that allows a takeover, and a reason.
+/// Each attempt of a tick starts at most once. A second or later attempt requires a policy that allows takeovers, and a
+/// reason.
 fn once(history: &History, job: &Job, starts: &[&Start], findings: &mut Findings) {
     let mut seen: HashMap<(i64, u32), &Start> = HashMap::new();
     for start in starts {
@@ -132,16 +133,16 @@ fn once(history: &History, job: &Job, starts: &[&Start], findings: &mut Findings
     }
 }
 
-/// Whether a takeover had a reason: the node of the previous attempt was killed or asked to stop, may have lost its
-/// session, or could not renew its lease for a third of the lease's length. If the previous attempt had not started,
-/// its node is unknown, and a fault of any node is a reason.
+/// Whether a takeover had a reason: the node of the previous attempt was killed or asked to stop, might have lost its
+/// session, or could not renew its lease for a third of the lease's length. If the previous attempt never started, its
+/// node is unknown. Then a fault of any node is a reason.
 fn has_reason(history: &History, before: Option<&Start>, start: &Start) -> bool {
     let enough = history.terms.lease / 3;
     if let Some(before) = before {
         let from = before.at.saturating_sub(history.terms.lease);
         let is_hindered = history.hindered(Some(before.node), from, start.at) >= enough;
         let is_evicted = |harm: &Harm| harm.kind == HarmKind::Evicted && (from..=start.at).contains(&harm.from);
-        // A node that is asked to stop may still start a run that it has claimed.
+        // A node that was asked to stop can still start a run that it claimed before.
         return history.ended_between(before.node, 0, start.at) || is_hindered || history.harms.iter().any(is_evicted);
     }
     let late = u64::try_from(start.store - start.tick).unwrap_or(0).saturating_mul(1_000_000);
@@ -189,8 +190,9 @@ fn early(history: &History, job: &Job, starts: &[&Start], findings: &mut Finding
     }
 }
 
-/// The time of a run, in pieces. Left out are the times in which its node was paused so long that it may have lost its
-/// lease, and a moment after each, in which the node notices the loss.
+/// The time spans in which a run counts as running. If its node was paused for so long that it might have lost its
+/// lease, the pause does not count. A short time after the pause does not count either, because the node needs it to
+/// notice the loss.
 fn pieces(history: &History, start: &Start) -> Vec<(Nanos, Nanos)> {
     let killed = history.lives.get(&start.node).and_then(|life| life.killed);
     let end = start.end.map(|(at, _)| at).or(killed).unwrap_or(Nanos::MAX);
@@ -199,7 +201,7 @@ fn pieces(history: &History, start: &Start) -> Vec<(Nanos, Nanos)> {
         HarmKind::Stall | HarmKind::Starved => {
             harm.node == Some(start.node) && harm.to - harm.from >= history.terms.lease / 3
         }
-        // The node of the session is unknown, so it may be any.
+        // It is not known which node had the session, so it might have been this node.
         HarmKind::Evicted => start.at < harm.from,
         HarmKind::Kill | HarmKind::Stop | HarmKind::Cut | HarmKind::Store | HarmKind::Locked | HarmKind::LogDeleted => {
             false
@@ -225,7 +227,7 @@ fn overlap(history: &History, job: &Job, starts: &[&Start], findings: &mut Findi
             edges.push((to, -1, start));
         }
     }
-    // A run that ends when another one starts does not overlap it.
+    // If one run ends at the moment when another run starts, they do not overlap.
     edges.sort_unstable_by_key(|(at, edge, _)| (*at, *edge));
     let mut alive: Vec<&Start> = Vec::new();
     for (_, edge, start) in edges {
@@ -242,7 +244,7 @@ fn overlap(history: &History, job: &Job, starts: &[&Start], findings: &mut Findi
     ghosts(history, starts, findings);
 }
 
-/// Runs that continued after their node had been paused, although another node had taken over.
+/// Counts the runs that continued after a pause of their node, although another node had taken them over.
 fn ghosts(history: &History, starts: &[&Start], findings: &mut Findings) {
     let mut next: HashMap<(u64, u32), &Start> = HashMap::new();
     next.extend(starts.iter().map(|start| ((start.id, start.attempt), *start)));
@@ -256,7 +258,8 @@ fn ghosts(history: &History, starts: &[&Start], findings: &mut Findings) {
     }
 }
 
-/// Each tick is counted once, as a run or as left out. The counters of the store match the records of the nodes.
+/// The store counts each tick once: as a run, or as skipped or missed. The counters of the store match the records of
+/// the nodes.
 fn accounts(job: &Job, tally: &Tally, starts: &[&Start], findings: &mut Findings) {
     let ticks = tally.ticks(job.period);
     let counted = tally.runs() + tally.skipped + tally.missed;
@@ -271,8 +274,8 @@ fn accounts(job: &Job, tally: &Tally, starts: &[&Start], findings: &mut Findings
         findings.broken("accounts", job, format!("tick {tick} is not a tick of the job: {tally:?}"));
     }
     let seen = began.len() as u64;
-    // If a node died after a claim and before the start of the body, the run is lost or waits. If the node was stopped
-    // at that time, the run has failed.
+    // If a node died between the claim of a run and the start of its body, the store counts the run as lost, running or
+    // queued. If the node was asked to stop in this time, the store counts the run as failed.
     if seen > tally.runs() || tally.runs() > seen + tally.lost + tally.failed + tally.running + tally.queued {
         findings.unexplained += tally.runs().abs_diff(seen);
         findings.broken("accounts", job, format!("{seen} ticks began, and the store has {tally:?}"));
@@ -287,9 +290,9 @@ fn accounts(job: &Job, tally: &Tally, starts: &[&Start], findings: &mut Findings
     findings.totals.add(tally);
 }
 
-/// A run is taken over after a kill within the lease, one check interval and the tolerance; after a stop within a
-/// second and the tolerance. Faults of the node that takes over, or of the store, add their duration. A run that may be
-/// taken over is never lost, and at the end no run is present.
+/// Checks that runs are taken over in time. After a kill, the limit is the sum of the lease, one check interval and the
+/// tolerance. After a stop, the limit is a second plus the tolerance. Faults of the store, or of the node that takes
+/// over, extend the limit. If the policy allows takeovers, no run is lost. At the end, no run is left.
 fn takeover(history: &History, job: &Job, tally: &Tally, starts: &[&Start], findings: &mut Findings) {
     if tally.running > 0 {
         findings.broken("takeover", job, format!("no node runs any more, and the store has {tally:?}"));
@@ -319,7 +322,8 @@ fn takeover(history: &History, job: &Job, tally: &Tally, starts: &[&Start], find
     }
 }
 
-/// The end of a run's node before the end of the run, the time limit of the takeover, and whether the node was killed.
+/// If the node of a run ended before the run: the time of this end, the time limit of the takeover, and whether the
+/// node was killed.
 fn node_end(history: &History, start: &Start) -> Option<(Nanos, Nanos, bool)> {
     let life = history.lives.get(&start.node)?;
     match start.end {
@@ -329,11 +333,12 @@ fn node_end(history: &History, start: &Start) -> Option<(Nanos, Nanos, bool)> {
     }
 }
 
-/// Additional time for faults of other nodes.
+/// The time by which faults of other nodes or of the store extend the limit of a takeover.
 fn extra(history: &History, start: &Start, next: Option<&Start>, (from, until): (Nanos, Nanos)) -> Nanos {
     let is_in_the_way = |harm: &&Harm| match (harm.node, next) {
         (Some(node), _) if node == start.node => false,
-        // The attempts in between were claimed by nodes that ended before they started the run. They may be any nodes.
+        // If attempts are missing between these two, unknown nodes claimed them, and ended before they started the run.
+        // So a fault of any node counts.
         (Some(node), Some(next)) if next.attempt == start.attempt + 1 => {
             harm.kind == HarmKind::Starved || node == next.node
         }
@@ -354,7 +359,7 @@ fn sessions(history: &History, findings: &mut Findings) {
     }
 }
 
-/// Whether the fault could still have an effect between these times.
+/// Whether the fault could have an effect between these times. A fault has effects for up to a second after its end.
 fn is_near(harm: &Harm, from: Nanos, to: Nanos) -> bool {
     harm.from <= to && harm.to + SECOND >= from
 }

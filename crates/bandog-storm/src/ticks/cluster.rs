@@ -1,4 +1,4 @@
-//! Nodes as processes over a real store, and their faults.
+//! Runs nodes as processes over a real store, and injects their faults.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &TicksArgs, dir: &Path) -> io::Result<History> {
         }
     }
     let over = now();
-    // The remaining runs have time to be taken over.
+    // This leaves time for the takeover of the remaining runs.
     thread::sleep(LEASE + SLACK * 3);
     cluster.end();
     let (tallies, left) = cluster.tallies()?;
@@ -90,6 +90,7 @@ struct Cluster {
     dir: PathBuf,
     jobs: usize,
     nodes: Vec<Node>,
+    /// The number of the next node.
     next: u32,
     lives: BTreeMap<u32, Life>,
     harms: Vec<Harm>,
@@ -102,7 +103,7 @@ impl Cluster {
                 let home = dir.join("redis");
                 std::fs::create_dir_all(&home)?;
                 let home = home.display().to_string();
-                // A claim that was answered must survive a kill of the server.
+                // If the server has confirmed a claim, the claim must survive a kill of the server.
                 let lasting = ["--dir", &home, "--appendonly", "yes", "--appendfsync", "always"];
                 NodeStore::Redis(RedisServer::start_with(&lasting))
             }
@@ -144,7 +145,7 @@ impl Cluster {
         Node { number, process: Process::spawn(&command), wire }
     }
 
-    /// One fault from its beginning to its end.
+    /// Injects a random fault, and waits until it has ended.
     fn harm(&mut self) {
         let at = fastrand::usize(..self.nodes.len());
         let stall = Duration::from_millis(fastrand::u64(100..4500));
@@ -170,8 +171,8 @@ impl Cluster {
         node.process.wait(PATIENCE);
         self.lives.insert(number, Life { killed: Some(from), asked: None });
         self.done(HarmKind::Kill, Some(number), from);
-        // The delay may be longer than a takeover. A new node also checks for dead nodes, and could hide that the
-        // others do not.
+        // The delay can be longer than a takeover. A new node also checks for dead nodes. If it came too early, it
+        // could hide that the other nodes do not take runs over.
         self.replace(at, 8000);
     }
 
@@ -185,7 +186,7 @@ impl Cluster {
         self.replace(at, 3500);
     }
 
-    /// Starts a new node in the place of an ended one, after a random delay.
+    /// Starts a new node for an ended node, after a random delay of up to `within_ms` milliseconds.
     fn replace(&mut self, at: usize, within_ms: u64) {
         thread::sleep(Duration::from_millis(fastrand::u64(..within_ms)));
         let node = self.start();
@@ -205,7 +206,7 @@ impl Cluster {
         }
     }
 
-    /// Stops a node in the middle of a write, and runs `harm`. If the node does not write for a while, this does
+    /// Stops a node in the middle of a write, and runs `harm`. If the node does not write in time, this function does
     /// nothing.
     fn in_write(&mut self, at: usize, harm: impl FnOnce(&mut Self)) {
         let writes = self.shared_memory().is_some_and(|file| stop_while_writing(&self.nodes[at].process, &file));
@@ -214,7 +215,7 @@ impl Cluster {
         }
     }
 
-    /// Another program locks the file.
+    /// Locks the database file like another program.
     fn lock_store(&mut self, time: Duration) {
         let NodeStore::Sqlite(path) = &self.store else { return };
         let hold = || -> rusqlite::Result<Nanos> {
@@ -230,7 +231,7 @@ impl Cluster {
         self.done(HarmKind::Locked, None, from);
     }
 
-    /// Deletes files beside the database while the nodes have them open.
+    /// Deletes the log of the database, its index or both while the nodes have these files open.
     fn delete_log(&mut self) {
         let NodeStore::Sqlite(path) = &self.store else { return };
         let from = now();
@@ -239,13 +240,13 @@ impl Cluster {
         self.done(HarmKind::LogDeleted, None, from);
     }
 
-    /// The file of SQLite's locks.
+    /// The file that contains SQLite's own locks. `None` for Redis.
     fn shared_memory(&self) -> Option<PathBuf> {
         let NodeStore::Sqlite(path) = &self.store else { return None };
         Some(nemesis::beside(path, "-shm"))
     }
 
-    /// Number of runs so far.
+    /// Number of runs that have started so far.
     fn began(&self) -> usize {
         let texts = (0..self.next).filter_map(|node| std::fs::read_to_string(log(&self.dir, node)).ok());
         texts.map(|text| text.lines().filter(|line| line.starts_with("began")).count()).sum()
@@ -270,6 +271,7 @@ impl Cluster {
         self.done(HarmKind::Store, None, from);
     }
 
+    /// Records a fault that has ended now.
     fn done(&mut self, kind: HarmKind, node: Option<u32>, from: Nanos) {
         self.harms.push(Harm { kind, node, from, to: now() });
     }
@@ -369,8 +371,8 @@ fn read_line(
                 "Dropped" => End::Dropped,
                 _ => return None,
             };
-            let place = open.remove(&(job.parse().ok()?, fence.parse().ok()?))?;
-            starts[place].end = Some((at.parse().ok()?, end));
+            let index = open.remove(&(job.parse().ok()?, fence.parse().ok()?))?;
+            starts[index].end = Some((at.parse().ok()?, end));
         }
         ["starved", from, to] => {
             let (from, to) = (from.parse().ok()?, to.parse().ok()?);

@@ -1,4 +1,4 @@
-//! The history of jobs: the runs with their nodes, the faults, and the counters of the store.
+//! The history of jobs: the runs and their nodes, the faults, and the counters of the store.
 //!
 //! The history does not depend on how the nodes ran: processes over a real store and replicas on a virtual clock
 //! produce the same history.
@@ -24,9 +24,9 @@ pub(crate) struct Start {
     pub(crate) fence: u64,
     pub(crate) node: u32,
     pub(crate) at: Nanos,
-    /// The same moment by the store's clock.
+    /// The time of the start by the store's clock.
     pub(crate) store: Ms,
-    /// None if its node was killed first.
+    /// `None` if the node was killed before the body ended.
     pub(crate) end: Option<(Nanos, End)>,
 }
 
@@ -41,16 +41,16 @@ pub(crate) enum End {
     Dropped,
 }
 
-/// The declaration of a job. Its ticks are a multiple of the period after the first tick.
+/// The declaration of a job. Each tick of the job is a multiple of the period after the first tick.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) name: String,
     pub(crate) period: Ms,
     /// Maximum number of simultaneous runs.
     pub(crate) limit: usize,
-    /// Whether its ticks wait for the previous run.
+    /// Whether a tick waits until the previous run of the job has ended.
     pub(crate) waits: bool,
-    /// Whether other nodes take over runs of a dead node.
+    /// Whether another node takes over a run whose node has died.
     pub(crate) retry: bool,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Job {
 pub(crate) struct Tally {
     /// The first tick of the job.
     pub(crate) first: Ms,
-    /// The newest claimed tick. If no tick was claimed, it is before the first one.
+    /// The newest claimed tick. If no tick was claimed, the watermark is before the first tick.
     pub(crate) watermark: Ms,
     pub(crate) ok: u64,
     pub(crate) failed: u64,
@@ -70,11 +70,11 @@ pub(crate) struct Tally {
     pub(crate) queued: u64,
 }
 
-/// The life of a node. A node that replaces an ended one has another number.
+/// The end of a node. A node that replaces an ended node has a number of its own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Life {
     pub(crate) killed: Option<Nanos>,
-    /// The time of its stop request.
+    /// The time at which the node was asked to stop.
     pub(crate) asked: Option<Nanos>,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Life {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Harm {
     pub(crate) kind: HarmKind,
-    /// The affected node; none for the store.
+    /// The affected node. `None` if the store is affected.
     pub(crate) node: Option<u32>,
     pub(crate) from: Nanos,
     pub(crate) to: Nanos,
@@ -92,19 +92,19 @@ pub(crate) struct Harm {
 pub(crate) enum HarmKind {
     Kill,
     Stop,
-    /// The node was stopped.
+    /// The node's process was paused.
     Stall,
-    /// The node did not run because the machine was busy, as recorded by the node itself.
+    /// The node recorded that it got no CPU time, because the machine was busy.
     Starved,
     /// The node could not reach the store.
     Cut,
     /// The store was killed and started again.
     Store,
-    /// Another program, or a node that was stopped in the middle of a write, kept the file locked.
+    /// The database file was locked: by another program, or by a node that was stopped in the middle of a write.
     Locked,
-    /// The log of the file, its index or both were deleted while the nodes had them open.
+    /// The log of the database, the index of the log, or both were deleted while the nodes had these files open.
     LogDeleted,
-    /// A node's session was taken away by force. The node notices at its next renewal.
+    /// A node's session (its lease in the store) was removed by force. The node notices this at its next renewal.
     Evicted,
 }
 
@@ -129,8 +129,9 @@ impl HarmKind {
 pub(crate) struct Orphan {
     pub(crate) job: usize,
     pub(crate) id: u64,
-    /// The times of its claim and of the end of the session.
+    /// The time at which the node claimed the run.
     pub(crate) claimed: Ms,
+    /// The time at which the node's session ended.
     pub(crate) ended: Ms,
 }
 
@@ -142,7 +143,7 @@ pub(crate) struct Terms {
     pub(crate) check_interval: Nanos,
     /// Tolerance for delays on this machine.
     pub(crate) slack: Nanos,
-    /// End of the faults. A takeover that was not due by then is not required.
+    /// The time at which the last fault had ended. A takeover that was not due by this time is not required.
     pub(crate) over: Nanos,
 }
 
@@ -151,12 +152,12 @@ pub(crate) struct Terms {
 pub(crate) struct History {
     pub(crate) jobs: Vec<Job>,
     pub(crate) tallies: Vec<Tally>,
-    /// In the order of their starts.
+    /// All runs, in the order of their starts.
     pub(crate) starts: Vec<Start>,
     pub(crate) lives: BTreeMap<u32, Life>,
     pub(crate) harms: Vec<Harm>,
     pub(crate) orphans: Vec<Orphan>,
-    /// The number of sessions after the last node has stopped.
+    /// Number of sessions that the store still had after the last node had stopped.
     pub(crate) left: usize,
     pub(crate) terms: Terms,
 }
@@ -167,7 +168,7 @@ impl Tally {
         if self.watermark < self.first { 0 } else { ((self.watermark - self.first) / period + 1).unsigned_abs() }
     }
 
-    /// Adds other counters.
+    /// Adds the counters of another job or run.
     pub(crate) fn add(&mut self, other: &Self) {
         self.ok += other.ok;
         self.failed += other.failed;
@@ -185,7 +186,8 @@ impl Tally {
 }
 
 impl History {
-    /// Total duration of the faults that affected this node between these times; of any node if none is given.
+    /// Total time between `from` and `to` in which faults affected this node or the store. If no node is given, faults
+    /// of every node count.
     pub(crate) fn hindered(&self, node: Option<u32>, from: Nanos, to: Nanos) -> Nanos {
         let concerns = |harm: &&Harm| harm.node.is_none() || node.is_none() || harm.node == node;
         let lasting = |harm: &&Harm| !matches!(harm.kind, HarmKind::Kill | HarmKind::Stop);

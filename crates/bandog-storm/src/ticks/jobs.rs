@@ -7,7 +7,7 @@ use super::{
     schedule::{self, CatchUp, OnCrash, Overlap, Run},
 };
 
-/// Period of the jobs with a fixed rate. Every tenth job has a cron expression instead, and fires once a second.
+/// Period of the jobs with a fixed rate. Every tenth job has a cron expression instead, and is due once a second.
 const RATE: Duration = Duration::from_millis(100);
 
 /// Receives the start and the end of each body.
@@ -24,7 +24,7 @@ pub(crate) fn declared(number: usize) -> Job {
     Job { name: format!("storm-{number}"), period, limit, waits, retry }
 }
 
-/// The job itself.
+/// The job as the scheduler runs it.
 pub(crate) fn job(number: usize, witness: impl Witness) -> schedule::Job {
     let name = declared(number).name;
     let job = match is_cron(number) {
@@ -37,13 +37,13 @@ pub(crate) fn job(number: usize, witness: impl Witness) -> schedule::Job {
         1 => job.misfire_grace(Duration::from_secs(2)).catch_up(CatchUp::Once),
         _ => job.catch_up(CatchUp::Skip),
     };
-    // Every second body ends when it is cancelled; the others must be dropped.
-    let listens = number % 2 == 1;
+    // Every second body ends by itself when it is cancelled. The scheduler must drop the other bodies.
+    let ends_when_cancelled = number % 2 == 1;
     job.run(move |run: Run| {
         let recorded = RecordedRun::begin(number, run.clone(), witness.clone());
         async move {
             let work = tokio::time::sleep(length());
-            let end = if listens {
+            let end = if ends_when_cancelled {
                 tokio::select! {
                     () = work => End::Ok,
                     () = run.cancelled() => End::Cancelled,
@@ -79,8 +79,8 @@ fn limit(overlap: Overlap) -> usize {
 }
 
 fn on_crash(number: usize) -> OnCrash {
-    // The storm may kill the nodes of one run many times, and the checker expects that the run is retried until it
-    // ends.
+    // The storm might kill many nodes, one after the other, that run the same tick. The checker expects that the tick
+    // is retried until a run ends.
     if (number / 3).is_multiple_of(2) { OnCrash::RetryUpTo(NonZeroU32::MAX) } else { OnCrash::Abandon }
 }
 
@@ -88,7 +88,7 @@ fn three() -> NonZeroU32 {
     NonZeroU32::MIN.saturating_add(2)
 }
 
-/// The duration of a body: 0 to 300 ms, sometimes zero, and in one of 150 runs some seconds.
+/// The duration of a body: usually up to 300 ms, in about one of five runs zero, and in one of 150 runs some seconds.
 fn length() -> Duration {
     Duration::from_millis(match fastrand::u32(..150) {
         0 => fastrand::u64(1000..6000),
@@ -102,24 +102,24 @@ struct RecordedRun<W: Witness> {
     job: usize,
     run: Run,
     witness: W,
-    is_over: bool,
+    has_ended: bool,
 }
 
 impl<W: Witness> RecordedRun<W> {
     fn begin(job: usize, run: Run, witness: W) -> Self {
         witness.begins(job, &run);
-        Self { job, run, witness, is_over: false }
+        Self { job, run, witness, has_ended: false }
     }
 
     fn end(mut self, end: End) {
-        self.is_over = true;
+        self.has_ended = true;
         self.witness.ends(self.job, &self.run, end);
     }
 }
 
 impl<W: Witness> Drop for RecordedRun<W> {
     fn drop(&mut self) {
-        if !self.is_over {
+        if !self.has_ended {
             self.witness.ends(self.job, &self.run, End::Dropped);
         }
     }

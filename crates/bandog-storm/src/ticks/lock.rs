@@ -1,5 +1,5 @@
-//! A named lock with a minimum hold, in virtual time: each node has a timer on its own wall clock, tries the lock when
-//! the timer fires, runs if it got the lock, and keeps it for the minimum time.
+//! A named lock instead of a scheduler, in virtual time. Each node has a timer on its own wall clock. When the timer
+//! fires, the node tries to lock. If the node gets the lock, it runs the job, and keeps the lock for a minimum time.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -17,14 +17,14 @@ const LEASE: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outcome {
     pub(crate) ticks: u64,
-    /// Repeated runs of a tick.
+    /// Number of runs of ticks that had run before.
     pub(crate) duplicates: u64,
-    /// Ticks without a run.
+    /// Number of ticks without a run.
     pub(crate) lost: u64,
 }
 
-/// Runs nodes with clocks that are wrong by up to `skew`, and a lock that is held for at least `min`. One wake-up in
-/// 500 is late by up to five minutes.
+/// Runs the nodes. Their clocks are wrong by up to `skew`, and each holder keeps the lock for at least `min`. One of
+/// 500 timers fires late, by up to five minutes.
 pub(crate) fn run(nodes: u32, ticks: u64, skew: Duration, min: Duration, seed: u64) -> Outcome {
     fastrand::seed(seed);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
@@ -35,15 +35,15 @@ pub(crate) fn run(nodes: u32, ticks: u64, skew: Duration, min: Duration, seed: u
         let mut timers = Vec::new();
         for node in 0..nodes {
             let client = Client::options().clock(Clock::tokio()).on_current_runtime().over(store.clone());
-            let lock = client.expect("a runtime is here").mutex("report").lease(LEASE);
-            // Two clocks have the maximum deviation, the others a random one.
+            let lock = client.expect("this code runs in a runtime").mutex("report").lease(LEASE);
+            // Two clocks have the maximum deviation from each other. The deviation of the other clocks is random.
             let behind = match node {
                 0 => Duration::ZERO,
                 1 => skew * 2,
                 _ => (skew * 2).mul_f64(fastrand::f64()),
             };
             let ran = Arc::clone(&ran);
-            timers.push(tokio::spawn(async move { timer(&lock, begin + behind, ticks, min, &ran).await }));
+            timers.push(tokio::spawn(async move { run_timer(&lock, begin + behind, ticks, min, &ran).await }));
         }
         for timer in timers {
             timer.await.expect("a timer does not panic");
@@ -54,11 +54,11 @@ pub(crate) fn run(nodes: u32, ticks: u64, skew: Duration, min: Duration, seed: u
     })
 }
 
-async fn timer(lock: &Mutex, begin: Instant, ticks: u64, min: Duration, ran: &std::sync::Mutex<HashMap<u64, u64>>) {
+async fn run_timer(lock: &Mutex, begin: Instant, ticks: u64, min: Duration, ran: &std::sync::Mutex<HashMap<u64, u64>>) {
     for tick in 0..ticks {
         let due = begin + PERIOD * u32::try_from(tick).expect("some thousand ticks");
         if due < Instant::now() {
-            // The tick came while the node was paused: the timer continues with the next one.
+            // The tick was due while the node was late. The timer continues with the next tick.
             continue;
         }
         let late =

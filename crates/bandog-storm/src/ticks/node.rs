@@ -1,4 +1,4 @@
-//! A node: a process with a scheduler over the store, which records the start and end of each run.
+//! A node: a process that has a scheduler over the store, and records the start and end of each run.
 
 use std::{
     path::PathBuf,
@@ -17,13 +17,13 @@ use super::{
 };
 use crate::history::Log;
 
-/// Interval at which a node checks that it is running.
+/// Interval at which a node checks whether it had CPU time.
 const BEAT: Duration = Duration::from_millis(20);
-/// Minimum gap that is recorded as time without CPU.
+/// Minimum delay of such a check that is recorded as time without CPU.
 const STARVED: Duration = Duration::from_millis(150);
 /// Maximum number of simultaneous runs.
 const POOL: usize = 256;
-/// Time that runs may continue after a stop request.
+/// Time for which runs are allowed to continue after a stop request.
 const DRAIN: Duration = Duration::from_millis(100);
 
 /// The arguments of a node.
@@ -32,13 +32,13 @@ pub(crate) struct NodeArgs {
     /// The store
     #[arg(long)]
     url: String,
-    /// The file for its records
+    /// The file for the records of the node
     #[arg(long)]
     log: PathBuf,
     /// Number of jobs
     #[arg(long)]
     jobs: usize,
-    /// Deviation of its wall clock, in milliseconds ahead
+    /// Deviation of the node's wall clock, in milliseconds ahead
     #[arg(long, allow_hyphen_values = true)]
     skew: i64,
     /// The lease of the node, in milliseconds
@@ -48,7 +48,7 @@ pub(crate) struct NodeArgs {
     seed: u64,
 }
 
-/// Runs until SIGTERM.
+/// Runs a node until it receives SIGTERM.
 pub(crate) fn run(args: &NodeArgs) -> Result<()> {
     let log = Arc::new(Log::open(&args.log).expect("the history's directory can be written to"));
     beat(Arc::clone(&log));
@@ -69,12 +69,12 @@ async fn serve(args: &NodeArgs, log: Arc<Log>) -> Result<()> {
     term.recv().await;
     let stopped = running.stop().await;
     client.idle().await;
-    // Without an answer the lease expires.
+    // If the store does not answer, the lease expires.
     drop(client.close().await);
     stopped
 }
 
-/// Records when the process could not run for a while. The thread ends with the process.
+/// Starts a thread that records the times in which the process got no CPU time. The thread ends with the process.
 fn beat(log: Arc<Log>) {
     thread::spawn(move || {
         loop {
@@ -92,6 +92,7 @@ fn now() -> Nanos {
     Clock::system().now().as_nanos()
 }
 
+/// Writes the start and the end of each run as lines of a file.
 #[derive(Clone)]
 struct Lines(Arc<Log>);
 

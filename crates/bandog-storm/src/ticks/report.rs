@@ -11,11 +11,14 @@ use super::{
     lock::Outcome,
 };
 
-/// The figures of one run, or the sum of several.
+/// The figures of one run of the storm, or the sum of several runs.
 #[derive(Debug)]
 pub(crate) struct Report {
+    /// The seeds of the first and of the last run.
     seeds: (u64, u64),
+    /// Number of nodes, including those that replaced an ended node.
     nodes: usize,
+    /// Number of faults of each kind.
     harms: BTreeMap<HarmKind, u64>,
     findings: Findings,
     took: Duration,
@@ -42,7 +45,7 @@ impl Report {
         self.findings.violations.is_empty()
     }
 
-    /// The short form, one line.
+    /// The report in one line.
     pub(crate) fn line(&self) -> String {
         let Findings { ticks, duplicates, unexplained, violations, .. } = &self.findings;
         let (seed, took) = (self.seeds.0, self.took);
@@ -130,6 +133,7 @@ fn word(store: StoreKind) -> &'static str {
     }
 }
 
+/// The number of these times, the middle one and the longest one.
 fn times(sorted: &[Nanos]) -> String {
     let middle = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
     format!("{} of them, {} ms, {} ms", sorted.len(), ms(middle), ms(sorted.last().copied().unwrap_or_default()))

@@ -9,7 +9,7 @@ use super::{
 
 const MS: Nanos = 1_000_000;
 
-/// One job that fires each second, on two nodes: three ticks of 100 ms, one after the other.
+/// A correct history: one job that is due each second, on two nodes. Its three runs take 100 ms each.
 fn good() -> History {
     let job = Job { name: "job".into(), period: 1000, limit: 1, waits: false, retry: true };
     let starts = (0..3).map(|tick| {
@@ -30,7 +30,8 @@ fn good() -> History {
     }
 }
 
-/// Node 0 is killed in its last run, and node 1 takes the run over after this time.
+/// A correct history, except that node 0 is killed in its last run. Node 1 takes the run over when this time has
+/// passed.
 fn taken_over(after: Nanos) -> History {
     let mut history = good();
     let killed = history.starts[2].at + 50 * MS;
@@ -43,6 +44,7 @@ fn taken_over(after: Nanos) -> History {
     history
 }
 
+/// Asserts that the history breaks exactly these laws.
 #[track_caller]
 fn breaks(history: &History, laws: &[&str]) {
     let findings = check(history);
@@ -112,11 +114,11 @@ fn an_overlap_is_found_and_excused_only_for_paused_nodes() {
     let until = history.starts[1].at + 50 * MS;
     history.starts[0].end = Some((until, End::Ok));
     breaks(&history, &["overlap"]);
-    let stood = |to| Harm { kind: HarmKind::Stall, node: Some(0), from: 500 * MS, to };
+    let stall = |to| Harm { kind: HarmKind::Stall, node: Some(0), from: 500 * MS, to };
     history.starts[1].node = 1;
-    history.harms = vec![stood(until - 20 * MS)];
+    history.harms = vec![stall(until - 20 * MS)];
     breaks(&history, &["overlap"]);
-    history.harms = vec![Harm { from: 100 * MS, ..stood(until - 20 * MS) }];
+    history.harms = vec![Harm { from: 100 * MS, ..stall(until - 20 * MS) }];
     breaks(&history, &[]);
 }
 
@@ -146,7 +148,7 @@ fn a_late_takeover_is_seen_also_while_others_are_hurt() {
         history.harms = vec![Harm { kind, node, ..others }];
         breaks(&history, &[]);
     }
-    // An attempt in between was claimed by a node that never began it.
+    // A node claimed the attempt between these two, and never started it.
     history.harms = vec![others];
     history.starts[3].attempt = 3;
     breaks(&history, &[]);

@@ -1,4 +1,5 @@
-//! Replicas on a virtual clock: a day of ticks takes a minute. The seed determines the whole run.
+//! Runs replicas (nodes in one process) on a virtual clock. A day of ticks takes about a minute of real time. The seed
+//! determines the whole run.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,7 +18,7 @@ use super::{
     schedule::{Run, TestScheduler},
 };
 
-/// The start: half past seven on a day in November.
+/// The start of the virtual clock.
 const BEGIN: &str = "2026-11-20T07:30:00Z";
 const BEGIN_MS: Ms = 1_795_159_800_000;
 /// The lease of a replica.
@@ -99,7 +100,7 @@ fn millis(time: &str) -> Ms {
     like(Run::tick, time).expect("a row has times").millisecond()
 }
 
-/// Parses a text as the type that this function returns. (This crate does not import the type of ticks.)
+/// Parses a text as the return type of the given function. So this code does not have to import the type of ticks.
 fn like<T: std::str::FromStr>(_: fn(&Run) -> T, text: &str) -> Option<T> {
     text.parse().ok()
 }
@@ -121,10 +122,10 @@ impl Cluster {
         recorder: &Recorder,
         declared: &(impl Fn(u32) -> Vec<super::schedule::Job> + Sync),
     ) {
-        let may_go = self.alive.len() + DOWN > nodes;
+        let can_lose_one = self.alive.len() + DOWN > nodes;
         let at = fastrand::usize(..self.alive.len());
         match fastrand::u8(..12) {
-            0..2 if may_go => {
+            0..2 if can_lose_one => {
                 let node = self.alive.swap_remove(at);
                 let now = recorder.now();
                 self.lives.insert(node, Life { killed: Some(now), asked: None });
@@ -132,7 +133,7 @@ impl Cluster {
                 recorder.close(node);
                 self.test.crash(node as usize);
             }
-            2..4 if may_go => {
+            2..4 if can_lose_one => {
                 let node = self.alive.swap_remove(at);
                 self.stop(node, recorder).await;
             }
@@ -151,7 +152,7 @@ impl Cluster {
         }
     }
 
-    /// Disconnects one replica, or all of them, from the store.
+    /// Disconnects these replicas from the store for a random time.
     async fn cut(&mut self, kind: HarmKind, nodes: &[u32], recorder: &Recorder) {
         let from = recorder.now();
         nodes.iter().for_each(|node| self.test.cut(*node as usize));
@@ -161,7 +162,7 @@ impl Cluster {
         self.harms.push(Harm { kind, node, from, to: recorder.now() });
     }
 
-    /// Takes a node's session away, and records which runs the node claims before it notices.
+    /// Removes a node's session from the store. Records the runs that the node claims before it notices this.
     async fn evict(&mut self, session: u32, recorder: &Recorder) {
         let from = recorder.now();
         if !self.test.evict_session(session).await.expect("the store answers") {
@@ -195,7 +196,7 @@ struct Recorder {
     open: Arc<Mutex<Open>>,
 }
 
-/// The positions of the present runs, by job, fence and node.
+/// The indexes in `starts` of the runs that have not ended, by job, fence and node.
 type Open = HashMap<(usize, u64, u32), usize>;
 
 impl Recorder {
@@ -211,7 +212,7 @@ impl Recorder {
         nanos(self.began.elapsed())
     }
 
-    /// A killed node records nothing more.
+    /// Forgets the present runs of a killed node, so that their ends are not recorded.
     fn close(&self, node: u32) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).retain(|(.., of), _| *of != node);
     }
@@ -240,8 +241,8 @@ impl Witness for NodeRecorder {
     fn ends(&self, job: usize, run: &Run, end: End) {
         let at = self.recorder.now();
         let mut open = self.recorder.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(place) = open.remove(&(job, run.fence().get(), self.node)) {
-            self.recorder.starts.lock().unwrap_or_else(PoisonError::into_inner)[place].end = Some((at, end));
+        if let Some(index) = open.remove(&(job, run.fence().get(), self.node)) {
+            self.recorder.starts.lock().unwrap_or_else(PoisonError::into_inner)[index].end = Some((at, end));
         }
     }
 }
@@ -251,6 +252,7 @@ fn store(at: Nanos) -> Ms {
     BEGIN_MS + Ms::try_from(at / 1_000_000).expect("some years at most")
 }
 
+/// A duration in nanoseconds.
 fn nanos(duration: Duration) -> Nanos {
     u64::try_from(duration.as_nanos()).expect("some centuries at most")
 }

@@ -21,7 +21,7 @@ pub(super) struct ClientContext {
     log: Log,
     resources: Vec<Log>,
     clock: Clock,
-    /// The deviation of the process's clock from the machine's.
+    /// The time by which the clock of this process is ahead of the machine's clock.
     ahead: Nanos,
 }
 
@@ -40,6 +40,7 @@ impl ClientContext {
         }
     }
 
+    /// The time of the machine's clock.
     pub(super) fn now(&self) -> Nanos {
         self.clock.now().as_nanos().saturating_sub(self.ahead)
     }
@@ -48,17 +49,18 @@ impl ClientContext {
         self.calls.fetch_add(1, Relaxed)
     }
 
+    /// Records an event in the history.
     pub(super) fn note(&self, event: &Event) {
         self.log.write(event);
     }
 
-    /// Writes to the resource like a holder, with the fence.
+    /// Writes to the protected resource, with the fence of the guard.
     pub(super) fn write(&self, name: usize, guard: &Guard, call: CallId) {
         self.resources[name].write(&ResourceWrite { fence: guard.fence().get(), client: self.number, call });
     }
 
-    /// The deadline of the guard. The clock is read first, so the deadline is never too late, even if the process is
-    /// paused between the two reads.
+    /// The present time, and the deadline of the guard. The clock is read before the remaining time of the guard. So
+    /// the deadline is never too late, even if the process is paused between the two reads.
     pub(super) fn deadline(&self, guard: &Guard) -> (Nanos, Nanos) {
         let at = self.now();
         (at, at + nanos(guard.remaining()))

@@ -1,4 +1,4 @@
-//! A memory store with faults: clients can be disconnected, and it can lose a lock.
+//! A memory store with faults: its clients can be disconnected, and the store can lose a lock.
 
 use std::time::Duration;
 
@@ -16,18 +16,18 @@ type Wire = Lossy<Stopped<ForgetfulStore>>;
 /// The store of this process, and the wires of its clients.
 pub(super) struct Shared {
     store: ForgetfulStore,
-    /// For each client, the layer that can hold its calls back.
-    still: Vec<Stopped<ForgetfulStore>>,
-    /// For each client, the layer above it, which can lose calls.
+    /// For each client, a layer over the store that can hold the client's calls back.
+    stoppable: Vec<Stopped<ForgetfulStore>>,
+    /// For each client, a second layer over the first one, which can lose calls.
     wires: Vec<Wire>,
 }
 
 impl Shared {
     pub(super) fn new(clients: u32) -> Self {
         let store = Forgetful::new(Memory::new(Clock::system()));
-        let still: Vec<_> = (0..clients).map(|_| Stopped::new(store.clone())).collect();
-        let wires = still.iter().map(|still| Lossy::new(still.clone())).collect();
-        Self { store, still, wires }
+        let stoppable: Vec<_> = (0..clients).map(|_| Stopped::new(store.clone())).collect();
+        let wires = stoppable.iter().map(|stoppable| Lossy::new(stoppable.clone())).collect();
+        Self { store, stoppable, wires }
     }
 
     pub(super) fn store(&self) -> ForgetfulStore {
@@ -38,17 +38,17 @@ impl Shared {
         self.wires[client as usize].clone()
     }
 
-    /// Executes an order of the nemesis, and answers when it is done.
+    /// Executes an order of the nemesis, and prints a line when the order is executed.
     pub(super) fn obey(&self, order: &[&str]) {
         match *order {
             ["lose", client, seed] => {
                 self.wires[number(client)].at_random(seed.parse().expect("a seed"), 0.3, Duration::from_millis(200));
             }
-            ["hold-requests", client] => self.still[number(client)].stop(Which::Requests),
-            ["hold-answers", client] => self.still[number(client)].stop(Which::Answers),
+            ["hold-requests", client] => self.stoppable[number(client)].stop(Which::Requests),
+            ["hold-answers", client] => self.stoppable[number(client)].stop(Which::Answers),
             ["heal", client] => {
                 self.wires[number(client)].heal();
-                self.still[number(client)].go_on();
+                self.stoppable[number(client)].go_on();
             }
             ["forget", name] => self.forget(name),
             _ => panic!("unknown order {order:?}"),

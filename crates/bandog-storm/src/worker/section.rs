@@ -29,7 +29,8 @@ pub(super) struct Section<'a> {
 }
 
 impl Section<'_> {
-    /// Writes to the resource at the beginning and at the end, and records the state of the guard at each point.
+    /// Writes to the resource at the beginning and at the end of the section. Records the state of the guard at both
+    /// points.
     pub(super) async fn run(mut self, guard: Guard, mutex: &Mutex, reenters: bool) -> Outcome {
         let call = self.call;
         let (at, until) = self.context.deadline(&guard);
@@ -44,7 +45,7 @@ impl Section<'_> {
         }
         let (at, held) = (self.context.now(), !guard.is_lost());
         self.context.note(&Event::Ended { call, at, held, writes: 2 });
-        // The guards of one owner may be dropped in any order.
+        // An owner is allowed to drop its guards in any order.
         let last = match again {
             Some(again) if self.random.bool() => {
                 drop(guard);
@@ -55,10 +56,11 @@ impl Section<'_> {
         self.release(last, held).await
     }
 
-    /// The owner locks again, and must get its own lock immediately.
+    /// The owner locks the same lock again, and must get it immediately.
     async fn reenter(&mut self, guard: &Guard, mutex: &Mutex) -> Option<Guard> {
         let again = mutex.try_lock().await.ok().flatten();
-        // The owner may be refused only if it has lost the lock. Else the fence 0 is recorded, which breaks a law.
+        // The second call can be refused only if the owner has lost the lock. If it is refused although the lock is
+        // held, the fence 0 is recorded. The checker reports this fence.
         if again.is_some() || !guard.is_lost() {
             let fence = again.as_ref().map_or(0, |again| again.fence().get());
             self.context.note(&Event::Reentered { call: self.call, at: self.context.now(), fence });
@@ -78,8 +80,8 @@ impl Section<'_> {
         }
     }
 
-    /// A section that usually lasts longer than a third of the ttl, so that the lock is renewed, and sometimes longer
-    /// than a fixed lease.
+    /// A section that usually lasts longer than a third of the ttl, so that the lock is renewed. Sometimes it lasts
+    /// longer than the ttl, so that a fixed lease expires.
     async fn long(&mut self, guard: &Guard) {
         let length = self.ttl.mul_f64(0.3 + 1.5 * self.random.f64());
         let end = time::Instant::now() + length;
@@ -95,7 +97,7 @@ impl Section<'_> {
         }
     }
 
-    /// A blocking call in an async function, as real services have.
+    /// Blocks the thread of the runtime, as a blocking call in an async function of a real service does.
     fn block(&mut self) {
         let from = self.context.now();
         std::thread::sleep(self.ttl.mul_f64(self.random.f64() * 1.5));

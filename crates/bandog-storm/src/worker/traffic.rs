@@ -28,6 +28,7 @@ pub(super) struct Traffic {
     names: usize,
     ttl: Duration,
     timeout: Duration,
+    /// Whether the task sometimes takes a lock by force.
     evicts: bool,
 }
 
@@ -94,7 +95,8 @@ impl Traffic {
         }
     }
 
-    /// A call whose future may be dropped before the answer: after some polls of the runtime, or after some time.
+    /// Makes a call, and drops its future if there is no answer after some polls of the runtime. In half of the cases,
+    /// the task also waits for some time before it drops the future.
     async fn cancel(&mut self, params: &CallParams) -> Outcome {
         let call = self.ask(params, Verb::Dropped, Duration::MAX);
         let (turns, pause) = (self.random.u32(..8), Duration::from_millis(self.random.u64(..4)));
@@ -145,7 +147,7 @@ impl Traffic {
             _ => self.random.usize(..short),
         };
         let mutex = self.context.client.mutex(plan::name(name));
-        // Half of the long holds have a lease, which they exceed.
+        // Half of the long sections have a fixed lease, which they can exceed.
         let watched = self.random.u8(..10) < if name < short { 8 } else { 5 };
         let lease = Duration::from_millis(self.random.u64(100..600));
         let (mutex, ttl) = if watched { (mutex, self.ttl) } else { (mutex.lease(lease), lease) };
@@ -167,7 +169,7 @@ impl Traffic {
         self.context.note(&Event::Answered { call, at: self.context.now(), outcome });
     }
 
-    /// Takes a lock by force. The eviction is recorded before the call, with a long duration, because the process may
+    /// Takes a lock by force. The eviction is recorded before the call, with a long duration, because the process might
     /// be killed before it can record the end.
     async fn evict(&mut self) {
         let name = self.random.usize(..self.names);
@@ -179,7 +181,7 @@ impl Traffic {
     }
 }
 
-/// An error as an outcome of the history.
+/// The outcome that the history records for this error.
 pub(super) fn outcome(error: &Error) -> Outcome {
     match error.kind() {
         ErrorKind::Unavailable => Outcome::Unavailable,

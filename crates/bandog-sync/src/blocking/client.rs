@@ -71,7 +71,7 @@ impl Client {
         wait(self.client.health())
     }
 
-    /// The state of one lock in the store, whether it is held or free. The holder may be any client.
+    /// The state of one lock in the store, whether it is held or free. The holder can be any client.
     ///
     /// ```
     /// # fn main() -> bandog::Result<()> {
@@ -126,7 +126,7 @@ impl Client {
         wait(self.client.evict(name))
     }
 
-    /// Checks the store and its environment. Returns findings: what may endanger locks, and what is fine.
+    /// Checks the store and its environment. Returns findings: what might endanger locks, and what is fine.
     ///
     /// # Errors
     /// As [`crate::Client::check`], and `ErrorKind::Misused` in async code.

@@ -37,8 +37,8 @@ impl Guard {
         Self { guard, not_send: PhantomData }
     }
 
-    /// The fencing token of this lock: a number that is larger than that of every earlier holder. If a thread takes a
-    /// lock several times, all of its guards have the same fence.
+    /// The fencing token of this lock: a number that is larger than the number of every earlier holder. If a thread
+    /// takes a lock several times, all of its guards have the same fence.
     pub fn fence(&self) -> Fence {
         self.guard.fence()
     }
@@ -48,8 +48,8 @@ impl Guard {
         self.guard.key()
     }
 
-    /// Whether the lock is lost, so that another thread may hold it now. Once true, the result stays true. This call
-    /// reads the clock, and does no I/O.
+    /// Whether the lock is lost, so that another thread might hold it now. Once this call has returned true, it always
+    /// returns true. This call reads the clock, and does no I/O.
     ///
     /// ```
     /// # fn main() -> bandog::Result<()> {

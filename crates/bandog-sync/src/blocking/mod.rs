@@ -19,7 +19,8 @@
 //! started with [`crate::ClientOptions::on_current_runtime`].
 //!
 //! # Inside a Tokio runtime
-//! A call that would block a thread on which tasks run returns `ErrorKind::Misused`, and does nothing else:
+//! A blocking call on a thread on which a runtime polls a task would block the other tasks. Such a call returns
+//! `ErrorKind::Misused`, and does nothing else:
 //!
 //! | called from | what happens |
 //! |---|---|
@@ -28,13 +29,13 @@
 //! | a task, or the future of `block_on`, on any kind of runtime | `Misused` |
 //! | `tokio::task::unconstrained`, hooks and destructors that a runtime runs between tasks, other runtimes | not detected: the call blocks the thread, and tasks of that thread count as one owner |
 //!
-//! A guard may be dropped anywhere, and its drop does not wait for the store. Only the drop of the last part of a
+//! A guard can be dropped anywhere, and its drop does not wait for the store. Only the drop of the last part of a
 //! client (a clone, mutex or guard) waits, for 100 ms at most.
 //!
 //! # Interrupts
-//! A signal cannot cancel a call that waits. Without a signal handler, Ctrl-C ends the process. Then its locks are not
-//! released, and expire after their ttl, as after a crash. A program with a signal handler should call
-//! [`Client::close`] from another thread. That releases all locks, and all waiting calls return `ErrorKind::Closed`.
+//! A signal cannot cancel a call that waits. Without a signal handler, Ctrl-C ends the process. In that case its locks
+//! are not released. They expire after their ttl, as after a crash. A program with a signal handler should call
+//! [`Client::close`] from another thread. `close` releases all locks, and all waiting calls return `ErrorKind::Closed`.
 
 mod client;
 mod guard;

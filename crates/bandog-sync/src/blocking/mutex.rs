@@ -7,7 +7,7 @@ use bandog_core::Result;
 use super::{Guard, lock};
 use crate::lock::Lock;
 
-/// A named lock that one thread holds at a time, among all processes that share the store.
+/// A named lock. Among all processes that share the store, only one thread at a time holds it.
 ///
 /// The lock is re-entrant, like Java's locks and unlike those of `std::sync`. A thread that holds the lock and locks it
 /// again gets another guard immediately. The lock is released when the last of these guards is dropped. The ttl and the
@@ -48,8 +48,8 @@ impl Mutex {
     ///
     /// Waiting calls of one client get the lock in the order in which they were made.
     ///
-    /// A guard of the async API belongs to no thread. If a thread has such a guard and waits here for the same lock, it
-    /// waits forever.
+    /// A guard of the async API belongs to no thread. If a thread keeps such a guard and calls this function for the
+    /// same lock, it waits forever.
     ///
     /// # Errors
     /// - `ErrorKind::Misused`: the name or a time is not allowed, or the call was made in async code.

@@ -1,4 +1,4 @@
-//! The calling thread: whether it may block, and the owner under which it takes locks.
+//! The calling thread: whether it is allowed to block, and the owner for which it takes locks.
 
 use std::{
     cell::RefCell,
@@ -46,10 +46,10 @@ pub(super) fn may_block(verb: &'static str) -> Result<()> {
 
 /// Whether Tokio polls a task, or the future of a `block_on`, on this thread right now.
 ///
-/// Tokio has no API for this question. But during such a poll Tokio limits the number of operations (the *budget*), and
-/// in `spawn_blocking` and `block_in_place` it does not. So this function tests whether there is a limit. The check for
-/// a `Handle` is not enough, because a thread has a `Handle` in all of these cases, and also if it has only entered a
-/// runtime.
+/// Tokio has no API for this question. But during such a poll, Tokio limits the number of operations (the *budget*). In
+/// `spawn_blocking` and `block_in_place` there is no such limit. So this function tests whether there is a limit. The
+/// check for a `Handle` alone would not be enough: a thread has a `Handle` in all of these cases, and even if it has
+/// only entered a runtime.
 fn polls_a_task() -> bool {
     if Handle::try_current().is_err() {
         return false;

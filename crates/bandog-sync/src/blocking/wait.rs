@@ -10,8 +10,9 @@ use std::{
 use bandog_core::{Clock, Error, MAX_TTL, Result};
 use tokio::task::unconstrained;
 
-/// Additional time after the limit of a call. Normally the engine ends the call at its limit. After this additional
-/// time the waiting thread itself ends the call, because the engine's thread seems to be blocked.
+/// Additional time after the limit of a call. Normally the engine ends the call at its limit. If the engine has not
+/// ended the call after this additional time, the waiting thread ends the call itself, because the engine's thread
+/// seems to be blocked.
 const SLACK: Duration = Duration::from_secs(1);
 
 /// Waits for a future, without a limit.

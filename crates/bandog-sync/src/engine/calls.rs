@@ -1,4 +1,4 @@
-//! Requests to the backend that are in flight. The engine polls their futures.
+//! The requests to the backend that are in flight (sent, and not answered yet). The engine polls their futures.
 
 use std::{collections::VecDeque, future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
@@ -39,7 +39,7 @@ pub(super) enum Completion {
         id: Ticket,
         subscription: Result<Subscription>,
     },
-    /// The ping for a health check has ended. `None` means that it was cancelled.
+    /// The ping for a health check has ended. `None` means that the ping was cancelled.
     Probed(Option<Result<()>>),
     Pinged {
         reply: oneshot::Sender<Result<()>>,
@@ -52,12 +52,15 @@ pub(super) enum Completion {
 /// Requests in flight, and requests that have ended but are not processed yet.
 ///
 /// Requests reach the store in the order in which they were made, because `FuturesUnordered` first polls new futures in
-/// the order in which they were added. The conformance laws about the order of steps check this.
+/// the order in which they were added. The conformance laws (the tests that every backend must pass) check the order of
+/// steps.
 pub(super) struct Calls {
     backend: Arc<dyn Backend>,
     in_flight: FuturesUnordered<BoxFuture<'static, Completion>>,
     completions: VecDeque<Completion>,
+    /// Number of renewal requests in flight.
     renewing: usize,
+    /// Number of steps (claims, exchanges and releases) in flight.
     steps: usize,
 }
 
@@ -66,7 +69,7 @@ impl Calls {
         Self { backend, in_flight: FuturesUnordered::new(), completions: VecDeque::new(), renewing: 0, steps: 0 }
     }
 
-    /// Sends steps. `asked_at` is the time before the request: deadlines count from it.
+    /// Sends steps. `asked_at` is the moment before the request is sent. Deadlines count from this moment.
     pub(super) fn apply(&mut self, asked_at: Moment, steps: Vec<Step>) {
         self.steps += steps.len();
         let backend = Arc::clone(&self.backend);
@@ -150,7 +153,7 @@ impl Calls {
         }));
     }
 
-    /// Pings once, for a health check. The ping ends when the sender of `cancelled` is dropped.
+    /// Pings once, for a health check. The ping is cancelled when the sender of `cancelled` is dropped.
     pub(super) fn probe(&self, cancelled: oneshot::Receiver<()>) {
         let backend = Arc::clone(&self.backend);
         self.in_flight.push(Box::pin(async move {
@@ -194,6 +197,7 @@ impl Calls {
         self.completions.pop_front()
     }
 
+    /// Number of renewal requests in flight.
     pub(super) fn renewing(&self) -> usize {
         self.renewing
     }

@@ -1,4 +1,5 @@
-//! How the engine passes events to slots and executes their effects.
+//! How the engine passes events to slots and executes their effects. A *slot* is the state of one key in this client. A
+//! *turn* is the use of the key by one call.
 
 use std::sync::Arc;
 
@@ -107,8 +108,8 @@ impl Engine {
         self.timers.set(Timer::Releases, &mut self.releases_timer, self.releases.next_due());
     }
 
-    /// Changes a key's slot. Then updates the sums and the timer of the slot, removes it if it is not used any more,
-    /// and executes its effects.
+    /// Changes a key's slot. Then updates the sums and the timer of the slot, removes the slot if it is not used any
+    /// more, and executes the effects.
     pub(super) fn change<T>(
         &mut self,
         key: &Key,
@@ -177,7 +178,7 @@ impl Engine {
             Effect::Renewed => self.metrics.renewed(),
             Effect::RenewalFailed(error) => tracing::debug!(%key, %error, "a renewal had no answer"),
             Effect::SubscriptionDenied(error) => {
-                tracing::warn!(%key, %error, "cannot subscribe to releases; polling every second");
+                tracing::warn!(%key, %error, "cannot subscribe to releases of this lock; it is polled every second");
             }
         }
     }
@@ -192,17 +193,17 @@ impl Engine {
         self.passed_on |= is_passed_on;
         self.metrics.acquired(waited);
         tracing::debug!(%key, fence = fence.get(), ?waited, "a lock was taken");
-        let others = owner.clone().map(|owner| (owner.has_other_calls(key), owner));
+        let waiting_owner = owner.clone().map(|owner| (owner.has_other_calls(key), owner));
         let turn = Arc::new(Turn { hold, key: key.clone(), fence, status, owner, report: None, handle });
         let weak_turn = Arc::downgrade(&turn);
         if reply.send(Ok(Some(TurnGrant::New(turn)))).is_err() {
-            return; // The caller has dropped its future. `send` returned the turn, and its drop here ends the turn.
+            return; // The caller has dropped its future, so `send` returns the turn. The drop of the turn ends it.
         }
-        // The owner gets a weak reference, after the engine has given the turn away. So the engine never keeps a turn
-        // alive.
-        if let Some((has_others, owner)) = others {
+        // The engine has given the turn away, and the owner gets only a weak reference. So the engine never keeps a
+        // turn alive.
+        if let Some((has_other_calls, owner)) = waiting_owner {
             owner.hold(key, weak_turn);
-            if has_others {
+            if has_other_calls {
                 self.share_turn(key, &owner);
             }
         }

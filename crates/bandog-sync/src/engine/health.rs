@@ -1,5 +1,5 @@
-//! Whether the store answers, for readiness probes. The newest answer to any request counts. If it is too old, the
-//! engine sends a ping.
+//! Whether the store answers, for readiness probes. The newest answer to any request counts. If that answer is too old,
+//! the engine sends a ping.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use tokio::sync::oneshot;
 use super::{Engine, timers::Timer};
 use crate::Health;
 
-/// Maximum age of an answer that makes a ping unnecessary, and minimum interval between two pings.
+/// If the newest answer is younger than this, no ping is necessary. It is also the minimum interval between two pings.
 const MAX_ANSWER_AGE: Duration = Duration::from_secs(1);
-/// Maximum time for which a caller waits for the ping. It is half of the default timeout of a Kubernetes probe.
+/// Maximum time for which a caller waits for the ping: half of the default timeout of a Kubernetes probe.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The store's newest answers.
@@ -22,11 +22,11 @@ pub(super) struct StoreHealth {
     fault: Option<(Moment, Error)>,
     /// When the last ping was sent.
     pinged: Option<Moment>,
-    /// Cancels the ping that is in flight when it is dropped.
+    /// The ping that is in flight. The drop of this sender cancels the ping.
     ping: Option<oneshot::Sender<()>>,
     /// Callers that wait for the ping.
     callers: Vec<oneshot::Sender<Health>>,
-    /// When the waiting callers are answered even if the ping has no answer.
+    /// The latest moment at which the waiting callers get an answer, even if the ping has no answer.
     timer: Option<Moment>,
 }
 
@@ -59,7 +59,7 @@ impl StoreHealth {
 impl Engine {
     pub(super) fn health(&mut self, caller: oneshot::Sender<Health>) {
         if self.closing.is_some() {
-            return; // `caller` is dropped, so the caller gets `ErrorKind::Closed`.
+            return; // The sender `caller` is dropped, so the user's call returns `ErrorKind::Closed`.
         }
         let (now, store_health) = (self.cx.now, &mut self.store_health);
         let is_known =
@@ -81,7 +81,7 @@ impl Engine {
         self.calls.probe(cancelled);
     }
 
-    /// Handles the end of a ping. `None` means that it was cancelled.
+    /// Handles the end of a ping. `None` means that the ping was cancelled.
     pub(super) fn probed(&mut self, answer: Option<Result<()>>) {
         self.store_health.ping = None;
         if let Some(answer) = answer {

@@ -1,4 +1,4 @@
-//! The engine's metrics, through the `metrics` facade. The names are in docs/observability.md.
+//! The engine's metrics, reported through the `metrics` crate. docs/observability.md explains them.
 
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ pub(super) struct Metrics {
     held: Histogram,
     renewals: Counter,
     lost: Counter,
+    /// Releases that were sent again.
     reaped: Counter,
     holds: Gauge,
     waiting: Gauge,

@@ -10,7 +10,7 @@
 //! # Ownership
 //! The engine owns all queues, holds, deadlines and pending releases of its client. Users send it messages ([`Msg`]),
 //! and most messages carry a oneshot for the reply. The futures of the backend's calls are polled by the engine, not by
-//! users. So all state is in one place, and a user who drops a future only causes one more message ([`Msg::Cancel`]).
+//! users. So all state is in one place, and the drop of a future only causes one more message ([`Msg::Cancel`]).
 //!
 //! Three things are shared between the engine and its users: the [`crate::turn_status::TurnStatus`] of each turn, the
 //! turns of each [`crate::Owner`], and the list of keys for which a notification has arrived.
@@ -23,27 +23,27 @@
 //!
 //! # Decisions
 //! The engine itself decides nothing about a key. It passes each event to the key's state machine ([`slot`]) or to the
-//! state machine of the pending releases ([`releases`]). These answer with effects, which the engine executes. Both
-//! state machines do no I/O.
+//! state machine of the pending releases ([`releases`]). These state machines answer with effects, which the engine
+//! executes. Both state machines do no I/O.
 //!
 //! # A dropped future
-//! A user may drop the future of `lock()` while its claim is in flight (sent, and not answered yet). In short, this
-//! happens:
+//! A user can drop the future of `lock()` while a claim for this call is in flight (sent, and not answered yet). In
+//! short, this happens:
 //! 1. The drop sends [`Msg::Cancel`], and the slot removes the call from its queue.
-//! 2. The claim is not cancelled, because the store may apply it at any time. The slot waits for the answer.
+//! 2. The claim is not cancelled, because the store can apply the claim at any time. The slot waits for the answer.
 //! 3. If the store grants the claim, the next waiting call gets the hold. If no call waits, the engine releases the
 //!    hold.
 //! 4. If the store does not answer and no call waits, the engine releases the claim, because the store may have granted
-//!    it.
+//!    that claim.
 //!
 //! The documentation of [`slot`] has the details.
 //!
 //! # Modules
 //! - `slot`: the state machine of one key; its modules are listed there;
 //! - `releases`: repeats releases until the store has answered them; `backoff`: delays before repeated requests;
-//! - `effects`: passes events to slots and executes their effects; `outbox`: which requests are sent together;
-//! - `self_deadlock`: warnings about calls that may wait for a lock of their own task; `outages`: log lines about a
-//!   store that does not answer;
+//! - `effects`: passes events to slots and executes their effects; `outbox`: decides which requests are sent together;
+//! - `self_deadlock`: warnings about calls that may wait for a lock that their own task holds; `outages`: log lines
+//!   about a store that does not answer;
 //! - `record_subscriptions`: records to which users subscribe;
 //! - `registration`: writes this client into the store's registry, for operators;
 //! - `health`: whether the store answers, for readiness probes;
@@ -102,11 +102,12 @@ pub(crate) use self::slot::MAX_TURNS;
 const SPIN: Duration = Duration::from_micros(30);
 /// Maximum number of messages processed in one round.
 const MAX_MESSAGES: usize = 256;
-/// Maximum interval at which the engine reads the clock. A timer alone is not enough: it may stop while the machine is
-/// suspended, but deadlines pass.
+/// Maximum interval at which the engine reads the clock. A timer alone is not enough: it can stop while the machine is
+/// suspended, but the deadlines do not stop.
 const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A map with a fast hash, because each call uses several lookups. The hash has a random seed, like the standard one.
+/// A map with a fast hash, because each call uses several lookups. The hash has a random seed, like the hash of the
+/// standard library.
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// The slot of a key. It exists while the key has a waiting call, a claim or a hold.
@@ -123,7 +124,7 @@ pub(crate) struct Engine {
     /// Timeout of a request.
     timeout: Duration,
     mailbox: mpsc::UnboundedReceiver<Msg>,
-    /// The number of the backend's present connection. It rises with each reconnection.
+    /// The number of the backend's present connection. The number rises with each reconnection.
     epoch: watch::Receiver<u64>,
     notifications: KeyNotifications,
     calls: Calls,
@@ -131,8 +132,8 @@ pub(crate) struct Engine {
     outbox: Outbox,
 
     handle: Weak<Handle>,
-    /// What slots know about their surroundings. `cx.now` is the last reading of the clock. It is never later than the
-    /// present, so a deadline counted from `cx.now` is never too late.
+    /// What slots know about their surroundings. `cx.now` is the last reading of the clock. `cx.now` is never later
+    /// than the present, so a deadline that counts from `cx.now` is never too late.
     cx: SlotContext<WaitingCall>,
     slots: Map<Key, SlotEntry>,
     /// The sum over all slots.
@@ -143,7 +144,7 @@ pub(crate) struct Engine {
     releases_timer: Option<Moment>,
     record_subscribers: Map<Ticket, RecordSubscriber>,
 
-    /// Whether the engine may poll its mailbox for [`SPIN`]. It may if it runs on its own thread.
+    /// Whether the engine is allowed to poll its mailbox for [`SPIN`]. True if the engine runs on its own thread.
     may_spin: bool,
     /// Whether a hold went from one call of this client to the next in this round.
     passed_on: bool,
@@ -152,9 +153,10 @@ pub(crate) struct Engine {
     deadlock_warnings: DeadlockWarnings,
     store_health: StoreHealth,
     outages: Outages,
-    /// Callers that wait until no release is pending and no request is in flight. These callers, and `closers`, are
-    /// answered when their oneshot is dropped. Fields are dropped in their order. The fields above may contain the last
-    /// handle of a backend, so these callers see a backend that is closed already.
+    /// Callers that wait until no release is pending and no request is in flight. The callers in this field and in
+    /// `closers` are answered by the drop of their oneshot. When the engine is dropped, the fields above are dropped
+    /// first. They can contain the last handle of the backend. So when these callers get their answer, the backend is
+    /// closed already.
     idle_waiters: Vec<oneshot::Sender<()>>,
     /// Set when the client closes: the latest moment at which the engine ends.
     closing: Option<Moment>,
@@ -207,12 +209,12 @@ impl Engine {
         }
     }
 
-    /// Runs until the client is closed or its last handle is dropped. Then it continues until the store has answered
-    /// all releases, for at most two request timeouts.
+    /// Runs until the client is closed or its last handle is dropped. Then the engine continues until the store has
+    /// answered all releases, for at most two request timeouts.
     pub(crate) async fn run(mut self) {
         let mut messages = Vec::with_capacity(MAX_MESSAGES);
         self.epoch.mark_unchanged();
-        while !self.is_over() {
+        while !self.must_end() {
             self.sleep(&mut messages).await;
             self.process(&mut messages);
             self.flush().await;
@@ -230,7 +232,8 @@ impl Engine {
         }
     }
 
-    /// Returns when there is work. Ready answers are then in `self.calls`, and ready messages in `messages`.
+    /// Returns when there is work. After that, `self.calls` contains the answers that are ready, and `messages` the
+    /// messages that are ready.
     async fn sleep(&mut self, messages: &mut Vec<Msg>) {
         if std::mem::take(&mut self.passed_on) && self.may_spin && self.calls.is_empty() {
             self.spin(messages);
@@ -249,8 +252,9 @@ impl Engine {
             // After `LastHandleDropped` the mailbox has no sender, so `recv_many` would always return immediately.
             _ = self.mailbox.recv_many(messages, MAX_MESSAGES), if !self.no_handles => {}
             () = self.notifications.arrived() => {}
-            // `process` reads the epoch, so it is marked as changed again. After the backend has ended, `changed` is an
-            // error, and this branch does not match.
+            // `process` must still see that the epoch has changed, so the epoch is marked as changed again. After the
+            // backend has ended, `changed` returns an error. The error does not match `Ok`, so this branch is not used
+            // then.
             Ok(()) = self.epoch.changed() => self.epoch.mark_changed(),
             () = tokio::time::sleep(sleep_for.unwrap_or_default()), if sleep_for.is_some() => {}
         }
@@ -289,7 +293,8 @@ impl Engine {
         }
     }
 
-    /// Sends the collected renewals and steps (claims, exchanges and releases).
+    /// Sends the collected renewals and steps. Steps are claims, releases, and exchanges (one request that releases a
+    /// hold and claims a new one).
     async fn flush(&mut self) {
         loop {
             while let Some(renewals) = self.outbox.take_renewals(self.calls.renewing()) {
@@ -407,10 +412,10 @@ impl Engine {
         if fault.is_some() {
             self.metrics.error(verb);
         }
-        let silence = fault.filter(|error| error.is_retryable());
-        self.cx.answered |= silence.is_none();
+        let outage_error = fault.filter(|error| error.is_retryable());
+        self.cx.answered |= outage_error.is_none();
         let now = self.cx.now;
-        let log = match silence {
+        let log = match outage_error {
             Some(error) => {
                 self.store_health.failed(now, error);
                 let is_logged_elsewhere = || self.handle.upgrade().is_some_and(|handle| handle.has_outage_reporter());
@@ -421,7 +426,7 @@ impl Engine {
                 self.outages.answered()
             }
         };
-        match (log, silence) {
+        match (log, outage_error) {
             (OutageLog::Began, Some(error)) => {
                 tracing::warn!(%error, "the store does not answer; each held lock stays valid until its deadline");
             }
@@ -470,12 +475,12 @@ impl Engine {
         self.releases.is_empty() && self.outbox.is_empty() && self.calls.is_empty() && self.counts.claiming == 0
     }
 
-    fn is_over(&self) -> bool {
+    fn must_end(&self) -> bool {
         self.closing.is_some_and(|end| self.is_idle() || self.clock.now() >= end)
     }
 }
 
-/// An engine can also end by a panic, or because its runtime ends. No guard may remain valid after that.
+/// An engine can also end by a panic, or because its runtime ends. After that, all guards must be lost.
 impl Drop for Engine {
     fn drop(&mut self) {
         self.slots.values().for_each(|entry| entry.slot.lose_all());
@@ -485,5 +490,5 @@ impl Drop for Engine {
 
 fn mismatch(step: &Step) -> Error {
     let message = "the backend gave an answer that does not fit the request";
-    Error::new(ErrorKind::Corrupt, message).during(step.verb()).at(step.key())
+    Error::new(ErrorKind::Corrupt, message).during(step.verb()).at(step.key()).ambiguous()
 }

@@ -1,4 +1,4 @@
-//! Messages from users to the engine. Sending one never waits.
+//! Messages from users to the engine. A sender never has to wait.
 
 use std::{
     fmt,
@@ -13,18 +13,20 @@ use tokio::sync::oneshot;
 
 use crate::{Health, Owner, caller::Caller, guard::Turn, handle::Handle};
 
-/// Number of a call or of a record subscription. The older one has the smaller ticket.
+/// Number of a call or of a record subscription. The numbers rise: an older call has a smaller ticket.
 pub(crate) type Ticket = u64;
-/// Number of a hold of this client: the number of its claim.
+/// Number of a hold of this client (what the store gives for a claim). It is the number of the claim.
 pub(crate) type HoldId = u64;
 /// Where the answer to a [`LockRequest`] goes. The answer `None` means that another client or call holds the lock.
 pub(crate) type LockReply = oneshot::Sender<Result<Option<TurnGrant>>>;
 
-/// A granted call. A *turn* is the use of a hold by one call; guards of one owner share a turn.
+/// The answer to a call that gets the lock. A *turn* is the use of a hold by one call. Guards of one owner share a
+/// turn.
 pub(crate) enum TurnGrant {
     /// The call has got its own turn.
     New(Arc<Turn>),
-    /// The call shares the turn of its owner. It takes the turn from the owner ([`Owner::call_ended`]).
+    /// The call shares the turn that its owner already has. The call takes that turn from the owner
+    /// ([`Owner::call_ended`]).
     Shared,
 }
 
@@ -49,7 +51,8 @@ pub(crate) enum Msg {
         hold: HoldId,
         grace: Duration,
     },
-    /// An operator has changed the key. If this client holds the key, the engine asks the store whether it still does.
+    /// An operator has changed the key. If this client holds the key, the engine asks the store whether the hold still
+    /// exists.
     Recheck(Key),
     SubscribeRecord {
         id: Ticket,
@@ -66,8 +69,8 @@ pub(crate) enum Msg {
     LastHandleDropped,
 }
 
-/// A request of a user that does not lock: it reads the store, or changes it for an operator. The engine polls its
-/// future.
+/// A request of a user that takes no lock. The request reads the store, or changes the store for an operator. The
+/// engine polls the future of the request.
 pub(crate) type BackendQuery = Box<dyn FnOnce(Arc<dyn Backend>) -> BoxFuture<'static, ()> + Send>;
 
 /// A call that asks for a lock.
@@ -81,25 +84,26 @@ pub(crate) struct LockRequest {
     pub(crate) reply: LockReply,
 }
 
-/// The terms of a hold: what its claim asks the store for, and how the hold is treated.
+/// The terms of a hold: what its claim asks the store for, and what the engine does with the hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) kind: Kind,
     pub(crate) ttl: Duration,
     /// Whether the hold is renewed.
     pub(crate) watchdog: bool,
-    /// Number of fences that a grant reserves. It is the maximum number of turns of the hold, because each turn uses
-    /// one.
+    /// Number of fences that a grant reserves. This is also the maximum number of turns of the hold, because each turn
+    /// uses one fence.
     pub(crate) fences: NonZeroU32,
-    /// Maximum duration of a turn. Renewals do not extend it.
+    /// Maximum duration of a turn, even if the hold is renewed.
     pub(crate) max_hold: Option<Duration>,
-    /// Whether the caller logs a loss. The engine then logs it only at debug level.
+    /// Whether the caller logs a loss. The engine then logs the loss only at debug level.
     pub(crate) quiet: bool,
 }
 
 /// How long a call waits for a lock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Patience {
+    /// Until the first answer of the store.
     Once,
     For(Duration),
     Forever,

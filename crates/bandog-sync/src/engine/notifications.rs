@@ -1,5 +1,5 @@
-//! One mailbox for the notifications of all keys. A key that is notified several times before the engine reads the
-//! mailbox is in it only once.
+//! One mailbox for the notifications of all keys. A key with several notifications before the engine reads the mailbox
+//! is in the mailbox only once.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -14,14 +14,14 @@ pub(super) struct KeyNotifications(Arc<Mailbox>);
 
 #[derive(Debug, Default)]
 struct Mailbox {
-    /// The notified keys, each with its notifier's flag. Each notifier adds at most one entry, so the list is never
-    /// longer than the number of notifiers.
+    /// The keys for which a notification has arrived. The flag of each key tells its notifier that the key is already
+    /// in this list. So each notifier adds at most one entry.
     keys: Mutex<Vec<(Key, Arc<AtomicBool>)>>,
     arrived: Notify,
 }
 
 impl KeyNotifications {
-    /// A notifier that puts this key into the mailbox, unless it is there already.
+    /// A notifier that puts this key into the mailbox, unless the key is there already.
     pub(super) fn notifier(&self, key: &Key) -> Notifier {
         let (mailbox, key, is_queued) = (Arc::clone(&self.0), key.clone(), Arc::new(AtomicBool::new(false)));
         Notifier::new(move || {

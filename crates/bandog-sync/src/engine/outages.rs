@@ -1,10 +1,12 @@
-//! Log lines about the store's outages: one line at the beginning and one at the end, and none for each failed request.
+//! Log lines about the store's outages. An outage has one line at its beginning and one line at its end, instead of one
+//! line for each failed request.
 
 use std::time::Duration;
 
 use bandog_core::Moment;
 
-/// Minimum interval between two logged outages, for a store that alternates between silence and answers.
+/// Minimum interval between two logged outages. Otherwise, a store that fails again and again would cause too many
+/// lines.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The line to log now.
@@ -36,7 +38,8 @@ impl Outages {
         if std::mem::take(&mut self.is_away) && was_logged { OutageLog::Ended } else { OutageLog::Nothing }
     }
 
-    /// Records that the store has not answered a request. `is_logged_elsewhere`: whether a caller logs outages itself.
+    /// Records that the store has not answered a request. `is_logged_elsewhere`: whether the user of the client logs
+    /// outages itself.
     pub(super) fn not_answered(&mut self, now: Moment, is_logged_elsewhere: impl FnOnce() -> bool) -> OutageLog {
         let began = !std::mem::replace(&mut self.is_away, true);
         let may_log = self.logged_at.is_none_or(|logged| now.since(logged) >= LOG_INTERVAL);

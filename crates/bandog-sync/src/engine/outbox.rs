@@ -1,4 +1,5 @@
-//! What waits to be sent: steps (claims, exchanges and releases) and renewals.
+//! What waits to be sent: renewals and steps. Steps are claims, releases, and exchanges (one request that releases a
+//! hold and claims a new one).
 //!
 //! Steps are sent in batches. Renewals of many holds are sent in one request.
 
@@ -8,12 +9,13 @@ use bandog_core::{Key, Moment, Step};
 
 use super::msg::HoldId;
 
-/// Maximum number of steps in one batch. A larger batch would delay its first step.
+/// Maximum number of steps in one batch. A larger batch would delay the first of its steps.
 const MAX_BATCH: usize = 32;
-/// Number of steps in flight from which a smaller batch waits for more steps, if the store is near. Many small batches
-/// would cost the client and the store more than the short wait.
+/// If at least this many steps are in flight and the store is near, a batch that is not full waits for more steps. Many
+/// small batches would cost the client and the store more than the short wait.
 const GATHER_ABOVE: usize = MAX_BATCH / 2;
-/// Maximum round trip of a store that counts as near, and maximum time for which a batch waits for more steps.
+/// A store counts as near if its round trip (a request and its answer) is shorter than this. It is also the maximum
+/// time for which a batch waits for more steps.
 const MAX_GATHER_TIME: Duration = Duration::from_millis(1);
 /// Maximum number of holds in one renewal request.
 const MAX_RENEWALS: usize = 512;
@@ -45,7 +47,7 @@ impl Outbox {
         self.steps.is_empty()
     }
 
-    /// Maximum time for which the steps may still wait for more steps. `None` if no step waits.
+    /// Maximum time for which the steps wait for more steps. `None` if no step waits.
     pub(super) fn longest_wait(&self) -> Option<Duration> {
         (!self.steps.is_empty()).then_some(MAX_GATHER_TIME)
     }
@@ -58,7 +60,7 @@ impl Outbox {
         !self.steps.is_empty() && !waits
     }
 
-    /// Takes the next batch. The caller sends it now.
+    /// Takes the next batch. The caller must send it now.
     pub(super) fn take_batch(&mut self, now: Moment) -> Vec<Step> {
         self.sent_at = now;
         let rest = self.steps.split_off(self.steps.len().min(MAX_BATCH));

@@ -19,7 +19,8 @@ pub(super) struct RecordSubscriber {
     /// The backend's subscription. `None` until the backend has answered.
     subscription: Option<Subscription>,
     timer: Option<Moment>,
-    /// Maximum delay before the next attempt after a silent subscription (one that never notifies).
+    /// Maximum delay before the next attempt, if the backend has returned a silent subscription (one that never
+    /// notifies).
     retry_delay: Duration,
 }
 
@@ -45,7 +46,7 @@ impl Engine {
             Ok(subscription) => {
                 let notifies = subscriber.subscription.is_none() || !subscription.is_silent();
                 if subscription.is_silent() {
-                    // A later attempt may succeed, for example because the machine has free file watches again.
+                    // A later attempt might succeed, for example because the machine has free file watches again.
                     let retry_at = self.cx.now + jittered(subscriber.retry_delay);
                     subscriber.retry_delay = MAX_RETRY_DELAY.min(subscriber.retry_delay * 2);
                     self.timers.set(Timer::RecordSubscriber(id), &mut subscriber.timer, Some(retry_at));

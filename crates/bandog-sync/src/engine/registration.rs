@@ -10,17 +10,17 @@ use super::{Engine, timers::Timer};
 /// Delay of the first registration. A client that holds a lock for a shorter time is not registered, because no
 /// operator could see it.
 const REGISTER_AFTER: Duration = Duration::from_millis(100);
-/// Minimum interval between two registrations when the list of awaited locks changes.
+/// Minimum interval between two registrations when the list of locks for which this client waits changes.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) struct Registration {
     member: Member,
-    /// How long a registration lasts. It is repeated when a third of this time has passed.
+    /// How long a registration lasts. The registration is repeated when a third of this time has passed.
     ttl: Duration,
-    /// When the last registration was sent. `None` if this client is surely not in the registry.
+    /// When the last registration was sent. `None` if this client is certainly not in the registry.
     last_sent: Option<Moment>,
     timer: Option<Moment>,
-    /// Whether the store has denied this user its registry.
+    /// Whether the store does not allow this user to write to the registry.
     refused: bool,
 }
 
@@ -31,7 +31,8 @@ impl Registration {
 }
 
 impl Engine {
-    /// Handles the beginning of a hold: registers the client, or updates the list of locks that it waits for.
+    /// Handles a lock that this client has got: registers the client, or updates the list of locks for which the client
+    /// waits.
     pub(super) fn register_for_hold(&mut self, key: &Key) {
         if self.registration.timer.is_none() {
             self.register_by(self.cx.now + REGISTER_AFTER);
@@ -40,12 +41,12 @@ impl Engine {
         }
     }
 
-    /// Handles a call that begins to wait for another client.
+    /// Handles the beginning of a wait for a lock that another client holds.
     pub(super) fn register_for_wait(&mut self) {
         self.register_soon();
     }
 
-    /// Repeats the registration, because the store may have lost it.
+    /// Repeats the registration, because the store may have lost the earlier one.
     pub(super) fn register_again(&mut self) {
         if self.registration.last_sent.is_some() {
             self.register_by(self.cx.now);
@@ -90,10 +91,10 @@ impl Engine {
         }
     }
 
-    /// Removes this client from the registry, if it may be there.
+    /// Removes this client from the registry, unless it is certainly not there.
     pub(super) fn deregister(&mut self) {
         self.timers.set(Timer::Registration, &mut self.registration.timer, None);
-        // A store that does not answer is not asked. There, the registration expires after its ttl.
+        // If the store does not answer at present, no request is sent. The registration then expires after its ttl.
         if self.registration.last_sent.take().is_some() && !self.outages.is_away() {
             self.calls.deregister(self.client);
         }

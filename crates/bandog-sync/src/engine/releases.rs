@@ -1,6 +1,7 @@
 //! Pending releases: each release is repeated until the store has answered it.
 //!
-//! A release starts in four cases:
+//! A *claim* is a request for a key, and a *hold* is what the store gives for it. A *turn* is the use of a hold by one
+//! call. A release starts in four cases:
 //! - The last guard of a turn was dropped, and no other call of this client gets the hold.
 //! - A grant arrived too late, or no call waits for it any more.
 //! - No call waits for a claim any more, but the store may have applied it, or may have the note that this client
@@ -9,9 +10,10 @@
 //!   ([`Releases::start_later`]).
 //!
 //! A claim is *unsure* if one of its requests had no answer. The store may have applied that request, or may still
-//! apply it. It can do so until one request timeout after the request's error, or after the answer to a later request
-//! of the same claim. So the release of an unsure claim is sent twice: immediately, and again one request timeout after
-//! the first release was answered. The second release frees what the store applied in between.
+//! apply it. One request timeout after the error of that request, the store can no longer apply it. The same is true
+//! one request timeout after the answer to a later request of the same claim. So the release of an unsure claim is sent
+//! twice: immediately, and again one request timeout after the first release was answered. The second release frees
+//! what the store applied in between.
 //!
 //! Like a slot, this is a state machine that does no I/O.
 
@@ -27,18 +29,18 @@ struct PendingRelease {
     report: Option<Report>,
     /// When the release was requested.
     since: Moment,
-    /// Whether the store may still apply a request of the claim. If so, the release is sent again one request timeout
-    /// after its answer.
+    /// Whether the store may still apply a request of the claim. If so, a second release is sent one request timeout
+    /// after the first release was answered.
     unsure: bool,
     /// Whether an earlier release may have been applied. If so, a later release that finds nothing to release does not
     /// mean that the lock was lost.
     repeated: bool,
-    /// Whether the store has answered a release. The next release, which is sent because the claim is unsure, is the
+    /// Whether the store has answered a release. An unsure claim is then released once more, and that release is the
     /// last one.
     answered: bool,
     /// Number of releases without an answer.
     faults: u32,
-    /// When the release is sent again.
+    /// When the release is sent again, if that is planned.
     due: Option<Moment>,
 }
 
@@ -47,7 +49,7 @@ pub(super) struct ReleaseAnswer {
     pub(super) key: Key,
     /// The result for the caller of `release()`, if it is known now.
     pub(super) report: Option<(Report, Result<()>)>,
-    /// The error of a release that the store refused. The hold then expires after its ttl.
+    /// The error of a release that the store refused. The hold of that claim expires after its ttl.
     pub(super) refused: Option<Error>,
 }
 
@@ -79,8 +81,8 @@ impl Releases {
         let (repeated, answered, faults, due) = (false, false, 0, None);
         let mut pending = PendingRelease { claim, report, since: now, unsure, repeated, answered, faults, due };
         if let Some(earlier) = self.pending.remove(&id) {
-            // A release of this claim is pending already, because the claim was unsure. The new release replaces it,
-            // and keeps its flags.
+            // A release of this claim is pending already, because the claim was unsure. The new release replaces the
+            // pending release, and keeps its flags.
             if let Some(moment) = earlier.due {
                 self.due.remove(&(moment, id));
             }
@@ -125,8 +127,11 @@ impl Releases {
         pending.repeated |= error.maybe_applied();
         pending.faults += 1;
         let age = now.since(pending.since);
-        // If the store cannot apply any request of the claim any more, the hold has expired after its ttl.
-        let has_expired = !pending.unsure && age > pending.claim.ttl;
+        // The store applies a request of an unsure claim one request timeout later at the latest. So the hold has
+        // expired by then, and nothing is left to release. Without this limit, each call of a long outage would leave a
+        // release that is repeated until the outage ends.
+        let last_grant = if pending.unsure { self.timeout } else { Duration::ZERO };
+        let has_expired = age > pending.claim.ttl + last_grant;
         let repeats = error.is_retryable() && !has_expired;
         let report = pending.report.take_if(|_| !repeats || age >= self.timeout);
         let report = report.map(|report| (report, Err(error.clone())));
@@ -165,5 +170,51 @@ impl Releases {
                 self.due.remove(&(earlier, id));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use bandog_core::{ClaimId, ClientId, Kind};
+
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(3);
+
+    fn at(seconds: u64) -> Moment {
+        Moment::from_nanos(1_000_000_000 * (seconds + 1))
+    }
+
+    fn claim(ttl: Duration) -> Claim {
+        let id = ClaimId { client: ClientId::random(), number: 1 };
+        Claim { key: Key::new("key").unwrap(), id, kind: Kind::Mutex, ttl, fences: NonZeroU32::MIN, offers: false }
+    }
+
+    /// In a long outage every call that times out leaves a claim that may have been applied.
+    #[test]
+    fn an_unsure_release_without_an_answer_is_given_up_when_the_hold_must_have_expired() {
+        let mut releases = Releases::new(TIMEOUT);
+        releases.start(claim(Duration::from_secs(30)), true, None, at(0));
+        for second in (1..=33).step_by(4) {
+            let error = Error::unavailable("no answer").ambiguous();
+            releases.failed(1, error, at(second)).unwrap();
+            assert_eq!(releases.len(), 1, "after {second} s");
+            assert!(releases.next_due().is_some_and(|due| due > at(second)));
+        }
+        let answer = releases.failed(1, Error::unavailable("no answer").ambiguous(), at(34)).unwrap();
+        assert!(releases.is_empty() && answer.refused.is_none());
+    }
+
+    #[test]
+    fn an_unsure_claim_is_released_a_second_time_one_timeout_after_the_answer() {
+        let mut releases = Releases::new(TIMEOUT);
+        releases.start(claim(Duration::from_secs(30)), true, None, at(0));
+        releases.answered(1, Released::NotHeld, at(1)).unwrap();
+        assert_eq!((releases.take_due(at(3)), releases.next_due()), (None, Some(at(4))));
+        assert!(matches!(releases.take_due(at(4)), Some(Step::Release(_))));
+        releases.answered(1, Released::NotHeld, at(4)).unwrap();
+        assert!(releases.is_empty());
     }
 }

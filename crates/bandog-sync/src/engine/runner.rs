@@ -10,7 +10,7 @@ use bandog_core::{Error, Result};
 
 use super::Engine;
 
-/// Where a running engine runs. The last handle uses it to wait for the end of the engine.
+/// Where an engine runs. With this value, the last handle can wait for the end of the engine.
 #[derive(Debug)]
 pub(crate) enum Runner {
     OwnThread { thread: ThreadId, ended: Arc<EngineEnd> },
@@ -46,11 +46,11 @@ impl Runner {
         matches!(self, Self::OwnThread { .. })
     }
 
-    /// Waits until the engine has ended, if the engine has its own thread. Otherwise it returns immediately: the engine
-    /// may need the caller's thread to run.
+    /// Waits until the engine has ended, if the engine has its own thread. Otherwise this function returns immediately,
+    /// because the engine might need the caller's thread to run.
     pub(crate) fn wait_for_end(&self, at_most: Duration) {
         match self {
-            // If the engine itself drops the last handle, it must not wait for itself.
+            // If the engine's own thread drops the last handle, that thread must not wait for itself.
             Self::OwnThread { thread, ended } if *thread != thread::current().id() => ended.wait(at_most),
             Self::OwnThread { .. } | Self::CurrentRuntime => {}
         }
@@ -72,13 +72,13 @@ impl EngineEnd {
 
     fn wait(&self, at_most: Duration) {
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        // If the time is over, the engine continues in the background. If the process ends before the releases are
-        // answered, their locks expire after their ttl.
+        // After the time `at_most`, the engine continues in the background. If the process ends before a release is
+        // answered, the lock of that release might expire only after its ttl.
         drop(self.changed.wait_timeout_while(done, at_most, |done| !*done));
     }
 }
 
-/// Signals the end when it is dropped, so also when the engine panics.
+/// Its drop signals the end of the engine. So the end is signalled even if the engine panics.
 struct SignalOnDrop(Arc<EngineEnd>);
 
 impl Drop for SignalOnDrop {

@@ -1,9 +1,9 @@
-//! Warnings about calls that may wait for themselves. A task that holds a lock and locks it again waits forever,
+//! Warnings about calls that may wait for themselves: a task that holds a lock and locks it again waits forever,
 //! without an error.
 //!
 //! The engine knows which task took the lock, but not which task has the guard now. So a slot reports a call only if
-//! two conditions are true: the call came from the task that took the lock, and the lock has not changed hands for a
-//! second since the call arrived.
+//! two conditions are true: the call came from the task that took the lock, and no other call got the lock within a
+//! second after this call arrived.
 
 use std::time::Duration;
 

@@ -19,7 +19,8 @@ const CALLS: usize = 50;
 const WORLDS: u64 = 60;
 
 /// Makes thousands of calls of all kinds. Many of them are dropped after a random number of polls, or after a random
-/// time. At the end no release is pending and no lock is held. Two guards were never valid at the same time.
+/// time. At the end, no release may be pending and no lock may be held. Two guards must never be valid at the same
+/// time.
 #[tokio::test(start_paused = true)]
 async fn dropped_calls_leave_nothing_over_a_slow_wire() {
     for seed in 0..WORLDS {
@@ -27,8 +28,8 @@ async fn dropped_calls_leave_nothing_over_a_slow_wire() {
     }
 }
 
-/// The same, but 30 % of all requests fail: the request or its answer is lost, or the request is applied long after its
-/// error.
+/// The same test, but 30 % of all requests fail: the request or its answer is lost, or the request is applied long
+/// after its error.
 #[tokio::test(start_paused = true)]
 async fn dropped_calls_leave_nothing_over_a_lossy_wire() {
     for seed in 0..WORLDS {
@@ -38,20 +39,20 @@ async fn dropped_calls_leave_nothing_over_a_lossy_wire() {
 
 type Wire = Lossy<Delayed<Memory>>;
 
-async fn one_world(seed: u64, rate: f64) {
+async fn one_world(seed: u64, failure_rate: f64) {
     let store = memory();
     let mut random = fastrand::Rng::with_seed(seed);
     let wires = [(); 2].map(|()| {
         let wire = Lossy::new(Delayed::new(store.clone(), random.u64(..), ms(3), ms(10)));
-        wire.at_random(random.u64(..), rate, Duration::from_secs(2));
+        wire.at_random(random.u64(..), failure_rate, Duration::from_secs(2));
         wire
     });
     // In half of the worlds the ttls are so short that holds expire while their guards exist. In the other half they
     // are so long that a lock which is not released would still be held at the end.
     let short = seed.is_multiple_of(2);
     let (ttl, lease) = if short { (ms(400), ms(150)) } else { (ms(100_000), ms(50_000)) };
-    let made = |wire: &Wire| paused().watchdog(ttl).over(wire.clone()).unwrap();
-    let clients = [made(&wires[0]), made(&wires[1])];
+    let connect = |wire: &Wire| paused().watchdog(ttl).over(wire.clone()).unwrap();
+    let clients = [connect(&wires[0]), connect(&wires[1])];
     let census = Census::default();
     let tasks: Vec<_> = (0..4)
         .map(|number| {
@@ -110,16 +111,17 @@ async fn call(mutex: &Mutex, census: &Census, mut random: fastrand::Rng) {
     }
 }
 
+/// Polls the future until it is ready, but at most this number of times. Then drops it.
 async fn polled<T>(times: usize, future: impl Future<Output = T>) -> Option<T> {
     let mut left = times;
-    let enough = std::future::poll_fn(|_| {
+    let polled_enough = std::future::poll_fn(|_| {
         if left == 0 {
             return std::task::Poll::Ready(());
         }
         left -= 1;
         std::task::Poll::Pending
     });
-    match select(pin!(enough), pin!(future)).await {
+    match select(pin!(polled_enough), pin!(future)).await {
         Either::Left(_) => None,
         Either::Right((value, _)) => Some(value),
     }

@@ -38,7 +38,7 @@ async fn later_calls_are_closed() {
     assert_eq!(kind(mutex.try_lock().await), Some(ErrorKind::Closed));
     assert_eq!(kind(mutex.try_lock_for(ms(10)).await), Some(ErrorKind::Closed));
     assert_eq!(kind(mutex.run(async |_| ()).await), Some(ErrorKind::Closed));
-    assert_eq!(kind(mutex.by(&owner).lock().await), Some(ErrorKind::Closed), "re-entry, too");
+    assert_eq!(kind(mutex.by(&owner).lock().await), Some(ErrorKind::Closed), "an owner's second call");
     assert_eq!(kind(client.ready().await), Some(ErrorKind::Closed));
     assert_eq!(kind(client.show("orders").await), Some(ErrorKind::Closed));
     client.idle().await;
@@ -46,7 +46,8 @@ async fn later_calls_are_closed() {
     drop(guard);
 }
 
-/// The answer to a claim is in flight when the client closes. The store has granted the lock, so it is released, too.
+/// The answer to a claim is in flight when the client closes. The store has granted the lock, so `close` must release
+/// it, too.
 #[tokio::test(start_paused = true)]
 async fn close_releases_a_grant_that_is_in_flight() {
     let store = memory();

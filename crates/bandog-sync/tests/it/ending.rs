@@ -49,7 +49,7 @@ fn the_last_handles_drop_waits_for_the_release() {
         drop(client);
         let start = std::time::Instant::now();
         drop(guard);
-        // On a busy machine the drop may reach its limit before the release is answered.
+        // On a busy machine, the drop might reach its limit before the release is answered.
         if start.elapsed() < ms(90) {
             assert_eq!(runtime.block_on(held(&store)), [""; 0]);
             waited += 1;

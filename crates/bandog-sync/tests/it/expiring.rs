@@ -1,4 +1,4 @@
-//! `expiring(grace)` resolves when the time `grace` is left before the loss: a warning.
+//! `expiring(grace)` resolves when the time `grace` is left before the lock is lost. This is called a *warning*.
 
 use bandog_conformance::wrap::{Stopped, Which};
 use bandog_core::Clock;
@@ -14,15 +14,15 @@ async fn a_warning_comes_grace_before_the_loss() {
     let client = client(memory());
     let guard = client.mutex("orders").lease(ms(10_000)).lock().await.unwrap();
     let deadline = Clock::tokio().now() + guard.remaining();
-    let warned = |grace| {
+    let left_at_warning = |grace| {
         let expiring = guard.expiring(ms(grace));
         async move {
             expiring.await;
             deadline.since(Clock::tokio().now()).as_millis()
         }
     };
-    let before = tokio::join!(warned(1000), warned(9000), warned(1), warned(1000));
-    assert_eq!(before, (1000, 9000, 1, 1000));
+    let left = tokio::join!(left_at_warning(1000), left_at_warning(9000), left_at_warning(1), left_at_warning(1000));
+    assert_eq!(left, (1000, 9000, 1, 1000));
     assert!(!guard.is_lost());
     guard.lost().await;
     assert!(guard.is_lost());

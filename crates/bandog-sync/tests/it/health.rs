@@ -28,8 +28,8 @@ async fn a_store_that_answers_is_reachable() {
     drop((guard, waiter));
 }
 
-/// The store gets at most one ping per second, even if there are many callers. It gets no ping if it has answered
-/// another request within the last second.
+/// The store gets at most one ping per second, even if there are many callers. The store gets no ping if it has
+/// answered another request within the last second.
 #[tokio::test(start_paused = true)]
 async fn callers_share_one_ping_a_second() {
     let counts = Counting::new(memory());
@@ -40,8 +40,8 @@ async fn callers_share_one_ping_a_second() {
             tokio::spawn(async move { client.health().await.unwrap().reachable })
         })
         .collect();
-    for one in crowd {
-        assert!(soon(one).await.unwrap());
+    for call in crowd {
+        assert!(soon(call).await.unwrap());
     }
     assert_eq!(counts.calls(), 1);
     for _ in 0..1000 {
@@ -54,7 +54,7 @@ async fn callers_share_one_ping_a_second() {
     let before = counts.calls();
     time::sleep(ms(900)).await;
     assert_eq!(health(&client).await.last_answer, Some(ms(900)));
-    assert_eq!(counts.calls(), before, "the answer to the lock was fresh");
+    assert_eq!(counts.calls(), before, "the answer to `lock` is recent enough");
     drop(guard);
 }
 
@@ -80,8 +80,8 @@ async fn an_outage_is_reported_with_its_length_and_error_and_ends_with_the_next_
         }
         time::sleep(ms(1_000)).await;
     }
-    assert_eq!(began.elapsed(), ms(10_000), "no call took any time");
-    assert_eq!(counts.calls() - before, 10, "one ping a second in an outage, too");
+    assert_eq!(began.elapsed(), ms(10_000), "a health check waited for a ping");
+    assert_eq!(counts.calls() - before, 10, "expected one ping per second in an outage, too");
     wire.heal();
     let now = health(&client).await;
     assert!(now.reachable && now.error.is_none() && now.away_for.is_none(), "{now:?}");
@@ -97,14 +97,14 @@ async fn a_silent_store_keeps_no_probe_waiting() {
     let start = time::Instant::now();
     let never = health(&client).await;
     assert_eq!(start.elapsed(), ms(500));
-    assert!(!never.reachable && never.last_answer.is_none(), "it has never answered: {never:?}");
-    let said =
+    assert!(!never.reachable && never.last_answer.is_none(), "the store has never answered: {never:?}");
+    let expected =
         "the store does not answer (no answer yet); locks held: 0, calls waiting: 0; a ping has no answer for 500ms";
-    assert_eq!(never.to_string(), said);
+    assert_eq!(never.to_string(), expected);
     for _ in 0..10 {
         health(&client).await;
     }
-    assert_eq!(start.elapsed(), ms(500), "one wait for each ping");
+    assert_eq!(start.elapsed(), ms(500), "a later caller waited for the same ping");
     assert_eq!(wire.held(), 1);
     wire.go_on();
     client.idle().await;
@@ -120,13 +120,13 @@ async fn a_silent_store_keeps_no_probe_waiting() {
     assert_eq!(start.elapsed(), ms(500));
     wire.go_on();
     client.idle().await;
-    assert!(health(&client).await.reachable, "it has answered");
+    assert!(health(&client).await.reachable, "the store has answered");
     wire.stop(Which::Requests);
     time::sleep(ms(1_000)).await;
     assert!(!health(&client).await.reachable);
     let start = time::Instant::now();
     client.close().await.unwrap();
-    assert!(start.elapsed() < ms(10), "the ping is not waited for: {:?}", start.elapsed());
+    assert!(start.elapsed() < ms(10), "close() waited for the ping: {:?}", start.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

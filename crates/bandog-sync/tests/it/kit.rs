@@ -1,4 +1,4 @@
-//! Helpers that all of these tests use.
+//! Helpers that the tests of all files use.
 
 use std::time::Duration;
 
@@ -48,5 +48,5 @@ pub(crate) async fn waiting(client: &Client, name: &str) -> JoinHandle<Result<Gu
 
 /// Awaits a future, and fails if it takes more than an hour of virtual time.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
-    time::timeout(Duration::from_secs(3600), future).await.expect("nothing hangs")
+    time::timeout(Duration::from_secs(3600), future).await.expect("a future took more than an hour of virtual time")
 }

@@ -24,7 +24,9 @@ use crate::kit::{client, held, key, kind, memory, ms, paused, soon, waiting};
 #[derive(Debug, Clone)]
 struct Odd {
     store: Memory,
+    /// Whether requests hang, and then fail.
     hangs: Arc<AtomicBool>,
+    /// Whether no answers are returned.
     short: Arc<AtomicBool>,
 }
 
@@ -75,8 +77,9 @@ impl Inspect for Odd {
     }
 }
 
-/// After many turns of its own, a client rests for a few round trips, so that other clients can get the lock. A request
-/// that timed out must not count as a round trip, or the rest would last for seconds.
+/// When a client has used a lock many times in a row, it rests: for a few round trips it does not claim the lock, so
+/// that other clients can get it. A request that timed out must not count as a round trip. Otherwise the client would
+/// rest for seconds.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_timed_out_does_not_count_as_a_round_trip() {
     let store = Odd::new();
@@ -89,25 +92,25 @@ async fn a_request_that_timed_out_does_not_count_as_a_round_trip() {
     store.hangs.store(false, SeqCst);
     let theirs = client(store.store.clone());
     let mut guard = ours.mutex("orders").lock().await.unwrap();
-    let mut other = waiting(&theirs, "orders").await;
-    let (others, next) = loop {
+    let mut their_call = waiting(&theirs, "orders").await;
+    let (their_guard, next) = loop {
         let mut next = waiting(&ours, "orders").await;
         drop(guard);
         tokio::select! {
             turn = &mut next => guard = turn.unwrap().unwrap(),
-            others = &mut other => break (others.unwrap().unwrap(), next),
+            theirs = &mut their_call => break (theirs.unwrap().unwrap(), next),
         }
     };
-    drop(others);
+    drop(their_guard);
     let freed = Clock::tokio().now();
     drop(soon(next).await.unwrap().unwrap());
     let took = Clock::tokio().now().since(freed);
-    assert!(took <= ms(100), "a free lock stayed free for {took:?}");
+    assert!(took <= ms(100), "the client claimed a free lock only after {took:?}");
 }
 
-/// The first request of a claim has no answer and is applied late. The repeated request is granted. Then the hold is
-/// exchanged for one with other terms, and the exchange fails. The first claim must still be released twice, because
-/// its first request may be applied after the first release.
+/// The first request of a claim has no answer and is applied late. The repeated request is granted. Then the client
+/// tries to exchange the hold: one request releases it and claims a new one with other terms. The exchange fails. The
+/// first claim must still be released twice, because its first request may be applied after the first release.
 #[tokio::test(start_paused = true)]
 async fn after_a_failed_exchange_an_unsure_claim_is_released_twice() {
     let store = memory();
@@ -141,13 +144,13 @@ async fn after_a_reconnection_a_fixed_lease_is_checked() {
     wire.reconnected();
     client.idle().await;
     time::sleep(ms(1)).await;
-    assert!(!guard.is_lost(), "nothing was forgotten");
+    assert!(!guard.is_lost(), "the store still has the lease");
     wire.forget(guard.key()).await.unwrap();
     wire.reconnected();
-    time::timeout(ms(1000), guard.lost()).await.expect("lost within a second");
+    time::timeout(ms(1000), guard.lost()).await.expect("the guard must be lost within a second");
 }
 
-/// That check does not extend a fixed lease, neither in the store nor in the client.
+/// The check of a fixed lease after a reconnection does not extend the lease, neither in the store nor in the client.
 #[tokio::test(start_paused = true)]
 async fn a_check_of_a_fixed_lease_does_not_extend_it() {
     let store = memory();
@@ -161,7 +164,7 @@ async fn a_check_of_a_fixed_lease_does_not_extend_it() {
     let left = store.show(guard.key()).await.unwrap().holders[0].ttl.unwrap();
     assert!(left <= Duration::from_secs(4), "{left:?} left");
     assert!(guard.remaining() <= Duration::from_secs(4));
-    time::timeout(Duration::from_secs(4), guard.lost()).await.expect("lost when its lease expires");
+    time::timeout(Duration::from_secs(4), guard.lost()).await.expect("the guard must be lost when its lease expires");
 }
 
 /// The store decides "busy" for one call. Then the lock is released, and a second call begins. The late answer must not
@@ -182,8 +185,8 @@ async fn try_lock_is_not_refused_by_an_older_answer() {
     let late = tokio::spawn(async move { mutex.try_lock().await });
     tokio::task::yield_now().await;
     wire.go_on();
-    assert!(soon(early).await.unwrap().unwrap().is_none(), "it was held when the store decided");
-    assert!(soon(late).await.unwrap().unwrap().is_some(), "it was free for the whole call");
+    assert!(soon(early).await.unwrap().unwrap().is_none(), "the lock was held when the store decided");
+    assert!(soon(late).await.unwrap().unwrap().is_some(), "the lock was free during the whole call");
 }
 
 /// If a backend returns fewer answers than requests, calls get an error, and no call waits forever.
@@ -193,9 +196,9 @@ async fn too_few_answers_are_an_error() {
     let client = client(store.clone());
     let guard = client.mutex("orders").lock().await.unwrap();
     store.short.store(true, SeqCst);
-    let refused = time::timeout(ms(5000), client.mutex("other").lock()).await.expect("answered");
+    let refused = time::timeout(ms(5000), client.mutex("other").lock()).await.expect("the call must end");
     assert_eq!(kind(refused), Some(ErrorKind::Corrupt));
-    time::timeout(Duration::from_secs(30), guard.lost()).await.expect("lost at the deadline");
+    time::timeout(Duration::from_secs(30), guard.lost()).await.expect("the guard must be lost at the deadline");
 }
 
 /// The deadline of a hold passes, and its guard is dropped before the engine runs. The release of the lost hold must be
@@ -214,8 +217,8 @@ async fn the_next_claim_is_sent_after_the_release_of_a_lost_hold() {
     assert_eq!(counted.refusals(), 0);
 }
 
-/// A lock is lost when its caller has held it for `max_hold`, even if it is renewed. The time of the next caller starts
-/// anew.
+/// A lock is lost when its caller has held it for `max_hold`, even if it is renewed. For the next caller, the time
+/// starts again at zero.
 #[tokio::test(start_paused = true)]
 async fn max_hold_ends_each_turn() {
     let store = memory();
@@ -225,10 +228,10 @@ async fn max_hold_ends_each_turn() {
     let begun = Clock::tokio().now();
     let next = tokio::spawn(async move { mutex.lock().await });
     time::sleep(Duration::from_secs(40)).await;
-    assert!(!first.is_lost(), "it is renewed");
+    assert!(!first.is_lost(), "the lock is renewed");
     first.release().await.unwrap();
     let second = soon(next).await.unwrap().unwrap();
-    assert_eq!(second.remaining().as_secs().min(3), 2, "no more than the ttl, no less for the first's time");
+    assert_eq!(second.remaining().as_secs().min(3), 2, "the ttl is the limit, and the first turn does not count");
     second.lost().await;
     let took = Clock::tokio().now().since(begun);
     assert!((Duration::from_secs(100)..Duration::from_secs(101)).contains(&took), "lost after {took:?}");
@@ -237,7 +240,7 @@ async fn max_hold_ends_each_turn() {
     client.idle().await;
     assert_eq!(held(&store).await, [""; 0]);
     let short = client.mutex("orders").max_hold(ms(500)).lock().await.unwrap();
-    assert!(short.remaining() <= ms(500), "known without asking the engine");
+    assert!(short.remaining() <= ms(500), "a guard knows its max_hold at once");
     drop(short);
     for wrong in [Duration::ZERO, ms(99), Duration::MAX] {
         assert_eq!(
@@ -288,8 +291,8 @@ async fn a_prefix_keeps_systems_apart() {
         assert_eq!(kind(paused().prefix(wrong).over(memory())), Some(ErrorKind::Misused), "{wrong:?}");
     }
     let long = "x".repeat(1020);
-    assert_eq!(kind(shop.mutex(long).lock().await), Some(ErrorKind::Misused), "too long with its prefix");
-    assert_eq!(kind(shop.mutex("").lock().await), Some(ErrorKind::Misused), "a name of its own is needed");
+    assert_eq!(kind(shop.mutex(long).lock().await), Some(ErrorKind::Misused), "the name is too long with the prefix");
+    assert_eq!(kind(shop.mutex("").lock().await), Some(ErrorKind::Misused), "a prefix is not a name");
 }
 
 impl bandog_core::Records for Odd {}

@@ -1,4 +1,4 @@
-//! Log lines: there is one line for each change of state, and none for each retry.
+//! Log lines: there is one line for each change of state, and no line for a retry.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ async fn one_line_for_each_change_of_state() {
 
 /// A store that alternates between answers and silence must not fill the log.
 #[tokio::test(start_paused = true)]
-async fn a_store_that_flaps_is_logged_once_in_ten_seconds() {
+async fn a_store_that_fails_again_and_again_is_logged_once_in_ten_seconds() {
     let (ear, _hears) = Ear::of_thread("bandog");
     let wire = Lossy::new(memory());
     let client = paused().over(wire.clone()).unwrap();
@@ -55,7 +55,7 @@ async fn a_store_that_flaps_is_logged_once_in_ten_seconds() {
         drop(client.mutex("orders").lock().await.unwrap());
         client.idle().await;
     }
-    // An outage that begins shortly after a logged one is also logged, if it lasts long enough.
+    // An outage that begins shortly after a logged outage is also logged, if it lasts long enough.
     wire.always(Fate::Refused);
     client.mutex("orders").try_lock_for(Duration::from_secs(30)).await.unwrap_err();
     wire.heal();

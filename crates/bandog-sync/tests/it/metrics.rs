@@ -13,12 +13,12 @@ use crate::kit::{kind, memory, ms, paused, waiting};
 fn read(snapshotter: &Snapshotter) -> HashMap<String, f64> {
     let all = snapshotter.snapshot().into_vec().into_iter();
     all.map(|(key, _, _, value)| {
-        let much = match value {
+        let number = match value {
             DebugValue::Counter(count) => count as f64,
             DebugValue::Gauge(level) => level.into_inner(),
             DebugValue::Histogram(values) => values.len() as f64,
         };
-        (key.key().name().to_owned(), much)
+        (key.key().name().to_owned(), number)
     })
     .collect()
 }
@@ -34,14 +34,14 @@ async fn every_metric_counts() {
     let waiter = waiting(&client, "orders").await;
     assert!(client.mutex("orders").try_lock().await.unwrap().is_none());
     time::sleep(ms(1500)).await;
-    let seen = read(&snapshotter);
-    let at = |name: &str| seen.get(&format!("bandog_{name}")).copied();
-    assert_eq!(at("acquired_total"), Some(1.0));
-    assert_eq!(at("refused_total"), Some(1.0));
-    assert_eq!(at("wait_seconds"), Some(1.0));
-    assert_eq!(at("held_seconds"), Some(0.0));
-    assert_eq!(at("renewals_total"), Some(1.0));
-    assert_eq!((at("holds"), at("waiting"), at("owed")), (Some(1.0), Some(1.0), Some(0.0)));
+    let values_now = read(&snapshotter);
+    let value_of = |name: &str| values_now.get(&format!("bandog_{name}")).copied();
+    assert_eq!(value_of("acquired_total"), Some(1.0));
+    assert_eq!(value_of("refused_total"), Some(1.0));
+    assert_eq!(value_of("wait_seconds"), Some(1.0));
+    assert_eq!(value_of("held_seconds"), Some(0.0));
+    assert_eq!(value_of("renewals_total"), Some(1.0));
+    assert_eq!((value_of("holds"), value_of("waiting"), value_of("owed")), (Some(1.0), Some(1.0), Some(0.0)));
     wire.always(Fate::ReplyLost);
     assert_eq!(kind(client.mutex("other").try_lock().await), Some(ErrorKind::Unavailable));
     guard.lost().await;
@@ -50,15 +50,15 @@ async fn every_metric_counts() {
     drop(guard);
     wire.heal();
     client.idle().await;
-    let seen = read(&snapshotter);
-    let at = |name: &str| seen.get(&format!("bandog_{name}")).copied();
-    assert_eq!(at("lost_total"), Some(1.0));
-    assert_eq!(at("held_seconds"), Some(1.0));
-    assert!(at("reaped_total") > Some(0.0) && at("backend_errors_total") > Some(0.0));
+    let values_now = read(&snapshotter);
+    let value_of = |name: &str| values_now.get(&format!("bandog_{name}")).copied();
+    assert_eq!(value_of("lost_total"), Some(1.0));
+    assert_eq!(value_of("held_seconds"), Some(1.0));
+    assert!(value_of("reaped_total") > Some(0.0) && value_of("backend_errors_total") > Some(0.0));
     client.close().await.unwrap();
     drop(client);
     tokio::task::yield_now().await;
-    let seen = read(&snapshotter);
-    let at = |name: &str| seen.get(&format!("bandog_{name}")).copied();
-    assert_eq!((at("holds"), at("waiting"), at("owed")), (Some(0.0), Some(0.0), Some(0.0)));
+    let values_now = read(&snapshotter);
+    let value_of = |name: &str| values_now.get(&format!("bandog_{name}")).copied();
+    assert_eq!((value_of("holds"), value_of("waiting"), value_of("owed")), (Some(0.0), Some(0.0), Some(0.0)));
 }

@@ -29,8 +29,8 @@ async fn re_entry_costs_no_round_trip() {
     assert_eq!((store.calls(), store.releases()), (2, 1));
 }
 
-/// Several calls of one owner wait for a lock that the owner does not hold yet. They share one claim, also if one of
-/// them is dropped.
+/// Several calls of one owner wait for a lock that the owner does not hold yet. They share one claim, even if one of
+/// the calls is dropped.
 #[tokio::test(start_paused = true)]
 async fn waiting_calls_of_an_owner_share_one_claim() {
     let store = memory();
@@ -54,7 +54,7 @@ async fn waiting_calls_of_an_owner_share_one_claim() {
 }
 
 /// Calls of an owner and other calls wait for a lock. The calls of the owner share the lock or keep their places in the
-/// queue, so no call gets the lock too late.
+/// queue. So no other call overtakes them.
 #[tokio::test(start_paused = true)]
 async fn no_call_overtakes_an_owners_other_call() {
     let client = client(memory());
@@ -76,7 +76,7 @@ async fn no_call_overtakes_an_owners_other_call() {
 }
 
 /// After a loss, all guards of the owner for this lock are lost. The owner's calls return `Lost` until these guards are
-/// dropped. Then it can take the lock again.
+/// dropped. After that, the owner can take the lock again.
 #[tokio::test(start_paused = true)]
 async fn an_owner_is_lost_until_its_old_guards_are_dropped() {
     let store = Forgetful::new(memory());

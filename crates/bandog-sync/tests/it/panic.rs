@@ -31,7 +31,7 @@ impl Broken {
     }
 
     fn panic_if_broken(&self) {
-        assert!(!self.broken.load(Relaxed), "broken, as the test wanted");
+        assert!(!self.broken.load(Relaxed), "the backend is broken, as the test wants");
     }
 }
 
@@ -72,7 +72,8 @@ impl Inspect for Broken {
     }
 }
 
-async fn breaks(client: Client, backend: Broken, other: Client) {
+/// Makes calls of all kinds before and after the engine of `client` panics.
+async fn test_broken_engine(client: Client, backend: Broken, other: Client) {
     let guard = client.mutex("held").lock().await.unwrap();
     let other = other.mutex("foreign").lock().await.unwrap();
     let waiter = tokio::spawn({
@@ -101,14 +102,14 @@ async fn breaks(client: Client, backend: Broken, other: Client) {
 async fn an_engine_on_the_current_runtime_panics() {
     let backend = Broken::over(Memory::new(Clock::tokio()));
     let (ours, theirs) = (paused().over(backend.clone()).unwrap(), paused().over(backend.store.clone()).unwrap());
-    time::timeout(ms(3_600_000), breaks(ours, backend, theirs)).await.expect("nothing hangs");
+    time::timeout(ms(3_600_000), test_broken_engine(ours, backend, theirs)).await.expect("a call hangs");
 }
 
 #[tokio::test]
 async fn an_engine_on_its_own_thread_panics() {
     let backend = Broken::over(Memory::new(Clock::system()));
     let (ours, theirs) = (Client::over(backend.clone()).unwrap(), Client::over(backend.store.clone()).unwrap());
-    time::timeout(Duration::from_secs(20), breaks(ours, backend, theirs)).await.expect("nothing hangs");
+    time::timeout(Duration::from_secs(20), test_broken_engine(ours, backend, theirs)).await.expect("a call hangs");
 }
 
 impl bandog_core::Records for Broken {}

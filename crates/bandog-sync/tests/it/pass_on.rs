@@ -10,13 +10,13 @@ use tokio::{task::JoinHandle, time};
 
 use crate::kit::{client, held, key, kind, memory, ms, paused, soon, waiting};
 
-/// Starts tasks that each take the lock for this time. They return their fences.
-fn turns(mutex: &Mutex, count: usize, each: std::time::Duration) -> Vec<JoinHandle<Fence>> {
+/// Starts `count` tasks. Each task takes the lock, holds it for the time `hold_for`, and returns its fence.
+fn turns(mutex: &Mutex, count: usize, hold_for: std::time::Duration) -> Vec<JoinHandle<Fence>> {
     let turn = |mutex: Mutex| async move {
         let guard = mutex.lock().await.unwrap();
         let fence = guard.fence();
-        if !each.is_zero() {
-            time::sleep(each).await;
+        if !hold_for.is_zero() {
+            time::sleep(hold_for).await;
         }
         guard.release().await.unwrap();
         fence
@@ -24,6 +24,7 @@ fn turns(mutex: &Mutex, count: usize, each: std::time::Duration) -> Vec<JoinHand
     (0..count).map(|_| tokio::spawn(turn(mutex.clone()))).collect()
 }
 
+/// Awaits the tasks, and returns their fences.
 async fn fences(turns: Vec<JoinHandle<Fence>>) -> Vec<u64> {
     let mut fences = Vec::new();
     for turn in turns {
@@ -43,11 +44,11 @@ async fn one_grant_serves_many_turns_with_the_fences_of_its_block() {
     assert_eq!(fences, (1..=60).collect::<Vec<_>>());
     assert_eq!((counts.claims(), counts.passes(), counts.releases()), (1, 0, 1));
     let guard = client.mutex("orders").lock().await.unwrap();
-    assert_eq!(guard.fence().get(), 65, "the rest of the block is never used");
+    assert_eq!(guard.fence().get(), 65, "the other fences of the first block are not used");
 }
 
-/// A store may reserve fewer fences than the client requested. When they are used up, the client exchanges its hold for
-/// a new one. So every call gets a turn, and the fences rise.
+/// A store may reserve fewer fences than the client requested. When these fences are used up, the client exchanges its
+/// hold for a new one. So every call gets a turn, and the fences rise.
 #[tokio::test(start_paused = true)]
 async fn a_block_with_fewer_fences_than_requested_serves_as_many_turns() {
     for granted in [1, 2, 7] {
@@ -106,14 +107,14 @@ async fn after_64_turns_a_client_lets_others_go_first() {
     tokio::task::yield_now().await;
     guard.release().await.unwrap();
     let other = soon(other).await.unwrap().unwrap();
-    assert_eq!(other.fence().get(), 65, "its fence comes after the first block");
+    assert_eq!(other.fence().get(), 65, "the fence must come after the first block");
     let done = turns.iter().filter(|turn| turn.is_finished()).count();
-    assert!((60..=64).contains(&done), "{done} turns before it");
+    assert!((60..=64).contains(&done), "{done} turns came before the other client's turn");
     other.release().await.unwrap();
     fences(turns).await;
 }
 
-/// The same happens after 20 ms, if the turns are longer.
+/// If the turns are longer, a client lets others go first after 20 ms.
 #[tokio::test(start_paused = true)]
 async fn after_20_ms_a_client_lets_others_go_first() {
     let store = memory();
@@ -142,7 +143,7 @@ async fn a_client_that_is_alone_hardly_rests() {
 }
 
 /// If the next call has other terms, the hold is exchanged for a new one in one request. So no other client gets the
-/// lock in between.
+/// lock between the two holds.
 #[tokio::test(start_paused = true)]
 async fn other_terms_exchange_the_hold() {
     let store = memory();
@@ -190,8 +191,8 @@ async fn each_turn_has_a_whole_fixed_lease() {
     assert_eq!((counts.claims(), counts.passes()), (1, 2));
 }
 
-/// If less than half of the ttl is left, the hold is exchanged for the next turn. In this test the answer to the claim
-/// takes so long that little is left.
+/// If less than half of the ttl is left, the hold is exchanged for the next turn. In this test, the answer to the claim
+/// takes so long that only little of the ttl is left.
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_is_half_over_is_exchanged() {
     for (answered_after, exchanges) in [(1200, 0), (1800, 1)] {
@@ -223,9 +224,9 @@ async fn with_one_local_turn_each_turn_asks_the_store() {
     assert_eq!(counts.claims() + counts.passes(), 20);
 }
 
-/// A grant reserves at most 64 fences, even if `local_turns` is larger. A client uses no more before it lets others go
-/// first. The number is limited because a store that has lost its data continues the fences from its clock. Fences that
-/// were reserved in advance could be larger than those.
+/// A grant reserves at most 64 fences, even if `local_turns` is larger. A client uses at most 64 fences before it lets
+/// others go first. The number is limited because a store that has lost its data continues the fences from its clock.
+/// If too many fences were reserved in advance, they could be larger than the fences from the clock.
 #[tokio::test(start_paused = true)]
 async fn a_grant_reserves_no_more_fences_than_are_used() {
     let client = paused().local_turns(NonZeroU32::MAX).over(memory()).unwrap();
@@ -236,7 +237,7 @@ async fn a_grant_reserves_no_more_fences_than_are_used() {
 }
 
 /// The first request of a claim has no answer and may still be applied. The hold serves several turns nevertheless.
-/// Then it is released twice, with an interval of one request timeout.
+/// Then the hold is released twice, with an interval of one request timeout.
 #[tokio::test(start_paused = true)]
 async fn an_unsure_hold_is_passed_on_and_released_twice() {
     let store = memory();
@@ -255,11 +256,11 @@ async fn an_unsure_hold_is_passed_on_and_released_twice() {
     assert_eq!(counts.releases(), 2);
 }
 
-/// The same for an exchange without an answer.
+/// The request of an exchange has no answer. Even if the next call is dropped, no lock stays held.
 #[tokio::test(start_paused = true)]
 async fn an_unsure_exchange_leaves_nothing() {
     for fate in [Fate::RequestLost, Fate::ReplyLost, Fate::Refused, Fate::Late(ms(500)), Fate::Late(ms(2900))] {
-        for gone in [false, true] {
+        for call_is_dropped in [false, true] {
             let store = memory();
             let wire = Lossy::new(store.clone());
             let ours: Client = client(wire.clone());
@@ -271,19 +272,19 @@ async fn an_unsure_exchange_leaves_nothing() {
             tokio::task::yield_now().await;
             wire.next([fate, Fate::Refused]);
             guard.release().await.unwrap();
-            if gone {
+            if call_is_dropped {
                 tokio::task::yield_now().await;
                 next.abort();
             } else {
                 soon(next).await.unwrap().unwrap().release().await.unwrap();
             }
             soon(ours.idle()).await;
-            assert_eq!(held(&store).await, [""; 0], "{fate:?}, gone: {gone}");
+            assert_eq!(held(&store).await, [""; 0], "{fate:?}, call_is_dropped: {call_is_dropped}");
         }
     }
 }
 
-/// A lost hold is not given to the next call. That call gets the lock with a new claim.
+/// A lost hold is not given to the next call. The next call gets the lock through a new claim.
 #[tokio::test(start_paused = true)]
 async fn a_lost_hold_is_not_passed_on() {
     let store = Forgetful::new(memory());
@@ -303,7 +304,7 @@ async fn a_lost_hold_is_not_passed_on() {
 }
 
 /// A hold goes from one call to the next, and is lost after that. The guard of the second call reports the loss. The
-/// guard of the first call, which was released before, does not.
+/// guard of the first call was released before, so it reports no loss.
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_was_passed_on_can_be_lost() {
     let store = Forgetful::new(memory());
@@ -315,15 +316,15 @@ async fn a_turn_that_was_passed_on_can_be_lost() {
     let next = next.await.unwrap().unwrap();
     assert_eq!(next.remaining(), ms(29_700));
     store.forget(&key("orders")).await.unwrap();
-    time::timeout(ms(10_001), next.lost()).await.expect("lost at the next renewal");
+    time::timeout(ms(10_001), next.lost()).await.expect("the guard must be lost at the next renewal");
     assert!(next.is_lost());
-    assert!(time::timeout(ms(60_000), early).await.is_err(), "the first was released");
+    assert!(time::timeout(ms(60_000), early).await.is_err(), "the first guard was released");
     assert_eq!(kind(next.release().await), Some(ErrorKind::Lost));
 }
 
 /// A query returns the range of fences that the holder may have, because the store does not know which of its fences
-/// the present turn uses. `fence` is the smallest of them, so a resource that compares fences with it refuses no
-/// holder. The log contains the fence of the turn.
+/// the present turn uses. `fence` is the smallest fence of the range, so a resource that compares fences with it
+/// refuses no holder. The log contains the fence of the turn.
 #[tokio::test(start_paused = true)]
 async fn queries_and_logs_have_the_fence_of_the_turn() {
     let (ear, _hears) = bandog_testkit::Ear::of_thread("bandog");

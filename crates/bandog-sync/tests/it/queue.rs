@@ -6,7 +6,8 @@ use tokio::time;
 
 use crate::kit::{client, held, key, memory, ms, soon, waiting};
 
-/// Drops 20,000 waiting calls, from the last to the first. A linear search for each call would take minutes.
+/// Drops 20,000 waiting calls, from the last to the first. If each drop needed a linear search, this would take
+/// minutes.
 #[tokio::test]
 async fn many_waiters_can_be_dropped_quickly() {
     const MANY: usize = 20_000;
@@ -57,7 +58,7 @@ async fn waiters_are_served_in_their_order() {
     assert_eq!(*order.lock().unwrap(), (0..200).collect::<Vec<_>>());
 }
 
-/// When the first waiting call is dropped, the next one continues to use its subscription and its claim.
+/// When the first waiting call is dropped, the next call continues to use the subscription and the claim of the first.
 #[tokio::test(start_paused = true)]
 async fn the_next_waiter_keeps_the_subscription_of_a_dropped_one() {
     let store = memory();
@@ -73,7 +74,7 @@ async fn the_next_waiter_keeps_the_subscription_of_a_dropped_one() {
     let start = time::Instant::now();
     guard.release().await.unwrap();
     soon(second).await.unwrap().unwrap().release().await.unwrap();
-    assert_eq!(start.elapsed(), ms(0), "no notification, so it polled");
+    assert_eq!(start.elapsed(), ms(0), "the call polled, because it was not notified");
 }
 
 /// A subscription that succeeds when no call waits any more is dropped. A later call subscribes anew.
@@ -101,12 +102,12 @@ async fn a_late_subscription_is_not_kept_without_waiters() {
     let start = time::Instant::now();
     guard.release().await.unwrap();
     drop(soon(third).await.unwrap().unwrap());
-    assert_eq!(start.elapsed(), ms(0), "no notification, so it polled");
+    assert_eq!(start.elapsed(), ms(0), "the call polled, because it was not notified");
     drop(second);
 }
 
 /// A notification arrives while a claim is in flight. The claim's answer "busy" may be older than the notification, so
-/// the client claims again.
+/// the client must claim the lock again.
 #[tokio::test(start_paused = true)]
 async fn a_notification_while_a_claim_is_in_flight_is_not_forgotten() {
     let store = memory();

@@ -11,7 +11,8 @@ use tokio::time;
 
 use crate::kit::{client, held, memory, ms, paused, soon, waiting};
 
-async fn names(store: &impl Inspect) -> Vec<String> {
+/// The programs of the registered clients.
+async fn registered_programs(store: &impl Inspect) -> Vec<String> {
     store.members().await.unwrap().into_iter().map(|member| member.program).collect()
 }
 
@@ -21,9 +22,9 @@ async fn a_client_is_registered_while_it_holds_or_waits() {
     let ours = paused().program("ours").over(store.clone()).unwrap();
     let theirs = paused().program("theirs").over(store.clone()).unwrap();
     let guard = ours.mutex("orders").lock().await.unwrap();
-    assert_eq!(names(&store).await, [""; 0], "not at once");
+    assert_eq!(registered_programs(&store).await, [""; 0], "the client must not be registered at once");
     time::sleep(ms(101)).await;
-    assert_eq!(names(&store).await, ["ours"]);
+    assert_eq!(registered_programs(&store).await, ["ours"]);
     let waiter = waiting(&theirs, "orders").await;
     time::sleep(ms(101)).await;
     let row = ours.show("orders").await.unwrap();
@@ -32,17 +33,17 @@ async fn a_client_is_registered_while_it_holds_or_waits() {
     assert!(!holder.host.is_empty());
     assert_eq!(row.waiters.iter().map(|member| member.id).collect::<Vec<_>>(), [theirs.id()]);
     time::sleep(Duration::from_secs(120)).await;
-    assert_eq!(names(&store).await.len(), 2, "renewed");
+    assert_eq!(registered_programs(&store).await.len(), 2, "the registrations must be renewed");
     drop(guard);
     let guard = soon(waiter).await.unwrap().unwrap();
     time::sleep(Duration::from_secs(2)).await;
     let row = ours.show("orders").await.unwrap();
     assert_eq!(row.member().map(|member| member.id), Some(theirs.id()));
-    assert_eq!(row.waiters, [], "it does not wait any more");
+    assert_eq!(row.waiters, [], "a holder must not be listed as a waiter");
     time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(names(&store).await, ["theirs"], "a client without holds is not registered");
+    assert_eq!(registered_programs(&store).await, ["theirs"], "a client without a lock must not be registered");
     theirs.close().await.unwrap();
-    assert_eq!(names(&store).await, [""; 0]);
+    assert_eq!(registered_programs(&store).await, [""; 0]);
     drop(guard);
 }
 
@@ -56,13 +57,13 @@ async fn a_client_that_died_stays_registered_for_a_ttl() {
     ours.close().await.unwrap();
     store.announce(&member, ms(3000)).await.unwrap(); // A dead client would leave this row in the registry.
     time::sleep(ms(2999)).await;
-    assert_eq!(names(&store).await.len(), 1);
+    assert_eq!(registered_programs(&store).await.len(), 1);
     time::sleep(ms(1)).await;
-    assert_eq!(names(&store).await.len(), 0);
+    assert_eq!(registered_programs(&store).await.len(), 0);
     drop(guard);
 }
 
-/// A store that denies this client its registry.
+/// A store that does not let this client write to the registry. The second field is the number of attempts to register.
 #[derive(Debug, Clone)]
 struct Shut(Memory, std::sync::Arc<std::sync::atomic::AtomicUsize>);
 
@@ -106,7 +107,7 @@ impl Inspect for Shut {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_registry_that_refuses_does_not_affect_locks_and_is_asked_once() {
+async fn a_registry_that_refuses_does_not_affect_locks_and_gets_one_request() {
     let store = Shut(memory(), Default::default());
     let client = client(store.clone());
     let guard = client.mutex("orders").lock().await.unwrap();
@@ -124,19 +125,19 @@ async fn a_registry_that_refuses_does_not_affect_locks_and_is_asked_once() {
 async fn an_evicted_guard_is_lost_and_fences_rise() {
     let store = memory();
     let (ours, theirs) = (client(store.clone()), client(store.clone()));
-    assert_eq!(ours.evict("orders").await.unwrap(), None, "it was not held");
+    assert_eq!(ours.evict("orders").await.unwrap(), None, "the lock was not held");
     let guard = ours.mutex("orders").lock().await.unwrap();
     let next = waiting(&theirs, "orders").await;
     let row = ours.evict("orders").await.unwrap().unwrap();
     assert_eq!((row.name.as_str(), row.client()), ("orders", Some(ours.id())));
-    time::timeout(ms(1), guard.lost()).await.expect("a guard of the same client is lost at once");
-    let theirs_guard = time::timeout(ms(10), next).await.expect("notified").unwrap().unwrap();
+    time::timeout(ms(1), guard.lost()).await.expect("this client's guard must be lost at once");
+    let theirs_guard = time::timeout(ms(10), next).await.expect("the waiting call must be notified").unwrap().unwrap();
     assert!(theirs_guard.fence() > guard.fence());
     drop(guard);
     ours.idle().await;
-    assert_eq!(held(&store).await, ["orders"], "the evicted guard does not free another's lock");
+    assert_eq!(held(&store).await, ["orders"], "the evicted guard must not free the next holder's lock");
     assert!(ours.evict("orders").await.unwrap().is_some());
-    time::timeout(ms(10_100), theirs_guard.lost()).await.expect("lost at the next renewal");
+    time::timeout(ms(10_100), theirs_guard.lost()).await.expect("the guard must be lost at the next renewal");
 }
 
 #[tokio::test(start_paused = true)]

@@ -25,8 +25,8 @@ async fn all_due_holds_are_renewed_in_one_request() {
     assert!(guards.iter().all(|guard| !guard.is_lost()));
 }
 
-/// A store may give less time than the client asked for. Renewals and deadlines then depend on the time that the store
-/// gave.
+/// A store can give less time than the client asked for. In that case, renewals and deadlines depend on the time that
+/// the store gave.
 #[tokio::test(start_paused = true)]
 async fn a_shorter_lease_than_requested_is_renewed_in_its_own_time() {
     let counts = Counting::new(Capped::short_leases(memory(), ms(600)));
@@ -71,7 +71,7 @@ async fn failures_shorter_than_the_ttl_lose_nothing() {
     }
     wire.always(Fate::Refused);
     time::timeout(ms(3000), guard.lost()).await.unwrap();
-    assert!(wire.lost() > 20, "it continues to retry");
+    assert!(wire.lost() > 20, "the renewal must be repeated");
 }
 
 /// If the store has lost one key, the other keys in the same renewal request are not affected.
@@ -95,7 +95,7 @@ async fn a_reconnection_makes_all_holds_due() {
     let lease = client.mutex("lease").lease(ms(20_000)).lock().await.unwrap();
     store.forget(&key("one")).await.unwrap();
     store.reconnected();
-    time::timeout(ms(5), one.lost()).await.expect("lost at once");
+    time::timeout(ms(5), one.lost()).await.expect("the guard must be lost at once");
     assert!(!two.is_lost() && !lease.is_lost());
 }
 
@@ -107,9 +107,9 @@ async fn the_first_connection_renews_nothing() {
     let one = client.mutex("one").lock().await.unwrap();
     store.forget(&key("one")).await.unwrap();
     store.reconnected();
-    time::timeout(ms(9_000), one.lost()).await.expect_err("it was renewed before its time");
+    time::timeout(ms(9_000), one.lost()).await.expect_err("the lock was renewed too early");
     store.reconnected();
-    time::timeout(ms(5), one.lost()).await.expect("the second one is a reconnection");
+    time::timeout(ms(5), one.lost()).await.expect("the second connection is a reconnection");
 }
 
 /// After a reconnection, a waiting call claims the lock immediately, because a notification may have been missed.
@@ -131,18 +131,18 @@ async fn a_reconnection_makes_all_waiters_claim() {
 }
 
 /// A renewal hangs for the whole request timeout, which is longer than the ttl. The next renewal is sent without
-/// waiting for it, so the hold is not lost. The late answer to the first renewal changes nothing.
+/// waiting for the first one, so the hold is not lost. The late answer to the first renewal changes nothing.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_hangs_does_not_lose_the_lock() {
     for hangs in [Which::Requests, Which::Answers] {
-        for and_fails in [false, true] {
+        for fails_in_the_end in [false, true] {
             let store = memory();
             let wire = Stopped::new(store.clone());
             let lossy = Lossy::new(wire.clone());
             let client = paused().watchdog(ms(1000)).over(lossy.clone()).unwrap();
             let guard = client.mutex("orders").lock().await.unwrap();
             wire.stop(hangs);
-            if and_fails {
+            if fails_in_the_end {
                 lossy.always(Fate::ReplyLost);
             }
             wire.until_held(1).await; // The first renewal.
@@ -171,10 +171,11 @@ async fn at_most_two_renewal_requests_are_in_flight() {
     guard.lost().await;
     assert_eq!(counts.renewals(), 2);
     wire.go_on();
-    assert!(guard.is_lost(), "a late answer never brings it back");
+    assert!(guard.is_lost(), "a late answer must not make the guard valid again");
 }
 
-/// The deadline counts from the time before the request. A slow answer does not make it later.
+/// The deadline counts from the moment before the request was sent. A slow answer does not move the deadline to a later
+/// time.
 #[tokio::test(start_paused = true)]
 async fn the_deadline_counts_from_before_the_request() {
     let wire = Stopped::new(memory());
@@ -204,7 +205,7 @@ async fn a_grant_that_comes_too_late_is_not_used() {
     wire.go_on();
     let guard = asking.await.unwrap().unwrap();
     assert!(!guard.is_lost() && guard.remaining() > ms(900));
-    assert_eq!(guard.fence().get(), 65, "a second claim, with a block of its own");
+    assert_eq!(guard.fence().get(), 65, "the second claim has its own block of fences");
 }
 
 /// Only two renewal requests can be in flight, so the renewals of some holds are queued. If such a hold is lost before

@@ -1,4 +1,4 @@
-//! A task that waits for a lock which it holds itself waits forever. The engine logs a warning about it.
+//! A task that waits for a lock which it holds itself waits forever. The engine logs a warning about such a wait.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use tokio::time;
 
 use crate::kit::{memory, ms, paused, waiting};
 
+/// The warnings about tasks and threads that wait for themselves.
 fn warned(ear: &Ear) -> Vec<String> {
     ear.take("WARN").into_iter().filter(|line| line.contains("took itself")).collect()
 }
@@ -32,13 +33,13 @@ async fn a_task_that_locks_twice_is_warned_of_once_a_minute() {
     assert!(lines.len() == 1 && lines[0].contains("this task") && lines[0].contains("\"orders\""), "{lines:?}");
     assert!(lines[0].contains("1.0 s") && lines[0].contains(".by(&owner)"), "{lines:?}");
     time::sleep(ms(68_000)).await;
-    assert_eq!(warned(&ear), [""; 0], "one call, one line");
+    assert_eq!(warned(&ear), [""; 0], "one call causes only one line");
     task.await.unwrap();
     let lines = warned(&ear);
     assert!(lines.len() == 2 && lines[0].contains("orders") && lines[1].contains("\"stock\""), "{lines:?}");
 }
 
-/// The same for a thread that runs no task. Two calls within one minute cause one warning.
+/// The warning is also logged for a thread that runs no task. Two calls within one minute cause one warning.
 #[tokio::test(start_paused = true)]
 async fn a_thread_that_locks_twice_is_warned_of() {
     let (ear, _hears) = Ear::of_thread("bandog");

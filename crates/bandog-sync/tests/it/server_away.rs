@@ -14,12 +14,13 @@ async fn timed<T>(call: impl Future<Output = bandog_core::Result<T>>) -> (u128, 
     (start.elapsed().as_millis(), error)
 }
 
+/// Whether a duration in milliseconds is as expected, or at most 2 ms longer.
 fn about(took: u128, wanted: u128) -> bool {
     (wanted..=wanted + 2).contains(&took)
 }
 
 /// If the store has never answered, a call waits for at most 5 s. A call with a shorter limit ends at that limit, and a
-/// `try_lock` after one request timeout.
+/// `try_lock` ends after one request timeout.
 #[tokio::test(start_paused = true)]
 async fn the_first_answer_is_awaited_for_five_seconds() {
     let wire = Lossy::new(memory());
@@ -40,7 +41,7 @@ async fn the_first_answer_is_awaited_for_five_seconds() {
     }
 }
 
-/// The same if the store accepts requests and never answers.
+/// A call also waits for at most 5 s if the store accepts requests but never answers them.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_never_answers_is_awaited_for_five_seconds() {
     let wire = Stopped::new(memory());
@@ -97,8 +98,8 @@ async fn waits_end_with_none_only_if_the_store_said_busy() {
     drop(guard);
 }
 
-/// A call with a short limit arrives while another call of the client waits. It gets an answer of the store within its
-/// limit.
+/// A call with a short limit arrives while another call of the client waits. The call with the short limit gets an
+/// answer of the store within that limit.
 #[tokio::test(start_paused = true)]
 async fn a_short_wait_behind_a_waiter_gets_an_answer_of_the_store() {
     let store = memory();
@@ -114,7 +115,8 @@ async fn a_short_wait_behind_a_waiter_gets_an_answer_of_the_store() {
     drop((first, guard));
 }
 
-/// The same for a limit of about one second (the poll interval), over a slow connection.
+/// A call with a limit of about one second (the poll interval) also gets an answer of the store, even over a slow
+/// connection.
 #[tokio::test(start_paused = true)]
 async fn a_wait_of_a_second_behind_a_waiter_gets_an_answer_of_the_store() {
     let store = memory();
@@ -131,7 +133,7 @@ async fn a_wait_of_a_second_behind_a_waiter_gets_an_answer_of_the_store() {
     drop((first, guard));
 }
 
-/// A call times out while the client exchanges its own hold over a slow connection. The call returns `None`, and no
+/// A call times out while the client exchanges its own hold over a slow connection. The call must return `None`, not an
 /// error.
 #[tokio::test(start_paused = true)]
 async fn a_short_wait_behind_our_own_hold_is_no_error() {
@@ -140,7 +142,7 @@ async fn a_short_wait_behind_our_own_hold_is_no_error() {
     let busy: Vec<_> = (0..4).map(|_| tokio::spawn(work(client.clone(), 50))).collect();
     let mut timed_out = 0;
     while !busy.iter().all(tokio::task::JoinHandle::is_finished) {
-        // This lease differs from that of the other calls, so the hold is exchanged each time.
+        // This lease differs from the lease of the other calls, so the hold is exchanged each time.
         match client.mutex("orders").lease(ms(5000)).try_lock_for(ms(100)).await {
             Ok(Some(guard)) => drop(guard),
             Ok(None) => timed_out += 1,
@@ -174,7 +176,7 @@ async fn a_try_lock_that_is_next_gets_the_lock() {
     first.abort();
     assert!(first.await.is_err());
     wire.go_on();
-    assert!(soon(next).await.unwrap().unwrap().is_some(), "no other client had it");
+    assert!(soon(next).await.unwrap().unwrap().is_some(), "no other client had the lock");
 }
 
 /// If the store does not answer, `release` returns `Unavailable` after one request timeout. The release continues in

@@ -21,15 +21,15 @@ async fn two_clients_with_sixteen_tasks_share_fairly() {
     shares(2, 16, 5).await;
 }
 
-/// With four clients the numbers differ by up to a half. A client that lets the others go first does not know which of
-/// them gets the lock next, so luck matters more.
+/// With four clients the numbers differ by up to a half. When a client lets the others go first, any of them can get
+/// the lock next, so luck matters more.
 #[tokio::test(start_paused = true)]
 async fn four_clients_with_eight_tasks_share_fairly() {
     shares(4, 8, 2).await;
 }
 
-/// Runs the clients for a minute. The delays are several milliseconds, because a paused clock has a resolution of one
-/// millisecond.
+/// Runs the clients for a minute. The numbers of turns of two clients must not differ by more than one `part`-th. The
+/// delays are several milliseconds, because a paused clock has a resolution of one millisecond.
 async fn shares(clients: u64, tasks: u64, part: u64) {
     let store = memory();
     let mut counts = Vec::new();
@@ -56,9 +56,9 @@ async fn shares(clients: u64, tasks: u64, part: u64) {
     let turns: Vec<_> = turns.iter().map(|turns| turns.load(Relaxed)).collect();
     let (least, most) = (*turns.iter().min().unwrap(), *turns.iter().max().unwrap());
     assert!(most - least <= most / part, "{turns:?}");
-    let asked: usize = counts.iter().map(|counts| counts.claims() + counts.passes() + counts.releases()).sum();
+    let requests: usize = counts.iter().map(|counts| counts.claims() + counts.passes() + counts.releases()).sum();
     let all: u64 = turns.iter().sum();
-    assert!(asked as u64 * 3 < all, "{asked} requests for {all} turns");
+    assert!(requests as u64 * 3 < all, "{requests} requests for {all} turns");
     for task in running {
         task.abort();
     }

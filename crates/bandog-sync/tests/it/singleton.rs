@@ -102,13 +102,13 @@ fn assert_one_at_a_time(log: &Log) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_replica_runs_it_and_the_next_takes_over_when_it_ends() {
+async fn one_replica_runs_the_task_and_another_takes_over_when_the_run_ends() {
     let (store, log) = (memory(), Log::default());
     let clients: Vec<_> = (0..3).map(|_| client(store.clone())).collect();
     let mut replicas: Vec<_> =
         clients.iter().enumerate().map(|(replica, client)| spawn_replica(replica, client, &log)).collect();
     time::sleep(Duration::from_secs(600)).await;
-    assert_eq!(events(&log).len(), 1, "one, for many renewals: {:?}", events(&log));
+    assert_eq!(events(&log).len(), 1, "there must be only one run: {:?}", events(&log));
     for _ in 0..3 {
         let replica = leader(&log).unwrap();
         replicas[replica].abort();
@@ -121,7 +121,7 @@ async fn one_replica_runs_it_and_the_next_takes_over_when_it_ends() {
         .await;
         replicas[replica] = spawn_replica(replica, &clients[replica], &log);
         time::sleep(ms(5_000)).await;
-        assert_ne!(leader(&log), Some(replica), "another replica was waiting");
+        assert_ne!(leader(&log), Some(replica), "a waiting replica must take over");
     }
     assert_one_at_a_time(&log);
 }
@@ -165,7 +165,7 @@ async fn an_evicted_leader_is_cancelled_and_waits_again() {
     })
     .await;
     assert_one_at_a_time(&log);
-    assert_eq!(leader(&log), Some(0), "no other replica wanted it");
+    assert_eq!(leader(&log), Some(0), "there was no other replica");
     running.abort();
 }
 
@@ -188,7 +188,7 @@ async fn an_error_gives_leadership_away_and_is_retried_after_a_delay() {
         })
     };
     time::sleep(Duration::from_secs(300)).await;
-    assert_eq!(held(&store).await, [""; 0], "free between two attempts");
+    assert_eq!(held(&store).await, [""; 0], "the lock must be free between two attempts");
     let times = begun.lock().unwrap().clone();
     let delays: Vec<_> = times.windows(2).map(|pair| (pair[1] - pair[0]).as_millis()).collect();
     let mut longest = 100;
@@ -198,14 +198,14 @@ async fn an_error_gives_leadership_away_and_is_retried_after_a_delay() {
         longest = (longest * 2).min(30_000);
     }
     assert_eq!(longest, 30_000, "{delays:?}");
-    assert!(delays.windows(2).any(|pair| pair[0] * 2 != pair[1]), "they are random: {delays:?}");
+    assert!(delays.windows(2).any(|pair| pair[0] * 2 != pair[1]), "the delays must be random: {delays:?}");
 
     let log = Log::default();
     let other = spawn_replica(1, &theirs, &log);
     until_led_by(&log, 1).await;
     let tries = begun.lock().unwrap().len();
     time::sleep(Duration::from_secs(300)).await;
-    assert_eq!(begun.lock().unwrap().len(), tries, "the other one runs it now");
+    assert_eq!(begun.lock().unwrap().len(), tries, "the other replica runs the task now");
     failing.abort();
     other.abort();
 }
@@ -264,8 +264,8 @@ async fn a_task_that_is_done_releases_the_lock_and_ends_the_call() {
     other.abort();
 }
 
-/// If its client closes, `singleton` returns `Closed`, and its task is dropped. That is so while the task runs, while
-/// the call waits for the lock, and while it waits before a retry.
+/// If the client closes, `singleton` returns `Closed`, and the task is dropped. This test closes clients in three
+/// states: the task runs, the call waits for the lock, and the call waits before a retry.
 #[tokio::test(start_paused = true)]
 async fn a_closed_client_ends_its_singletons() {
     let (store, log) = (memory(), Log::default());
@@ -282,7 +282,7 @@ async fn a_closed_client_ends_its_singletons() {
         let start = time::Instant::now();
         client.close().await.unwrap();
         assert_eq!(kind(soon(call).await.unwrap()), Some(ErrorKind::Closed));
-        assert!(start.elapsed() < ms(10), "at once, not after {:?}", start.elapsed());
+        assert!(start.elapsed() < ms(10), "the call ended only after {:?}", start.elapsed());
     }
     assert_eq!(leader(&log), None);
     assert_eq!(events(&log).len(), 2);
@@ -324,7 +324,7 @@ async fn a_store_that_is_away_is_waited_for_and_a_refusal_is_an_error() {
     assert_eq!(kind(bad_ttl), Some(ErrorKind::Misused));
 }
 
-/// `Mutex::singleton` uses the ttl of the mutex. It is the time after which a dead leader is replaced.
+/// `Mutex::singleton` uses the ttl of the mutex. After this time, a dead leader is replaced.
 #[tokio::test(start_paused = true)]
 async fn a_singleton_uses_the_ttl_of_its_mutex() {
     let client = client(memory());
@@ -343,7 +343,7 @@ async fn a_singleton_uses_the_ttl_of_its_mutex() {
 fn a_singleton_outside_a_runtime_is_misused() {
     let client = Client::over(Memory::new(Clock::system())).unwrap();
     let call = pin!(client.singleton("relay", async |_| Ok(())));
-    let Poll::Ready(Err(error)) = call.poll(&mut Context::from_waker(Waker::noop())) else { panic!("it waits") };
+    let Poll::Ready(Err(error)) = call.poll(&mut Context::from_waker(Waker::noop())) else { panic!("the call waits") };
     assert_eq!(error.kind(), ErrorKind::Misused);
     assert!(error.to_string().contains("Tokio runtime"), "{error}");
 }

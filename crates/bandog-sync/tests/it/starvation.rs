@@ -77,8 +77,9 @@ async fn a_waiter_without_notifications_is_served() {
     }
 }
 
-/// Several clients take the lock again and again. When one of them rests, another takes the lock, so it is never free
-/// for long enough. Still every client gets the lock repeatedly, with and without notifications.
+/// Several clients take the lock again and again. When one of them rests, another one takes the lock. So the lock is
+/// never free for long enough for a slow poll. Nevertheless, every client gets the lock repeatedly, with and without
+/// notifications.
 #[tokio::test(start_paused = true)]
 async fn no_client_starves_beside_several_busy_clients() {
     for cause in [None, Some(Cause::Denied), Some(Cause::Silent), Some(Cause::Unpublished)] {
@@ -108,24 +109,24 @@ async fn no_client_starves_beside_several_busy_clients() {
 }
 
 /// A client that has waited for more than a second *starves*: a release then reserves the lock for such clients, for at
-/// most [`bandog_core::OFFER`]. If such a client stops waiting, the others lose no more than that time, and nothing
-/// remains in the store.
+/// most [`bandog_core::OFFER`]. If such a client stops waiting, the other clients lose no more than this time, and no
+/// lock stays reserved.
 #[tokio::test(start_paused = true)]
 async fn a_starving_waiter_may_give_up() {
     let store = memory();
     let busy: Vec<_> = (0..2).map(|_| client(store.clone())).collect();
     let theirs: Vec<_> = busy.iter().map(|client| Busy::start(client, 4, ms(50))).collect();
     let ours = client(store.clone());
-    let mut gone = 0;
+    let mut gave_up = 0;
     for _ in 0..100 {
         let (start, before) = (time::Instant::now(), theirs.iter().map(Busy::turns).sum::<u64>());
-        gone += u32::from(time::timeout(ms(1010), ours.mutex("orders").lock()).await.is_err());
+        gave_up += u32::from(time::timeout(ms(1010), ours.mutex("orders").lock()).await.is_err());
         time::sleep(ms(1000)).await;
         let turns = theirs.iter().map(Busy::turns).sum::<u64>() - before;
         let expected = start.elapsed().saturating_sub(bandog_core::OFFER).as_millis() / 50 - 3;
         assert!(u128::from(turns) >= expected, "{turns} turns of 50 ms in {:?}", start.elapsed());
     }
-    assert!(gone > 10, "{gone} of 100 gave up");
+    assert!(gave_up > 10, "{gave_up} of 100 gave up");
     drop(theirs);
     for client in busy.iter().chain([&ours]) {
         client.idle().await;
@@ -168,11 +169,11 @@ async fn a_call_with_a_short_limit_does_not_rest() {
     let guard = client.mutex("orders").lock().await.unwrap();
     time::sleep(ms(60_000)).await;
     let mutex = client.mutex("orders");
-    let hurried = tokio::spawn(async move { mutex.try_lock_for(ms(100)).await });
+    let short_call = tokio::spawn(async move { mutex.try_lock_for(ms(100)).await });
     time::sleep(ms(50)).await;
     drop(guard);
-    assert!(hurried.await.unwrap().unwrap().is_some());
-    assert!(client.mutex("orders").try_lock().await.unwrap().is_some(), "nor one that does not wait");
+    assert!(short_call.await.unwrap().unwrap().is_some());
+    assert!(client.mutex("orders").try_lock().await.unwrap().is_some(), "a call that does not wait must not rest");
 }
 
 /// One client keeps the lock and renews it. A waiting client without notifications polls slowly, even if the ttl is
@@ -195,8 +196,8 @@ async fn a_renewed_hold_is_not_polled_quickly() {
     }
 }
 
-/// A client without notifications stops waiting at different moments, beside a busy client. The busy client continues,
-/// and no lock stays held.
+/// While one client is busy, a client without notifications begins and stops to wait at different moments. The busy
+/// client continues, and at the end no lock is held.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_may_give_up_at_any_time() {
     let store = memory();
@@ -217,7 +218,7 @@ async fn a_waiter_may_give_up_at_any_time() {
 }
 
 /// A client that waits while another client keeps the lock for a long time does not ask for a reservation of the lock
-/// (an offer). So the lock is free immediately after that client has stopped waiting, or has had the lock.
+/// (an offer). So the lock is free immediately after the waiting client has stopped waiting, or has released the lock.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_for_one_long_hold_asks_for_no_offer() {
     for gives_up in [true, false] {

@@ -22,8 +22,8 @@ use tokio::time;
 use crate::kit::{client, held, kind, memory, ms, paused, soon, waiting};
 
 /// 1. If the engine released a lost hold at its local deadline, another client could get the lock at the moment at
-///    which the old holder learns about the loss. So the engine does not release it before the guard is dropped. The
-///    old holder learns about the loss a safety margin before the next grant.
+///    which the old holder learns about the loss. So the engine does not release a lost hold before its guard is
+///    dropped. The old holder learns about the loss a safety margin before the next grant.
 #[tokio::test(start_paused = true)]
 async fn trap_1_a_loss_comes_before_the_next_grant() {
     for local in [false, true] {
@@ -46,13 +46,14 @@ async fn trap_1_a_loss_comes_before_the_next_grant() {
         let next = soon(next).await.unwrap().unwrap();
         let granted = Clock::tokio().now();
         let ahead = granted.since(lost_at.await.unwrap());
-        assert!(ahead >= ms(29), "local: {local}, lost only {ahead:?} before");
+        assert!(ahead >= ms(29), "local: {local}, lost only {ahead:?} before the next grant");
         drop((guard, next));
     }
 }
 
-/// 2. The first request of a claim has no answer, and is applied late. The second request of the same claim was surely
-///    not applied. Then the call is dropped. The engine must not forget that the first request may still be applied.
+/// 2. The first request of a claim has no answer, and is applied late. The second request of the same claim was
+///    certainly not applied. Then the call is dropped. The engine must not forget that the first request may still be
+///    applied.
 #[tokio::test(start_paused = true)]
 async fn trap_2_a_claim_stays_unsure_after_a_later_request() {
     for late in [1, 100, 1000, 2900] {
@@ -103,7 +104,7 @@ async fn trap_5_a_late_renewal_does_not_save_a_lost_lock() {
     wire.go_on();
     client.idle().await;
     assert!(guard.is_lost() && guard.remaining().is_zero());
-    assert_eq!(held(&store).await, ["orders"], "the store still has it");
+    assert_eq!(held(&store).await, ["orders"], "the store still has the hold");
     assert_eq!(kind(guard.release().await), Some(ErrorKind::Lost));
     client.idle().await;
     assert_eq!(held(&store).await, [""; 0]);
@@ -130,8 +131,8 @@ async fn trap_6_a_release_is_repeated_for_longer_than_the_ttl() {
     assert_eq!(held(&store).await, [""; 0]);
 }
 
-/// 6. A release without an answer is repeated, and the repetition finds nothing to release. This must not be reported
-///    as a loss, because the first release may have been applied.
+/// 6. A release without an answer is repeated, and the repetition finds nothing to release. The engine must not report
+///    this as a loss, because the first release may have been applied.
 #[tokio::test(start_paused = true)]
 async fn trap_6_a_repeated_release_is_no_loss() {
     let wire = Lossy::new(memory());
@@ -143,8 +144,8 @@ async fn trap_6_a_repeated_release_is_no_loss() {
     }
 }
 
-/// 6. But if the first release finds nothing to release, the lock was lost. That must be reported, even if an answer to
-///    the claim was lost.
+/// 6. But if the first release finds nothing to release, the lock was lost. The engine must report this loss, even if
+///    an answer to the claim was lost.
 #[tokio::test(start_paused = true)]
 async fn trap_6_a_first_release_reports_a_loss() {
     for fates in [&[][..], &[Fate::ReplyLost], &[Fate::RequestLost]] {
@@ -173,7 +174,7 @@ fn trap_6_the_engine_does_not_wait_for_itself() {
     drop(asking);
     let took = || *backend.took.lock().unwrap_or_else(PoisonError::into_inner);
     bandog_testkit::eventually(ms(10_000), || took().is_some());
-    assert!(took().is_some_and(|took| took < ms(90)), "it waited {:?}", took());
+    assert!(took().is_some_and(|took| took < ms(90)), "the drop waited {:?}", took());
 }
 
 /// A backend that keeps a handle of its own client, and drops it at its first request.
@@ -181,6 +182,7 @@ fn trap_6_the_engine_does_not_wait_for_itself() {
 struct Keeper {
     store: Memory,
     kept: Arc<Mutex<Option<Client>>>,
+    /// How long the drop of that handle took.
     took: Arc<Mutex<Option<std::time::Duration>>>,
 }
 
@@ -230,7 +232,7 @@ impl Inspect for Keeper {
     }
 }
 
-/// 7. The engine repeats a request that was surely not applied. The caller does not notice it.
+/// 7. The engine repeats a request that was certainly not applied. The caller does not notice the repetition.
 #[tokio::test(start_paused = true)]
 async fn trap_7_a_request_that_was_not_applied_is_repeated() {
     let store = memory();
@@ -244,7 +246,7 @@ async fn trap_7_a_request_that_was_not_applied_is_repeated() {
     assert_eq!((counts.claims(), counts.releases()), (2, 2));
     assert_eq!(held(&store).await, [""; 0]);
     client.idle().await;
-    assert_eq!(counts.releases(), 2, "nothing was ambiguous, so nothing is repeated");
+    assert_eq!(counts.releases(), 2, "no release may be repeated");
 }
 
 /// 9. The `JoinHandle` of a finished task keeps the task's output alive. If the output is a guard, its lock stays held.
@@ -257,7 +259,7 @@ async fn trap_9_a_finished_tasks_handle_keeps_its_guard() {
         tokio::task::yield_now().await;
     }
     time::sleep(ms(100_000)).await;
-    assert_eq!(held(&store).await, ["orders"], "renewed, since its guard lives");
+    assert_eq!(held(&store).await, ["orders"], "the lock is renewed, because its guard exists");
     drop(task);
     client.idle().await;
     assert_eq!(held(&store).await, [""; 0]);

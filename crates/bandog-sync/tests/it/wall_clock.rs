@@ -5,8 +5,8 @@
 
 use std::{fs, path::Path};
 
-/// Files that may read the wall clock, because they decide nothing about locks. They contain reports for operators, the
-/// records of the memory backend, the clock itself, and tests.
+/// Files that are allowed to read the wall clock, because they decide nothing about locks. They contain reports for
+/// operators, the records of the memory backend, the clock itself, and tests.
 const NOT_FOR_LOCKS: [&str; 5] =
     ["core/src/clock.rs", "core/src/memory/records.rs", "/member.rs", "/check.rs", "/tests.rs"];
 

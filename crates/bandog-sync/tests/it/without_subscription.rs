@@ -20,11 +20,11 @@ pub(crate) struct Unnotified {
 /// Why no notification comes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Cause {
-    /// This client may not subscribe.
+    /// The store does not allow this client to subscribe.
     Denied,
     /// The backend cannot subscribe.
     Silent,
-    /// The subscription succeeds, and the other clients may not publish.
+    /// The subscription succeeds, but the store does not allow the other clients to publish.
     Unpublished,
 }
 
@@ -68,7 +68,7 @@ impl Inspect for Unnotified {
     }
 }
 
-/// A call that waits without notifications polls at least once a second. It does not try to subscribe again.
+/// A call that waits without notifications polls at least once a second. The client does not try to subscribe again.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_without_notifications_polls() {
     for cause in [Cause::Denied, Cause::Silent, Cause::Unpublished] {

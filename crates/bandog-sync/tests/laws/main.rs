@@ -15,8 +15,8 @@ struct InMemory {
     store: Forgetful<Memory>,
 }
 
-const ONE_PROCESS: Unkept = Unkept::Cannot("it lives in one process and ends with it");
-const NO_WIRE: Unkept = Unkept::Cannot("there is no wire to it");
+const ONE_PROCESS: Unkept = Unkept::Cannot("the memory backend exists only in its own process");
+const NO_WIRE: Unkept = Unkept::Cannot("the memory backend has no connection");
 
 #[async_trait]
 impl World for InMemory {
@@ -61,15 +61,15 @@ impl World for InMemory {
     }
 
     async fn plant(&self) -> Can<Vec<String>> {
-        Err(Unkept::Cannot("only its own clients can write to it"))
+        Err(Unkept::Cannot("only clients of the memory backend can write to it"))
     }
 
     async fn raw(&self, _: &str) -> Can<String> {
-        Err(Unkept::Cannot("it has no raw records"))
+        Err(Unkept::Cannot("the memory backend has no raw records"))
     }
 
     async fn plant_records(&self) -> Can<Vec<String>> {
-        Err(Unkept::Cannot("only its own clients can write to it"))
+        Err(Unkept::Cannot("only clients of the memory backend can write to it"))
     }
 
     async fn restart(&self) -> Can {
@@ -93,12 +93,12 @@ impl World for InMemory {
     }
 
     async fn connections(&self) -> Can<usize> {
-        Err(Unkept::Cannot("it has no connections"))
+        Err(Unkept::Cannot("the memory backend has no connections"))
     }
 
     async fn jump(&self) -> Can {
         Err(Unkept::Cannot(
-            "a test cannot move the machine's clock; a test of bandog-sync sees that no client reads it",
+            "a test cannot move the machine's clock; another test of bandog-sync checks that no client reads it",
         ))
     }
 
@@ -111,6 +111,6 @@ impl World for InMemory {
     }
 
     async fn layout(&self, _: &str, _: &str, _: u64, _: Duration) -> Can {
-        Err(Unkept::Cannot("it has no layout that others read"))
+        Err(Unkept::Cannot("no other program reads the data of the memory backend"))
     }
 }

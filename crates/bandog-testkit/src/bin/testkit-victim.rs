@@ -1,6 +1,6 @@
-//! A process for a test that kills it, and then checks that its children have died, too.
+//! A process that a test kills. The test then checks that the children of this process have died, too.
 //!
-//! It starts the children from a thread that then ends, like the thread of a test.
+//! This process starts its children from a thread that ends immediately afterwards, like the thread of a test.
 
 use std::process::Command;
 use std::thread;

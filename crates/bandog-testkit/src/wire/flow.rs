@@ -5,8 +5,8 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Maximum number of bytes in flight. When it is reached, the proxy stops reading from the sender.
-const FULL: usize = 4 << 20;
+/// Maximum number of bytes in flight. When this number is reached, the proxy stops reading from the sender.
+const MAX_IN_FLIGHT: usize = 4 << 20;
 
 /// The settings of one direction, for all connections of a proxy.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,12 +19,13 @@ pub(super) struct Rule {
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     queue: VecDeque<Parcel>,
+    /// The number of bytes in `queue`.
     queued: usize,
     /// The sender's connection was closed or has failed, so nothing more is read.
     ended: bool,
-    /// The close was forwarded, so no data follows.
+    /// The close of the sender's connection was forwarded, so no data follows.
     finished: bool,
-    /// Bytes were lost, so no later byte may be forwarded.
+    /// Bytes were lost, so later bytes must not be forwarded.
     lossy: bool,
     /// The receiver's buffer is full.
     blocked: bool,
@@ -48,7 +49,7 @@ enum Content {
 
 impl Flow {
     pub(super) fn wants_input(&self) -> bool {
-        !self.ended && self.queued < FULL
+        !self.ended && self.queued < MAX_IN_FLIGHT
     }
 
     pub(super) fn is_blocked(&self) -> bool {
@@ -89,7 +90,8 @@ impl Flow {
 
     /// Forwards the parcels that are due.
     ///
-    /// An error means that the receiver's or the sender's connection has failed. Then both must be reset.
+    /// An error means that the receiver's or the sender's connection has failed. Then the caller must reset both
+    /// connections.
     pub(super) fn put_out(&mut self, to: &TcpStream, now: Instant) -> io::Result<()> {
         self.blocked = false;
         while let Some(parcel) = self.pop_due(now) {
@@ -114,8 +116,8 @@ impl Flow {
         self.queue.pop_front()
     }
 
-    /// Queues a parcel. It is due at the earliest with the parcel before it, so that its bytes do not overtake earlier
-    /// ones after the delay was reduced.
+    /// Queues a parcel. The parcel is never due before the parcel in front of it. Otherwise its bytes would overtake
+    /// earlier bytes when a test reduces the delay.
     fn push(&mut self, content: Content, delay: Duration) {
         let earliest = Instant::now() + delay;
         let due = self.queue.back().map_or(earliest, |last| last.due.max(earliest));

@@ -18,8 +18,8 @@ use super::flow::{Flow, Rule};
 use super::{Action, Counts, Direction, Order};
 use crate::port::Port;
 
-/// Timeout for a connection to the server. The kernel accepts connections for a stopped server, so only a full backlog
-/// leads to this timeout.
+/// Timeout for opening a connection to the server. The kernel accepts connections for a stopped server until the queue
+/// of new connections is full, so only a full queue leads to this timeout.
 const DIAL_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) struct Pump {
@@ -72,9 +72,9 @@ impl Pump {
         })
     }
 
-    /// Runs until the stop order.
+    /// Runs until the order [`Action::End`] comes.
     pub(super) fn run(&mut self) {
-        // By default the kernel may wake a thread 50 µs late, to save power.
+        // By default the kernel can wake a thread 50 µs late, to save power.
         set_current_timer_slack(NonZeroU64::new(1)).expect("an exact timer");
         loop {
             self.accept();
@@ -164,6 +164,7 @@ impl Pump {
         let _ = poll(&mut fds, left.as_ref());
     }
 
+    /// Updates the counter of open connections.
     fn count(&self) {
         self.counts.open.store(self.links.len(), Ordering::Relaxed);
     }
@@ -213,8 +214,8 @@ impl Link {
         [self.request.due(), self.reply.due()].into_iter().flatten().min()
     }
 
-    /// The events for which the thread waits. A socket without events is left out, because a broken socket would wake
-    /// the thread endlessly.
+    /// The events for which the thread waits. A socket with no events to wait for is left out. If that socket broke, it
+    /// would otherwise wake the thread again and again.
     fn interests(&self, stalled: bool) -> impl Iterator<Item = PollFd<'_>> {
         let client = interest(&self.client, &self.request, &self.reply, stalled);
         let server = interest(&self.server, &self.reply, &self.request, stalled);

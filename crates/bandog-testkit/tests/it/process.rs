@@ -76,7 +76,7 @@ fn children_die_with_the_test_process_and_not_with_the_thread_that_started_them(
     let line = victim.stdout_line("started", SOON);
     let pids: Vec<u32> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
     assert_eq!(pids.len(), 2);
-    assert!(pids.iter().all(|&pid| is_alive(pid)), "they outlive the thread that started them");
+    assert!(pids.iter().all(|&pid| is_alive(pid)), "the children outlive the thread that started them");
     victim.kill();
     victim.wait(SOON);
     eventually(SOON, || !pids.iter().any(|&pid| is_alive(pid)));

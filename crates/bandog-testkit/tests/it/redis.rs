@@ -25,18 +25,18 @@ fn a_server_answers_raw_commands() {
 fn a_server_with_a_password_answers_the_testkit_and_refuses_other_clients() {
     let redis = RedisServer::start_with(&["--requirepass", "bone"]);
     assert_eq!(redis.cmd(&["PING"]).text(), "PONG");
-    let mut stranger = bandog_testkit::RawRedis::connect(redis.addr()).unwrap();
-    let refusal = stranger.cmd(&["PING"]).unwrap();
+    let mut other_client = bandog_testkit::RawRedis::connect(redis.addr()).unwrap();
+    let refusal = other_client.cmd(&["PING"]).unwrap();
     assert!(matches!(refusal, Reply::Error(text) if text.starts_with("NOAUTH")));
 }
 
 #[test]
 fn pushed_messages_can_be_read() {
     let redis = RedisServer::start();
-    let mut ear = redis.client();
-    ear.cmd(&["SUBSCRIBE", "c"]).unwrap();
+    let mut subscriber = redis.client();
+    subscriber.cmd(&["SUBSCRIBE", "c"]).unwrap();
     redis.cmd(&["PUBLISH", "c", "woof"]);
-    assert_eq!(ear.read().unwrap().texts(), ["message", "c", "woof"]);
+    assert_eq!(subscriber.read().unwrap().texts(), ["message", "c", "woof"]);
 }
 
 #[test]
@@ -78,12 +78,12 @@ fn flush_scripts_deletes_all_scripts() {
 #[test]
 fn kill_clients_closes_the_connections_of_all_clients() {
     let redis = RedisServer::start();
-    let (mut client, mut ear) = (redis.client(), redis.client());
-    ear.cmd(&["SUBSCRIBE", "c"]).unwrap();
+    let (mut client, mut subscriber) = (redis.client(), redis.client());
+    subscriber.cmd(&["SUBSCRIBE", "c"]).unwrap();
     client.cmd(&["PING"]).unwrap();
     redis.kill_clients();
     client.cmd(&["PING"]).unwrap_err();
-    ear.read().unwrap_err();
+    subscriber.read().unwrap_err();
 }
 
 #[test]

@@ -9,12 +9,14 @@ use bandog_testkit::{RawRedis, RedisServer, Wire, eventually};
 
 use crate::SOON;
 
+/// Connects to the server through the proxy.
 fn dial(wire: &Wire) -> RawRedis {
     let mut client = RawRedis::connect(wire.addr()).unwrap();
     assert_eq!(client.cmd(&["PING"]).unwrap().text(), "PONG");
     client
 }
 
+/// The durations of this number of round trips, sorted.
 fn round_trips(client: &mut RawRedis, times: usize) -> Vec<Duration> {
     let mut took: Vec<_> = (0..times)
         .map(|_| {
@@ -27,7 +29,7 @@ fn round_trips(client: &mut RawRedis, times: usize) -> Vec<Duration> {
     took
 }
 
-/// Asserts that no data comes. The timeout is short, because the test always waits for all of it.
+/// Asserts that no data comes. The timeout is short, because a test that passes always waits until the timeout.
 fn says_nothing(client: &mut RawRedis) {
     client.set_patience(Duration::from_millis(30)).unwrap();
     let error = client.read().unwrap_err();
@@ -69,7 +71,7 @@ fn a_delay_is_exact_to_a_third_of_a_millisecond() {
     let took = round_trips(&mut client, 50);
     println!("round trip at 4 ms each way: {:?} {:?} {:?}", took[0], took[25], took[49]);
     assert!(took[0] >= Duration::from_millis(8));
-    // Only the fastest round trip is checked, because a busy machine may slow the others down.
+    // Only the fastest round trip is checked, because a busy machine can slow the other round trips down.
     assert!(took[0] < Duration::from_micros(8300));
 }
 

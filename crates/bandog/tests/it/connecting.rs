@@ -44,10 +44,10 @@ fn blocking_clients_need_no_runtime() {
 async fn a_blocking_client_is_refused_in_async_code_and_made_in_spawn_blocking() {
     assert_eq!(blocking::connect("memory:").unwrap_err().kind(), ErrorKind::Misused);
     let options = ConnectOptions::parse("memory:").unwrap().on_current_runtime();
-    let made = tokio::task::spawn_blocking(|| options.connect_blocking()).await.unwrap();
-    assert_eq!(made.unwrap_err().kind(), ErrorKind::Misused);
-    let made = tokio::task::spawn_blocking(|| blocking::connect("memory:")).await.unwrap();
-    made.unwrap().to_async().close().await.unwrap();
+    let refused = tokio::task::spawn_blocking(|| options.connect_blocking()).await.unwrap();
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Misused);
+    let client = tokio::task::spawn_blocking(|| blocking::connect("memory:")).await.unwrap();
+    client.unwrap().to_async().close().await.unwrap();
 }
 
 #[cfg(not(feature = "sqlite"))]
@@ -61,16 +61,16 @@ fn the_error_of_a_backend_that_is_not_compiled_in_names_the_feature_to_add() {
 #[cfg(feature = "sqlite")]
 #[tokio::test]
 async fn with_must_exist_a_missing_file_is_not_created() {
-    let place = std::env::temp_dir().join(format!("bandog-connecting-{}", std::process::id()));
-    let options = ConnectOptions::parse(format!("sqlite:{}", place.join("typo.db").display())).unwrap();
+    let folder = std::env::temp_dir().join(format!("bandog-connecting-{}", std::process::id()));
+    let options = ConnectOptions::parse(format!("sqlite:{}", folder.join("typo.db").display())).unwrap();
     let client = options.must_exist().connect_lazy().unwrap();
     let error = client.show("orders").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("typo.db"), "{error}");
-    assert!(!place.exists());
+    assert!(!folder.exists());
 }
 
-/// If the store cannot be reached, `connect` logs it once, after about a second, with the address and the reason.
+/// If the store cannot be reached, `connect` logs one line after about a second, with the address and the reason.
 #[cfg(feature = "redis")]
 #[tokio::test]
 async fn a_store_that_does_not_answer_is_logged_while_connect_waits() {
@@ -83,7 +83,7 @@ async fn a_store_that_does_not_answer_is_logged_while_connect_waits() {
     let connecting = tokio::spawn(options.connect());
     eventually_async(Duration::from_secs(10), async || ear.heard("has not answered yet").len() == 1).await;
     assert!(start.elapsed() > Duration::from_millis(800), "the line is logged too early");
-    assert!(!connecting.is_finished(), "connect keeps trying");
+    assert!(!connecting.is_finished(), "connect must still wait for the store");
     let line = ear.heard("has not answered yet").remove(0);
     assert!(line.starts_with("WARN") && line.contains("redis://127.0.0.1:1/0"), "{line}");
     assert!(line.contains("refused"), "{line}");

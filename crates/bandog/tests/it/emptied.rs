@@ -12,7 +12,8 @@ use bandog_testkit::eventually_async;
 const PERIOD: i64 = 300;
 const SOON: Duration = Duration::from_secs(30);
 
-/// The fences under which each tick of each job ran.
+/// The fences under which each tick of each job ran. The key is the job's name and the tick. A tick is a time at which
+/// the job is due, and a fence is the number of the lock's grant for a run.
 type Ran = Arc<Mutex<BTreeMap<(String, String), Vec<u64>>>>;
 
 async fn node(url: &str, ran: &Ran) -> (bandog::Client, Running) {
@@ -30,7 +31,7 @@ async fn node(url: &str, ran: &Ran) -> (bandog::Client, Running) {
     (client, running)
 }
 
-/// The ticks of a job, with their fences, in order.
+/// The ticks of a job in their order, with their fences.
 fn ticks(ran: &Ran, job: &str) -> Vec<(String, Vec<u64>)> {
     let ran = ran.lock().unwrap();
     ran.iter().filter(|((name, _), _)| name == job).map(|((_, tick), fences)| (tick.clone(), fences.clone())).collect()
@@ -50,14 +51,14 @@ async fn a_store_that_loses_its_data_makes_no_tick_run_twice(url: &str, lose: im
     }
     assert_eq!(ticks(&ran, "once").iter().map(|(_, fences)| fences.len()).collect::<Vec<_>>(), [1]);
     let ticks = ticks(&ran, "tick");
-    assert!(ticks.iter().all(|(_, fences)| fences.len() == 1), "each tick runs once: {ticks:?}");
-    assert!(ticks.windows(2).all(|pair| pair[0].1 < pair[1].1), "fences rise: {ticks:?}");
+    assert!(ticks.iter().all(|(_, fences)| fences.len() == 1), "a tick did not run exactly once: {ticks:?}");
+    assert!(ticks.windows(2).all(|pair| pair[0].1 < pair[1].1), "fences must rise: {ticks:?}");
 
     let row = jobs.show("tick").await.unwrap();
     let millis = |time: &str| time.parse::<bandog::schedule::Time>().unwrap().millisecond();
     let due = (millis(&row.watermark) - millis(&ticks[0].0)) / PERIOD + 1;
     let counted = row.ok + row.missed + row.skipped + row.lost + row.failed + row.queued;
-    assert_eq!(i64::try_from(counted).unwrap(), due, "each tick ran, or is recorded: {row:?}");
+    assert_eq!(i64::try_from(counted).unwrap(), due, "a tick neither ran nor is counted: {row:?}");
     assert!(row.ok >= 10 && row.missed > 0, "{row:?}");
 }
 
@@ -67,8 +68,8 @@ async fn no_tick_runs_twice_on_a_redis_that_is_killed_and_restarts_empty() {
     let server = bandog_testkit::RedisServer::start();
     a_store_that_loses_its_data_makes_no_tick_run_twice(&server.url(), async || {
         server.kill();
-        let away = bandog::connect(&server.url()).await;
-        assert!(away.is_err());
+        let connected = bandog::connect(&server.url()).await;
+        assert!(connected.is_err());
         server.restart();
     })
     .await;
@@ -91,7 +92,7 @@ async fn no_tick_runs_twice_on_a_file_that_is_deleted() {
     let url = format!("sqlite:{}", folder.path().join("jobs.db").display());
     a_store_that_loses_its_data_makes_no_tick_run_twice(&url, async || {
         for ending in ["", "-wal", "-shm", "-bell"] {
-            // A file may be missing, because SQLite and bandog create some of these files only when they need them.
+            // A file can be missing, because SQLite and bandog create some of these files only when they need them.
             let _ = std::fs::remove_file(folder.path().join(format!("jobs.db{ending}")));
         }
     })

@@ -69,7 +69,7 @@ fn fuzz_passwords() {
             })
             .collect();
         let is_plain = password.chars().all(|c| c.is_ascii_graphic());
-        // A short or common text may be in the message for another reason.
+        // A short or common text can be in the message for another reason.
         if encoded.len() < 8 || "redis://app@db.example.org:6379/2***".contains(&encoded) {
             return false;
         }

@@ -1,4 +1,5 @@
-//! Schedulers over real stores that stop during a run: which notifications are sent, and what a reader sees after them.
+//! Schedulers that stop during a run, over real stores: which notifications they send, and what a reader of the store
+//! sees after each notification.
 
 use std::time::Duration;
 
@@ -41,23 +42,24 @@ async fn a_stop_notifies_after_all_its_changes_are_in_the_store(url: &str) {
     assert_eq!(begins(&mut one_begins).await, 1);
     let reader = bandog::connect(url).await.unwrap();
     let jobs = Jobs::over(&reader);
+    // The board is a record. Nodes change it after other changes, and so notify all readers.
     let mut notifications = reader.subscribe(&Key::new("schedule/board").unwrap()).unwrap();
     next(&mut notifications).await; // The subscription is active.
 
     one.stop().await.unwrap();
     next(&mut notifications).await;
-    assert!(!reader.show("schedule/node/1").await.unwrap().is_held(), "the session has ended");
+    assert!(!reader.show("schedule/node/1").await.unwrap().is_held(), "the session of the stopped node has not ended");
     let row = jobs.show("long").await.unwrap();
     assert_eq!((row.live.len(), row.queued), (0, 1), "{row:?}");
 
     let (_client, other, mut other_begins) = node(url, "other").await;
-    assert_eq!(begins(&mut other_begins).await, 2, "the same run");
+    assert_eq!(begins(&mut other_begins).await, 2, "the second attempt of the same run");
     assert_eq!(jobs.cancel("long", None).await.unwrap().len(), 1);
     next(&mut notifications).await;
     other.stop().await.unwrap();
     next(&mut notifications).await;
     let row = jobs.show("long").await.unwrap();
-    assert_eq!((row.live.len(), row.queued), (0, 0), "what was cancelled is not handed over: {row:?}");
+    assert_eq!((row.live.len(), row.queued), (0, 0), "the cancelled run was handed over: {row:?}");
 }
 
 #[cfg(feature = "redis")]

@@ -150,7 +150,7 @@ async fn the_body_is_dropped_when_the_lock_is_lost() {
     assert_eq!(error.kind(), ErrorKind::Lost);
     assert!(error.to_string().contains("orders"), "{error}");
     assert!(dropped.load(SeqCst));
-    assert_eq!(began.elapsed().as_secs(), 9, "the lock is lost a hundredth of its lease before the lease expires");
+    assert_eq!(began.elapsed().as_secs(), 9, "the loss comes before the lease expires, by a hundredth of the lease");
 }
 
 #[tokio::test(start_paused = true)]

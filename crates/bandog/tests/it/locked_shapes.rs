@@ -5,7 +5,7 @@ use std::{cell::Cell, collections::HashMap, error::Error, fmt::Display, sync::Ar
 
 use bandog::{Client, Result, blocking, locked};
 
-/// Its client is behind a pointer, and the field is not called `client`.
+/// A type whose client is behind a pointer, in a field that is not called `client`.
 struct Shop<T> {
     locks: Arc<Client>,
     stock: HashMap<u32, T>,
@@ -110,7 +110,7 @@ fn shown_blocking(client: &blocking::Client) -> Result<impl Display + use<>> {
     Ok("shown")
 }
 
-/// Its parameters have the names of variables in the code that the attribute makes.
+/// The names of the parameters are also names of variables in the code that the attribute generates.
 #[locked(name = "sum-{value}")]
 async fn sum(client: &Client, mutex: u32, guard: u32, value: u32) -> Result<u32> {
     Ok(mutex + guard + value)
@@ -142,9 +142,9 @@ async fn locked_functions_of_all_shapes_run() {
     assert_eq!(printer.send("a").await.unwrap(), "a");
     assert_eq!(printer.twice().await.unwrap(), ("a".to_owned(), "b".to_owned()));
     let written = tokio::task::spawn_blocking(move || (printer.write("3"), printer.write("x"), printer.write("")));
-    let (three, x, none) = written.await.unwrap();
+    let (three, not_a_number, no_title) = written.await.unwrap();
     assert_eq!(three.unwrap(), "3 pages");
-    assert!(x.is_err() && none.is_err());
+    assert!(not_a_number.is_err() && no_title.is_err());
 
     let moved = tokio::spawn(moves(client.clone(), Cell::new(1), 1));
     assert_eq!(moved.await.unwrap().unwrap(), 7);

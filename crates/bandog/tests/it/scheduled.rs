@@ -22,7 +22,8 @@ async fn the_start_fails_if_a_variable_of_the_environment_is_missing() {
     #[scheduled(cron = "${bandog.test.not-there}")]
     async fn report() {}
     let fault = start_error_of(report::job()).await;
-    let why = "job \"report\": cron takes ${bandog.test.not-there}, and the environment has no BANDOG_TEST_NOT_THERE";
+    let why = "job \"report\": cron contains ${bandog.test.not-there}, but the environment has no variable \
+               BANDOG_TEST_NOT_THERE";
     assert!(fault.contains(why), "{fault}");
 }
 
@@ -53,7 +54,10 @@ async fn the_start_fails_if_a_value_from_the_environment_is_wrong() {
     fn wrong_lease() {}
     for (job, words) in [
         (wrong_cron::job(), "job \"wrong cron\": this is no expression of the quartz dialect\nbandog\n      ^ "),
-        (wrong_period::job(), "job \"wrong_period\": fixed_rate = \"bandog\" is no duration; write 500ms, 10s or 2m"),
+        (
+            wrong_period::job(),
+            "job \"wrong_period\": fixed_rate = \"bandog\" is not a duration; write 500ms, 10s or 2m",
+        ),
         (wrong_zone::job(), "job \"wrong_zone\": "),
         (wrong_overlap::job(), "overlap = \"bandog\" is unknown; write skip, queue"),
         (wrong_dialect::job(), "job \"wrong_dialect\": "),
@@ -61,7 +65,7 @@ async fn the_start_fails_if_a_value_from_the_environment_is_wrong() {
         (wrong_days::job(), "\"bandog\" is no day match; allowed are and, or"),
         (wrong_daylight::job(), "\"bandog\" is no rule for daylight saving; allowed are pinned, elapsed, skip"),
         (wrong_scope::job(), "scope = \"bandog\" is unknown; write cluster or each_node"),
-        (wrong_pause::job(), "pause_after = \"0\" is no number; it takes one from 1"),
+        (wrong_pause::job(), "pause_after = \"0\"; it must be a number from 1"),
         (wrong_lease::job(), "job \"wrong_lease\": lease"),
     ] {
         let fault = start_error_of(job).await;
@@ -77,7 +81,7 @@ async fn the_start_fails_if_a_shared_value_is_missing_or_given_twice() {
         Ok(())
     }
     let fault = start_error_of(sweep::job()).await;
-    assert!(fault.contains("job \"sweep\": it takes Shared<") && fault.contains("Shop>"), "{fault}");
+    assert!(fault.contains("job \"sweep\": its function takes Shared<") && fault.contains("Shop>"), "{fault}");
     let fault = start_error(Scheduler::new().share(Shop).job(sweep::job()).share(Shop)).await;
     assert!(fault.contains("share() was given two values of") && fault.contains("Shop"), "{fault}");
 }

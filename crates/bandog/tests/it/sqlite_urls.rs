@@ -1,4 +1,4 @@
-//! URLs of SQLite: those that are accepted as paths, and those that would create the file in an unexpected directory.
+//! URLs of SQLite: URLs with good paths, and URLs that would create the file in an unexpected directory.
 
 use bandog::{ConnectOptions, ErrorKind};
 

@@ -21,16 +21,16 @@ async fn a_lease_expires_in_paused_time() {
 
 #[tokio::test(start_paused = true)]
 async fn clients_of_one_store_share_locks_and_clients_of_two_stores_do_not() {
-    let (store, apart) = (testing::Store::new(), testing::client());
+    let (store, client_of_another_store) = (testing::Store::new(), testing::client());
     let (one, other) = (store.client(), store.clone().client_with(|options| options.watchdog(HOUR)));
     let guard = one.mutex("orders").lock().await.unwrap();
     assert!(other.mutex("orders").try_lock().await.unwrap().is_none());
-    assert!(apart.mutex("orders").try_lock().await.unwrap().is_some());
+    assert!(client_of_another_store.mutex("orders").try_lock().await.unwrap().is_some());
     tokio::time::sleep(HOUR).await;
-    assert!(!guard.is_lost(), "the watchdog renews the lock");
+    assert!(!guard.is_lost(), "the watchdog must renew the lock");
     drop(guard);
     let guard = other.mutex("orders").lock().await.unwrap();
-    assert!(guard.remaining() > HOUR / 2, "this client's watchdog has a ttl of an hour");
+    assert!(guard.remaining() > HOUR / 2, "the ttl of this client must be an hour");
 }
 
 /// A test client works in real time, too.
@@ -50,10 +50,10 @@ fn a_test_client_needs_a_runtime() {
 
 #[tokio::test(start_paused = true)]
 async fn memory_under_a_paused_clock_is_refused_and_the_error_names_the_test_client() {
-    let lazy = |url: &str| ConnectOptions::parse(url).and_then(ConnectOptions::connect_lazy);
+    let lazy = ConnectOptions::parse("memory:").and_then(ConnectOptions::connect_lazy);
     let options = ConnectOptions::parse("memory:").unwrap().on_current_runtime();
-    for made in [connect("memory:").await, connect("memory:shop").await, lazy("memory:"), options.connect().await] {
-        let error = made.unwrap_err();
+    for refused in [connect("memory:").await, connect("memory:shop").await, lazy, options.connect().await] {
+        let error = refused.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Misused);
         assert!(error.to_string().contains("bandog::testing::client()"), "{error}");
     }

@@ -24,7 +24,7 @@ fn the_error_of_a_host_without_a_scheme_contains_the_right_url() {
     refused("[::1]:6379", &["write redis://[::1]:6379"]);
     refused("localhost", &["redis://HOST"]);
     refused("app:hunter2@db:6379", &["app:***@db:6379", "write redis:// in front of it"]);
-    assert!(ConnectOptions::parse("memory:6379").is_ok(), "the name of a memory store may be a number");
+    assert!(ConnectOptions::parse("memory:6379").is_ok(), "the name of a memory store can be a number");
 }
 
 #[test]

@@ -3,7 +3,7 @@ use std::process::{Command, Stdio};
 use super::*;
 
 #[test]
-fn a_child_is_found_until_it_is_dead_and_not_among_strangers() {
+fn a_child_is_found_until_it_is_dead_unless_it_is_excluded() {
     let mut child = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
     let pid = Pid::from_child(&child);
     let found = descendants(&[]).into_iter().find(|process| process.pid == pid).unwrap();

@@ -4,7 +4,7 @@
 use bandog_cron::{Cron, DayMatch, Dialect, ParseError, Time};
 
 const DAYS: [&str; 8] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"];
-/// Number of fires of two expressions that are compared.
+/// Number of fires to compare, in order to check that two expressions mean the same.
 const FIRES: usize = 400;
 const SIX_FIELDS: &str = "in a file seconds come first, and one day field is ?, as in `0 */5 * * * ?`; name the days of \
                           the week, since Quartz counts them from SUN = 1";
@@ -20,7 +20,7 @@ pub(super) fn in_a_file(error: &ParseError, expression: &str, said: &str) -> Str
     }
 }
 
-/// None if the parser's own hint is sufficient.
+/// The hint for a file. None if the parser's own hint is sufficient.
 fn file_hint(expression: &str) -> Option<String> {
     let words: Vec<&str> = expression.split_ascii_whitespace().collect();
     match &words[..] {
@@ -43,7 +43,7 @@ fn file_hint(expression: &str) -> Option<String> {
     }
 }
 
-/// Five fields may be a line of a crontab, or six fields with one missing. So the hint also describes the proposed
+/// Five fields might be a line of a crontab, or six fields with one missing. So the hint also describes the proposed
 /// expression.
 fn meaning(five: &str, six: &str) -> String {
     let means = Cron::parse(six).map(|cron| cron.describe()).unwrap_or_default();
@@ -72,7 +72,8 @@ fn six_fields(expression: &str, five: &[&str]) -> Option<String> {
     Cron::parse(&six).ok().filter(|cron| fires(cron) == fires(&unix)).map(|_| six)
 }
 
-/// Names of the days of the week, which are the same in each dialect. Steps are kept.
+/// The field for the day of the week with names instead of numbers, because names mean the same in each dialect. Steps
+/// are kept.
 fn named(weekday: &str) -> String {
     let name =
         |day: &str| day.parse().ok().and_then(|day: usize| DAYS.get(day)).map_or(day.to_owned(), |&day| day.into());

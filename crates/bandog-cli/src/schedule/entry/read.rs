@@ -42,7 +42,7 @@ const KEYS: [&str; 18] = [
 ];
 const TRIGGERS: [&str; 4] = ["cron", "fixed_rate", "fixed_delay", "at"];
 /// Prefix of the variables that are reserved for bandog.
-const OURS: &str = "BANDOG_";
+const RESERVED_PREFIX: &str = "BANDOG_";
 /// Minimum period, and minimum timeout.
 const SHORTEST: Duration = Duration::from_millis(1);
 
@@ -113,7 +113,7 @@ fn name<'a>(table: Table<'a>) -> Option<&'a str> {
     if (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control) {
         return Some(name);
     }
-    table.reject(value, format!("a name has 1 to {MAX_NAME} bytes without control characters"))
+    table.reject(value, format!("a name must have 1 to {MAX_NAME} bytes without control characters"))
 }
 
 /// An array is the command itself; a text is a command of the shell.
@@ -151,10 +151,10 @@ fn command(table: Table<'_>) -> Option<Vec<OsString>> {
 
 /// Reads the trigger. All mistakes in the keys of triggers and in `zone` are reported.
 fn trigger(table: Table<'_>, header: Range<usize>, text: &Text<'_>) -> Option<Trigger> {
-    let there: Vec<_> = TRIGGERS.into_iter().filter_map(|key| Some((key, table.get(key)?.0))).collect();
+    let given: Vec<_> = TRIGGERS.into_iter().filter_map(|key| Some((key, table.get(key)?.0))).collect();
     if let Some((zone, _)) = table.get("zone")
-        && !there.is_empty()
-        && !there.iter().any(|(key, _)| *key == "cron")
+        && !given.is_empty()
+        && !given.iter().any(|(key, _)| *key == "cron")
     {
         table.mistakes().add(zone, "zone is for cron only; the other triggers use no time zone");
     }
@@ -167,7 +167,7 @@ fn trigger(table: Table<'_>, header: Range<usize>, text: &Text<'_>) -> Option<Tr
         table.duration("fixed_delay", SHORTEST).map(Trigger::FixedDelay),
         at(table).map(Trigger::At),
     ];
-    match &there[..] {
+    match &given[..] {
         [_] => read.into_iter().flatten().next(),
         [] => {
             table
@@ -179,7 +179,7 @@ fn trigger(table: Table<'_>, header: Range<usize>, text: &Text<'_>) -> Option<Tr
             for (_, place) in others {
                 table
                     .mistakes()
-                    .add(place.clone(), format!("{} has {first} already; keep one of both", table.called()));
+                    .add(place.clone(), format!("{} has {first} already; keep one of the two", table.called()));
             }
             None
         }
@@ -202,8 +202,8 @@ fn cron(table: Table<'_>, text: &Text<'_>) -> Option<Cron> {
     Some(cron)
 }
 
-/// The position of the mistake in the expression, and its text. If the file writes the expression with escapes, the
-/// position is the whole value.
+/// The position of the mistake in the file, and the parser's message. If the file writes the expression with escapes,
+/// the position is the whole value.
 fn position(
     error: &ParseError,
     expression: &str,
@@ -225,7 +225,7 @@ fn position(
     (start + byte(column)..start + byte(column + carets), what.into())
 }
 
-/// The zone of the file, or UTC; none if it is wrong.
+/// The zone of the file, or UTC if the file has none. None if the zone is wrong.
 fn zone(table: Table<'_>) -> Option<Zone> {
     if table.get("zone").is_none() {
         return Some(Zone::UTC);
@@ -275,9 +275,11 @@ fn env(table: Table<'_>) -> Vec<(String, String)> {
     let variable = |(name, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
         let key: &std::borrow::Cow<'_, str> = name.get_ref();
         if key.is_empty() || key.contains(['=', '\0']) {
-            table.mistakes().add(name.span(), "the name of a variable has at least one character and no =");
-        } else if key.starts_with(OURS) {
-            table.mistakes().add(name.span(), format!("variables that begin with {OURS} are reserved for bandog"));
+            table.mistakes().add(name.span(), "the name of a variable must have at least one character and no =");
+        } else if key.starts_with(RESERVED_PREFIX) {
+            table
+                .mistakes()
+                .add(name.span(), format!("variables that begin with {RESERVED_PREFIX} are reserved for bandog"));
         }
         match value.get_ref() {
             DeValue::String(text) if !text.contains('\0') => Some((key.to_string(), text.to_string())),

@@ -57,8 +57,8 @@ fn refused(lines: &str) -> String {
 }
 
 #[track_caller]
-fn is(said: &str, lines: &[&str]) {
-    assert_eq!(said.lines().collect::<Vec<_>>(), lines, "\n{said}");
+fn assert_lines(text: &str, lines: &[&str]) {
+    assert_eq!(text.lines().collect::<Vec<_>>(), lines, "\n{text}");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn missing_keys_have_the_defaults_of_jobs() {
 #[test]
 fn all_mistakes_are_reported_at_once_with_their_positions() {
     let text = "[pool]\nsize = 0\n\n[[job]]\nnam = \"ü\"\ncron = \"0 0 24 * * ?\"\n\n[[job]]\nname = \"y\"\ncron = '0 0 9 ? * MONX' # late\ncommand = [\"ü\", 3]\n\n[[job]]\nname = \"y\"\ncommand = \"true\"\nfixed_rate = 5\n";
-    is(
+    assert_lines(
         &read(text).unwrap_err(),
         &[
             "jobs.toml has 9 mistakes",
@@ -141,9 +141,9 @@ fn all_mistakes_are_reported_at_once_with_their_positions() {
 
 #[test]
 fn every_kind_of_mistake_has_its_message() {
-    let said = [
+    let cases = [
         ("", "line 1, column 1: the job \"x\" has no trigger; add one of cron, fixed_rate, fixed_delay, at"),
-        ("cron = \"@daily\"\nat = \"x\"", "line 5, column 1: the job \"x\" has cron already; keep one of both"),
+        ("cron = \"@daily\"\nat = \"x\"", "line 5, column 1: the job \"x\" has cron already; keep one of the two"),
         ("cron = \"@daily\"\nat = \"x\"", "line 5, column 6: "),
         ("cron = \"0 0 0 31 6 ?\"", "line 4, column 8: this expression can never fire"),
         ("cron = \"\"", "line 4, column 9: "),
@@ -164,11 +164,11 @@ fn every_kind_of_mistake_has_its_message() {
         ("overlap = \"never\"", "line 4, column 11: overlap = \"never\" is unknown; write skip, queue, queue(10)"),
         (
             "overlap = \"queue(0)\"",
-            "line 4, column 11: overlap = \"queue(0)\": queue takes a number from 1 to 4294967295",
+            "line 4, column 11: overlap = \"queue(0)\": the number must be between 1 and 4294967295",
         ),
         ("overlap = \"queue(-1)\"", "line 4, column 11: overlap = \"queue(-1)\" is unknown"),
-        ("overlap = \"allow(100000000000)\"", ": allow takes a number from 1 to 4294967295"),
-        ("catch_up = \"all(4294967296)\"", ": all takes a number from 1 to 4294967295"),
+        ("overlap = \"allow(100000000000)\"", ": the number must be between 1 and 4294967295"),
+        ("catch_up = \"all(4294967296)\"", ": the number must be between 1 and 4294967295"),
         ("catch_up = \"all\"", "line 4, column 12: catch_up = \"all\" is unknown; write skip, once or all(10)"),
         (
             "on_crash = \"again\"",
@@ -176,14 +176,20 @@ fn every_kind_of_mistake_has_its_message() {
         ),
         ("retry = -1", "line 4, column 9: retry takes a number from 0 to 4294967295"),
         ("retry = 99999999999", "line 4, column 9: retry takes a number from 0 to 4294967295"),
-        ("retry = \"99999999999 from 1s\"", "retry = \"99999999999 from 1s\": it takes a number from 0 to 4294967295"),
+        (
+            "retry = \"99999999999 from 1s\"",
+            "retry = \"99999999999 from 1s\": the number must be between 0 and 4294967295",
+        ),
         ("retry = \"often\"", "line 4, column 9: retry = \"often\" is unknown; write 3,"),
         ("lease = \"1ms\"", "line 4, column 9: lease = \"1ms\" must be between 100ms and 365d"),
         ("timeout = \"0s\"", "line 4, column 11: timeout = \"0s\" must be between 1ms and 365d"),
         ("enabled = \"yes\"", "line 4, column 11: enabled is a text; write true or false"),
         ("env = [\"A=1\"]", "line 4, column 7: env is a list; write env = { NAME = \"text\" }"),
         ("env = { A = 1 }", "line 4, column 13: A is a number; write a text in quotation marks"),
-        ("env = { \"A=B\" = \"\" }", "line 4, column 9: the name of a variable has at least one character and no ="),
+        (
+            "env = { \"A=B\" = \"\" }",
+            "line 4, column 9: the name of a variable must have at least one character and no =",
+        ),
         ("env = { BANDOG_JOB = \"\" }", "line 4, column 9: variables that begin with BANDOG_ are reserved for bandog"),
         ("fixedRate = \"1s\"", "line 4, column 1: the job \"x\" has no key \"fixedRate\"; did you mean fixed_rate?"),
         ("misfire-grace = \"1s\"", "did you mean misfire_grace?"),
@@ -194,7 +200,7 @@ fn every_kind_of_mistake_has_its_message() {
         ("[pool]\nsize = 3.0", "line 5, column 8: size takes a number from 1 to 10000"),
         ("[pool]\nsiz = 3", "line 5, column 1: [pool] has no key \"siz\"; did you mean size?"),
     ];
-    for (lines, words) in said {
+    for (lines, words) in cases {
         let message = refused(lines);
         assert!(message.contains(words), "{lines}\n{message}");
     }
@@ -215,13 +221,13 @@ fn every_kind_of_mistake_has_its_message() {
         assert!(message.contains(words), "{text}\n{message}");
     }
     for (text, words) in [
-        ("", "it has no [[job]]"),
-        ("job = []", "it has no [[job]]"),
+        ("", "the file has no [[job]]"),
+        ("job = []", "the file has no [[job]]"),
         ("[job]\nname = \"x\"", "write two brackets, [[job]]"),
         ("job = [1]", "line 1, column 8: a job is a table, and this is a number"),
         ("pool = 3", "line 1, column 8: pool is a number; write a table [pool] with size"),
-        ("[[job]]\nname = \"\"", "line 2, column 8: a name has 1 to 200 bytes without control characters"),
-        ("[[job]]\nname = \"a\\tb\"", "line 2, column 8: a name has 1 to 200 bytes"),
+        ("[[job]]\nname = \"\"", "line 2, column 8: a name must have 1 to 200 bytes without control characters"),
+        ("[[job]]\nname = \"a\\tb\"", "line 2, column 8: a name must have 1 to 200 bytes"),
         ("[[job]]\nname = 1", "line 2, column 8: name is a number; write a text in quotation marks"),
     ] {
         let message = read(text).unwrap_err();
@@ -340,8 +346,8 @@ fn fuzz_job_files() {
                 assert!(!file.jobs.is_empty(), "a file without a job was accepted");
                 true
             }
-            Err(said) => {
-                assert!(said.contains("jobs.toml"), "the message does not name the file: {said}");
+            Err(message) => {
+                assert!(message.contains("jobs.toml"), "the message does not name the file: {message}");
                 false
             }
         }

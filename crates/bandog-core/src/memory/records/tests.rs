@@ -47,8 +47,8 @@ impl Model {
         names
     }
 
-    /// The answer that the store must give to a swap. If the swap is done, it is added to the list. `is_held` says
-    /// whether the claim of the swap holds its lock. `assigned` is the version that the store has returned.
+    /// The answer that the store must give to a swap. If the swap is done, the model adds it to `done`. `is_held`
+    /// says whether the claim of the swap holds its lock. `assigned` is the version that the store has returned.
     fn expected(&mut self, swap: &Swap, wall: SystemTime, is_held: bool, assigned: Option<Version>) -> Swapped {
         let present = self.record(&swap.key);
         if present.as_ref().map(|record| record.version) != swap.from {
@@ -62,7 +62,10 @@ impl Model {
         }
         let last = self.done.iter().filter_map(|(_, version)| *version).max();
         assert_eq!(assigned.is_some(), swap.to.is_some());
-        assert!(assigned.is_none_or(|version| Some(version) > last), "{assigned:?} after {last:?}");
+        assert!(
+            assigned.is_none_or(|version| Some(version) > last),
+            "the store assigned {assigned:?} after the version {last:?}"
+        );
         self.done.push((swap.clone(), assigned));
         Swapped::Done(assigned)
     }
@@ -72,7 +75,7 @@ fn key(name: &str) -> Key {
     Key::new(name).unwrap()
 }
 
-/// A random swap. In about three of four cases, its version is the present version of the record.
+/// A random swap. In about three of four cases, [`Swap::from`] is the present version of the record.
 fn any_swap(random: &mut Rng, model: &Model, claim: &Claim, wall: SystemTime) -> Swap {
     let key = key(random.choice(NAMES).unwrap());
     let present = model.record(&key).map(|record| record.version);
@@ -132,6 +135,6 @@ async fn records_match_a_trivial_model() {
                 assert_eq!(store.history(&name).await.unwrap(), model.history(&name), "seed {seed}");
             }
         }
-        assert!(model.done.len() > 50, "seed {seed} did too few swaps");
+        assert!(model.done.len() > 50, "with seed {seed}, the store did too few swaps");
     }
 }

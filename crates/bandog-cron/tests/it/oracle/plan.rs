@@ -1,5 +1,5 @@
-//! Random expressions, and a second implementation of what their items mean, as directly as the definition reads. Days
-//! of the week are numbered as in Quartz: Sunday is 1.
+//! Random expressions, and a second implementation of their items, which follows the definitions literally. Days of the
+//! week are numbered as in Quartz: Sunday is 1.
 
 use bandog_cron::{DayMatch, Dialect, Rules};
 use fastrand::Rng;
@@ -192,26 +192,30 @@ impl Plan {
 impl Item {
     fn has(self, value: u32, min: u32, max: u32) -> bool {
         let span = max - min + 1;
-        let gone = |from: u32, to: u32| (to + span - from) % span;
+        let distance = |from: u32, to: u32| (to + span - from) % span;
         match self {
             Any => true,
             AnyStep(step) => (value - min).is_multiple_of(step),
             One(one) => value == one,
-            Range(from, to) => gone(from, value) <= gone(from, to),
+            Range(from, to) => distance(from, value) <= distance(from, to),
             Step(from, step) => (from..=max).step_by(step as usize).any(|at| at == value),
-            RangeStep(from, to, step) => gone(from, value) <= gone(from, to) && gone(from, value).is_multiple_of(step),
+            RangeStep(from, to, step) => {
+                distance(from, value) <= distance(from, to) && distance(from, value).is_multiple_of(step)
+            }
             Last(_) | Near(_) | NearLast(_) | LastOf(_) | Nth(..) => false,
         }
     }
 
     fn has_date(self, day: Day, dialect: Dialect) -> bool {
         match self {
-            Last(back) => day.day + back == day.of,
+            Last(back) => day.day + back == day.month_length,
             // If the last day of a month is a Sunday, Spring moves the match into the next month, where it never
             // matches.
-            Near(target) if dialect == Dialect::Spring && target == day.of && weekday(day, target) == 0 => false,
+            Near(target) if dialect == Dialect::Spring && target == day.month_length && weekday(day, target) == 0 => {
+                false
+            }
             Near(target) => is_nearest(day, target),
-            NearLast(back) => back < day.of && is_nearest(day, day.of - back),
+            NearLast(back) => back < day.month_length && is_nearest(day, day.month_length - back),
             plain => plain.has(day.day, 1, 31),
         }
     }
@@ -219,7 +223,7 @@ impl Item {
     fn has_weekday(self, day: Day) -> bool {
         let number = day.weekday + 1;
         match self {
-            LastOf(wanted) => number == wanted && day.day + 7 > day.of,
+            LastOf(wanted) => number == wanted && day.day + 7 > day.month_length,
             Nth(wanted, week) => number == wanted && day.day.div_ceil(7) == week,
             plain => plain.has(number, 1, 7),
         }
@@ -255,16 +259,16 @@ impl Item {
     }
 }
 
-/// Whether this day is the one that is nearest to the target among all days from Monday to Friday of its month.
+/// Whether this day is the weekday (Monday to Friday) that is nearest to the day `target` of the same month.
 fn is_nearest(day: Day, target: u32) -> bool {
-    if target > day.of {
+    if target > day.month_length {
         return false;
     }
-    let working = (1..=day.of).filter(|other| (1..=5).contains(&weekday(day, *other)));
+    let working = (1..=day.month_length).filter(|other| (1..=5).contains(&weekday(day, *other)));
     working.min_by_key(|other| other.abs_diff(target)) == Some(day.day)
 }
 
-/// The day of the week of another day in the same month; 0 is Sunday.
+/// The day of the week of the day `other` in the month of `day`. 0 is Sunday.
 fn weekday(day: Day, other: u32) -> u32 {
     (day.weekday + 35 + other - day.day) % 7
 }

@@ -8,7 +8,7 @@ pub(super) struct Day {
     /// Sunday is 0.
     pub(super) weekday: u32,
     /// Number of days in the month.
-    pub(super) of: u32,
+    pub(super) month_length: u32,
 }
 
 /// All days, in order. The search for matching days walks through them one by one.
@@ -21,9 +21,9 @@ impl Walk {
         for year in 1970..2200 {
             let leap = year % 400 == 0 || year % 4 == 0 && year % 100 != 0;
             let lengths = [31, if leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-            for (month, of) in (1..).zip(lengths) {
-                for day in 1..=of {
-                    days.push(Day { year, month, day, weekday, of });
+            for (month, month_length) in (1..).zip(lengths) {
+                for day in 1..=month_length {
+                    days.push(Day { year, month, day, weekday, month_length });
                     weekday = (weekday + 1) % 7;
                 }
             }

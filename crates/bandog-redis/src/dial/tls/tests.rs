@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn an_alert_that_may_be_temporary_is_no_refusal() {
+fn an_alert_with_a_temporary_cause_is_reported_as_unavailable() {
     for (alert, kind) in [
         (Alert::CertificateRequired, Denied),
         (Alert::UnknownCA, Denied),

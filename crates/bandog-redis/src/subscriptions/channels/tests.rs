@@ -14,14 +14,14 @@ fn many_subscribers_share_one_subscription() {
     let (notifier, notified) = counter();
     let ids: Vec<u64> = (0..3).map(|_| channels.add("c", notifier.clone()).id).collect();
     assert_eq!(channels.next_request("c"), Some(ChannelRequest::Subscribe));
-    assert_eq!(channels.next_request("c"), None, "one request at a time");
+    assert_eq!(channels.next_request("c"), None, "a request was sent before the answer to the previous one");
     channels.subscribed("c");
-    assert!(channels.add("c", notifier).outcome.is_none(), "the server has confirmed it already");
+    assert!(channels.add("c", notifier).outcome.is_none(), "the caller waits for a confirmation that has come already");
     channels.notify("c");
     assert_eq!(notified(), 4);
     for id in ids {
         channels.remove("c", id);
-        assert_eq!(channels.next_request("c"), None, "another subscriber remains");
+        assert_eq!(channels.next_request("c"), None, "the channel still has a subscriber");
     }
     channels.remove("c", 4);
     assert_eq!(channels.next_request("c"), Some(ChannelRequest::Unsubscribe));
@@ -39,7 +39,7 @@ fn a_subscriber_added_while_the_channel_is_unsubscribed_is_subscribed_anew() {
     channels.remove("c", id);
     assert_eq!(channels.next_request("c"), Some(ChannelRequest::Unsubscribe));
     let mut added = channels.add("c", notifier);
-    assert_eq!(channels.next_request("c"), None, "UNSUBSCRIBE is not answered yet");
+    assert_eq!(channels.next_request("c"), None, "a request was sent before UNSUBSCRIBE was answered");
     channels.unsubscribed("c");
     assert_eq!(channels.next_request("c"), Some(ChannelRequest::Subscribe));
     channels.subscribed("c");
@@ -83,7 +83,7 @@ fn after_a_lost_connection_each_subscriber_is_notified_when_it_is_subscribed_aga
     }
     channels.remove("gone", gone);
     channels.connection_lost();
-    assert_eq!(channels.names().count(), 1, "a subscription without subscribers ended with the connection");
+    assert_eq!(channels.names().count(), 1, "the channel without subscribers was kept after the connection was lost");
     assert!(!channels.is_subscribed("c"));
     assert_eq!(channels.next_request("c"), Some(ChannelRequest::Subscribe));
     assert_eq!(notified(), 0);

@@ -67,8 +67,11 @@ fn a_known_record_is_restored_once_however_many_nodes_remember_it() {
     let plan = node.plan(&mut state, 3600, &[memory(&known, false), memory(&known, false)]);
     assert_eq!((state.counts.ok, state.counts.missed, state.streak, state.run), (7, 3, 2, 9));
     assert_eq!((plan.missed.ticks, plan.lines.len()), (3, 1));
-    assert_eq!((state.anchor, state.watermark), (T0, T0 + 3499), "the grid stays");
-    assert_eq!(state.running, known.running, "and its node's session will tell that it died");
+    assert_eq!((state.anchor, state.watermark), (T0, T0 + 3499), "the fixed rate keeps its ticks");
+    assert_eq!(
+        state.running, known.running,
+        "the run stays until the expired session of its node shows that the node died"
+    );
     assert!(state.fence >= known.fence);
     let again = state.clone();
     node.plan(&mut state, 3600, &[memory(&known, false)]);
@@ -85,7 +88,7 @@ fn a_record_that_fell_back_is_restored_and_nothing_starts_in_the_same_plan() {
     let mut state = old.clone();
     let plan = node.plan(&mut state, 5000, &[memory(&known, true)]);
     assert_eq!(state, known);
-    assert_eq!((plan.starts, plan.not_before), (0, None), "a session that is lost too must not hold it up");
+    assert_eq!((plan.starts, plan.not_before), (0, None), "the session may be lost too, and must not delay the write");
 }
 
 #[test]
@@ -107,7 +110,10 @@ fn a_record_that_was_forgotten_and_created_again_is_left_as_it_is() {
     let mut known = node.born(0, "era");
     known.watermark = T0 + 9_000_000;
     let state = node.born(5000, "era");
-    assert!(!lacks(&state, &known, true), "or no operator could start anew after a clock that was set back");
+    assert!(
+        !lacks(&state, &known, true),
+        "an operator must be able to create the job again after the clock was set back"
+    );
 }
 
 #[test]
@@ -152,7 +158,7 @@ fn a_run_of_this_node_continues_unless_others_have_claimed_its_tick() {
     assert_eq!(known.running.iter().map(|live| live.tick - T0).collect::<Vec<_>>(), [3000]);
     for (watermark, goes_on) in [(2000, true), (3000, false), (4000, false)] {
         let mut state = old.clone();
-        // Another node has continued, so this is not the older record any more.
+        // Another node has changed the record since, so it is not the earlier record any more.
         (state.watermark, state.run) = (T0 + watermark, 9);
         node.plan(&mut state, 3500, &[memory(&JobState { fence: u64::MAX / 2, ..known.clone() }, true)]);
         assert_eq!(!state.running.is_empty(), goes_on, "{watermark}");

@@ -15,10 +15,10 @@ async fn a_pause_of_all_jobs_holds_for_present_and_later_jobs() {
     site.ok("x", 3).await;
     site.jobs.pause("y", "its own").await.unwrap();
     site.jobs.pause_all("the moon").await.unwrap();
-    // From here on, and not only after the next poll.
+    // The pause is in effect when the call returns, and not only after the next poll of the nodes.
     let claimed = site.show("x").await.watermark;
     let _other = site.node(often(&site, &["x", "y", "new"])).await;
-    assert!(site.show("new").await.all_paused.is_some(), "from its first record on");
+    assert!(site.show("new").await.all_paused.is_some(), "the first record of a new job contains the pause");
     time::sleep(secs(10)).await;
     assert_eq!(site.show("x").await.watermark, claimed);
     assert_eq!(site.show("new").await.ok, 0, "{:?}", site.show("new").await);
@@ -41,10 +41,10 @@ async fn a_pause_of_all_jobs_holds_for_present_and_later_jobs() {
     assert!(row.skipped >= 10 && row.missed == 0, "{row:?}");
     let skipped = site.jobs.history("x").await.unwrap();
     let skipped: Vec<u64> = skipped.iter().filter(|run| run.state == State::Skipped).map(|run| run.ticks).collect();
-    assert_eq!(skipped, [row.skipped], "one range");
+    assert_eq!(skipped, [row.skipped], "the skipped ticks are one range in the history");
     site.ok("x", before + 3).await;
     assert!(site.show("new").await.ok >= 1);
-    assert!(site.show("y").await.paused.is_some(), "its own pause stands");
+    assert!(site.show("y").await.paused.is_some(), "the pause of the job itself stays in effect");
     assert!(!site.jobs.resume_all().await.unwrap());
 }
 
@@ -80,7 +80,7 @@ async fn a_pause_of_all_jobs_that_was_cut_short_reaches_every_job() {
         from = version;
         let is_paused = number == 7;
         eventually_async(SOON, async || site.show("x").await.all_paused.is_some() == is_paused).await;
-        // The nodes plan nothing any more.
+        // From now on the nodes have nothing to plan.
         time::sleep(secs(5)).await;
     }
     let ok = site.show("x").await.ok;
@@ -113,7 +113,7 @@ async fn the_ticks_of_a_node_that_is_paused_go_to_the_others() {
     }
     test.advance(secs(31)).await;
     let before = test.runs().len();
-    // The pause exists before the node.
+    // This node was paused before it started.
     test.join(jobs()).await.unwrap();
     test.advance(secs(300)).await;
     assert_eq!(test.runs().len(), before);
@@ -128,7 +128,7 @@ async fn the_ticks_of_a_node_that_is_paused_go_to_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_is_paused_with_all_of_its_nodes_and_what_runs_goes_on() {
+async fn a_pause_of_a_machine_pauses_all_of_its_nodes_and_runs_under_way_continue() {
     let site = Site::new();
     let _node = site.node([site.held(Job::cron("x", NEVER))]).await;
     site.jobs.run("x").await.unwrap();
@@ -141,7 +141,7 @@ async fn a_machine_is_paused_with_all_of_its_nodes_and_what_runs_goes_on() {
     site.gate.add_permits(2);
     site.ok("x", 1).await;
     time::sleep(secs(5)).await;
-    assert_eq!(site.log(), ["1 begins", "1 ends"], "the second one waits for another node");
+    assert_eq!(site.log(), ["1 begins", "1 ends"], "the second run waits, because its node is paused");
     assert!(site.jobs.resume_node(machine).await.unwrap());
     site.ok("x", 2).await;
 }
@@ -149,7 +149,7 @@ async fn a_machine_is_paused_with_all_of_its_nodes_and_what_runs_goes_on() {
 #[tokio::test(start_paused = true)]
 async fn a_name_that_no_node_can_have_is_refused() {
     let site = Site::new();
-    let text = "a node's name has 1 to 512 bytes without control characters";
+    let text = "the name of a node must have 1 to 512 bytes and no control characters";
     let longest = "n".repeat(MAX_NODE);
     for name in ["", "a\nb", &format!("{longest}n")] {
         refused(site.jobs.pause_node(name, "x").await, text);
@@ -167,7 +167,7 @@ async fn an_unreadable_record_of_pauses_prevents_a_start_and_can_be_replaced() {
     site.client(None).swap(&[swap]).await.unwrap();
     let start = async || Scheduler::over(&site.client(None)).jobs(often(&site, &["x"])).start().await;
     let error = start().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Corrupt, "whether it may claim is not known");
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "the node cannot know whether it is paused");
     assert!(error.to_string().contains("resuming all jobs replaces it"), "{error}");
     assert_eq!(site.jobs.pause_all("x").await.unwrap_err().kind(), ErrorKind::Corrupt);
     site.jobs.resume_all().await.unwrap();

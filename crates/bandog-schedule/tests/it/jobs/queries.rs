@@ -5,7 +5,7 @@ use bandog_schedule::NodeRow;
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn the_history_keeps_fifty_of_a_kind_the_latest_first() {
+async fn the_history_keeps_fifty_runs_of_a_kind_the_latest_first() {
     let site = Site::new();
     let odd = Job::cron("x", NEVER).run(async |run: Run| if run.id() % 2 == 1 { Err("odd") } else { Ok(()) });
     let _node = site.node([odd, site.quick(Job::cron("often", EACH_SECOND))]).await;
@@ -31,7 +31,7 @@ async fn the_history_keeps_fifty_of_a_kind_the_latest_first() {
     }
     let history = site.jobs.history("often").await.unwrap();
     let skipped = history.iter().filter(|run| run.state == State::Skipped).count();
-    assert_eq!(skipped, 50, "beside the runs");
+    assert_eq!(skipped, 50, "ranges of skipped ticks do not replace the lines of runs");
     assert!(history.iter().any(|run| run.state == State::Ok));
 }
 
@@ -123,13 +123,13 @@ async fn the_next_ticks_of_all_jobs_come_in_the_order_of_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_settings_of_an_expression_are_known_without_the_job() {
+async fn the_store_knows_the_settings_of_an_expression() {
     let site = Site::new();
     let says = |days, daylight| {
         let job = |name: &str, text: &str| Job::cron(name, text).zone("America/New_York");
         let jobs = [
             job("friday", "0 0 9 13 * FRI").day_match(days),
-            // Clocks show this time twice.
+            // On this day the clocks are set back, so this local time occurs twice.
             job("twice", "0 30 1 1 11 ?").daylight(daylight),
             job("once", "0 30 1 1 11 ?"),
         ];
@@ -142,9 +142,13 @@ async fn the_settings_of_an_expression_are_known_without_the_job() {
     let node = site.node(says(DayMatch::And, Daylight::Elapsed)).await;
     assert_eq!(next("friday").await, ["2026-11-13T14:00:00Z", "2027-08-13T13:00:00Z"]);
     assert_eq!(next("twice").await, ["2026-11-01T05:30:00Z", "2026-11-01T06:30:00Z"]);
-    assert_eq!(next("once").await, ["2026-11-01T05:30:00Z", "2027-11-01T05:30:00Z"], "the same text, pinned");
+    assert_eq!(
+        next("once").await,
+        ["2026-11-01T05:30:00Z", "2027-11-01T05:30:00Z"],
+        "with the default rule (pinned), the tick fires once"
+    );
     node.stop().await.unwrap();
-    // A change of the expression is a change of the trigger: earlier ticks are not missed.
+    // A change of these settings is a change of the trigger, so earlier ticks do not count as missed.
     time::advance(secs(5 * 24 * 3600)).await;
     let node = site.node(says(DayMatch::Or, Daylight::Pinned)).await;
     time::sleep(secs(1)).await;
@@ -162,7 +166,7 @@ async fn each_node_is_listed_once_while_it_runs() {
     let nodes = [site.node(jobs()).await, site.node(jobs()).await];
     time::sleep(secs(5)).await;
     let seen = site.jobs.nodes().await.unwrap();
-    assert_eq!(seen.len(), 2, "one for each, with two leases: {seen:?}");
+    assert_eq!(seen.len(), 2, "each node has two sessions, but is listed once: {seen:?}");
     let here = format!(":{}", std::process::id());
     let is_here = |node: &NodeRow| node.node.ends_with(&here) && node.program.is_some() && node.since.is_some();
     assert!(seen.iter().all(is_here), "{seen:?}");
@@ -198,7 +202,7 @@ async fn now_is_the_stores_time() {
 async fn nodes_are_listed_with_their_names_and_time_zones() {
     let site = Site::new();
     let (client, key) = (site.client(None), Key::new("schedule/nodes").unwrap());
-    // The infos of a node that has ended, and of one that never had a session.
+    // The entry of a node whose session is not held.
     let gone =
         r#"{"00000000-0000-4000-8000-000000000000:1":{"session":"schedule/node/7","node":"gone","zones":"2001a"}}"#;
     client.swap(&[Swap::new(key.clone(), None, gone)]).await.unwrap();

@@ -18,7 +18,7 @@ async fn a_job_is_unknown_after_two_days_without_a_node_and_is_removed_by_a_comm
     let jobs = test.jobs();
     test.advance(10 * DAY).await;
     for row in jobs.list(&Pattern::all()).await.unwrap() {
-        assert_eq!(row.unknown_since, None, "a node that lives has it, though it never fires");
+        assert_eq!(row.unknown_since, None, "a live node has the job, although it never fires");
     }
     refused(jobs.unknown(DAY).await, "after 2 days at the earliest");
     jobs.pause("paused", "until autumn").await.unwrap();
@@ -35,7 +35,7 @@ async fn a_job_is_unknown_after_two_days_without_a_node_and_is_removed_by_a_comm
     assert_eq!(names(&jobs.unknown(14 * DAY).await.unwrap()), [""; 0]);
     test.advance(30 * DAY).await;
     let all = jobs.list(&Pattern::all()).await.unwrap();
-    assert_eq!(names(&all), ["asked", "idle", "paused", "stays"], "time alone forgets nothing");
+    assert_eq!(names(&all), ["asked", "idle", "paused", "stays"], "no job is removed because of its age alone");
     assert!(all.iter().all(|row| row.unknown_since.is_none() == (row.name == "stays")));
     refused(jobs.forget_unknown("idle", DAY).await, "after 2 days at the earliest");
     for name in ["stays", "paused", "asked", "never was"] {
@@ -43,7 +43,7 @@ async fn a_job_is_unknown_after_two_days_without_a_node_and_is_removed_by_a_comm
     }
     assert!(jobs.forget_unknown("idle", 14 * DAY).await.unwrap());
     assert_eq!(names(&jobs.list(&Pattern::all()).await.unwrap()), ["asked", "paused", "stays"]);
-    // A job whose node starts again is known at once.
+    // When a node that has the job starts again, the job is no longer unknown.
     test.join(four()).await.unwrap();
     assert_eq!(jobs.show("paused").await.unwrap().unknown_since, None);
     assert!(!jobs.forget_unknown("idle", 2 * DAY).await.unwrap());

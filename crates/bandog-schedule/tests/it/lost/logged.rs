@@ -1,4 +1,4 @@
-//! The log of a loss: one error.
+//! A loss of data is logged as one error.
 
 use bandog_conformance::wrap::Delayed;
 use bandog_testkit::Ear;
@@ -38,7 +38,7 @@ async fn a_store_that_fell_back_is_logged_once_for_all_jobs() {
     assert!(log.heard("lost its data").is_empty());
 }
 
-/// No loss is logged while nodes race, answers are lost and runs are interrupted.
+/// Nodes race, answers are lost and runs are interrupted, but the store loses no data.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_loses_nothing_is_not_logged() {
     let (log, _guard) = Ear::of_thread("bandog");
@@ -56,7 +56,8 @@ async fn a_store_that_loses_nothing_is_not_logged() {
     assert!(lines.is_empty(), "{lines:?}");
 }
 
-/// Answers in the wrong order are no loss either: a record is read while it is swapped.
+/// A record is read while it is swapped, and the answer to the read comes after the answer to the swap. So the read
+/// shows an older version, although the store has lost nothing.
 #[tokio::test(start_paused = true)]
 async fn a_late_answer_is_not_taken_for_an_older_state() {
     let (log, _guard) = Ear::of_thread("bandog");

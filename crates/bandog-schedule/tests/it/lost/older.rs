@@ -1,4 +1,4 @@
-//! A store that fell back to an earlier state: a failover to a replica that lacks the latest data, or a backup.
+//! A store that falls back to an earlier state: after a failover to a replica that lacks the latest changes.
 
 use bandog_schedule::{OnCrash, Overlap};
 
@@ -51,11 +51,16 @@ async fn a_run_whose_end_was_lost_does_not_begin_again() {
         each_once(&cluster.ticks("job"));
         let row = cluster.row("job").await;
         assert_eq!((row.lost, row.missed, row.live.len()), (0, 0, 0), "{row:?}");
-        assert_eq!(row.ok + row.skipped, 4, "the other node may have skipped a tick for it: {row:?}");
+        assert_eq!(
+            row.ok + row.skipped,
+            4,
+            "the other node may have skipped a tick, because it saw the lost run as under way: {row:?}"
+        );
     }
 }
 
-/// The node that claimed reads last. Before it, another node continues from the replica's state.
+/// The node that made the lost claim is disconnected during the failover. Meanwhile another node continues from the
+/// replica's state.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_knows_a_later_claim_restores_it_for_the_others() {
     for overlap in [Overlap::Skip, Overlap::Allow(3.try_into().unwrap())] {
@@ -67,8 +72,8 @@ async fn a_node_that_knows_a_later_claim_restores_it_for_the_others() {
         cluster.until(14).await;
         cluster.cut(0);
         cluster.store.fail_over();
-        // It sees a run of the first tick whose node holds its session, and runs the second tick again: it cannot know
-        // better.
+        // The new node finds the run of the first tick under way, and the session of its node held. It runs the second
+        // tick again, because it cannot know that the tick was claimed before.
         cluster.join([(job(), secs(3))]).await;
         cluster.until(16).await;
         cluster.mend(0);
@@ -82,7 +87,7 @@ async fn a_node_that_knows_a_later_claim_restores_it_for_the_others() {
     }
 }
 
-/// At every moment of a second, with wires that lose answers, and with an outage and without.
+/// The store falls back at many different moments, over connections that lose answers, with an outage and without one.
 #[tokio::test(start_paused = true)]
 async fn no_claim_runs_twice_and_every_tick_is_recorded_whenever_the_store_falls_back() {
     for seed in 0..60_u64 {

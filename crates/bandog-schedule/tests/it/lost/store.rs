@@ -11,7 +11,7 @@ use bandog_core::{
     Reading, Records, Renewal, Result, Row, Step, Subscription, Swap, Swaps,
 };
 
-/// Clones are the same store.
+/// A store with a replica. Clones refer to the same store.
 #[derive(Debug, Clone)]
 pub(super) struct Store(Arc<Mutex<Copies>>);
 
@@ -36,12 +36,12 @@ impl Store {
         copies.is_followed = false;
     }
 
-    /// From now on the replica receives nothing.
+    /// Stops the replication: the replica receives no further changes.
     pub(super) fn lag(&self) {
         self.0.lock().unwrap().is_followed = false;
     }
 
-    /// Makes the replica the store.
+    /// Makes the replica the new master, so the changes that it has not received are lost.
     pub(super) fn fail_over(&self) {
         let mut copies = self.0.lock().unwrap();
         copies.master = copies.replica.clone();

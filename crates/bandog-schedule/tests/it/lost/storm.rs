@@ -1,13 +1,13 @@
-//! Random faults together.
+//! Random faults and commands, one after the other: the store loses its data, nodes are disconnected, jobs are paused.
 
 use bandog_schedule::{OnCrash, Overlap};
 use fastrand::Rng;
 
 use super::*;
 
-/// A fault of a cluster.
+/// A fault, or a command of an operator.
 #[derive(Debug, Clone, Copy)]
-enum Harm {
+enum Fault {
     Wipe,
     /// One node is disconnected or reconnected.
     Cut(usize),
@@ -17,41 +17,41 @@ enum Harm {
     Run,
 }
 
-fn harm(rng: &mut Rng) -> Harm {
+fn random_fault(rng: &mut Rng) -> Fault {
     match rng.u8(..10) {
-        0..3 => Harm::Wipe,
-        3..5 => Harm::Cut(rng.usize(..3)),
-        5..7 => Harm::Mend(rng.usize(..3)),
-        7 => Harm::Pause,
-        8 => Harm::Resume,
-        _ => Harm::Run,
+        0..3 => Fault::Wipe,
+        3..5 => Fault::Cut(rng.usize(..3)),
+        5..7 => Fault::Mend(rng.usize(..3)),
+        7 => Fault::Pause,
+        8 => Fault::Resume,
+        _ => Fault::Run,
     }
 }
 
-async fn do_harm(cluster: &Cluster, harm: Harm) {
-    // A job that is lost at this moment is unknown.
-    let _ = match harm {
-        Harm::Wipe => {
+async fn cause(cluster: &Cluster, fault: Fault) {
+    // A command fails if the store has just lost the job.
+    let _ = match fault {
+        Fault::Wipe => {
             cluster.store.wipe();
             Ok(())
         }
-        Harm::Cut(node) => {
+        Fault::Cut(node) => {
             cluster.cut(node);
             Ok(())
         }
-        Harm::Mend(node) => {
+        Fault::Mend(node) => {
             cluster.mend(node);
             Ok(())
         }
-        Harm::Pause => cluster.jobs().pause("job", "harm").await,
-        Harm::Resume => cluster.jobs().resume("job").await.map(drop),
-        Harm::Run => cluster.jobs().run("job").await.map(drop),
+        Fault::Pause => cluster.jobs().pause("job", "fault").await,
+        Fault::Resume => cluster.jobs().resume("job").await.map(drop),
+        Fault::Run => cluster.jobs().run("job").await.map(drop),
     };
 }
 
-/// While each node lives, no tick runs twice, however often the store loses its data. At the end everything works.
+/// All nodes stay alive. At the end of the faults, the job runs again.
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_emptied_again_and_again() {
+async fn no_tick_runs_twice_however_often_the_store_loses_its_data() {
     for seed in 0..60 {
         let mut rng = Rng::with_seed(seed);
         let overlap = [Overlap::Skip, Overlap::Queue(5.try_into().unwrap()), Overlap::Allow(3.try_into().unwrap())];
@@ -64,12 +64,12 @@ async fn a_store_that_is_emptied_again_and_again() {
             cluster.join([(job, takes)]).await;
             cluster.nodes[node].wire.at_random(seed * 10 + u64::from(rng.u8(..)), 0.03, Duration::from_millis(400));
         }
-        let mut harms = Vec::new();
+        let mut faults = Vec::new();
         for _ in 0..20 {
             time::sleep(Duration::from_millis(rng.u64(..4000))).await;
-            let harm = harm(&mut rng);
-            harms.push(harm);
-            do_harm(&cluster, harm).await;
+            let fault = random_fault(&mut rng);
+            faults.push(fault);
+            cause(&cluster, fault).await;
         }
         (0..3).for_each(|node| cluster.mend(node));
         time::sleep(secs(20)).await;
@@ -82,6 +82,6 @@ async fn a_store_that_is_emptied_again_and_again() {
         let row = cluster.row("job").await;
         let last = runs.last().unwrap().at;
         let now = Time::from(cluster.clock.wall()).millisecond() / 1000 - cluster.start;
-        assert!(now - last <= 6, "{seed} {harms:?}: {last} {row:?}");
+        assert!(now - last <= 6, "{seed} {faults:?}: {last} {row:?}");
     }
 }

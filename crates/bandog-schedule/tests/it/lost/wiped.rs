@@ -1,4 +1,4 @@
-//! A store that suddenly is empty.
+//! A store that loses all of its data while nodes run.
 
 use bandog_core::{Key, Records, Swap, Swapped};
 use bandog_schedule::{Job, OnCrash, Overlap};
@@ -10,7 +10,7 @@ use super::*;
 const SHORT: Duration = Duration::from_millis(50);
 
 #[tokio::test(start_paused = true)]
-async fn while_nothing_runs_everything_is_restored_and_no_tick_is_lost() {
+async fn a_loss_while_no_run_is_under_way_loses_no_tick() {
     let mut cluster = Cluster::new();
     for _ in 0..2 {
         cluster.join([(every_ten("job"), SHORT)]).await;
@@ -44,7 +44,7 @@ async fn ticks_that_may_have_run_are_missed_with_the_reason() {
     let is_it =
         |line: &&String| line.starts_with("WARN message=ticks may have run or not") && line.contains("ticks=4 ");
     assert_eq!(lines.iter().filter(is_it).count(), 1, "{lines:?}");
-    let missed = cluster.left("job", State::Missed).await;
+    let missed = cluster.rows_in_state("job", State::Missed).await;
     assert_eq!(missed.len(), 1, "one of the three nodes recorded them: {missed:?}");
     assert_eq!(cluster.range(&missed[0]), (20, 50, 4));
     assert!(missed[0].error.as_deref().unwrap().contains("lost the job's record"), "{missed:?}");
@@ -78,7 +78,7 @@ async fn a_run_under_way_is_lost_or_runs_again_and_its_node_gets_a_new_session()
 async fn a_session_that_the_store_lost_is_claimed_again_within_a_poll() {
     let mut cluster = Cluster::new();
     cluster.join([(every_ten("job"), SHORT)]).await;
-    // Just after a renewal, long before the next one.
+    // Just after a renewal of the session, and long before the next renewal.
     cluster.until(17).await;
     cluster.store.wipe();
     cluster.until(25).await;
@@ -87,7 +87,7 @@ async fn a_session_that_the_store_lost_is_claimed_again_within_a_poll() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_single_run_does_not_run_again_and_one_to_come_still_runs() {
+async fn a_job_with_one_tick_does_not_fire_again_and_a_future_tick_still_fires() {
     let mut cluster = Cluster::new();
     let at = Time::from_millisecond((cluster.start + 60) * 1000);
     for _ in 0..2 {
@@ -103,7 +103,7 @@ async fn a_single_run_does_not_run_again_and_one_to_come_still_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grid_stays_and_a_fixed_delay_continues() {
+async fn a_fixed_rate_keeps_its_grid_and_a_fixed_delay_continues() {
     let mut cluster = Cluster::new();
     cluster.until(3).await;
     for _ in 0..2 {
@@ -162,7 +162,8 @@ async fn nodes_that_race_restore_a_job_once() {
     for at in 0..40_u64 {
         let mut cluster = Cluster::new();
         for node in 0..3 {
-            // Each of them notices the loss first in some rounds, also after another one has claimed.
+            // The nodes poll at different times. So each node is the first to notice the loss in some rounds, also
+            // after another node has claimed a tick.
             time::sleep(Duration::from_millis((at * 7 + node * 11) * 29 % 700)).await;
             cluster.join((0..5).map(|nth| (every_ten(&format!("job-{nth}")), SHORT))).await;
         }
@@ -215,18 +216,18 @@ async fn a_restarted_node_gets_the_state_that_others_remember() {
     cluster.join(jobs()).await;
     cluster.until(54).await;
     let row = cluster.row("job").await;
-    assert_eq!((row.ok, row.missed), (1, 0), "it knows of nothing");
+    assert_eq!((row.ok, row.missed), (1, 0), "the new node does not know the earlier runs");
     cluster.mend(0);
     cluster.until(75).await;
     assert_eq!(cluster.ticks("job"), [0, 10, 50, 60, 70]);
-    let (row, missed) = (cluster.row("job").await, cluster.left("job", State::Missed).await);
+    let (row, missed) = (cluster.row("job").await, cluster.rows_in_state("job", State::Missed).await);
     assert_eq!((row.ok, row.missed), (5, 3), "{row:?}");
     assert_eq!(missed.iter().map(|row| cluster.range(row)).collect::<Vec<_>>(), [(20, 40, 3)]);
     let row = cluster.row("paused").await;
     assert_eq!(row.paused.map(|paused| paused.reason).as_deref(), Some("stocktaking"));
     assert_eq!((row.skipped, row.missed), (3, 0), "20, 30 and 40; the new node ran 50");
     assert_eq!(cluster.ticks("paused"), [0, 10, 50]);
-    // The new node could not know that it had run.
+    // The new node ran the job again at 45 s, because it could not know that the job had run before.
     assert_eq!(cluster.ticks("once"), [0, 45]);
     assert_eq!(cluster.row("once").await.ok, 2);
 }
@@ -246,7 +247,7 @@ async fn a_job_that_an_operator_forgot_is_new_again() {
     assert_eq!(cluster.ticks("once").len(), 2);
     let row = cluster.row("job").await;
     assert_eq!((row.ok, row.missed), (2, 0), "{row:?}");
-    assert_eq!(cluster.era().await, era, "commands and news leave it as it is");
+    assert_eq!(cluster.era().await, era, "commands and news do not change the era");
 }
 
 #[tokio::test(start_paused = true)]
@@ -287,7 +288,7 @@ async fn a_lost_board_alone_changes_nothing_and_jobs_can_be_forgotten_after_it()
     assert_eq!((cluster.ticks("job").len(), row.ok, row.missed), (4, 4, 0), "{row:?}");
     cluster.jobs().forget("once").await.unwrap();
     cluster.until(45).await;
-    assert_eq!(cluster.ticks("once").len(), 2, "it begins anew");
+    assert_eq!(cluster.ticks("once").len(), 2, "the job is new after it was forgotten, so it runs once more");
     assert_eq!(cluster.row("job").await.ok, 5);
 }
 
@@ -307,13 +308,13 @@ async fn pauses_of_all_jobs_and_of_nodes_are_restored() {
     assert_eq!(cluster.ticks("job"), [0, 10]);
     assert_eq!(cluster.jobs().pauses().await.unwrap(), before);
     assert!(cluster.row("job").await.all_paused.is_some());
-    // A new node finds them, too.
+    // A node that starts later finds the restored pauses.
     cluster.join([(every_ten("new"), SHORT)]).await;
     cluster.until(65).await;
     assert_eq!(cluster.ticks("new"), [0; 0]);
     assert!(cluster.jobs().resume_all().await.unwrap());
     cluster.until(105).await;
     let ran = cluster.ran("job");
-    assert!(ran[2..].iter().all(|run| run.node == 1), "the other node is paused still: {ran:?}");
+    assert!(ran[2..].iter().all(|run| run.node == 1), "the other node is still paused: {ran:?}");
     assert_eq!(cluster.ticks("job")[2..], [70, 80, 90, 100]);
 }

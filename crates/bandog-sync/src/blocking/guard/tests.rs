@@ -13,7 +13,7 @@ use crate::{Client, turn_status::TurnState};
 /// A turn is the use of a lock by one owner. While a thread releases its turn, calls of other owners must not keep that
 /// turn alive, not even for a moment.
 #[test]
-fn a_release_that_returned_is_final_although_others_try() {
+fn a_release_that_returned_is_final_although_other_owners_call_try_lock() {
     let client = Client::over(Memory::new(Clock::system())).unwrap().blocking().unwrap();
     let (rounds, ended) = (AtomicU64::new(0), AtomicBool::new(false));
     let not_released = thread::scope(|scope| {

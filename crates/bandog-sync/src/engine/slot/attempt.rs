@@ -1,8 +1,9 @@
-//! A claim that the store has not granted yet, and whether it reports that this client starves.
+//! The attempt of this client to get a key: a claim that the store has not granted yet.
 //!
-//! A client *starves* if it has waited for [`STARVES_AFTER`] while the lock changed hands. Its claims say so
-//! (`Claim::offers`), and the store keeps a note of that while the key is held. The next release then removes the note
-//! and *offers* the key: for at most [`bandog_core::OFFER`], the store grants it only to clients that starve.
+//! A client *starves* if it has waited for [`STARVES_AFTER`] while the lock changed hands. The claims of a starving
+//! client contain this fact (`Claim::offers`). The store then writes a note that a client starves, and keeps the note
+//! while the key is held. The next release removes the note and *offers* the key: for at most [`bandog_core::OFFER`],
+//! the store grants the key only to starving clients. So a claim of a starving client *asks for an offer*.
 
 use std::time::Duration;
 
@@ -11,33 +12,34 @@ use bandog_core::{Claim, Moment, Step};
 use super::{polls::Polls, streak::Streak};
 use crate::engine::msg::Terms;
 
-/// Minimum wait after which a client starves and is served before others.
+/// Time after which a waiting client starves.
 const STARVES_AFTER: Duration = Duration::from_secs(1);
-/// Maximum round trip at which a client asks for an offer. With a longer one, the offer could expire before the
-/// client's next claim arrives.
+/// A client asks for an offer only if its round trip (the duration of a request and its answer) is shorter than this.
+/// With a longer round trip, the offer could expire before the client's next claim reaches the store.
 const MAX_ROUND_TRIP: Duration = Duration::from_millis(100);
 
-/// A claim that is not granted yet. It belongs to no particular call: the call that is first in the queue when the
-/// grant arrives gets the hold.
+/// A claim that is not granted yet. The claim belongs to no particular call. When the grant arrives, the call that is
+/// first in the queue gets the hold (what the store gives for a claim).
 pub(super) struct Attempt {
     pub(super) claim: Claim,
     /// When this client began to wait for the key.
     since: Moment,
     pub(super) terms: Terms,
-    /// The claim of the hold that this claim replaces, if it is an exchange. `None` after the store has reported
-    /// another holder.
+    /// The claim of this client's old hold, if one request releases the old hold and claims the key again (an
+    /// *exchange*, [`Step::Pass`]). `None` for an ordinary claim, and after the store has reported another holder.
     pub(super) from: Option<Claim>,
     /// The streak that a grant would continue. `None` after the store has reported another holder.
     pub(super) streak: Option<Streak>,
     pub(super) polls: Polls,
-    /// Whether a release of the key was notified since this client began to wait. The lock then changes hands, and this
-    /// client did not get it.
+    /// Whether this client has been notified of a release of the key since it began to wait. If so, the lock changes
+    /// hands while this client waits.
     is_contended: bool,
-    /// Whether a request of this claim has asked for an offer. The store may then still have the note that this client
-    /// starves.
+    /// Whether a request of this claim has asked for an offer. If so, the store may still have the note that this
+    /// client starves.
     has_asked_for_offer: bool,
-    /// Whether a request of this claim had no answer, so that the store may have applied it or may still apply it. The
-    /// flag stays set until the claim ends, because the answer to a later request says nothing about an earlier one.
+    /// Whether a request of this claim had no answer. The store may have applied that request, or may still apply it.
+    /// The flag stays set until the claim ends, because the answer to a later request says nothing about an earlier
+    /// request.
     pub(super) unsure: bool,
     /// Number of consecutive requests without an answer.
     pub(super) faults: u32,
@@ -59,12 +61,12 @@ impl Attempt {
         }
     }
 
-    /// Counts the wait of an earlier claim, which had other terms, as part of this claim's wait.
+    /// Adds the wait of an earlier claim to the wait of this claim. The earlier claim had different terms.
     pub(super) fn continues_wait_of(&mut self, earlier: &Self) {
         (self.since, self.is_contended) = (earlier.since, earlier.is_contended);
     }
 
-    /// The next request of the claim. `expects_notifications`: whether this client is notified of releases.
+    /// The next request of the claim. `expects_notifications`: whether this client expects to be notified of releases.
     pub(super) fn next_step(&mut self, now: Moment, expects_notifications: bool, round_trip: Duration) -> Step {
         self.claim.offers = self.asks_for_offer(now, expects_notifications, round_trip);
         self.has_asked_for_offer |= self.claim.offers;
@@ -76,7 +78,7 @@ impl Attempt {
 
     /// Records that the store has reported another holder.
     pub(super) fn refused(&mut self, asked_at: Moment, now: Moment, retry_after: Duration) {
-        self.from = None; // If another client holds the key, this client's old hold does not exist any more.
+        self.from = None; // Another client holds the key, so this client's old hold does not exist any more.
         self.streak = None;
         self.faults = 0;
         self.polls.refused(asked_at, now, retry_after);
@@ -95,12 +97,15 @@ impl Attempt {
             .then(|| Claim { offers: self.has_asked_for_offer, ..self.claim.clone() })
     }
 
-    /// Whether the next request asks for an offer. Two conditions must be true besides the long wait: the lock changes
-    /// hands (so a client that waits for one long hold does not ask), and this client will notice the offer before it
-    /// expires.
+    /// Whether the next request asks for an offer. Three conditions must be true:
+    /// - This client has waited for [`STARVES_AFTER`]. The request is not an exchange, because in an exchange this
+    ///   client still has its old hold.
+    /// - The round trip is so short that the client's next claim reaches the store before the offer expires.
+    /// - This client knows that the lock changes hands: it was notified of a release while it waited, or it polls
+    ///   quickly (see `polls`). A client that waits for one long hold does not ask for an offer.
     fn asks_for_offer(&self, now: Moment, expects_notifications: bool, round_trip: Duration) -> bool {
         let has_waited = self.from.is_none() && now.since(self.since) >= STARVES_AFTER;
-        let is_woken = self.is_contended && expects_notifications;
-        has_waited && round_trip < MAX_ROUND_TRIP && (is_woken || self.polls.is_quick(now))
+        let sees_releases = self.is_contended && expects_notifications;
+        has_waited && round_trip < MAX_ROUND_TRIP && (sees_releases || self.polls.polls_quickly(now))
     }
 }

@@ -9,7 +9,7 @@ use crate::engine::{backoff::backoff_after, msg::HoldId};
 
 impl<C: Call> Slot<C> {
     /// Claims the key on the terms of the first waiting call, unless a claim is in flight or the key is held. If no
-    /// call waits, it only cleans up.
+    /// call waits, this function only cleans up.
     pub(super) fn claim_next(&mut self, cx: &mut SlotContext<C>) {
         let Some(terms) = self.queue.first().map(|waiter| waiter.terms) else {
             return self.clean_up_without_waiters(cx);
@@ -91,8 +91,8 @@ impl<C: Call> Slot<C> {
         if self.queue.is_empty() {
             return self.clean_up_without_waiters(cx);
         }
-        // The store may have decided before the notification was sent, and before the newest calls arrived. So the
-        // answer may be outdated, and the key is claimed again.
+        // If a notification or a `try_lock` call arrived after the claim was sent, the store may have decided before
+        // that. So the answer may be outdated, and the key is claimed again.
         if is_notified || self.queue.has_try_locks() {
             return self.claim_next(cx);
         }
@@ -103,7 +103,7 @@ impl<C: Call> Slot<C> {
         }
     }
 
-    /// Handles a claim that was refused with an error, or had no answer.
+    /// Handles a claim to which the store answered with an error, or gave no answer.
     pub(super) fn claim_failed(&mut self, mut attempt: Box<Attempt>, error: Error, cx: &mut SlotContext<C>) {
         attempt.unsure |= error.maybe_applied();
         attempt.faults += 1;
@@ -124,7 +124,7 @@ impl<C: Call> Slot<C> {
         self.may_be_free(cx);
     }
 
-    /// Claims the key for the waiting calls immediately, because it may be free.
+    /// Claims the key for the waiting calls immediately, because the key may be free now.
     pub(super) fn may_be_free(&mut self, cx: &mut SlotContext<C>) {
         match &mut self.stage {
             Stage::Waiting { attempt, .. } => {
@@ -135,8 +135,8 @@ impl<C: Call> Slot<C> {
                 claiming.attempt.polls.notified();
                 claiming.is_notified = true;
             }
-            // A resting client does not claim, so that others can. In the other stages no call waits for the key, or
-            // this client caused the notification by its own release.
+            // A resting client does not claim the key, so that other clients can get it. In the other three stages, no
+            // call waits for an answer of the store.
             Stage::Idle | Stage::Held(_) | Stage::Resting { .. } | Stage::Releasing(_) => {}
         }
     }
@@ -152,7 +152,7 @@ impl<C: Call> Slot<C> {
                 self.may_be_free(cx); // The key may have been released before the subscription began.
             }
             Err(error) if error.kind() == ErrorKind::Denied => {
-                // A silent subscription prevents further attempts while calls wait.
+                // With a silent subscription (one that never notifies), the slot does not try to subscribe again.
                 self.wake_ups = WakeUps::On(Subscription::silent());
                 cx.emit(Effect::SubscriptionDenied(error));
             }
@@ -163,7 +163,7 @@ impl<C: Call> Slot<C> {
     pub(super) fn released(&mut self, woke_no_client: bool, cx: &mut SlotContext<C>) {
         match &self.stage {
             Stage::Resting { .. } if woke_no_client => self.claim_next(cx),
-            // The key may have been held by an old claim of this client, which is released now.
+            // Perhaps the key was held for an old claim of this client, and that claim is released now.
             Stage::Waiting { .. } => self.may_be_free(cx),
             Stage::Releasing(_) => self.release_ended(cx),
             Stage::Idle | Stage::Claiming(_) | Stage::Held(_) | Stage::Resting { .. } => {}
@@ -179,11 +179,12 @@ impl<C: Call> Slot<C> {
     }
 }
 
-/// Ends the attempt to get the key with this claim, which is not in flight. Releases the claim if the store may have
-/// applied it, or may have the note that this client starves.
+/// Ends an attempt to get the key. Its claim must not be in flight. The claim is released if the store may have applied
+/// it, or may have the note that this client starves (has waited for a long time).
 pub(super) fn end_attempt<C>(attempt: &Attempt, cx: &mut SlotContext<C>) {
     let unsure = attempt.unsure;
-    // If the claim is an exchange that was not applied, the store still has the old hold, so that is released, too.
+    // If the claim was sent as an exchange that the store has not applied, the store still has the old hold. So the old
+    // hold is released, too.
     let claims = attempt.from.clone().into_iter().chain(attempt.claim_to_release());
     for claim in claims {
         cx.emit(Effect::Release { claim, unsure, report: None });

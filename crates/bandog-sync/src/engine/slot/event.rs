@@ -1,4 +1,5 @@
-//! The events that a slot handles, the effects with which it answers, and what it knows about its surroundings.
+//! The events that a slot handles, the effects with which it answers, and what it knows about its surroundings. The
+//! words *claim*, *hold* and *turn* are explained in [`super`].
 
 use std::{
     ops::{Add, Sub},
@@ -47,9 +48,10 @@ pub(in crate::engine) enum Event<C> {
     TurnEnded { hold: HoldId, report: Option<Report> },
     /// The futures of this hold's turn must be woken when `grace` is left before the deadline.
     WarnBefore { hold: HoldId, grace: Duration },
-    /// A claim or an exchange has ended: with the store's answer, or with an error if there was none in time.
+    /// The request of a claim or an exchange has ended. (An exchange releases a hold and claims the key again in one
+    /// request.) `answer` is the store's answer, or an error if the store did not answer in time.
     Claimed { claim: HoldId, asked_at: Moment, answer: Result<Verdict> },
-    /// A renewal has ended: with the store's answer, or with an error if there was none in time.
+    /// A renewal has ended. `answer` is the store's answer, or an error if the store did not answer in time.
     Renewed { hold: HoldId, asked_at: Moment, answer: Result<Renewal> },
     /// The store has answered a release of this key. `woke_no_client`: no other client was notified.
     Released { woke_no_client: bool },
@@ -61,7 +63,7 @@ pub(in crate::engine) enum Event<C> {
     Notified,
     /// The backend has reconnected. The store may have lost the hold, and notifications may have been missed.
     Reconnected,
-    /// An operator has changed the key, so the store may not have the hold any more.
+    /// An operator has changed the key, so perhaps the store does not have the hold any more.
     Recheck,
     /// The moment of [`super::Slot::next_due`] has come.
     Due,
@@ -69,23 +71,23 @@ pub(in crate::engine) enum Event<C> {
     Close,
 }
 
-/// What the engine must do for a slot. The engine executes effects in their order.
+/// What the engine must do for a slot. The engine executes the effects in the order in which the slot emitted them.
 pub(in crate::engine) enum Effect<C> {
     /// Send a claim or an exchange.
     Send(Step),
     /// Release a claim. `unsure`: the store may still apply one of the claim's requests.
     Release { claim: Claim, unsure: bool, report: Option<Report> },
-    /// Release an unsure claim whose hold was exchanged. The release is sent when the store can no longer apply a
-    /// request of that claim.
+    /// Release an unsure claim (one of its requests had no answer) whose hold was exchanged. The release is sent when
+    /// the store can no longer apply a request of that claim.
     ReleaseLater(Claim),
-    /// Renew a hold, in one request with holds of other keys. When the engine sends it, [`super::Slot::renewal_sent`]
-    /// returns the claim.
+    /// Renew a hold. The engine renews the holds of several keys in one request. When the engine sends that request,
+    /// [`super::Slot::renewal_sent`] returns the claim of this hold.
     Renew(HoldId),
     /// Subscribe to notifications about releases of this claim's key.
     Subscribe(Claim),
     /// The turn of this call begins.
     StartTurn { call: C, turn: NewTurn },
-    /// Answer this call that the lock is held.
+    /// Answer this call with "the lock is held".
     Refuse(C),
     /// Answer this call with an error.
     Fail(C, Error),
@@ -97,10 +99,10 @@ pub(in crate::engine) enum Effect<C> {
     TurnEnded { held_for: Duration },
     /// The last guard of a turn was dropped, and the turn was not lost.
     TurnReleased { fence: Option<Fence> },
-    /// The hold is lost, and so are the guards of its turn. `by_max_hold`: the turn has reached its `max_hold`.
-    /// `is_quiet`: the caller logs the loss.
+    /// The hold and the guards of its turn are lost. `by_max_hold`: the turn has reached its `max_hold`. `is_quiet`:
+    /// the caller logs the loss.
     Lost { fence: Option<Fence>, by_max_hold: bool, is_quiet: bool },
-    /// A call begins to wait for another client.
+    /// A call begins to wait for a lock that another client holds.
     WaitBegan,
     /// A call may wait for itself: its own task or thread took the present turn `held_for` ago.
     MayWaitForItself { caller: Caller, held_for: Duration },
@@ -108,7 +110,7 @@ pub(in crate::engine) enum Effect<C> {
     Renewed,
     /// A renewal was refused or had no answer.
     RenewalFailed(Error),
-    /// This user may not subscribe to the key.
+    /// The store does not allow this user to subscribe to the key.
     SubscriptionDenied(Error),
 }
 

@@ -1,13 +1,15 @@
-//! A hold: what the store gives to this client for a claim. Its deadline, its renewals and its turns.
+//! A *hold* is what the store gives to this client for a claim. This module handles its deadline, its renewals and its
+//! turns.
 //!
 //! A hold serves the calls of the local queue one after another. The use of the hold by one call is a *turn*. The grant
-//! reserves several fences (a block), and each turn gets the next one.
+//! reserves several fences (a block), and each turn gets the next fence of the block.
 //!
 //! # Two renewals in flight
-//! If a renewal has no answer for some time, the next one is sent without waiting for it. Otherwise one request that
-//! hangs for the whole request timeout would lose every hold with a ttl shorter than that timeout. Both renewals name
-//! the same claim, so the store may apply them in any order. The answer to the renewal that was sent last decides when
-//! to renew next. The deadline is set by the last-sent renewal of those that have succeeded.
+//! If a renewal has no answer for some time, the next renewal is sent without waiting for that answer. Otherwise one
+//! request that hangs for the whole request timeout would lose every hold with a ttl shorter than that timeout. Both
+//! renewals contain the same claim, so it does not matter in which order the store applies them. The answer to the
+//! renewal that was sent last decides when to renew next. Of the renewals that have succeeded, the one that was sent
+//! last sets the deadline.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,8 +25,8 @@ use crate::{
 /// Maximum delay before a failed renewal is repeated.
 const MAX_RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// Time between the end of a hold in this client and its end in the store. It covers the drift of the clocks, and gives
-/// the user time to stop.
+/// Time between the end of a hold in this client and its end in the store. This time covers the drift of the clocks,
+/// and lets the user stop in time.
 fn margin(valid_for: Duration) -> Duration {
     (valid_for / 100).max(Duration::from_millis(5))
 }
@@ -33,7 +35,7 @@ fn margin(valid_for: Duration) -> Duration {
 #[derive(Debug, Clone, Copy)]
 enum NextRenewal {
     At(Moment),
-    /// The renewal is in the outbox. It is sent when fewer renewal requests are in flight.
+    /// The renewal is in the outbox. It is sent when the number of renewal requests in flight is below its limit.
     Queued,
     /// A renewal was sent at `asked_at`. If there is no answer by `repeat_at`, another renewal is sent.
     InFlight {
@@ -54,21 +56,22 @@ impl NextRenewal {
     }
 }
 
-/// How long the store keeps a hold, from the grant or from the last-sent renewal that succeeded.
+/// How long the store keeps a hold. The time counts from the claim, or from the successful renewal that was sent last.
 #[derive(Debug, Clone, Copy)]
 struct Validity {
     /// When the request was sent. `valid_for` counts from this moment, not from the arrival of the answer.
     asked_at: Moment,
-    /// How long the store keeps the hold. It may be shorter than the ttl that was asked for.
+    /// How long the store keeps the hold. This time can be shorter than the ttl that the client asked for.
     valid_for: Duration,
 }
 
 impl Validity {
-    /// The end of the hold in this client. It is earlier than the end in the store.
+    /// The end of the hold in this client. This moment is earlier than the end of the hold in the store.
     fn until(self) -> Moment {
         self.asked_at + self.valid_for - margin(self.valid_for)
     }
 
+    /// The end of the hold in the store.
     fn store_until(self) -> Moment {
         self.asked_at + self.valid_for
     }
@@ -87,11 +90,11 @@ pub(super) enum HoldDue {
 /// What a successful renewal has changed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RenewalEffect {
-    /// The deadline has moved. Or it has not, because a renewal that was sent later was answered first.
+    /// The deadline has moved, unless a renewal that was sent later has already set it.
     Renewed,
     /// Nothing has changed, because the hold has a fixed lease. The store still has the hold.
     Unchanged,
-    /// A guard has already seen that the deadline had passed. So the turn stays lost.
+    /// The renewal succeeded, but a guard had already seen that the deadline had passed. So the turn stays lost.
     TooLate,
 }
 
@@ -101,11 +104,12 @@ pub(super) struct Hold {
     terms: Terms,
     fences: Fences,
     validity: Validity,
-    /// When the present turn reaches its `max_hold`.
+    /// When the present turn reaches its `max_hold` (the maximum duration of a turn).
     max_hold_end: Option<Moment>,
     renewal: NextRenewal,
-    /// For each value, the futures of the present turn are woken when this time is left before the deadline.
+    /// The futures of the present turn are woken when one of these times is left before the deadline.
     warnings: Vec<Duration>,
+    /// When the hold's timer is due.
     wake_at: Moment,
     streak: Streak,
     /// Whether the hold has had no turn yet. The first turn always gets the hold, even if little of the ttl is left.
@@ -122,7 +126,8 @@ pub(super) struct Hold {
 }
 
 impl Hold {
-    /// The hold of a granted claim. `None` if the answer arrived so late that the hold has already expired here.
+    /// The hold of a granted claim. `None` if the answer arrived so late that the hold has already expired in this
+    /// client.
     pub(super) fn granted(
         attempt: &Attempt,
         fences: Fences,
@@ -225,7 +230,7 @@ impl Hold {
     pub(super) fn start_turn(&mut self, fence: Fence, caller: Caller, now: Moment) {
         self.max_hold_end = self.terms.max_hold.map(|longest| now + longest);
         if !self.before_first_turn || self.max_hold_end.is_some() {
-            // Each turn has its own status: a loss or warning of one turn must not reach another.
+            // Each turn has its own status: a loss or warning of one turn must not reach another turn.
             self.status = Arc::new(TurnStatus::held_until(self.deadline()));
             self.warnings.clear();
         }
@@ -263,7 +268,7 @@ impl Hold {
     }
 
     /// Plans a renewal now, to find out whether the store still has the hold. Returns false if a renewal is queued or
-    /// in flight already, because the answer to that one is enough.
+    /// in flight already, because the answer to that renewal is enough.
     pub(super) fn renew_now(&mut self, now: Moment) -> bool {
         match self.renewal {
             NextRenewal::Queued | NextRenewal::InFlight { .. } => false,
@@ -277,20 +282,20 @@ impl Hold {
 
     /// The claim for a renewal that is sent now. `None` means that a fixed lease has expired.
     pub(super) fn renewal_sent(&mut self, now: Moment, round_trip: Duration) -> Option<Claim> {
-        // The renewal of a fixed lease only checks that the store has the hold. It asks for the remaining time, so it
-        // does not extend the lease.
+        // The renewal of a fixed lease only checks that the store has the hold. It asks the store for the remaining
+        // time as the new ttl, so it does not extend the lease.
         let ttl = if self.terms.watchdog { self.terms.ttl } else { self.validity.store_until().since(now) };
         if ttl.is_zero() {
             return None;
         }
-        let patience = (ttl.min(self.validity.valid_for) / 6).max(round_trip * 2);
-        self.renewal = NextRenewal::InFlight { asked_at: now, repeat_at: now + patience };
+        let repeat_after = (ttl.min(self.validity.valid_for) / 6).max(round_trip * 2);
+        self.renewal = NextRenewal::InFlight { asked_at: now, repeat_at: now + repeat_after };
         self.schedule(now);
         Some(Claim { ttl, ..self.claim.clone() })
     }
 
-    /// Records a renewal that has succeeded. If two renewals have succeeded, the one that was sent later sets the
-    /// deadline, even to an earlier moment, because a store may give less time than before.
+    /// Records a renewal that has succeeded. If two renewals have succeeded, the renewal that was sent later sets the
+    /// deadline. The deadline can also move to an earlier moment, because a store can give less time than before.
     pub(super) fn extended(&mut self, asked_at: Moment, valid_for: Duration, now: Moment) -> RenewalEffect {
         if !self.terms.watchdog {
             self.schedule_renewal(asked_at, NextRenewal::Never, now);
@@ -312,7 +317,8 @@ impl Hold {
         self.schedule_renewal(asked_at, NextRenewal::At(now + delay), now);
     }
 
-    /// Plans the next renewal, unless this is the answer to a renewal that is not the last one sent.
+    /// Plans the next renewal after the end of the renewal that was sent at `asked_at`. If another renewal was sent
+    /// after that one, nothing is planned.
     fn schedule_renewal(&mut self, asked_at: Moment, next: NextRenewal, now: Moment) {
         if matches!(self.renewal, NextRenewal::InFlight { asked_at: last, .. } if last == asked_at) {
             self.renewal = next;
@@ -364,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renewal_can_shorten_a_hold_and_an_answer_to_an_earlier_one_cannot_lengthen_it() {
+    fn a_renewal_can_shorten_a_hold_and_a_late_answer_to_an_earlier_renewal_cannot_lengthen_it() {
         let mut hold = hold(ms(30_000));
         assert!(hold.renew_now(at(100)));
         hold.renewal_sent(at(100), ms(1)).unwrap();

@@ -1,15 +1,15 @@
-//! The state machine of one key in this client. [`Slot::on`] takes an event and answers with effects. It does no I/O,
-//! reads no clock and has no channel, so a test can drive it through any order of events (`tests`).
+//! The state machine of one key in this client. [`Slot::on`] takes an event and answers with effects. The state machine
+//! does no I/O, reads no clock and has no channel. So a test can send it any sequence of events (`tests`).
 //!
 //! # Words
 //! - *Claim*: a request for the key, with an id. A claim without an answer is repeated with the same id.
 //! - *In flight*: sent to the store, and not answered yet.
 //! - *Hold*: what the store gives for a claim. The key belongs to this client until the hold's deadline.
 //! - *Turn*: the use of a hold by one call. A hold serves the waiting calls of this client, one turn after another.
-//! - *Exchange*: one request that releases a hold and claims a new one, so that no other client can get the key in
-//!   between.
+//! - *Exchange*: one request that releases a hold and claims a new one, so that no other client can get the key between
+//!   the two.
 //! - *Streak*: consecutive turns of this client at the key, during which other clients had no chance to get the key.
-//! - *Rest*: a pause after a streak, in which this client does not claim the key, so that other clients can.
+//! - *Rest*: a pause after a streak, in which this client does not claim the key, so that other clients can get it.
 //! - *Unsure claim*: one of its requests had no answer. The store may have applied that request, or may still apply it.
 //!
 //! # Stages
@@ -26,28 +26,28 @@
 //! - `Waiting` ends in `Idle` when the last waiting call has left.
 //! - `Claiming` always lasts until the answer arrives, even if all waiting calls have left. Only the answer tells
 //!   whether there is a hold to release.
-//! - In `Releasing`, the release of the last hold is in flight and no call waits. A call that arrives then continues
-//!   the streak: the slot goes to `Claiming`, or to `Resting` if the streak has reached its limit.
+//! - In `Releasing`, the release of the last hold is in flight and no call waits. A call that arrives in this stage
+//!   continues the streak: the slot goes to `Claiming`, or to `Resting` if the streak has reached its limit.
 //!
 //! # A dropped future
-//! A user may drop the future of `lock()` at any time. What happens then depends on where the call is.
+//! A user can drop the future of `lock()` at any time. What happens then depends on the state of the call:
 //!
 //! **The claim is in flight.** [`Event::Cancel`] removes the call from the queue. The claim is not released yet: the
-//! store may apply the claim at any time, so a release could overtake it and find nothing. The slot stays in
-//! [`Stage::Claiming`] until the answer arrives. There are three cases:
+//! store can apply the claim at any time, so a release could overtake the claim and find nothing to release. The slot
+//! stays in [`Stage::Claiming`] until the answer arrives. There are three cases:
 //! - *Granted*: the next waiting call gets the hold. If no call waits, the hold is released.
-//! - *Busy* (another client holds the key): if other calls wait, the slot waits for them. If no call waits, the slot
-//!   becomes idle. The claim is also released in two cases: an earlier request of it had no answer, or one of its
-//!   requests has told the store that this client *starves* (has waited for a second while the lock changed hands, see
-//!   `streak`).
+//! - *Busy* (another client holds the key): if other calls wait, the slot continues to wait for the key. If no call
+//!   waits, the slot becomes idle. The claim is also released in two cases: an earlier request of the claim had no
+//!   answer, or one of its requests has told the store that this client *starves* (has waited for a second while the
+//!   lock changed hands, see `streak`).
 //! - *No answer*: the store may have applied the claim, or may still apply it. If other calls wait, the claim is
 //!   repeated with the same id. If no call waits, the claim is released. That release is repeated until the store has
-//!   answered it. One request timeout later it is sent once more, because the store may have applied the claim in
-//!   between ([`super::releases`]). If the claim was an exchange, the hold that it should have replaced is released,
-//!   too.
+//!   answered it. One request timeout later the release is sent once more, because the store may have applied the claim
+//!   in the meantime ([`super::releases`]). If the claim was sent as an exchange, the old hold is released, too.
 //!
-//! **The grant has arrived, and the turn is in the oneshot of the call.** The turn is dropped together with the
-//! oneshot. This ends the turn in the same way as the drop of a guard does.
+//! **The grant has arrived, and the turn is in the oneshot of the call.** The oneshot is the channel for the call's
+//! answer. The turn is dropped together with the oneshot. This ends the turn in the same way as the drop of a guard
+//! does.
 //!
 //! **The call waits, and no claim is in flight.** [`Event::Cancel`] removes the call from the queue. If no other call
 //! waits, the slot becomes idle. As in the case *busy*, the claim is released if it is unsure or has reported
@@ -90,8 +90,8 @@ pub(super) use self::{
     waiting::FIRST_ANSWER,
 };
 
-/// One key in this client. However many calls wait, the slot has only one claim and one subscription, made on the terms
-/// of the first call.
+/// One key in this client. The slot has only one claim and one subscription, even if many calls wait. Both are made on
+/// the terms of the first waiting call.
 pub(super) struct Slot<C> {
     key: Key,
     queue: Queue<C>,
@@ -99,15 +99,15 @@ pub(super) struct Slot<C> {
     wake_ups: WakeUps,
     /// Lost holds whose guards still exist.
     lost: Vec<Hold>,
-    /// Number of times that the key was seen to be held: the store reported another client, or a hold of this client
-    /// ended. A waiting call that times out uses this number to decide whether it answers "held" or with an error.
+    /// How often the slot has learned that the key was held: the store reported another holder, or a hold of this
+    /// client ended. When a call times out, this number decides whether its answer is "held" or an error.
     refusals: u64,
     /// The error of the last claim. Cleared when the store answers a claim.
     fault: Option<Error>,
 }
 
-/// The present claim or hold of the key. Attempts and holds are boxed, because a client can have many slots, and a slot
-/// shall be small.
+/// The present claim or hold of the key. Attempts and holds are boxed, because a client can have many slots, so each
+/// slot should be small.
 #[derive(Default)]
 enum Stage {
     /// There is no claim and no hold.
@@ -120,7 +120,7 @@ enum Stage {
     Waiting { attempt: Box<Attempt>, retry_at: Moment },
     /// This client holds the key.
     Held(Box<Hold>),
-    /// A streak has ended. This client does not claim the key before this moment, so that other clients can get it.
+    /// A streak has ended. This client does not claim the key before `until`, so that other clients can get the key.
     Resting { until: Moment },
     /// The release of the hold is in flight, and no call waits. A call that arrives before the store's answer continues
     /// the streak.
@@ -130,8 +130,8 @@ enum Stage {
 /// A claim in flight.
 struct Claiming {
     attempt: Box<Attempt>,
-    /// The newest call that had arrived when the claim was sent. An answer "busy" does not count for later calls,
-    /// because the store may have decided before they arrived.
+    /// The newest call that had already arrived when the claim was sent. The answer "busy" counts only for this call
+    /// and for earlier calls, because the store may have decided before later calls arrived.
     last_covered: Option<Ticket>,
     /// Whether a notification arrived after the claim was sent.
     is_notified: bool,
@@ -148,7 +148,8 @@ enum WakeUps {
 }
 
 impl WakeUps {
-    /// Whether this client expects notifications of releases. It already does while the backend has not answered yet.
+    /// Whether this client expects notifications of releases. This is already true while the backend has not answered
+    /// yet.
     fn expects_notifications(&self) -> bool {
         match self {
             Self::Off => false,
@@ -171,7 +172,7 @@ impl<C: Call> Slot<C> {
         }
     }
 
-    /// Handles an event. The effects are added to those of the context.
+    /// Handles an event, and adds the resulting effects to the context.
     pub(super) fn on(&mut self, event: Event<C>, cx: &mut SlotContext<C>) {
         match event {
             Event::Lock(call) => self.lock(call, cx),

@@ -1,13 +1,14 @@
-//! When a waiting client claims again although no notification arrived. Such a claim is a *poll*.
+//! When a waiting client claims the key again although no notification arrived. Such a claim is a *poll*.
 //!
 //! Normally a release notifies the waiting clients, and a poll each second is enough. But there are no notifications if
-//! this client may not subscribe, or if the holder may not publish. Then slow polls are not enough beside a client that
-//! takes the lock again and again: the lock is free only for a moment, and a poll would meet that moment only by luck.
+//! the store does not allow this client to subscribe, or the holder to publish. In that case, slow polls are not enough
+//! if another client takes the lock again and again. Between two holds of that client the lock is free only for a
+//! moment, and a poll would meet that moment only by luck.
 //!
 //! So a waiting client watches the remaining time of the present hold, which the store reports with each refusal. If
-//! that time grew twice within a short period and no notification arrived, the lock changes hands unnoticed. The client
-//! then polls quickly, several times within [`bandog_core::OFFER`]. That is the time for which a released key can be
-//! reserved for clients that have waited for a long time.
+//! that time grew twice within a short period and no notification arrived, the lock changes hands, but this client is
+//! not notified. The client then polls quickly, several times within [`bandog_core::OFFER`]. [`bandog_core::OFFER`] is
+//! the maximum time for which a released key is reserved for clients that have waited for a long time.
 
 use std::time::Duration;
 
@@ -28,16 +29,17 @@ const MAX_ROUNDING_ERROR: Duration = Duration::from_millis(5);
 /// The remaining time that a store reports for a hold that never expires.
 const NEVER_EXPIRES: Duration = Duration::from_secs(1);
 
-/// What a waiting client knows about the holds because of which its claims were refused.
+/// What a waiting client knows about the holds of other clients, from the refusals of its claims.
 #[derive(Debug, Default)]
 pub(super) struct Polls {
-    /// The longest remaining time that the store has reported. It is about the ttl of a hold.
+    /// The longest remaining time that the store has reported. It is close to the ttl of these holds.
     longest_remaining: Duration,
-    /// When the present hold ends if it is neither renewed nor released, and the remaining time from which that was
-    /// computed.
+    /// When the present hold ends if it is neither renewed nor released, and the remaining time from which this moment
+    /// was computed.
     expected_end: Option<(Moment, Duration)>,
     /// When the remaining time last grew.
     last_change: Option<Moment>,
+    /// The client polls quickly until this moment.
     quick_until: Option<Moment>,
 }
 
@@ -47,16 +49,16 @@ impl Polls {
     pub(super) fn refused(&mut self, asked_at: Moment, now: Moment, remaining: Duration) {
         self.longest_remaining = self.longest_remaining.max(remaining);
         let never_expires = |before| remaining == NEVER_EXPIRES && before == NEVER_EXPIRES;
-        let more = |(ends, before): (Moment, _)| {
+        let is_longer = |(ends, before): (Moment, _)| {
             remaining > ends.since(asked_at) + MAX_ROUNDING_ERROR && !never_expires(before)
         };
-        let has_grown = self.expected_end.is_some_and(more);
+        let has_grown = self.expected_end.is_some_and(is_longer);
         self.expected_end = Some((now + remaining, remaining));
         if !has_grown {
             return;
         }
-        // The time also grows with a renewal. But renewals are a third of the ttl apart, so a shorter interval means a
-        // new hold.
+        // A renewal also lengthens the remaining time. But renewals are a third of the ttl apart. So if the time grew
+        // twice within a shorter interval, there is a new hold.
         if self.last_change.replace(now).is_some_and(|before| now.since(before) < self.longest_remaining / 6) {
             self.quick_until = Some(now + QUICK_FOR);
         }
@@ -69,17 +71,17 @@ impl Polls {
 
     /// Interval before the next poll. `subscribed`: whether this client expects notifications of releases.
     pub(super) fn interval(&self, now: Moment, subscribed: bool) -> Duration {
-        if self.is_quick(now) {
+        if self.polls_quickly(now) {
             jittered(QUICK_INTERVAL)
         } else if subscribed {
             jittered(MAX_POLL_INTERVAL)
         } else {
-            // This is frequent enough to distinguish a renewal from a new hold.
+            // Polls at this interval can distinguish a renewal from a new hold.
             jittered(MAX_POLL_INTERVAL.min((self.longest_remaining / 8).max(QUICK_INTERVAL)))
         }
     }
 
-    pub(super) fn is_quick(&self, now: Moment) -> bool {
+    pub(super) fn polls_quickly(&self, now: Moment) -> bool {
         self.quick_until.is_some_and(|until| now < until)
     }
 }

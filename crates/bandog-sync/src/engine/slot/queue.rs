@@ -15,18 +15,18 @@ pub(in crate::engine) struct Waiter<C> {
     /// The task or thread from which the call came.
     pub(super) caller: Caller,
     pub(super) terms: Terms,
-    /// The part of [`super::Slot::refusals`] that does not count for this call, because it happened before the call
-    /// arrived.
+    /// Number of refusals (see [`super::Slot::refusals`]) that do not count for this call, because they happened before
+    /// the call arrived.
     pub(super) refusals_before: u64,
     /// When the call arrived.
     pub(super) since: Moment,
     /// When the call times out. `None` for a call without a limit.
     pub(super) until: Option<Moment>,
-    /// When the call times out if the store has never answered this client by then.
+    /// If the store has never answered this client until this moment, the call times out.
     pub(super) first_answer_by: Option<Moment>,
     /// When to check whether the call waits for a lock that its own task holds.
     pub(super) deadlock_check: Option<Moment>,
-    /// The moment of this call's entry in `Queue::due`.
+    /// The moment of this call's entry in `Queue::due`, if it has one.
     scheduled: Option<Moment>,
 }
 
@@ -45,11 +45,11 @@ impl<C> Waiter<C> {
     }
 }
 
-/// Waiting calls, ordered by ticket. That is the order of their arrival.
+/// The waiting calls, ordered by ticket. This is also the order of their arrival.
 pub(super) struct Queue<C> {
-    /// Waiters are boxed, because a node of the map has room for eleven values, and most queues have only one.
+    /// Waiters are boxed, because a node of the map has room for eleven values, and most queues have only one waiter.
     waiters: BTreeMap<Ticket, Box<Waiter<C>>>,
-    /// The `try_lock` calls: they are answered after the first answer of the store.
+    /// The `try_lock` calls. Each of them ends with the first answer of the store.
     try_locks: BTreeSet<Ticket>,
     /// When the next timeout or check of each call is due.
     due: BTreeSet<(Moment, Ticket)>,
@@ -118,14 +118,14 @@ impl<C> Queue<C> {
         self.waiters.last_key_value().map(|(ticket, _)| *ticket)
     }
 
-    /// The last refusal does not count for calls that arrived after the call `covered`, or for any call if that is
-    /// `None`.
+    /// Lets the last refusal count only for the call `covered` and for earlier calls. If `covered` is `None`, the
+    /// refusal counts for no call.
     pub(super) fn ignore_last_refusal(&mut self, covered: Option<Ticket>) {
         let first = covered.map_or(0, |ticket| ticket + 1);
         self.waiters.range_mut(first..).for_each(|(_, waiter)| waiter.refusals_before += 1);
     }
 
-    /// Removes the oldest `try_lock`, unless it arrived after the call with this ticket.
+    /// Removes the oldest `try_lock` call, unless that call arrived after the call `up_to`.
     pub(super) fn remove_try_lock(&mut self, up_to: Ticket) -> Option<Box<Waiter<C>>> {
         let first = self.try_locks.first().copied().filter(|first| *first <= up_to)?;
         self.remove(first)

@@ -1,23 +1,24 @@
 //! Streaks: how a busy client lets other clients get the key.
 //!
-//! A *turn* is the use of a hold by one call. A *streak* is a row of turns of this client during which other clients
-//! had no chance to get the key. In a streak the hold goes from one call of this client to the next, without a request
-//! to the store.
+//! A *turn* is the use of a hold by one call. A *streak* is a sequence of turns of this client during which other
+//! clients had no chance to get the key. In a streak the hold goes from one call of this client to the next, without a
+//! request to the store.
 //!
 //! A streak has a maximum number of turns and a maximum duration. At its end the client releases the hold and *rests*:
-//! it does not claim the key for a few round trips. That is long enough for a client that the release has notified. The
-//! rest is skipped if the store reports that the release has notified no client.
+//! it does not claim the key for a few round trips. In this time, a client that was notified of the release can claim
+//! the key. If the store reports that the release has notified no client, there is no rest.
 //!
 //! A call that arrives while the release is in flight continues the streak. So a single task that locks in a loop also
 //! reaches the end of a streak, and rests.
 //!
 //! # Starving clients
-//! Resting is fair in most cases, but it promises nothing. Beside several busy clients the key is free for about one
-//! round trip at a time, and a waiting client that polls may never meet such a moment. So a client that has waited for
-//! [`STARVES_AFTER`](super::attempt) says in its claims that it starves, and the store keeps a note of that while the
-//! key is held. The next release *offers* the key: for at most [`bandog_core::OFFER`], the store grants it only to
-//! starving clients. A client that got the key this way has to wait for [`STARVES_AFTER`](super::attempt) again before
-//! it starves.
+//! In most cases, a rest is enough to let another client get the key, but this is not guaranteed. If several clients
+//! are busy, the key is free for only about one round trip at a time, and a waiting client that polls might never meet
+//! such a moment. So a client that has waited for [`STARVES_AFTER`](super::attempt) says in its claims that it
+//! *starves*. The store then writes a note that a client starves, and keeps the note while the key is held. The next
+//! release *offers* the key: for at most [`bandog_core::OFFER`], the store grants the key only to starving clients. A
+//! client that got the key through an offer must wait for [`STARVES_AFTER`](super::attempt) again before it starves
+//! again.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -27,17 +28,18 @@ use bandog_core::{MAX_BLOCK, Moment};
 pub(crate) const MAX_TURNS: NonZeroU32 = MAX_BLOCK;
 /// Maximum duration of a streak, unless [`MAX_STREAK_TRIPS`] round trips take longer.
 const MAX_STREAK: Duration = Duration::from_millis(20);
-/// Maximum duration of a streak in round trips, if that is longer than [`MAX_STREAK`].
+/// Number of round trips (of a request and its answer) that a streak can last, even if they take longer than
+/// [`MAX_STREAK`].
 const MAX_STREAK_TRIPS: u32 = 16;
 /// Duration of a rest, in round trips.
 const REST_TRIPS: u32 = 4;
 /// Maximum duration of a rest.
 const MAX_REST: Duration = Duration::from_secs(1);
-/// Minimum duration of a streak whose release always checks for starving clients. The check is one more command for
-/// Redis, and adds a fifth to the cost of a release.
+/// If a streak has lasted for this time, its release always checks for starving clients. With Redis, the check is one
+/// more command, and makes a release about a fifth more expensive.
 const ALWAYS_OFFERS_AFTER: Duration = Duration::from_millis(5);
-/// After a shorter streak, the release checks at random, with a probability of 1 to this number. That is enough,
-/// because a key with short streaks is released often.
+/// After a shorter streak, the release checks only with a probability of one in this number. That is enough, because a
+/// key with short streaks is released often.
 const OFFERS_ONCE_IN: u32 = 16;
 
 /// The present streak of this client at a key.
@@ -61,7 +63,7 @@ impl Streak {
         self.turns >= MAX_TURNS.get() || now.since(self.since) >= MAX_STREAK.max(round_trip * MAX_STREAK_TRIPS)
     }
 
-    /// Whether the release at the end of the streak offers the key to starving clients.
+    /// Whether the release at the end of the streak checks for starving clients, and offers the key to them.
     pub(super) fn offers_at_end(self, now: Moment) -> bool {
         now.since(self.since) >= ALWAYS_OFFERS_AFTER || fastrand::u32(..OFFERS_ONCE_IN) == 0
     }

@@ -1,6 +1,7 @@
 //! What a slot does while it holds the key: it starts and ends turns, renews the hold, and releases or loses it.
 //!
-//! A *turn* is the use of the hold by one call.
+//! A *hold* is what the store gives for a claim. A *turn* is the use of the hold by one call. A *streak* is a sequence
+//! of turns, after which the client lets other clients get the key.
 
 use std::{mem, sync::Arc, time::Duration};
 
@@ -25,7 +26,7 @@ impl<C: Call> Slot<C> {
         cx: &mut SlotContext<C>,
     ) {
         let Some(hold) = Hold::granted(attempt, fences, asked_at, valid_for, cx.now) else {
-            // The answer came so late that the hold has already expired here.
+            // The answer came so late that the hold has already expired in this client.
             cx.emit(Effect::Release { claim: attempt.claim.clone(), unsure: attempt.unsure, report: None });
             return self.claim_next(cx);
         };
@@ -39,7 +40,7 @@ impl<C: Call> Slot<C> {
     /// Decides what happens to a hold that has no turn now:
     /// - if no call waits, or the streak has reached a limit, the hold is released;
     /// - if the hold can serve the next call, the turn of that call starts;
-    /// - otherwise the hold is exchanged for a new one.
+    /// - otherwise the hold is exchanged: one request releases it and claims a new one.
     pub(super) fn serve_next(&mut self, report: Option<Report>, cx: &mut SlotContext<C>) {
         while self.queue.first().is_some_and(|waiter| waiter.call.has_gone()) {
             self.queue.remove_first();
@@ -76,7 +77,7 @@ impl<C: Call> Slot<C> {
         cx.emit(Effect::StartTurn { call: waiter.call, turn });
     }
 
-    /// Releases the hold and claims a new one, in one request. So no other client can get the key in between.
+    /// Releases the hold and claims a new one, in one request. So no other client can get the key between the two.
     pub(super) fn exchange(&mut self, terms: Terms, cx: &mut SlotContext<C>) {
         let Some(hold) = self.take_hold() else { return };
         if hold.is_unsure() {
@@ -101,7 +102,7 @@ impl<C: Call> Slot<C> {
     pub(super) fn take_hold(&mut self) -> Option<Box<Hold>> {
         match mem::take(&mut self.stage) {
             Stage::Held(hold) => {
-                self.refusals += 1; // The calls that wait now have seen the key held, by this client.
+                self.refusals += 1; // For the calls that wait now, the key was held (by this client).
                 Some(hold)
             }
             stage => {
@@ -149,7 +150,7 @@ impl<C: Call> Slot<C> {
         }
     }
 
-    /// Ends a turn that was lost. The store may still have its hold, so that is released.
+    /// Ends a turn that was lost. The store may still have the hold of that turn, so the hold is released.
     pub(super) fn lost_turn_ended(&self, hold: &Hold, report: Option<Report>, cx: &mut SlotContext<C>) {
         cx.emit(Effect::TurnEnded { held_for: cx.now.since(hold.turn_since()) });
         release(hold, None, cx);
@@ -204,9 +205,11 @@ impl<C: Call> Slot<C> {
     }
 }
 
+/// Releases a hold that has left the slot.
 pub(super) fn release<C>(hold: &Hold, report: Option<Report>, cx: &mut SlotContext<C>) {
-    // Clients of other libraries, such as Redisson for Java, cannot ask for offers. So that these clients get the key
-    // as well, a hold whose claim has asked for an offer makes an offer in only half of the cases.
+    // An offer reserves the key for clients that have waited for a long time and ask for offers. Clients of other
+    // libraries, such as Redisson for Java, cannot ask. During an offer, these clients do not get the key. So if the
+    // claim of this hold has itself asked for an offer, its release makes another offer in only half of the cases.
     let offers = hold.streak().offers_at_end(cx.now) && (!hold.claim().offers || fastrand::bool());
     let claim = Claim { offers, ..hold.claim().clone() };
     cx.emit(Effect::Release { claim, unsure: hold.is_unsure(), report });

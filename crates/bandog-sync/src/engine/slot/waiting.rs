@@ -87,8 +87,8 @@ impl<C: Call> Slot<C> {
         Err(self.fault.clone().unwrap_or_else(|| Error::unavailable("the store has not answered in time")))
     }
 
-    /// Reports a call that may wait for itself, because it came from the task that took the present turn. It is only a
-    /// possibility: that task may have given its guard to another task.
+    /// Reports a call that may wait for itself: the call came from the task or thread that took the present turn. This
+    /// is not certain, because that task might have given its guard to another task.
     pub(super) fn check_for_deadlock(&self, waiter: &Waiter<C>, cx: &mut SlotContext<C>) {
         let Stage::Held(hold) = &self.stage else { return };
         // If the present turn began after the call arrived, the call does not wait for itself.
@@ -98,8 +98,8 @@ impl<C: Call> Slot<C> {
         }
     }
 
-    /// If no call waits, ends the attempt to get the key. A claim in flight is an exception, because its answer must be
-    /// awaited.
+    /// If no call waits, ends the attempt to get the key. But if a claim is in flight, the slot waits for its answer
+    /// first.
     pub(super) fn clean_up_without_waiters(&mut self, cx: &mut SlotContext<C>) {
         if !self.queue.is_empty() {
             return;

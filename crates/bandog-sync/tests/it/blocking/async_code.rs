@@ -1,5 +1,4 @@
-//! Blocking calls from all kinds of places inside a Tokio runtime. Where a call would block other tasks, it must be
-//! refused.
+//! Blocking calls from all kinds of places inside a Tokio runtime. A call that would block other tasks must be refused.
 
 use std::{thread, time::Duration};
 
@@ -29,6 +28,7 @@ fn works(client: &blocking::Client) -> Result<(), Error> {
     guard.release()
 }
 
+/// Checks that a blocking call is refused.
 fn refused(client: &blocking::Client) {
     let error = works(client).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misused);
@@ -66,7 +66,7 @@ fn every_call_that_waits_is_refused() {
     let (guard, other) = (orders.lock().unwrap(), client.mutex("stock").lock().unwrap());
     let misused = Some(ErrorKind::Misused);
     single().block_on(async {
-        assert_eq!(kind(orders.lock()), misused, "re-entry, too");
+        assert_eq!(kind(orders.lock()), misused, "the thread's second call");
         assert_eq!(kind(orders.try_lock()), misused);
         assert_eq!(kind(orders.try_lock_for(ms(5))), misused);
         assert_eq!(kind(orders.run(|_| ())), misused);
@@ -157,7 +157,7 @@ fn a_thread_that_has_entered_a_runtime_works() {
     }
 }
 
-/// A blocking call in an unconstrained task is not detected. It blocks the thread, but neither hangs nor panics.
+/// A blocking call in an unconstrained task is not detected. The call blocks the thread, but neither hangs nor panics.
 #[test]
 fn an_unconstrained_task_blocks_its_thread() {
     let client = client(memory());
@@ -168,8 +168,8 @@ fn an_unconstrained_task_blocks_its_thread() {
     }
 }
 
-/// A runtime that ends drops the values of its tasks, and their destructors can make blocking calls. No task is being
-/// polled then.
+/// A runtime that ends drops the values of its tasks, and their destructors can make blocking calls. At that time, the
+/// runtime polls no task.
 #[test]
 fn a_destructor_at_the_runtimes_end_neither_hangs_nor_panics() {
     struct AtTheEnd(blocking::Client, std::sync::mpsc::Sender<Result<(), Error>>);
@@ -196,7 +196,7 @@ fn a_destructor_at_the_runtimes_end_neither_hangs_nor_panics() {
 
 /// An engine on the user's runtime cannot run while that runtime is blocked. So its client has no blocking calls.
 #[test]
-fn a_client_on_the_current_runtime_has_no_blocking_one() {
+fn a_client_on_the_current_runtime_has_no_blocking_calls() {
     let runtime = single();
     let _entered = runtime.enter();
     let client = Client::options().on_current_runtime().over(memory()).unwrap();

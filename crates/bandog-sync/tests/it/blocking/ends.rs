@@ -19,7 +19,7 @@ use crate::kit::kind;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Calls its function when it is dropped. As a thread-local value, that is at the end of the thread.
+/// Calls its function when it is dropped. A thread-local value is dropped at the end of its thread.
 struct Last(Box<dyn FnMut()>);
 
 impl Drop for Last {
@@ -64,7 +64,7 @@ fn a_guard_in_a_thread_local_is_released_when_the_thread_ends() {
     assert_eq!(held(&client), [""; 0]);
 }
 
-/// The last handle of a client is in a thread-local value, so the client ends when the thread ends.
+/// A thread-local value contains the last handle of a client. So the client ends when the thread ends.
 #[test]
 fn a_client_in_a_thread_local_ends_with_the_thread() {
     let store = memory();
@@ -79,20 +79,21 @@ fn a_client_in_a_thread_local_ends_with_the_thread() {
 #[test]
 fn calls_of_a_threads_destructors_are_answered() {
     let client = client(memory());
-    for forgets_first in [true, false] {
+    for drops_list_first in [true, false] {
         let (sender, receiver) = mpsc::channel::<Result<(), Error>>();
         let ours = client.clone();
-        let words = move || {
+        let lock_at_the_end = move || {
             let locked = ours.mutex("orders").lock().and_then(Guard::release);
             sender.send(locked).unwrap();
         };
         let orders = client.mutex("orders");
         thread::spawn(move || {
-            // Thread-local values are dropped in the reverse order of their first use.
-            if !forgets_first {
+            // Thread-local values are dropped in the reverse order of their first use. A `lock` call uses the thread's
+            // list of locks.
+            if !drops_list_first {
                 drop(orders.lock().unwrap());
             }
-            LAST.set(Some(Last(Box::new(words))));
+            LAST.set(Some(Last(Box::new(lock_at_the_end))));
             drop(orders.lock().unwrap());
         })
         .join()

@@ -125,10 +125,10 @@ fn a_loss_is_seen_although_the_engine_is_stuck() {
     let client = client(backend.clone());
     let guard = client.mutex("orders").lease(ms(2000)).lock().unwrap();
     let gate = backend.gate.lock().unwrap();
-    assert_eq!(kind(client.mutex("stock").try_lock_for(ms(20))), Some(ErrorKind::Unavailable), "it is stuck");
+    assert_eq!(kind(client.mutex("stock").try_lock_for(ms(20))), Some(ErrorKind::Unavailable), "the engine is stuck");
     let (lost, (sender, receiver)) = (guard.lost(), mpsc::channel());
     thread::spawn(move || sender.send(lost.wait()));
-    assert!(receiver.recv_timeout(Duration::from_secs(20)).expect("reported in time").unwrap());
+    assert!(receiver.recv_timeout(Duration::from_secs(20)).expect("the loss must be reported in time").unwrap());
     drop(gate);
     assert_eq!(kind(guard.release()), Some(ErrorKind::Lost));
 }

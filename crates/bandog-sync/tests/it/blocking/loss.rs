@@ -17,7 +17,7 @@ fn a_loss_is_an_error_for_all_guards_of_the_thread() {
     let lost = first.lost();
     let watch = thread::spawn(move || lost.wait().unwrap());
     assert!(client.evict("orders").unwrap().is_some());
-    assert!(watch.join().unwrap(), "another thread sees it");
+    assert!(watch.join().unwrap(), "another thread must see the loss");
     assert!(first.is_lost() && second.is_lost());
     assert!(first.remaining().is_zero());
     assert_eq!(kind(orders.lock()), Some(ErrorKind::Lost));
@@ -25,7 +25,7 @@ fn a_loss_is_an_error_for_all_guards_of_the_thread() {
     thread::spawn(move || others.lock().unwrap().release().unwrap()).join().unwrap();
     assert_eq!(kind(first.release()), Some(ErrorKind::Lost));
     assert_eq!(kind(orders.try_lock()), Some(ErrorKind::Lost));
-    assert!(second.lost().wait().unwrap(), "at once");
+    assert!(second.lost().wait().unwrap(), "the lock is lost already");
     drop(second);
     let third = orders.lock().unwrap();
     assert!(!third.is_lost());

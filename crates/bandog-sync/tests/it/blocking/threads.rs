@@ -68,7 +68,7 @@ fn threads_exclude_each_other() {
                     let read = count.load(Relaxed);
                     thread::yield_now();
                     count.store(read + 1, Relaxed);
-                    assert!(last.swap(guard.fence().get(), Relaxed) < guard.fence().get(), "fences rise");
+                    assert!(last.swap(guard.fence().get(), Relaxed) < guard.fence().get(), "the fences must rise");
                     drop(guard);
                     again.release().unwrap();
                 }
@@ -78,8 +78,8 @@ fn threads_exclude_each_other() {
     assert_eq!(count.load(Relaxed), 400);
 }
 
-/// A thread is a different owner for each client. So it cannot re-enter with one client a lock that it holds with
-/// another.
+/// A thread is a different owner for each client. So if it holds a lock with one client, it cannot take that lock again
+/// with another client.
 #[test]
 fn a_thread_is_another_owner_for_each_client() {
     let store = memory();

@@ -27,8 +27,8 @@ import org.redisson.config.Config;
  *
  * <p>Arguments: the server's URL and lockWatchdogTimeout in ms. Each line on stdin is a command, its words separated
  * by tabs: number, thread, verb, lock, and the arguments of the verb. Each line on stdout is an answer: number, tab,
- * text. Commands of one thread are executed in their order, those of different threads in parallel. The threads
- * matter, because a lock belongs to the thread that took it.
+ * text. Commands of one thread are executed in their order. Commands of different threads are executed in parallel.
+ * The threads matter, because a lock belongs to the thread that took it.
  */
 public final class Neighbour {
     private static final PrintStream ANSWERS =
@@ -69,7 +69,7 @@ public final class Neighbour {
 
     private String obey(String[] words) throws Exception {
         String name = words[3];
-        // A new object each time, because a lock object remembers the lease of its last call.
+        // Each command gets a new lock object, because a lock object remembers the lease of its last call.
         RLock lock = redisson.getLock(name);
         switch (words[2]) {
             case "lock":
@@ -100,7 +100,7 @@ public final class Neighbour {
         }
     }
 
-    /** Adds one to the counter in a file for each grant of a lock of this kind. Only the lock protects the file. */
+    /** Takes a lock of this kind repeatedly. Each time adds one to a counter in a file that only the lock protects. */
     private String count(String name, String kind, String file, int times) throws IOException {
         RFencedLock lock = redisson.getFencedLock(name);
         RLock plain = redisson.getLock(name);
@@ -135,7 +135,7 @@ public final class Neighbour {
         return String.valueOf(times);
     }
 
-    /** The file holds two big-endian longs: the count, and the fence of the last addition, or 0 if it had none. */
+    /** The file has two big-endian longs: the count, and the fence of the last addition (0 if it had no fence). */
     private static void add(FileChannel counter, long fence) throws IOException {
         ByteBuffer bytes = ByteBuffer.allocate(2 * Long.BYTES);
         counter.read(bytes, 0);
