@@ -8,8 +8,8 @@ use bandog_core::{Error, ErrorKind, Fence, Key, Released, Result};
 use super::{
     Engine, SlotEntry,
     msg::{HoldId, LockReply, LockRequest, TurnGrant},
-    slot::{Call, Effect, Event, NewCall, NewTurn, Slot, SlotContext},
-    timers::Timer,
+    slot::{Call, Counts, Effect, Event, NewCall, NewTurn, Slot, SlotContext},
+    timers::{Timer, Timers},
 };
 use crate::{Owner, guard::Turn};
 
@@ -51,15 +51,15 @@ impl Engine {
             );
             return call.answer(Err(Error::new(ErrorKind::Overloaded, message).during("lock").at(&key)));
         }
-        if !self.slots.contains_key(&key) {
-            self.slots.insert(key.clone(), SlotEntry { slot: Slot::new(key.clone()), timer: None });
-        }
-        self.change(&key, |slot, cx| {
+        let new_entry = || SlotEntry { slot: Slot::new(key.clone()), timer: None };
+        let entry = self.slots.entry(key.clone()).or_insert_with(new_entry);
+        entry.change(&mut self.cx, &mut self.counts, &mut self.timers, |slot, cx| {
             if slot.is_held() && call.owner.as_ref().is_some_and(|owner| owner.share(&key, ticket)) {
                 return call.answer(Ok(Some(TurnGrant::Shared)));
             }
             slot.on(Event::Lock(NewCall { ticket, caller, terms, patience, call }), cx);
         });
+        self.after_change(&key);
     }
 
     /// Passes an event to a key's slot. If the slot does not exist any more, the event has no effect.
@@ -115,21 +115,19 @@ impl Engine {
         key: &Key,
         change: impl FnOnce(&mut Slot<WaitingCall>, &mut SlotContext<WaitingCall>) -> T,
     ) -> Option<T> {
-        let SlotEntry { slot, timer } = self.slots.get_mut(key)?;
-        let before = slot.counts();
-        let value = change(slot, &mut self.cx);
-        self.counts = self.counts - before + slot.counts();
-        let due = slot.next_due();
-        if *timer != due {
-            self.timers.set(Timer::Slot(key.clone()), timer, due);
-        }
-        if slot.is_unused() {
+        let entry = self.slots.get_mut(key)?;
+        let value = entry.change(&mut self.cx, &mut self.counts, &mut self.timers, change);
+        if entry.slot.is_unused() {
             self.slots.remove(key);
         }
+        self.after_change(key);
+        Some(value)
+    }
+
+    fn after_change(&mut self, key: &Key) {
         if !self.cx.effects.is_empty() {
             self.execute_effects(key);
         }
-        Some(value)
     }
 
     fn execute_effects(&mut self, key: &Key) {
@@ -219,6 +217,26 @@ impl Engine {
                 call.answer(Ok(Some(TurnGrant::Shared)));
             }
         }
+    }
+}
+
+impl SlotEntry {
+    /// Changes the slot. Then updates the sums and the timer of the slot.
+    fn change<T>(
+        &mut self,
+        cx: &mut SlotContext<WaitingCall>,
+        counts: &mut Counts,
+        timers: &mut Timers,
+        change: impl FnOnce(&mut Slot<WaitingCall>, &mut SlotContext<WaitingCall>) -> T,
+    ) -> T {
+        let before = self.slot.counts();
+        let value = change(&mut self.slot, cx);
+        *counts = *counts - before + self.slot.counts();
+        let due = self.slot.next_due();
+        if self.timer != due {
+            timers.set(Timer::Slot(self.slot.key().clone()), &mut self.timer, due);
+        }
+        value
     }
 }
 

@@ -148,6 +148,8 @@ pub(crate) struct Engine {
     may_spin: bool,
     /// Whether a hold went from one call of this client to the next in this round.
     passed_on: bool,
+    /// The end of the time in which the engine polls its mailbox.
+    spin_until: Option<Moment>,
     registration: Registration,
     metrics: Metrics,
     deadlock_warnings: DeadlockWarnings,
@@ -197,6 +199,7 @@ impl Engine {
             record_subscribers: Map::default(),
             may_spin: false,
             passed_on: false,
+            spin_until: None,
             registration: Registration::new(member, terms.ttl),
             metrics: Metrics::new(),
             deadlock_warnings: DeadlockWarnings::default(),
@@ -221,21 +224,28 @@ impl Engine {
         }
     }
 
-    /// Polls the mailbox for at most [`SPIN`].
+    /// Polls the mailbox for [`SPIN`] after the last hold was passed on. Other messages do not end that time: the caller
+    /// that has just released often sends its next call first.
     fn spin(&mut self, messages: &mut Vec<Msg>) {
-        let until = self.clock.now() + SPIN;
+        if std::mem::take(&mut self.passed_on) {
+            self.spin_until = Some(self.clock.now() + SPIN);
+        }
+        let Some(until) = self.spin_until else { return };
         while messages.is_empty() && self.clock.now() < until {
             match self.mailbox.try_recv() {
                 Ok(msg) => messages.push(msg),
                 Err(_) => std::thread::yield_now(),
             }
         }
+        if messages.is_empty() {
+            self.spin_until = None;
+        }
     }
 
     /// Returns when there is work. After that, `self.calls` contains the answers that are ready, and `messages` the
     /// messages that are ready.
     async fn sleep(&mut self, messages: &mut Vec<Msg>) {
-        if std::mem::take(&mut self.passed_on) && self.may_spin && self.calls.is_empty() {
+        if self.may_spin && self.calls.is_empty() {
             self.spin(messages);
             if !messages.is_empty() {
                 return;

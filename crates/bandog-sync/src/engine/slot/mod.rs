@@ -219,6 +219,10 @@ impl<C: Call> Slot<C> {
         matches!(self.stage, Stage::Held(_))
     }
 
+    pub(super) fn key(&self) -> &Key {
+        &self.key
+    }
+
     pub(super) fn counts(&self) -> Counts {
         Counts {
             waiting: self.queue.len(),

@@ -138,9 +138,10 @@ impl<C: Call> Slot<C> {
             }
             let (held_for, fence) = (now.since(hold.turn_since()), hold.fence());
             hold.status().release();
+            // First the next turn, because its caller waits.
+            self.serve_next(report, cx);
             cx.emit(Effect::TurnEnded { held_for });
             cx.emit(Effect::TurnReleased { fence });
-            self.serve_next(report, cx);
         } else if let Some(at) = self.lost.iter().position(|hold| hold.id() == id) {
             let hold = self.lost.swap_remove(at);
             self.lost_turn_ended(&hold, report, cx);
