@@ -145,7 +145,7 @@ pub(crate) fn visible_command() -> clap::Command {
     Visible::augment_subcommands(Common::augment_args(clap::Command::new("bandog").version(env!("CARGO_PKG_VERSION"))))
 }
 
-/// Reads the command line. If it asks for the help or the version, this prints them and exits.
+/// Reads the command line. If the user asks for the help or the version, this function prints the text and exits.
 pub(crate) fn read() -> Result<Cli, Fault> {
     let error = match Cli::try_parse() {
         Ok(cli) => return Ok(cli),
@@ -165,7 +165,8 @@ pub(crate) fn read() -> Result<Cli, Fault> {
     }
 }
 
-/// The words after `bandog lock --` are a program, not a lock name. So clap's advice to write the name there is wrong.
+/// Replaces a wrong tip of clap: to write the name of the lock after `bandog lock --`. The words there are a program,
+/// not a name.
 fn without_wrong_tip(mut error: clap::Error) -> clap::Error {
     let is_lock = error.get(ContextKind::Usage).is_some_and(|usage| usage.to_string().contains("bandog lock"));
     if is_lock && error.get(ContextKind::Suggested).is_some() {
@@ -175,8 +176,8 @@ fn without_wrong_tip(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// If an option is written before its subcommand, clap reports only that the option exists. This adds where to write
-/// the option.
+/// If an option is written before its subcommand, clap reports only that the option exists. This function adds where to
+/// write the option.
 fn with_option_place(mut error: clap::Error) -> clap::Error {
     let text = |kind| match error.get(kind)? {
         ContextValue::StyledStr(text) => Some(text.to_string()),
@@ -213,6 +214,7 @@ pub(crate) fn lease(text: &str) -> Result<Duration, String> {
     duration(text, MIN_TTL, "between 100ms and 365d")
 }
 
+/// Parses a duration between `least` and `MAX_TTL`. `range` is this range as text.
 fn duration(text: &str, least: Duration, range: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(duration) if (least..=MAX_TTL).contains(&duration) => Ok(duration),

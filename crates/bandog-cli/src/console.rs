@@ -1,5 +1,5 @@
-//! Output on standard error: the messages of the command and the log of the library, in one style. Also the status line
-//! of a terminal.
+//! Output on standard error, in one style: the messages of the command, the log of the library, and the status line of
+//! a terminal.
 
 mod events;
 mod queue;
@@ -25,18 +25,19 @@ pub(crate) fn report(message: &str) {
     print(&format!("bandog: {}\n", lines.join("\n")));
 }
 
-/// Queues a message. The caller does not wait for a blocked terminal.
+/// Queues a message, so that the caller does not wait if the terminal is blocked.
 pub(crate) fn report_queued(message: &str) {
     queue::post(Item::Message(sanitized(message)));
 }
 
-/// An error is ignored, for example if standard error is closed, so that the work continues.
+/// Writes a text to standard error. An error is ignored: if standard error is closed, the command continues without
+/// messages.
 fn print(text: &str) {
     let mut out = stderr().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// A message in the last line of the terminal. Dropping it clears the line.
+/// A message in the last line of the terminal. Dropping this value clears the line.
 #[derive(Debug)]
 pub(crate) struct StatusLine(());
 
@@ -47,7 +48,7 @@ impl StatusLine {
         (stderr().is_terminal() && !is_simple).then_some(Self(()))
     }
 
-    /// Replaces the message. It is cut to the width of the terminal.
+    /// Replaces the message. The new message is cut to the width of the terminal.
     pub(crate) fn draw(&self, message: &str) {
         let text = fitting(&format!("bandog: {}", sanitized(message)), columns().saturating_sub(1));
         queue::post(Item::StatusLine(Some(text)));
@@ -89,7 +90,7 @@ pub(crate) fn escaped_lines(text: &str) -> String {
     text.chars().map(|c| if c == '\n' { c.to_string() } else { written(c) }).collect()
 }
 
-/// The character itself, or its Rust escape.
+/// The character itself if it is safe for a terminal, else its Rust escape.
 fn written(c: char) -> String {
     if is_plain(c) { c.to_string() } else { c.escape_debug().to_string() }
 }
@@ -99,17 +100,18 @@ pub(crate) fn is_plain(c: char) -> bool {
     matches!(c, '"' | '\'' | '\\') || c.escape_debug().len() == 1
 }
 
-/// The message without passwords, and escaped.
+/// The message without the passwords of the command line, escaped for a terminal.
 fn sanitized(message: &str) -> String {
     static SECRETS: LazyLock<Vec<Secret>> = LazyLock::new(|| secrets(env::args_os()));
     escaped(&redacted(message, &SECRETS))
 }
 
-/// A text of the command line that must not be printed, and its replacement.
+/// A URL of the command line that must not be printed, because it contains a password, and the text that replaces it.
 type Secret = (String, String);
 
-/// The URLs with passwords in all arguments, plain and as in the debug format. All arguments are searched, because an
-/// error message can repeat a URL that was given in the wrong place.
+/// The URLs that contain passwords, from all arguments. Each URL is in the result twice: as it is written, and in its
+/// debug format. All arguments are searched, because an error message can repeat a URL that was given in the wrong
+/// place.
 fn secrets(words: impl Iterator<Item = OsString>) -> Vec<Secret> {
     let mut secrets = Vec::new();
     for word in words {
@@ -126,6 +128,7 @@ fn secrets(words: impl Iterator<Item = OsString>) -> Vec<Secret> {
     secrets
 }
 
+/// Replaces each secret in the message.
 fn redacted(message: &str, secrets: &[Secret]) -> String {
     secrets.iter().fold(message.to_owned(), |message, (url, shown)| message.replace(url, shown))
 }
@@ -136,8 +139,9 @@ fn quoted(text: &str) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// Names of locks and jobs can contain an `@` too, so an `@` is not sufficient: the text needs a scheme. An incomplete
-/// scheme (`redis:`) is sufficient.
+/// Whether a word might contain a URL with a password. This is true in two cases: the word contains a known scheme,
+/// such as `redis:`, or it contains both `://` and `@`. An `@` alone is not sufficient, because names of locks and jobs
+/// can contain an `@` too.
 fn may_be_a_url(word: &str) -> bool {
     let word = word.to_ascii_lowercase();
     ["redis:", "rediss:", "redis+unix:", "valkey:", "valkeys:", "valkey+unix:"]

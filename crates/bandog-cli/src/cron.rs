@@ -168,8 +168,8 @@ fn explain(cron: &Cron, lang: Lang) -> Result<ExitCode, Fault> {
     print::bytes(text.as_bytes())
 }
 
-/// An error with a picture of the expression. The expression and the caret line are indented alike, so that the caret
-/// stays under its column.
+/// An error with a picture: the expression, and below it a line with a caret. Both lines get the same indentation, so
+/// that the caret stays under its column. `what` is the first line of the error.
 fn with_picture(what: &str, picture: &str) -> Fault {
     let indented: Vec<_> = picture.lines().map(|line| format!("\n  {line}")).collect();
     Fault::usage(format!("{what}{}", indented.concat()))

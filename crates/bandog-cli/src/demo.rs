@@ -76,6 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, crate::fault::Fault> {
     Ok(runtime.block_on(play_unless_interrupted(args))?)
 }
 
+/// Runs the demo until its end, or until a signal asks it to exit.
 async fn play_unless_interrupted(args: &Args) -> Result<ExitCode, DemoFault> {
     let plan = Plan::new(args.replicas, args.orders, args.seconds)?;
     let url = args.url.as_deref().map(store::checked).transpose()?;
@@ -96,8 +97,8 @@ async fn play_unless_interrupted(args: &Args) -> Result<ExitCode, DemoFault> {
     ended
 }
 
-/// Runs the phases. If a phase needs the scheduler's store, this opens it into `store`, and the caller closes it.
-/// `place` is the demo's directory.
+/// Runs the phases. If a phase needs the scheduler's store, this function opens the store and puts it into `store`. The
+/// caller closes the store. `place` is the demo's directory.
 async fn play(
     args: &Args,
     plan: &Plan,
@@ -113,6 +114,7 @@ async fn play(
     }
     view.open(plan);
     if args.only != Some(Only::WithLock) {
+        // If there are two phases, each gets half of the demo's time.
         let share = if args.only.is_some() { plan.seconds() } else { plan.seconds() / 2 };
         report.add(Phase::without_lock(plan, place, started + share).play(&mut view).await?);
     }

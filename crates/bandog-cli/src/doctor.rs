@@ -45,7 +45,7 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// Prints the findings. Findings that need no store are printed even if the store does not answer.
+/// Prints the findings. Findings of checks that need no store are printed even if the store does not answer.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.store)?;
     store.options()?;
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     }
 }
 
-/// A finding in JSON. Scripts rely on these names.
+/// A finding in JSON. Scripts rely on the names of these fields.
 #[derive(Debug, Serialize)]
 struct Object<'a> {
     level: &'static str,
@@ -103,6 +103,7 @@ fn table(findings: &[Finding]) -> io::Result<()> {
     out.flush()
 }
 
+/// The level of a finding, as it is printed.
 fn word(level: Level) -> &'static str {
     match level {
         Level::Fine => "fine",

@@ -17,21 +17,21 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// The command line of the hidden step, which becomes `command`. Only this process can start it, because the step
-/// checks the pid of its parent.
+/// The command that starts the hidden step. The step then becomes `command`. Only this process can start the step,
+/// because the step checks the pid of its parent.
 pub(crate) fn step(command: &[OsString]) -> Command {
-    // The link stays valid if the program file is replaced while bandog waits for its lock.
+    // This path stays valid even if the program file is replaced while bandog waits for its lock.
     let mut step = Command::new("/proc/self/exe");
     step.arg0("bandog").arg(NAME).arg(std::process::id().to_string()).arg("--").args(command);
     step
 }
 
-/// Becomes the command. Returns only on failure.
+/// Replaces this process by the command. Returns only if that fails.
 pub(crate) fn run(args: &Args) -> Fault {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return Fault::system("cannot request the parent-death signal", error);
     }
-    // If the parent died before the request, the kernel sends no signal.
+    // If the parent died before the request, the kernel sends no signal. So the parent is checked here.
     if getppid() != Pid::from_raw(args.parent) {
         return Fault::new(ExitCode::Lost, "bandog ended before its command had started");
     }

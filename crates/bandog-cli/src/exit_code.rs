@@ -1,4 +1,4 @@
-//! Exit codes: the child's own code, or one of sysexits.h for scripts.
+//! Exit codes: the child's own code, or a code of the C header sysexits.h, so that scripts can distinguish errors.
 
 use std::process;
 
@@ -13,7 +13,7 @@ pub(crate) enum ExitCode {
     Endangered,
     /// 1: the run of `jobs run --wait` did not succeed.
     Failed,
-    /// The child's own code, or 126 and 127 if it could not be started.
+    /// The child's own code. If the child could not be started, the code is 126 or 127.
     Child(u8),
     /// 128 + N: signal N ended the child, or bandog while it waited.
     Signal(i32),
@@ -25,7 +25,7 @@ pub(crate) enum ExitCode {
     Internal,
     /// 71 (`EX_OSERR`): the operating system refused a process, a thread, a file or a signal handler.
     System,
-    /// 75 (`EX_TEMPFAIL`): another client holds the lock; for `release`, no client holds it.
+    /// 75 (`EX_TEMPFAIL`): another client holds the lock. For `bandog release`: no client holds the lock.
     Busy,
     /// 76 (`EX_PROTOCOL`): the lock was lost while the child ran, or bandog terminated the child because the lock was
     /// about to be lost.
@@ -59,9 +59,9 @@ impl From<ErrorKind> for ExitCode {
             ErrorKind::Misused | ErrorKind::Unsupported => Self::Usage,
             ErrorKind::Unavailable | ErrorKind::NotReplicated => Self::Unavailable,
             ErrorKind::Lost => Self::Lost,
-            // The key holds other data, so a retry does not help.
+            // A retry does not help: a right is missing, or the key holds other data.
             ErrorKind::Denied | ErrorKind::Corrupt => Self::Denied,
-            // `ErrorKind` can get new kinds, which the command does not know.
+            // A later version of `ErrorKind` can have kinds that this code does not know.
             ErrorKind::Closed | _ => Self::Internal,
         }
     }

@@ -23,12 +23,13 @@ impl Fault {
         Self::new(ExitCode::Usage, message)
     }
 
-    /// The operating system refused an operation.
+    /// The operating system refused an operation. `what` is the failed operation.
     pub(crate) fn system(what: &str, cause: impl std::fmt::Display) -> Self {
         Self::new(ExitCode::System, format!("{what}: {cause}"))
     }
 
-    /// An error of the store, or of the library before a request.
+    /// An error that the library returned. It comes from the store, or from the library itself, before a request.
+    /// `store` is the text that names the store.
     pub(crate) fn of(error: &Error, store: &str) -> Self {
         // Errors of files and certificates contain their own advice.
         let says_enough = store.starts_with("sqlite:") || error.to_string().contains("certificate");
@@ -54,6 +55,7 @@ impl fmt::Display for Fault {
     }
 }
 
+/// What the user can do about an error of this kind.
 fn advice(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Unavailable => {

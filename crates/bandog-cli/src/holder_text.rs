@@ -6,11 +6,12 @@ use bandog::{ClientId, Member, Row};
 
 use crate::console::escaped;
 
-/// Prefix of the program name that `bandog lock` registers; its command follows.
+/// Prefix of the program name that `bandog lock` registers in the store. The name of its command follows.
 pub(crate) const UNDER_BANDOG: &str = "bandog lock -- ";
 
-/// The holder as text: its registered client if there is one, or else its owner and the kind of client that creates
-/// such owners.
+/// The holder as text. If the holder is registered in the store, the text describes the registered client. Otherwise
+/// the text contains the owner, which is the id of the holder in the store. If the owner shows the kind of the client,
+/// the text begins with this kind.
 pub(crate) fn holder(row: &Row) -> Option<String> {
     let by_owner = || {
         let owner = row.owner()?;
@@ -27,12 +28,13 @@ pub(crate) fn holder(row: &Row) -> Option<String> {
     holder().or_else(by_owner).map(|holder| holder + &since())
 }
 
-/// Start of the hold, to the second, if the fence contains a time.
+/// The time at which the holder got the lock, to the second. None if the fence contains no time.
 pub(crate) fn held_since(row: &Row) -> Option<String> {
     row.holder()?.since().map(|since| humantime::format_rfc3339_seconds(since).to_string())
 }
 
-/// A short form of [`holder`] for a status line. If the hold began today, the text has only the time of day.
+/// A short form of [`holder`] for a status line. If the holder got the lock today, the text contains only the time of
+/// day.
 pub(crate) fn brief_holder(row: &Row) -> Option<String> {
     let Some(member) = row.member() else { return holder(row) };
     let Member { host, pid, program, .. } = member;
@@ -51,16 +53,17 @@ pub(crate) fn member(member: &Member) -> String {
     format!("{} (process {pid} on {}, running since {})", escaped(program), escaped(host), since(member))
 }
 
-/// Start of the client, to the second.
+/// The time at which the client started, to the second.
 fn since(member: &Member) -> String {
     humantime::format_rfc3339_seconds(member.since).to_string()
 }
 
-/// The kind of client that made an owner `uuid:number`, and the id to print.
+/// The kind of client that writes such owners, and the id to print. None if the kind is unknown.
 fn kind(owner: &str) -> Option<(&'static str, &str)> {
     if ClientId::made(owner) {
         return Some(("a bandog client,", owner));
     }
+    // A Java client writes a random UUID, whose 15th character is a 4, and the number of a thread.
     let (uuid, thread) = owner.split_once(':')?;
     let is_uuid = uuid.len() == 36 && uuid.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
     let is_java = is_uuid && uuid.as_bytes().get(14) == Some(&b'4') && thread.parse::<u64>().is_ok();

@@ -43,16 +43,17 @@ pub(crate) struct Options {
 pub(crate) struct Listening {
     listener: TcpListener,
     token: Option<Token>,
+    /// The values of --http-host.
     hosts: Vec<HostName>,
     figures: Figures,
 }
 
-/// Interval of the upkeep of metrics. Without upkeep, samples accumulate if no client reads them.
+/// Interval between two upkeeps of the metrics. Without upkeep, samples accumulate while no client reads the metrics.
 const UPKEEP: Duration = Duration::from_secs(5);
 
 impl Listening {
-    /// Binds the address. Call it before the first client is created: metrics that are registered earlier are missing
-    /// in `/metrics`.
+    /// Binds the address `wanted`. Call this function before the first client is created: metrics that are registered
+    /// earlier are missing in `/metrics`.
     pub(crate) fn open(wanted: SocketAddr, options: &Options) -> Result<Self, Fault> {
         let token = token::read(options.http_token_file.as_deref())?;
         let cannot = |error| Fault::system(&format!("cannot listen on {wanted}"), error);
@@ -86,7 +87,7 @@ impl Listening {
     }
 }
 
-/// Warns of an address that other machines can reach.
+/// Logs a warning if other machines can reach the address.
 fn warn(address: SocketAddr, has_token: bool) {
     if address.ip().is_loopback() {
         return;
@@ -101,7 +102,7 @@ fn warn(address: SocketAddr, has_token: bool) {
     }
 }
 
-/// Reads `127.0.0.1:8080`, `[::1]:8080` or `localhost:8080`.
+/// Parses an address such as `127.0.0.1:8080`, `[::1]:8080` or `localhost:8080`.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let local = text.strip_prefix("localhost:").and_then(|port| port.parse().ok());
     let local = local.map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));

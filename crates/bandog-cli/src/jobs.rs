@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     }
 }
 
-/// The jobs of a store that has answered.
+/// A client for the jobs of a store. The store has already answered.
 struct JobsClient<'a> {
     store: &'a Store,
     jobs: Jobs,
@@ -164,6 +164,7 @@ impl<'a> JobsClient<'a> {
         })
     }
 
+    /// The error of a query.
     fn fault(&self, error: &Error) -> Fault {
         self.store.fault(error)
     }
@@ -201,7 +202,7 @@ impl<'a> JobsClient<'a> {
     }
 }
 
-/// The operator, as stored in records of pauses: `user@host`.
+/// The operator, in the form `user@host`. The store records this text, for example in a pause.
 fn operator() -> String {
     let named = ["USER", "LOGNAME"].iter().find_map(|name| env::var(name).ok().filter(|user| !user.is_empty()));
     let user = named.or_else(name_in_passwd).unwrap_or_else(|| format!("uid {}", getuid().as_raw()));

@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let options = store.options()?;
     let ttl = args.lease.unwrap_or(options.ttl());
     let grace = Grace::new(ttl, args.lease.is_none(), args.kill_after)?;
-    // Everything runs on the main thread: the child dies with the thread that starts it.
+    // Everything runs on the main thread, because the kernel kills the child when the thread that started it exits.
     runtime::block_on(async {
         let on_terminal = File::open("/dev/tty").is_ok();
         let signals = Signals::catch(on_terminal).map_err(|error| Fault::system("cannot catch signals", error))?;
@@ -127,18 +127,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
 }
 
 impl Args {
-    /// The program name in the registry. CMD's arguments are left out, because one of them might be a secret.
+    /// The program name that the client registers in the store. CMD's arguments are left out, because one of them might
+    /// be a secret.
     fn program(&self) -> String {
         let program = self.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
         format!("{}{program}", holder_text::UNDER_BANDOG).chars().take(PROGRAM).collect()
     }
 }
 
-/// Maximum length of the program name in the registry, in characters.
+/// Maximum length of the registered program name, in characters.
 const PROGRAM: usize = 200;
 
-/// The pid of the ancestor that runs under this lock, if there is one. This searches BANDOG_HELD first, because not
-/// every user has the right to query the store. After that it queries the store for the holder.
+/// The pid of the ancestor that runs under this lock, if there is one. The function first searches the variable
+/// BANDOG_HELD, because not every user has the right to query the store. If this finds nothing, the function queries
+/// the store for the holder.
 async fn held_above(name: &str, store: &Store, client: &Client) -> Option<i32> {
     if let Some(pid) = held::by_ancestor(name, &store.identity(client.store())) {
         return Some(pid);
@@ -150,6 +152,7 @@ async fn held_above(name: &str, store: &Store, client: &Client) -> Option<i32> {
     held::by_owner(row.owner()?)
 }
 
+/// The error if an ancestor of this process holds the lock. `pid` is the pid of the ancestor.
 fn waits_for_itself(name: &str, store: &Store, pid: i32) -> Fault {
     Fault::usage(format!(
         "{name:?} in {} is held by an ancestor of this command (process {pid}), so this command would wait for \
@@ -159,30 +162,36 @@ fn waits_for_itself(name: &str, store: &Store, pid: i32) -> Fault {
     ))
 }
 
-/// Timeout of the query for the holder, which is needed only in a command under another lock.
+/// Timeout of the query in [`held_above`]. Only a command that runs under another lock makes this query.
 const HOLDER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Timeout of the last requests at the exit. If they get no answer, the lock is free after its ttl.
+/// Timeout of the last requests before the exit. If the store does not answer them, the lock is free when its ttl is
+/// over.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Minimum --wait for which the error names the holder. A script with a shorter wait might retry often, and the query
-/// for the holder is expensive.
+/// If --wait is at least this long, the error names the holder. A script with a shorter --wait might retry often, and
+/// the query for the holder is expensive.
 const NAMES_HOLDER_AFTER: Duration = Duration::from_secs(1);
 
-/// Time without any answer after which the exit does not wait for the store.
+/// If bandog has tried for at least this time to take the lock, and the store has not answered, the exit does not wait
+/// for the store either.
 const OUT_OF_REACH: Duration = Duration::from_secs(5);
 
 /// One run of the command.
 struct Run<'a> {
     args: &'a Args,
     store: &'a Store,
+    /// The times at which the command gets TERM and KILL when the lock is in danger.
     grace: Grace,
+    /// Whether bandog has a terminal. If not, the command gets its own process group.
     on_terminal: bool,
     signals: Signals,
+    /// Timeout of [`Self::leave`].
     exit_timeout: Duration,
 }
 
 impl Run<'_> {
+    /// Takes the lock, runs the command, and releases the lock.
     async fn under(&mut self, client: &Client, mutex: &Mutex) -> Result<ExitCode, Fault> {
         let started = Instant::now();
         let guard =
@@ -209,17 +218,19 @@ impl Run<'_> {
         match ended {
             ChildEnd::ByItself(code) => self.release(guard, code).await,
             ChildEnd::ForTheLock { danger, survivors } => {
-                // The lock is lost, or about to expire. If the store answers, this release frees it for the next
-                // client.
+                // The lock is lost or about to expire. If bandog still holds it, and the store answers, this frees the
+                // lock for the next client.
                 drop(guard);
                 Err(self.lost(danger, &survivors))
             }
         }
     }
 
+    /// Starts the command, and its heir: a helper process that kills the descendants of the command if bandog is
+    /// killed.
     fn start(&self, client: &Client, guard: &Guard) -> Result<ProcessTree, Fault> {
         let fence = guard.fence().get().to_string();
-        // The heir recognizes the descendants of the child by these variables.
+        // The heir recognizes the descendants of the command by these variables.
         let marks = [("BANDOG_NAME", self.args.name.clone()), ("BANDOG_FENCE", fence)];
         let heir = Heir::appoint(&marks)?;
         let held = held::with(&self.args.name, &self.store.identity(client.store()), &client.id().to_string());
@@ -232,10 +243,11 @@ impl Run<'_> {
         )
     }
 
+    /// Releases the lock after the command has ended. `code` is the exit code of the command.
     async fn release(&mut self, guard: Guard, code: ExitCode) -> Result<ExitCode, Fault> {
         let released = tokio::select! { biased;
             released = guard.release() => released,
-            _ = self.signals.ending() => Ok(()), // The release continues until the timeout.
+            _ = self.signals.ending() => Ok(()), // The release continues until `leave` ends.
         };
         match released {
             Ok(()) => {}
@@ -256,11 +268,12 @@ impl Run<'_> {
         Ok(code)
     }
 
+    /// The error if another client held the lock for the whole --wait.
     async fn busy(&self, client: &Client) -> Fault {
         let Self { args: Args { name, wait, .. }, store, .. } = self;
         let has_waited = wait.is_some_and(|wait| wait >= NAMES_HOLDER_AFTER);
         let row = match has_waited || waiting::is_reported() {
-            // The holder might have released the lock by now, and the store might be slow. Then no holder is named.
+            // If the holder has released the lock by now, or if the store is slow, the error names no holder.
             true => timeout(EXIT_TIMEOUT, client.show(name)).await.ok().and_then(Result::ok),
             false => None,
         };
@@ -273,6 +286,7 @@ impl Run<'_> {
         )
     }
 
+    /// The error if the lock was lost, or about to be lost, while the command ran.
     fn lost(&self, danger: LockDanger, survivors: &[Process]) -> Fault {
         let Self { args: Args { name, lease, .. }, store, .. } = self;
         let store = store.redacted();
@@ -301,7 +315,7 @@ impl Run<'_> {
 
     /// Closes the client, which removes its rows from the store.
     async fn leave(self, client: &Client) {
-        // If the store does not answer, the rows stay until their ttl is over.
+        // If the store does not answer, the client's rows stay in the store until their ttl is over.
         let _ = timeout(self.exit_timeout, client.close()).await;
     }
 }

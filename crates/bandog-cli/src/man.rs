@@ -52,6 +52,7 @@ struct Page {
     text: Vec<u8>,
 }
 
+/// Writes each page into its file.
 fn write(dir: &Path, pages: &[Page]) -> Result<ExitCode, Fault> {
     for Page { file, text } in pages {
         let path = dir.join(file);
@@ -60,6 +61,7 @@ fn write(dir: &Path, pages: &[Page]) -> Result<ExitCode, Fault> {
     Ok(ExitCode::Done)
 }
 
+/// The page of one command.
 fn page(command: &Command) -> io::Result<Page> {
     let version = command.get_version().unwrap_or(env!("CARGO_PKG_VERSION"));
     let man = Man::new(command.clone()).source(format!("bandog {version}"));
@@ -77,7 +79,7 @@ fn page(command: &Command) -> io::Result<Page> {
     Ok(Page { file: man.get_filename(), text })
 }
 
-/// The usage line of the help, which has the `--` in the right place.
+/// The usage line of the help. It is used because it has the `--` in the right place.
 fn synopsis(command: &Command) -> Roff {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage);
@@ -86,7 +88,8 @@ fn synopsis(command: &Command) -> Roff {
     roff
 }
 
-/// The text after the options: a line that ends in a colon begins a section, and indented lines are printed unchanged.
+/// The text after the options, as roff. A line that ends in a colon and is not indented begins a section. Indented
+/// lines are printed unchanged.
 fn sections(text: &str) -> Roff {
     let mut roff = Roff::new();
     let mut verbatim = false;

@@ -58,11 +58,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     runtime::block_on_with_io(serve(&store, page))
 }
 
+/// Serves the page until a signal asks bandog to exit.
 async fn serve(store: &Store, page: Listening) -> Result<ExitCode, Fault> {
     let mut signals = Signals::catch(true).map_err(|error| Fault::system("cannot catch signals", error))?;
     let client = store.connect_existing_lazy()?;
     report(&format!("over {} ({})", store.redacted(), store.origin()));
     let serving = page.serve(&client, store)?;
+    // Reports an error if the store does not answer at the start. This future never resolves.
     let first_answer = async {
         if let Err(error) = client.ready().await {
             report_queued(&format!(

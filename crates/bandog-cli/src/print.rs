@@ -27,10 +27,10 @@ pub(crate) fn json(object: &impl Serialize) -> io::Result<()> {
     writeln!(out)
 }
 
-/// The exit code, from the result of printing.
+/// The exit code of a command that has printed its result. `result` says whether the printing succeeded.
 pub(crate) fn done(result: io::Result<()>) -> Result<ExitCode, Fault> {
     match result {
-        // The reader of the pipe is allowed to close it early, as `head` does.
+        // If standard output is a pipe, its reader is allowed to close it early, as `head` does.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Fault::system("cannot print", error)),
         Ok(()) | Err(_) => Ok(ExitCode::Done),
     }

@@ -33,10 +33,11 @@ pub(crate) struct Child<'a> {
 #[derive(Debug)]
 pub(crate) struct ProcessTree {
     child: Pid,
+    /// Whether the child has a process group of its own.
     own_group: bool,
-    /// The child's exit code, after bandog has reaped the child.
+    /// The child's exit code. None until bandog has reaped the child.
     ended: Option<ExitCode>,
-    /// Processes that were children of bandog before the child started: the heir and, if a shell became bandog with
+    /// Processes that were children of bandog before the child started: the heir and, if a shell started bandog with
     /// `exec`, the children of that shell.
     earlier_children: Vec<Process>,
     /// The process that kills the descendants if bandog is killed.
@@ -60,7 +61,7 @@ impl ProcessTree {
         Ok(Self { child: pid, own_group: child.own_group, ended: None, earlier_children, heir })
     }
 
-    /// Stops managing the processes. Remaining processes continue.
+    /// Stops the management of the processes. Processes that still run continue.
     pub(crate) fn release(self) {
         if let Some(heir) = self.heir {
             heir.dismiss();
@@ -123,7 +124,8 @@ impl ProcessTree {
         }
     }
 
-    /// Signals the child's process group, but only until the child is reaped: after that the group's id can be reused.
+    /// Signals the child's process group, if the child has its own. After the child is reaped, this does nothing,
+    /// because the kernel can reuse the group's id.
     fn signal_group(&self, signal: Signal) {
         if self.own_group && self.ended.is_none() {
             // An error is ignored, because the group might have ended already.
@@ -131,6 +133,7 @@ impl ProcessTree {
         }
     }
 
+    /// Signals each descendant for which `wanted` returns true.
     fn signal_each(&self, signal: Signal, wanted: impl Fn(&Process) -> bool) {
         for process in process::descendants(&self.earlier_children).iter().filter(|process| wanted(process)) {
             // A process of another user cannot be signalled. If it survives, `kill` returns it at the end.
@@ -138,6 +141,7 @@ impl ProcessTree {
         }
     }
 
+    /// Whether [`Self::signal_group`] reaches this process.
     fn is_in_signalled_group(&self, process: &Process) -> bool {
         self.own_group && self.ended.is_none() && process.group == self.child.as_raw_nonzero().get()
     }
@@ -147,6 +151,6 @@ fn exit_code(status: WaitStatus) -> Option<ExitCode> {
     if let Some(code) = status.exit_status() {
         return Some(ExitCode::Child(code.to_le_bytes()[0]));
     }
-    // Real-time signals have no names.
+    // The signal is a number here, because real-time signals have no names.
     status.terminating_signal().map(ExitCode::Signal)
 }

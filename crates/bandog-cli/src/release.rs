@@ -39,7 +39,7 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// Frees the lock, and prints its holder.
+/// Takes the lock from its holder, and prints this holder.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let Args { name, force, store, format } = args;
     let store = Store::of(store)?;
@@ -60,6 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     Err(Fault::new(ExitCode::Busy, format!("{name:?} in {} is free", store.redacted())))
 }
 
+/// The error for a command line without --force.
 fn needs_force(name: &str) -> Fault {
     Fault::usage(format!(
         "only its holder can release {name:?}\n  --force takes the lock away: the holder \

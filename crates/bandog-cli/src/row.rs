@@ -18,10 +18,12 @@ use crate::{
     print::{self, Format},
 };
 
-/// The result of `release`.
+/// The result of `bandog release --json`.
 #[derive(Debug, Serialize)]
 struct Taken<'a> {
+    /// True if the command took the lock from its holder. False if the lock was free already.
     freed: bool,
+    /// The lock as it was before the command.
     #[serde(flatten)]
     before: LockJson<'a>,
 }
@@ -37,7 +39,8 @@ pub(crate) fn print_one(row: &Row, format: Format, store: &str) -> Result<ExitCo
     print::done(if format.json { json(rows, store) } else { table(rows, store).and_then(|()| waiters(row)) })
 }
 
-/// Prints the holder of a lock that was taken away.
+/// Prints the result of `bandog release` if the command has taken the lock from its holder. `row` is the lock as it was
+/// before that.
 pub(crate) fn print_taken(row: &Row, format: Format, store: &str) -> Result<ExitCode, Fault> {
     let text = || {
         let holder = holder_text::holder(row).unwrap_or_else(|| "an unknown holder".into());
@@ -47,12 +50,13 @@ pub(crate) fn print_taken(row: &Row, format: Format, store: &str) -> Result<Exit
     print::done(if format.json { object() } else { text() })
 }
 
-/// Prints, for scripts, that the lock was free.
+/// Prints the result of `bandog release --json` if the lock was free already.
 pub(crate) fn print_not_taken(row: &Row, store: &str) -> Result<ExitCode, Fault> {
     print::done(print::json(&Taken { freed: false, before: LockJson::new(row, store) }))
 }
 
-/// Prints the result for a store that does not exist yet: these locks are free.
+/// Prints the result of a query if the store does not exist yet. For a query of one lock, `rows` contains this lock as
+/// a free lock. For a query of all locks, `rows` is empty.
 pub(crate) fn print_unused(rows: &[Row], format: Format, store: &str) -> Result<ExitCode, Fault> {
     let text = || writeln!(io::stdout().lock(), "in {store}\nno lock was ever taken here");
     print::done(if format.json { json(rows, store) } else { text() })
@@ -63,7 +67,7 @@ fn json(rows: &[Row], store: &str) -> io::Result<()> {
     rows.iter().try_for_each(|row| print::json(&LockJson::new(row, store)))
 }
 
-/// Prints the store and a table.
+/// Prints the name of the store, and a table with one line for each lock.
 fn table(rows: &[Row], store: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "in {store}")?;
@@ -84,7 +88,7 @@ fn table(rows: &[Row], store: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Prints the known waiters.
+/// Prints the clients that are known to wait for the lock.
 fn waiters(row: &Row) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for (at, waiter) in row.waiters.iter().enumerate() {
@@ -94,7 +98,7 @@ fn waiters(row: &Row) -> io::Result<()> {
     out.flush()
 }
 
-/// A remaining time, such as `250ms`, `12.3s`, `2h 3m`.
+/// The remaining time of a lock as text, such as `250ms`, `12.3s`, `2h 3m`.
 fn remaining(ttl: Duration) -> String {
     match ttl.as_secs() {
         0 => format!("{}ms", ttl.as_millis()),
@@ -103,8 +107,9 @@ fn remaining(ttl: Duration) -> String {
     }
 }
 
-/// The fences of the present grant: `1790000000162392+63` means that the holder has this fence or one of the 63 after
-/// it.
+/// The fences of the present grant as text. A grant can have a range of fences, because a program can pass its lock on
+/// from one task to another. `1790000000162392+63` is the range from 1790000000162392 to 1790000000162455, and the
+/// holder has one of these fences.
 fn fences(row: &Row) -> Option<String> {
     let Holder { fence, last_fence, .. } = row.holder()?;
     let first = fence.as_ref()?.get();
@@ -114,6 +119,7 @@ fn fences(row: &Row) -> Option<String> {
     })
 }
 
+/// The cells of a lock's line in the table.
 fn cells(row: &Row) -> [String; 5] {
     let dash = || "-".to_owned();
     let holder = holder_text::holder(row).unwrap_or_else(|| if row.is_held() { dash() } else { "free".into() });

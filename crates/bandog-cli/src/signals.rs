@@ -9,24 +9,26 @@ use signal_hook::{
 };
 use tokio::sync::mpsc;
 
-/// Signals that end a waiting `bandog lock`.
+/// Signals that ask bandog to exit. While a child runs, `bandog lock` forwards them to the child.
 const ENDING: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
 /// Further signals that are forwarded to a running child.
 const OTHERS: [Signal; 4] = [Signal::USR1, Signal::USR2, Signal::WINCH, Signal::CONT];
-/// Signals that are not caught on a terminal, so that they stop bandog and its child with the whole foreground group.
+/// Signals that stop a process until CONT. On a terminal they are not caught, so that they stop the whole foreground
+/// group: bandog and its child.
 const STOPPING: [Signal; 3] = [Signal::TSTP, Signal::TTIN, Signal::TTOU];
 /// Maximum number of queued signals. While the queue is full, the kernel merges equal signals.
 const WAITING: usize = 64;
 
-/// A signal, and whether the kernel sent it, as for a key on the terminal.
+/// A signal that bandog has received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Caught {
     pub(crate) signal: Signal,
+    /// Whether the kernel sent the signal, for example because the user pressed Ctrl-C on the terminal.
     pub(crate) from_kernel: bool,
 }
 
 impl Caught {
-    /// Whether a child has changed its state.
+    /// Whether the signal reports that a child has changed its state.
     pub(crate) fn is_child(self) -> bool {
         self.signal == Signal::CHILD
     }
@@ -39,8 +41,8 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Catches the signals of the lists above from now on. A signal that was ignored at the start, as with `nohup`,
-    /// stays ignored.
+    /// Catches the signals of the lists above from now on. If this process ignored a signal when it started, as under
+    /// `nohup`, the signal stays ignored. `on_terminal` is true if the signals of `STOPPING` must not be caught.
     pub(crate) fn catch(on_terminal: bool) -> io::Result<Self> {
         let ignored = ignored();
         let stopping: &[Signal] = if on_terminal { &[] } else { &STOPPING };

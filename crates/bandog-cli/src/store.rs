@@ -28,13 +28,14 @@ pub(crate) struct Args {
     url: Option<String>,
 }
 
-/// The URL of the store and its origin.
+/// The store that the command uses: its URL, and where the URL comes from.
 #[derive(Debug)]
 pub(crate) struct Store {
     url: String,
     from: UrlOrigin,
 }
 
+/// Where the URL of the store comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UrlOrigin {
     Option,
@@ -43,7 +44,8 @@ enum UrlOrigin {
 }
 
 impl Store {
-    /// The store of the option, else of the environment, else the file in the user's state directory.
+    /// The store that the option names. Without the option, the store that the environment names. Without both, the
+    /// file in the user's state directory.
     pub(crate) fn of(args: &Args) -> Result<Self, Fault> {
         if let Some(url) = &args.url {
             return Ok(Self { url: absolute(url), from: UrlOrigin::Option });
@@ -59,7 +61,7 @@ impl Store {
         }
     }
 
-    /// The parsed and checked URL; no I/O is done.
+    /// Parses and checks the URL, without any I/O.
     pub(crate) fn options(&self) -> Result<ConnectOptions, Fault> {
         let options = ConnectOptions::parse(&self.url).map_err(|error| self.fault(&error))?;
         if self.url.starts_with("memory:") {
@@ -75,13 +77,13 @@ impl Store {
     /// A client that has not connected yet.
     pub(crate) fn client(&self, options: ConnectOptions) -> Result<Client, Fault> {
         options.connect_lazy().map_err(|error| match error.kind() {
-            // No request was sent: the machine has no thread or no descriptor left.
+            // No request was sent yet. So the error means that the machine has no thread or no file descriptor left.
             ErrorKind::Unavailable => Fault::system("cannot start a client", error),
             _ => self.fault(&error),
         })
     }
 
-    /// A connected client for queries. None if the store is the default one and does not exist yet.
+    /// A connected client for queries. None if the store is the default file and this file does not exist yet.
     pub(crate) async fn connect_existing(&self) -> Result<Option<Client>, Fault> {
         let options = self.options()?;
         if let Some(path) = self.missing_file() {
@@ -92,7 +94,7 @@ impl Store {
         Ok(Some(client))
     }
 
-    /// A client for long use, such as a page. The store need not answer now.
+    /// A client for long use, such as a page. The store does not have to answer now.
     pub(crate) fn connect_existing_lazy(&self) -> Result<Client, Fault> {
         let options = self.options()?;
         match self.missing_file() {
@@ -101,13 +103,14 @@ impl Store {
         }
     }
 
-    /// The path of the SQLite file, if the file does not exist. Queries do not create it.
+    /// The path of the SQLite file, if the store is a file that does not exist. Queries do not create the file.
     fn missing_file(&self) -> Option<&Path> {
         let path = Path::new(split_options(self.url.strip_prefix("sqlite:")?).0);
         let is_missing = !path.as_os_str().is_empty() && fs::exists(path).is_ok_and(|exists| !exists);
         is_missing.then_some(path)
     }
 
+    /// The error for a SQLite file that does not exist.
     fn missing(&self, path: &Path) -> Fault {
         let origin = self.origin();
         Fault::new(
@@ -116,8 +119,9 @@ impl Store {
         )
     }
 
-    /// The identity of the store and its prefix, independent of links and options in the URL. `client` is the
-    /// store's name in the client, for a store that is no file.
+    /// A text that identifies the store and its prefix. Two URLs of the same store give the same text, even if their
+    /// paths contain different links or their other options differ. `client` is the name that the client has for the
+    /// store. It is used if the store is not a file.
     pub(crate) fn identity(&self, client: &str) -> String {
         let options = self.url.split_once('?').map_or("", |(_, options)| options);
         let prefix = options.split('&').filter_map(|option| option.strip_prefix("prefix=")).next_back();
@@ -131,11 +135,12 @@ impl Store {
         bandog::redact(&self.url)
     }
 
-    /// The URL without secrets for the child, if a URL was given.
+    /// The URL for the child, without secrets. None if the user gave no URL.
     pub(crate) fn for_child(&self) -> Option<String> {
         (self.from != UrlOrigin::Default).then(|| bandog::without_secrets(&self.url))
     }
 
+    /// An error of this store. The message names the store and the origin of its URL.
     pub(crate) fn fault(&self, error: &Error) -> Fault {
         Fault::of(error, &format!("{} ({})", self.redacted(), self.origin()))
     }
@@ -154,7 +159,7 @@ impl Store {
         }
     }
 
-    /// Reports the store, if standard error is a terminal.
+    /// Reports the store, if standard error is a terminal. `what` is the text before the store.
     pub(crate) fn announce(&self, what: &str) {
         if stderr().is_terminal() {
             report(&format!("{what} {}", self.redacted()));
@@ -162,24 +167,26 @@ impl Store {
     }
 }
 
-/// The URL with the absolute path of its file, so that a child that changes its directory uses the same file.
+/// The URL. If it names a file, the path is made absolute. So a child that changes its directory still uses the same
+/// file.
 fn absolute(url: &str) -> String {
     let Some(rest) = url.strip_prefix("sqlite:").filter(|_| ConnectOptions::parse(url).is_ok()) else {
-        return url.to_owned(); // The first use of the URL reports what is wrong with it.
+        return url.to_owned(); // If the URL is wrong, its first use reports the mistake.
     };
     let (path, options) = split_options(rest);
     match std::path::absolute(path) {
         Ok(path) => path.to_str().map_or(url.to_owned(), |path| format!("sqlite:{path}{options}")),
-        Err(_) => url.to_owned(), // An empty path, which the parser of the URL reports.
+        Err(_) => url.to_owned(), // The path is empty. The parser of the URL reports this.
     }
 }
 
-/// The text after `sqlite:`, split into the path and the options with their question mark.
+/// Splits the text after `sqlite:` into the path and the options. The options begin with their question mark.
 fn split_options(rest: &str) -> (&str, &str) {
     let rest = rest.strip_prefix("//").unwrap_or(rest);
     rest.split_at(rest.find('?').unwrap_or(rest.len()))
 }
 
+/// The URL of the SQLite file in the user's state directory.
 fn default_url() -> Result<String, Fault> {
     let directory = state_directory().ok_or_else(|| {
         Fault::usage("HOME is not set, so there is no file for the locks: give --url, or set BANDOG_URL")
@@ -191,7 +198,8 @@ fn default_url() -> Result<String, Fault> {
     }
 }
 
-/// `$XDG_STATE_HOME`, unless it is relative, which its specification forbids. Otherwise `~/.local/state`.
+/// `$XDG_STATE_HOME`, or `~/.local/state` if this variable is not set. A relative path in the variable is ignored,
+/// because the specification of the variable forbids it.
 fn state_directory() -> Option<PathBuf> {
     let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local").join("state")))

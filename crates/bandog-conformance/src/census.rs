@@ -22,15 +22,15 @@ struct CensusState {
     number: u64,
     /// The number of entries with a guard that was not lost.
     entered: u64,
-    /// The tasks that have entered and not left, by key and by the number of their entry. `Lost` completes when the
-    /// task's guard is lost.
+    /// The tasks that have entered and not left. They are sorted by key and by the number of the entry. `Lost`
+    /// completes when the task's guard is lost.
     present: HashMap<Key, BTreeMap<u64, (Fence, Lost)>>,
-    /// The fence of the last entry for each key.
+    /// For each key, the fence of the last entry.
     last: HashMap<Key, Fence>,
 }
 
-/// The presence of a task in the census: the time in which the task believes that it holds a key. Dropping it leaves
-/// the census.
+/// The presence of a task in the census, while the task believes that it holds a key. When this value is dropped, the
+/// task leaves the census.
 #[derive(Debug)]
 #[must_use = "a stay ends when it is dropped"]
 pub struct Stay {
@@ -40,10 +40,10 @@ pub struct Stay {
 }
 
 impl Census {
-    /// Enters with this guard.
+    /// Enters the census with this guard.
     ///
     /// # Panics
-    /// If another task believes that it holds the key, or held it with a greater fence.
+    /// If another task believes that it holds the key, or if the fence of an earlier entry is not lower.
     pub fn enter(&self, guard: &Guard) -> Stay {
         let key = guard.key().clone();
         let mut state = self.state();

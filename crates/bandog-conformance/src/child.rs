@@ -17,10 +17,11 @@ use crate::{
 const ADDRESS: &str = "BANDOG_LAWS_ADDRESS";
 /// The child's ttl in milliseconds.
 const TTL: &str = "BANDOG_LAWS_TTL_MS";
-/// The prefix of the child's messages. It is needed because the test harness prints to the same stream.
+/// The prefix of the child's messages. The prefix is needed because the test harness prints to the same stream.
 const SAYS: &str = "child says: ";
 
-/// A child process that executes the commands of [`Child::send`] and prints messages, which [`Child::says`] awaits.
+/// A child process. It executes commands, which [`Child::send`] sends, and prints messages, which [`Child::says`]
+/// awaits.
 pub(crate) struct Child {
     process: Process,
     /// A file with a counter, which several children increase.
@@ -135,7 +136,8 @@ async fn run_commands(client: &Client) {
 async fn lock(client: &Client) -> Guard {
     let guard = client.mutex(NAME).lock().await.expect("the lock can be taken");
     let lost = guard.lost();
-    // Reading commands blocks this runtime, so another thread with its own runtime waits for the loss of the lock.
+    // This process blocks its runtime while it reads commands. So another thread with its own runtime waits for the
+    // loss.
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(lost);
@@ -157,8 +159,8 @@ async fn release_held(guard: Option<Guard>) -> Result<(), Error> {
     guard.expect("a guard to release").release().await
 }
 
-/// Adds one to the counter under the lock. The function pauses between reading and writing. So if two calls ran at the
-/// same time, the counter would lose an addition.
+/// Adds one to the counter while it holds the lock. The function pauses between reading and writing, so that an
+/// addition is lost if two processes do this at the same time.
 async fn add_one(client: &Client, file: &str) -> Result<(), Error> {
     let guard = client.mutex(NAME).lock().await?;
     let read: u32 = fs::read_to_string(file).expect("the counter").parse().expect("a number");

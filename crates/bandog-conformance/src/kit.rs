@@ -39,7 +39,7 @@ pub(crate) async fn nothing_left<W: World>(world: &W, clients: &[&Client]) {
     for client in clients {
         within(MAX_WAIT, "the last request of a client", client.idle()).await;
     }
-    // After a subscription was dropped, the store can still have its data for a moment, so the check is repeated.
+    // After a subscription was dropped, its data can stay in the store for a moment. So the check is repeated.
     let empty = async || match world.left().await {
         left if left.is_empty() => Ok(()),
         left => Err(left),
@@ -52,7 +52,7 @@ pub(crate) async fn take(client: &Client, name: &str) -> Result<Guard, Error> {
     Ok(client.mutex(name).try_lock().await?.expect("the lock is free"))
 }
 
-/// Whether the lock is free for this client. If it is, the client takes and releases it.
+/// Whether this client can take the lock. If it can, it also releases the lock.
 pub(crate) async fn is_free(client: &Client, name: &str) -> Result<bool, Error> {
     match client.mutex(name).try_lock().await? {
         Some(guard) => guard.release().await.map(|()| true),
@@ -77,7 +77,8 @@ pub(crate) fn odd_names() -> Vec<String> {
     odd.into_iter().map(String::from).chain(long).collect()
 }
 
-/// A claim of a mutex, for a direct call of a backend.
+/// A new claim for a mutex, which a test sends directly to a backend. The id of
+/// its client is random.
 pub(crate) fn bare_claim(name: &str, ttl: Duration) -> Claim {
     static NUMBER: AtomicU64 = AtomicU64::new(1);
     let id = ClaimId { client: ClientId::random(), number: NUMBER.fetch_add(1, Relaxed) };
@@ -123,13 +124,14 @@ pub(crate) async fn renew(backend: &impl Backend, claim: &Claim) -> Result<bool,
     }
 }
 
-/// The answer of a call with one request.
+/// The answer of a call that has exactly one answer.
 pub(crate) fn one<T>(answers: Vec<T>) -> T {
     let [answer] = <[T; 1]>::try_from(answers).unwrap_or_else(|all| panic!("{} answers to one request", all.len()));
     answer
 }
 
-/// Polls a future at most `times` times, then drops it. `None` if it has not completed by then.
+/// Polls a future until it has completed, but at most `times` times. Returns `None` if it has not completed, and drops
+/// the future.
 pub(crate) async fn polled_at_most<T>(times: usize, future: impl Future<Output = T>) -> Option<T> {
     struct Limited<F> {
         future: Pin<Box<F>>,

@@ -1,10 +1,10 @@
 //! The conformance suite: the laws that every bandog backend must keep. Each law is one public function and one named
 //! test.
 //!
-//! The tests of a backend implement [`World`] (a store, backends for it, and faults that can be injected) and call
-//! `bandog_conformance::conformance!(MyWorld)`, which makes one test for each law. If a law does not apply to a store,
-//! its test prints the reason and passes. Laws 1 to 100 are about locks. Laws from 101 are about records
-//! ([`bandog_core::Records`]), which are optional for a backend.
+//! The tests of a backend implement [`World`], which starts a store, makes backends for it and injects faults. Then the
+//! tests call the macro `bandog_conformance::conformance!(MyWorld)`, which makes one test for each law. If a law does
+//! not apply to a store, its test prints the reason and passes. Laws 1 to 100 are about locks. Laws from 101 are about
+//! records ([`bandog_core::Records`]), which are optional for a backend.
 //!
 //! Most laws use clients of `bandog-sync`, as users do. Some laws call the backend directly. A world with a paused
 //! clock uses `conformance!(paused MyWorld)`.

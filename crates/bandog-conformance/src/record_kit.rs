@@ -12,7 +12,7 @@ pub(crate) const RECORD: &str = "record";
 
 /// Maximum number of attempts of a swap in a law with concurrent writers.
 pub(crate) const MAX_ATTEMPTS: usize = 10_000;
-/// The pause before a call without an answer is repeated.
+/// Pause before a call that got no answer is repeated.
 const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 pub(crate) fn key(name: &str) -> Key {
@@ -34,12 +34,12 @@ pub(crate) fn notifying(swap: Swap) -> Swap {
     Swap { notifies: true, ..swap }
 }
 
-/// A line of a record's history: a text in a named slot. A slot has one line, and a new line replaces it.
+/// A line of a record's history: a text in a named slot. A slot has one line. A new line replaces the line of its slot.
 pub(crate) fn line(slot: &str, value: &str) -> Line {
     Line { slot: slot.into(), value: value.into() }
 }
 
-/// Makes one swap.
+/// Makes one swap, and returns its result.
 pub(crate) async fn swap(records: &impl Records, swap: Swap) -> Result<Swapped, Error> {
     one(records.swap(&[swap]).await?.each)
 }
@@ -65,7 +65,7 @@ pub(crate) async fn record_and_history(
     Ok((get(records, name).await?, records.history(&key(name)).await?))
 }
 
-/// Whether a holding stands: whether its claim holds its lock.
+/// Whether a holding stands, which means that the claim of the holding holds the lock of the holding.
 pub(crate) async fn stands(records: &impl Records, holding: &Holding) -> Result<bool, Error> {
     one(records.read(&[], std::slice::from_ref(holding)).await?.held)
 }
@@ -84,8 +84,8 @@ pub(crate) async fn swap_until_answered(records: &impl Records, repeated: &Swap)
     within(MAX_WAIT, "an answer", repeating).await
 }
 
-/// Adds one to the number in the record, and writes the number of additions so far into the line of `slot`. `before` is
-/// the number of earlier additions that this line counts.
+/// Adds one to the number in the record. The line of `slot` counts the additions of this caller, and `before` is their
+/// number before this call.
 pub(crate) async fn add_one(records: &impl Records, slot: &str, before: u64) -> Result<(), Error> {
     let mut present = get(records, RECORD).await?;
     for _ in 0..MAX_ATTEMPTS {

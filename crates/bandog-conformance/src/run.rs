@@ -35,7 +35,8 @@ fn say(line: &str) {
     let _ = io::stdout().lock().write_all(line.as_bytes());
 }
 
-/// One named test for each law: `conformance!(MyWorld)`, or `conformance!(paused MyWorld)` under a paused clock.
+/// Makes one named test for each law. Call it as `conformance!(MyWorld)`, or as `conformance!(paused MyWorld)` for
+/// tests with a paused clock.
 #[macro_export]
 macro_rules! conformance {
     (paused $world:ty) => {
@@ -45,7 +46,8 @@ macro_rules! conformance {
         $crate::each_law! { (#[tokio::test]) $world }
 
         /// This function is not a test by itself. The laws about processes start this binary again and run only this
-        /// test, with the address of a store. Without an address, the function does nothing.
+        /// test. The environment of the new process has the address of a store. Without an address, the function does
+        /// nothing.
         #[test]
         fn child_of_the_laws() {
             $crate::serve_as_child::<$world>();

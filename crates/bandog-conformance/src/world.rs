@@ -9,7 +9,7 @@ use bandog_sync::{Client, ClientOptions};
 /// The reason why a law did not pass.
 #[derive(Debug)]
 pub enum Unkept {
-    /// The law does not apply to this world, for this reason.
+    /// The law does not apply to this world. The text is the reason.
     Cannot(&'static str),
     /// A call failed that should have succeeded.
     Failed(Error),
@@ -57,8 +57,8 @@ pub trait World: Send + Sync + Sized + 'static {
         Clock::system()
     }
 
-    /// The ttl of locks that a law lets expire. The ttl must be short, because the law waits until it has passed, but
-    /// long enough for renewals on a loaded machine.
+    /// The ttl of locks that a law lets expire. The law waits until this ttl has passed, so the ttl must be short. But
+    /// it must be long enough that renewals succeed on a loaded machine.
     fn ttl(&self) -> Duration {
         Duration::from_millis(500)
     }
@@ -68,16 +68,16 @@ pub trait World: Send + Sync + Sized + 'static {
         Duration::from_secs(3)
     }
 
-    /// Maximum for the median time from a release until a waiter of another client has the lock.
+    /// Upper bound for the median of this time: from a release until a waiter of another client has the lock.
     ///
-    /// If the backend has notifications, this time must be less than half a second: a waiter can poll after half a
-    /// second, and the law could not distinguish a poll from a notification. If the backend has no notifications, this
-    /// time is a little more than a second.
+    /// If the backend has notifications, the bound must be less than half a second. A waiter can poll after half a
+    /// second, and with a longer bound the law could not distinguish a poll from a notification. If the backend has no
+    /// notifications, the bound is a little more than a second.
     fn prompt(&self) -> Duration {
         Duration::from_millis(250)
     }
 
-    /// The data of holds and of waiters in the store. Fences are not among these data, because they stay in the store.
+    /// The data of holds and of waiters in the store. Fences are not included, because they always stay in the store.
     /// The default is the backend's list of locks. A world that reads the raw store also finds the data of waiters.
     async fn left(&self) -> Vec<String> {
         let rows = self.backend().list(&Pattern::all()).await.expect("the list of locks");
@@ -99,7 +99,7 @@ pub trait World: Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// Removes a hold from the store without using a backend. Waiters need not be notified.
+    /// Removes a hold from the store without using a backend. It is not necessary to notify the waiters.
     async fn forget(&self, key: &str) -> Can {
         let _ = key;
         Err(NOT_WRITTEN)
@@ -123,7 +123,7 @@ pub trait World: Send + Sync + Sized + 'static {
         Err(NOT_WRITTEN)
     }
 
-    /// Shuts the store down regularly, so that it keeps its data, and starts it again.
+    /// Shuts the store down regularly and starts it again. The store keeps its data.
     async fn restart(&self) -> Can {
         Err(NOT_WRITTEN)
     }
@@ -138,14 +138,14 @@ pub trait World: Send + Sync + Sized + 'static {
         Err(NOT_WRITTEN)
     }
 
-    /// While `on` is true, the store applies requests, and its answers are lost.
+    /// While `on` is true, the store applies requests, but its answers are lost.
     async fn lose_answers(&self, on: bool) -> Can {
         let _ = on;
         Err(NOT_WRITTEN)
     }
 
     /// While `on` is true, the store is stopped and answers nothing. When the store continues, it applies all requests
-    /// that were sent while it was stopped.
+    /// that were sent in the meantime.
     async fn stand_still(&self, on: bool) -> Can {
         let _ = on;
         Err(NOT_WRITTEN)

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::{Error, Key, Result};
 
-/// Minimum ttl of a lease (the time after which a hold expires if it is not renewed).
+/// Minimum ttl of a lease. The ttl is the time after which a hold expires if it is not renewed.
 pub const MIN_TTL: Duration = Duration::from_millis(100);
 /// Maximum ttl of a lease: 365 days.
 pub const MAX_TTL: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -15,11 +15,12 @@ pub const MAX_TTL: Duration = Duration::from_secs(365 * 24 * 3600);
 /// for a second or more. See [`Claim::offers`].
 pub const OFFER: Duration = Duration::from_millis(250);
 
-/// Checks that a ttl is between [`MIN_TTL`] and [`MAX_TTL`], and returns it. `what` names the value in the error.
+/// Checks that a ttl is between [`MIN_TTL`] and [`MAX_TTL`], and returns the ttl. `what` is the name of the ttl in the
+/// error message.
 ///
 /// # Errors
-/// The kind is [`ErrorKind::Misused`](crate::ErrorKind::Misused) for any other ttl. The message has the value and the
-/// allowed range.
+/// The kind is [`ErrorKind::Misused`](crate::ErrorKind::Misused) for any other ttl. The message contains the ttl and
+/// the allowed range.
 pub fn check_ttl(what: &str, ttl: Duration) -> Result<Duration> {
     if (MIN_TTL..=MAX_TTL).contains(&ttl) {
         return Ok(ttl);
@@ -48,7 +49,8 @@ impl ClientId {
         Self(Uuid::new_v8(*Uuid::new_v4().as_bytes()))
     }
 
-    /// Whether a bandog client wrote `owner`: the text `uuid:number` that a store keeps for the holder of a lock.
+    /// Whether the text `owner` was written by a bandog client. For each holder of a lock, a store keeps such a text in
+    /// the format `uuid:number`.
     pub fn made(owner: &str) -> bool {
         let Some((uuid, number)) = owner.split_once(':') else {
             return false;
@@ -97,8 +99,8 @@ pub struct ClaimId {
 }
 
 impl ClaimId {
-    /// The holder of a lock during an offer, which reserves the lock for starving clients (see [`Claim::offers`]). No
-    /// client has this id.
+    /// The id that a store keeps as the holder of a lock during an offer. The offer reserves the lock for starving
+    /// clients (see [`Claim::offers`]). No claim of a client has this id.
     pub const OFFERED: Self =
         Self { client: ClientId(Uuid::from_u128(0x0000_0000_0000_8000_8000_0000_0000_0000)), number: 0 };
 }
@@ -197,8 +199,8 @@ pub struct Claim {
     /// store removes the note and makes an offer: for at most [`OFFER`], the store grants the key only to claims with
     /// `offers`. A store that can check for the note without extra cost is allowed to check at every release.
     ///
-    /// A client also releases a claim that does not hold the key, when the client no longer waits for the key. If such
-    /// a release has `offers`, the store removes the note. Other starving clients write the note again with their next
-    /// claims.
+    /// A client that stops waiting for the key also releases its claim, although the claim does not hold the key. If
+    /// such a release has `offers`, the store removes the note. If other clients starve for the key, their next claims
+    /// write the note again.
     pub offers: bool,
 }

@@ -47,9 +47,10 @@ impl Sub<Duration> for Moment {
     }
 }
 
-/// A source of time. It has two clocks: [`Clock::now`], by which leases expire, and [`Clock::wall`], the wall clock.
+/// A source of time. It has two clocks: the clock of [`Clock::now`], which decides when leases expire, and the wall
+/// clock, which [`Clock::wall`] reads.
 ///
-/// [`Clock::now`] never goes back, and changes of the wall clock do not affect it.
+/// [`Clock::now`] never goes back. A change of the wall clock does not change [`Clock::now`].
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     source: ClockSource,
@@ -72,9 +73,10 @@ enum ClockSource {
 impl Clock {
     /// The machine's clock, which also counts the time for which the machine is suspended.
     ///
-    /// It is `CLOCK_BOOTTIME` on Linux, and `CLOCK_MONOTONIC` on Apple's systems. All processes of the machine read the
-    /// same value until the next boot, unless they are in different time namespaces. On any other system, it is the
-    /// clock of [`std::time::Instant`], and its origin is the first read by this process.
+    /// It is `CLOCK_BOOTTIME` on Linux, and `CLOCK_MONOTONIC` on Apple's systems. On these systems, all processes of
+    /// the machine read the same time, unless they are in different time namespaces. The clock starts again at each
+    /// boot. On any other system, it is the clock of [`std::time::Instant`], and its origin is the instant at which
+    /// this process reads the clock for the first time.
     pub const fn system() -> Self {
         Self::of(ClockSource::System)
     }
@@ -84,8 +86,8 @@ impl Clock {
         Self::of(ClockSource::Tokio)
     }
 
-    /// The machine's clock plus `slept` nanoseconds, for tests. A test increases the number to simulate that the
-    /// machine was suspended: the clock shows a later time, but no timer has advanced.
+    /// The machine's clock plus `slept` nanoseconds, for tests. A test increases `slept` to simulate that the machine
+    /// was suspended: the clock shows a later time, but no timer has advanced.
     pub const fn system_and(slept: &'static AtomicU64) -> Self {
         Self::of(ClockSource::SystemAnd(slept))
     }
@@ -127,14 +129,14 @@ impl Clock {
         }
     }
 
-    /// Whether this is tokio's clock. A test can pause tokio's clock. It does not count the time for which the machine
-    /// is suspended.
+    /// Whether this is tokio's clock. Tokio's clock can be paused by a test, and does not count the time for which the
+    /// machine is suspended.
     pub fn is_virtual(&self) -> bool {
         matches!(self.source, ClockSource::Tokio)
     }
 
     /// Whether tokio's clock is paused in the caller's runtime, by `#[tokio::test(start_paused = true)]` or by
-    /// `tokio::time::pause`. The result is never true for a clock that runs. The result is false outside a runtime.
+    /// `tokio::time::pause`. If the clock runs, the result is always false. Outside a runtime, the result is false.
     pub fn tokio_is_paused() -> bool {
         if tokio::runtime::Handle::try_current().is_err() {
             return false;
@@ -147,8 +149,8 @@ impl Clock {
         std_has_moved && tokio::time::Instant::now() == before
     }
 
-    /// The time of the wall clock. A wall clock can be wrong and can jump, so leases never use it. Where several
-    /// machines must agree on the time, they use the store's clock.
+    /// The time of the wall clock. A wall clock can be wrong and can jump, so leases never use it. If several machines
+    /// must agree on a time, they use the store's clock instead.
     pub fn wall(&self) -> SystemTime {
         let shown = match self.source {
             ClockSource::System => SystemTime::now(),
@@ -193,8 +195,9 @@ fn system_now() -> Moment {
     Moment::from_nanos(nanos(ORIGIN.elapsed()))
 }
 
-/// Time between the origin of [`Clock::tokio`] and [`FIRST_READ`]. The origin must be earlier than `FIRST_READ`: a
-/// clock that was paused before `FIRST_READ` shows an earlier time, and a [`Moment`] cannot be before the origin.
+/// Time between the origin of [`Clock::tokio`] and [`FIRST_READ`]. The origin must be earlier than `FIRST_READ`: if
+/// tokio's clock was paused before `FIRST_READ`, it shows a time before `FIRST_READ`, and a [`Moment`] cannot be before
+/// the origin.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// The machine's clocks at the first read of [`Clock::tokio`].

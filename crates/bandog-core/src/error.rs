@@ -1,5 +1,5 @@
-//! The error type. An error has a kind, the operation that failed, the key, and the cause. It also says whether the
-//! store might have applied the request.
+//! The error type. An error has a kind, the operation that failed, the key, and the cause. The error also says whether
+//! the store might have applied the request.
 
 use std::{error::Error as StdError, fmt, sync::Arc};
 
@@ -8,6 +8,7 @@ use crate::Key;
 /// The result type of all bandog crates.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// The error that caused another error.
 type Cause = Arc<dyn StdError + Send + Sync + 'static>;
 
 /// An error with its kind, the verb (the operation that failed, such as `lock`), the key and the cause.
@@ -36,6 +37,7 @@ struct ErrorParts {
     key: Option<Key>,
     message: String,
     source: Option<Cause>,
+    /// Whether the store might have applied the request although the client got no answer.
     maybe_applied: bool,
 }
 
@@ -43,7 +45,7 @@ struct ErrorParts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The store did not answer, or cannot serve the request now. A retry can succeed.
+    /// The store did not answer, or cannot serve the request at present. A retry can succeed.
     Unavailable,
     /// The store refuses the request, for example because of a wrong password, a missing right, or a key with data of
     /// another type. A retry does not help.
@@ -154,6 +156,7 @@ impl Error {
         self.0.key.as_ref()
     }
 
+    /// Changes the parts of this error, and returns the changed error. Clones of the error do not change.
     fn with(self, change: impl FnOnce(&mut ErrorParts)) -> Self {
         let mut parts = Arc::unwrap_or_clone(self.0);
         change(&mut parts);
@@ -173,7 +176,7 @@ impl fmt::Display for Error {
         f.write_str(message)?;
         if *kind != ErrorKind::Misused {
             // The kind helps the user to decide what to do, for example whether to retry. A `Misused` error does not
-            // need it, because its message names the allowed values.
+            // need the kind, because the message of such an error names the allowed values.
             write!(f, " ({kind:?})")?;
         }
         match source {

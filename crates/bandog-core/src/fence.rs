@@ -2,8 +2,8 @@
 
 use std::{fmt, num::NonZeroU32};
 
-/// A fencing token: a number that is greater with every grant of a key. It is also greater if the holder has crashed,
-/// if the lease has expired, or if the store has restarted without its data.
+/// A fencing token: a number that is greater with every grant of a key. The next grant has a greater fence even if the
+/// holder has crashed, the lease has expired, or the store has restarted without its data.
 ///
 /// Send the fence with every write that the lock protects. Let the resource refuse each write whose fence is smaller
 /// than the greatest fence that the resource has seen. Then a holder that was paused for longer than its ttl cannot
@@ -39,14 +39,16 @@ impl fmt::Display for Fence {
     }
 }
 
-/// Maximum number of fences that one grant reserves (a block). The store keeps only the last fence of a block, so
+/// Maximum size of a block: the fences that one grant reserves. The store keeps only the last fence of a block, so
 /// [`crate::Holder::fence`] is computed as if every block had this size.
 pub const MAX_BLOCK: NonZeroU32 = NonZeroU32::MIN.saturating_add(63);
 
 /// The block of consecutive fences that one grant reserved. The client uses the smallest fence first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fences {
+    /// The smallest unused fence.
     next: u64,
+    /// The greatest fence of the block.
     last: u64,
 }
 
@@ -56,7 +58,7 @@ impl Fences {
         Self { next: (last.0 + 1).saturating_sub(u64::from(count.get())), last: last.0 }
     }
 
-    /// The smallest unused fence of the block. If all fences are used, the greatest fence.
+    /// The smallest unused fence of the block. If all fences are used, the result is the greatest fence of the block.
     pub(crate) fn first(&self) -> Fence {
         Fence(self.next.min(self.last).max(1))
     }

@@ -5,8 +5,8 @@
 pub struct Finding {
     /// The severity.
     pub level: Level,
-    /// The checked property, such as `maxmemory-policy`: one or two words. These words do not change, so scripts can
-    /// compare them.
+    /// The checked property in one or two words, such as `maxmemory-policy`. Later versions use the same words, so
+    /// scripts can compare them.
     pub subject: String,
     /// The result of the check, in one sentence.
     pub says: String,

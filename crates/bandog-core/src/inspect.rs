@@ -11,13 +11,13 @@ use crate::{ClientId, Error, ErrorKind, Fence, Fences, Finding, Key, Kind, MAX_B
 pub struct Row {
     /// The lock's name.
     pub name: String,
-    /// The kind of the lock. None if the lock is free, or if a client of another library holds it and its kind is
-    /// unknown.
+    /// The kind of the lock. None if the lock is free, or if a client of another library holds the lock and the kind of
+    /// the lock is unknown.
     pub kind: Option<Kind>,
     /// The holders of the lock. A held mutex has one holder, and a free lock has none.
     pub holders: Vec<Holder>,
-    /// The clients that wait for the lock, if they are in the store's registry (the list of clients). A backend leaves
-    /// this empty; [`Row::tell`] fills it in.
+    /// The clients that wait for the lock and are in the store's registry (the list of clients). A backend leaves this
+    /// list empty; [`Row::tell`] fills it in.
     pub waiters: Vec<Member>,
 }
 
@@ -41,10 +41,10 @@ pub struct Holder {
     /// The last fence of the block that the grant reserved, as it is in the store. Do not write to a resource with this
     /// fence: it can be greater than the fence of the holder, and the resource would refuse the holder's next writes.
     pub last_fence: Option<Fence>,
-    /// The time until the hold expires if it is not renewed. None for a hold that never expires.
+    /// The time after which the hold expires if it is not renewed. None for a hold that never expires.
     pub ttl: Option<Duration>,
-    /// The client that holds the lock, if it is in the store's registry. A backend leaves this empty; [`Row::tell`]
-    /// fills it in.
+    /// The client that holds the lock, if the client is in the store's registry. A backend leaves this field empty;
+    /// [`Row::tell`] fills it in.
     pub member: Option<Member>,
 }
 
@@ -79,7 +79,7 @@ impl Row {
         self.holder()?.fence
     }
 
-    /// The client of the first holder, if it is registered and [`Row::tell`] was called.
+    /// The client of the first holder, if the client is registered and [`Row::tell`] was called.
     pub fn member(&self) -> Option<&Member> {
         self.holder()?.member.as_ref()
     }
@@ -205,7 +205,8 @@ impl Pattern {
         let name: Vec<char> = name.chars().collect();
         // `g` is the position in the pattern, and `n` is the position in the name.
         let (mut g, mut n) = (0, 0);
-        // The position after the last `*` in the pattern, and the position in the name up to which this `*` matches.
+        // The position after the last `*` that was read in the pattern, and the position in the name up to which this
+        // `*` matches. None before the first `*`.
         let mut star = None;
         while n < name.len() {
             let (token, width) = token(&glob, g);
@@ -225,6 +226,7 @@ impl Pattern {
                 }
                 Some(Token::This(_)) | None => {}
             }
+            // The rest of the pattern does not match here. So the last `*` must match one more character of the name.
             let Some((after, matched)) = star else {
                 return false;
             };
@@ -300,8 +302,8 @@ pub trait Inspect: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// Those of the given clients that are in the store's registry, in no particular order. The default implementation
-    /// searches the result of [`Inspect::members`].
+    /// The rows of these clients in the store's registry, in no particular order. A client that is not in the registry
+    /// has no row. The default implementation searches the result of [`Inspect::members`].
     ///
     /// # Errors
     /// As [`crate::Leases::ping`].
@@ -314,8 +316,8 @@ pub trait Inspect: Send + Sync + 'static {
     /// Evicts the holder of a lock: frees the lock without the holder's consent, and notifies the subscribers. Returns
     /// the row that the lock had before. None if the lock was free.
     ///
-    /// The store reads and frees the lock in one step, so the returned row shows the holder that was evicted. That
-    /// holder notices the eviction at its next renewal. The fences of the lock continue to rise.
+    /// The store reads and frees the lock in one step, so the returned row shows the holder that was evicted. The
+    /// evicted holder notices the eviction at its next renewal. The fences of the lock continue to rise.
     ///
     /// # Errors
     /// As [`crate::Leases::ping`]. The kind is [`ErrorKind::Denied`] if the store has other data than a lock under this

@@ -37,8 +37,8 @@ impl Step {
         }
     }
 
-    /// The kind of the lock. Each backend matches every kind. So after a new kind is added, a backend that does not
-    /// handle the new kind does not compile.
+    /// The kind of the lock. Each backend has a `match` over all kinds. So if a kind is added, a backend that does not
+    /// handle the new kind no longer compiles.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Claim(claim) | Self::Release(claim) | Self::Pass { to: claim, .. } => claim.kind,
@@ -69,19 +69,19 @@ pub enum Answer {
 pub enum Verdict {
     /// This claim holds the key.
     Granted {
-        /// The fences that the grant reserved: at least one, and at most as many as the claim requested. A repeated
-        /// claim gets the same fences.
+        /// The fences that the grant reserved: at least one, and at most as many as the claim requested. If a claim is
+        /// sent again, it gets the same fences.
         fences: Fences,
         /// The duration of the hold, counted from the store's decision. It is at most the requested ttl, and can be
-        /// shorter. During this time the store does not grant the key to another claim, with two exceptions. The first
+        /// shorter. During this time, the store does not grant the key to another claim, with two exceptions. The first
         /// exception is a hold that is released, passed to another claim ([`Step::Pass`]) or evicted. The second
         /// exception is a store that loses its data.
         valid_for: Duration,
     },
     /// Another claim holds the key.
     Busy {
-        /// The time after which the other claim's hold expires, unless that hold is renewed. One second if that hold
-        /// never expires.
+        /// The time after which the other claim's hold expires, unless that hold is renewed. If that hold never
+        /// expires, the value is one second.
         retry_after: Duration,
     },
 }
@@ -104,8 +104,8 @@ pub enum Renewal {
 pub enum Released {
     /// The key is free, and its subscribers have been notified.
     Freed {
-        /// The number of notified clients, without the client that released the key. None if the backend does not know
-        /// the number.
+        /// The number of notified clients. The client that released the key is not counted. None if the backend does
+        /// not know the number.
         others: Option<u32>,
     },
     /// This claim did not hold the key. The store changed nothing.
@@ -126,8 +126,8 @@ pub struct Profile {
     pub fence_survives_failover: bool,
     /// The clock that decides when a lease expires, as text for messages.
     pub expiry: &'static str,
-    /// The number of connections that the backend has made. Before each connection except the first, the store might
-    /// have lost its data, for example in a restart. So the client renews its locks when the number rises.
+    /// The number of connections that the backend has made until now. When the backend makes a new connection, the
+    /// store might have lost its data, for example in a restart. So the client renews its locks when the number rises.
     pub epoch: watch::Receiver<u64>,
 }
 
@@ -160,18 +160,19 @@ pub trait Leases: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// The kind is [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if the store does not answer, for example
-    /// because the address is wrong. It is [`ErrorKind::Denied`](crate::ErrorKind::Denied) if the store refuses the
-    /// user or the password.
+    /// because the address is wrong. The kind is [`ErrorKind::Denied`](crate::ErrorKind::Denied) if the store refuses
+    /// the user or the password.
     async fn ping(&self) -> Result<()>;
 
     /// Applies the steps, and returns one answer for each step in the same order.
     ///
-    /// Each step is atomic and is attempted once. Steps of the same key are applied in their order.
+    /// Each step is atomic, and the backend attempts each step once. Steps of the same key are applied in the order of
+    /// `steps`.
     ///
     /// A grant can reserve fewer fences and last for a shorter time than the claim requested ([`Verdict::Granted`]).
     ///
-    /// A step can be sent again. If a claim or a pass is sent again while its claim holds the key, the store grants it
-    /// again with the same fences, and the ttl starts anew. A release that is sent again changes nothing.
+    /// A step can be sent again. If a claim or a pass is sent again while its claim holds the key, the store grants the
+    /// key again with the same fences, and the ttl starts anew. A release that is sent again changes nothing.
     ///
     /// An error reports whether the step might have been applied ([`crate::Error::maybe_applied`]). If the store
     /// refuses a step with an error, the step has changed nothing.
@@ -184,7 +185,8 @@ pub trait Leases: Debug + Send + Sync + 'static {
     /// [`Renewal::Gone`].
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>>;
 
-    /// Calls `notifier` each time the store might now grant this claim. The calls end when the subscription is dropped.
+    /// Calls `notifier` whenever the store might be ready to grant this claim. The calls end when the subscription is
+    /// dropped.
     ///
     /// A client subscribes after the store has refused its claim, and repeats the claim later. The client keeps the
     /// subscription while any of its callers waits for the key, even if the client replaces the claim by another claim

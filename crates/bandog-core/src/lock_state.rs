@@ -13,8 +13,8 @@ const STARVING: &str = " starving";
 /// The state of one lock: its holder, the time at which the hold expires, and the last fence. The store also keeps the
 /// state of a free lock, because the next grant must have a greater fence.
 ///
-/// This type makes the decisions. The backend makes each change atomic, and sends the notifications. The text of a
-/// state is one line without a tab.
+/// This type makes the decisions. The backend makes each change atomic, and sends the notifications. A state can be
+/// written as a text (`Display`) and parsed from the text (`FromStr`). The text is one line without a tab.
 ///
 /// ```
 /// use bandog::{Clock, backend::LockState};
@@ -36,13 +36,13 @@ pub struct Hold {
     pub id: ClaimId,
     /// The time at which the hold expires.
     pub until: Moment,
-    /// Whether a client starves for the lock, which means that the client has waited for a second or more. If so, the
-    /// release of the hold makes an offer, which reserves the lock for starving clients (see [`Claim::offers`]).
+    /// Whether a client starves for the lock: the client has waited for a second or more. In this case, the release of
+    /// the hold makes an offer, which reserves the lock for starving clients (see [`Claim::offers`]).
     pub has_starving_waiter: bool,
 }
 
 impl LockState {
-    /// The kinds of locks that this type supports. A backend that uses this type returns them in
+    /// The kinds of locks that this type supports. A backend that uses this type returns this set in
     /// [`crate::Profile::kinds`].
     pub const KINDS: Kinds = Kinds::MUTEX;
 
@@ -66,7 +66,7 @@ impl LockState {
         self.apply_above(step, now, Fence::new(0))
     }
 
-    /// Applies a step to this lock. The fences of a new grant are greater than `above`. For example, `above` is the
+    /// Applies a step to this lock. The fences of a new grant are greater than `above`. For example, `above` can be the
     /// time of the wall clock in microseconds.
     pub fn apply_above(&mut self, step: &Step, now: Moment, above: Fence) -> Answer {
         match step.kind() {
@@ -99,7 +99,8 @@ impl LockState {
         }
     }
 
-    /// Frees the lock, whatever claim holds it. An offer is not a hold of a client, so this call keeps an offer.
+    /// Frees the lock from the claim that holds it, whatever claim that is. An offer is not a hold of a client, so this
+    /// call does not end an offer.
     pub fn evict(&mut self, now: Moment) -> Released {
         match self.live(now) {
             Some(hold) if hold.id != ClaimId::OFFERED => {
@@ -115,7 +116,7 @@ impl LockState {
         self.hold.as_ref().is_some_and(|hold| hold.id == id && now < hold.until)
     }
 
-    /// The row of this lock for operators. None if the lock is not held.
+    /// The row of this lock for operators. None if no claim of a client holds the lock.
     pub fn row(&self, key: &Key, now: Moment) -> Option<Row> {
         let hold = self.hold.as_ref().filter(|hold| now < hold.until && hold.id != ClaimId::OFFERED)?;
         let ttl = Some(hold.until.since(now));
@@ -144,6 +145,7 @@ impl LockState {
     fn release(&mut self, claim: &Claim, now: Moment) -> Released {
         let Some(hold) = self.live(now) else { return Released::NotHeld };
         if hold.id != claim.id {
+            // The client of `claim` no longer waits. A release with `offers` removes the note that a client starves.
             hold.has_starving_waiter &= !claim.offers;
             return Released::NotHeld;
         }

@@ -10,8 +10,9 @@ pub const MAX_WAITS: usize = 32;
 /// A registered client: one row of the store's registry. The registry lists the clients that hold locks or wait for
 /// them.
 ///
-/// A client renews its row together with its locks. A row that is not renewed expires after its ttl, so a client that
-/// was killed stays listed until then. The row is for operators only: no decision about a lock depends on it.
+/// A client renews its row together with its locks. A row that is not renewed expires after the ttl of the row. So a
+/// killed client stays listed until its row expires. The row is for operators only: no decision about a lock depends on
+/// the row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     /// The id of the client. For each lock that the client holds, the store keeps an owner: a text that begins with
@@ -33,7 +34,8 @@ pub struct Member {
 }
 
 impl Member {
-    /// Creates the row of a client of this process, with the name of the running program. The client waits for no lock.
+    /// Creates the row of a client of this process, with the name of the running program. The list of locks that the
+    /// client waits for is empty.
     pub fn here(id: ClientId) -> Self {
         let path = std::env::current_exe().ok();
         let program = path.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
@@ -49,11 +51,13 @@ impl Member {
     }
 }
 
+/// The name of this machine.
 #[cfg(unix)]
 fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
+/// The name of this machine.
 #[cfg(not(unix))]
 fn host() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_else(|_| "unknown".into())

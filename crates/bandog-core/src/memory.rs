@@ -33,6 +33,7 @@ use crate::{
 pub struct Memory {
     clock: Clock,
     state: Arc<Mutex<MemoryState>>,
+    /// The sender of [`Profile::epoch`]. This backend has no connections, so the number never changes.
     epoch: Arc<watch::Sender<u64>>,
 }
 
@@ -51,8 +52,8 @@ impl Memory {
         Self { clock, state: Arc::default(), epoch: Arc::new(watch::Sender::new(0)) }
     }
 
-    /// Locks the state, and then reads the present time. Because of this order, no decision uses an earlier time than
-    /// the decision before it.
+    /// Locks the state, and then reads the present time. Because of this order, the time of a decision is never before
+    /// the time of an earlier decision.
     fn state_and_time(&self) -> (MutexGuard<'_, MemoryState>, Moment) {
         let state = self.state();
         let now = self.clock.now();
@@ -143,6 +144,7 @@ impl Inspect for Memory {
 }
 
 impl MemoryState {
+    /// Applies a step. If the step frees a key, the subscribers of the key are notified.
     fn apply(&mut self, step: &Step, now: Moment) -> Answer {
         match self.lock(step.key()).apply(step, now) {
             Answer::Released(released) => Answer::Released(self.notify(step.key(), released)),
@@ -150,12 +152,14 @@ impl MemoryState {
         }
     }
 
+    /// The state of the lock with this name. A lock without a state gets the state of a free lock.
     fn lock(&mut self, key: &Key) -> &mut LockState {
         self.locks.entry(key.clone()).or_default()
     }
 
-    /// Notifies the subscribers of a key if `released` says that the key is free. Returns `released` with the number of
-    /// notified clients: 0 if the key has no subscriber, else None, because the number is not known.
+    /// Notifies the subscribers of a key if `released` says that the key is free. Then `released` is returned with the
+    /// number of notified clients. The number is 0 if the key has no subscriber. Otherwise it is None, because this
+    /// backend does not know to which clients the subscribers belong.
     fn notify(&self, key: &Key, released: Released) -> Released {
         if released == Released::NotHeld {
             return released;

@@ -14,7 +14,8 @@ use crate::{ClaimId, Error, ErrorKind, Key, Notifier, Pattern, Result, Subscript
 /// Maximum length of the name of a slot ([`Line::slot`]), in bytes of UTF-8.
 const MAX_SLOT_LEN: usize = 64;
 
-/// The version of a record. At every swap, the store assigns a new version, which is greater than the version before.
+/// The version of a record. At every swap, the store assigns a new version, which is greater than the present version
+/// of the record.
 ///
 /// No version of a record is assigned twice, even if the store fails over, or if the record is deleted and created
 /// again. The only exception is a store whose clock was set back.
@@ -27,8 +28,9 @@ impl Version {
         NonZeroU64::new(number).map(Self)
     }
 
-    /// The version that follows `last`. It is the greater of `last` + 1 and `now` in microseconds since 1970, where
-    /// `now` is the store's time. If `last` is None, the version is `now`.
+    /// The version that follows the version `last`, at the store's time `now`. The result is the greater of two
+    /// numbers: `last` + 1, and the microseconds from 1970 to `now`. If `last` is None, the result is the second
+    /// number.
     ///
     /// ```
     /// use bandog::backend::Version;
@@ -64,8 +66,8 @@ pub struct Record {
     pub value: String,
 }
 
-/// A lock and the id of a claim that holds the lock now or held it before. [`Records::read`] checks whether the claim
-/// still holds the lock, and [`Swap::held`] makes this a condition of a swap.
+/// A lock, and the id of a claim that holds the lock now or held it before. [`Records::read`] checks whether the claim
+/// still holds the lock. With [`Swap::held`], a swap is done only if the claim still holds the lock.
 ///
 /// No two claims have the same id. So a claim that no longer holds its lock never holds that lock again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -87,7 +89,7 @@ pub struct Line {
     pub value: String,
 }
 
-/// A request to replace or delete a whole record, if its version has not changed.
+/// A request to replace or delete a whole record, if the version of the record has not changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Swap {
     /// The name of the record.
@@ -101,7 +103,7 @@ pub struct Swap {
     /// The earliest time of the swap, by the store's clock. Before this time, the store refuses the swap with
     /// [`Swapped::Early`]. The resolution is one millisecond.
     pub not_before: Option<SystemTime>,
-    /// A claim that must hold its lock. If the claim does not hold it, the store refuses the swap with
+    /// A claim that must hold its lock. If the claim does not hold its lock, the store refuses the swap with
     /// [`Swapped::NotHeld`].
     pub held: Option<Holding>,
     /// Whether the store notifies the subscribers of this record ([`Records::subscribe_record`]) after the swap.
@@ -180,9 +182,9 @@ pub struct Reading {
 /// One swap is atomic: the store checks the conditions, and writes the record and its lines, in one step. The swaps of
 /// one call are sent in one round trip, but they are not a transaction.
 ///
-/// The store decides how durable a swap is after its answer. SQLite has written the swap to disk. Redis can lose the
-/// swap when the server crashes, depending on the server's persistence settings, or when the server fails over to a
-/// replica.
+/// How durable a swap is depends on the store. SQLite writes the swap to disk before it answers. Redis can lose the
+/// swap after the answer in two cases. The first case is a failover to a replica. The second case is a crash of the
+/// server, if the server's persistence settings allow such a loss.
 ///
 /// If [`Error::maybe_applied`] is true for an error, the store might or might not have done the swap. In this case, the
 /// caller repeats the swap from the same version, or reads the record. The store does a repeated swap at most once,
@@ -217,9 +219,9 @@ pub trait Records: Send + Sync + 'static {
     /// Does the swaps one after the other. A swap is done if its conditions are met.
     ///
     /// # Errors
-    /// As [`crate::Leases::ping`], if the store answered none of the swaps. The answer to one swap can be an error,
-    /// too. Its kind is [`ErrorKind::Denied`] if the store has other data than a record under this name, and
-    /// [`ErrorKind::Corrupt`] if the record was not written by bandog.
+    /// As [`crate::Leases::ping`], if the store answered none of the swaps. The answer to a single swap
+    /// ([`Swaps::each`]) can also be an error. The kind of such an error is [`ErrorKind::Denied`] if the store has
+    /// other data than a record under this name, and [`ErrorKind::Corrupt`] if the record was not written by bandog.
     async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
         let _ = swaps;
         Err(unsupported("swap"))
@@ -261,8 +263,9 @@ pub trait Records: Send + Sync + 'static {
     /// allowed to notify without a reason. If a broken connection might have dropped a notification, the backend
     /// notifies as soon as it is connected again. A notification has no data, so the subscriber must read the record.
     ///
-    /// A backend returns [`Subscription::silent`] if it has no notifications, or if its user has no right to subscribe.
-    /// The default implementation always returns it. The subscriber of a silent subscription must poll.
+    /// A backend returns [`Subscription::silent`] if it has no notifications, or if the store does not allow its user
+    /// to subscribe. The default implementation always returns [`Subscription::silent`]. The subscriber of a silent
+    /// subscription must poll.
     ///
     /// # Errors
     /// As [`crate::Leases::ping`].
@@ -272,6 +275,7 @@ pub trait Records: Send + Sync + 'static {
     }
 }
 
+/// The error of a backend without records. `verb` is the operation that failed.
 fn unsupported(verb: &'static str) -> Error {
     Error::new(ErrorKind::Unsupported, "this backend has no records, so it cannot be used for scheduled jobs")
         .during(verb)

@@ -2,8 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
-/// The callback of a subscriber. A backend calls it when a lock might have become free, or when a record might have
-/// changed.
+/// The callback of a subscriber. A backend calls the notifier when a lock might have become free, or when a record
+/// might have changed.
 ///
 /// A call is cheap, and can happen at any time and on any thread. An unnecessary call does no harm.
 #[derive(Clone)]
@@ -29,11 +29,12 @@ impl fmt::Debug for Notifier {
 
 /// The subscriber's handle of a subscription. The backend calls the notifier until the handle is dropped.
 pub struct Subscription {
+    /// Ends the notifications. None for a silent subscription.
     stop: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl Subscription {
-    /// Creates an active subscription. `stop` is called once, when the subscription is dropped. It must not block.
+    /// Creates an active subscription. When the subscription is dropped, `stop` is called once, and must not block.
     pub fn new(stop: impl FnOnce() + Send + 'static) -> Self {
         Self { stop: Some(Box::new(stop)) }
     }

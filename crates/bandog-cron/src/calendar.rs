@@ -1,7 +1,11 @@
 //! The parts of the Gregorian calendar that cron needs. Day 0 is 1970-01-01; weekday 0 is Sunday.
 //!
-//! In the arithmetic, a year begins in March, so that the leap day is the last day of its year. An era is 400 years
-//! (146,097 days). The calendar repeats after each era. `shifted` is a month, counted from March as 0.
+//! The functions `civil` and `first_of` calculate with years that begin on 1 March, because the leap day is the last
+//! day of such a year. An era is 400 years (146,097 days), and the calendar repeats after each era. Day 0 is 719,468
+//! days after 1 March of the year 0.
+//!
+//! In these functions, `of_era` is the number of a day, counted from the first day of its era. `of_year` is the number
+//! of a day, counted from 1 March as 0. `shifted` is the number of a month, counted from March as 0.
 
 /// The date of a day: the year, the month, and the day of the month.
 pub(crate) fn civil(day: i64) -> (i64, u32, u32) {
@@ -16,7 +20,7 @@ pub(crate) fn civil(day: i64) -> (i64, u32, u32) {
     (year, small(month), small(of_year - (153 * shifted + 2) / 5 + 1))
 }
 
-/// The number of the first day of a month, counted from 1970-01-01.
+/// The number of the first day of a month. Day 0 is 1970-01-01.
 pub(crate) fn first_of(year: i64, month: u32) -> i64 {
     let year = year - i64::from(month <= 2);
     let era = year.div_euclid(400);

@@ -1,15 +1,16 @@
-//! Counts the matches of the calendar fields. It counts bits of the sets and does not visit each match, because an
-//! expression that fires every second has 31 million matches a year.
+//! Counts the seconds of the wall clock that match the calendar fields. The functions count bits in sets of values.
+//! They do not visit each match, because an expression that fires every second has 31 million matches a year.
 
 use crate::{
     calendar::{civil, first_of, length, small, weekday},
     fields::Fields,
 };
 
+/// Number of seconds in a day.
 const DAY: i64 = 86_400;
 
 impl Fields {
-    /// Number of matches from one wall-clock second to another, both included.
+    /// Number of wall-clock seconds from `from` to `until` that match. Both ends are included.
     pub(crate) fn count(&self, from: i64, until: i64) -> u64 {
         let (from, until) = (from.max(0), until.min(first_of(self.last_year() + 1, 1) * DAY - 1));
         if until < from {
@@ -23,9 +24,10 @@ impl Fields {
         all - before_from - after_until
     }
 
-    /// Number of matching days from one day to another, both included.
+    /// Number of days from `first` to `last` that match. Both ends are included.
     fn days_between(&self, first: i64, last: i64) -> u64 {
         let ((mut year, mut month, day), (last_year, last_month, last_day)) = (civil(first), civil(last));
+        // `days` and `until` are sets of days of the month: the days from `first` on, and the days up to `last`.
         let (mut days, mut count) = (u32::MAX << day, 0);
         loop {
             let is_last = (year, month) == (last_year, last_month);
@@ -39,6 +41,7 @@ impl Fields {
         }
     }
 
+    /// Whether a day matches.
     fn has_day(&self, day: i64) -> bool {
         let (year, month, day) = civil(day);
         self.days_of(year, month) >> day & 1 == 1
@@ -52,12 +55,13 @@ impl Fields {
         self.days_in(weekday(first_of(year, month)), length(year, month))
     }
 
-    /// Number of matching seconds in a whole day.
+    /// Number of matching seconds in a matching day.
     fn times(&self) -> u64 {
         u64::from(self.hours.count_ones() * self.minutes.count_ones() * self.seconds.count_ones())
     }
 
-    /// Number of matching seconds of a day before this second, which is at most 86,400.
+    /// Number of matching seconds in the part of a matching day that is before `second`. `second` is counted from
+    /// midnight, and is at most 86,400.
     fn times_before(&self, second: u32) -> u64 {
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
         let (minutes, seconds) = (self.minutes.count_ones(), self.seconds.count_ones());
@@ -72,7 +76,7 @@ impl Fields {
     }
 }
 
-/// Number of bits in the set that are lower than `bit`, which is at most 60.
+/// Number of bits in `set` that are lower than the bit number `bit`. `bit` is at most 60.
 fn below(set: u64, bit: u32) -> u32 {
     (set & !(u64::MAX << bit)).count_ones()
 }

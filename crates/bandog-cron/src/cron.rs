@@ -4,7 +4,7 @@ use std::{fmt, iter::FusedIterator, str::FromStr};
 
 use crate::{Daylight, Dialect, Language, ParseError, Rules, Time, Zone, describe, fields::Fields, parse, zone};
 
-/// A compiled expression, with its zone and its text. It takes 96 bytes, and the bytes of the text on the heap.
+/// A compiled expression, with its zone and its text. The value has 96 bytes. In addition, the text is on the heap.
 ///
 /// A fire is an instant at which the expression matches the wall clock of the zone. Each fire is a whole second. Fires
 /// are in the years 1970 to 2199, or 1970 to 2099 if the expression has a year field that is not `*`.
@@ -26,10 +26,11 @@ pub struct Cron {
 }
 
 impl Cron {
-    /// Compiles an expression of Quartz, in UTC.
+    /// Compiles an expression of the Quartz dialect. The zone of the result is UTC.
     ///
     /// # Errors
-    /// If the expression is not valid in the dialect. The error names the field, the column and the allowed values.
+    /// The call fails if the expression is not valid in the dialect. The error names the field, the column and the
+    /// allowed values.
     ///
     /// ```
     /// # use bandog_cron::Cron;
@@ -40,7 +41,8 @@ impl Cron {
         Self::parse_with(text, Dialect::Quartz)
     }
 
-    /// Compiles an expression of the given dialect, in UTC. [`Dialect::days`] also sets how the two day fields combine.
+    /// Compiles an expression by the given rules. The rules are a dialect, or the result of [`Dialect::days`], which
+    /// also says how the two day fields combine. The zone of the result is UTC.
     ///
     /// # Errors
     /// As [`parse`](Self::parse).
@@ -149,7 +151,7 @@ impl Cron {
         self.fields.daylight
     }
 
-    /// The first fire strictly after this instant. `None` if no fire follows.
+    /// The first fire after this instant. A fire at this instant does not count. `None` if no fire follows.
     ///
     /// ```
     /// # use bandog_cron::{Cron, Time};
@@ -162,7 +164,7 @@ impl Cron {
         zone::at_or_after(&self.fields, &self.zone, after.into().second() + 1).map(Time::from_second)
     }
 
-    /// The last fire strictly before this instant. `None` if the expression has no earlier fire since 1970.
+    /// The last fire before this instant. A fire at this instant does not count. `None` if no fire is earlier.
     ///
     /// ```
     /// # use bandog_cron::{Cron, Time};
@@ -175,7 +177,7 @@ impl Cron {
         zone::at_or_before(&self.fields, &self.zone, before.into().second_up() - 1).map(Time::from_second)
     }
 
-    /// All fires after this instant, in order.
+    /// All fires after this instant, in order. A fire at this instant does not count.
     ///
     /// ```
     /// # use bandog_cron::{Cron, Time};
@@ -203,8 +205,9 @@ impl Cron {
         Fires { cron: self, after: Some(from.into()), until: to.into() }
     }
 
-    /// Number of fires after `from`, up to and including `to`, but never more than `at_most`. The fires are counted by
-    /// arithmetic. This takes some microseconds for each year, even if the expression fires every second.
+    /// Number of fires after `from`, up to and including `to`. If there are more than `at_most` fires, the result is
+    /// `at_most`. The fires are counted by arithmetic. This takes some microseconds for each year from `from` to `to`,
+    /// even if the expression fires every second.
     ///
     /// ```
     /// # use bandog_cron::{Cron, Time};
@@ -298,6 +301,7 @@ impl fmt::Display for Cron {
 #[derive(Debug, Clone)]
 pub struct Fires<'a> {
     cron: &'a Cron,
+    /// The last fire that was returned, or the start of the search. `None` after the last fire.
     after: Option<Time>,
     /// The last instant that is included.
     until: Time,

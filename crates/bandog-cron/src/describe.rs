@@ -27,6 +27,7 @@ pub enum Language {
     Chinese,
 }
 
+/// The meaning of an expression, as a phrase in this language.
 pub(crate) fn describe(fields: &Fields, language: Language) -> String {
     let outline = Outline::of(fields);
     match language {
@@ -41,21 +42,23 @@ struct Outline {
     minutes: Shape,
     hours: Shape,
     days: Shape,
-    /// Monday is 1, Sunday 7.
+    /// Monday is 1, and Sunday is 7.
     weekdays: Shape,
     months: Shape,
     years: Shape,
-    /// All times of a day as text, if there are at most [`FEW`].
+    /// All times of a day at which the expression fires, as texts. `None` if there are more than [`FEW`] such times.
     clock: Option<Vec<String>>,
 }
 
-/// Maximum number of times of a day that are listed one by one.
+/// Maximum number of times of a day that a phrase lists one by one.
 const FEW: usize = 6;
 
 impl Outline {
     fn of(fields: &Fields) -> Self {
+        // The numbers of the bits that are set.
         let bits = |mask: u64| (0..64).filter(move |bit| mask >> bit & 1 == 1).collect::<Vec<u32>>();
         let (seconds, minutes, hours) = (bits(fields.seconds), bits(fields.minutes), bits(fields.hours.into()));
+        // The set of weekdays, in which bit 0 is Sunday, is repeated, so that bit 7 is Sunday, too.
         let week = u64::from(fields.weekdays) << 7 | u64::from(fields.weekdays);
         let years = (1970..=2099).filter(|year| fields.every_year || fields.has_year(*year));
         Self {
@@ -76,6 +79,8 @@ impl Outline {
     }
 }
 
+/// All times of a day with these hours, minutes and seconds, as texts. `None` if there are more than [`FEW`] such
+/// times.
 fn clock(hours: &[u32], minutes: &[u32], seconds: &[u32]) -> Option<Vec<String>> {
     if hours.len() * minutes.len() * seconds.len() > FEW {
         return None;

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-/// The scheduler whose rules an expression follows.
+/// The kind of scheduler for which an expression is written. Each kind has its own rules for expressions.
 ///
 /// ```
 /// use bandog_cron::{Cron, Dialect};
@@ -19,7 +19,7 @@ pub enum Dialect {
     Quartz,
     /// Six fields as in Spring's `@Scheduled(cron = …)`; Sunday is 0 or 7.
     Spring,
-    /// Five fields as in a crontab; Sunday is 0 or 7. If both day fields are restricted, one of them must match.
+    /// Five fields as in a crontab; Sunday is 0 or 7. If both day fields are restricted, a match of one is enough.
     Unix,
 }
 
@@ -68,7 +68,7 @@ impl FromStr for Dialect {
     }
 }
 
-/// A text that names no dialect.
+/// The error for a text that is not the name of a dialect.
 ///
 /// ```
 /// use bandog_cron::Dialect;
@@ -79,6 +79,7 @@ impl FromStr for Dialect {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DialectError {
+    /// The first 64 characters of the text.
     text: String,
 }
 
@@ -93,8 +94,8 @@ impl std::error::Error for DialectError {}
 /// The rule for expressions that restrict both the day of the month and the day of the week.
 ///
 /// The default depends on the dialect: [`Dialect::Quartz`] refuses such an expression, [`Dialect::Spring`] uses
-/// [`And`](Self::And), and [`Dialect::Unix`] uses [`Or`](Self::Or). A field restricts nothing if it is `*` or `?`, or,
-/// in Unix, if it begins with `*`.
+/// [`And`](Self::And), and [`Dialect::Unix`] uses [`Or`](Self::Or). In Quartz and Spring, a day field does not restrict
+/// the days if it is `*` or `?`. In Unix, a day field does not restrict the days if it begins with `*`.
 ///
 /// ```
 /// use bandog_cron::{Cron, DayMatch, Dialect, Time};
@@ -145,6 +146,7 @@ impl FromStr for DayMatch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Rules {
     pub(crate) dialect: Dialect,
+    /// The rule that was set for two restricted day fields. `None` means the dialect's default.
     pub(crate) days: Option<DayMatch>,
 }
 
@@ -166,10 +168,10 @@ impl From<Dialect> for Rules {
     }
 }
 
-/// The rule for the times near a change of a zone's clocks.
+/// The rule for the times that the clocks of a zone skip or show twice.
 ///
-/// If the clocks are set forward, the skipped times are a gap. If the clocks are set back, the times that they show
-/// twice are an overlap. The default is [`Elapsed`](Self::Elapsed) if the hours are `*` or have a step, else
+/// If the clocks are set forward, the times that they skip are a gap. If the clocks are set back, the times that they
+/// show twice are an overlap. The default is [`Elapsed`](Self::Elapsed) if the hours are `*` or have a step, else
 /// [`Pinned`](Self::Pinned).
 ///
 /// ```
@@ -182,13 +184,13 @@ impl From<Dialect> for Rules {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Daylight {
-    /// Each matching time of the wall clock fires once on each matching date. A time in an overlap fires at the first
-    /// of its two instants. If matching times are in a gap, the expression fires once, at the first instant after the
-    /// gap. If the gap ends on a later date than such a time, this time does not fire.
+    /// The expression fires once for each matching time of each matching date. For a time in an overlap, it fires at
+    /// the first of the two instants. If one or more matching times are in a gap, it fires once, at the first instant
+    /// after the gap. If a gap begins on one date and ends on the next date, the times of the first date do not count.
     Pinned,
-    /// Real time counts: a time in a gap does not fire, and a time in an overlap fires twice.
+    /// Real time counts: the expression does not fire for a time in a gap, and fires twice for a time in an overlap.
     Elapsed,
-    /// Like `Pinned`, but a time in a gap does not fire.
+    /// Like `Pinned`, but the expression does not fire for a time in a gap.
     Skip,
 }
 
@@ -212,7 +214,7 @@ impl FromStr for Daylight {
     }
 }
 
-/// A text that names no [`DayMatch`] or no [`Daylight`].
+/// The error for a text that is not the name of a [`DayMatch`] or of a [`Daylight`] rule.
 ///
 /// ```
 /// use bandog_cron::{DayMatch, Daylight};
@@ -223,12 +225,14 @@ impl FromStr for Daylight {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WordError {
+    /// The first 64 characters of the text.
     text: String,
+    /// The end of the error message, such as `no day match; allowed are and, or`.
     what: &'static str,
 }
 
 impl WordError {
-    /// The value whose name is `text`. Upper and lower case are equal.
+    /// The value in `all` whose name is `text`. Upper and lower case are equal. `what` is the end of the error message.
     fn pick<T: Copy + fmt::Display>(text: &str, all: &[T], what: &'static str) -> Result<T, Self> {
         let found = all.iter().find(|one| text.eq_ignore_ascii_case(&one.to_string())).copied();
         found.ok_or_else(|| Self { text: text.chars().take(64).collect(), what })

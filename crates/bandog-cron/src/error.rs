@@ -16,7 +16,7 @@ use crate::{Dialect, Field};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError(Box<Refusal>);
 
-/// The form of the settings in a hint: calls of the library, keys of a file, or options of a command.
+/// The form in which a hint writes a setting: a call of the library, a key of a file, or an option of a command.
 ///
 /// ```
 /// use bandog_cron::{Cron, Phrasing};
@@ -40,14 +40,15 @@ pub enum Phrasing {
 /// A setting that makes the expression valid without a change of its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Remedy {
-    /// The expression was parsed in `dialect`. It is a valid line of a crontab, and has this meaning in the Unix
-    /// dialect.
+    /// The setting is the Unix dialect. The expression was refused by `dialect`. In the Unix dialect, the expression is
+    /// valid, and `meaning` describes it.
     Unix { dialect: Dialect, meaning: String },
-    /// Both day fields are restricted.
+    /// The setting is a [`DayMatch`](crate::DayMatch). The expression was refused because it restricts both day fields.
     Days,
 }
 
 impl Remedy {
+    /// The hint that describes this remedy.
     fn hint(&self, phrasing: Phrasing) -> String {
         match self {
             Self::Unix { dialect, meaning } => {
@@ -72,8 +73,10 @@ impl Remedy {
     }
 }
 
+/// An expression that was refused, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Refusal {
+    /// The text of the expression, with at most [`SHOWN`] characters. A space replaces each control character.
     text: String,
     fault: Fault,
 }
@@ -81,8 +84,9 @@ struct Refusal {
 /// A fault that a parser found, without the text of the whole expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
+    /// The field that is wrong. `None` if the fault is not in a single field.
     pub(crate) field: Option<Field>,
-    /// The position at which the fault begins, in characters from 0.
+    /// The position at which the fault begins, counted in characters from 0.
     pub(crate) at: usize,
     /// Number of characters that are marked as wrong.
     pub(crate) len: usize,
@@ -90,12 +94,13 @@ pub(crate) struct Fault {
     pub(crate) what: String,
     /// What is allowed, or what was probably meant. Empty if there is no hint.
     pub(crate) hint: String,
-    /// The remedy that the hint describes, if the hint names a setting. The remedy writes the hint in each
-    /// [`Phrasing`].
+    /// The setting that the hint describes, if the hint describes a setting. From this remedy, the hint can be written
+    /// in each [`Phrasing`].
     pub(crate) remedy: Option<Remedy>,
 }
 
-/// Maximum number of characters of the expression in an error. A longer expression is refused because of its length.
+/// Maximum number of characters of the expression that an error shows. An expression with more characters is refused
+/// because of its length.
 const SHOWN: usize = 1024;
 
 impl ParseError {
@@ -105,7 +110,7 @@ impl ParseError {
         Self(Box::new(Refusal { text: shown.collect(), fault }))
     }
 
-    /// The same error, with the settings in its hint written in this form.
+    /// The same error, but the hint writes its settings in this form.
     #[must_use]
     pub fn phrased(mut self, phrasing: Phrasing) -> Self {
         self.0.fault.phrase(phrasing);
@@ -143,7 +148,8 @@ impl ParseError {
         &self.0.fault.hint
     }
 
-    /// The error as two lines for a fixed-width font: the expression, and below it carets and the reason.
+    /// The error as two lines for a fixed-width font. The first line is the expression. The second line has carets
+    /// below the fault, and then the reason.
     ///
     /// ```
     /// # use bandog_cron::Cron;
@@ -162,12 +168,14 @@ impl ParseError {
 }
 
 impl Fault {
+    /// Writes the settings of the hint in this form. A hint without a remedy does not change.
     fn phrase(&mut self, phrasing: Phrasing) {
         if let Some(remedy) = &self.remedy {
             self.hint = remedy.hint(phrasing);
         }
     }
 
+    /// The fault and the hint as one text.
     fn reason(&self) -> String {
         if self.hint.is_empty() { self.what.clone() } else { format!("{}; {}", self.what, self.hint) }
     }

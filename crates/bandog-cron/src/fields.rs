@@ -6,9 +6,11 @@ use crate::{DayMatch, Daylight, Dialect, calendar};
 pub(crate) const FIRST_YEAR: i64 = 1970;
 /// The last year that the year field accepts.
 pub(crate) const LAST_YEAR: i64 = 2099;
-/// The last year in which an expression without a year field fires.
+/// The last year in which an expression can fire if its year field is missing or `*`.
 pub(crate) const HORIZON: i64 = 2199;
 
+/// The values that match, as a set of bits for each field, and the rules of the expression. In a set, bit n stands for
+/// the value n, unless the comment says something else.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Fields {
     pub(crate) seconds: u64,
@@ -16,13 +18,13 @@ pub(crate) struct Fields {
     pub(crate) hours: u32,
     /// Bit 1 is the first of the month.
     pub(crate) days: u32,
-    /// `nW`, the weekday nearest to day n: bit n.
+    /// Bit n is the item `nW`: the weekday (Monday to Friday) nearest to day n.
     pub(crate) nearest: u32,
-    /// `L-n`, the day that is n days before the last day of the month: bit n. `L` is bit 0.
+    /// Bit n is the item `L-n`: the day that is n days before the last day of the month. Bit 0 is the item `L`.
     pub(crate) from_last: u32,
-    /// `L-nW`, the weekday nearest to the day `L-n`: bit n. `LW` is bit 0.
+    /// Bit n is the item `L-nW`: the weekday (Monday to Friday) nearest to the day `L-n`. Bit 0 is the item `LW`.
     pub(crate) nearest_from_last: u32,
-    /// Bit 0 of the first word is 1970.
+    /// Each number has 32 years. Bit 0 of the first number is 1970.
     pub(crate) years: [u32; 5],
     /// Bit 1 is January.
     pub(crate) months: u16,
@@ -30,11 +32,12 @@ pub(crate) struct Fields {
     pub(crate) possible: u16,
     /// Bit 0 is Sunday.
     pub(crate) weekdays: u8,
-    /// `dL`, the last weekday d of the month: bit d. Bit 0 is Sunday.
+    /// The weekdays of the items such as `FRIL`, the last Friday of the month. Bit 0 is Sunday.
     pub(crate) last: u8,
-    /// `d#n`, the nth weekday d of the month: one set of weekdays for each n from 1 to 5.
+    /// The weekdays of the items such as `FRI#2`, the second Friday of the month. The first set is for `#1`, and the
+    /// last set is for `#5`. Bit 0 is Sunday.
     pub(crate) nth: [u8; 5],
-    /// Whether the expression names no year. If so, it fires in all years up to [`HORIZON`].
+    /// Whether the year field is missing or `*`. Such an expression can fire in all years up to [`HORIZON`].
     pub(crate) every_year: bool,
     /// Whether a match of one day field is enough, as in a crontab line that restricts both day fields.
     pub(crate) either: bool,
@@ -45,6 +48,7 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
+    /// Fields that match nothing.
     pub(crate) fn empty(dialect: Dialect) -> Self {
         Self {
             seconds: 0,
@@ -68,6 +72,7 @@ impl Fields {
         }
     }
 
+    /// Whether the expression can fire in this year.
     pub(crate) fn has_year(&self, year: i64) -> bool {
         if self.every_year {
             return (FIRST_YEAR..=HORIZON).contains(&year);
@@ -79,6 +84,7 @@ impl Fields {
         self.years[(bit / 32) as usize] >> (bit % 32) & 1 == 1
     }
 
+    /// The last year in which the expression can fire, as far as the year field decides.
     pub(crate) fn last_year(&self) -> i64 {
         if self.every_year { HORIZON } else { LAST_YEAR }
     }
@@ -97,6 +103,8 @@ impl Fields {
         all & if self.either { by_date | by_weekday } else { by_date & by_weekday }
     }
 
+    /// The days that match the day-of-month field, as in [`Fields::days_in`]. The set can contain days after the end of
+    /// the month.
     fn by_date(&self, first: u32, length: u32) -> u32 {
         let mut found = self.days;
         if self.from_last | self.nearest | self.nearest_from_last == 0 {
@@ -114,6 +122,8 @@ impl Fields {
         found
     }
 
+    /// The days that match the day-of-week field, as in [`Fields::days_in`]. The set can contain days after the end of
+    /// the month.
     fn by_weekday(&self, first: u32, length: u32) -> u32 {
         if self.weekdays == 127 {
             return u32::MAX;
@@ -130,13 +140,14 @@ impl Fields {
         found
     }
 
-    /// Sets `possible`: the months in `months`, except those that are too short for each day of the day-of-month field.
-    /// A search skips the months that are not in `possible`.
+    /// Sets `possible` to the months in `months` that are long enough for at least one day of the day-of-month field. A
+    /// search for a match skips all other months.
     pub(crate) fn set_possible_months(&mut self) {
         self.possible = self.months;
         if self.either {
             return;
         }
+        // February has at most 29 days. April, June, September and November have 30 days.
         for (length, months) in [(29, 1u16 << 2), (30, 1 << 4 | 1 << 6 | 1 << 9 | 1 << 11)] {
             let all = (u32::MAX >> (31 - length)) & !1;
             let has_date = (self.days | self.nearest) & all != 0;
@@ -148,7 +159,7 @@ impl Fields {
     }
 }
 
-/// The numbers of the bits that are set, from the lowest.
+/// The numbers of the bits that are set, from the lowest to the highest.
 pub(crate) fn set_bits(mut mask: u32) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
         let bit = mask.trailing_zeros();
@@ -169,12 +180,13 @@ fn weeks(set: u8, first: u32) -> u32 {
     week | week << 7 | week << 14 | week << 21 | week << 28
 }
 
-/// The bit of the weekday (Monday to Friday) that is nearest to this day and in the same month.
+/// The weekday (Monday to Friday) that is nearest to this day and in the same month, as a set with one bit. `first` is
+/// the weekday of the first day of the month, and `length` is the number of days in the month.
 fn nearest(day: u32, first: u32, length: u32, dialect: Dialect) -> u32 {
     let moved = match (first + day - 1) % 7 {
         6 if day == 1 => 3,
         6 => day - 1,
-        // If the last day of a month is a Sunday, Spring moves the match into the next month, where it never matches.
+        // If the last day of a month is a Sunday, Spring moves the match into the next month. There it never fires.
         0 if day == length && dialect == Dialect::Spring => return 0,
         0 if day == length => day - 2,
         0 => day + 1,

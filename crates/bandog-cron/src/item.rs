@@ -27,6 +27,7 @@ impl Scale {
         Self { field, dialect, min, max, star }
     }
 
+    /// The greatest step that the field accepts.
     fn longest_step(&self) -> u32 {
         match self.field {
             _ if self.dialect == Dialect::Spring => u32::MAX,
@@ -39,6 +40,7 @@ impl Scale {
         }
     }
 
+    /// A hint with the allowed values of the field.
     fn allowed(&self) -> String {
         let names = match self.field {
             Field::Month => " or JAN to DEC",
@@ -51,6 +53,7 @@ impl Scale {
         format!("allowed are {} to {}{names}", self.min, self.max)
     }
 
+    /// A fault of this field at `word`. `what` is the fault, and `hint` is what is allowed or was probably meant.
     fn fault(&self, word: Word<'_>, what: impl Into<String>, hint: impl Into<String>) -> Fault {
         word.fault(self.field, what, hint)
     }
@@ -114,6 +117,7 @@ pub(crate) fn days_of_week(word: Word<'_>, scale: &Scale, fields: &mut Fields) -
     Ok(())
 }
 
+/// Whether a day field is a single `*` or `?`, so that it matches every day.
 fn is_any(word: Word<'_>, dialect: Dialect) -> bool {
     word.text == "*" || word.text == "?" && dialect != Dialect::Unix
 }
@@ -126,6 +130,7 @@ fn bit(day: u32, scale: &Scale) -> u32 {
     }
 }
 
+/// Parses one item: a value or a range, with or without a step. Calls `add` with each value of the item.
 fn value_or_range(item: Word<'_>, scale: &Scale, add: &mut impl FnMut(u32)) -> Result<(), Fault> {
     if item.text.is_empty() {
         return Err(scale.fault(item, "an item of the list is empty", "leave out the comma"));
@@ -157,7 +162,10 @@ fn value_or_range(item: Word<'_>, scale: &Scale, add: &mut impl FnMut(u32)) -> R
     Ok(())
 }
 
+/// Checks a range, and returns its first and its last value. If Sunday is both 0 and 7, a range that begins with 7
+/// begins with 0 in the result. `word` is the text of the range.
 fn range(word: Word<'_>, low: u32, high: u32, scale: &Scale) -> Result<(u32, u32), Fault> {
+    // Whether Sunday is both 0 and 7.
     let sunday = scale.field == Field::DayOfWeek && scale.dialect != Dialect::Quartz;
     match scale.dialect {
         _ if low <= high => Ok((low, high)),
@@ -177,6 +185,7 @@ fn range(word: Word<'_>, low: u32, high: u32, scale: &Scale) -> Result<(u32, u32
     }
 }
 
+/// Parses the step after a `/`.
 fn step_of(word: Word<'_>, scale: &Scale) -> Result<u32, Fault> {
     let longest = scale.longest_step();
     let allowed = || match longest {
@@ -197,6 +206,7 @@ fn step_of(word: Word<'_>, scale: &Scale) -> Result<u32, Fault> {
     }
 }
 
+/// Parses a single number or name.
 fn value(word: Word<'_>, scale: &Scale) -> Result<u32, Fault> {
     let text = word.text;
     if let Some(number) = digits(text) {
@@ -215,6 +225,8 @@ fn digits(text: &str) -> Option<u32> {
     is_number.then(|| text.parse().unwrap_or(u32::MAX))
 }
 
+/// Parses a name such as `MON`, and returns the number that the dialect uses for this name. Sunday is 7 in the dialects
+/// in which Sunday is 0 or 7.
 fn named(word: Word<'_>, scale: &Scale) -> Result<u32, Fault> {
     let (text, names) = (word.text, scale.field.names());
     let short = |name: &str| name.is_char_boundary(3) && text.eq_ignore_ascii_case(&name[..3]);
@@ -228,6 +240,7 @@ fn named(word: Word<'_>, scale: &Scale) -> Result<u32, Fault> {
             _ => index + 1,
         });
     }
+    // A name with the same first three letters was probably meant.
     let begins = |name: &&&str| text.len() >= 3 && text[..3].eq_ignore_ascii_case(&name[..3]);
     let meant = names.iter().find(begins).map(|name| name[..3].to_ascii_uppercase());
     let kind = match scale.field {
@@ -252,6 +265,7 @@ fn named(word: Word<'_>, scale: &Scale) -> Result<u32, Fault> {
 fn from_last(item: Word<'_>, scale: &Scale, fields: &mut Fields) -> Result<(), Fault> {
     let text = item.text;
     let weekday = text.len() > 1 && text.ends_with(['W', 'w']);
+    // The text after `L` and before `W`.
     let rest = item.part(1, text.len() - usize::from(weekday));
     let allowed = "allowed are L, L-3, LW and L-3W";
     if !text.starts_with(['L', 'l']) {
@@ -289,7 +303,8 @@ fn nearest(item: Word<'_>, scale: &Scale, fields: &mut Fields) -> Result<(), Fau
     Ok(())
 }
 
-/// Parses the week of the month after `#`. The result counts weeks from 0.
+/// Parses `week`, the number after `#`. The result is counted from 0: it is 0 for `#1`, and 4 for `#5`. `item` is the
+/// whole item.
 fn nth(item: Word<'_>, week: Word<'_>, scale: &Scale) -> Result<usize, Fault> {
     if scale.dialect == Dialect::Unix {
         return Err(no_special_characters(item, scale, b'#'));
@@ -303,8 +318,8 @@ fn nth(item: Word<'_>, week: Word<'_>, scale: &Scale) -> Result<usize, Fault> {
     }
 }
 
-/// Checks an `L` without a day in the day-of-week field. In Quartz, it means Saturday if the field has nothing else.
-/// The other dialects refuse it.
+/// Checks an item of the day-of-week field that is only `L`. `word` is the whole field. In Quartz, such an item means
+/// Saturday, and must be the only item of the field. The other dialects refuse such an item.
 fn last_alone(item: Word<'_>, word: Word<'_>, scale: &Scale) -> Result<(), Fault> {
     match scale.dialect {
         Dialect::Unix => Err(no_special_characters(item, scale, b'L')),
@@ -317,6 +332,7 @@ fn last_alone(item: Word<'_>, word: Word<'_>, scale: &Scale) -> Result<(), Fault
     }
 }
 
+/// The fault of an item with a special character that the Unix dialect does not have.
 fn no_special_characters(item: Word<'_>, scale: &Scale, character: u8) -> Fault {
     let what = match character {
         b'L' | b'W' | b'#' => format!("{} is unknown to Unix", char::from(character)),
@@ -325,6 +341,7 @@ fn no_special_characters(item: Word<'_>, scale: &Scale, character: u8) -> Fault 
     scale.fault(item, what, "the Quartz and Spring dialects have L, W and #")
 }
 
+/// The fault of an item with the special character `C`, which no dialect supports.
 fn no_calendar(item: Word<'_>, scale: &Scale) -> Fault {
     let what = "C (the next day of a calendar) is not supported: no scheduler ever implemented it";
     scale.fault(item, what, "write the day itself")

@@ -20,11 +20,11 @@
 //! | fields | second minute hour day month weekday \[year\] | second minute hour day month weekday | minute hour day month weekday |
 //! | Sunday | `1` or `SUN` | `0`, `7` or `SUN` | `0`, `7` or `SUN` |
 //! | Monday to Friday | `2-6` or `MON-FRI` | `1-5` or `MON-FRI` | `1-5` or `MON-FRI` |
-//! | `?` | "any", in one of the two day fields | same as `*`, in both day fields | refused |
+//! | `?` | means "any", and is allowed in one of the two day fields | the same as `*`, and is allowed in both day fields | refused |
 //! | both day fields restricted ([`DayMatch`] overrides this) | refused | both must match | one must match |
 //! | `L W #` | yes | yes, but no `L-3W`; `L` alone only as a day of the month | no |
 //! | ranges such as `22-2` | wrap around | refused | refused |
-//! | `@daily` and others | yes | yes | yes |
+//! | macros such as `@daily` | yes | yes | yes |
 //!
 //! As a day of the month, `L` is the last day and `L-3` is three days before the last day. `15W` is the weekday (Monday
 //! to Friday) nearest to the 15th, and `LW` is the last weekday. As a day of the week, `FRIL` is the last Friday of the
@@ -44,13 +44,13 @@
 //!
 //! # Daylight saving
 //!
-//! An expression follows real time if its hours are `*` or have a step, such as `0/2`. If the clocks skip a time, the
-//! expression does not fire at this time. If the clocks show a time twice, the expression fires twice.
+//! An expression follows real time if its hours are `*` or have a step, such as `0/2`. Such an expression does not fire
+//! at a time that the clocks skip, and fires twice at a time that the clocks show twice.
 //!
-//! All other expressions are pinned to the wall clock: on each matching date, each matching time fires once. If the
-//! clocks show a time twice, the time fires at the first of the two instants. If the clocks skip a time, the time fires
-//! at the first instant after the gap. If several matching times lie in one gap, the expression fires once for all of
-//! them.
+//! All other expressions are pinned to the wall clock: they fire once for each matching time of each matching date. If
+//! the clocks show a matching time twice, the expression fires at the first of the two instants. If the clocks skip a
+//! matching time, the expression fires at the first instant after the gap. If several matching times are in one gap,
+//! the expression fires once for all of them.
 //!
 //! [`Cron::on_daylight`] chooses another rule for one expression.
 //!
@@ -70,7 +70,7 @@
 //! ```
 //!
 //! Zones come from the table that is built into the program, so all replicas of one build have the same zones.
-//! [`Zone::from_tzif`] makes a zone from other data. This crate reads no clock, no file and no environment.
+//! [`Zone::from_tzif`] makes a zone from other data. This crate reads no clock, no file and no environment variable.
 //!
 //! # Errors that help
 //!

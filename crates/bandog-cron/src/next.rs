@@ -1,10 +1,12 @@
-//! The next and the previous match of the calendar fields, in wall-clock seconds since 1970-01-01 without a zone.
+//! Finds the next and the previous match of the calendar fields. A match is a second of the wall clock, counted from
+//! 1970-01-01T00:00:00, without a zone.
 
 use crate::{
     calendar::{civil, first_of, length, small, weekday},
     fields::{FIRST_YEAR, Fields},
 };
 
+/// Number of seconds in a day.
 const DAY: i64 = 86_400;
 
 impl Fields {
@@ -45,6 +47,7 @@ impl Fields {
     /// The first matching day at or after this day.
     fn day_from(&self, day: i64) -> Option<i64> {
         let (mut year, mut month, day) = civil(day);
+        // The days of the first month that are not before `day`, as a set of bits.
         let mut days = u32::MAX << day;
         while year <= self.last_year() {
             let mut months = if self.has_year(year) { u32::from(self.possible) & u32::MAX << month } else { 0 };
@@ -66,6 +69,7 @@ impl Fields {
     /// The last matching day at or before this day.
     fn day_until(&self, day: i64) -> Option<i64> {
         let (mut year, mut month, day) = civil(day);
+        // The days of the last month that are not after `day`, as a set of bits.
         let mut days = u32::MAX >> (31 - day);
         while year >= FIRST_YEAR {
             let mut months = if self.has_year(year) { u32::from(self.possible) & u32::MAX >> (31 - month) } else { 0 };
@@ -84,7 +88,7 @@ impl Fields {
         None
     }
 
-    /// The first matching second of a day at or after `from`.
+    /// The first matching second of a day that is not before `from`. Seconds are counted from midnight.
     fn time_from(&self, from: u32) -> Option<u32> {
         let hours = u64::from(self.hours);
         let (hour, minute, second) = (from / 3600, from / 60 % 60, from % 60);
@@ -102,7 +106,7 @@ impl Fields {
         Some(hour * 3600 + self.minutes.trailing_zeros() * 60 + self.seconds.trailing_zeros())
     }
 
-    /// The last matching second of a day at or before `until`.
+    /// The last matching second of a day that is not after `until`. Seconds are counted from midnight.
     fn time_until(&self, until: u32) -> Option<u32> {
         let hours = u64::from(self.hours);
         let (hour, minute, second) = (until / 3600, until / 60 % 60, until % 60);
@@ -121,13 +125,13 @@ impl Fields {
     }
 }
 
-/// The lowest bit of the set that is at least `bit`, which is at most 60.
+/// The number of the lowest bit in `set` that is not lower than the bit number `bit`. `bit` is at most 60.
 fn from_bit(set: u64, bit: u32) -> Option<u32> {
     let rest = set & u64::MAX << bit;
     (rest != 0).then(|| rest.trailing_zeros())
 }
 
-/// The highest bit of the set that is below `bit`, which is at most 60.
+/// The number of the highest bit in `set` that is lower than the bit number `bit`. `bit` is at most 60.
 fn before_bit(set: u64, bit: u32) -> Option<u32> {
     let rest = set & !(u64::MAX << bit);
     (rest != 0).then(|| 63 - rest.leading_zeros())

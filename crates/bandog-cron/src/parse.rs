@@ -8,7 +8,7 @@ use crate::{
     item::{self, Scale},
 };
 
-/// Maximum length of an expression, in bytes. A list of all seconds together with a list of all minutes still fits.
+/// Maximum length of an expression, in bytes. An expression that lists all seconds and all minutes is shorter.
 const LONGEST: usize = 1024;
 
 /// A piece of the expression's text, and the position in the text at which the piece begins.
@@ -35,7 +35,7 @@ impl<'a> Word<'a> {
         Self { text: &self.text[start..end], at: self.at + start }
     }
 
-    /// The parts before and after the first occurrence of this character.
+    /// The parts before and after the first occurrence of this character. `None` if the word does not have it.
     pub(crate) fn split_at(self, character: char) -> Option<(Self, Self)> {
         let position = self.text.find(character)?;
         Some((self.part(0, position), self.part(position + 1, self.text.len())))
@@ -68,6 +68,7 @@ pub(crate) fn parse(text: &str, rules: Rules) -> Result<Fields, Fault> {
     let mut words = [Word { text: "", at: text.len() }; 7];
     let mut count = 0;
     for word in words_of(text) {
+        // After seven words, no empty word is left.
         let Some(empty_word) = words.get_mut(count) else { return Err(too_many(word, dialect)) };
         *empty_word = word;
         count += 1;
@@ -126,7 +127,7 @@ fn fields_of(words: &[Word<'_>; 7], rules: Rules) -> Result<Fields, Fault> {
     Ok(fields)
 }
 
-/// How the two day fields combine. `None` if at most one of them restricts the days.
+/// The rule by which the two day fields combine. `None` if at most one of the two fields restricts the days.
 fn day_match_of(day: Word<'_>, weekday: Word<'_>, rules: Rules) -> Result<Option<DayMatch>, Fault> {
     if rules.dialect == Dialect::Quartz && day.text == "?" && weekday.text == "?" {
         let hint = "write * in one of them";
@@ -154,7 +155,8 @@ const MACROS: [(&str, &str); 7] = [
     ("@hourly", "0 0 * * * ?"),
 ];
 
-/// Parses an expression that begins with a macro. `next_word` is the word after the macro, and must be empty.
+/// Parses the expression `text`, which begins with a macro. `word` is the macro. `next_word` is the word after the
+/// macro, and must be empty.
 fn parse_macro(text: &str, word: Word<'_>, next_word: Word<'_>, dialect: Dialect) -> Result<Fields, Fault> {
     let Some((_, meaning)) = MACROS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word.text)) else {
         return Err(unknown_macro(text, word));
@@ -166,6 +168,7 @@ fn parse_macro(text: &str, word: Word<'_>, next_word: Word<'_>, dialect: Dialect
     Ok(Fields { dialect, ..parse(meaning, Dialect::Quartz.into())? })
 }
 
+/// The error of an expression that begins with an unknown macro. `text` is the expression, and `word` is the macro.
 fn unknown_macro(text: &str, word: Word<'_>) -> Fault {
     if word.text.eq_ignore_ascii_case("@every") {
         let text = text.trim_ascii_end();
@@ -196,7 +199,8 @@ fn words_of(text: &str) -> impl Iterator<Item = Word<'_>> {
     })
 }
 
-/// Refuses a text that is too long or not ASCII. In an ASCII text, positions in bytes and in characters are equal.
+/// Refuses a text that is too long, and a text with other characters than ASCII. All other functions of this file rely
+/// on this check: in an ASCII text, positions in bytes and in characters are equal.
 fn check_characters(text: &str) -> Result<(), Fault> {
     if text.len() > LONGEST {
         let what = format!("the expression has {} bytes", text.len());
@@ -254,9 +258,9 @@ fn too_few(words: &[Word<'_>], dialect: Dialect) -> Fault {
     Fault { field: None, at: end, len: 1, what, hint: needed.to_owned(), remedy }
 }
 
-/// The remedy for words that are a valid line of a crontab: parse the line in the Unix dialect. The remedy also names
-/// the meaning of the line in that dialect. The remedy never proposes to add a field to the line, because the new
-/// expression might fire at other times or on other days of the week.
+/// If the words are a valid line of a crontab, returns the remedy to parse this line in the Unix dialect. The remedy
+/// includes the meaning of the line in the Unix dialect. The remedy never proposes to add a field to the line, because
+/// the new expression might fire at other times or on other days of the week.
 fn crontab_remedy(words: &[Word<'_>], dialect: Dialect) -> Option<Remedy> {
     if dialect == Dialect::Unix || words.len() != 5 {
         return None;

@@ -6,7 +6,8 @@ use jiff::{Timestamp, fmt::temporal::Pieces};
 
 use crate::Zone;
 
-/// An instant, in UTC. Its text form is RFC 3339, and it converts from and into `SystemTime`.
+/// An instant, in UTC. Its text form is RFC 3339. An instant can be converted from a `SystemTime` and into a
+/// `SystemTime`.
 ///
 /// The last instant is 9999-12-30T22:00:00.999999999Z. A text with a later instant of the year 9999, such as
 /// `9999-12-31T23:59:59Z`, is parsed as this last instant.
@@ -29,8 +30,8 @@ impl Time {
     /// The last instant.
     pub(crate) const END: Self = Self(Timestamp::MAX);
 
-    /// The instant `second` seconds after 1970-01-01T00:00:00Z. An instant outside the years -9999 to 9999 becomes the
-    /// first or the last instant of these years.
+    /// The instant that is `second` seconds after 1970-01-01T00:00:00Z. An instant outside the years -9999 to 9999 is
+    /// replaced by the first or the last instant that this type supports.
     ///
     /// ```
     /// # use bandog_cron::Time;
@@ -58,8 +59,8 @@ impl Time {
         self.0.as_second() + i64::from(self.0.subsec_nanosecond() > 0)
     }
 
-    /// The instant `millisecond` milliseconds after 1970-01-01T00:00:00Z. An instant outside the years -9999 to 9999
-    /// becomes the first or the last instant of these years.
+    /// The instant that is `millisecond` milliseconds after 1970-01-01T00:00:00Z. An instant outside the years -9999 to
+    /// 9999 is replaced by the first or the last instant that this type supports.
     ///
     /// ```
     /// # use bandog_cron::Time;
@@ -83,7 +84,8 @@ impl Time {
     }
 
     /// The instant as the clocks of a zone show it: RFC 3339 with the zone's offset, or `Z` for UTC. RFC 3339 cannot
-    /// write an offset with seconds (Monrovia had one until 1972), so such an instant is written in UTC.
+    /// write an offset with seconds, such as the offset of Monrovia until 1972. An instant with such an offset is
+    /// written in UTC.
     ///
     /// ```
     /// # use bandog_cron::{Time, Zone};
@@ -98,7 +100,7 @@ impl Time {
 }
 
 impl From<SystemTime> for Time {
-    /// An instant outside the years -9999 to 9999 becomes the first or the last instant of these years.
+    /// An instant outside the years -9999 to 9999 is replaced by the first or the last instant of [`Time`].
     fn from(time: SystemTime) -> Self {
         let end = if time < SystemTime::UNIX_EPOCH { Timestamp::MIN } else { Timestamp::MAX };
         Self(Timestamp::try_from(time).unwrap_or(end))
@@ -120,9 +122,9 @@ impl FromStr for Time {
     }
 }
 
-/// Parses a text of the year 9999 that [`Timestamp`] refuses. The result is the last instant. Many people write the end
-/// of 9999 for "never ends". That instant is after [`Timestamp::MAX`], because [`Timestamp`] reserves the last hours of
-/// 9999 for the offsets of zones.
+/// Parses a text with an instant of the year 9999 that [`Timestamp`] refuses. The result is the last instant. Many
+/// people write the end of the year 9999 to say "never ends". The end of the year 9999 is after [`Timestamp::MAX`],
+/// because [`Timestamp`] reserves the last hours of this year for the offsets of zones.
 fn last_day(text: &str) -> Option<Timestamp> {
     let pieces = Pieces::parse(text).ok()?;
     let is_complete = pieces.time().is_some() && pieces.offset().is_some();
@@ -135,7 +137,7 @@ impl fmt::Display for Time {
     }
 }
 
-/// An instant, and the zone in which `Display` writes the instant. [`Time::at`] returns it.
+/// An instant, and the zone in which `Display` writes the instant. [`Time::at`] creates this value.
 ///
 /// ```
 /// # use bandog_cron::{Time, Zone};
@@ -159,7 +161,7 @@ impl fmt::Display for Zoned<'_> {
     }
 }
 
-/// A text that is not an instant of RFC 3339.
+/// The error for a text that is not an instant of RFC 3339.
 ///
 /// ```
 /// use bandog_cron::{Time, TimeError};
@@ -169,6 +171,7 @@ impl fmt::Display for Zoned<'_> {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimeError {
+    /// The first 64 characters of the text.
     text: String,
 }
 

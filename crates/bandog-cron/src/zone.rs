@@ -1,5 +1,5 @@
-//! Time zones, and the search for the fires of an expression in a zone. A zone is a table of the changes of its offset
-//! from UTC.
+//! Time zones, and the search for the fires of an expression in a zone. A zone has a table of its offsets from UTC, and
+//! of the instants at which the offset changes.
 
 use std::{
     collections::BTreeMap,
@@ -18,12 +18,13 @@ use crate::{
     fields::{Fields, HORIZON},
 };
 
+/// Number of seconds in a day.
 const DAY: i64 = 86_400;
 
-/// A time zone. It is cheap to clone: all zones with the same name share one table of about 8 KB.
+/// A time zone. A zone is cheap to clone, because all clones share one table of about 8 KB.
 ///
-/// The rules are those of the IANA table that is built into the program, so all replicas of one build use the same
-/// rules.
+/// The rules of a zone come from the IANA table that is built into the program, so all replicas of one build use the
+/// same rules. Only [`Zone::from_tzif`] uses other rules.
 ///
 /// ```
 /// use bandog_cron::{Cron, Zone};
@@ -35,18 +36,21 @@ const DAY: i64 = 86_400;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Zone(Option<Arc<Table>>);
 
+/// The data of a zone. UTC has no such data.
 #[derive(PartialEq, Eq)]
 struct Table {
     name: Box<str>,
     rules: TimeZone,
-    /// The instant at which each offset starts, in UTC seconds. The first instant is before all fires.
+    /// The instants at which the offsets start, in UTC seconds. The first instant is before all fires.
     starts: Vec<i64>,
-    /// For each start: the seconds that are added to UTC from this start until the next one.
+    /// The offset that begins at each start: the number of seconds by which the wall clock is ahead of UTC.
     offsets: Vec<i64>,
 }
 
-/// The zones that [`Zone::named`] has returned. The map is bounded, because it has only names of the built-in table.
+/// The zones that [`Zone::named`] has returned, by their names. The map cannot grow without limit, because all names
+/// come from the built-in table.
 static KNOWN: Mutex<BTreeMap<Box<str>, Zone>> = Mutex::new(BTreeMap::new());
+/// The built-in IANA table.
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
 impl Zone {
@@ -66,7 +70,7 @@ impl Zone {
     /// The zone with this IANA name. Upper and lower case are equal.
     ///
     /// # Errors
-    /// If the built-in table has no such name.
+    /// The call fails if the built-in table does not have this name.
     ///
     /// ```
     /// # use bandog_cron::Zone;
@@ -90,7 +94,7 @@ impl Zone {
     /// All replicas should use the same file.
     ///
     /// # Errors
-    /// If the bytes are not a TZif file.
+    /// The call fails if the bytes are not a TZif file.
     ///
     /// ```
     /// # use bandog_cron::Zone;
@@ -111,10 +115,12 @@ impl Zone {
         self.0.as_ref().map_or("UTC", |table| &table.name)
     }
 
+    /// The offset from UTC at this instant. `None` for the zone UTC.
     pub(crate) fn offset(&self, at: Timestamp) -> Option<Offset> {
         Some(self.0.as_ref()?.rules.to_offset(at))
     }
 
+    /// Creates a zone with the offsets of all years in which an expression can fire.
     fn from_rules(name: &str, rules: TimeZone) -> Self {
         let first = Timestamp::from_second(-2 * DAY).unwrap_or(Timestamp::MIN);
         let end = (first_of(HORIZON + 1, 1) + 2) * DAY;
@@ -123,7 +129,7 @@ impl Zone {
         let mut last = first;
         for change in rules.following(first).take_while(|change| change.timestamp().as_second() < end) {
             if change.timestamp() <= last {
-                break; // For a file without a rule for later years, `following` repeats the last change endlessly.
+                break; // If a file has no rule for later years, `following` returns the last change again and again.
             }
             last = change.timestamp();
             let offset = i64::from(change.offset().seconds());
@@ -148,7 +154,7 @@ pub(crate) fn at_or_before(fields: &Fields, zone: &Zone, second: i64) -> Option<
     table.at_or_before(fields, second)
 }
 
-/// Number of fires from one UTC second to another, both included.
+/// Number of fires from the UTC second `from` to the UTC second `until`. Both ends are included.
 pub(crate) fn count(fields: &Fields, zone: &Zone, from: i64, until: i64) -> u64 {
     match &zone.0 {
         _ if until < from => 0,
@@ -157,9 +163,10 @@ pub(crate) fn count(fields: &Fields, zone: &Zone, from: i64, until: i64) -> u64 
     }
 }
 
+// In these methods, `at` is the index of an offset in `offsets`, and `wall` is a second of the wall clock.
 impl Table {
-    /// Counts the fires of each offset separately, because the wall clock advances steadily while the offset is the
-    /// same.
+    /// Number of fires from the UTC second `from` to the UTC second `until`. The fires under each offset are counted
+    /// separately, because the wall clock advances steadily as long as the offset does not change.
     fn count(&self, fields: &Fields, from: i64, until: i64) -> u64 {
         let mut count = 0;
         for at in self.span_of(from)..=self.span_of(until) {
@@ -176,6 +183,7 @@ impl Table {
         count
     }
 
+    /// The first fire at or after this UTC second.
     fn at_or_after(&self, fields: &Fields, second: i64) -> Option<i64> {
         let mut at = self.span_of(second);
         let mut from = second.saturating_add(self.offsets[at]).max(self.first_wall(at, fields.daylight));
@@ -201,6 +209,7 @@ impl Table {
         wall.map(|wall| wall - self.offsets[at])
     }
 
+    /// The last fire at or before this UTC second.
     fn at_or_before(&self, fields: &Fields, second: i64) -> Option<i64> {
         let mut at = self.span_of(second);
         let mut until = second.saturating_add(self.offsets[at]);
@@ -221,13 +230,14 @@ impl Table {
         }
     }
 
-    /// The index of the offset at this UTC second.
+    /// The index of the offset that the zone has at this UTC second.
     fn span_of(&self, second: i64) -> usize {
         self.starts.partition_point(|start| *start <= second).saturating_sub(1)
     }
 
-    /// The first wall-clock second of an offset that can fire. If the clocks show a time twice, only the rule `Elapsed`
-    /// lets the expression fire both times. The other rules leave out the second time.
+    /// The first wall-clock second at which an expression can fire under an offset. If the clocks show a time twice,
+    /// only the rule `Elapsed` lets the expression fire both times. With the other rules, the returned second is after
+    /// the times that the clocks show again.
     fn first_wall(&self, at: usize, daylight: Daylight) -> i64 {
         let Some(before) = at.checked_sub(1) else { return i64::MIN };
         match daylight {
@@ -241,8 +251,9 @@ impl Table {
         self.starts[at + 1] + self.offsets[at]
     }
 
-    /// Whether the expression fires at the start of an offset because of a gap. It does so if the offset begins after a
-    /// gap, and a time in the gap matches and has the date on which the gap ends.
+    /// Whether the expression fires at the start of an offset because the clocks skipped a matching time. There are
+    /// three conditions: the rule is `Pinned`, the offset begins after a gap, and a time in the gap matches. Only the
+    /// times on the date on which the gap ends count.
     fn fires_at_start(&self, fields: &Fields, at: usize) -> bool {
         if fields.daylight != Daylight::Pinned || at == 0 || self.offsets[at] <= self.offsets[at - 1] {
             return false;
@@ -275,7 +286,9 @@ impl fmt::Display for Zone {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ZoneError {
+    /// The first 64 characters of the name.
     name: String,
+    /// The fault, such as `is not a zone of the IANA table`.
     what: &'static str,
 }
 

@@ -61,5 +61,6 @@ pub(crate) struct PlayArgs {
     pub(crate) parent: u32,
 }
 
-/// Timeout of one request to the store. It is short, because the programs wait for stores that do not answer.
+/// Timeout of one request to the store. The timeout is short, because many programs wait for a store that does not
+/// answer.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(200);

@@ -10,7 +10,7 @@ use crate::{
     report::Exit,
 };
 
-/// Maximum number of restarts of a program that does not become ready for its exit.
+/// Maximum number of restarts of a program that does not become ready to end.
 const ATTEMPTS: usize = 10;
 
 /// Programs that use the same store and end at the same time. For some kinds of store, the server is killed or stopped
@@ -18,7 +18,7 @@ const ATTEMPTS: usize = 10;
 pub(crate) struct Batch {
     pub(crate) store: Store,
     pub(crate) cells: Vec<Cell>,
-    /// The number of the first of these exits. The following exits have the following numbers.
+    /// The number of the first exit in this batch. The other exits of the batch have the following numbers.
     pub(crate) first: usize,
 }
 
@@ -42,8 +42,8 @@ impl Batch {
         let start = |(number, cell): (usize, &Cell)| Child::start(*cell, url, number).expect("a child starts");
         let mut children: Vec<Child> = (self.first..).zip(&self.cells).map(start).collect();
         let mut ready: Vec<bool> = children.iter_mut().map(Child::is_ready).collect();
-        // The timeout of requests is short. So on a loaded machine a request can fail before the program is ready. Then
-        // the program is started again.
+        // The timeout of requests is short. So on a loaded machine, a request can fail while the program prepares its
+        // exit. Then the program is started again.
         for (index, numbered) in (self.first..).zip(&self.cells).enumerate() {
             for _ in 0..ATTEMPTS {
                 if ready[index] {

@@ -29,13 +29,13 @@ pub(crate) enum Engine {
 /// The program's runtime, and how it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Ends {
-    /// It has two workers, and is dropped at the end.
+    /// The runtime has two workers, and is dropped at the end.
     MultiThread,
-    /// It has no worker, and is dropped at the end.
+    /// The runtime has no worker, and is dropped at the end.
     CurrentThread,
-    /// It has two workers, and ends with `shutdown_background`.
+    /// The runtime has two workers, and ends with `shutdown_background`.
     ShutdownBackground,
-    /// It has two workers, and ends with `shutdown_timeout`.
+    /// The runtime has two workers, and ends with `shutdown_timeout`.
     ShutdownTimeout,
     /// The program has no runtime.
     None,
@@ -58,9 +58,9 @@ pub(crate) enum Store {
 pub(crate) enum Way {
     /// The guard is dropped, then the client, then the runtime.
     Dropped,
-    /// The guard is released, and the client closed.
+    /// The guard is released, and the client is closed.
     Released,
-    /// The guard is released, and the client dropped without a close.
+    /// The guard is released, and the client is dropped without a close.
     NoClose,
     /// The guard is leaked.
     Forgotten,
@@ -74,7 +74,7 @@ pub(crate) enum Way {
     Return,
     /// The program calls `process::exit` while it holds the lock.
     Exit,
-    /// The client is in a static, and never dropped.
+    /// The client is in a static variable, and is never dropped.
     Static,
     /// A scheduler is dropped while a run is in progress.
     Job,
@@ -85,8 +85,8 @@ pub(crate) enum Way {
     Blocking,
 }
 
-/// Maximum time that the drop of a client's last handle waits for the store, if the engine has its own thread. The
-/// documentation of `Client` states this time.
+/// If the engine has its own thread, the drop of the client's last handle waits for the store. This is the maximum time
+/// of this wait, as the documentation of `Client` states.
 const LAST_WAIT: Duration = Duration::from_millis(100);
 /// Maximum time that a release waits for a store that does not answer. No attempt begins later than one request timeout
 /// after the start of the release, and each attempt takes at most one timeout. A pause between two attempts takes at
@@ -100,7 +100,7 @@ pub(crate) const DRAIN: Duration = Duration::from_millis(20);
 pub(crate) const GRACE: Duration = Duration::from_millis(20);
 
 impl Cell {
-    /// The cell in which about one of a hundred exits once hung, because of a bug.
+    /// The cell in which a bug, now fixed, made about one of a hundred exits hang.
     pub(crate) const SUSPECT: Self =
         Self { engine: Engine::CurrentRuntime, runtime: Ends::MultiThread, store: Store::Redis, way: Way::Dropped };
 
@@ -117,7 +117,7 @@ impl Cell {
         })
     }
 
-    /// The reason why this combination is not played, if there is one.
+    /// If this combination is not played: the reason.
     pub(crate) fn makes_no_sense(self) -> Option<&'static str> {
         match (self.engine, self.runtime, self.way) {
             (Engine::CurrentRuntime, _, Way::Blocking) => {
@@ -142,7 +142,7 @@ impl Cell {
         }
     }
 
-    /// Maximum time that the program can take to end, according to the documentation.
+    /// Maximum time from the order to end until the exit, according to the documentation.
     pub(crate) fn bound(self) -> Duration {
         let last = match (self.engine, self.way) {
             (Engine::CurrentRuntime, _) => Duration::ZERO,

@@ -22,8 +22,8 @@ use crate::{
 
 /// Timeout for a program to become ready for its exit.
 const READY_TIMEOUT: Duration = Duration::from_secs(20);
-/// Tolerance beyond the documented bound. It is long, because on a loaded machine a program might get no CPU time for
-/// seconds. A program that hangs is still found, because it never ends.
+/// Tolerance beyond the documented bound. The tolerance is long, because a program might get no CPU time for seconds on
+/// a loaded machine. A program that hangs is found nevertheless, because it never ends.
 const SLACK: Duration = Duration::from_secs(10);
 /// Maximum CPU time of a program, from start to exit.
 const CPU: Duration = Duration::from_millis(400);
@@ -42,8 +42,9 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts this program again with the subcommand `play`, which plays this cell on the store with this URL. `number`
-    /// counts the exits, so that each exit uses keys of its own.
+    /// Starts this program again with the subcommand `play`. The new process plays this cell on the store with this
+    /// URL.
+    /// `number` is the number of the exit. Each exit uses other keys, which begin with this number.
     pub(crate) fn start(cell: Cell, url: &str, number: usize) -> io::Result<Self> {
         let Cell { engine, runtime, store, way } = &cell;
         let process = Command::new(env::current_exe()?)
@@ -70,7 +71,7 @@ impl Child {
     /// Orders the program to end.
     pub(crate) fn order(&mut self) {
         self.ordered = Some(Instant::now());
-        // If this fails, the program has ended too early, which its exit code shows.
+        // If this fails, the program has ended too early. Its exit code will show this.
         let _ = self.process.stdin.as_mut().map(|stdin| stdin.write_all(b"\n"));
     }
 
@@ -91,7 +92,7 @@ impl Child {
         let has_ended = is_readable(&self.ended, Duration::ZERO);
         let cpu = cpu_time(self.process.id());
         if !has_ended {
-            // This fails if the program has just ended.
+            // An error means that the program has just ended.
             let _ = self.process.kill();
         }
         let code = self.process.wait().ok().and_then(|status| status.code());
@@ -112,7 +113,7 @@ impl Child {
         Exit { cell: self.cell, took, cpu, fault }
     }
 
-    /// What the program printed on standard error, as a part of a sentence.
+    /// The text that the program printed on standard error, as a part of a sentence.
     fn printed(&mut self) -> String {
         let mut words = String::new();
         if let Some(stderr) = &mut self.process.stderr {
@@ -126,13 +127,13 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // This fails if the program has ended and was reaped.
+        // An error means that the program has ended and its exit status was read.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// CPU time of a process that is running, or that has ended but is not reaped yet.
+/// CPU time of a process. The process is running, or has ended and its exit status was not read yet.
 fn cpu_time(pid: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The fields follow the name of the program, which can contain spaces.
@@ -146,7 +147,8 @@ fn is_readable(file: &impl AsFd, within: Duration) -> bool {
     wait(&mut [PollFd::new(file, PollFlags::IN)], within) > 0
 }
 
-/// Waits until at least one of the files can be read. Returns the number of these files.
+/// Waits until at least one of the files can be read. Returns the number of files that can
+/// be read.
 pub(crate) fn wait(files: &mut [PollFd<'_>], within: Duration) -> usize {
     let until = Instant::now() + within;
     loop {

@@ -1,4 +1,4 @@
-//! Every way in which a program that uses bandog can end, played by real processes: `cargo xtask exits --help`.
+//! Plays every way in which a program that uses bandog can end, with real processes: `cargo xtask exits --help`.
 //!
 //! A `cell` is one kind of exit, `play` is the program that ends, `batch` starts several programs and measures how they
 //! end, `run` goes through all cells, and `report` prints the result.

@@ -32,7 +32,7 @@ use crate::{
 
 /// The exit code of a program that has a busy thread after its end.
 pub(crate) const BUSY: u8 = 98;
-/// Time after which a call of `lock` that has not returned counts as waiting for the lock.
+/// If a call of `lock` has not returned after this time, the call counts as waiting for the lock.
 const WAITS: Duration = Duration::from_millis(30);
 
 static CLIENT: OnceLock<Client> = OnceLock::new();
@@ -54,14 +54,16 @@ pub(crate) fn run(args: &PlayArgs) -> ExitCode {
         }
     };
     drop(handles);
-    // Every second program continues for a moment after the end of its runtime, like a program with several runtimes.
+    // Every second program continues for a moment after the end of its runtime, as a program with several runtimes
+    // does.
     if args.number.is_multiple_of(2) && !becomes_idle() {
         return ExitCode::from(BUSY);
     }
     ExitCode::from(args.cell.code())
 }
 
-/// A runtime. When it is dropped, it ends in the way that the cell requires. This also happens if `main` panics.
+/// A runtime. When this value is dropped, the runtime ends in the way that the cell requires. A panic of `main` also
+/// drops this value.
 struct Ending(Option<Runtime>, Ends);
 
 impl Ending {
@@ -89,8 +91,8 @@ impl Drop for Ending {
     }
 }
 
-/// Plays the part of an async program that runs inside the runtime. Returns the handles that are dropped after the
-/// runtime has ended.
+/// Plays an async program, up to the end of its runtime. Returns the guard and the client if they must be dropped after
+/// the runtime has ended.
 async fn play_async(args: &PlayArgs) -> Option<(Guard, Client)> {
     let client = options(args).connect().await.expect("connected");
     match args.cell.way {
@@ -115,7 +117,7 @@ async fn play_async(args: &PlayArgs) -> Option<(Guard, Client)> {
     match args.cell.way {
         Way::Dropped | Way::Waiting | Way::Job | Way::Stop | Way::Blocking => drop(guard),
         Way::Released => {
-            // The release fails if the store does not answer.
+            // An error means that the store does not answer.
             let _ = guard.release().await;
             client.close().await.expect("closed");
         }
@@ -148,7 +150,7 @@ async fn schedule(args: &PlayArgs, client: &Client) {
     run_began.notified().await;
     ready().await;
     if args.cell.way == Way::Stop {
-        // The stop fails if the store does not answer.
+        // An error means that the store does not answer.
         let _ = running.stop().await;
     }
 }
@@ -161,8 +163,8 @@ fn blocking(args: &PlayArgs) {
     wait_for_order();
 }
 
-/// Ends the program while a blocking task holds the lock. The runtime waits for this task when it shuts down, and the
-/// task drops the guard.
+/// Ends the program while a blocking task holds the lock. When the runtime shuts down, it waits for this task. The task
+/// drops the guard at its end.
 async fn blocking_in_runtime(client: Client) {
     let client = client.blocking().expect("an engine on its own thread");
     let (ends, ended) = oneshot::channel();

@@ -14,6 +14,7 @@ pub(crate) struct Exit {
     pub(crate) cell: Cell,
     /// Time from the order to end until the exit.
     pub(crate) took: Duration,
+    /// CPU time of the program.
     pub(crate) cpu: Duration,
     /// The fault of this exit, if there is one.
     pub(crate) fault: Option<String>,
@@ -21,13 +22,15 @@ pub(crate) struct Exit {
 
 #[derive(Debug)]
 pub(crate) struct Report {
+    /// The time at which the first exit began.
     since: Instant,
     /// One row for each store and each way to end.
     rows: BTreeMap<(String, String), Row>,
+    /// The fault of each wrong exit, with the name of its cell.
     faults: Vec<String>,
     /// Combinations that are not played, by reason.
     left_out: BTreeMap<&'static str, usize>,
-    /// The names of all cells, if only they were requested (`--list`).
+    /// The names of all cells. Empty except after `--list`, which only prints the names.
     listed: Vec<String>,
 }
 
@@ -35,8 +38,11 @@ pub(crate) struct Report {
 struct Row {
     exits: usize,
     faults: usize,
+    /// The longest time from the order to end until the exit.
     slowest: Duration,
+    /// CPU time of all programs of this row.
     cpu: Duration,
+    /// The longest CPU time of one program.
     most_cpu: Duration,
 }
 
@@ -45,6 +51,7 @@ impl Report {
         Self { since, rows: BTreeMap::new(), faults: Vec::new(), left_out: BTreeMap::new(), listed: Vec::new() }
     }
 
+    /// Counts these combinations as not played.
     pub(crate) fn leave_out(&mut self, cells: &[Cell]) {
         for reason in cells.iter().filter_map(|cell| cell.makes_no_sense()) {
             *self.left_out.entry(reason).or_default() += 1;
@@ -70,6 +77,7 @@ impl Report {
         }
     }
 
+    /// Whether no exit had a fault.
     pub(crate) fn is_well(&self) -> bool {
         self.faults.is_empty()
     }

@@ -20,6 +20,7 @@ use crate::{
 /// Number of batches that run at the same time.
 const BATCHES_AT_ONCE: usize = 3;
 
+/// Plays the cells that were requested, and returns the results.
 pub(crate) fn run(args: &Args) -> Report {
     let mut report = Report::new(Instant::now());
     let wanted: Vec<Cell> = Cell::all().filter(|cell| cell.to_string().contains(&args.only)).collect();
@@ -33,8 +34,8 @@ pub(crate) fn run(args: &Args) -> Report {
     let batches = Mutex::new(batches(&cells, args));
     let (report, live) = (Mutex::new(report), RedisServer::start());
     let play_batches = || {
-        // Each thread has its own Redis server, which it can kill or stop. It also has its own SQLite file, because
-        // many programs on one file would wait for each other's commits.
+        // Each thread has its own Redis server, which the thread can kill or stop. Each thread also has its own SQLite
+        // file, because many programs on one file would wait for each other's commits.
         let (own, dir) = (RedisServer::start(), tempfile::tempdir().expect("a directory"));
         loop {
             let next = batches.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
@@ -49,8 +50,8 @@ pub(crate) fn run(args: &Args) -> Report {
             report.lock().unwrap_or_else(PoisonError::into_inner).add(exits);
         }
     };
-    // The operating system kills a child when the thread that started it ends. So each thread lives until its children
-    // have ended.
+    // When a thread ends, the operating system kills the children that this thread started. So each thread lives until
+    // its children have ended.
     thread::scope(|scope| {
         for _ in 0..BATCHES_AT_ONCE {
             scope.spawn(play_batches);

@@ -6,13 +6,14 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Error, LitStr, Result};
 
-/// Maximum duration that any key accepts.
+/// The maximum duration that a key of an attribute accepts.
 pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// The ttls that a lock can have.
+/// The ttls that a lock can have. The keys `lease` and `max_hold` of `#[locked]` accept these durations.
 pub(crate) const TTLS: RangeInclusive<Duration> = Duration::from_millis(100)..=LONGEST;
 
-/// Reads a duration and checks that it is allowed. `bounds` are the allowed bounds as text.
+/// Parses the duration in `text`, the value of the key `name`. A duration that is not in `allowed` is an error.
+/// `bounds` is the range `allowed` as a text for the error message, such as `0s and 365d`.
 pub(crate) fn read(name: &str, text: &LitStr, allowed: RangeInclusive<Duration>, bounds: &str) -> Result<Duration> {
     let value = text.value();
     let refused = |message| Err(Error::new(text.span(), message));
@@ -23,7 +24,7 @@ pub(crate) fn read(name: &str, text: &LitStr, allowed: RangeInclusive<Duration>,
     }
 }
 
-/// The code of an expression whose value is this duration.
+/// Generates the code of an expression whose value is `time`.
 pub(crate) fn tokens(time: Duration) -> TokenStream {
     let (seconds, nanos) = (time.as_secs(), time.subsec_nanos());
     quote!(::core::time::Duration::new(#seconds, #nanos))

@@ -9,11 +9,12 @@ use syn::{
 
 use crate::words::{listed, nearest};
 
-/// The keys of one attribute. Reading a key removes it.
+/// The keys of one attribute, with their values. A method that reads a key also removes the key from this list.
 pub(crate) struct Keys(Vec<(Ident, Expr)>);
 
 impl Keys {
-    /// Reads the keys. Each key must be known, and must not be given twice. The error names every wrong key.
+    /// Parses the keys. A key that is not in `known` is an error, and a key that is given twice is an error. The
+    /// returned error combines the errors of all keys.
     pub(crate) fn parse(tokens: TokenStream, known: &[&str]) -> Result<Self> {
         let keys = Punctuated::<Key, Token![,]>::parse_terminated.parse2(tokens)?;
         let keys: Vec<_> = keys.into_iter().map(|Key(name, value)| (name, value)).collect();
@@ -29,18 +30,20 @@ impl Keys {
         Err(fault)
     }
 
-    /// Removes this key and returns its value, if the attribute has the key.
+    /// Removes the key `name` and returns its value. `None` if the attribute does not have the key.
     pub(crate) fn take(&mut self, name: &str) -> Option<Expr> {
         let at = self.0.iter().position(|(key, _)| key == name)?;
         Some(self.0.swap_remove(at).1)
     }
 
-    /// Removes this key and returns its text, if the attribute has the key.
+    /// Removes the key `name` and returns its value, which must be a text. `None` if the attribute does not have the
+    /// key. `example` is a correct value, which the error message shows.
     pub(crate) fn text(&mut self, name: &str, example: &str) -> Result<Option<LitStr>> {
         self.take(name).map(|value| text(name, value, example)).transpose()
     }
 }
 
+/// The name and the value of one key.
 struct Key(Ident, Expr);
 
 impl Parse for Key {
@@ -58,7 +61,8 @@ impl Parse for Key {
     }
 }
 
-/// The value as a string literal. Any other value is an error.
+/// Converts the value of the key `name` into a string literal. A value that is not a string literal is an error.
+/// `example` is a correct value, which the error message shows.
 pub(crate) fn text(name: &str, value: Expr, example: &str) -> Result<LitStr> {
     match value {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text),
@@ -66,6 +70,7 @@ pub(crate) fn text(name: &str, value: Expr, example: &str) -> Result<LitStr> {
     }
 }
 
+/// The error about the key `name`, which is not in `known`.
 fn unknown(name: &Ident, known: &[&str]) -> Error {
     let given = name.to_string();
     let hint = match nearest(&given, known) {
@@ -75,7 +80,8 @@ fn unknown(name: &Ident, known: &[&str]) -> Error {
     Error::new(name.span(), format!("unknown key `{given}`; {hint}"))
 }
 
-/// The position of an expression in the source. A stable compiler might know only the position of the first token.
+/// The position of an expression in the source. With a stable compiler, the result can be only the position of the
+/// expression's first token.
 pub(crate) fn span(expr: &Expr) -> Span {
     syn::spanned::Spanned::span(expr)
 }

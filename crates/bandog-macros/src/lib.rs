@@ -24,7 +24,7 @@ mod words;
 /// impl Shop {
 ///     #[bandog::locked(name = "orders")]
 ///     async fn sweep(&self) -> Result<u64> {
-///         Ok(42) // no other call sweeps now, on any machine
+///         Ok(42) // no other call runs this body now, on any machine
 ///     }
 ///
 ///     #[bandog::locked(name = "order-{id}", wait = "0s", guard = guard)]
@@ -48,7 +48,7 @@ mod words;
 /// | `wait` | the maximum wait for the lock; with `"0s"` the call does not wait | no limit |
 /// | `lease` | a fixed time after which the lock is lost, between `"100ms"` and `"365d"`; no watchdog renews the lock | a watchdog renews the lock |
 /// | `max_hold` | the maximum time for which one call can hold the lock, even if the lock is renewed; the same bounds as `lease` | no limit |
-/// | `guard` | the name of the guard in the body: `guard = guard` | the body cannot use the guard |
+/// | `guard` | a name by which the body can use the guard: `guard = guard` | the body cannot use the guard |
 ///
 /// Names, durations and keys are checked when the program is compiled.
 ///
@@ -78,17 +78,18 @@ mod words;
 /// The body of an `async fn` is dropped at its current await, before the store can grant the lock to another client.
 /// The call returns the error `ErrorKind::Lost`.
 ///
-/// The body of a function without async cannot be stopped. A body that takes long should check `guard.is_lost()` from
-/// time to time. When the body ends, the call returns `ErrorKind::Lost` instead of the body's value.
+/// The body of a function without async cannot be stopped. A body that runs for a long time should check
+/// `guard.is_lost()` from time to time. When the body ends, the call returns `ErrorKind::Lost` instead of the body's
+/// value.
 ///
-/// In both cases, send `guard.fence()` with every write, so that the resource can refuse a late write: no lock can stop
-/// a process that is paused and continues after its lock was lost. See `docs/GUARANTEES.md`.
+/// In both cases, a process can be paused, lose its lock, and then continue to write. No lock can prevent this. So send
+/// `guard.fence()` with every write: then the resource can refuse a late write. See `docs/GUARANTEES.md`.
 ///
 /// # Without async
 ///
-/// The call blocks its thread, and the thread owns the lock, as in [`bandog::blocking`]. The client can be a
-/// `bandog::Client` or a `bandog::blocking::Client`. In async code the call fails with `ErrorKind::Misused`; call the
-/// function in `spawn_blocking`.
+/// The attribute also accepts a function without async. A call of such a function blocks its thread, and the thread
+/// owns the lock, as in [`bandog::blocking`]. The client can be a `bandog::Client` or a `bandog::blocking::Client`. In
+/// async code, the call fails with `ErrorKind::Misused`. To call the function from async code, use `spawn_blocking`.
 ///
 /// ```
 /// use bandog::blocking::Client;
@@ -107,8 +108,8 @@ mod words;
 /// # Calls within calls
 ///
 /// Async calls are not re-entrant. If a locked `async fn` calls another function with the same lock, the inner call
-/// waits for the outer call: forever, or for the time of its `wait`. Without async, the thread is the owner of the
-/// lock, so the inner call gets the lock again.
+/// waits for the outer call. Without the key `wait`, it waits forever. With the key `wait`, it waits for that time. If
+/// the functions are not async, the thread owns the lock, so the inner call on the same thread gets the lock again.
 ///
 /// # Cancel safety
 ///
@@ -118,8 +119,10 @@ mod words;
 /// # With other attributes
 ///
 /// An attribute below `#[locked]` applies to the whole function with its lock. For example, `#[tracing::instrument]`
-/// below `#[locked]` also measures the wait for the lock. `#[async_trait]` rewrites an `async fn` before `#[locked]`
-/// can read the function. So let the methods of an async trait call a separate locked function.
+/// below `#[locked]` also measures the wait for the lock.
+///
+/// `#[async_trait]` rewrites an `async fn` before `#[locked]` can read the function. So do not put `#[locked]` on a
+/// method of an async trait. Write a separate locked function, and call it in the method.
 ///
 /// [`bandog::blocking`]: https://docs.rs/bandog/latest/bandog/blocking/
 #[proc_macro_attribute]
@@ -153,7 +156,7 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 /// # }
 /// ```
 ///
-/// The expression is checked when the program is compiled, as are zones, durations and all other values:
+/// All values are checked when the program is compiled: expressions, zones, durations and all others. For example:
 ///
 /// ```text
 /// error: `cron` is no expression of the quartz dialect
@@ -169,8 +172,8 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 /// | key | when the job is due |
 /// |---|---|
 /// | `cron = "0 15 10 ? * MON-FRI"` | at the times of the expression; see `docs/cron.md` |
-/// | `fixed_rate = "5s"` | immediately, and then once in each period |
-/// | `fixed_delay = "5s"` | immediately, and then this time after the end of each run |
+/// | `fixed_rate = "5s"` | immediately, and then once in each period of 5 seconds |
+/// | `fixed_delay = "5s"` | immediately, and then again 5 seconds after the end of each run |
 /// | `at = "2026-12-31T23:59:00+01:00"` | once, at this instant |
 ///
 /// These keys are for `cron` only:
@@ -179,8 +182,8 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 /// |---|---|---|---|
 /// | `zone` | an IANA name | `UTC` | `Job::zone` |
 /// | `dialect` | `quartz`, `spring`, `unix` | `quartz` | `Dialect` |
-/// | `day_match` | `and`, `or`: whether both of two restricted day fields must match, or one of them | the dialect's rule; Quartz refuses such an expression | `DayMatch` |
-/// | `daylight` | `pinned`, `elapsed`, `skip`: what happens where clocks are set forward or back | `elapsed` if the hours are `*` or stepped, else `pinned` | `Daylight` |
+/// | `day_match` | the rule for an expression that restricts both day fields; `and`: both must match; `or`: one must match | the dialect's rule; Quartz refuses such an expression | `DayMatch` |
+/// | `daylight` | `pinned`, `elapsed`, `skip`: what happens when clocks are set forward or back | `elapsed` if the hours are `*` or have a step, else `pinned` | `Daylight` |
 ///
 /// `initial_delay`, the delay of the first run, is for `fixed_rate` and `fixed_delay` only.
 ///
@@ -191,10 +194,10 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 /// | `name` | a text of 1 to 200 bytes, unique in the cluster | the function's name | |
 /// | `overlap` | `skip`, `queue`, `queue(10)`, `allow(3)`, `replace` | `skip`; for `fixed_rate` `queue(1000)` | `Overlap` |
 /// | `catch_up` | `skip`, `once`, `all(10)` | `once` | `CatchUp` |
-/// | `window` | maximum age of a missed tick that is caught up | `1h` | `Job::window` |
-/// | `misfire_grace` | maximum delay after which a tick still runs normally and does not count as missed | `1m` | `Job::misfire_grace` |
+/// | `window` | maximum age of a missed tick; older ticks are not caught up | `1h` | `Job::window` |
+/// | `misfire_grace` | maximum delay of a tick; a tick with a longer delay counts as missed | `1m` | `Job::misfire_grace` |
 /// | `on_crash` | `abandon`, `retry`, `retry(3)` | `abandon` | `OnCrash` |
-/// | `lease` | the time after which a node that sends nothing counts as dead; at least 100 ms | the client's watchdog | `Job::lease` |
+/// | `lease` | the time after which a node that sends nothing counts as dead; at least 100 ms | the ttl of the client's watchdog | `Job::lease` |
 /// | `timeout` | maximum duration of one attempt | no limit | `Job::timeout` |
 /// | `grace` | the time within which a cancelled run must end | `5s` | `Job::grace` |
 /// | `retry` | `3`, `"3 from 1s"`, `"3 from 1s to 1m"`, `"3 within 10m"`, `"3 until next tick"`, or a combination | no retries | `Retry` |
@@ -205,25 +208,26 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 /// | `revision` | the version of the job's definition, for rolling deploys: a number | 0 | `Job::revision` |
 /// | `enabled` | `true`, `false` | `true` | `Job::disabled` |
 ///
-/// Times are written as `500ms`, `10s` or `2m`. Numbers can have quotes.
+/// Durations are written as `500ms`, `10s` or `2m`. A number can be written with or without quotes.
 ///
 /// # Values from the environment
 ///
 /// In each text, `${NAME}` and `${NAME:default}` stand for an environment variable, which is read when the job is
-/// created. If no variable has this name, the name in capitals is used, with `_` for `.` and `-`. For example,
-/// `${app.report.cron}` also finds `APP_REPORT_CRON`.
+/// created. If no variable has this name, a second name is tried: the first name in capital letters, with `_` in place
+/// of `.` and `-`. For example, `${app.report.cron}` also finds `APP_REPORT_CRON`.
 ///
 /// A trigger with the value `-` disables the job, as in Spring: `cron = "${app.report.cron:-}"`.
 ///
-/// A default is checked when the program is compiled. The variable is checked when the scheduler starts. The start
-/// fails with an error that has the job's name, if the value is wrong or if there is neither a variable nor a default.
+/// A default is checked when the program is compiled. The variable is checked when the scheduler starts. If its value
+/// is wrong, or if there is neither a variable nor a default, the start fails with an error that names the job.
 ///
 /// # The function
 ///
 /// The function can be async. A function without async runs in the blocking pool, and cannot be dropped while it runs.
 ///
-/// The function takes these parameters, in any order, by value or by reference: `Run` (the tick, the fence, and whether
-/// the run should stop) and `Shared<T>` (a value given to `Scheduler::share`).
+/// The parameters of the function can have two types, in any order, by value or by reference. The first type is `Run`:
+/// it has the tick and the fence, and reports whether the run should stop. The second type is `Shared<T>`: it has a
+/// value that the program gave to `Scheduler::share`.
 ///
 /// The function returns nothing or `Result<(), E>`. An error or a panic is a failure, which is logged, counted and
 /// recorded. With `retry`, the scheduler then runs the function again. Later ticks run as usual, unless `pause_after`
@@ -238,15 +242,16 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 ///
 /// ```compile_fail,E0277
 /// #[bandog::scheduled(fixed_rate = "5s")]
-/// async fn poll() -> u64 { // neither nothing nor a Result
+/// async fn poll() -> u64 { // u64 is neither () nor a Result
 ///     42
 /// }
 /// ```
 ///
 /// # How a scheduler gets the job
 ///
-/// `Scheduler::declared()` adds all declared functions of the program. The linker collects these functions. The linker
-/// leaves out a library that the program never names. If such a library declares jobs, name it: `use reports as _;`.
+/// `Scheduler::declared()` adds the jobs of all functions of the program that have this attribute. The linker collects
+/// these functions. The linker leaves out a library that the program never names. If such a library has jobs, name the
+/// library in the program: `use reports as _;`.
 ///
 /// To add only one job, for example in a test, use the type that the attribute creates. The type has the function's
 /// name, and its function `job()` returns the job:
@@ -276,7 +281,7 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 /// // In a test: #[tokio::test(start_paused = true)]
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> bandog::Result<()> {
 /// let setting = TestScheduler::at("2026-01-01T00:30:00Z").replicas(3).share(AtomicU32::new(0));
-/// let test = setting.start(|| vec![hourly::job()]).await?; // or start(bandog::schedule::declared): all of them
+/// let test = setting.start(|| vec![hourly::job()]).await?; // for all jobs: start(bandog::schedule::declared)
 /// test.advance_to("2026-01-01T12:00:00Z").await;
 /// assert_eq!(test.ticks("hourly").len(), 12);
 /// # test.stop().await }
@@ -286,8 +291,8 @@ pub fn scheduled(attribute: TokenStream, function: TokenStream) -> TokenStream {
     expanded_or_error(scheduled::expand(attribute.into(), function.clone().into()), function)
 }
 
-/// The expanded code. If the expansion failed, the error and the unchanged function, so that the compiler does not also
-/// report the function as missing.
+/// Returns `made`, the expanded code. If the expansion failed, returns the error and the unchanged function. Without
+/// the function, the compiler would also report that the function is missing.
 fn expanded_or_error(made: syn::Result<proc_macro2::TokenStream>, function: TokenStream) -> TokenStream {
     match made {
         Ok(made) => made.into(),

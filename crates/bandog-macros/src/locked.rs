@@ -12,20 +12,25 @@ use crate::{
     signature, template,
 };
 
+/// The keys that the attribute accepts.
 const KEYS: [&str; 6] = ["name", "client", "wait", "lease", "max_hold", "guard"];
 
 /// The checked keys of the attribute, and the return type of the function.
 struct Locked {
+    /// The code of an expression for the lock's name.
     name: TokenStream,
+    /// The code of an expression for a reference to the client.
     client: TokenStream,
     wait: Option<Duration>,
     /// The method calls on the mutex for `lease` and `max_hold`.
     options: TokenStream,
+    /// The name by which the body can use the guard.
     guard: Option<Ident>,
+    /// The return type of the function.
     returned: Type,
 }
 
-/// The function, with its body under the lock.
+/// Generates the function with a new body: it takes the lock, runs the original body, and releases the lock.
 pub(crate) fn expand(attribute: TokenStream, function: TokenStream) -> Result<TokenStream> {
     let function: ItemFn = syn::parse2(function).map_err(|error| {
         Error::new(error.span(), format!("`#[bandog::locked]` must be on a function with a body: {error}"))
@@ -38,6 +43,7 @@ pub(crate) fn expand(attribute: TokenStream, function: TokenStream) -> Result<To
 }
 
 impl Locked {
+    /// Reads and checks the keys in `attribute`, and the signature of the function.
     fn read(attribute: TokenStream, function: &ItemFn) -> Result<Self> {
         let sig = &function.sig;
         if let Some(constness) = &sig.constness {
@@ -63,7 +69,7 @@ impl Locked {
         })
     }
 
-    /// The body of an async function.
+    /// Generates the new body of an async function. `block` is the original body.
     fn waiting(&self, block: &syn::Block) -> TokenStream {
         let Self { name, client, options, returned, .. } = self;
         let support = quote!(::bandog::__locked);
@@ -89,7 +95,7 @@ impl Locked {
         }
     }
 
-    /// The body of a function without async.
+    /// Generates the new body of a function without async. `block` is the original body.
     fn blocking(&self, block: &syn::Block) -> TokenStream {
         let Self { name, client, options, returned, .. } = self;
         let support = quote!(::bandog::__locked);
@@ -112,7 +118,7 @@ impl Locked {
         }
     }
 
-    /// The call that takes the lock.
+    /// Generates the method call on the mutex that takes the lock.
     fn lock(&self) -> TokenStream {
         match self.wait.map(duration::tokens) {
             None => quote!(lock()),
@@ -120,25 +126,29 @@ impl Locked {
         }
     }
 
-    /// The name of a support function. Its result makes the return value of a call whose body did not run, or whose
-    /// lock was lost. Only this function requires the right return type, so the compiler reports a wrong type only
-    /// once.
+    /// The name of a function in `bandog::__locked`, which the generated code calls first. The result of this function
+    /// is the variable `otherwise`. If the body did not run, or if the lock was lost, `otherwise` creates the return
+    /// value of the call. No other function in `bandog::__locked` checks the return type, so the compiler reports a
+    /// wrong return type only once.
     fn otherwise(&self) -> TokenStream {
         if self.wait.is_some() { quote!(otherwise_tried) } else { quote!(otherwise) }
     }
 
-    /// The statement that binds the guard to the name from the key `guard`, so that the body can use the guard.
+    /// Generates the statement by which the body can use the guard under the name from the key `guard`. `None` without
+    /// this key. The parameter `guard` is the variable that has the guard in the generated code.
     fn bind_guard(&self, guard: &Ident) -> Option<TokenStream> {
         self.guard.as_ref().map(|name| quote!(let #name = &#guard;))
     }
 }
 
-/// Creates names with the hygiene of the macro: the body can neither see nor shadow these names.
+/// Creates identifiers with the hygiene of the macro: the original body can neither see nor shadow the variables with
+/// these names.
 fn hygienic<const N: usize>(names: [&str; N]) -> [Ident; N] {
     names.map(|name| Ident::new(name, Span::mixed_site()))
 }
 
-/// A reference to the client.
+/// Generates an expression for a reference to the client. `given` is the value of the key `client`. Without this key,
+/// the client is the parameter `client`, or else `self.client`.
 fn client(given: Option<Expr>, params: &[Ident]) -> Result<TokenStream> {
     if let Some(client) = given {
         let span = keys::span(&client);
@@ -155,6 +165,7 @@ fn client(given: Option<Expr>, params: &[Ident]) -> Result<TokenStream> {
     Err(Error::new(Span::call_site(), message))
 }
 
+/// Generates the method calls on the mutex for the keys `lease` and `max_hold`.
 fn options(keys: &mut Keys) -> Result<TokenStream> {
     let mut calls = TokenStream::new();
     for name in ["lease", "max_hold"] {
@@ -166,7 +177,7 @@ fn options(keys: &mut Keys) -> Result<TokenStream> {
     Ok(calls)
 }
 
-/// The name of the guard in the body, from the key `guard`.
+/// Reads the value of the key `guard`: the name by which the body can use the guard.
 fn binding(value: Expr) -> Result<Ident> {
     let span = keys::span(&value);
     let name = match value {

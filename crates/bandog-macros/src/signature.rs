@@ -7,7 +7,8 @@ use syn::{
     visit_mut::{self, VisitMut},
 };
 
-/// The names that a function's parameters bind, including `self`.
+/// The names of a function's parameters, including `self`. If a parameter is a pattern, these are the names that the
+/// pattern binds.
 pub(crate) fn params(sig: &Signature) -> Vec<Ident> {
     let mut names = Names(Vec::new());
     for input in &sig.inputs {
@@ -19,8 +20,9 @@ pub(crate) fn params(sig: &Signature) -> Vec<Ident> {
     names.0
 }
 
-/// The return type of a function. If the function returns nothing or an `impl Trait`, the result is an error that
-/// begins with `what`. An `impl Trait` inside the type becomes `_`, because the compiler must infer it.
+/// The return type of a function. It is an error if the function has no return type or returns an `impl Trait`. `what`
+/// is the text with which the error message begins. An `impl Trait` that is a part of the return type becomes `_`,
+/// because the compiler must infer this part.
 pub(crate) fn returned(sig: &Signature, what: &str) -> Result<Type> {
     let mut returned = match &sig.output {
         ReturnType::Default => return Err(Error::new(end(sig), format!("{what}, but this function returns nothing"))),
@@ -34,11 +36,12 @@ pub(crate) fn returned(sig: &Signature, what: &str) -> Result<Type> {
     Ok(returned)
 }
 
-/// The position of a function's list of parameters, where errors about a missing return type point.
+/// The position of the parameter list in the source. An error about a missing return type is shown at this position.
 fn end(sig: &Signature) -> Span {
     sig.paren_token.span.join()
 }
 
+/// The position of a type in the source.
 pub(crate) fn span(of: &Type) -> Span {
     syn::spanned::Spanned::span(of)
 }

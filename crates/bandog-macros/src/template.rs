@@ -9,7 +9,8 @@ use crate::words::nearest;
 /// Maximum length of a lock's name, in bytes.
 const LONGEST: usize = 1024;
 
-/// The code of an expression whose value is the lock's name. Each placeholder must begin with a name in `params`.
+/// Generates the code of an expression for the lock's name. `value` is the value of the key `name`: a text with or
+/// without placeholders, or any other expression. Each placeholder must begin with a name in `params`.
 pub(crate) fn name(value: Expr, params: &[Ident]) -> Result<TokenStream> {
     match value {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => literal(&text, params),
@@ -17,6 +18,8 @@ pub(crate) fn name(value: Expr, params: &[Ident]) -> Result<TokenStream> {
     }
 }
 
+/// Generates the code for a name that is a text. The code is a call of `format!` if the text has placeholders, or else
+/// the text itself.
 fn literal(text: &LitStr, params: &[Ident]) -> Result<TokenStream> {
     let (format, placeholders) = split(&text.value(), params).map_err(|fault| Error::new(text.span(), fault))?;
     let span = text.span();
@@ -24,12 +27,15 @@ fn literal(text: &LitStr, params: &[Ident]) -> Result<TokenStream> {
     if placeholders.is_empty() {
         return Ok(quote!(#text));
     }
+    // From here on, a placeholder is only the path, such as `order.id`. `split` has removed the format specification.
     let placeholders = placeholders.iter().map(|placeholder| path(placeholder, span));
     Ok(quote_spanned!(span=> ::std::format!(#format, #(#placeholders),*)))
 }
 
-/// Splits a text into a format string with empty placeholders, such as `order-{}`, and the contents of the
-/// placeholders.
+/// Splits a text into a format string for `format!`, and the paths of the placeholders. A path is the part of a
+/// placeholder before the colon, and moves out of the format string. The part after the colon, the format
+/// specification, stays in the format string. For example, `order-{order.id:08}` becomes the format string
+/// `order-{:08}` and the path `order.id`.
 fn split(text: &str, params: &[Ident]) -> std::result::Result<(String, Vec<String>), String> {
     if let Some(control) = text.chars().find(|c| c.is_control()) {
         return Err(format!("the name has the control character {control:?}; only printable text is allowed"));
@@ -60,7 +66,8 @@ fn split(text: &str, params: &[Ident]) -> std::result::Result<(String, Vec<Strin
     Ok((format, placeholders))
 }
 
-/// Checks that a placeholder is a parameter or a field of a parameter.
+/// Checks a placeholder: `path` must be a parameter or a field of a parameter, and `format_spec` (the part after the
+/// colon) must not take its width from another value.
 fn check(path: &str, format_spec: &str, params: &[Ident]) -> std::result::Result<(), String> {
     let mut parts = path.split('.');
     let root = parts.next().unwrap_or_default();
@@ -88,8 +95,9 @@ fn check(path: &str, format_spec: &str, params: &[Ident]) -> std::result::Result
     Ok(())
 }
 
-/// A placeholder such as `order.id` as tokens. They have the span of the literal, so that the compiler's errors point
-/// at the literal.
+/// Generates the code of an expression for a path. `placeholder` is a path such as `order.id`, without a format
+/// specification. `span` is the position of the lock's name in the source. The generated tokens have this position, so
+/// the compiler's errors point at the lock's name.
 fn path(placeholder: &str, span: Span) -> TokenStream {
     let mut parts = placeholder.split('.');
     let root = Ident::new(parts.next().unwrap_or_default(), span);

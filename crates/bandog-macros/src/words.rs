@@ -1,8 +1,9 @@
 //! Parts of hints in errors: the word that was probably meant, and lists of allowed words.
 
-/// The known word that was probably meant. It can differ from `given` in case, in underscores, and in at most two
-/// letters.
+/// The word in `known` that the user probably meant when writing `given`. The words can differ in upper and lower case,
+/// in underscores, and in at most two letters. `None` if no word is so similar.
 pub(crate) fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
+    // Without the differences that do not count.
     let plain = |word: &str| word.to_lowercase().replace('_', "");
     let given = plain(given);
     let changes = |word: &str| distance(&given, &plain(word));
@@ -10,12 +11,13 @@ pub(crate) fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
     (changes(best) <= 2 && changes(best) < given.chars().count()).then_some(best)
 }
 
-/// The words, each in backticks.
+/// The words as a list with commas, each word in backticks.
 pub(crate) fn listed(words: &[&str]) -> String {
     words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// Minimum number of letters to change, add or remove to turn `a` into `b`.
+/// The edit distance of two words: the minimum number of letters that must be changed, added or removed to turn `a`
+/// into `b`.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -14,9 +14,9 @@ use hyper::{
 
 use crate::{source::Trouble, token::Token};
 
-/// The hosts to which requests are allowed. The check protects against DNS rebinding: the owner of a foreign web page
-/// makes the host name of that page resolve to this machine. For a browser, the foreign page and this page then have
-/// the same origin, so the foreign page could read this page.
+/// The host names and addresses that a request is allowed to name as its target. The check protects against DNS
+/// rebinding: the owner of a foreign web page makes the host name of that page resolve to this machine. For a browser,
+/// the foreign page and this page then have the same origin. Without the check, the foreign page could read this page.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hosts {
     /// The address on which [`crate::Page::serve`] listens. `None` if the user's own service serves the page.
@@ -49,6 +49,7 @@ impl FromStr for HostName {
 }
 
 impl Hosts {
+    /// Refuses a request to a host that is not allowed.
     pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Trouble> {
         if self.address.is_none() && self.names.is_empty() {
             return Ok(());
@@ -62,7 +63,7 @@ impl Hosts {
         }
     }
 
-    /// Whether requests to this host are answered. The host can have a port. IP addresses are allowed, because DNS
+    /// Whether requests to this host are answered. A port can follow the host. IP addresses are allowed, because DNS
     /// rebinding works only with host names. But a page on a loopback address allows only loopback IP addresses.
     fn allow(&self, host: &str) -> bool {
         let Some(name) = host_name(host) else { return false };
@@ -73,6 +74,7 @@ impl Hosts {
         name.parse::<IpAddr>().is_ok_and(|ip| !is_local || ip.is_loopback())
     }
 
+    /// The error for a request to this host, with advice.
     fn refusal(&self, host: &str) -> Trouble {
         let name = host_name(host).unwrap_or_else(|| "NAME".into());
         let ip = match self.address {
@@ -112,8 +114,9 @@ pub(crate) fn check_actor(uri: &Uri, headers: &HeaderMap, token: Option<&Token>)
     }
 }
 
-/// Whether the request can come from this page. A browser adds headers that name the origin of the page that sends the
-/// request. This origin must be this page. A request without such headers is not from a browser, and is allowed.
+/// Whether this page might have sent the request. In the headers of a request, a browser names the origin of the page
+/// that sends the request. This origin must be the origin of this page. A request without such headers is not from a
+/// browser, and is allowed.
 fn is_same_origin(uri: &Uri, headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     if let Some(site) = text("sec-fetch-site") {

@@ -9,10 +9,11 @@ use crate::source::Trouble;
 /// meantime. For example, parsing 10,000 records takes almost a second.
 ///
 /// # Cancel safety
-/// Dropping the future drops `work` at its next await.
+/// If the future of this call is dropped, `work` is dropped at its next await.
 pub(crate) async fn aside<T: Send + 'static>(
     work: impl Future<Output = Result<T, Trouble>> + Send + 'static,
 ) -> Result<T, Trouble> {
+    // If this future is dropped, `caller` is dropped with it, and `gone` completes.
     let (caller, gone) = oneshot::channel::<()>();
     let runtime = Handle::current();
     let task = spawn_blocking(move || {

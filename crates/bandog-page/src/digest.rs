@@ -7,8 +7,9 @@ use serde::Serialize;
 
 /// Number of runs that the page draws as bars.
 pub(crate) const BARS: usize = 50;
-/// Number of successful runs that the store keeps in a job's history. The store keeps the same number of other runs. If
-/// a history has fewer runs of one of these two kinds, none of that kind is missing.
+/// Number of successful runs that the store keeps in a job's history. The store also keeps this number of other runs.
+/// If the history has fewer successful runs than this number, no successful run is missing. The same is true for other
+/// runs.
 const KEPT: usize = 50;
 
 /// The ended runs of one job, without their texts.
@@ -29,9 +30,10 @@ pub(crate) struct Digest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Brief {
     pub(crate) ended: i64,
+    /// The duration of the run.
     took: u32,
     /// The lag of a scheduled run: the time from its due time to its start. `None` for runs of other kinds, because
-    /// they are requested after their due time.
+    /// such runs are requested after their due time.
     pub(crate) lag: Option<u32>,
     pub(crate) state: State,
 }
@@ -45,6 +47,7 @@ pub(crate) struct Bar {
 }
 
 impl Digest {
+    /// Makes the digest of a history that was read when the job had this mark.
     pub(crate) fn new(mark: u64, history: &[RunRow]) -> Self {
         let mut runs: Vec<Brief> = history.iter().filter_map(Brief::of).collect();
         runs.sort_by_key(|run| run.ended);
@@ -68,14 +71,14 @@ impl Digest {
         &self.runs[self.runs.partition_point(|run| run.ended < from)..]
     }
 
-    /// The time after which no run is missing, if that time is later than `from`.
+    /// If runs that ended after `from` might be missing: the time after which no run is missing. Otherwise `None`.
     pub(crate) fn cut(&self, from: i64) -> Option<i64> {
         self.ok_from.max(self.failed_from).filter(|cut| *cut > from)
     }
 }
 
 impl Brief {
-    /// None for a row that is not an ended run.
+    /// The run of this row. `None` if the run has not ended.
     fn of(row: &RunRow) -> Option<Self> {
         match row.state {
             State::Queued | State::Running | State::Skipped | State::Missed | State::Reset => return None,
@@ -94,7 +97,7 @@ impl Brief {
     }
 }
 
-/// The time as a `u32`. Longer times than 49 days become 49 days, which is enough for a bar.
+/// A duration in milliseconds as a `u32`. Durations of more than 49 days become 49 days, which is enough for a bar.
 fn small(ms: u64) -> u32 {
     u32::try_from(ms).unwrap_or(u32::MAX)
 }

@@ -11,15 +11,15 @@ use tokio::time::{Instant, timeout};
 
 use crate::source::Trouble;
 
-/// Minimum time for which an answer is served again. It is shorter than the page's polling interval, so a single viewer
-/// always gets current data.
+/// Minimum time for which an answer is served again. This time is shorter than the page's polling interval, so a single
+/// viewer always gets current data.
 const FRESH: Duration = Duration::from_secs(1);
-/// An answer is served again for at least this multiple of its fetch time. So the queries of one kind keep a store busy
-/// for at most a fifth of the time.
+/// An answer is served again for at least this multiple of its fetch time (the duration of the query). So a store
+/// spends at most a fifth of its time on the queries of one kind.
 const MULTIPLE: u32 = 4;
 /// Time that a client waits for a new answer before it gets the previous answer.
 const SOON: Duration = Duration::from_millis(300);
-/// Maximum time for which a fetch continues after its client has got the previous answer instead.
+/// Maximum time for which a fetch continues after the waiting client has got the previous answer instead.
 const LINGER: Duration = Duration::from_secs(10);
 /// Maximum time for which an answer is served again.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -29,30 +29,36 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// A fetch is cancelled when no client waits for it any more.
 #[derive(Debug)]
 pub(crate) struct Fresh<T> {
+    /// An answer is served again for this multiple of its fetch time.
     multiple: u32,
     state: Arc<Mutex<Cache<T>>>,
 }
 
-/// An answer and its time.
+/// An answer, and the time at which the store gave this answer.
 #[derive(Debug)]
 pub(crate) struct Known<T> {
     pub(crate) at: SystemTime,
     pub(crate) value: Arc<T>,
 }
 
+/// The result of a fetch.
 pub(crate) type Fetched<T> = Result<Known<T>, Trouble>;
 
+/// A fetch in progress, which several clients can await.
 type Fetch<T> = Shared<Pin<Box<dyn Future<Output = Fetched<T>> + Send>>>;
 
 struct Cache<T> {
+    /// The kept answer, or the fetch in progress.
     now: Slot<T>,
-    /// Number of calls of [`Fresh::forget`]. An answer is not kept if its fetch began before the latest of these calls.
+    /// Number of calls of [`Fresh::forget`]. If a fetch began before the latest of these calls, its answer is not kept.
     changes: u64,
 }
 
+/// The state of a cache. `Unknown`: there is no answer and no fetch. `Kept`: the result of the last fetch, which is
+/// served until the time `until`.
 enum Slot<T> {
     Unknown,
-    /// `last` is the previous answer, if it was not an error.
+    /// A fetch is in progress. `last` is the previous answer, if the previous answer was not an error.
     Fetching {
         fetch: WeakShared<Pin<Box<dyn Future<Output = Fetched<T>> + Send>>>,
         last: Option<Known<T>>,
@@ -105,7 +111,7 @@ impl<T> Fresh<T> {
 }
 
 impl<T: Send + Sync + 'static> Fresh<T> {
-    /// The last answer, if it is still valid; otherwise the result of `ask`.
+    /// The last answer if this answer is still valid. Otherwise the result of `ask`, which queries the store.
     ///
     /// # Cancel safety
     /// Dropping the future ends the wait of this client. If no other client waits, the fetch is cancelled.
@@ -137,7 +143,7 @@ impl<T: Send + Sync + 'static> Fresh<T> {
         fetched
     }
 
-    /// The kept answer. If no valid answer is kept: the fetch to wait for, and the previous answer.
+    /// The kept answer. If no valid answer is kept, the error has the fetch to wait for and the previous answer.
     #[expect(clippy::type_complexity, reason = "two values with a meaning each")]
     fn now<F>(&self, ask: impl FnOnce() -> F) -> Result<Fetched<T>, (Fetch<T>, Option<Known<T>>)>
     where
@@ -160,6 +166,7 @@ impl<T: Send + Sync + 'static> Fresh<T> {
     }
 }
 
+/// Starts a fetch, which stores its answer in `kept`. `changes` is the present number of changes.
 fn fetch<T, F>(ask: F, kept: Arc<Mutex<Cache<T>>>, changes: u64, multiple: u32) -> Fetch<T>
 where
     T: Send + Sync + 'static,

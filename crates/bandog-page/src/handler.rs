@@ -36,14 +36,14 @@ use crate::{
 const STORE_TIME: Duration = Duration::from_secs(10);
 /// Timeout of a scan of all names in the store. The scan is slow on purpose, so that it does not disturb other clients.
 const SCAN_TIME: Duration = Duration::from_secs(600);
-/// A list of locks is served again for at least this multiple of the time that its scan took.
+/// The page serves a list of locks again for at least this multiple of the duration of the scan.
 const SCAN_MULTIPLE: u32 = 10;
-/// Time that a request waits for a scan. It is shorter in tests.
+/// Maximum time that a request waits for a scan. This time is shorter in tests.
 const SCAN_PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
-/// Time for which a scan continues after a request stopped waiting for it, so that the next request can have the
-/// result.
+/// Maximum time for which a scan continues after the request that started the scan has stopped waiting. The next
+/// request can then use the result.
 const SCAN_LINGER: Duration = Duration::from_secs(if cfg!(test) { 5 } else { 30 });
-/// The timeline is served again for at least this multiple of the time that its computation took.
+/// The page serves the timeline again for at least this multiple of the duration of its computation.
 const TIMELINE_MULTIPLE: u32 = 20;
 /// Timeout for receiving the body of a request.
 const BODY_TIME: Duration = Duration::from_secs(10);
@@ -81,14 +81,17 @@ pub(crate) struct Handler<S> {
 pub(crate) struct Shared<S> {
     source: Arc<S>,
     jobs: Arc<Fresh<Snapshot>>,
+    /// The locks as JSON.
     locks: Fresh<Vec<Box<RawValue>>>,
     nodes: Fresh<Box<RawValue>>,
+    /// The starts of jobs in the next hour.
     timeline: Fresh<Hour>,
     summary: Fresh<Box<RawValue>>,
     histories: Arc<Histories<S>>,
 }
 
-/// An answer with rows, the time of the answer (`now`) and the time of the query (`at`), both by this machine's clock.
+/// An answer with rows. `now` is the time of the answer, and `at` is the time of the query of the store. Both times are
+/// by this machine's clock.
 #[derive(Serialize)]
 struct Rows<'a, T> {
     now: String,
@@ -102,18 +105,19 @@ struct Rows<'a, T> {
 #[derive(Serialize)]
 struct JobsPart<'a> {
     jobs: Vec<&'a RawValue>,
-    /// Number of matching jobs, and numbers of jobs in each state.
+    /// Number of jobs that match the request's filters.
     total: usize,
     counts: Counts,
-    /// The last runs of these jobs.
+    /// The last runs of each job in `jobs`, by the name of the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     bars: Option<HashMap<String, Vec<Bar>>>,
 }
 
-/// A part of the locks, or all locks, and the number of all locks.
+/// A part of the locks, or all locks.
 #[derive(Serialize)]
 struct LocksPart<'a> {
     locks: Vec<&'a RawValue>,
+    /// Number of all locks.
     total: usize,
 }
 
@@ -214,7 +218,7 @@ impl<S: Source> Handler<S> {
         self.shared.jobs.get_soon(ask).await
     }
 
-    /// A recent list of all jobs, or an error if this job is not in the list.
+    /// A recent list of all jobs. Returns an error if the job with this name is not in the list.
     async fn known(&self, name: &str) -> Fetched<Snapshot> {
         let jobs = self.snapshot().await?;
         jobs.value.get(name).ok_or_else(|| Trouble::no_job(name))?;
@@ -230,7 +234,7 @@ impl<S: Source> Handler<S> {
     async fn jobs(&self, wanted: Wanted) -> Result<Reply, Trouble> {
         let Known { at, value } = self.snapshot().await?;
         if wanted.limit.is_none() {
-            // Thousands of jobs take some time to serialize.
+            // It takes some time to serialize thousands of jobs.
             let this = self.clone();
             return aside(async move { Ok(this.part(at, &value, &wanted, None)) }).await;
         }
@@ -240,6 +244,7 @@ impl<S: Source> Handler<S> {
         Ok(self.part(at, &value, &wanted, Some(bars)))
     }
 
+    /// A response with the requested part of the jobs. `bars` are the last runs of these jobs.
     fn part(&self, at: SystemTime, jobs: &Snapshot, wanted: &Wanted, bars: Option<HashMap<String, Vec<Bar>>>) -> Reply {
         let part = jobs.part(wanted);
         let jobs = part.jobs.iter().map(|job| &*job.json).collect();
@@ -268,21 +273,24 @@ impl<S: Source> Handler<S> {
         self.shared.nodes.get(|| aside(in_time(STORE_TIME, async move { source.nodes().await }))).await
     }
 
+    /// The figures of the last 24 hours and of the next hour.
     async fn summary(&self) -> Fetched<Box<RawValue>> {
         let this = self.clone();
         let ask = async move {
             let jobs = this.snapshot().await?.value;
-            // Jobs that have not run for a day do not affect the figures.
+            // Jobs without a run in the last 24 hours do not affect the figures.
             let recent = jobs.since(summary::day_before(SystemTime::now()));
+            // `quiet` is the number of jobs without such a run.
             let (jobs, quiet) = (jobs.len(), jobs.len() - recent.len());
             let digests = this.shared.histories.catch_up(&recent).await;
-            // The figures of the past are shown even without the timeline.
+            // The page shows the figures of the last day even if there is no timeline.
             let hour = this.timeline().await.ok().map(|known| known.value);
             aside(async move { json(&Summary::new(SystemTime::now(), (jobs, quiet), &digests, hour)) }).await
         };
         self.shared.summary.get(|| ask).await
     }
 
+    /// The starts of jobs in the next hour.
     async fn timeline(&self) -> Fetched<Hour> {
         let source = Arc::clone(&self.shared.source);
         let ask = async move {
@@ -292,7 +300,7 @@ impl<S: Source> Handler<S> {
         self.shared.timeline.get(|| aside(in_time(STORE_TIME, ask))).await
     }
 
-    /// Completes an action, even if the client disconnects.
+    /// Executes an action. The action is completed even if the client disconnects in the meantime.
     async fn act(&self, name: String, act: Act) -> Answer {
         tracing::info!("requested on the page: {act:?} of {name:?}");
         let (source, job) = (Arc::clone(&self.shared.source), name.clone());
@@ -305,22 +313,26 @@ impl<S: Source> Handler<S> {
         })
     }
 
+    /// A response with these rows in the field `name`.
     fn rows(&self, fetched: Fetched<Box<RawValue>>, name: &'static str) -> Result<Reply, Trouble> {
         let Known { at, value } = fetched?;
         Ok(self.written(at, named(name, &value)))
     }
 
+    /// A response with these rows. `at` is the time of the query.
     fn written(&self, at: SystemTime, rows: impl Serialize) -> Reply {
         let (now, store) = (SystemTime::now(), self.shared.source.store());
         reply::json(StatusCode::OK, &Rows { now: text(now), at: text(at), store, rows })
     }
 
+    /// The response with general data about the page.
     fn about(&self) -> Reply {
         let (now, version) = (text(SystemTime::now()), env!("CARGO_PKG_VERSION"));
         let (acts, metrics) = (self.config.token.is_some(), self.config.metrics.is_some());
         reply::json(StatusCode::OK, &About { now, version, store: self.shared.source.store(), acts, metrics })
     }
 
+    /// The response with the metrics of the process.
     fn figures(&self) -> Result<Reply, Trouble> {
         let metrics = self.config.metrics.as_ref().ok_or_else(Trouble::nothing_here)?;
         Ok(reply::reply(StatusCode::OK, FIGURES, metrics()))
@@ -328,7 +340,8 @@ impl<S: Source> Handler<S> {
 }
 
 impl Verb {
-    /// The requested action with its fields. A field of another action is refused.
+    /// The action that this verb and the fields of the request's body describe. A field that the verb does not have is
+    /// refused.
     fn with(self, ActFields { reason, id }: ActFields) -> Result<Act, Trouble> {
         let wrong = |message| Err(Trouble::new(StatusCode::BAD_REQUEST, "body", message));
         match (self, reason, id) {
@@ -374,6 +387,7 @@ where
     serde_json::from_slice(&body).map_err(|error| Trouble::new(StatusCode::BAD_REQUEST, "body", error.to_string()))
 }
 
+/// Awaits an answer of the store, and returns an error if it takes longer than `limit`.
 async fn in_time<T>(limit: Duration, answer: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
     timeout(limit, answer).await.unwrap_or_else(|_| {
         let message = format!("the store did not answer within {} s", limit.as_secs());
@@ -381,7 +395,7 @@ async fn in_time<T>(limit: Duration, answer: impl Future<Output = Result<T, Trou
     })
 }
 
-/// An object with one field, which contains the rows.
+/// A JSON object with one field. The field has this name and contains the rows.
 fn named<'a>(name: &'static str, rows: &'a RawValue) -> BTreeMap<&'static str, &'a RawValue> {
     BTreeMap::from([(name, rows)])
 }

@@ -21,7 +21,7 @@ use crate::{
     source::{Source, Trouble, json},
 };
 
-/// Maximum number of whole histories that are kept.
+/// Maximum number of whole histories that are kept in memory.
 pub(crate) const ENTRIES: usize = 64;
 /// Maximum number of jobs whose digest (the part of a history that stays in memory) is kept. A digest has about 2 KiB.
 pub(crate) const DIGESTS: usize = 20_000;
@@ -30,7 +30,7 @@ const AT_ONCE: usize = 8;
 /// Number of queries in the rate limit's budget that are reserved for requests of viewers. The page does not use this
 /// reserve when it reads histories for the figures of the last day.
 const RESERVE: u32 = 200;
-/// Maximum time that a query waits for the rate limit.
+/// Maximum time that a query waits until the rate limit allows it.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Timeout for reading the histories that one answer needs. The histories that were not read in this time are read for
 /// the next answer.
@@ -41,6 +41,7 @@ const READING: Duration = Duration::from_secs(1);
 pub(crate) struct Histories<S> {
     source: Arc<S>,
     pace: Pace,
+    /// The whole histories by job.
     whole: Mutex<HashMap<String, Arc<Fresh<Box<RawValue>>>>>,
     digests: Arc<Mutex<HashMap<String, Arc<Digest>>>>,
 }
@@ -71,8 +72,8 @@ impl<S: Source> Histories<S> {
         }
     }
 
-    /// The digests of these jobs. A history that cannot be read within a second is missing. Histories that have not
-    /// changed are not read again.
+    /// The digests of these jobs, by name. If a history cannot be read within a second, its digest is missing or old.
+    /// Histories that have not changed are not read again.
     pub(crate) async fn digests(&self, jobs: &[Marked]) -> HashMap<String, Arc<Digest>> {
         let wanted = self.changed(jobs).take_while(|_| self.pace.take(0).is_ok()).cloned().collect();
         self.read(wanted).await;
@@ -81,7 +82,8 @@ impl<S: Source> Histories<S> {
         known.collect()
     }
 
-    /// Reads further changed histories, and returns the digests that are known for these jobs.
+    /// Reads those histories of these jobs that have changed, as many as the rate limit and the timeout allow. Returns
+    /// all digests of these jobs that are known then.
     pub(crate) async fn catch_up(&self, jobs: &[Marked]) -> Vec<(String, Arc<Digest>)> {
         let room = DIGESTS.min(jobs.len());
         let jobs = &jobs[..room];
@@ -101,6 +103,7 @@ impl<S: Source> Histories<S> {
         changed.into_iter()
     }
 
+    /// Reads the histories of these jobs, and keeps their digests.
     async fn read(&self, jobs: Vec<Marked>) {
         if jobs.is_empty() {
             return;
@@ -149,7 +152,8 @@ impl<S: Source> Histories<S> {
         self.pace.take(0).map_err(|_| busy())
     }
 
-    /// The entry of this job. If there is none, a new entry is made, which can replace unused entries of other jobs.
+    /// The entry of this job. If the job has no entry, a new entry is made. If there are too many entries, the unused
+    /// entries of other jobs are removed.
     fn entry(&self, name: &str) -> Arc<Fresh<Box<RawValue>>> {
         let mut whole = locked(&self.whole);
         if let Some(fresh) = whole.get(name) {
@@ -159,7 +163,7 @@ impl<S: Source> Histories<S> {
             whole.retain(|_, fresh| fresh.is_in_use());
         }
         let fresh = Arc::new(Fresh::default());
-        // If no entry is free, the answer is not shared with other clients.
+        // If all entries are in use, this answer is not kept, so other clients do not share it.
         if whole.len() < ENTRIES {
             whole.insert(name.to_owned(), Arc::clone(&fresh));
         }

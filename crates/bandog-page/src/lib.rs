@@ -1,13 +1,13 @@
 //! A web page with the jobs, runs and held locks of one store, and the same data as JSON for programs.
 //!
 //! The command `bandog page` serves this page. With this crate, the page is part of your own service: [`Page::answer`]
-//! takes a request of hyper or axum and returns the response. The page needs no files and no build step, and its
-//! scripts use relative URLs, so it works under any path.
+//! takes a request of hyper or axum and returns the response. The page needs no files and no build step. Its
+//! scripts use relative URLs, so the page works under any path.
 //!
 //! # In a hyper service
 //!
-//! [`Page`] is a `hyper::service::Service`, so a connection can use it directly, or a service calls it for a part of
-//! the paths:
+//! [`Page`] is a `hyper::service::Service`, so a connection can use the page directly. Your own service can also call
+//! the page for some of its paths:
 //!
 //! ```
 //! use bandog_page::{Page, Reply};

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use bandog_core::{Fence, Holder, Member, Row};
 use serde::Serialize;
 
-/// One lock in JSON, as in the page and in `bandog ls --json`. Programs rely on the field names.
+/// One lock in JSON, in the format of the page and of `bandog ls --json`. Programs rely on the field names.
 #[derive(Debug, Serialize)]
 pub struct LockJson<'a> {
     name: &'a str,
@@ -55,7 +55,7 @@ impl<'a> From<&'a Member> for MemberJson<'a> {
     }
 }
 
-/// RFC 3339, to the second.
+/// The time in RFC 3339, to the second.
 fn seconds(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }

@@ -23,8 +23,8 @@ pub type Reply = Response<Full<Bytes>>;
 /// The page over one store. All clones share the answers of the store, so the store is queried once for all clones.
 ///
 /// A page needs a tokio runtime with time enabled. The load of the store does not depend on the number of clients. The
-/// store is queried for all jobs, for nodes and for locks at most once a second each, and less often if a query takes
-/// long. The store is queried for histories of single jobs at most 100 times a second.
+/// store is queried for the list of jobs, for the nodes and for the locks: each of them at most once a second, and less
+/// often if a query takes long. The store is queried for histories of single jobs at most 100 times a second.
 #[derive(Clone)]
 pub struct Page {
     handler: Handler<OverStore>,
@@ -37,16 +37,16 @@ impl Page {
         Self { handler: Handler::new(OverStore::new(client)) }
     }
 
-    /// The displayed name of the store, instead of [`Client::store`]. Every client can read it, so it must not contain
-    /// a password.
+    /// Sets the displayed name of the store. The default is [`Client::store`]. Every viewer can read this name, so it
+    /// must not contain a password.
     #[must_use]
     pub fn named(self, store: impl Into<String>) -> Self {
         let source = self.handler.source().clone().named(store.into());
         Self { handler: Handler { config: self.handler.config, ..Handler::new(source) } }
     }
 
-    /// The path under which the page is mounted, such as `/bandog`. Requests that reach [`Page::answer`] must still
-    /// have this prefix. A request for the path without its final slash is redirected.
+    /// Sets the path under which the page is mounted, such as `/bandog`. The service must pass the full path to
+    /// [`Page::answer`], including this prefix. A request for `/bandog` is redirected to `/bandog/`.
     #[must_use]
     pub fn under(mut self, path: impl Into<String>) -> Self {
         let path = path.into();
@@ -56,18 +56,19 @@ impl Page {
         self
     }
 
-    /// Allows requests with this token to run, pause, resume and cancel jobs: `Authorization: Bearer TOKEN`. The page
-    /// asks the viewer for the token. The token is never in a URL, a response or a log.
+    /// Allows requests with this token to run, pause, resume and cancel jobs. Such a request has the header
+    /// `Authorization: Bearer TOKEN`. The page asks the viewer for the token. The token is never in a URL, a response
+    /// or a log.
     #[must_use]
     pub fn token(mut self, token: Token) -> Self {
         Arc::make_mut(&mut self.handler.config).token = Some(token);
         self
     }
 
-    /// Allows requests to this host name, too. Requests to other names are refused with 421. This protects against DNS
-    /// rebinding: a foreign web page cannot read this page, even if the name of the foreign page resolves to this
-    /// machine. `localhost` and IP addresses are always allowed. But if [`Page::serve`] listens on a loopback address,
-    /// only loopback IP addresses are allowed.
+    /// Allows requests to this host name, too. Requests to other names are refused with status 421. This protects
+    /// against DNS rebinding: a foreign web page cannot read this page, even if the host name of the foreign page
+    /// resolves to this machine. `localhost` and IP addresses are always allowed. But if [`Page::serve`] listens on a
+    /// loopback address, only loopback IP addresses are allowed.
     ///
     /// If `host` is never called, [`Page::answer`] allows every name, and [`Page::serve`] allows only IP addresses and
     /// `localhost`.
@@ -101,8 +102,8 @@ impl Page {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropping the future cancels work that no other request needs, such as a scan of the store. An action on a job is
-    /// completed nevertheless.
+    /// Dropping the future cancels the work for this request, for example a scan of the store, unless another request
+    /// needs the same work. An action on a job is completed nevertheless.
     pub async fn answer<B>(&self, request: Request<B>) -> Reply
     where
         B: Body,
@@ -111,7 +112,7 @@ impl Page {
         self.handler.answer(request).await
     }
 
-    /// Serves the page on this listener, on its own thread and runtime, so that viewers do not slow the rest of the
+    /// Serves the page on this listener, on a thread and a runtime of its own. So viewers do not slow the rest of the
     /// program down. At most 128 connections are open at a time.
     ///
     /// # Errors

@@ -8,10 +8,11 @@ use crate::source::Trouble;
 /// Maximum number of jobs or locks in one answer with a `limit`.
 pub(crate) const MOST: usize = 200;
 
-/// The requested jobs or locks. If `limit` is `None`, all rows from `offset` on are requested.
+/// The requested part of the jobs or locks. If `limit` is `None`, this is every row from the row `offset` to the last
+/// row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// A part of the name, in lower case.
+    /// A text that the names of the requested jobs must contain, in lower case. Empty if every name matches.
     pub(crate) name: String,
     /// The state of the requested jobs.
     pub(crate) is: StateFilter,
@@ -19,7 +20,7 @@ pub(crate) struct Wanted {
     pub(crate) limit: Option<usize>,
 }
 
-/// A state that jobs are filtered by.
+/// The filter for the state of jobs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum StateFilter {
     #[default]

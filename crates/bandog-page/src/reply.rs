@@ -29,8 +29,8 @@ pub(crate) const ASSETS: [Asset; 7] = [
     Asset { path: "/icon.svg", kind: "image/svg+xml", text: include_str!("page/icon.svg") },
 ];
 
-/// Headers of all responses. They make a browser run only the page's own files, send requests only to the page, and
-/// refuse to show the page in a frame.
+/// Headers of all responses. With these headers, a browser runs only the page's own files, sends requests only to the
+/// page, and does not show the page in a frame of another page.
 const HEADERS: [(HeaderName, &str); 7] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -63,7 +63,7 @@ pub(crate) fn reply(status: StatusCode, kind: &'static str, body: impl Into<Byte
     reply
 }
 
-/// Redirects a browser to `place`, a path relative to the requested one.
+/// Redirects a browser to `place`, a URL relative to the requested path.
 pub(crate) fn moved(place: &str) -> Reply {
     let mut reply = reply(StatusCode::PERMANENT_REDIRECT, "text/plain; charset=utf-8", "");
     if let Ok(place) = HeaderValue::from_str(place) {

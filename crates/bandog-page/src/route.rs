@@ -12,18 +12,28 @@ use crate::{
 /// The requested resource.
 #[derive(Debug)]
 pub(crate) enum Route {
-    /// The mount path without its final slash. The value is the relative URL of the mount path with its final slash.
+    /// A request for the mount path without its final slash. The page redirects the browser to this relative URL, which
+    /// has the final slash.
     Slash(String),
+    /// A file of the page.
     Asset(&'static Asset),
+    /// A fixed answer, which shows that the page is served.
     Health,
-    /// The metrics of the process.
+    /// The metrics of the process, under the path `/metrics`.
     Figures,
+    /// General data about the page.
     About,
+    /// A part of the jobs, or all jobs.
     Jobs(Wanted),
+    /// The job with this name.
     Job(String),
+    /// The history of the job with this name.
     History(String),
+    /// A part of the locks, or all locks.
     Locks(Wanted),
+    /// The nodes and the pauses.
     Nodes,
+    /// The figures above the list of jobs.
     Summary,
     /// An action on the job with this name.
     Act(String, Verb),
@@ -39,7 +49,7 @@ pub(crate) enum Verb {
 }
 
 impl Route {
-    /// The prefix is the path under which the page is mounted, without a slash at its end.
+    /// The route of a request. `prefix` is the path under which the page is mounted, without a slash at its end.
     pub(crate) fn of(method: &Method, uri: &Uri, prefix: &str) -> Result<Self, Trouble> {
         let path = uri.path();
         let route = match path.strip_prefix(prefix) {
@@ -56,6 +66,7 @@ impl Route {
         Err(Trouble::new(StatusCode::METHOD_NOT_ALLOWED, "method", message))
     }
 
+    /// The route of a path below the mount path.
     fn of_path(path: &str, query: Option<&str>) -> Result<Self, Trouble> {
         if let Some(asset) = ASSETS.iter().find(|asset| asset.path == path) {
             return Ok(Self::Asset(asset));

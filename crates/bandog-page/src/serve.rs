@@ -25,8 +25,8 @@ use tokio::{
 
 use crate::{handler::Handler, source::Source};
 
-/// Maximum number of open connections. If a client opens one more, the connection that has been silent for the longest
-/// time is closed.
+/// Maximum number of open connections. If a client opens one more, the page closes another connection: usually the one
+/// whose client has been silent for the longest time.
 pub(crate) const CONNECTIONS: usize = 128;
 /// Timeout for receiving a request's head (its first line and headers). A connection that is silent for this time is
 /// closed, too. The timeout is shorter in tests.
@@ -35,13 +35,14 @@ const HEAD_TIME: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 10 })
 const HEAD: usize = 16 * 1024;
 /// Maximum number of headers of a request.
 const HEADERS: usize = 64;
-/// Time after which a connection takes no further request. Browsers then open another connection.
+/// Time after which the page accepts no further request on a connection. Browsers then open another connection.
 const LIFE: Duration = Duration::from_secs(60);
-/// Timeout of the last answer on a connection: the timeout of the store plus some time for a client that reads slowly.
+/// Timeout of the last answer on a connection. It is the sum of the timeout of a query and some time for a client that
+/// reads slowly.
 const LAST_ANSWER: Duration = Duration::from_secs(30);
 /// Pause after a failed accept. Usually the process has no free file descriptor then.
 const REFUSED: Duration = Duration::from_millis(100);
-/// Timeout of the answers that are in progress when the page is stopped.
+/// Maximum time that a stopping page waits for the answers that are in progress.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A page that is served by [`crate::Page::serve`].
@@ -50,7 +51,9 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Serving {
     address: SocketAddr,
+    /// Set to true when the service must stop.
     stop: watch::Sender<bool>,
+    /// Completes when the service has ended.
     ended: oneshot::Receiver<()>,
 }
 
@@ -60,7 +63,7 @@ impl Serving {
         self.address
     }
 
-    /// Stops the service: it takes no further requests, and waits up to 2 s for answers in progress.
+    /// Stops the service. It accepts no further requests, and this call waits up to 2 s for answers in progress.
     ///
     /// # Cancel safety
     /// The service ends even if the future is dropped.
@@ -96,6 +99,7 @@ async fn serve<S: Source>(listener: TcpListener, handler: Handler<S>, mut stop: 
     let _ = timeout(STOP_TIMEOUT, all_ended).await;
 }
 
+/// Accepts connections and starts a task for each of them. Returns only if the listener cannot be used.
 async fn accept<S: Source>(
     listener: TcpListener,
     handler: &Handler<S>,
@@ -124,10 +128,11 @@ async fn accept<S: Source>(
     }
 }
 
-/// The side (client or page) that a connection waits for, and since when. If there are too many connections, the
-/// connection with the smallest value is closed. Connections that wait for their client are closed first, and of these,
-/// the connection that has waited for the longest time. So other clients can connect even if many clients are silent,
-/// or if the store does not answer. An action that was requested on a closed connection is completed nevertheless.
+/// The side that a connection waits for (client or page), and the time at which this wait began. If there are too many
+/// connections, the page closes the connection with the smallest value. So connections that wait for their client are
+/// closed before connections that wait for the page. Within each group, the connection with the longest wait is closed
+/// first. This way, new clients can connect even if many clients are silent or the store does not answer. If an action
+/// was requested on a connection that is closed, the action is completed nevertheless.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum WaitsFor {
     /// The client has sent no request, or a request whose body is not complete.
@@ -154,7 +159,7 @@ fn close_one_if_full(open: &mut Vec<OpenConnection>) {
     }
 }
 
-/// One connection, from its first request to its end.
+/// Serves one connection from its first request to its end. `waits_for` is updated when the wait changes.
 async fn serve_connection<S: Source>(
     stream: TcpStream,
     handler: Handler<S>,

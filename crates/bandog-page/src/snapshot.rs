@@ -20,7 +20,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     jobs: Vec<Job>,
-    /// The index in `jobs` of each name.
+    /// For each name, the index of the job in `jobs`.
     places: BTreeMap<String, usize>,
     counts: Counts,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Job {
     is_failing: bool,
 }
 
-/// Numbers of jobs by state. The filter by name does not apply to these numbers.
+/// Number of jobs in each state. The numbers include all jobs, also those that the filter by name excludes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Counts {
     pub(crate) all: usize,
@@ -50,7 +50,7 @@ pub(crate) struct Counts {
     pub(crate) failing: usize,
 }
 
-/// Some of the jobs that match.
+/// The jobs of one answer: those between the request's offset and limit, of all jobs that match the request's filters.
 #[derive(Debug)]
 pub(crate) struct Part<'a> {
     pub(crate) jobs: Vec<&'a Job>,
@@ -90,7 +90,7 @@ impl Snapshot {
         jobs.into_iter().map(Job::marked).collect()
     }
 
-    /// The jobs that match, from the offset to the limit.
+    /// The jobs that match, beginning at the offset. The limit is their maximum number.
     pub(crate) fn part(&self, wanted: &Wanted) -> Part<'_> {
         let matching: Vec<&Job> =
             self.jobs.iter().filter(|job| job.is(wanted.is) && job.lower.contains(&wanted.name)).collect();
@@ -119,6 +119,7 @@ impl Job {
         (self.name.clone(), self.mark)
     }
 
+    /// Whether the job has this state.
     fn is(&self, is: StateFilter) -> bool {
         match is {
             StateFilter::Any => true,
@@ -129,12 +130,12 @@ impl Job {
     }
 }
 
-/// Whether a run failed, because of the job or its node.
+/// Whether a run failed. The cause of a failure is the job or its node.
 pub(crate) fn is_failure(run: &RunRow) -> bool {
     is_bad(run.state)
 }
 
-/// Whether this state is a failure, because of the job or its node.
+/// Whether this state is a failure. The cause of a failure is the job or its node.
 pub(crate) fn is_bad(state: State) -> bool {
     match state {
         State::Failed | State::TimedOut | State::Lost => true,
@@ -149,8 +150,8 @@ pub(crate) fn is_bad(state: State) -> bool {
     }
 }
 
-/// A number that changes with each new line of the history, because each new line raises a counter or changes the last
-/// run.
+/// A number that changes with each new line of the job's history. The number is a hash of the counters and of the last
+/// run. Each new line raises a counter or changes the last run.
 fn mark(row: &JobRow) -> u64 {
     let mut mark = DefaultHasher::new();
     (row.ok, row.failed, row.skipped, row.missed, row.lost).hash(&mut mark);

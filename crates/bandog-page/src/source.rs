@@ -24,9 +24,9 @@ pub(crate) trait Source: Send + Sync + 'static {
     fn fires(&self, within: Duration, most: usize) -> impl Future<Output = Result<Vec<Fire>, Trouble>> + Send;
     /// The locks that are held.
     fn locks(&self) -> impl Future<Output = Result<Vec<Box<RawValue>>, Trouble>> + Send;
-    /// The nodes that run jobs, and the present pauses of jobs.
+    /// The nodes that run jobs, and the pauses of jobs that are in force now.
     fn nodes(&self) -> impl Future<Output = Answer> + Send;
-    /// Acts on a job, and returns the result.
+    /// Executes an action on a job, and returns the result.
     fn act(&self, name: &str, act: Act) -> impl Future<Output = Answer> + Send;
 }
 
@@ -105,6 +105,7 @@ pub(crate) fn json(rows: &(impl Serialize + ?Sized)) -> Answer {
     to_raw_value(rows).map_err(|error| unwritable(&error))
 }
 
+/// The error for a value that cannot be serialized.
 pub(crate) fn unwritable(error: &serde_json::Error) -> Trouble {
     let message = format!("cannot serialize as JSON: {error}");
     Trouble::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)

@@ -1,4 +1,4 @@
-//! The store as a whole: the last 24 hours, and the next hour.
+//! Figures of the whole store: the runs of the last 24 hours, and the starts of the next hour.
 
 use std::{
     collections::BTreeMap,
@@ -12,12 +12,12 @@ use serde::Serialize;
 
 use crate::{digest::Digest, snapshot::is_bad};
 
-/// The time that the timeline covers.
+/// The duration of the timeline, which begins now.
 pub(crate) const AHEAD: Duration = Duration::from_secs(3600);
-/// Maximum number of starts of one job on the timeline. A job with more starts is counted separately, because its
-/// starts would hide the starts of other jobs.
+/// Maximum number of starts of one job on the timeline. If a job has more starts, the timeline does not show them,
+/// because they would hide the starts of other jobs. Such jobs are only counted.
 pub(crate) const PER_JOB: usize = 12;
-/// Maximum number of starts that are listed by name.
+/// Maximum number of starts that are listed with the names of their jobs.
 const LISTED: usize = 100;
 /// Maximum number of frequent jobs that are listed by name.
 const NAMED: usize = 10;
@@ -33,24 +33,25 @@ pub(crate) struct Summary {
     next_hour: Option<Arc<Hour>>,
 }
 
-/// Figures of the runs that ended in the last 24 hours, as far as the store still has their lines in the histories.
+/// Figures of the runs that ended in the last 24 hours. Runs whose lines the store has already removed from the
+/// histories are not included.
 #[derive(Debug, Serialize)]
 struct Day {
     since: String,
     runs: u64,
     failures: u64,
-    /// The oldest failure of these hours.
+    /// The oldest failure in the last 24 hours.
     oldest_failure: Option<Failure>,
-    /// Lag of the scheduled runs.
+    /// The lags of the scheduled runs. A lag is the time from the due time of a run to its start.
     lag: Option<Lag>,
     /// Number of jobs in the store.
     jobs: usize,
-    /// Number of jobs whose history is included.
+    /// Number of jobs whose history is included in these figures.
     jobs_read: usize,
     /// Number of jobs whose history does not cover 24 hours. Runs that ended before the start of such a history are not
     /// counted.
     jobs_cut: usize,
-    /// The shortest of these histories.
+    /// The job whose history covers the shortest time. `None` if each history covers 24 hours.
     shortest: Option<Cut>,
 }
 
@@ -59,17 +60,20 @@ struct Failure {
     job: String,
     ended: String,
     state: State,
-    /// Whether the job has had no successful run since this failure.
+    /// Whether the failure still stands, which means that no run of the job has succeeded since then.
     stands: bool,
 }
 
+/// Percentiles of the lags.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Lag {
     p50_ms: u32,
     p99_ms: u32,
+    /// Number of runs with a lag.
     runs: usize,
 }
 
+/// A history that does not cover 24 hours.
 #[derive(Debug, Serialize)]
 struct Cut {
     job: String,
@@ -80,13 +84,13 @@ struct Cut {
 #[derive(Debug, Serialize)]
 pub(crate) struct Hour {
     from: String,
-    /// Number of starts in each minute, of jobs with at most [`PER_JOB`] starts in the hour.
+    /// Number of starts in each minute of the hour. Only jobs with at most [`PER_JOB`] starts in the hour are included.
     minutes: Vec<u32>,
-    /// The earliest of these starts, in the order of their times.
+    /// The first `LISTED` of the starts in `minutes`, in the order of their times.
     starts: Vec<Start>,
-    /// Number of jobs with more starts.
+    /// Number of jobs with more than [`PER_JOB`] starts in the hour.
     often: usize,
-    /// The names of some of these jobs.
+    /// The names of the first `NAMED` jobs that are counted in `often`.
     often_jobs: Vec<String>,
 }
 
@@ -103,7 +107,7 @@ pub(crate) fn day_before(now: SystemTime) -> i64 {
 
 impl Summary {
     /// `jobs` is a pair: the number of jobs in the store, and the number of jobs without a run in the last 24 hours.
-    /// Digests that were not read yet are missing in `digests`.
+    /// `digests` does not contain the digests that were not read yet.
     pub(crate) fn new(
         now: SystemTime,
         jobs: (usize, usize),

@@ -5,12 +5,12 @@ use std::fmt;
 use bandog_core::{Error, Result};
 use subtle::ConstantTimeEq;
 
-/// Minimum length: a shorter token can be guessed.
+/// Minimum length of a token. A shorter token could be guessed.
 const LEAST: usize = 16;
-/// Maximum length.
+/// Maximum length of a token.
 const MOST: usize = 256;
 
-/// A shell command that makes a token.
+/// A shell command that makes a token, for error messages.
 const MAKE: &str = "head -c 24 /dev/urandom | base64";
 
 /// The secret that a request for an action on a job needs ([`crate::Page::token`]).

@@ -9,19 +9,22 @@ use std::{
 const FIRST_DELAY: Duration = Duration::from_millis(5);
 /// Maximum delay between two attempts.
 const MAX_DELAY: Duration = Duration::from_millis(200);
-/// Minimum lifetime of a connection that resets the delay. A shorter connection does not reset it, because some servers
-/// accept each connection and close it immediately. A client of such a server would reconnect without any delay.
+/// Minimum lifetime of a connection for a reset of the delay. A shorter connection does not reset the delay: some
+/// servers accept each connection and close it immediately, and a client of such a server would reconnect without any
+/// delay.
 const MIN_LIFETIME: Duration = Duration::from_millis(200);
 
 /// The delays before connection attempts. The first attempt has no delay. The delay before the second attempt is 5 ms.
-/// Each later delay is twice the previous delay, up to 200 ms. Each delay is shortened by up to a quarter at random.
+/// Each later delay is twice the previous delay, up to 200 ms. A random part, at most a quarter, is then subtracted
+/// from each delay.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
+    /// The next delay, before its random part is subtracted.
     next: Duration,
 }
 
 impl Backoff {
-    /// Records the lifetime of a connection that has ended.
+    /// Records the lifetime of a connection that has ended. A long lifetime resets the delay to zero.
     pub(crate) fn connection_lasted(&mut self, lifetime: Duration) {
         if lifetime >= MIN_LIFETIME {
             self.next = Duration::ZERO;

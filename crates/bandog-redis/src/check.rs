@@ -1,4 +1,5 @@
-//! Checks the server for dangers to locks: its settings, its clock, the scripts and the user's rights.
+//! Checks the server: its settings, its clock, whether it runs our scripts, and the rights of the user. The findings
+//! report what endangers locks.
 
 mod rights;
 mod settings;
@@ -11,7 +12,8 @@ use redis::{Pipeline, ServerError, Value};
 use self::settings::Settings;
 use crate::{leases::Redis, options::Address, refusal, reply::time, script};
 
-/// Maximum difference between the two clocks that is accepted without advice.
+/// Maximum difference between the server's clock and the client's clock. If the difference is greater, the finding
+/// gives advice.
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(1);
 
 /// A hash that belongs to no script.
@@ -31,6 +33,7 @@ impl Redis {
         .concat())
     }
 
+    /// Reads the settings of the server.
     async fn settings(&self) -> Result<Settings> {
         let mut pipe = Pipeline::new();
         pipe.cmd("INFO");
@@ -41,6 +44,7 @@ impl Redis {
         Ok(Settings::read(&replies))
     }
 
+    /// Compares the server's clock with the client's clock.
     async fn clock(&self) -> Result<Finding> {
         let mut pipe = Pipeline::new();
         pipe.cmd("TIME");
@@ -57,11 +61,15 @@ impl Redis {
         })
     }
 
+    /// Checks whether the user can load and run our scripts.
     async fn scripts(&self) -> Result<Finding> {
         let mut pipe = script::load();
         pipe.cmd("EVALSHA").arg(UNKNOWN_SCRIPT).arg(0);
         pipe.cmd("EVAL").arg("return 1").arg(0);
         let mut replies = self.link.call(|_| pipe).await?;
+        // The last two replies belong to EVALSHA and EVAL. All earlier replies belong to SCRIPT LOAD. A server that
+        // accepts EVALSHA replies that it does not know the hash. A user without the right for EVALSHA needs the right
+        // for EVAL.
         let runs = replies.split_off(replies.len().saturating_sub(2));
         if let [Value::ServerError(hash_error), text_reply] = &runs[..]
             && !refusal::is_no_script(&runs[0])
@@ -92,7 +100,7 @@ impl Redis {
         })
     }
 
-    /// Whether the connection is encrypted. None for an unencrypted connection to a server on this machine.
+    /// The finding about encryption. None for an unencrypted connection to a server on this machine.
     fn tls(&self) -> Option<Finding> {
         match &self.options.address {
             Address::Tls { .. } => {
@@ -136,11 +144,12 @@ fn clock(server_time: Duration, before: Duration, after: Duration) -> Finding {
     )
 }
 
+/// The client's time since 1970.
 fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// The server's text of an error.
+/// The text of the server's error: its code and its details.
 fn server_text(error: &ServerError) -> String {
     format!("{} {}", error.code(), error.details().unwrap_or_default()).trim_end().to_owned()
 }

@@ -1,4 +1,5 @@
-//! Opens a connection: the socket, its settings, and the handshake.
+//! Opens a connection: connects the socket, sets its options, does the TLS handshake if the URL requires TLS, and logs
+//! in to Redis.
 
 mod login;
 mod peer;
@@ -32,24 +33,27 @@ use crate::options::{Address, RedisOptions};
 
 /// Maximum duration of a connection attempt, even if the timeout of a request is longer.
 const MAX_DIAL_TIME: Duration = Duration::from_secs(5);
-/// If the TLS handshake is not finished after this time, the client probes whether the server speaks TLS at all.
+/// Duration of a TLS handshake after which the client doubts that the server speaks TLS. Then the client probes whether
+/// Redis listens there without TLS.
 const TLS_SILENCE_TIMEOUT: Duration = Duration::from_millis(500);
-/// Idle time before the first TCP keepalive probe, which detects a peer that has vanished.
+/// Idle time of a connection before its first TCP keepalive probe. The probes detect that the peer has vanished.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 /// Interval between TCP keepalive probes.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// An open connection and the future that drives it.
 pub(crate) struct Connection {
+    /// Sends commands on the connection.
     pub(crate) mux: MultiplexedConnection,
     /// The future that reads and writes the socket. It ends when the connection ends. Dropping it closes the
     /// connection.
     pub(crate) driver: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// If this switch is set, closing the connection sends a TCP reset.
     pub(crate) tcp_reset: Reset,
 }
 
-/// A switch. If it is set, the connection ends with a TCP reset when it is closed. The reset discards data that has not
-/// reached the server.
+/// A switch of one connection. If the switch is set, closing the connection sends a TCP reset. The reset discards the
+/// data that has not reached the server.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reset(Arc<AtomicBool>);
 
@@ -65,8 +69,9 @@ impl Reset {
 
 /// Connects and logs in. `pushes` gets the server's push messages.
 ///
-/// The URL may be wrong about TLS: for example, it says `redis://`, and the server requires TLS. If this seems to be
-/// so, a probe on another connection checks whether the server speaks TLS. `probes` limits the number of these probes.
+/// The URL might be wrong about TLS: for example, it says `redis://`, and the server requires TLS. If the URL seems to
+/// be wrong, a probe on another connection checks whether the server speaks TLS. `probes` limits the number of these
+/// probes.
 ///
 /// # Errors
 /// - `Unavailable`: the server does not answer in time.
@@ -79,8 +84,8 @@ pub(crate) async fn dial(
     pushes: Option<Arc<dyn AsyncPushSender>>,
     probes: &mut TlsProbeBudget,
 ) -> Result<Connection> {
-    // The limit is shorter than the timeout of a request. So the attempt fails before a waiting request has its
-    // timeout, and the request can return the cause of the failure.
+    // The limit is shorter than the timeout of a request. So a request that waits for this attempt gets the cause of a
+    // failure before the timeout of the request.
     let limit = (options.timeout * 9 / 10).min(MAX_DIAL_TIME);
     let peer = Peer::default();
     match timeout(limit, connect(options, pushes, &peer, probes)).await {
@@ -91,10 +96,10 @@ pub(crate) async fn dial(
     }
 }
 
-/// Converts the error of a failed connection attempt. Only clients that were connected to this server before call this.
-/// For them, the cause of the error may be temporary: for example, the certificate files are being replaced, or another
-/// program listens at the server's address for a short time. So `Misused` and `Unsupported` become `Unavailable`, and
-/// waiters continue to wait.
+/// Converts the error of a failed connection attempt. This is called only if the client was connected to the server
+/// before. Then the cause of the error might be temporary: for example, the certificate files are being replaced, or
+/// another program listens at the address of the server for a short time. So `Misused` and `Unsupported` become
+/// `Unavailable`, and waiters continue to wait.
 pub(crate) fn make_retryable(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Misused | ErrorKind::Unsupported => {
@@ -104,6 +109,7 @@ pub(crate) fn make_retryable(error: Error) -> Error {
     }
 }
 
+/// Does the work of [`dial`], without a limit of time.
 async fn connect(
     options: &RedisOptions,
     pushes: Option<Arc<dyn AsyncPushSender>>,
@@ -122,7 +128,7 @@ async fn connect(
     match connected {
         Ok((mux, driver)) => Ok(Connection { mux, driver: Box::pin(driver), tcp_reset: reset }),
         Err(error) => Err(match &options.address {
-            // A server with TLS may close an unencrypted connection without sending anything.
+            // A server with TLS might close an unencrypted connection without sending anything.
             Address::Tcp { host, port } if peer.is_silent() && probes.finds_tls(host, *port).await => {
                 let message = format!("{}: the server there requires TLS; write rediss://", options.store());
                 Error::new(ErrorKind::Unsupported, message).caused_by(error)
@@ -132,6 +138,7 @@ async fn connect(
     }
 }
 
+/// Opens the socket, and does the TLS handshake if the URL requires TLS.
 async fn reach(options: &RedisOptions, peer: &Peer, probes: &mut TlsProbeBudget) -> Result<Socket> {
     let unreachable =
         |error: io::Error| Error::unavailable(format!("cannot reach {}", options.store())).caused_by(error);
@@ -147,8 +154,8 @@ async fn reach(options: &RedisOptions, peer: &Peer, probes: &mut TlsProbeBudget)
             let stream = tcp(host, *port).await.map_err(unreachable)?;
             let store = options.store();
             let mut handshake = pin!(tls::shake_hands(&store, host, files, stream));
-            // A Redis server without TLS reads the handshake as a command, and might wait forever for the command's
-            // end.
+            // A Redis server without TLS takes the bytes of the TLS handshake for the beginning of a command, and might
+            // wait forever for the rest of this command.
             let stream = match timeout(TLS_SILENCE_TIMEOUT.min(options.timeout / 3), &mut handshake).await {
                 Ok(shaken) => shaken?,
                 Err(_) if probes.finds_plain_redis(host, *port).await => {
@@ -166,24 +173,24 @@ async fn reach(options: &RedisOptions, peer: &Peer, probes: &mut TlsProbeBudget)
     }
 }
 
-/// Sets the options of a socket. Without TCP_NODELAY, each request over a real network would wait for the answer to the
-/// previous request.
+/// Sets the options of a socket. One of them is TCP_NODELAY. Without this option, each request to another machine would
+/// wait for the answer to the previous request.
 #[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "only Linux has TCP_USER_TIMEOUT"))]
 fn configure(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = socket2::SockRef::from(stream);
     let probes = socket2::TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
     socket.set_tcp_keepalive(&probes)?;
-    // If the peer's machine has not acknowledged some data for two timeouts, the requests in these data have failed
-    // already. So the kernel is allowed to close the connection then.
+    // If data is not acknowledged for two timeouts, the requests in this data have failed already. So the kernel is
+    // allowed to close the connection then.
     #[cfg(target_os = "linux")]
     socket.set_tcp_user_timeout(Some(2 * timeout))?;
     Ok(())
 }
 
+/// The login, in the form that the redis crate needs.
 fn login(options: &RedisOptions) -> RedisConnectionInfo {
-    // The name of the client library is not sent, because the server refuses the command for it to users with few
-    // rights.
+    // The name of the client library is not sent, because many users have no right to run the command that sends it.
     let mut info = RedisConnectionInfo::default()
         .set_protocol(ProtocolVersion::RESP3)
         .set_db(options.db.into())
@@ -197,7 +204,7 @@ fn login(options: &RedisOptions) -> RedisConnectionInfo {
     info
 }
 
-/// The error of a failed Redis handshake.
+/// The error of a failed Redis handshake. In this handshake, the client logs in and selects the database.
 fn handshake_error(options: &RedisOptions, peer: &Peer, error: RedisError) -> Error {
     let store = options.store();
     if let Some(error) = peer.tls_error(&store).or_else(|| peer.not_redis(options)) {

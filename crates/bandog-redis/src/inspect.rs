@@ -59,6 +59,7 @@ impl Inspect for Redis {
 }
 
 impl Redis {
+    /// The row of this lock. None if no client holds the lock.
     async fn row_of(&self, key: &Key) -> Result<Option<Row>> {
         let mut pipe = Pipeline::with_capacity(3);
         lock_queries(&mut pipe, key.as_str());
@@ -66,7 +67,7 @@ impl Redis {
         row(key.as_str(), &replies).map_err(|error| refusal::refused(&error))
     }
 
-    /// The rows in the order of the keys.
+    /// The rows of these locks, in the order of the keys.
     async fn rows_of(&self, keys: &[Key]) -> Result<Vec<Row>> {
         let mut rows = Vec::with_capacity(keys.len());
         for keys in keys.chunks(MAX_LOCKS_PER_CALL) {
@@ -81,12 +82,14 @@ impl Redis {
         Ok(rows)
     }
 
-    /// Reads the reply of `evict.lua`.
+    /// Reads the reply of `evict.lua`. Returns the row that the lock had before the eviction. None if the lock was
+    /// free.
     fn evicted(&self, key: &Key, reply: &Value) -> Result<Option<Row>> {
         if matches!(reply, Value::Nil) {
             return Ok(None);
         }
         let [receivers, owner, left, token] = list(reply) else { return Err(refusal::unexpected_reply(reply)) };
+        // -2 means that this user has no right to publish.
         if matches!(receivers, Value::Int(-2)) {
             self.warn_publish_denied();
         }
@@ -96,9 +99,9 @@ impl Redis {
     }
 }
 
-/// Adds the first query for a lock: the fields of the hash.
+/// Adds the first query for a lock. It reads some fields of the hash.
 pub(crate) fn fields(pipe: &mut Pipeline, name: &str) {
-    // A few fields are enough, and another application's hash may have millions.
+    // A few fields are enough here, and a hash of another application might have millions of fields.
     pipe.cmd("HSCAN").arg(name).arg(0).arg("COUNT").arg(MAX_FIELDS);
 }
 
@@ -109,7 +112,7 @@ pub(crate) fn lock_queries(pipe: &mut Pipeline, name: &str) {
     pipe.cmd("GET").arg(TokenKey(name).to_string());
 }
 
-/// Whether a hash may be a lock. `fields` is the reply to the first query.
+/// Whether a hash might be a lock. `fields` is the reply to the first query.
 pub(crate) fn is_lock(fields: &Value) -> bool {
     names_of(fields).iter().any(|name| is_owner(name))
 }
@@ -122,7 +125,7 @@ fn names_of(fields: &Value) -> Vec<String> {
     }
 }
 
-/// The row of a lock from the replies to its queries. None if there is no lock.
+/// Makes the row of a lock from the replies to its queries. None if no client holds the lock.
 pub(crate) fn row(name: &str, replies: &[Value]) -> Result<Option<Row>, ServerError> {
     if let Some(Value::ServerError(error)) = replies.iter().take(2).find(|reply| matches!(reply, Value::ServerError(_)))
     {
@@ -141,11 +144,12 @@ pub(crate) fn row(name: &str, replies: &[Value]) -> Result<Option<Row>, ServerEr
         return Ok(None);
     }
     let names: Vec<String> = fields.iter().step_by(2).filter_map(text).collect();
-    // An offer reserves a released lock for a short time for starving clients: see release.lua. No client holds such a
-    // lock.
+    // An offer reserves a released lock for a short time for starving clients, which have waited for a second or more:
+    // see release.lua. No client holds such a lock.
     if *names == [ClaimId::OFFERED.to_string()] {
         return Ok(None);
     }
+    // If no field has the format of an owner, the row shows the first field as the owner.
     let owner = names.iter().find(|name| is_owner(name)).or(names.first());
     // A read-write lock of Redisson has a field for its mode beside the fields of its owners.
     let has_owners_only = fields.iter().step_by(2).all(|field| text(field).is_some_and(|name| is_owner(&name)));
@@ -156,6 +160,7 @@ pub(crate) fn row(name: &str, replies: &[Value]) -> Result<Option<Row>, ServerEr
 /// The row of a held lock. `ttl_ms` is the reply of PTTL, which is negative for a lock that never expires. `token` is
 /// the value of the fencing token.
 fn held(name: &str, kind: Option<Kind>, owner: Option<String>, ttl_ms: i64, token: &Value) -> Row {
+    // The token is a fence only if a bandog client holds the lock.
     let is_ours = owner.as_deref().is_some_and(ClientId::made);
     let last = Some(token).filter(|_| is_ours).and_then(text).and_then(|token| token.parse().ok());
     let holder = Holder { owner, ttl: u64::try_from(ttl_ms).ok().map(Duration::from_millis), ..Holder::default() };

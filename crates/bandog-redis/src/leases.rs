@@ -37,27 +37,29 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// - A fence is the greater of two numbers: the last fence plus one, and the server's time in microseconds. So fences
 ///   also rise after the server has lost its data or a replica has taken over, if the clocks of the servers agree.
 /// - A server without persistence loses its locks when it restarts. A replica that takes over might not have the latest
-///   locks. In both cases two clients might hold the same lock. The client that took it later has the greater fence.
-/// - The fencing token is a key without a ttl. It stays in the store, as in Redisson.
+///   locks. In both cases two clients might hold the same lock. The client that took the lock later has the greater
+///   fence.
+/// - The fencing token is a key without a ttl. It stays in the store after a release, as in Redisson.
 ///
 /// # Layout
 /// The lock `N` is the hash `N` with the owner as its field. Its token is `redisson_lock_token:{N}`, and a release
 /// publishes `0` on the channel `redisson_lock__channel:{N}`. If the name itself contains `{`, no braces are added.
 /// This is the layout of Redisson's RLock and RFencedLock.
 ///
-/// A client starves if it has waited for a lock for a second or more. Each of its claims sets the string
-/// `bandog:starving:{N}` with a ttl of 3 s. The next release then reserves the lock for starving clients for 250 ms.
+/// A client starves if it has waited for a lock for a second or more. Each claim of a starving client for the lock `N`
+/// sets the string `bandog:starving:{N}` with a ttl of 3 s. The next release then reserves the lock for starving
+/// clients for 250 ms.
 ///
-/// The hash `bandog:client:UUID` has a client's row in the registry, with a ttl. The sorted set `bandog:clients` is the
-/// index of all clients.
+/// The hash `bandog:client:UUID` contains a client's row in the registry, and has a ttl. The sorted set
+/// `bandog:clients` is the index of all clients.
 ///
 /// The record `R` is the hash `bandog:record:{R}`, its history is the hash `bandog:history:{R}`, and the set
-/// `bandog:records` has the names of all records. They have no ttl.
+/// `bandog:records` contains the names of all records. These three keys have no ttl.
 ///
 /// # Rights
 /// A user needs the keys and channels above, and the commands `EVALSHA`, `SCRIPT LOAD` (or `EVAL` instead of both),
 /// `PTTL`, `HEXISTS`, `GET`, `TIME`, `SET`, `HSET`, `DEL`, `PEXPIRE`, `PUBLISH`, `SUBSCRIBE` and `UNSUBSCRIBE`, and
-/// `SELECT` for another database than 0. Without `PUBLISH` or `SUBSCRIBE`, locks work and waiters poll.
+/// `SELECT` for a database other than 0. Without `PUBLISH` or `SUBSCRIBE`, locks work and waiters poll.
 ///
 /// Further commands are needed for:
 /// - the index of clients, from which operators see the waiters: `ZADD`, `ZREM` and `ZRANGEBYSCORE`;
@@ -71,25 +73,27 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// broken connection is reopened automatically. If the server refuses the login, the client connects again only when
 /// the next call is made.
 ///
-/// The connection runs on the Tokio runtime of the first call. If that runtime ends, the connection is opened again on
-/// the runtime of the next call.
+/// Each connection runs on the Tokio runtime of the call that opened it. If that runtime ends, the next call opens the
+/// connection again, on the runtime of this next call.
 pub struct Redis {
     pub(crate) options: RedisOptions,
     pub(crate) link: Link,
     pub(crate) subscriptions: Subscriptions,
-    /// For the warning that this user has no right to publish. It is logged once for each connection.
+    /// Limits the warning that this user has no right to publish. The warning is logged once for each connection.
     publish_warned: Warned,
-    /// For the warning that this user has no right to write the index of clients. It is logged once for each
-    /// connection.
+    /// Limits the warning that this user has no right to write the index of clients. The warning is logged once for
+    /// each connection.
     pub(crate) index_warned: Warned,
 }
 
-/// The number of the last connection for which a warning was logged.
+/// Limits a warning to once for each connection. The value is the number of the last connection for which the warning
+/// was logged.
 #[derive(Default)]
 pub(crate) struct Warned(AtomicU64);
 
 impl Warned {
-    /// Whether this is the first warning for this connection.
+    /// Records a warning for the connection with this number. Returns whether it is the first warning for this
+    /// connection.
     pub(crate) fn is_new(&self, connection: u64) -> bool {
         self.0.swap(connection, Ordering::Relaxed) != connection
     }
@@ -193,10 +197,8 @@ impl Leases for Redis {
 }
 
 impl Redis {
-    /// Sends one command. If the server has lost our scripts, sends the command a second time.
-    ///
-    /// # Errors
-    /// The errors of [`Link::call`], and the server's refusal of the command.
+    /// Sends the command that `pack` returns. If the server does not have our scripts, sends the command a second time,
+    /// after the scripts were loaded again.
     pub(crate) async fn ask(&self, pack: impl Fn(ScriptForm) -> Pipeline + Send + Sync) -> Result<Value> {
         self.ask_with_deadline(Instant::now() + self.options.timeout, pack).await
     }
@@ -218,7 +220,8 @@ impl Redis {
         }
     }
 
-    /// Puts the replies of each group into `answers`, at the positions of its steps. Returns the groups that must be
+    /// Puts the reply to each step into `answers`, at the position of this step. A group contains the positions of the
+    /// steps that one command has sent, and `values` contains one reply for each group. Returns the groups that must be
     /// sent again.
     fn distribute(
         &self,
@@ -236,7 +239,7 @@ impl Redis {
                     }
                 }
                 // If the user lacks the right for one key, Redis refuses the whole call before it runs. So each step is
-                // sent again alone.
+                // sent again, in its own command.
                 Value::ServerError(error) if group.len() > 1 && refusal::is_out_of_reach(&error) => {
                     again.extend(group.into_iter().map(|position| vec![position]));
                 }
@@ -250,6 +253,7 @@ impl Redis {
         again
     }
 
+    /// Reads the reply to one step.
     fn answer(&self, step: &Step, value: Value) -> Result<Answer> {
         let answer = match (step, value) {
             (_, Value::ServerError(error)) => Err(refusal::refused(&error)),
@@ -265,6 +269,7 @@ impl Redis {
     /// Reads the reply of `release.lua`.
     fn released(&self, key: &Key, reply: Value) -> Result<Released> {
         match reply {
+            // The lock is free, but this user has no right to publish the release.
             Value::Int(-2) => {
                 self.warn_publish_denied();
                 Ok(Released::Freed { others: None })
@@ -305,7 +310,7 @@ impl Redis {
                     renewals.extend(claims.iter().zip(replies).map(|(claim, reply)| renewal(claim, reply)));
                 }
                 // If the user lacks the right for one key, Redis refuses the whole call before it runs. So each claim
-                // is renewed again alone.
+                // is sent again, in its own call.
                 Value::ServerError(error) if claims.len() > 1 && refusal::is_out_of_reach(&error) => {
                     renewals.extend(Box::pin(self.renew_in(claims, 1, deadline)).await);
                 }
@@ -316,7 +321,8 @@ impl Redis {
     }
 }
 
-/// Reads the reply of `claim.lua`.
+/// Reads the reply of `claim.lua`. A positive number is the last fence that was granted. A negative number is the time
+/// in milliseconds until the present hold expires, with a minus sign.
 fn verdict(claim: &Claim, reply: i64) -> Result<Verdict> {
     let number = reply.unsigned_abs();
     match reply {

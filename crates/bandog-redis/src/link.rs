@@ -33,8 +33,8 @@ use crate::{
     script::{self, ScriptForm},
 };
 
-/// Maximum number of consecutive requests that are not answered in time. When it is reached, the connection is closed
-/// and opened again, because it may be half open: the server has ended it, and the client has not noticed.
+/// Maximum number of consecutive requests that are not answered in time. When this number is reached, the connection is
+/// closed and opened again. The connection might be half open: the server has ended it, and the client has not noticed.
 const MAX_UNANSWERED: u32 = 2;
 
 /// The connection for commands, and the task that opens it and reopens it.
@@ -49,7 +49,7 @@ struct SharedLink {
     epoch: watch::Sender<u64>,
     /// Number of connection attempts started so far.
     dials: AtomicU64,
-    /// Notified by each call that needs a connection. After a refused login, the task makes its next attempt only when
+    /// Notified by each call that needs a connection. After a refused login, the task makes no further attempt until
     /// this is notified.
     wanted: Notify,
     /// Held by the waiting call that sends next. The other waiting calls queue for this lock, so they send in the order
@@ -73,16 +73,16 @@ enum Phase {
     Failed(u64, Error),
 }
 
-/// A connection on which no error has occurred.
+/// The connection while it is open.
 #[derive(Debug)]
 struct LiveConnection {
     mux: MultiplexedConnection,
-    /// Whether each call sends the text of its script instead of the hash. This is so if the user has no right to load
+    /// Whether each call sends the text of its script instead of the hash. It is true if the user has no right to load
     /// scripts.
     sends_text: AtomicBool,
     /// Number of consecutive requests without an answer.
     unanswered: AtomicU32,
-    /// Notified when too many requests had no answer.
+    /// Notified when too many requests had no answer. Then the connection is closed.
     given_up: Notify,
 }
 
@@ -101,7 +101,7 @@ impl Link {
         }))
     }
 
-    /// The number of connections opened so far.
+    /// A receiver of the number of connections opened so far.
     pub(crate) fn epoch(&self) -> watch::Receiver<u64> {
         self.0.epoch.subscribe()
     }
@@ -116,8 +116,8 @@ impl Link {
         self.call_with_deadline(Instant::now() + self.0.options.timeout, pack).await
     }
 
-    /// Sends the pipeline that `pack` returns. Returns one value for each of its commands. If the server refuses a
-    /// command, the refusal is the command's value, not an error of the call.
+    /// Sends the pipeline that `pack` returns. Returns one value for each command of the pipeline. If the server
+    /// refuses a command, the refusal is the value of this command, and the call does not fail.
     ///
     /// If the connection is open, the first poll sends the pipeline.
     ///
@@ -125,7 +125,7 @@ impl Link {
     /// - `Unavailable`: no connection could be opened, or no answer came in time.
     /// - `Denied`: the server refuses the login.
     ///
-    /// Until the first connection was opened, the other errors of [`dial`] are returned, too.
+    /// Before the first connection is open, the call can also fail with the other errors of [`dial`].
     ///
     /// # Cancel safety
     /// If the future is dropped, the server may still apply commands that were sent.
@@ -157,7 +157,7 @@ impl SharedLink {
         }
     }
 
-    /// Waits for the connection and for the earlier calls, and then sends.
+    /// Waits until the connection is open and all earlier calls have sent. Then sends.
     async fn call_later(
         self: &Arc<Self>,
         deadline: Instant,
@@ -170,7 +170,8 @@ impl SharedLink {
             let live = self.wait_until_open(attempts_before).await?;
             let pipe = pack(live.script_form());
             let mut answer: BoxFuture<'static, _> = async move { live.send(&pipe, deadline).await }.boxed();
-            // The first poll sends the pipeline. Then the lock is released, so that the next waiting call can send.
+            // The first poll sends the pipeline. Then the lock `send_order` is released, so that the next waiting call
+            // can send.
             Ok(match poll!(&mut answer) {
                 Poll::Ready(answer) => Either::Left(std::future::ready(answer)),
                 Poll::Pending => Either::Right(answer),
@@ -209,6 +210,7 @@ impl SharedLink {
         }
     }
 
+    /// The error if no connection was open before the deadline.
     fn not_connected(&self) -> Error {
         let Self { options, phase, .. } = self;
         let error = Error::unavailable(format!("no connection to {} within {:?}", options.store(), options.timeout));
@@ -283,7 +285,7 @@ async fn keep(keeper: Keeper) {
 
 /// Connects, lets calls use the connection, and reconnects when it breaks. This never returns.
 async fn redial(link: &SharedLink) {
-    // A TLS probe checks whether the server uses TLS, if the URL seems to be wrong about that.
+    // If the URL seems to be wrong about TLS, a TLS probe checks whether the server uses TLS.
     let (mut backoff, mut tls_probes) = (Backoff::default(), TlsProbeBudget::for_commands());
     loop {
         sleep(backoff.next_delay()).await;
@@ -317,7 +319,7 @@ impl LiveConnection {
         if self.sends_text.load(Ordering::Relaxed) { ScriptForm::Text } else { ScriptForm::Hash }
     }
 
-    /// Sends a pipeline in the first poll, and waits for its answers.
+    /// Sends a pipeline in the first poll, and waits for the answers.
     async fn send(self: &Arc<Self>, pipe: &Pipeline, deadline: Instant) -> Result<Vec<Value>> {
         let mut mux = self.mux.clone();
         mux.set_response_timeout(deadline.saturating_duration_since(Instant::now()));
@@ -363,7 +365,7 @@ async fn load(live: Arc<LiveConnection>) {
     live.sends_text.store(answers.iter().any(denied), Ordering::Relaxed);
 }
 
-/// Counts a call that waits for a connection, until this value is dropped.
+/// Counts one waiting call as long as this value exists.
 struct WaitingCall<'a>(&'a SharedLink);
 
 impl<'a> WaitingCall<'a> {

@@ -8,11 +8,12 @@ use bandog_core::ClientId;
 /// The prefix of the registry's keys.
 pub(crate) const REGISTRY: &str = "bandog:client:";
 
-/// The sorted set of all registered clients. The score is the server's time in ms at which the row expires.
+/// The sorted set of all registered clients. A client's score is the time in ms, by the server's clock, at which the
+/// client's row expires.
 pub(crate) const CLIENTS: &str = "bandog:clients";
 
-/// The prefix of the keys that show that a client starves. A client starves if it has waited for a lock for a second or
-/// more.
+/// The prefix of the keys that mark a lock with a starving client. A client starves if it has waited for a lock for a
+/// second or more.
 pub(crate) const STARVING: &str = "bandog:starving:";
 
 /// The set of the names of all records.
@@ -22,14 +23,14 @@ pub(crate) const INDEX: &str = "bandog:records";
 const RECORD: &str = "bandog:record:{";
 const HISTORY: &str = "bandog:history:{";
 
-/// The key of the fencing token.
+/// The key of the fencing token of the lock with this name.
 pub(crate) struct TokenKey<'a>(pub(crate) &'a str);
 
-/// A channel. The releases of the lock with this name are published on it. The swaps of the record with this name that
-/// notify are published on it, too.
+/// The channel of a name. Each release of the lock with this name is published on it. If a swap of the record with this
+/// name notifies, the swap is published on it, too.
 pub(crate) struct Channel<'a>(pub(crate) &'a str);
 
-/// The key that shows that a client starves for a lock.
+/// The key that exists while a client starves for the lock with this name.
 pub(crate) struct StarvingKey<'a>(pub(crate) &'a str);
 
 /// The key of a client's row in the registry.

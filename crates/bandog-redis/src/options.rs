@@ -18,9 +18,11 @@ use bandog_core::Result;
 #[derive(Clone)]
 pub struct RedisOptions {
     pub(crate) address: Address,
+    /// The number of the database.
     pub(crate) db: u16,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
+    /// The timeout of one request.
     pub(crate) timeout: Duration,
 }
 
@@ -50,7 +52,7 @@ impl RedisOptions {
     /// - `redis+unix://[user:password@]/PATH[?db=N]`: over a Unix socket.
     ///
     /// The host defaults to `localhost`, the port to 6379 and the database to 0. User, password and paths are
-    /// percent-decoded. A user without a password logs in with an empty password.
+    /// percent-decoded. If the URL has a user and no password, the password is empty.
     ///
     /// Over TLS, the server's certificate must be valid for the host. It must be signed by an authority in the file
     /// `ca` or, without `ca`, by an authority that the system trusts. If the server asks for a client certificate, it

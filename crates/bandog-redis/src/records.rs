@@ -22,10 +22,10 @@ use crate::{
     script::{self, ScriptForm},
 };
 
-/// Maximum number of records that one call of the script swaps. A larger call would block the server for other clients
+/// Maximum number of records that one call of `swap.lua` swaps. A larger call would block the server for other clients
 /// for too long.
 const MAX_SWAPS_PER_CALL: usize = 256;
-/// Maximum number of records and holdings that one call of the script reads.
+/// Maximum number of items, that is, of records and holdings together, that one call of `read.lua` reads.
 const MAX_READS_PER_CALL: usize = 512;
 /// Number of names that one SSCAN examines.
 const NAMES_PER_SCAN: usize = 512;
@@ -51,6 +51,7 @@ impl Records for Redis {
     async fn read(&self, keys: &[Key], holdings: &[Holding]) -> Result<Reading> {
         let records = keys.len();
         let pack = |positions: Range<usize>, form| {
+            // The positions of the keys come first. The positions of the holdings follow.
             let holdings = &holdings[positions.start.saturating_sub(records)..positions.end.saturating_sub(records)];
             script::read(&keys[positions.start.min(records)..positions.end.min(records)], holdings, form)
         };
@@ -80,12 +81,13 @@ impl Records for Redis {
 }
 
 impl Redis {
-    /// Splits `count` items into calls of a script with at most `max_per_call` items each, and sends all calls in one
-    /// round trip. A call that must be repeated is sent in a further round trip. The script's answer to a call begins
-    /// with the time, which is followed by one reply for each item.
+    /// Splits `count` items into calls of a script, with at most `max_per_call` items in each call. `pack` makes the
+    /// call for a range of items. All calls are sent in one round trip. If a call must be repeated, it is sent in a
+    /// further round trip. The answer to a call contains the time, and then one reply for each item.
     ///
     /// # Errors
-    /// Fails if no call was answered with the time. Otherwise each item has its own result.
+    /// Fails if no answer contains the time, for example because all calls failed. Otherwise each item has its own
+    /// result.
     async fn in_calls(
         &self,
         count: usize,
@@ -117,6 +119,7 @@ impl Redis {
         answers.all()
     }
 
+    /// The names of the records that match the pattern.
     async fn matching_names(&self, pattern: &Pattern) -> Result<Vec<Key>> {
         let glob = redis_glob(pattern);
         let mut keys = BTreeSet::new();
@@ -134,6 +137,7 @@ impl Redis {
         }
     }
 
+    /// The lines of the record's history, in the order of their slots.
     async fn lines(&self, key: &Key) -> Result<Vec<Line>> {
         let mut pipe = Pipeline::with_capacity(1);
         pipe.cmd("HGETALL").arg(HistoryKey(key.as_str()).to_string());
@@ -153,6 +157,7 @@ impl Redis {
 struct PendingReplies {
     /// The reply or the error for each item.
     each: Vec<Option<Result<Value>>>,
+    /// The server's time in the latest answer.
     now: Option<SystemTime>,
     /// The error of a failed call. If several calls failed, an ambiguous error is preferred to the others, because it
     /// says that a swap may have been applied.
@@ -160,7 +165,8 @@ struct PendingReplies {
 }
 
 impl PendingReplies {
-    /// Takes the reply of one call. Returns the ranges of items that must be sent again.
+    /// Takes the reply to the call with the items at these positions. `tries` is the number of round trips so far.
+    /// Returns the ranges of items that must be sent again.
     fn take(&mut self, positions: Range<usize>, value: Value, tries: u32) -> Vec<Range<usize>> {
         match value {
             Value::Array(replies) if replies.len() == positions.len() + 1 => {
@@ -183,6 +189,7 @@ impl PendingReplies {
         Vec::new()
     }
 
+    /// Gives this error to the items at these positions.
     fn fail(&mut self, positions: Range<usize>, error: &Error) {
         self.each[positions].fill(Some(Err(error.clone())));
         if self.fault.as_ref().is_none_or(|fault| !fault.maybe_applied()) {
@@ -190,6 +197,7 @@ impl PendingReplies {
         }
     }
 
+    /// The time, and the results of all items.
     fn all(self) -> Result<(SystemTime, Vec<Result<Value>>)> {
         let error = || self.fault.clone().unwrap_or_else(|| refusal::unexpected_reply(&Value::Nil));
         let now = self.now.ok_or_else(error)?;
@@ -199,7 +207,13 @@ impl PendingReplies {
     }
 }
 
-/// Reads one reply of `swap.lua`.
+/// Reads one reply of `swap.lua`:
+///
+/// - 0: the record is deleted;
+/// - a positive number: the new version of the record;
+/// - a negative number: the microseconds until the swap is allowed, with a minus sign;
+/// - nil: the claim does not hold its lock;
+/// - a record, or no record: the present state, which is not the state that the swap expects.
 fn swapped(reply: Value) -> Result<Swapped> {
     match reply {
         Value::Int(0) => Ok(Swapped::Done(None)),
@@ -235,6 +249,7 @@ fn version(number: &str) -> Option<Version> {
     Version::new(version).filter(|_| version.to_string() == number)
 }
 
+/// Reads the reply of `read.lua` for a holding.
 fn is_held(reply: Value) -> Result<bool> {
     match reply {
         Value::Int(held @ 0..=1) => Ok(held == 1),
@@ -250,6 +265,7 @@ fn time_from_micros(micros: &Value) -> Option<SystemTime> {
     }
 }
 
+/// The error for data that bandog has not written. `what` describes the data.
 fn corrupt(what: &str) -> Error {
     Error::new(ErrorKind::Corrupt, format!("the record was not written by us: {what}"))
 }

@@ -11,19 +11,19 @@ pub(crate) fn refused(error: &ServerError) -> Error {
     let (kind, message) = meaning(error);
     match kind {
         Some(kind) => Error::new(kind, message).caused_by(error.clone()),
-        // An unknown error, perhaps of a proxy, does not show whether the command was applied.
+        // An error with an unknown code, perhaps from a proxy, does not show whether the command was applied.
         None => Error::unavailable(message).ambiguous().caused_by(error.clone()),
     }
 }
 
-/// The error for an error reply with which the server refused a handshake. The client had sent no command yet, so no
-/// command was applied.
+/// The error if the server refuses a command of the Redis handshake, such as the login. The client has sent no other
+/// commands yet, so none was applied. `store` is the server's address, for the message.
 pub(crate) fn handshake_error(store: &str, error: &ServerError) -> Error {
     let (kind, message) = meaning(error);
     Error::new(kind.unwrap_or(Unavailable), format!("{store}: {message}")).caused_by(error.clone())
 }
 
-/// The error for a failed request: the commands that were sent may have been applied.
+/// The error for a request without an answer. Its commands might have been applied.
 pub(crate) fn failed(error: RedisError) -> Error {
     let message = if error.is_timeout() { "Redis did not answer in time" } else { "the connection to Redis broke" };
     Error::unavailable(message).ambiguous().caused_by(error)
@@ -42,13 +42,13 @@ pub(crate) fn is_denied(error: &ServerError) -> bool {
     code(error) == "NOPERM"
 }
 
-/// Whether the user has the right for the command and lacks the right for a key. The text differs between versions of
-/// Redis: "one of the keys", "a key", "the 'k' key".
+/// Whether the user has the right for the command and lacks the right for a key. The text of this error differs between
+/// versions of Redis: "one of the keys", "a key", "the 'k' key".
 pub(crate) fn is_out_of_reach(error: &ServerError) -> bool {
     is_denied(error) && details(error).contains("access") && details(error).contains("key")
 }
 
-/// Whether the server would refuse the command again if the user repeated it.
+/// Whether the server would refuse a repetition of the command, too.
 pub(crate) fn is_lasting(error: &ServerError) -> bool {
     is_denied(error) || details(error).starts_with("unknown ")
 }
@@ -63,7 +63,7 @@ pub(crate) fn unexpected_reply(value: &Value) -> Error {
     Error::unavailable(format!("Redis sent an unexpected reply: {value:?}")).ambiguous()
 }
 
-/// The kind of an error, if it is known, and its message.
+/// The kind and the message for this error. The kind is None if the code of the error is unknown.
 fn meaning(error: &ServerError) -> (Option<ErrorKind>, &str) {
     let (kind, message) = match code(error) {
         "WRONGTYPE" => {
@@ -122,7 +122,7 @@ const RIGHT_MISSING_TEXTS: [&str; 2] = ["The user executing the script can't", "
 /// The texts for an unknown command: outside a script, inside a script on Redis, and inside a script on Valkey.
 const UNKNOWN_COMMAND_TEXTS: [&str; 3] = ["unknown command", "Unknown Redis command", "Unknown command"];
 
-/// The message without the positions in a script that precede the message. The following text has two such positions:
+/// The text without the positions in a script at its beginning. For example, this text has two positions:
 /// `Error running script (call to f_SHA): @user_script:14: @user_script: 14: `.
 fn without_script_positions(mut text: &str) -> &str {
     if text.starts_with("Error running script")
@@ -142,7 +142,8 @@ fn is_script_position(text: &str) -> bool {
     text.starts_with("@user_script:")
 }
 
-/// The text after a line number and a colon, such as `14: `. A space may precede the number.
+/// The text after a line number and a colon, such as `14: `. A space may precede the number. If the text does not begin
+/// in this way, the whole text is returned.
 fn after_number(text: &str) -> &str {
     match text.split_once(": ") {
         Some((number, rest)) if number.trim_start().bytes().all(|byte| byte.is_ascii_digit()) => rest,
@@ -150,6 +151,7 @@ fn after_number(text: &str) -> &str {
     }
 }
 
+/// The text of the error that follows its code.
 fn details(error: &ServerError) -> &str {
     error.details().unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! The registry of clients: one hash for each client, with a ttl, and an index of all clients.
 //!
-//! Clients of earlier versions are not in the index. If such a client holds a lock, its row is found by the client's
-//! id, which is part of the owner in the lock.
+//! Clients of earlier versions are not in the index. If such a client holds a lock, the client's row is found by the
+//! client's id. This id is a part of the lock's owner.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -22,7 +22,8 @@ const MAX_ROWS_PER_CALL: usize = 512;
 /// The fields of a row, in the order of `announce.lua`.
 const FIELDS: [&str; 6] = ["host", "pid", "program", "since", "prefix", "waits"];
 
-/// The values of a row. Line breaks separate the names of `waits`, because no name contains a control character.
+/// The values of a client's row. In the value of `waits`, line breaks separate the names of the locks, because no name
+/// contains a control character.
 pub(crate) fn fields(member: &Member) -> [String; FIELDS.len()] {
     let since = member.since.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let waits: Vec<&str> = member.waits.iter().take(MAX_WAITS).map(Key::as_str).collect();
@@ -46,6 +47,7 @@ impl Redis {
         Ok(())
     }
 
+    /// Deletes the client from the registry.
     pub(crate) async fn deregister(&self, client: ClientId) -> Result<()> {
         let mut pipe = Pipeline::with_capacity(2);
         pipe.cmd("DEL").arg(ClientRowKey(client).to_string());
@@ -70,6 +72,7 @@ impl Redis {
         let (Some(now), Some(Value::Array(listed))) = (replies.first().and_then(time), replies.get(1)) else {
             return Err(refusal::unexpected_reply(&Value::Array(replies)));
         };
+        // The score of a client in the index is the time, in ms, at which the row of the client expires.
         let lives = |entry: &Value| match list(entry) {
             [id, Value::Double(until)] if *until > now.as_secs_f64() * 1000.0 => text(id)?.parse().ok(),
             _ => None,
@@ -77,7 +80,7 @@ impl Redis {
         self.rows(listed.iter().filter_map(lives).collect()).await
     }
 
-    /// The rows of these clients that exist and are complete.
+    /// The rows of these clients. Missing and incomplete rows are left out.
     pub(crate) async fn rows(&self, ids: Vec<ClientId>) -> Result<Vec<Member>> {
         let mut members = Vec::new();
         for ids in ids.chunks(MAX_ROWS_PER_CALL) {

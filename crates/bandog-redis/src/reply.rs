@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use redis::Value;
 
+/// Reads a text. None if the value is not a text.
 pub(crate) fn text(value: &Value) -> Option<String> {
     match value {
         Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
@@ -20,6 +21,7 @@ pub(crate) fn time(value: &Value) -> Option<Duration> {
     Some(Duration::from_secs(seconds) + Duration::from_micros(micros))
 }
 
+/// The elements of an array. Empty if the value is not an array.
 pub(crate) fn list(value: &Value) -> &[Value] {
     match value {
         Value::Array(values) => values,

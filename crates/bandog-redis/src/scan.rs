@@ -24,15 +24,18 @@ use crate::{
 const PAUSE_FACTOR: u32 = 9;
 /// Approximate maximum duration of a step on the server.
 const MAX_STEP_TIME: Duration = Duration::from_millis(1);
-/// Number of keys that the first step visits, and the minimum and the maximum for the later steps. One step of
-/// thousands of keys takes a server far longer than several steps of hundreds of keys.
+/// Number of keys that the first step visits.
 const FIRST_COUNT: usize = 128;
+/// Minimum number of keys that a later step visits.
 const MIN_COUNT: usize = 16;
+/// Maximum number of keys that a step visits. One step of thousands of keys takes a server far longer than several
+/// steps of hundreds of keys.
 const MAX_COUNT: usize = 1024;
 
 /// Chooses the number of keys that the next step visits: fewer keys after a slow step, more keys after a fast step.
 #[derive(Debug)]
 struct Pace {
+    /// Number of keys that the next step visits.
     count: usize,
 }
 
@@ -49,7 +52,8 @@ impl Pace {
 }
 
 impl Redis {
-    /// The locks whose names match the pattern, by name. A scan may return a name twice, and the map keeps it once.
+    /// The held locks whose names match the pattern. A scan might return a name twice. The map has one row for each
+    /// name.
     pub(crate) async fn all(&self, pattern: &Pattern) -> Result<BTreeMap<String, Row>> {
         let glob = redis_glob(pattern);
         let mut pace = Pace { count: FIRST_COUNT };
@@ -73,9 +77,8 @@ impl Redis {
         }
     }
 
-    /// The replies to these commands, and the time that the server needed for them. The time is measured by the
-    /// server's clock. If the server refuses TIME, the time is measured by the client's clock and includes the round
-    /// trip.
+    /// The replies to these commands, and the time that the server needed for them. This time is measured by the
+    /// server's clock. If the server refuses TIME, it is measured by the client's clock, and includes the round trip.
     async fn timed(&self, commands: Pipeline) -> Result<(Vec<Value>, Duration)> {
         let mut pipe = Pipeline::with_capacity(commands.len() + 2);
         pipe.cmd("TIME");
@@ -95,8 +98,8 @@ impl Redis {
         if names.is_empty() {
             return Ok((Vec::new(), Duration::ZERO));
         }
-        // Most hashes are not locks. The first query for each hash shows which hashes may be locks. Only for them, the
-        // three queries for a lock are sent.
+        // Most hashes are not locks. The first query for each hash shows which hashes may be locks. For these hashes
+        // only, the three queries for a lock are sent.
         let mut pipe = Pipeline::with_capacity(names.len());
         names.iter().for_each(|name| fields(&mut pipe, name));
         let (replies, mut took) = self.timed(pipe).await?;

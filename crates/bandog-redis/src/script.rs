@@ -35,18 +35,20 @@ pub(crate) enum ScriptForm {
     Text,
 }
 
+/// A Lua script.
 struct Script {
     text: &'static str,
+    /// The SHA-1 hash of the text. EVALSHA calls the script by this hash.
     hash: String,
 }
 
-/// The positions of the steps that one command sends. The steps of a group are either all releases, or all claims and
-/// passes. (A pass gives a lock of one claim to another claim.)
+/// The steps that one command sends, as positions in the list of all steps. A group contains either releases only, or
+/// claims and passes only. (A pass gives a lock of one claim to another claim.)
 pub(crate) type Group = Vec<usize>;
 
 /// Groups the steps into commands: one command for all releases, and one command for all claims and passes. This halves
-/// the server's work for each step. The order of steps with different keys may change. If any two steps have the same
-/// key, each step of the call gets its own command, in the original order.
+/// the server's work for each step. So steps with different keys might run in another order. If any two steps have the
+/// same key, each step of the call gets its own command, in the original order.
 pub(crate) fn groups(steps: &[Step]) -> Vec<Group> {
     let mut keys: Vec<_> = steps.iter().map(|step| step.key().as_str()).collect();
     keys.sort_unstable();
@@ -118,6 +120,7 @@ pub(crate) fn load() -> Pipeline {
     pipe
 }
 
+/// The call of `claim.lua` for these steps.
 fn claim<'s>(steps: impl Iterator<Item = &'s Step> + Clone, form: ScriptForm) -> Cmd {
     let keys = || steps.clone().map(|step| step.key().as_str());
     let count = keys().count();
@@ -142,6 +145,7 @@ fn claim<'s>(steps: impl Iterator<Item = &'s Step> + Clone, form: ScriptForm) ->
     cmd
 }
 
+/// The call of `release.lua` for these steps.
 fn release<'s>(steps: impl Iterator<Item = &'s Step> + Clone, form: ScriptForm) -> Cmd {
     let claims = || {
         steps.clone().map(|step| match step {
@@ -164,9 +168,10 @@ fn release<'s>(steps: impl Iterator<Item = &'s Step> + Clone, form: ScriptForm) 
     cmd
 }
 
-/// Adds the last argument for a lock. If the claim takes part in offers, the argument is the key that shows that a
-/// client starves: it has waited for a second or more. (An offer reserves a released lock for such clients for a short
-/// time.) If the claim takes no part in offers, the argument is an empty text, and a call with one lock omits it.
+/// Adds the last argument for a lock. An offer reserves a released lock for a short time for starving clients, which
+/// have waited for a second or more. If the claim takes part in offers, the argument is the key that marks a lock with
+/// a starving client. Otherwise the argument is an empty text. A call with only one lock omits the empty text. `count`
+/// is the number of locks in the call.
 fn offers(cmd: &mut Cmd, claim: &Claim, count: usize) {
     if claim.offers {
         cmd.write_arg_fmt(StarvingKey(claim.key.as_str()));
@@ -175,6 +180,7 @@ fn offers(cmd: &mut Cmd, claim: &Claim, count: usize) {
     }
 }
 
+/// The call of `renew.lua` for these claims.
 fn renew(claims: &[Claim], form: ScriptForm) -> Cmd {
     let size = claims.iter().map(|claim| claim.key.as_str().len() + 70).sum();
     let mut cmd = RENEW.call(form, claims.len(), 3 * claims.len(), size);
@@ -190,13 +196,14 @@ fn renew(claims: &[Claim], form: ScriptForm) -> Cmd {
     cmd
 }
 
+/// A pipeline that contains only this command.
 fn single(cmd: Cmd) -> Pipeline {
     let mut pipe = Pipeline::with_capacity(1);
     pipe.add_command(cmd);
     pipe
 }
 
-/// Whole milliseconds, rounded up. So the store never lets a hold expire before the client considers it expired.
+/// The ttl in whole milliseconds, rounded up. So a hold never expires in the store before it expires for the client.
 fn millis(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
@@ -206,8 +213,9 @@ impl Script {
         Self { text, hash: redis::Script::new(text).get_hash().into() }
     }
 
-    /// The beginning of a call of this script: the verb, the script and the number of keys. The command has capacity
-    /// for the keys and the arguments, which the caller adds. `size` is their approximate size in bytes.
+    /// The beginning of a call of this script: the verb, the script and the number of keys. The caller adds the keys
+    /// and the arguments, and the command has capacity for them. `keys` is the number of keys, `args` is the number of
+    /// keys and arguments together, and `size` is their approximate size in bytes.
     fn call(&self, form: ScriptForm, keys: usize, args: usize, size: usize) -> Cmd {
         let (verb, script) = match form {
             ScriptForm::Hash => ("EVALSHA", self.hash.as_str()),

@@ -1,8 +1,8 @@
-//! The connection for subscriptions: one Redis subscription for each channel that has subscribers.
+//! The connection for subscriptions. It has one Redis subscription for each channel that has subscribers.
 //!
-//! [`Channels`] keeps the subscribers of each channel. One task sends the matching SUBSCRIBE and UNSUBSCRIBE commands.
-//! It sends the next command for a channel when the previous command for this channel is answered. After the connection
-//! broke, the task subscribes to all channels again.
+//! [`Channels`] keeps the subscribers of each channel. One task sends the SUBSCRIBE and UNSUBSCRIBE commands that are
+//! needed. It sends the next command for a channel when the previous command for this channel is answered. If the
+//! connection breaks, the task connects again, and subscribes to all channels again.
 
 mod channels;
 mod connection;
@@ -23,7 +23,7 @@ use tokio::{
 
 use crate::{names::Channel, options::RedisOptions};
 
-/// The subscriptions of this process on one server.
+/// The subscriptions of one backend on its server.
 #[derive(Debug)]
 pub(crate) struct Subscriptions(Arc<SharedSubscriptions>);
 
@@ -31,18 +31,21 @@ pub(crate) struct Subscriptions(Arc<SharedSubscriptions>);
 struct SharedSubscriptions {
     options: RedisOptions,
     state: Mutex<SubscriptionsState>,
+    /// Whether the warning was logged that this user has no right to subscribe.
     warned: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct SubscriptionsState {
     channels: Channels,
+    /// None until the first subscriber is added.
     task: Option<ConnectionTask>,
 }
 
 /// The task that keeps the connection open.
 #[derive(Debug)]
 struct ConnectionTask {
+    /// Ends the task.
     handle: AbortHandle,
     /// Sends the task the name of each channel whose subscribers have changed.
     changes: mpsc::UnboundedSender<Arc<str>>,
@@ -61,7 +64,8 @@ impl Subscriptions {
     /// - `Unavailable`: the server did not confirm the subscription within the timeout.
     /// - `Denied`: the server refuses the login.
     ///
-    /// Until the first connection was opened, the other errors of [`dial`](crate::dial::dial) are returned, too.
+    /// Before the first connection is open, the call can also fail with the other errors of
+    /// [`dial`](crate::dial::dial).
     ///
     /// # Cancel safety
     /// If the future is dropped, the subscriber is removed.
@@ -84,8 +88,9 @@ impl Subscriptions {
         self.0.state().channels.is_subscribed(&channel.to_string())
     }
 
-    /// Adds a subscriber. Dropping the returned subscription removes the subscriber, even if the caller no longer waits
-    /// for the outcome.
+    /// Adds a subscriber. The returned receiver gets the outcome. There is no receiver if the server has already
+    /// confirmed a subscription to this channel. Dropping the returned subscription removes the subscriber, even if the
+    /// caller no longer waits for the outcome.
     fn add(
         &self,
         channel: &str,
@@ -155,6 +160,7 @@ impl SubscriptionsState {
         match &self.task {
             Some(task) if !task.handle.is_finished() => task.changes.clone(),
             Some(_) | None => {
+                // The task receives the changes from `inbox`.
                 let (changes, inbox) = mpsc::unbounded_channel();
                 self.channels.connection_lost();
                 let handle = tokio::spawn(connection::run(shared.clone(), inbox)).abort_handle();

@@ -1,5 +1,6 @@
-//! The board: a record whose version changes whenever nodes have to read something. Its text is the era of the store's
-//! data ([`crate::recovery`]).
+//! The board: a record that gets a new version with each published change of jobs or pauses. When nodes notice the new
+//! version, they read the change. The text of the board is the era, which is a random name of the store's data
+//! ([`crate::recovery`]).
 
 use bandog_core::{Records, Result, Swap, Swapped, Version};
 use bandog_sync::Client;
@@ -10,15 +11,16 @@ use crate::{
     recovery::new_era,
 };
 
-/// Gives the board a new version with the same text, and adds a news item (the entry of the record `schedule/news` that
-/// names the changed jobs). This notifies every node. `known` is the board as the caller knows it, which saves a round
-/// trip.
+/// Publishes a change, and notifies every node. First, this gives the board a new version with the same text. Then it
+/// adds an item to the news (the record `schedule/news`), which names the changed jobs. `known`: the version and the
+/// text of the board, if the caller knows them. This saves a round trip.
 pub(crate) async fn publish_change(
     client: &Client,
     known: Option<(Version, String)>,
     changed: &ChangedJobs,
 ) -> Result<()> {
     let board = board_key()?;
+    // `from`: the version of the board that the swap replaces.
     let (mut from, mut era) = match known {
         Some((version, era)) => (Some(version), era),
         None => (None, new_era()),
@@ -28,7 +30,7 @@ pub(crate) async fn publish_change(
         let swaps = client.swap(&[swap]).await?;
         match single_answer(swaps.each)? {
             Swapped::Differs(Some(record)) => (from, era) = (Some(record.version), record.value),
-            // There is no board: the store has lost it.
+            // There is no board, because the store is new or has lost its data.
             Swapped::Differs(None) => (from, era) = (None, new_era()),
             Swapped::Done(Some(to)) => return add_news_item(client, from, to, changed).await,
             Swapped::Done(None) | Swapped::Early(_) | Swapped::NotHeld => return Ok(()),

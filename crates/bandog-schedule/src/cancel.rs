@@ -26,7 +26,7 @@ pub(crate) enum CancelReason {
 }
 
 /// The cancellation state of a run, shared by the dispatcher and the body. The token allocates no memory, because a
-/// hundred thousand runs may start at the same time, and few of them are ever cancelled.
+/// hundred thousand runs might start at the same time, and few of them are ever cancelled.
 #[derive(Debug, Default)]
 pub(crate) struct CancelToken {
     /// The first [`CancelReason`] as a number; 0 if the run is not cancelled.
@@ -35,7 +35,7 @@ pub(crate) struct CancelToken {
     is_stopping: AtomicBool,
     /// Attempts with this number or a lower one are cancelled.
     cancelled_attempts: AtomicU32,
-    /// Notified after a change of the fields above.
+    /// Is notified after a change of `reason`, `is_stopping` or `cancelled_attempts`.
     changed: Notify,
     /// Whether the run's future must be dropped at its next poll.
     must_drop: AtomicBool,
@@ -44,7 +44,7 @@ pub(crate) struct CancelToken {
 }
 
 impl CancelToken {
-    /// Cancels the run. If the run is cancelled already, its first reason is kept.
+    /// Cancels the run. If the run is cancelled already, the first reason stays.
     pub(crate) fn cancel_run(&self, reason: CancelReason) {
         if self.reason.compare_exchange(0, reason as u8, Relaxed, Relaxed).is_ok() {
             self.changed.notify_waiters();
@@ -76,14 +76,14 @@ impl CancelToken {
         future: Pin<&mut (impl Future<Output = ()> + ?Sized)>,
         context: &mut Context<'_>,
     ) -> Poll<()> {
-        // The waker is registered before the flag is read. So a concurrent `drop_now` is either seen here or wakes the
-        // task.
+        // The waker is registered before `must_drop` is read. So if `drop_now` is called at the same time, either this
+        // poll reads true, or `drop_now` wakes the task.
         self.task.register(context.waker());
         let is_over = self.must_drop.load(Acquire) || future.poll(context).is_ready();
         if !is_over {
             return Poll::Pending;
         }
-        // Removes the waker, which keeps the task in memory: other owners may keep the token for a long time.
+        // Removes the waker. Otherwise the waker would keep the task in memory as long as any owner keeps the token.
         drop(self.task.take());
         Poll::Ready(())
     }
@@ -120,10 +120,11 @@ impl CancelToken {
         self.once(|| self.is_attempt_cancelled(attempt)).await;
     }
 
+    /// Resolves when `is_so` returns true. `is_so` is called again after each change of the token.
     async fn once(&self, is_so: impl Fn() -> bool) {
         loop {
-            // `changed` receives every notification from this line on. So no notification is lost between the check and
-            // the wait.
+            // From this line on, `changed` receives every notification. So no notification is lost between the call of
+            // `is_so` and the wait.
             let changed = self.changed.notified();
             if is_so() {
                 return;

@@ -26,10 +26,10 @@ inventory::collect!(Declared);
 impl Scheduler {
     /// Adds all jobs that functions of this program declare with `#[bandog::scheduled]`.
     ///
-    /// The linker collects these functions. A library that the program never names is not linked: name the library
-    /// (`use reports as _;`), or add its jobs one by one, `.job(reports::daily::job())`. The second way also works on
-    /// systems whose linker cannot collect functions. [`Scheduler::start`] returns an error if there is no declared
-    /// function, since an empty schedule is rarely intended.
+    /// The linker collects these functions. If the program never names a library, the linker leaves the library out. In
+    /// that case, name the library (`use reports as _;`), or add its jobs one by one (`.job(reports::daily::job())`).
+    /// The second way also works on systems whose linker cannot collect functions. An empty schedule is rarely
+    /// intended. So if there is no declared function, [`Scheduler::start`] returns an error.
     pub fn declared(mut self) -> Self {
         let jobs = declared();
         if jobs.is_empty() {
@@ -41,8 +41,8 @@ impl Scheduler {
     }
 }
 
-/// All declared jobs of this program, sorted by name. [`Scheduler::declared`] adds the same jobs. This function is for
-/// a [`crate::TestScheduler`], and for programs that add some of the jobs only.
+/// All declared jobs of this program, sorted by name. [`Scheduler::declared`] adds the same jobs. Use this function for
+/// a [`crate::TestScheduler`], or if a scheduler should get only some of the jobs.
 pub fn declared() -> Vec<Job> {
     let mut jobs: Vec<Job> = inventory::iter::<Declared>().map(|declared| (declared.make)()).collect();
     jobs.sort_by(|one, other| one.name().cmp(other.name()));
@@ -54,7 +54,8 @@ pub fn declared() -> Vec<Job> {
 pub enum Piece {
     /// Literal text.
     Text(&'static str),
-    /// The value of an environment variable, or else the default.
+    /// The name of an environment variable, and a default. The value of the variable is used. If the variable is not
+    /// set, the default is used.
     Variable(&'static str, Option<&'static str>),
 }
 
@@ -65,6 +66,7 @@ pub(crate) type Text<'a> = (&'static str, &'a [Piece]);
 #[derive(Debug)]
 pub struct Declaring {
     job: Job,
+    /// The values that the function's parameters require.
     wants: WantedValues,
 }
 
@@ -78,7 +80,7 @@ impl Declaring {
         Self { job, wants: WantedValues::default() }
     }
 
-    /// Adds a parameter of the function, and returns a function that gets the parameter's value for a run.
+    /// Adds a parameter of the function. Returns a function that computes the parameter's value for a run.
     pub fn takes<T: Inject>(&mut self) -> fn(&Given) -> T {
         self.wants.all.push(T::lacks);
         T::inject
@@ -100,6 +102,7 @@ impl Declaring {
         self.ready(|job| job.run_blocking(move |run| body(&Given { run, shares: Arc::clone(&shares) })))
     }
 
+    /// Completes the job. `with_body` adds the body.
     fn ready(self, with_body: impl FnOnce(Job) -> Job) -> Job {
         let mut job = with_body(self.job);
         job.wants = Some(self.wants).filter(|wants| !wants.all.is_empty());
@@ -121,7 +124,8 @@ pub fn ended<O: Outcome>(outcome: O) -> Ended {
     Ended(outcome.failure())
 }
 
-/// The job that these texts describe. The first wrong text becomes the job's error, which the start reports.
+/// The job that these texts describe. If a text is wrong, the first such error becomes the job's error, and the start
+/// of the scheduler returns it.
 fn job(function: &str, texts: &[Text<'_>], environment: impl Fn(&str) -> Option<String>) -> Job {
     let mut error = None;
     let mut values = BTreeMap::new();
@@ -139,8 +143,8 @@ fn job(function: &str, texts: &[Text<'_>], environment: impl Fn(&str) -> Option<
     values.into_iter().fold(job, |job, (key, text)| option(job, key, text.trim()))
 }
 
-/// The text of a piece. An environment variable is read by its name first, and then by the name in capital letters with
-/// `_`: `app.report.cron`, then `APP_REPORT_CRON`.
+/// The text of a piece. An environment variable is looked up twice: first by the name in the attribute, for example
+/// `app.report.cron`, and then by the same name in capital letters with `_`, for example `APP_REPORT_CRON`.
 fn resolve(piece: Piece, environment: impl Fn(&str) -> Option<String>) -> Result<String, String> {
     let (name, default) = match piece {
         Piece::Text(text) => return Ok(text.to_owned()),
@@ -151,6 +155,7 @@ fn resolve(piece: Piece, environment: impl Fn(&str) -> Option<String>) -> Result
     found.ok_or_else(|| format!("${{{name}}}, but the environment has no variable {plain}"))
 }
 
+/// Creates the job with the trigger that one of the keys describes, and removes this key.
 fn trigger(name: &str, values: &mut BTreeMap<&str, String>) -> Result<Job> {
     let mut take = |key| values.remove(key).map(|text: String| (key, text));
     let found = ["cron", "fixed_rate", "fixed_delay", "at"].into_iter().find_map(&mut take);
@@ -164,6 +169,7 @@ fn trigger(name: &str, values: &mut BTreeMap<&str, String>) -> Result<Job> {
     })
 }
 
+/// Applies another key to the job.
 fn option(job: Job, key: &str, text: &str) -> Job {
     match key {
         "zone" => job.zone(text),
@@ -191,6 +197,7 @@ fn option(job: Job, key: &str, text: &str) -> Job {
     }
 }
 
+/// Sets a value of the job, or the error if there is no value.
 fn with<T>(job: Job, value: Result<T>, set: fn(Job, T) -> Job) -> Job {
     match value {
         Ok(value) => set(job, value),
@@ -203,7 +210,7 @@ fn duration(key: &str, text: &str) -> Result<Duration> {
         .map_err(|_| Error::misused(format!("{key} = {text:?} is not a duration; write 500ms, 10s or 2m")))
 }
 
-/// Parses a value of `bandog-cron`, whose errors name the allowed values.
+/// Parses a value of a type of `bandog-cron`. The errors of these types name the allowed values.
 fn read<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<T> {
     text.parse().map_err(|error: T::Err| Error::misused(error.to_string()))
 }

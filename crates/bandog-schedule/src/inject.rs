@@ -1,4 +1,4 @@
-//! Parameters of declared jobs: the run, and values that jobs share.
+//! Parameters of declared jobs. A parameter is either the run, or a value that jobs share.
 
 use std::{
     any::{Any, TypeId, type_name},
@@ -11,8 +11,8 @@ use bandog_core::Error;
 
 use crate::Run;
 
-/// A value that jobs share: a parameter of `#[bandog::scheduled]` functions. [`crate::Scheduler::share`] sets the
-/// value.
+/// A value that jobs share. Functions with `#[bandog::scheduled]` can have parameters of this type.
+/// [`crate::Scheduler::share`] sets the value.
 ///
 /// ```
 /// use bandog::schedule::{Run, Shared};
@@ -50,7 +50,7 @@ impl<T> Deref for Shared<T> {
     note = "for another value, call `Scheduler::share(value)` and use a parameter of `bandog::schedule::Shared<T>`"
 )]
 pub trait Inject: Sized {
-    /// The name of the parameter's type if the scheduler has no value of this type.
+    /// If the scheduler has no value for a parameter of this type, returns the name of the missing type.
     fn lacks(shares: &Shares) -> Option<&'static str>;
 
     /// The parameter's value for this run.
@@ -85,13 +85,16 @@ pub struct Given {
     pub(crate) shares: Arc<OnceLock<Shares>>,
 }
 
-/// A function that returns the name of a parameter's type if the scheduler has no value of this type.
+/// A check for a single parameter ([`Inject::lacks`]). If the scheduler has no value for the parameter, the function
+/// returns the name of the missing type.
 type MissingValue = fn(&Shares) -> Option<&'static str>;
 
-/// The values that a job requires (`all`), and the values that its scheduler has (`shares`).
+/// The values that the parameters of a declared job require.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WantedValues {
+    /// The values of the job's scheduler. Empty until the job is added to a scheduler.
     pub(crate) shares: Arc<OnceLock<Shares>>,
+    /// A check for each parameter.
     pub(crate) all: Vec<MissingValue>,
 }
 
@@ -102,15 +105,17 @@ pub struct Shares(Arc<Mutex<SharedInner>>);
 #[derive(Default)]
 struct SharedInner {
     values: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
+    /// The checks of all jobs, with the names of the jobs.
     wanted: Vec<(String, MissingValue)>,
+    /// The names of the types of which the scheduler got more than one value.
     twice: Vec<&'static str>,
 }
 
 impl Shares {
-    /// Registers the values that a job requires. The scheduler may get these values later.
+    /// Registers the values that a job requires. The scheduler might get these values later.
     pub(crate) fn add_wants(&self, job: &str, wants: WantedValues) {
         self.locked(|inner| inner.wanted.extend(wants.all.into_iter().map(|lacks| (job.to_owned(), lacks))));
-        // This cell is empty, because a job is added to one scheduler only.
+        // The cell is empty, because a job is added only once, to a single scheduler.
         let _ = wants.shares.set(self.clone());
     }
 
@@ -141,6 +146,7 @@ impl Shares {
         self.locked(|inner| inner.values.get(&TypeId::of::<T>()).cloned())?.downcast().ok()
     }
 
+    /// Calls `with` under the lock.
     fn locked<T>(&self, with: impl FnOnce(&mut SharedInner) -> T) -> T {
         with(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

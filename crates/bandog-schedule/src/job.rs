@@ -22,7 +22,7 @@ pub(crate) use self::definition::{Body, JobDefinition, check_name, run_body};
 
 /// A job for a [`crate::Scheduler`], built step by step. [`Job::run`] completes it.
 ///
-/// [`crate::Scheduler::start`] reports wrong values, with the job's name.
+/// Methods with wrong values do not fail. Instead, [`crate::Scheduler::start`] returns an error that names the job.
 ///
 /// ```
 /// use bandog::schedule::{CatchUp, Job, Run};
@@ -37,22 +37,25 @@ pub(crate) use self::definition::{Body, JobDefinition, check_name, run_body};
 #[must_use = "a job does nothing until a scheduler has it"]
 pub struct Job {
     name: Box<str>,
+    /// The trigger.
     when: TriggerDraft,
     policy: Policy,
     lease: Option<Duration>,
     body: Option<Body>,
+    /// The first error in the job's values.
     error: Option<Error>,
+    /// The values that the parameters of a declared function require.
     pub(crate) wants: Option<WantedValues>,
-    /// Where the job was made, for the error about two jobs with one name.
+    /// The place in the source where the job was made. The error about two jobs with the same name contains it.
     pub(crate) location: &'static Location<'static>,
 }
 
-/// Default maximum number of queued ticks of a fixed rate.
+/// Default maximum number of queued ticks of a job with a fixed rate.
 const DEFAULT_QUEUE: NonZeroU32 = NonZeroU32::MIN.saturating_add(999);
 
 impl Job {
-    /// A job with a cron expression, in Quartz's dialect and UTC, unless [`Job::dialect`] and [`Job::zone`] set others.
-    /// The expression `-` disables the job, as in Spring.
+    /// A job with a cron expression. The default dialect is Quartz's, see [`Job::dialect`]. The default time zone is
+    /// UTC, see [`Job::zone`]. The expression `-` disables the job, as in Spring.
     #[track_caller]
     pub fn cron(name: impl AsRef<str>, expression: impl AsRef<str>) -> Self {
         let text = expression.as_ref().into();
@@ -73,8 +76,8 @@ impl Job {
         job.at_least("fixed_rate", period, MIN_PERIOD)
     }
 
-    /// A job that fires immediately, and then one delay after the end of each run. Runs by hand count too. The delay
-    /// must be between 1 ms and 365 days.
+    /// A job that fires immediately. After the end of each run, it waits for the delay and fires again. A run that an
+    /// operator has requested also starts a new delay. The delay must be between 1 ms and 365 days.
     #[track_caller]
     pub fn fixed_delay(name: impl AsRef<str>, delay: Duration) -> Self {
         Self::new(name, TriggerDraft::FixedDelay(delay)).at_least("fixed_delay", delay, MIN_PERIOD)
@@ -86,7 +89,7 @@ impl Job {
         Self::new(name, TriggerDraft::At(time))
     }
 
-    /// A job that fires once, at its first registration, or [`Job::initial_delay`] after it.
+    /// A job that fires once, at its first registration. With [`Job::initial_delay`], it fires this time later.
     #[track_caller]
     pub fn once(name: impl AsRef<str>) -> Self {
         Self::new(name, TriggerDraft::Once)
@@ -101,13 +104,13 @@ impl Job {
     }
 
     /// Sets the body: an async function of the [`Run`] that returns `()` or a `Result`. The body runs as a task of the
-    /// runtime in which the scheduler was started. Errors and panics are failures: they are logged, counted, recorded,
-    /// and retried as [`Job::retry`] says. Failures never stop the schedule. The history keeps the first
-    /// [`crate::MAX_ERROR`] bytes of an error's text.
+    /// runtime in which the scheduler was started. Errors and panics are failures: they are logged, counted and
+    /// recorded, and the run is retried according to [`Job::retry`]. Failures never stop the schedule. The history
+    /// keeps the first [`crate::MAX_ERROR`] bytes of an error's text.
     ///
     /// # Cancel safety
-    /// The future of a cancelled run is dropped after [`Job::grace`]. If the node has lost its session (the lock that
-    /// proves that the node is alive), the future is dropped immediately.
+    /// If a run is cancelled and does not end within [`Job::grace`], its future is dropped. If the node
+    /// has lost its session (the lock that proves that the node is alive), the future is dropped immediately.
     pub fn run<F, G>(mut self, body: F) -> Self
     where
         F: Fn(Run) -> G + Send + Sync + 'static,
@@ -120,8 +123,8 @@ impl Job {
         self
     }
 
-    /// Sets a body that may block. The body runs in the runtime's blocking pool. A blocking body cannot be dropped
-    /// while it runs, so it should check [`Run::is_cancelled`], or [`Run::is_stopping`] if it works in a loop.
+    /// Sets a body that is allowed to block. The body runs in the runtime's blocking pool. A blocking body cannot be
+    /// dropped while it runs, so it should check [`Run::is_cancelled`], or [`Run::is_stopping`] if it works in a loop.
     pub fn run_blocking<F, O>(mut self, body: F) -> Self
     where
         F: Fn(Run) -> O + Send + Sync + 'static,
@@ -174,6 +177,7 @@ impl Job {
         self.with_cron("daylight", |cron| cron.daylight = Some(daylight))
     }
 
+    /// Changes the cron expression. `what`: the name of the setting in the error about another trigger.
     fn with_cron(mut self, what: &str, set: impl FnOnce(&mut CronDraft)) -> Self {
         match &mut self.when {
             TriggerDraft::Cron(cron) => set(cron),
@@ -185,7 +189,7 @@ impl Job {
     }
 
     /// Time between the job's first registration in the store and its first tick. Jobs with a cron expression and jobs
-    /// from [`Job::at`] cannot have it. Default: zero.
+    /// from [`Job::at`] cannot have an initial delay. Default: zero.
     pub fn initial_delay(mut self, delay: Duration) -> Self {
         match &self.when {
             TriggerDraft::Cron(_) | TriggerDraft::At(_) => {
@@ -198,8 +202,8 @@ impl Job {
         self.at_least("initial_delay", delay, Duration::ZERO)
     }
 
-    /// What happens to a tick while the job runs. Default: [`Overlap::Skip`]; for fixed rates [`Overlap::Queue`] with
-    /// 1000.
+    /// What happens to a tick that is due while the job runs. Default: [`Overlap::Skip`]. For jobs with a fixed rate,
+    /// the default is [`Overlap::Queue`] with 1000.
     pub fn overlap(mut self, overlap: Overlap) -> Self {
         self.policy.overlap = overlap;
         self
@@ -224,16 +228,16 @@ impl Job {
         self.at_least("misfire_grace", grace, Duration::ZERO)
     }
 
-    /// What happens to a run whose node died. Default: [`OnCrash::Abandon`]. Choose [`OnCrash::Retry`] for jobs whose
-    /// ticks may run twice and must not be omitted.
+    /// What happens to a run whose node died. Default: [`OnCrash::Abandon`]. Choose [`OnCrash::Retry`] if a tick
+    /// of the job must not be omitted, and no harm is done if it runs twice.
     pub fn on_crash(mut self, on_crash: OnCrash) -> Self {
         self.policy.on_crash = on_crash;
         self
     }
 
-    /// Time after which a node counts as dead if it does not renew its session. A live node renews its session, so the
-    /// lease may be shorter than a run. The lease must be between 100 ms and 365 days. Default: the watchdog of the
-    /// client (30 s).
+    /// If a node does not renew its session for this time, it counts as dead. The lease can be shorter than a run,
+    /// because a live node renews its session during the run. The lease must be between 100 ms and 365 days. Default:
+    /// the watchdog of the client, which is 30 s by default.
     pub fn lease(mut self, lease: Duration) -> Self {
         match check_ttl("lease", lease) {
             Ok(lease) => self.lease = Some(lease),
@@ -249,7 +253,7 @@ impl Job {
         self.at_least("timeout", timeout, MIN_PERIOD)
     }
 
-    /// Maximum time for which a cancelled run may continue before it is dropped. Default: 5 s.
+    /// Maximum time for which a cancelled run can continue. Then it is dropped. Default: 5 s.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.policy.grace = grace;
         self.at_least("grace", grace, Duration::ZERO)
@@ -261,8 +265,8 @@ impl Job {
         self
     }
 
-    /// Spreads the starts of jobs that are due at the same time: each tick is delayed by a pseudo-random time that is
-    /// less than `jitter`, and the same on every node. Default: zero.
+    /// Spreads the starts of jobs that are due at the same time. Each tick is delayed by a pseudo-random time, which is
+    /// less than `jitter`. All nodes compute the same delay for a tick. Default: zero.
     pub fn jitter(mut self, jitter: Duration) -> Self {
         self.policy.jitter = jitter;
         self.at_least("jitter", jitter, Duration::ZERO)
@@ -274,20 +278,20 @@ impl Job {
         self
     }
 
-    /// The revision of the job, for rolling deploys: a node with a lower revision than the one in the store claims no
-    /// tick of the job. Default: 0.
+    /// The revision of the job, for rolling deploys. If the store has a greater revision of the job than this node,
+    /// this node claims no tick of the job. Default: 0.
     pub fn revision(mut self, revision: u64) -> Self {
         self.policy.revision = revision;
         self
     }
 
-    /// Whether one node or every node runs a tick. Default: [`Scope::Cluster`].
+    /// Whether a single node or every node runs a tick. Default: [`Scope::Cluster`].
     pub fn scope(mut self, scope: Scope) -> Self {
         self.policy.scope = scope;
         self
     }
 
-    /// What happens at a tick while the store does not answer. Default: [`StoreDown::FailClosed`].
+    /// What happens to a tick that is due while the store does not answer. Default: [`StoreDown::FailClosed`].
     pub fn store_down(mut self, store_down: StoreDown) -> Self {
         self.policy.store_down = store_down;
         self
@@ -315,6 +319,7 @@ impl Job {
         &self.name
     }
 
+    /// Checks that a duration is at least `least` and at most 365 days. `what`: its name in the error.
     fn at_least(mut self, what: &str, value: Duration, least: Duration) -> Self {
         if !(least..=MAX_TTL).contains(&value) {
             let least = humantime::format_duration(least);
@@ -328,7 +333,7 @@ impl Job {
         self.error.get_or_insert(error);
     }
 
-    /// The job of an attribute, whose errors name its keys.
+    /// The job, with errors for users of the attribute: they name the keys of the attribute instead of methods.
     pub(crate) fn with_key_phrasing(mut self) -> Self {
         if let TriggerDraft::Cron(cron) = &mut self.when {
             cron.phrasing = Phrasing::Keys;
@@ -336,13 +341,13 @@ impl Job {
         self
     }
 
-    /// The job with this error, unless it has one.
+    /// The job with this error. If the job has an error already, that error stays.
     pub(crate) fn with_error(mut self, error: Error) -> Self {
         self.record_error(error);
         self
     }
 
-    /// Connects the parameters of a declared function with the values that the scheduler shares.
+    /// Connects the parameters of a declared function with the values of the scheduler ([`crate::Scheduler::share`]).
     pub(crate) fn given(mut self, shares: &Shares) -> Self {
         if let Some(wants) = self.wants.take() {
             shares.add_wants(&self.name, wants);
@@ -350,8 +355,8 @@ impl Job {
         self
     }
 
-    /// The job as the scheduler keeps it. `lease` is the default for a job without a lease: the watchdog of the
-    /// scheduler's client. It is none if the scheduler has no store.
+    /// Checks the job, and returns the job as the scheduler keeps it. `lease`: the lease of a job that does not set
+    /// one. The value is the watchdog of the scheduler's client, or none if the scheduler has no client.
     pub(crate) fn prepare(self, lease: Option<Duration>) -> Result<JobDefinition> {
         let named = |error: Error| Error::misused(format!("job {:?}: {error}", self.name));
         if let Some(error) = &self.error {

@@ -1,4 +1,4 @@
-//! The jobs of a store, for operators, the command and the page. This process needs no scheduler.
+//! The jobs of a store, for operators, the command and the page. The process that uses this module needs no scheduler.
 
 mod commands;
 mod forget;
@@ -20,8 +20,8 @@ use crate::{
 
 /// Maximum length of the reason of a pause or a reset, in bytes of UTF-8.
 pub const MAX_REASON: usize = 4096;
-/// Maximum number of attempts to change a record that other processes change at the same time. In each round one of the
-/// processes succeeds.
+/// Maximum number of attempts to change a record. If several processes change a record at the same time, only one of
+/// them succeeds, and the others try again.
 const MAX_ATTEMPTS: u32 = 1000;
 /// Maximum number of names in the error about an unknown job.
 const MAX_LISTED_NAMES: usize = 10;
@@ -34,17 +34,19 @@ const MAX_LISTED_NAMES: usize = 10;
 #[derive(Debug, Clone)]
 pub struct Jobs {
     client: Client,
+    /// The name of the operator.
     by: String,
 }
 
 impl Jobs {
-    /// The jobs of this client's store, under its prefix.
+    /// The jobs in this client's store under the client's prefix.
     pub fn over(client: &Client) -> Self {
         let Member { host, program, .. } = Member::here(ClientId::random());
         Self { client: client.clone(), by: format!("{program}@{host}") }
     }
 
-    /// Name of the operator, for the records of pauses. Default: the running program and its machine.
+    /// Sets the name of the operator, which is recorded with pauses and resets. Default: the name of this program and
+    /// of the machine.
     #[must_use]
     pub fn by(mut self, name: impl Into<String>) -> Self {
         self.by = name.into();
@@ -66,6 +68,7 @@ impl Jobs {
         let sessions: Vec<Holding> = live.filter_map(LiveRun::holding).collect::<HashSet<_>>().into_iter().collect();
         let mut ended = HashSet::new();
         for some in sessions.chunks(BATCH) {
+            // For each of these sessions: whether it is held.
             let stands = self.client.read(&[], some).await?.held;
             let gone = some.iter().zip(stands).filter(|(_, stands)| matches!(stands, Ok(false)));
             ended.extend(gone.map(|(session, _)| session.clone()));
@@ -92,15 +95,18 @@ impl Jobs {
     }
 }
 
+/// The names in quotation marks. `between`: the text between two names.
 fn quoted(names: &[impl AsRef<str>], between: &str) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("{:?}", name.as_ref())).collect();
     quoted.join(between)
 }
 
+/// The name of the job whose record has this key.
 fn name_of(key: &Key) -> &str {
     key.as_str().strip_prefix(JOB_PREFIX).unwrap_or(key.as_str())
 }
 
+/// The job's trigger, or an error if this version of bandog cannot read it.
 fn readable_trigger(name: &str, state: &JobState) -> Result<Trigger> {
     let trigger = state.spec.as_ref().and_then(|spec| spec.trigger());
     trigger.ok_or_else(|| {

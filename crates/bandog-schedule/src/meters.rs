@@ -16,7 +16,7 @@ pub(crate) fn claimed(result: &'static str) {
     counter!("bandog_claims_total", "result" => result).increment(1);
 }
 
-/// Records how long after its planned start a run starts.
+/// Records the delay of a run: the time between its planned start and its start.
 pub(crate) fn began(run: &RunInfo) {
     let late = run.started.saturating_sub(run.due.millisecond());
     histogram!("bandog_run_lag_seconds", "job" => Arc::clone(&run.name)).record(seconds(late));

@@ -1,5 +1,6 @@
-//! Decides what happens to the ticks since the last claim: they run, or they are caught up, skipped or missed. A tick
-//! is missed (a misfire) if no node claimed it within the job's misfire grace, the allowed delay.
+//! Decides what happens to the ticks since the last claim: they run, or they are caught up, skipped or missed. The
+//! misfire grace of a job is the allowed delay of a claim. If no node has claimed a tick within this time, the tick is
+//! missed (a misfire).
 
 use bandog_cron::Time;
 
@@ -15,9 +16,9 @@ const MAX_VISITED: usize = 100_000;
 /// The ticks since the last claim.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct DueTicks {
-    /// The ticks that run, in the order of time.
+    /// The ticks that run, the oldest first.
     pub(crate) run: Vec<(UnixMs, Kind)>,
-    /// The ticks that were due while an earlier run was under way, and that no node claimed then.
+    /// The ticks that were due while the last run was under way. No node has claimed them.
     pub(crate) overlapped: Vec<UnixMs>,
     /// The ticks that never run.
     pub(crate) missed: TickRange,
@@ -34,8 +35,8 @@ pub(crate) struct TickRange {
 }
 
 impl TickRange {
-    /// All ticks after the watermark up to this time. They are counted, but not examined one by one, since there may be
-    /// very many.
+    /// All ticks after the watermark up to the time `until`. There might be very many. So they are counted, but not
+    /// examined one by one.
     pub(crate) fn until(trigger: &Trigger, cursor: TickCursor, until: UnixMs) -> Self {
         let Some(first) = trigger.next(cursor).filter(|first| *first <= until) else { return Self::default() };
         match trigger {
@@ -88,15 +89,17 @@ pub(crate) fn due_time(name: &str, policy: &Policy, tick: UnixMs) -> UnixMs {
     tick.saturating_add_unsigned(spread)
 }
 
-/// The ticks after the watermark up to `too_old`, which no policy runs, for example after an outage of days or years.
-/// Returns these ticks as missed, and the cursor after them. If a tick may overlap with the last run (`busy`: its start
-/// and end), nothing is skipped here, because an overlapped tick is not missed.
+/// Skips the ticks after the watermark up to `too_old`. They are so old that no policy runs them, for example after an
+/// outage of days or years. Returns these ticks as missed, and the cursor after them. `busy`: the start and the end of
+/// the last run. If a tick might overlap with that run, this function skips nothing, because an overlapped tick is not
+/// missed.
 fn skip_old_ticks(
     trigger: &Trigger,
     cursor: TickCursor,
     busy: Option<(UnixMs, UnixMs)>,
     too_old: UnixMs,
 ) -> (DueTicks, TickCursor) {
+    // Whether the trigger can have many ticks.
     let is_many = matches!(trigger, Trigger::Cron(_) | Trigger::FixedRate(_));
     let may_overlap = busy.is_some_and(|(_, ended)| ended > cursor.watermark);
     if !is_many || may_overlap {
@@ -108,7 +111,7 @@ fn skip_old_ticks(
     (DueTicks { missed, last, ..DueTicks::default() }, cursor)
 }
 
-/// Decides for each tick after the watermark that is due by now what happens to it. `busy` is the start and end of the
+/// Decides what happens to each tick that is due now and later than the watermark. `busy`: the start and the end of the
 /// last run.
 pub(crate) fn due_ticks(
     name: &str,
@@ -118,13 +121,15 @@ pub(crate) fn due_ticks(
     busy: Option<(UnixMs, UnixMs)>,
     now: UnixMs,
 ) -> DueTicks {
+    // A tick that is due at or after `in_time` runs normally. A tick that is due at or after `in_window` can be caught
+    // up.
     let in_time = now.saturating_sub(duration_ms(policy.misfire_grace));
     let in_window = now.saturating_sub(duration_ms(policy.window));
     let too_old = in_time.min(in_window).saturating_sub(duration_ms(policy.jitter).max(1));
     let (mut ticks, cursor) = skip_old_ticks(trigger, cursor, busy, too_old);
     let mut late = Vec::new();
     for (nth, tick) in trigger.between(cursor, cursor.watermark, now).enumerate() {
-        // With jitter, a tick is due later than its nominal time. Its age counts from the later time.
+        // With jitter, a tick is due later than its nominal time. The age of the tick is measured from this later time.
         let due = due_time(name, policy, tick);
         if due > now {
             break;
@@ -141,8 +146,8 @@ pub(crate) fn due_ticks(
             ticks.missed.add(tick);
         }
         if nth + 1 >= MAX_VISITED {
-            // The caller plans again immediately and examines the remaining ticks. Ticks that are caught up are the
-            // latest ones, so they are among the remaining ticks, and the late ticks of this call are missed.
+            // The caller plans again immediately and examines the remaining ticks. Only the latest ticks are caught up,
+            // and they are among the remaining ones. So the late ticks of this call are missed.
             late.drain(..).for_each(|tick| ticks.missed.add(tick));
             break;
         }

@@ -1,11 +1,12 @@
-//! News: a record that names the jobs that have changed. A node that is notified reads these jobs, instead of all of
-//! its jobs.
+//! News: a record that names the jobs that have changed. When a node is notified of a change, it reads only these jobs,
+//! instead of all of its jobs.
 //!
-//! The board is a record whose version changes whenever nodes have to read something. This version of bandog adds an
-//! item to `schedule/news` after each change of the board. The item contains the board's version before and after the
-//! change, and the jobs that changed. A node follows the items from its last known version to the present one. The
-//! items may have a gap: nodes and commands of older versions change the board without an item, and the record keeps
-//! only the latest items. In that case the node reads all of its jobs.
+//! The board is another record. It gets a new version with each published change of jobs or pauses. After each change
+//! of the board, this version of bandog adds an item to the news, which is the record `schedule/news`. The item
+//! contains the board's version before and after the change, and the names of the changed jobs. A node reads the items
+//! from its last known version of the board to the present version. Items might be missing for two reasons: older
+//! versions of bandog change the board without an item, and the record keeps only the latest items. If an item is
+//! missing, the node reads all of its jobs.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -17,9 +18,9 @@ use crate::records::single_answer;
 
 /// Maximum number of items in the record.
 const MAX_ITEMS: usize = 32;
-/// Maximum number of jobs that an item names. An item about more jobs means all jobs.
+/// Maximum number of jobs that an item names. If more jobs have changed, the item means all jobs.
 const MAX_NAMES: usize = 16;
-/// Maximum number of attempts to add an item while other processes add theirs.
+/// Maximum number of attempts to add an item while other processes add items at the same time.
 const MAX_ATTEMPTS: u32 = 100;
 
 /// Jobs whose records have changed.
@@ -32,21 +33,22 @@ pub(crate) enum ChangedJobs {
 /// The record of news.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct News {
-    /// In the order of the board's versions.
+    /// The items, in the order of the board's versions.
     items: VecDeque<NewsItem>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct NewsItem {
-    /// The board's version before the change; none if there was no board.
+    /// The board's version before the change, or none if there was no board.
     from: Option<u64>,
+    /// The board's version after the change.
     to: u64,
-    /// None means all jobs.
+    /// The changed jobs. None means all jobs.
     jobs: Option<BTreeSet<String>>,
 }
 
 impl ChangedJobs {
-    /// No job has changed, but another record has, for example the record of pauses.
+    /// No changed job. This is published if another record has changed, for example the record of pauses.
     pub(crate) fn none() -> Self {
         Self::Jobs(BTreeSet::new())
     }
@@ -75,7 +77,7 @@ impl ChangedJobs {
 }
 
 impl News {
-    /// Reads the record. A record that cannot be read counts as empty.
+    /// Parses the record. A record that cannot be parsed counts as empty.
     pub(crate) fn read(text: &str) -> Self {
         serde_json::from_str(text).unwrap_or_default()
     }
@@ -91,7 +93,8 @@ impl News {
         self.items.drain(..self.items.len().saturating_sub(MAX_ITEMS));
     }
 
-    /// The jobs that changed between these versions of the board. None if the items have a gap.
+    /// The jobs that changed between these two versions of the board. None if an item is missing in between, or if all
+    /// jobs might have changed.
     pub(crate) fn since(&self, known: Version, now: Version) -> Option<Vec<&str>> {
         let (mut at, mut jobs) = (known.get(), Vec::new());
         while at < now.get() {
@@ -115,6 +118,7 @@ pub(crate) async fn add_news_item(
         ChangedJobs::All => None,
     };
     let item = NewsItem { from: from.map(Version::get), to: to.get(), jobs };
+    // `present`: the version of the news that the swap replaces.
     let (mut present, mut news) = (None, News::default());
     for _ in 0..MAX_ATTEMPTS {
         news.add(item.clone());

@@ -1,7 +1,8 @@
-//! The registered nodes: one record with the name of each node and the version of its time-zone table. The key of an
-//! entry is the claim of the node's session (a renewed lock that proves that the node is alive).
+//! The registered nodes: a single record, which contains an entry for each node. An entry has the name of the node and
+//! the version of the node's time-zone table. The key of an entry is the claim of the node's session (a renewed lock
+//! that proves that the node is alive).
 //!
-//! The record is information for operators. No decision depends on it.
+//! The record only informs operators. The scheduler makes no decision from the record.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::records::{BATCH, SESSION_PREFIX, single_answer};
 
-/// Maximum length of a node's name, in bytes of UTF-8. It is enough for the name of any machine with a pid.
+/// Maximum length of a node's name, in bytes of UTF-8. A machine name plus a pid always fits.
 pub const MAX_NODE: usize = 512;
 
-/// Checks a name that was given to a scheduler, or the name of a node to be paused.
+/// Checks the name of a node: either the name that a user gave to a scheduler, or the name of a node that an operator
+/// wants to pause.
 pub(crate) fn check_node(name: &str) -> Result<()> {
     let fits = (1..=MAX_NODE).contains(&name.len()) && !name.chars().any(char::is_control);
     if fits {
@@ -27,37 +29,40 @@ pub(crate) fn check_node(name: &str) -> Result<()> {
     )))
 }
 
-/// Number of sessions that one call checks.
+/// Number of session numbers that the function [`sessions`] checks with one call to the store.
 const NUMBERS: usize = 64;
 /// Maximum number of attempts to write the record while other nodes write it, for example when a whole cluster starts.
 const MAX_ATTEMPTS: u32 = 200;
 
-/// A node as it registers itself.
+/// The entry of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NodeInfo {
     /// The name of the session's lock.
     session: String,
+    /// The name of the node.
     pub(crate) node: String,
-    /// The version of the time-zone table in its program.
+    /// The version of the time-zone table in the node's program.
     pub(crate) zones: String,
 }
 
-/// The nodes by the claim of their session.
+/// The nodes. The key is the claim of the node's session.
 pub(crate) type NodeInfos = BTreeMap<String, NodeInfo>;
 
-/// The registered nodes. A record that cannot be read counts as empty.
+/// Reads the registered nodes, and the version of their record. A record that cannot be parsed counts as empty.
 pub(crate) async fn node_infos(client: &Client) -> Result<(NodeInfos, Option<bandog_core::Version>)> {
     let record = single_answer(client.read(&[key()?], &[]).await?.records)?;
     let infos = record.as_ref().and_then(|record| serde_json::from_str(&record.value).ok());
     Ok((infos.unwrap_or_default(), record.map(|record| record.version)))
 }
 
-/// The sessions that are held. Sessions have numbers, and a node takes the lowest free number. So the search ends when
-/// all numbers of one call are free. The sessions of registered nodes are found in any case, because their entries have
-/// the names of the sessions.
+/// The sessions that are held. Sessions are numbered 1, 2, 3, and so on, and a node takes the lowest free number. So
+/// the search checks [`NUMBERS`] numbers in each call, and ends when none of them is held. Then the search checks the
+/// sessions that the entries of registered nodes name. So the session of a registered node is found even if its number
+/// is high.
 pub(crate) async fn sessions(client: &Client, infos: &NodeInfos) -> Result<Vec<Row>> {
     let mut names: BTreeSet<String> = infos.values().map(|info| info.session.clone()).collect();
     let mut sessions = Vec::new();
+    // `from`: the first number that this call checks.
     for from in (1..).step_by(NUMBERS) {
         let numbers: Vec<String> = (from..from + NUMBERS).map(|number| format!("{SESSION_PREFIX}{number}")).collect();
         numbers.iter().for_each(|name| _ = names.remove(name));
@@ -74,10 +79,12 @@ pub(crate) async fn sessions(client: &Client, infos: &NodeInfos) -> Result<Vec<R
     Ok(sessions)
 }
 
-/// Registers a node, removes nodes whose sessions have expired, and returns the other nodes.
+/// Registers a node, and removes the nodes whose sessions have expired. Returns the other nodes, or an empty map after
+/// [`MAX_ATTEMPTS`] attempts.
 pub(crate) async fn register_node(client: Client, node: String, session: Holding) -> Result<NodeInfos> {
     let info = NodeInfo { session: session.key.to_string(), node, zones: Zone::table().to_owned() };
     for _ in 0..MAX_ATTEMPTS {
+        // `from`: the version of the record that the swap replaces.
         let (mut infos, from) = node_infos(&client).await?;
         remove_expired(&client, &mut infos).await?;
         let others = infos.clone();
@@ -90,8 +97,9 @@ pub(crate) async fn register_node(client: Client, node: String, session: Holding
     Ok(NodeInfos::new())
 }
 
-/// Removes the nodes whose sessions have expired.
+/// Removes the nodes whose sessions have expired, and the entries that are not valid.
 async fn remove_expired(client: &Client, infos: &mut NodeInfos) -> Result<()> {
+    // The claim and the session of an entry. None if the entry is not valid.
     let of = |(id, info): (&String, &NodeInfo)| {
         let holding = Holding { key: Key::new(&info.session).ok()?, id: id.parse::<ClaimId>().ok()? };
         Some((id.clone(), holding))
@@ -107,7 +115,7 @@ async fn remove_expired(client: &Client, infos: &mut NodeInfos) -> Result<()> {
     Ok(())
 }
 
-/// Warns if other nodes compute ticks with another time-zone table.
+/// Warns if the time-zone table of another node differs from the table of this node.
 pub(crate) fn warn_about_other_zones(node: &str, others: &NodeInfos) {
     let ours = Zone::table();
     let differ = others.values().filter(|other| other.zones != ours && other.node != node);
@@ -124,6 +132,7 @@ pub(crate) fn warn_about_other_zones(node: &str, others: &NodeInfos) {
     }
 }
 
+/// The key of the record.
 fn key() -> Result<Key> {
     Key::new("schedule/nodes")
 }

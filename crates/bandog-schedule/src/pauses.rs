@@ -1,8 +1,8 @@
-//! Pauses of all jobs and of nodes: one record, which nodes read with each poll.
+//! Pauses of all jobs and of nodes. A single record contains all of them, and nodes read it with each poll.
 //!
-//! A pause of all jobs is stored in this record and in each job's record. This record is for jobs that are registered
-//! later. The change of a job's record gives it a new version, so the store refuses every claim of the job that a node
-//! planned before the pause.
+//! A pause of all jobs is stored both in this record and in each job's record. This record makes the pause apply to
+//! jobs that are registered later. The write to a job's record gives that record a new version. So if a node has
+//! planned a claim of the job before the pause, the store refuses the claim.
 
 use std::collections::BTreeMap;
 
@@ -24,11 +24,11 @@ pub(crate) struct StoredPauses {
 /// The last pause or resume of all jobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AllJobsPause {
-    /// Number of the pause or resume. Each one has a greater number than the one before it, and the greatest number is
-    /// in effect. 0 means that all jobs were never paused.
+    /// Number of the pause or resume. Each pause or resume has a greater number than all earlier ones, and the one with
+    /// the greatest number is in effect. 0 means that there was never a pause of all jobs.
     pub(crate) number: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    /// The pause; none after a resume.
+    /// The pause, or none after a resume.
     pub(crate) paused: Option<Paused>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct KnownPauses {
 }
 
 impl StoredPauses {
-    /// Reads the record. Without a record nothing is paused.
+    /// Parses the record. If there is no record, nothing is paused.
     pub(crate) fn of(record: Option<&Record>) -> Result<Self> {
         let Some(record) = record else { return Ok(Self::default()) };
         serde_json::from_str(&record.value).map_err(|source| {
@@ -58,7 +58,7 @@ impl StoredPauses {
             .map_err(|source| Error::new(ErrorKind::Corrupt, "the pauses cannot be written").caused_by(source))
     }
 
-    /// The pause of this node, or of its machine.
+    /// The pause of this node or of its machine, if there is one.
     pub(crate) fn of_node(&self, node: &str) -> Option<&Paused> {
         let machine = node.rsplit_once(':').map(|(machine, _)| machine);
         self.nodes.get(node).or_else(|| self.nodes.get(machine?))

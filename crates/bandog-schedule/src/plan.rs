@@ -1,8 +1,8 @@
 //! The rules: how a job's state changes when ticks are due, runs end, nodes die and operators send commands.
 //!
-//! All rules are plain functions on a state, without I/O and without a clock. A node plans on its copy of the state and
-//! swaps the job's record in the store. If another node has changed the record in the meantime, the node plans again
-//! on the new record.
+//! All rules are plain functions on a state, without I/O and without a clock. A node plans on its copy of the state.
+//! Then it replaces the job's record in the store by the new state (a swap). If another node has changed the record in
+//! the meantime, the store refuses the swap, and the node plans again on the new record.
 
 mod commands;
 mod history;
@@ -37,6 +37,7 @@ pub(crate) fn plan(state: &mut JobState, context: &PlanContext<'_>, events: &[Ev
     if context.session.is_some() && state.needs_heartbeat(context.now) {
         state.seen = context.now;
     }
+    // Index of the last end of an unclaimed run.
     let last_end = events.iter().rposition(|event| matches!(event, Event::UnclaimedRunEnded(_)));
     for (nth, event) in events.iter().enumerate() {
         match event {
@@ -51,7 +52,8 @@ pub(crate) fn plan(state: &mut JobState, context: &PlanContext<'_>, events: &[Ev
     }
     state.drop_deaths();
     if plan.is_restored {
-        // The recovered record is written before any new claim. The session may be lost as well and must not delay it.
+        // The recovered record is written without a new claim. The store accepts a claim only while this node's session
+        // is held. But the store might have lost the session too, and this must not delay the recovery.
         ticks::start_runs(state, &PlanContext { free_slots: 0, ..*context }, &mut plan);
         return plan;
     }
@@ -78,7 +80,7 @@ pub(crate) fn apply_command(
     plan
 }
 
-/// Time of the next tick that a node may claim, with the jitter of the job.
+/// Time at which the next tick is due for a claim: the tick plus the jitter of the job. None if there is no such tick.
 pub(crate) fn next_claim(state: &JobState, name: &str, trigger: &Trigger, policy: &Policy) -> Option<UnixMs> {
     if !policy.enabled || state.is_paused() {
         return None;

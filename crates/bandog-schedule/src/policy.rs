@@ -1,4 +1,4 @@
-//! Policies of a job: overlaps, missed ticks, crashes and failures. Each is read from and written as a short text.
+//! Policies of a job: overlaps, missed ticks, crashes and failures. Each policy has a short text, which can be parsed.
 
 mod text;
 
@@ -6,17 +6,17 @@ use std::{num::NonZeroU32, time::Duration};
 
 use bandog_core::MAX_TTL;
 
-/// What happens to a tick while the job still runs, anywhere in the cluster.
+/// What happens to a tick that is due while the job runs on any node of the cluster.
 ///
-/// Written `skip`, `queue` (for one), `queue(10)`, `allow(3)`, `replace`.
+/// As text: `skip`, `queue` (the same as `queue(1)`), `queue(10)`, `allow(3)`, `replace`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overlap {
-    /// The tick is skipped, and recorded. Default of cron, fixed delays and single runs.
+    /// The tick is skipped, and recorded as skipped. Default, except for jobs with a fixed rate.
     Skip,
-    /// Up to this number of ticks wait and run one after the other. Further ticks are skipped. Default of fixed rates,
-    /// with 1000.
+    /// Up to this number of ticks wait and run one after the other. Further ticks are skipped. With 1000,
+    /// this is the default of jobs with a fixed rate.
     Queue(NonZeroU32),
-    /// Up to this number of runs at the same time. Further ticks are skipped.
+    /// Up to this number of runs are under way at the same time. Further ticks are skipped.
     Allow(NonZeroU32),
     /// The run under way is cancelled, and the tick runs after that run has ended.
     Replace,
@@ -36,38 +36,38 @@ pub(crate) fn to_usize(count: NonZeroU32) -> usize {
     usize::try_from(count.get()).unwrap_or(usize::MAX)
 }
 
-/// What happens to ticks that no node claimed in time, because no node was alive or the store was down.
+/// What happens to ticks that no node has claimed in time, for example because no node was alive or the store was down.
 ///
 /// Ticks that are younger than the misfire grace ([`crate::Job::misfire_grace`]) run normally. This policy is for older
-/// ticks. Written `skip`, `once`, `all(10)`.
+/// ticks. As text: `skip`, `once`, `all(10)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CatchUp {
     /// No missed tick runs.
     Skip,
     /// The latest missed tick runs. Default.
     Once,
-    /// The latest ticks up to this number run, the oldest first.
+    /// Of the missed ticks, the latest ones run, at most this number. They run in order, the oldest of them first.
     All(NonZeroU32),
 }
 
-/// What happens to a run whose node died or lost its session. Written `retry`, `retry(3)`, `abandon`.
+/// What happens to a run whose node died or lost its session. As text: `retry`, `retry(3)`, `abandon`.
 ///
-/// Each such death is a line of the history with the state [`crate::State::Lost`] and the attempt's number, and counts
-/// as a failure for [`crate::Job::pause_after`].
+/// For each such death, the history gets a line with the state [`crate::State::Lost`] and the attempt's number. The
+/// death also counts as a failure for [`crate::Job::pause_after`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnCrash {
     /// Another node runs the same tick again, with the next attempt's number and a greater fence. So the tick runs at
-    /// least once, and perhaps more often. This is the same as [`OnCrash::RetryUpTo`] with [`MAX_DEATHS`], so that a
-    /// run that kills each node is not repeated forever.
+    /// least once, and perhaps more often. This is the same as [`OnCrash::RetryUpTo`] with [`MAX_DEATHS`]. So a run
+    /// that kills each of its nodes is not repeated forever.
     Retry,
-    /// As [`OnCrash::Retry`], until this number of nodes has died during the run. Then the run is recorded as lost. A
-    /// node that is stopped ([`crate::Running::stop`]) and hands over its run does not count as dead.
+    /// As [`OnCrash::Retry`], but when this number of nodes has died during the run, the run is recorded as lost. If a
+    /// node is stopped ([`crate::Running::stop`]), it hands its run over, and does not count as dead.
     RetryUpTo(NonZeroU32),
-    /// The run is recorded as lost. So the tick runs at most once. Default, as in Spring.
+    /// The run is recorded as lost. So the tick runs at most once. This is the default, as in Spring.
     Abandon,
 }
 
-/// Number of deaths after which [`OnCrash::Retry`] abandons a run.
+/// With [`OnCrash::Retry`], a run is recorded as lost after this number of deaths.
 pub const MAX_DEATHS: u32 = 5;
 
 impl OnCrash {
@@ -89,29 +89,31 @@ impl OnCrash {
     }
 }
 
-/// Which nodes run a tick. Written `cluster`, `each_node`.
+/// Which nodes run a tick. As text: `cluster`, `each_node`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// One node of the cluster runs the tick. Default. Without a store, the cluster is this process only.
+    /// A single node of the cluster runs the tick. This is the default. Without a store, the cluster is only this
+    /// process.
     Cluster,
     /// Each node runs the tick by itself, without the store, for example to fill caches.
     EachNode,
 }
 
-/// What happens at a tick while the store does not answer. Written `fail_closed`, `fail_open`.
+/// What happens to a tick that is due while the store does not answer. As text: `fail_closed`, `fail_open`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreDown {
-    /// Nothing runs until the store answers again. The tick is then claimed late, or missed. Default.
+    /// The tick does not run until the store answers again. Then the tick is claimed late, or is missed. This is the
+    /// default.
     FailClosed,
-    /// The tick runs on each node that cannot reach the store, so it may run more than once. These runs are marked as
-    /// unclaimed ([`crate::Kind::Unclaimed`]). If another node runs a job with a fixed delay when the store goes down,
-    /// the job waits for the store, since the end of that run is unknown.
+    /// The tick runs on each node that cannot reach the store. So it might run more than once. These runs have the kind
+    /// [`crate::Kind::Unclaimed`]. Jobs with a fixed delay have an exception: if another node runs the job when the
+    /// store goes down, this node does not know the end of that run. So the job waits for the store.
     FailOpen,
 }
 
-/// How a failed run is retried, within the same run and under the same fence.
+/// How a failed run is retried. Retries are attempts of the same run, and have the same fence.
 ///
-/// Written `3`, `3 from 1s`, `3 from 1s to 1m`, `3 within 10m` or `3 until next tick`. With all parts:
+/// As text: `3`, `3 from 1s`, `3 from 1s to 1m`, `3 within 10m` or `3 until next tick`. A text with all parts is
 /// `3 from 1s to 1m within 10m until next tick`.
 ///
 /// ```
@@ -124,16 +126,19 @@ pub enum StoreDown {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
+    /// Maximum number of retries.
     pub(crate) times: u32,
+    /// The first backoff.
     pub(crate) base: Duration,
+    /// The longest backoff.
     pub(crate) cap: Duration,
     within: Option<Duration>,
     until_next_tick: bool,
 }
 
 impl Retry {
-    /// This number of retries. The first backoff (the time before a retry) is 1 s. Each further backoff is twice as
-    /// long, up to 1 minute. A random part of up to a tenth is added.
+    /// At most this number of retries. The first backoff (the time before a retry) is 1 s. Each further backoff is
+    /// twice as long, up to 1 minute. A random part of up to a tenth is added.
     pub const fn times(times: u32) -> Self {
         let (base, cap) = (Duration::from_secs(1), Duration::from_secs(60));
         Self { times, base, cap, within: None, until_next_tick: false }
@@ -153,17 +158,18 @@ impl Retry {
         self
     }
 
-    /// Maximum time between the first attempt and the start of a retry. The time starts again when another node takes
-    /// the run over. An attempt that has started is not stopped; [`crate::Job::timeout`] limits its duration. Default:
-    /// no limit.
+    /// Maximum time between the start of the first attempt and the start of a retry. When another node takes the run
+    /// over, the time begins again. An attempt that has started is not stopped at the end of this time. To limit its
+    /// duration, use [`crate::Job::timeout`]. Default: no limit.
     #[must_use]
     pub const fn within(mut self, time: Duration) -> Self {
         self.within = Some(time);
         self
     }
 
-    /// No retry starts at or after the job's next tick, whose run does the same work. It has no effect on a fixed
-    /// delay, which has no tick while it runs. By default retries continue.
+    /// No retry starts at or after the job's next tick, because the run of that tick does the same work. By default,
+    /// retries continue after the next tick. This setting has no effect on jobs with a fixed delay, because they have
+    /// no next tick while they run.
     #[must_use]
     pub const fn until_next_tick(mut self) -> Self {
         self.until_next_tick = true;
@@ -176,7 +182,8 @@ impl Retry {
         [self.within, next].into_iter().flatten().min()
     }
 
-    /// The backoff before this retry (1 is the first), or none if there is no such retry.
+    /// The backoff before a retry. `attempt`: the number of the retry; the first retry has number 1. None if the policy
+    /// does not allow this retry.
     pub(crate) fn backoff(&self, attempt: u32) -> Option<Duration> {
         if attempt > self.times {
             return None;
@@ -186,7 +193,7 @@ impl Retry {
     }
 }
 
-/// Lease of a job without a client. It equals the default watchdog of a client.
+/// Lease of a job if the scheduler has no client. The value is the same as the default watchdog of a client.
 const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 
 /// The settings of a job, except its name, its trigger and its body.
@@ -197,8 +204,8 @@ pub(crate) struct Policy {
     pub(crate) window: Duration,
     pub(crate) misfire_grace: Duration,
     pub(crate) on_crash: OnCrash,
-    /// Lease of the session under which a node runs the job: [`crate::Job::lease`] or, if it is not set, the watchdog
-    /// of the scheduler's client. A scheduler without a store does not use the lease.
+    /// Lease of the session under which a node runs the job. The value is [`crate::Job::lease`]. The default is the
+    /// watchdog of the scheduler's client. A scheduler without a store does not use the lease.
     pub(crate) lease: Duration,
     pub(crate) timeout: Option<Duration>,
     pub(crate) grace: Duration,
@@ -213,6 +220,7 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
+    /// The default settings, with this overlap policy.
     pub(crate) const fn new(overlap: Overlap) -> Self {
         Self {
             overlap,

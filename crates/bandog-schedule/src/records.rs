@@ -1,10 +1,10 @@
-//! Keys of the records and locks that nodes share, and the answer to a call about one of them.
+//! Keys of the records and locks that all nodes share, and the answer to a call about a single record or lock.
 
 use bandog_core::{Error, Key, Result};
 
 /// Prefix of the keys of jobs' records.
 pub(crate) const JOB_PREFIX: &str = "job/";
-/// Prefix of the locks of nodes' sessions. A session is a renewed lock that proves that its node lives.
+/// Prefix of the locks of nodes' sessions. A session is a renewed lock that proves that its node is alive.
 pub(crate) const SESSION_PREFIX: &str = "schedule/node/";
 /// Maximum number of records or sessions in one call.
 pub(crate) const BATCH: usize = 256;
@@ -14,12 +14,13 @@ pub(crate) fn job_key(name: &str) -> Result<Key> {
     Key::new(format!("{JOB_PREFIX}{name}"))
 }
 
-/// The key of the board: a record whose version changes whenever the nodes have to read something.
+/// The key of the board: a record that gets a new version with each published change of jobs or pauses. When nodes
+/// notice the new version, they read the change.
 pub(crate) fn board_key() -> Result<Key> {
     Key::new("schedule/board")
 }
 
-/// The answer to a call with one item.
+/// The single answer to a call that asks for one item.
 pub(crate) fn single_answer<T>(answers: Vec<Result<T>>) -> Result<T> {
     let too_few = || Err(Error::unavailable("the store gave no answer").ambiguous());
     answers.into_iter().next().unwrap_or_else(too_few)

@@ -1,12 +1,15 @@
 //! Recovery from a store that has lost data: all of it, or the latest changes.
 //!
-//! The store's board names the era of its data ([`EraWatch`]), and each job's record names the era in which it was
-//! created. When a record is missing and the era is the known one, an operator has forgotten the job. When the era is
-//! another one, the store has lost its data, and this node writes what it remembers. A record whose version or content
-//! is older than this node's copy fell back, for example after a failover, and is treated alike.
+//! The era is a random name of the store's data. The board (the record that notifies nodes of changes) contains the era
+//! ([`EraWatch`]), and each job's record contains the era in which it was created. There are three cases:
+//! - A record is missing, and the era has not changed: an operator has forgotten the job.
+//! - A record is missing, and the era has changed: the store has lost its data. This node restores its copy of the
+//!   record.
+//! - A record is older than this node's copy, by its version or its content: the store fell back to an earlier state,
+//!   for example after a failover. This node restores the lost changes.
 //!
-//! The dispatcher calls [`recover`] for each record that it reads. It adds an event if data was lost. With that event,
-//! [`crate::plan`] merges the known copy into the record by the rules of [`restore`].
+//! The dispatcher calls [`recover`] for each record that it reads. If data was lost, [`recover`] adds an event to the
+//! job. When [`crate::plan`] applies this event, it merges the node's copy into the record by the rules of [`restore`].
 
 mod era;
 mod lineage;
@@ -36,7 +39,8 @@ pub(crate) use self::{
 pub(crate) enum RecordRead {
     /// There is no record.
     Missing,
-    /// The node knows this version already, cannot read the record, or has a swap in flight whose answer will be newer.
+    /// The node's copy stays as it is. There are three cases: the node knows this version already, the record cannot be
+    /// parsed, or a swap is in flight, whose answer will be newer.
     Unchanged,
     Found(Version, Box<JobState>),
 }
@@ -45,22 +49,24 @@ pub(crate) enum RecordRead {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Recovered {
     Nothing,
-    /// The store has lost nothing of the record: local runs must match it, and the job is planned.
+    /// The store has lost nothing of the record. The caller starts and drops local runs until they match the record,
+    /// and plans the job.
     Current,
-    /// The node's copy is newer than the record. The job is planned, and local runs are not changed until the recovered
-    /// state is written. `is_rollback`: whether the store fell back to an earlier state, which should be logged.
+    /// The node's copy is newer than the record. The caller plans the job, but does not change local runs until the
+    /// recovered state is written. `is_rollback`: whether the store fell back to an earlier state, which the caller
+    /// logs.
     Behind {
         is_rollback: bool,
     },
-    /// The store lost all records, including this one. The job is planned.
+    /// The store has lost all records, including this one. The caller plans the job.
     Lost,
-    /// An operator has forgotten the job, and this node still has it. The node writes the record again at the next
-    /// tick, or within a day.
+    /// An operator has forgotten the job, but this node still has the job's code. The node writes the record again at
+    /// the job's next tick, or within a day.
     Forgotten,
 }
 
-/// Handles a record that was read together with this era: compares the record with the node's copy to find out whether
-/// the store has lost data. `era` is none if the era is not known yet.
+/// Handles a record that was read. Compares the record with the node's copy to find out whether the store has lost
+/// data. `era`: the era that the same call has read, or none if there is none.
 pub(crate) fn recover(entry: &mut JobEntry, read: RecordRead, era: Option<&str>, now: UnixMs) -> Recovered {
     match read {
         RecordRead::Missing => match era {
@@ -80,8 +86,8 @@ pub(crate) fn recover(entry: &mut JobEntry, read: RecordRead, era: Option<&str>,
     }
 }
 
-/// Writes this era into the node's copy of the record. If the record has another era, the store has lost the board, but
-/// not the record.
+/// Writes this era into the node's copy of the record. If the copy has another era, the store has lost the board, but
+/// not the record. So the record belongs to the new era.
 fn enter_era(entry: &mut JobEntry, era: Option<&str>) {
     let born = entry.state.as_mut().and_then(|state| state.born.as_mut());
     if let Some((born, era)) = born.zip(era).filter(|(born, era)| born.era != *era) {
@@ -99,7 +105,7 @@ fn record_missing(entry: &mut JobEntry, era: &str, now: UnixMs) -> Recovered {
     let spec = known.spec.clone();
     entry.is_fault_logged = false;
     if known.born.as_ref().is_some_and(|born| born.era != era) {
-        // Before the loss, other nodes may have claimed ticks up to this time.
+        // Before the loss, other nodes might have claimed ticks up to this time. So ticks before it are ignored.
         let born = now.saturating_add(MAX_EARLY_MS).saturating_add(1);
         entry.state = Some(Box::new(JobState::create(&entry.definition.policy, born, spec, era)));
         entry.events.insert(0, Event::RecordLost(KnownRecord { state: Arc::new(*known), version, is_later: true }));
@@ -110,7 +116,7 @@ fn record_missing(entry: &mut JobEntry, era: &str, now: UnixMs) -> Recovered {
     }
 }
 
-/// Replaces the node's copy by the record, and compares them.
+/// Compares the record with the node's copy, and replaces the copy by the record.
 fn record_found(entry: &mut JobEntry, version: Version, mut state: Box<JobState>) -> Recovered {
     for event in &mut entry.events {
         if let Event::RecordLost(known) = event {
@@ -126,7 +132,8 @@ fn record_found(entry: &mut JobEntry, version: Version, mut state: Box<JobState>
         }
         let is_later = version < known_version;
         if lacks(&state, &known, is_later) {
-            // A tick that ran unclaimed was never in the store, so its absence does not show a rollback.
+            // A tick that ran without a claim was never in the store. So if it is not in the record, this does not
+            // prove that the store fell back.
             let is_sure = is_later || !entry.events.iter().any(|event| matches!(event, Event::RanUnclaimed(_)));
             is_rollback = is_sure && Lineage::of(&state, &known) == Lineage::Same;
             let known = KnownRecord { state: Arc::new(*known), version: known_version, is_later };

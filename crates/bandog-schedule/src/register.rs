@@ -1,4 +1,4 @@
-//! Registers a scheduler's jobs with the store before it starts.
+//! Registers a scheduler's jobs with the store. This happens before the scheduler starts.
 
 use std::collections::HashSet;
 
@@ -15,12 +15,14 @@ use crate::{
     trigger::{Trigger, UnixMs},
 };
 
-/// Maximum number of attempts to write a record that other processes change at the same time.
+/// Maximum number of attempts to write a record. An attempt fails if another process changes the record at the same
+/// time.
 const MAX_ATTEMPTS: u32 = 20;
 
 /// Reads the jobs' records, creates the missing ones, and writes the jobs' settings. Returns the pauses in effect.
 pub(crate) async fn register(client: &Client, time: &mut Timekeeper, entries: &mut [JobEntry]) -> Result<KnownPauses> {
     let mut pauses = KnownPauses::default();
+    // `left`: the jobs that are not registered yet.
     let mut left: Vec<&mut JobEntry> = entries.iter_mut().filter(|entry| entry.is_shared).collect();
     for _ in 0..MAX_ATTEMPTS {
         let mut changed_meanwhile = Vec::new();
@@ -41,8 +43,8 @@ pub(crate) async fn register(client: &Client, time: &mut Timekeeper, entries: &m
     Err(Error::unavailable("other nodes keep changing the records of the same jobs").during("start"))
 }
 
-/// Finds the nodes whose sessions have expired, and adds an event for the death of each of them to the jobs that it
-/// ran. The dispatcher plans these events before the first tick, so that the runs of dead nodes delay no tick.
+/// Finds the nodes whose sessions have expired. For each of these nodes, adds the event of its death to the jobs that
+/// the node ran. The dispatcher plans these events before the first tick. So the runs of dead nodes delay no tick.
 async fn add_node_deaths(client: &Client, entries: &mut [JobEntry]) -> Result<()> {
     let running = |entry: &JobEntry| {
         let live = entry.state.iter().flat_map(|state| &state.running);
@@ -62,8 +64,8 @@ async fn add_node_deaths(client: &Client, entries: &mut [JobEntry]) -> Result<()
     Ok(())
 }
 
-/// Registers these jobs with one read and one write. Returns the entries whose records another process changed between
-/// the two.
+/// Registers these jobs with a single read and a single write. Returns the entries whose records another process has
+/// changed between the read and the write.
 async fn register_some<'a>(
     client: &Client,
     time: &mut Timekeeper,
@@ -87,6 +89,7 @@ async fn register_some<'a>(
         None => read_or_create_era(client, None).await?,
     };
     let mut swaps = Vec::new();
+    // For each job: whether its record is written, and the change of its settings.
     let mut written = Vec::new();
     for ((entry, key), record) in entries.iter_mut().zip(keys).zip(records) {
         let spec = Box::new(JobSpec::new(&entry.definition.trigger, &entry.definition.policy));
@@ -148,7 +151,7 @@ struct SpecChange {
     is_disputed: bool,
 }
 
-/// Logs a change of the settings. The caller calls this after the write has succeeded, so each change is logged once.
+/// Logs a change of the settings. This is called only after the write has succeeded. So each change is logged once.
 fn log_change(job: &str, SpecChange { what, is_disputed }: &SpecChange) {
     if *is_disputed {
         tracing::warn!(
@@ -162,8 +165,8 @@ fn log_change(job: &str, SpecChange { what, is_disputed }: &SpecChange) {
     }
 }
 
-/// Writes the settings into the state, and returns the change. If the trigger has changed or the job is enabled again,
-/// ticks before `now` do not count as missed.
+/// Sets the settings of the state, and returns the change. If the trigger has changed, or the job was disabled and is
+/// enabled now, ticks before `now` do not count as missed.
 fn update_spec(state: &mut JobState, spec: Box<JobSpec>, now: UnixMs, name: &str) -> Option<SpecChange> {
     let Some(old) = &state.spec else {
         state.spec = Some(spec);

@@ -22,7 +22,8 @@ pub struct JobRow {
     pub enabled: bool,
     /// The pause of the job, if it is paused.
     pub paused: Option<Paused>,
-    /// The pause of all jobs, if they are paused. The job's ticks run when neither pause is in effect.
+    /// The pause of all jobs, if all jobs are paused. The job's ticks run only if neither this pause nor the pause of
+    /// the job is in effect.
     #[serde(default)]
     pub all_paused: Option<Paused>,
     /// Time of the last heartbeat of a node that has this job, RFC 3339 in UTC. Nodes write a heartbeat once a day.
@@ -34,9 +35,9 @@ pub struct JobRow {
     pub next: Option<String>,
     /// The newest tick that was ever claimed, or the time of the job's first registration.
     pub watermark: String,
-    /// Set if the watermark lies in the future, because the store's clock was ahead when the last tick was claimed: the
-    /// job does not fire until this time, RFC 3339 in UTC. None if the watermark is not in the future.
-    /// [`crate::Jobs::reset`] sets the watermark back.
+    /// The time until which the job does not fire, because its watermark lies in the future, RFC 3339 in UTC. The cause
+    /// is that the store's clock was ahead when the last tick was claimed. [`crate::Jobs::reset`] sets the watermark
+    /// back. None if the watermark does not lie in the future.
     #[serde(default)]
     pub rests_until: Option<String>,
     /// Duration of the job's lease, in milliseconds. A node that has not renewed its session for this time counts as
@@ -82,8 +83,8 @@ pub struct Paused {
 pub struct Pauses {
     /// The pause of all jobs, if they are paused.
     pub all: Option<Paused>,
-    /// The paused nodes by name, `host:pid`. A name without a pid is the name of a machine: all of its nodes are
-    /// paused.
+    /// The paused nodes. The key is the name of a node, `host:pid`. A key without a pid is the name of a machine, and
+    /// then all nodes of the machine are paused.
     pub nodes: BTreeMap<String, Paused>,
 }
 
@@ -111,8 +112,9 @@ pub enum State {
     Skipped,
     /// The tick did not run, because no node claimed it in time and the catch-up policy omits it.
     Missed,
-    /// Not a run, but a reset: the job's watermark was in the future, and an operator set it back from the row's `tick`
-    /// to its `from` ([`crate::Jobs::reset`]). The note has the reason.
+    /// Not a run, but a reset: the job's watermark was in the future, and an operator set it back
+    /// ([`crate::Jobs::reset`]). The row's `tick` is the old watermark, and `from` is the new one. The note contains
+    /// the reason.
     Reset,
 }
 
@@ -136,8 +138,8 @@ impl State {
     }
 }
 
-/// A run (queued, under way or ended), or a range of ticks that did not run. Times are RFC 3339 in UTC, with
-/// milliseconds if these are not zero.
+/// A run (queued, under way or ended), or a range of ticks that did not run. Times are RFC 3339 in UTC. They contain
+/// milliseconds only if the milliseconds are not zero.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRow {
     /// The job's name.
@@ -172,8 +174,8 @@ pub struct RunRow {
     pub error: Option<String>,
     /// The note that the body set with [`crate::Run::note`].
     pub note: Option<String>,
-    /// Whether the run is recorded as under way although its node is dead (the node's session has expired). The next
-    /// node that polls takes the run over or records it as lost. As long as no node has this job, the run stays
+    /// Whether the run is recorded as under way, but its node is dead (the node's session has expired). When another
+    /// node with this job polls the store, it takes the run over or records the run as lost. Until then, the run is
     /// orphaned.
     #[serde(default)]
     pub orphaned: bool,
@@ -193,15 +195,15 @@ pub struct Fire {
 /// A scheduler that runs over the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRow {
-    /// The node's name, by default its machine and process, `host:pid`. Until the node is registered in the store,
-    /// which happens soon after its start, this may be the id of its client.
+    /// The node's name. The default is its machine and process, `host:pid`. A node registers itself soon after its
+    /// start. Before that, this might be the id of the node's client.
     pub node: String,
-    /// The name of its program.
+    /// The name of the node's program.
     pub program: Option<String>,
-    /// Start of its client by the node's own clock, RFC 3339 in UTC.
+    /// Start of the node's client, measured by the node's own clock, RFC 3339 in UTC.
     pub since: Option<String>,
-    /// The version of the time-zone table in its program, such as `2026a`. Nodes with different versions may compute
-    /// different ticks in zones whose rules have changed.
+    /// The version of the time-zone table in the node's program, such as `2026a`. If the rules of a zone have changed
+    /// between two versions, nodes with these versions compute different ticks in that zone.
     #[serde(default)]
     pub zones: Option<String>,
     /// The pause of the node or of its machine, if it is paused.

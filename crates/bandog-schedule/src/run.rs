@@ -30,8 +30,8 @@ pub enum Kind {
     Manual,
     /// An operator requested the run of a past tick.
     Backfill,
-    /// The tick was due while the store was down, and the job is set to run without the store
-    /// ([`crate::StoreDown::FailOpen`]). Several nodes may run the same tick.
+    /// The tick was due while the store was down, and the job's policy allows runs without the store
+    /// ([`crate::StoreDown::FailOpen`]). Several nodes might run the same tick.
     Unclaimed,
 }
 
@@ -50,16 +50,17 @@ impl Kind {
 
 /// A run of a job: its tick, its fence, and its cancellation. Clones refer to the same run.
 ///
-/// One node of the cluster runs a tick, but no scheduler can promise that the effects of a run happen exactly once: a
-/// node may stop in the middle, and another node takes over. Send [`Run::fence`] along with writes, and let the
-/// resource refuse a fence that is smaller than the greatest one it has seen. Or use the job's name and [`Run::tick`]
-/// as an idempotency key.
+/// A single node of the cluster runs a tick. But no scheduler can promise that the effects of a run happen exactly
+/// once: a node might stop in the middle of a run, and then another node takes the run over. There are two remedies.
+/// Send [`Run::fence`] with each write, and let the resource refuse a fence that is smaller than the greatest fence
+/// that the resource has seen. Or use the job's name and [`Run::tick`] as an idempotency key.
 #[derive(Debug, Clone)]
 pub struct Run {
     info: Arc<RunInfo>,
     attempt: u32,
 }
 
+/// The values of a run that its body, its task and the dispatcher share.
 #[derive(Debug)]
 pub(crate) struct RunInfo {
     pub(crate) name: Arc<str>,
@@ -70,7 +71,9 @@ pub(crate) struct RunInfo {
     pub(crate) started: UnixMs,
     pub(crate) kind: Kind,
     pub(crate) fence: Fence,
+    /// The tick of the last run that succeeded before this run.
     pub(crate) last_success: Option<Time>,
+    /// The text that the body has set for the history.
     pub(crate) note: Mutex<Option<String>>,
     pub(crate) cancel: CancelToken,
 }
@@ -101,7 +104,7 @@ impl Run {
         self.info.due
     }
 
-    /// The attempt's number: 1 for the first attempt, one more for each retry and each takeover.
+    /// The attempt's number. The first attempt has number 1. Each retry and each takeover by another node adds 1.
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
@@ -122,8 +125,9 @@ impl Run {
         self.info.last_success
     }
 
-    /// Resolves when the run should stop: it has exceeded its timeout, the drain of the node's stop has passed, the run
-    /// was cancelled, or its lease is about to expire. After the job's grace ([`crate::Job::grace`]) the run is
+    /// Resolves when the run should stop. There are four cases: the attempt has exceeded its timeout, the node stops
+    /// and the drain (the time that a stop leaves to runs) is over, the run was cancelled, or the lease of the node's
+    /// session is about to expire. If the run does not end within the job's grace ([`crate::Job::grace`]), it is
     /// dropped.
     ///
     /// # Cancel safety
@@ -138,10 +142,10 @@ impl Run {
     }
 
     /// Resolves when the node begins to stop ([`crate::Running::stop`], or a signal in
-    /// [`crate::Running::until_signal`]), and in all cases in which [`Run::cancelled`] resolves. After the stop began,
-    /// the run may continue for the drain ([`crate::Scheduler::drain`]) before it is cancelled. A run that works in a
-    /// loop should return when this resolves, so that it does not delay the stop. If it returns `Ok`, it is recorded as
-    /// successful.
+    /// [`crate::Running::until_signal`]), and in all cases in which [`Run::cancelled`] resolves. After the start of the
+    /// stop, the run can continue for the time of [`crate::Scheduler::drain`]. Then the run is cancelled. A run that
+    /// works in a loop should return when this future resolves. Otherwise the run delays the stop. A run that returns
+    /// `Ok` is recorded as successful.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
@@ -172,8 +176,8 @@ impl Run {
         self.info.cancel.is_stopping(self.attempt)
     }
 
-    /// Sets the note of this run in the history. A new note replaces the previous one. Of a text that is longer than
-    /// [`MAX_NOTE`] bytes, only the end is kept. After the run's end, this method does nothing.
+    /// Sets the note of this run in the history. A new note replaces the previous note. If the text is longer than
+    /// [`MAX_NOTE`] bytes, only its end is kept. After the run's end, this method has no effect.
     pub fn note(&self, text: impl Into<String>) {
         let text = text.into();
         let cut = text.len().saturating_sub(MAX_NOTE);
@@ -183,7 +187,7 @@ impl Run {
 }
 
 impl RunInfo {
-    /// Removes and returns the last note, at the run's end. Later notes are not recorded.
+    /// Removes and returns the last note. This is called at the run's end, so later notes are not recorded.
     pub(crate) fn take_note(&self) -> Option<String> {
         self.note.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -195,7 +199,7 @@ impl RunInfo {
     label = "a scheduler cannot tell whether this value is a failure"
 )]
 pub trait Outcome {
-    /// The failure; none if the run succeeded.
+    /// The failure, or none if the run succeeded.
     fn failure(self) -> Option<Failure>;
 }
 

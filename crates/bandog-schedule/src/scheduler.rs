@@ -1,4 +1,4 @@
-//! The scheduler: its options, its start, and its handle.
+//! The scheduler: its options, its start, and the handle of a running scheduler.
 
 use std::{collections::HashMap, fmt, panic::Location, sync::Arc, time::Duration};
 
@@ -24,9 +24,9 @@ use crate::{
 
 /// Default duration of the drain: the time that a stop leaves to the runs under way.
 const DRAIN: Duration = Duration::from_secs(30);
-/// Maximum number of source locations in the error about several jobs with one name.
+/// Maximum number of source locations in the error about several jobs with the same name.
 const MAX_LOCATIONS: usize = 5;
-/// Maximum number of jobs that are logged one by one at the start.
+/// Maximum number of jobs that get their own log entry at the start.
 const MAX_LOGGED_JOBS: usize = 100;
 
 /// A scheduler before its start: its jobs, its store, its pool.
@@ -40,15 +40,17 @@ pub struct Scheduler {
     poll_interval: Option<Duration>,
     node: Option<String>,
     entries: Vec<JobEntry>,
-    /// Where the jobs were made, in the order of `entries`.
+    /// The place in the source where each job was made, in the order of `entries`.
     locations: Vec<&'static Location<'static>>,
+    /// The errors of the jobs that were added.
     pub(crate) errors: Vec<Error>,
+    /// The values for the parameters of declared jobs.
     shares: Shares,
     interner: Interner,
 }
 
-/// Lets jobs with equal expressions or policies share one copy in memory, because a million jobs often have few
-/// different expressions and one policy.
+/// Saves memory: jobs with equal cron expressions share a single copy of the expression, and likewise for policies. A
+/// million jobs often have only few different expressions and the same policy.
 #[derive(Default)]
 struct Interner {
     crons: HashMap<(Box<str>, Rules, Daylight, String), Arc<Cron>>,
@@ -56,13 +58,13 @@ struct Interner {
 }
 
 impl Scheduler {
-    /// A scheduler without a store. Its jobs run in this process only, and their state is lost when it ends.
+    /// A scheduler without a store. Its jobs run in this process only. When the process ends, their state is lost.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A scheduler over this client's store and prefix. Of all schedulers with the same store and prefix, one runs each
-    /// tick.
+    /// A scheduler over this client's store and prefix. All schedulers with the same store and prefix form a cluster,
+    /// and each tick runs on a single one of them.
     pub fn over(client: &Client) -> Self {
         Self { client: Some(client.clone()), ..Self::default() }
     }
@@ -74,7 +76,8 @@ impl Scheduler {
         self
     }
 
-    /// Maximum time that [`Running::stop`] lets runs continue before it cancels them. Default: 30 s.
+    /// Maximum time for which runs can continue after the start of [`Running::stop`]. Then the stop cancels them.
+    /// Default: 30 s.
     pub fn drain(mut self, time: Duration) -> Self {
         self.drain = Some(time);
         self
@@ -118,23 +121,24 @@ impl Scheduler {
         jobs.into_iter().fold(self, Self::job)
     }
 
-    /// Adds a value for the declared jobs that have a parameter of the type [`crate::Shared<T>`]. There can be one
-    /// value of each type. Values and jobs can be added in any order.
+    /// Adds a value for the declared jobs that have a parameter of the type [`crate::Shared<T>`]. Each type can have
+    /// only one value. Values and jobs can be added in any order.
     ///
-    /// [`Scheduler::start`] returns an error if a job has a parameter without a value, or if there are two values of
-    /// one type.
+    /// [`Scheduler::start`] returns an error if a job has a parameter without a value, or if two values have the same
+    /// type.
     pub fn share<T: Send + Sync + 'static>(self, value: T) -> Self {
         self.shares.keep(value);
         self
     }
 
-    /// Uses the values of another scheduler.
+    /// Uses these shared values, which other schedulers use too.
     pub(crate) fn sharing(mut self, shares: &Shares) -> Self {
         self.shares = shares.clone();
         self
     }
 
-    /// Registers the jobs with the store and starts the scheduler, as tasks of the current runtime.
+    /// Registers the jobs with the store, and starts the scheduler. The scheduler and its runs are tasks of the current
+    /// tokio runtime.
     ///
     /// # Errors
     /// - `Misused`: a job has a wrong value, two jobs have the same name, or the caller is outside a tokio runtime.
@@ -142,7 +146,7 @@ impl Scheduler {
     /// - `Unsupported`: the store keeps no records.
     ///
     /// # Cancel safety
-    /// If the future is dropped, some jobs may have been registered, but none of them runs.
+    /// If the future is dropped, some jobs might be registered already, but none of them runs.
     pub async fn start(self) -> Result<Running> {
         let Self {
             client,
@@ -204,6 +208,7 @@ impl Scheduler {
 }
 
 impl Interner {
+    /// Replaces the expression and the policy by equal ones that are in memory already.
     fn intern(&mut self, trigger: &mut Trigger, policy: &mut Arc<Policy>) {
         if let Trigger::Cron(cron) = trigger {
             let same = (cron.text().into(), cron.rules(), cron.daylight(), cron.zone().to_string());
@@ -225,8 +230,8 @@ impl fmt::Debug for Scheduler {
     }
 }
 
-/// Returns all errors as one error. Adds an error for each name that several jobs have, with the source locations at
-/// which these jobs were made.
+/// Returns all errors as a single error. If several jobs have the same name, adds an error about this name. That error
+/// contains the places in the source where the jobs were made.
 fn check(entries: &[JobEntry], locations: &[&Location<'_>], mut errors: Vec<Error>) -> Result<()> {
     let mut named: Vec<(&str, &Location<'_>)> =
         entries.iter().map(|entry| &*entry.definition.name).zip(locations.iter().copied()).collect();
@@ -277,34 +282,36 @@ fn log_start(entries: &[JobEntry], time: &Timekeeper, pool: usize) {
     }
 }
 
-/// A running scheduler. Dropping it stops the scheduler without a drain: runs are cancelled immediately, and dropped
-/// after their grace ([`Job::grace`]).
+/// A running scheduler. If this value is dropped, the scheduler stops without a drain: runs are cancelled immediately,
+/// and are dropped after their grace ([`Job::grace`]).
 #[derive(Debug)]
 #[must_use = "a scheduler stops when this is dropped"]
 pub struct Running {
+    /// Sends messages to the dispatcher.
     mail: mpsc::UnboundedSender<Message>,
     jobs: Option<Jobs>,
     pub(crate) drain: Duration,
+    /// The task of the dispatcher.
     task: AbortHandle,
 }
 
 impl Running {
     /// Ends the scheduler as a crash would: it releases and reports nothing.
     pub(crate) fn crash(&self) {
-        // The dispatcher's runs are dropped with it.
+        // The dispatcher owns the handles of its runs, so the runs are dropped too.
         self.task.abort();
     }
 
-    /// Stops the scheduler in these steps: it claims no further tick, and lets runs continue for the drain. Then it
-    /// cancels the remaining runs, and drops each of them after its grace. Unfinished runs are handed over to other
-    /// nodes immediately, or recorded as interrupted, as [`crate::OnCrash`] says.
+    /// Stops the scheduler. From now on it claims no tick. Runs can continue for the time of [`Scheduler::drain`]. Then
+    /// the scheduler cancels the remaining runs, and drops each of them after its grace. Depending on
+    /// [`crate::OnCrash`], these runs are handed over to other nodes immediately, or are recorded as interrupted.
     ///
     /// # Errors
-    /// `Unavailable` if the results could not be written to the store. Then other nodes take over after the lease has
-    /// expired.
+    /// `Unavailable` if the results of the runs could not be written to the store. Then other nodes take the
+    /// runs over after the lease has expired.
     ///
     /// # Cancel safety
-    /// The stop continues even if the future is dropped after its first poll.
+    /// If the future is dropped after its first poll, the stop continues.
     pub async fn stop(self) -> Result<()> {
         self.end(self.drain).await
     }
@@ -314,7 +321,7 @@ impl Running {
         self.jobs.clone()
     }
 
-    /// Waits until no run is under way and all results are written to the store, for tests.
+    /// For tests: waits until no run is under way and all results are written to the store.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
@@ -326,7 +333,7 @@ impl Running {
         }
     }
 
-    /// Ends the drain of a stop early, so that the remaining runs are cancelled immediately.
+    /// Ends the drain of a stop early. Then the remaining runs are cancelled immediately.
     pub(crate) fn end_drain(&self) {
         // If the scheduler has ended already, there is nothing to do.
         let _ = self.mail.send(Message::EndDrain);
@@ -338,6 +345,7 @@ impl Running {
         let _ = self.mail.send(Message::Poll);
     }
 
+    /// Stops the scheduler with this drain, and waits for the end of the stop.
     pub(crate) async fn end(&self, drain: Duration) -> Result<()> {
         let (done, answer) = oneshot::channel();
         if self.mail.send(Message::Stop { drain, done }).is_err() {

@@ -1,4 +1,4 @@
-//! Stops a scheduler when a signal asks the process to end.
+//! Stops a scheduler when the process receives a signal to end.
 
 use std::{io, pin::pin};
 
@@ -7,21 +7,21 @@ use bandog_core::{Error, ErrorKind, Result};
 use crate::Running;
 
 impl Running {
-    /// Waits until a signal asks the process to end, and then stops the scheduler as [`Running::stop`] does. Call it at
-    /// the end of `main`. The signals are TERM, which systemd, Docker and Kubernetes send, and INT (Ctrl-C). On
-    /// Windows, the signal is Ctrl-C. A second signal ends the drain (the time that the stop leaves to runs): the
+    /// Waits until the process receives a signal to end. Then stops the scheduler as [`Running::stop`] does. Call this
+    /// at the end of `main`. The signals are TERM, which systemd, Docker and Kubernetes send, and INT (Ctrl-C). On
+    /// Windows, the signal is Ctrl-C. A second signal ends the drain (the time that the stop leaves to runs). Then the
     /// remaining runs are cancelled, and dropped after their grace.
     ///
-    /// After the first poll of this future, these signals no longer end the process by themselves, not even after the
-    /// future has resolved. The time after which a process manager kills the process should be longer than the drain
-    /// and the grace of the jobs together. In Kubernetes this time is `terminationGracePeriodSeconds`, 30 s by default.
-    /// The default of the drain is 30 s too.
+    /// From the first poll of this future on, these signals do not end the process by themselves, not even after the
+    /// future has resolved. A process manager kills a process some time after the first signal. This time should be
+    /// longer than the drain and the grace of the jobs together. In Kubernetes, it is `terminationGracePeriodSeconds`,
+    /// which is 30 s by default. The default of the drain is 30 s too.
     ///
     /// # Errors
-    /// As [`Running::stop`]; `Unsupported` when the system has no signals.
+    /// As [`Running::stop`]; `Unsupported` if the system has no signals.
     ///
     /// # Panics
-    /// When the runtime has no I/O driver; `#[tokio::main]` has one.
+    /// If the runtime has no I/O driver. The runtime of `#[tokio::main]` has one.
     ///
     /// # Cancel safety
     /// Dropping the future drops the scheduler, which stops it without a drain.

@@ -15,11 +15,11 @@ use tokio::time;
 use self::wire::Wire;
 use crate::{Job, Jobs, Kind, Running, Scheduler, inject::Shares};
 
-/// Several schedulers (replicas) over one store in memory, on a virtual clock that moves only when the test moves it.
-/// The simulation of one day takes about a second of real time.
+/// Several schedulers (replicas) over a single store in memory, for tests. They use a virtual clock, which moves only
+/// when the test moves it. The simulation of one day takes about a second of real time.
 ///
 /// The clock of the tokio runtime must be paused: `#[tokio::test(start_paused = true)]`. All bodies run on the runtime
-/// of the test, in the order in which they are due. If a body awaits a timer of tokio, this takes no real time either.
+/// of the test, in the order in which their ticks are due. If a body awaits a timer of tokio, this takes no real time.
 ///
 /// ```
 /// use bandog::schedule::{Job, Run, TestScheduler};
@@ -41,13 +41,16 @@ pub struct TestScheduler {
     clock: Clock,
     store: Memory,
     nodes: Vec<Replica>,
+    /// The attempts that have started so far.
     ran: RunLog,
 }
 
+/// A scheduler of the simulation.
 #[derive(Debug)]
 struct Replica {
+    /// The connection to the store.
     wire: Wire,
-    /// None once the replica has ended.
+    /// None after the replica has been stopped or has crashed.
     running: Option<Running>,
 }
 
@@ -74,8 +77,10 @@ pub struct TestRun {
 #[derive(Debug, Clone)]
 #[must_use = "it does nothing until it is started"]
 pub struct TestSetting {
+    /// The start of the simulation.
     at: Time,
     replicas: usize,
+    /// For each replica: whether its wall clock is ahead, and by how much it is wrong.
     skew: Vec<(bool, Duration)>,
     pool: usize,
     lease: Duration,
@@ -85,7 +90,7 @@ pub struct TestSetting {
 /// Interval between two polls of the store by a replica. A real node polls every second, which would make a long
 /// simulation slow.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
-/// Default lease of jobs. It is long, because renewals of short leases would make a long simulation slow.
+/// Default lease of jobs. The lease is long, because frequent renewals would make a long simulation slow.
 const LEASE: Duration = Duration::from_secs(300);
 
 impl TestScheduler {
@@ -104,7 +109,7 @@ impl TestScheduler {
         }
     }
 
-    /// Advances the clock to this instant (RFC 3339). All ticks that are due until then, or at this instant, start.
+    /// Advances the clock to this instant (RFC 3339). All ticks that are due before or at this instant start.
     ///
     /// # Panics
     /// If the text is not an instant.
@@ -117,7 +122,7 @@ impl TestScheduler {
     pub async fn advance(&self, time: Duration) {
         self.running().for_each(Running::poll);
         time::sleep(time).await;
-        // So that ticks that are due at exactly this instant start before the return.
+        // Without this step, ticks that are due at exactly this instant might not start before this function returns.
         time::sleep(Duration::from_millis(1)).await;
     }
 
@@ -151,7 +156,8 @@ impl TestScheduler {
         Jobs::over(&self.outsider())
     }
 
-    /// Ends a replica as a crash would: its runs are dropped, and it releases and reports nothing.
+    /// Ends a replica like a crash: its runs are dropped, and it neither releases its session nor reports the runs'
+    /// ends.
     ///
     /// # Panics
     /// If there is no such replica.
@@ -220,8 +226,8 @@ impl TestScheduler {
         Ok(())
     }
 
-    /// Removes the session with this number from the store, as a store that loses it would. A session is the lock that
-    /// proves that a replica is alive. Returns false if no replica held this session.
+    /// Removes the session with this number from the store, so the store seems to have lost the session. A session is
+    /// the lock that proves that a replica is alive. Returns false if no replica held this session.
     ///
     /// # Errors
     /// None.
@@ -233,11 +239,12 @@ impl TestScheduler {
         self.nodes.iter().filter_map(|node| node.running.as_ref())
     }
 
-    /// A client of the store that is no replica's, so [`TestScheduler::cut`] never disconnects it.
+    /// A client of the store that belongs to no replica. So [`TestScheduler::cut`] never disconnects it.
     fn outsider(&self) -> Client {
         self.client_of(usize::MAX, Wire::to(&self.store))
     }
 
+    /// Creates the client of a replica, with the replica's clock.
     fn client_of(&self, replica: usize, wire: Wire) -> Client {
         let clock = match self.setting.skew.get(replica) {
             Some((true, by)) => self.clock.set_ahead(*by),
@@ -267,8 +274,8 @@ impl TestSetting {
         self
     }
 
-    /// Errors of the replicas' wall clocks, in seconds, beginning with the first replica. A positive number means that
-    /// the clock is ahead of the store's clock. Replicas without a number have a correct clock.
+    /// How far the replicas' wall clocks are ahead of the store's clock, in seconds. The first number is for the first
+    /// replica. A negative number means that the clock is behind. Replicas without a number have a correct clock.
     pub fn skew(mut self, seconds: impl IntoIterator<Item = i64>) -> Self {
         let by = |seconds: i64| (seconds >= 0, Duration::from_secs(seconds.unsigned_abs()));
         self.skew = seconds.into_iter().map(by).collect();
@@ -281,8 +288,8 @@ impl TestSetting {
         self
     }
 
-    /// Time after which a crashed replica counts as dead, for jobs without [`Job::lease`]. Default: 5 minutes. The
-    /// other replicas notice the death at most half a minute later.
+    /// The lease of jobs without [`Job::lease`]. A crashed replica counts as dead after this time, and the other
+    /// replicas notice the death at most half a minute later. Default: 5 minutes.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self

@@ -22,54 +22,61 @@ pub(crate) use self::{
 
 /// Interval at which a node writes a heartbeat into the record of an idle job.
 const HEARTBEAT_MS: DurationMs = 86_400_000;
-/// Minimum time without a heartbeat of an unknown job: a job that no live node has.
+/// A job counts as unknown if it had no heartbeat for this time. No live node has the code of an unknown job.
 pub(crate) const MIN_UNKNOWN_MS: DurationMs = 2 * HEARTBEAT_MS;
 
-/// A job's record. Times are in milliseconds since 1970. A tick is an instant at which the job is due. A claim is the
-/// write of a tick or a run into the record by the node that runs it. An era is the random name of the store's data,
-/// which changes when the store loses its data.
+/// A job's record. Times are in milliseconds since 1970. A tick is an instant at which the job is due. To claim a tick
+/// or a run, a node writes it into the record before it runs it. An era is the random name of the store's data. It
+/// changes when the store loses its data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct JobState {
     /// The settings of the job. None for jobs of this process only.
     pub(crate) spec: Option<Box<JobSpec>>,
-    /// The newest tick that was ever claimed. The watermark only rises (except by a reset of an operator), so a tick is
-    /// claimed at most once.
+    /// The newest tick that was ever claimed. Only later ticks can be claimed, so a tick is claimed at most once. The
+    /// watermark never falls, except when an operator resets the job.
     pub(crate) watermark: UnixMs,
     /// For a fixed rate: the tick from which the periods are counted. For a job that fires once: its tick.
     pub(crate) anchor: UnixMs,
-    /// The next tick of a fixed delay. It is ignored while a run is under way or queued ([`JobState::tick_cursor`]).
+    /// The next tick of a job with a fixed delay. Ignored while a run is under way or queued
+    /// ([`JobState::tick_cursor`]).
     pub(crate) next_due: Option<UnixMs>,
     /// The fence of the last claim.
     pub(crate) fence: u64,
     /// The number of the last run.
     pub(crate) run: u64,
+    /// Number of runs and ticks by result.
     pub(crate) counts: Counts,
-    /// Number of lines that were ever written to each ring of the history. A ring keeps the last 50 lines.
+    /// The history has three rings: for successful runs, for other runs, and for ticks that did not run. A ring keeps
+    /// the last 50 lines. For each ring: the number of lines that were ever written.
     pub(crate) rings: [u64; 3],
-    /// Number of failures in a row, since the last success.
+    /// Number of failures since the last success.
     pub(crate) streak: u32,
-    /// Start and end of the run that ended last. Ticks between these two times overlapped with this run.
+    /// Start and end of the run that ended last. A tick between these two times overlapped with that run.
     pub(crate) busy: Option<(UnixMs, UnixMs)>,
     /// The tick of the last run that succeeded.
     pub(crate) last_success: Option<UnixMs>,
     /// The run that ended last, without its note.
     pub(crate) last: Option<Box<HistoryEntry>>,
+    /// The runs under way.
     pub(crate) running: Vec<LiveRun>,
+    /// The runs that wait to start.
     pub(crate) queue: VecDeque<QueuedRun>,
-    /// Number of node deaths by the number of the run, for runs that run or are queued. Nodes of older versions drop
-    /// this field, so the count starts again after they write the record.
+    /// For each run under way or queued: how many nodes have died while they ran it. The key is the number of the run.
+    /// When a node with an older version of bandog writes the record, this field is lost, and the count starts at 0
+    /// again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[expect(clippy::box_collection, reason = "there may be a million jobs, and hardly one has deaths to count")]
     pub(crate) deaths: Option<Box<BTreeMap<u64, u32>>>,
+    /// The pause of this job.
     pub(crate) paused: Option<Box<Paused>>,
-    /// The last pause or resume of all jobs that this record contains.
+    /// The last pause or resume of all jobs that was applied to this record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) all: Option<Box<AllJobsPause>>,
-    /// Time of the last heartbeat of a node that has the job. While such a node is alive, the heartbeat is at most a
-    /// day old. 0 for jobs of this process only.
+    /// Time of the last heartbeat. Each node that has the job's code writes one when the last one is a day old. 0 for
+    /// jobs of this process only.
     #[serde(default, skip_serializing_if = "is_never")]
     pub(crate) seen: UnixMs,
-    /// Where and when the record was created. None for jobs of this process only.
+    /// The creation of the record. None for jobs of this process only, and for records of older versions of bandog.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) born: Option<Box<Creation>>,
 }
@@ -77,26 +84,28 @@ pub(crate) struct JobState {
 /// The creation of a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Creation {
-    /// The era of the store at the creation. A store that has lost its data has another era.
+    /// The era of the store's data at the creation. If the store loses its data, it gets another era.
     pub(crate) era: String,
-    /// No tick before this time was ever claimed in this record.
+    /// Time of the creation. No earlier tick was ever claimed in this record.
     pub(crate) at: UnixMs,
-    /// Whether the record lacks the values from before its creation: the node that created it did not know the job, and
-    /// no other node has added the values that it remembers.
+    /// Whether the record might lack values that an earlier record of the job had. True if the node that created this
+    /// record had no copy of an earlier one, and no other node has added the values of its copy yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) fresh: bool,
-    /// Number of times an operator has set the watermark back. A node that remembers a smaller number does not restore
-    /// its watermark.
+    /// How often an operator has set the watermark back. If a node's copy of the record has a smaller number, the node
+    /// does not restore the watermark of its copy.
     #[serde(default, skip_serializing_if = "is_none")]
     pub(crate) resets: u32,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+/// Whether the time is 0. Then it is not written.
 fn is_never(time: &UnixMs) -> bool {
     *time == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+/// Whether the count is 0. Then it is not written.
 fn is_none(count: &u32) -> bool {
     *count == 0
 }
@@ -111,7 +120,7 @@ pub(crate) struct Counts {
 }
 
 impl JobState {
-    /// The state of a new job. No tick before `now` is missed.
+    /// The state of a new job. Ticks before `now` are ignored, and do not count as missed.
     pub(crate) fn new(policy: &Policy, now: UnixMs, spec: Option<Box<JobSpec>>) -> Self {
         let first = now.saturating_add(duration_ms(policy.initial_delay));
         Self {
@@ -137,7 +146,7 @@ impl JobState {
         }
     }
 
-    /// The record of a job that is not in the store. Its ticks count from `at`.
+    /// The first record of a job that is not in the store yet. Ticks before `at` are ignored.
     pub(crate) fn create(policy: &Policy, at: UnixMs, spec: Option<Box<JobSpec>>, era: &str) -> Self {
         let born = Some(Box::new(Creation { era: era.to_owned(), at, fresh: true, resets: 0 }));
         Self { born, seen: at, ..Self::new(policy, at, spec) }
@@ -159,26 +168,27 @@ impl JobState {
         now.saturating_sub(self.seen) >= HEARTBEAT_MS
     }
 
-    /// Time of the last heartbeat, if the heartbeat is so old that no live node can have the job.
+    /// Time of the last heartbeat, if it is so old that no live node can have the job. None if the heartbeat is newer.
     pub(crate) fn unknown_since(&self, now: UnixMs) -> Option<UnixMs> {
         Some(self.seen).filter(|seen| *seen > 0 && now.saturating_sub(*seen) >= MIN_UNKNOWN_MS)
     }
 
-    /// Whether the job or all jobs are paused, so that no node claims its ticks.
+    /// Whether the job or all jobs are paused. No node claims ticks of a paused job.
     pub(crate) fn is_paused(&self) -> bool {
         self.paused.is_some() || self.all_paused().is_some()
     }
 
+    /// The pause of all jobs, if it is in effect.
     pub(crate) fn all_paused(&self) -> Option<&Paused> {
         self.all.as_ref()?.paused.as_ref()
     }
 
-    /// Whether this pause or resume of all jobs is newer than the one in the record.
+    /// Whether this pause or resume of all jobs is newer than the one that was applied to the record.
     pub(crate) fn has_not_applied(&self, all_pause: &AllJobsPause) -> bool {
         self.all.as_ref().map_or(0, |all| all.number) < all_pause.number
     }
 
-    /// Moves all times of the state by this duration, after the clock was set.
+    /// Moves all times of the state by this duration, because the wall clock was set.
     pub(crate) fn move_by(&mut self, by: DurationMs) {
         let times = [&mut self.watermark, &mut self.anchor].into_iter().chain(&mut self.next_due);
         let busy = self.busy.iter_mut().flat_map(|(began, ended)| [began, ended]);
@@ -192,14 +202,14 @@ impl JobState {
         self.running.is_empty() && self.queue.is_empty()
     }
 
-    /// Counts a node's death during this run, and returns the number of deaths.
+    /// Counts the death of a node that ran this run. Returns the number of such deaths.
     pub(crate) fn count_death(&mut self, run: u64) -> u32 {
         let deaths = self.deaths.get_or_insert_default().entry(run).or_default();
         *deaths = deaths.saturating_add(1);
         *deaths
     }
 
-    /// Drops the deaths of runs that have ended.
+    /// Removes the counts of runs that have ended.
     pub(crate) fn drop_deaths(&mut self) {
         let Self { deaths: Some(deaths), running, queue, .. } = self else { return };
         deaths.retain(|run, _| {
@@ -210,28 +220,29 @@ impl JobState {
         }
     }
 
-    /// The values that the next tick depends on. A fixed delay has no next tick while a run of any kind is under way or
-    /// queued: the end of that run sets it.
+    /// The values that the next tick depends on. A job with a fixed delay has no next tick while a run of any kind is
+    /// under way or queued, because the next tick depends on the end of that run.
     pub(crate) fn tick_cursor(&self) -> TickCursor {
         let next_due = self.next_due.filter(|_| self.is_idle());
         TickCursor { watermark: self.watermark, anchor: self.anchor, next_due }
     }
 
-    /// Counts a fixed delay from this end of a run.
+    /// Sets the next tick of a job with a fixed delay. `end`: the end of a run, at which the delay begins.
     pub(crate) fn wait_from(&mut self, end: UnixMs, trigger: &Trigger) {
         self.next_due = Some(end.saturating_add(trigger.delay()));
     }
 
-    /// Counts a fixed delay from the end of an unclaimed run, unless the next tick is already later.
+    /// As `wait_from`, for the end of an unclaimed run. If the next tick is later already, it does not change.
     pub(crate) fn wait_from_unclaimed(&mut self, end: UnixMs, trigger: &Trigger) {
         self.next_due = self.next_due.max(Some(end.saturating_add(trigger.delay())));
     }
 
-    /// Marks a tick that ran without a claim. A fixed delay has one tick at a time, so its queued run for the same tick
-    /// is removed. Other triggers keep their queued runs and retries.
+    /// Marks a tick that ran without a claim. A job with a fixed delay has only one tick at a time. So if the same tick
+    /// is queued, it is removed from the queue. For other triggers, queued runs and retries stay in the queue.
     pub(crate) fn mark_ran(&mut self, tick: UnixMs, trigger: &Trigger) {
         self.watermark = self.watermark.max(tick);
         if let Trigger::FixedDelay(_) = trigger {
+            // Whether the queued run is the first attempt of the same tick.
             let is_it = |queued: &QueuedRun| {
                 queued.tick == tick && queued.attempt == 1 && matches!(queued.kind, Kind::Scheduled | Kind::CatchUp)
             };

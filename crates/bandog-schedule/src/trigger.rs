@@ -21,7 +21,7 @@ pub(crate) enum Trigger {
     FixedDelay(DurationMs),
     At(UnixMs),
     Once,
-    /// The job never fires, and runs only by hand: Spring's expression `-`.
+    /// The job never fires, and runs only when an operator requests a run. In Spring, this is the expression `-`.
     Never,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct TickCursor {
     pub(crate) watermark: UnixMs,
     /// For a fixed rate: the tick from which the periods are counted. For a job that fires once: its tick.
     pub(crate) anchor: UnixMs,
-    /// The next tick of a fixed delay; none while the job runs.
+    /// The next tick of a job with a fixed delay. None while the job runs.
     pub(crate) next_due: Option<UnixMs>,
 }
 
@@ -55,19 +55,19 @@ impl Trigger {
         }
     }
 
-    /// The ticks that are later than both the watermark and `from`, and not later than `until`, in order.
+    /// The ticks after `from` up to `until`, the oldest first. Ticks up to the watermark are left out.
     pub(crate) fn between(&self, cursor: TickCursor, from: UnixMs, until: UnixMs) -> impl Iterator<Item = UnixMs> + '_ {
         let mut cursor = TickCursor { watermark: cursor.watermark.max(from), ..cursor };
         std::iter::from_fn(move || {
             let tick = self.next(cursor).filter(|tick| *tick <= until)?;
             cursor.watermark = tick;
-            // The next tick of a fixed delay is known only after the end of its run.
+            // With a fixed delay, the next tick is known only after the end of the run of this tick.
             cursor.next_due = None;
             Some(tick)
         })
     }
 
-    /// The delay of a fixed delay; 0 for other triggers, which do not use the job's `next_due`.
+    /// The delay of a job with a fixed delay. 0 for other triggers, which do not use the `next_due` of the job's state.
     pub(crate) fn delay(&self) -> DurationMs {
         match self {
             Self::FixedDelay(delay) => *delay,
@@ -75,8 +75,8 @@ impl Trigger {
         }
     }
 
-    /// Whether the trigger counts durations. The other triggers name instants of the calendar, and follow a wall clock
-    /// that is set.
+    /// Whether the trigger measures durations. The other triggers name instants of the calendar. If the wall clock is
+    /// set, they follow the clock.
     pub(crate) fn is_counted(&self) -> bool {
         match self {
             Self::FixedRate(_) | Self::FixedDelay(_) | Self::Once => true,
@@ -96,7 +96,7 @@ impl Trigger {
         }
     }
 
-    /// The trigger in words.
+    /// The trigger in words, for people.
     pub(crate) fn description(&self) -> String {
         match self {
             Self::Cron(cron) => cron.describe(),

@@ -1,5 +1,5 @@
-//! Orders the requests into transactions. Durable writes, which must survive a power failure, wait for the disk. Other
-//! requests must not wait for durable writes.
+//! Combines the requests into transactions, and decides which transaction is the next. Durable writes, which must
+//! survive a power failure, wait for the disk. Other requests must not wait for durable writes.
 
 use std::{
     collections::VecDeque,
@@ -14,13 +14,14 @@ use tokio::sync::mpsc;
 
 use crate::{request::Request, work::AccessMode};
 
-/// Maximum number of requests in the queue. It is also the maximum number of requests in `quick` and `durable`
-/// together. Further requests wait until there is room, and enter in the order of their arrival.
+/// Maximum number of requests in the channel to the writer. It is also the maximum number of requests in `quick` and
+/// `durable` together. Further requests wait until there is room in the channel, and enter it in the order of their
+/// arrival.
 pub(crate) const MAX_QUEUED: usize = 512;
-/// Maximum number of queued durable writes. The rest of the queue has room for other requests.
+/// Maximum number of queued durable writes. So there is always room in the queue for other requests.
 pub(crate) const MAX_DURABLE: usize = 256;
-/// Number of steps after which no further request is added to a transaction. So a transaction lasts some milliseconds
-/// at most, and then other processes can write.
+/// Number of steps after which no further request is added to a transaction. The steps of a request measure its work:
+/// see `Work::steps`. So a transaction lasts some milliseconds at most, and then other processes can write.
 const MAX_STEPS: usize = 512;
 /// Time for which the writer polls an empty queue before it sleeps. A caller often sends its next request right after
 /// an answer, and waking a sleeping thread takes longer than most requests. In a measurement, one caller took and
@@ -31,7 +32,7 @@ const SPIN: Duration = Duration::from_micros(50);
 const PAUSE_DIVISOR: u32 = 4;
 /// Maximum pause after a durable transaction.
 const MAX_PAUSE: Duration = Duration::from_millis(2);
-/// Interval between attempts of durable writes while another process is writing.
+/// Interval between attempts to begin a durable transaction while another process is writing.
 const BUSY_INTERVAL: Duration = Duration::from_micros(500);
 /// Number of attempts with the interval [`BUSY_INTERVAL`]. If all of them fail, the other process probably has a slow
 /// disk. So the interval grows after them.
@@ -41,10 +42,11 @@ const SLOW_BUSY_INTERVAL: Duration = Duration::from_millis(4);
 
 /// The requests that wait for a transaction.
 ///
-/// A process holds SQLite's write lock while the disk writes, and the write lock has no queue. If a process with
-/// durable writes takes the write lock again immediately, or polls it as often as the other processes, the others
-/// rarely get it. Then their short transactions of leases starve. So durable writes pause after each transaction and
-/// poll rarely. They also have their own queue, so that quick requests of the same process overtake them.
+/// In a durable transaction, a process holds SQLite's write lock until the data is on the disk. The write lock has no
+/// queue. If a process with durable writes takes the write lock again immediately, or polls it as often as the other
+/// processes, these other processes rarely get it. Then their short transactions of leases starve. So durable writes
+/// pause after each durable transaction, and poll rarely. They also have their own queue, so that quick requests of the
+/// same process overtake them.
 ///
 /// The table shows how long a lease request in a separate process waited while 4 or 8 processes only swapped records. A
 /// write to the disk took 20 ms or 100 ms. The last two columns show the times without these measures:
@@ -56,17 +58,19 @@ const SLOW_BUSY_INTERVAL: Duration = Duration::from_millis(4);
 /// | 4 processes, 100 ms | 0.10 s | 0.30 s | no write lock in 3 s | |
 /// | 8 processes, 100 ms | 0.20 s | 0.80 s | no write lock in 3 s | |
 pub(crate) struct Batches {
+    /// The channel from the handle.
     queue: mpsc::Receiver<Request>,
     /// Requests that do not wait for the disk.
     quick: VecDeque<Request>,
     /// Requests whose writes must survive a power failure.
     durable: VecDeque<Request>,
-    /// Number of quick requests that are still executed before the next durable batch. When a durable batch has ended,
-    /// all quick requests that are queued then are executed first. None after a durable batch, until they are counted.
+    /// Number of quick requests that must be executed before the next durable batch. These are the quick requests that
+    /// were queued when the previous durable batch ended. None if a durable batch has ended and these requests are not
+    /// counted yet.
     quick_first: Option<usize>,
-    /// Until this moment durable writes pause, so that other requests and processes can write.
+    /// Durable writes pause until this moment, so that other requests and processes can write.
     pause_until: Moment,
-    /// Number of times that another process blocked the durable writes since their last transaction.
+    /// Number of times that another process has blocked the durable writes since their last transaction.
     busy_attempts: u32,
 }
 
@@ -82,8 +86,8 @@ impl Batches {
         }
     }
 
-    /// Waits for a request. Returns it with the other requests that can share its transaction. None when all senders
-    /// are dropped and the queue is empty.
+    /// Waits until there is a request. Returns the requests of the next transaction. Returns None when all senders are
+    /// dropped and the queue is empty.
     pub(crate) fn next(&mut self) -> Option<Vec<Request>> {
         self.fill();
         if self.quick.is_empty() && self.durable.is_empty() {
@@ -102,7 +106,8 @@ impl Batches {
         Some(requests)
     }
 
-    /// Starts the pause after a durable transaction, in which other requests and processes can write.
+    /// Starts the pause after a durable transaction, in which other requests and processes can write. `begun` is the
+    /// moment at which the transaction began.
     pub(crate) fn pause_after(&mut self, begun: Moment) {
         let now = Clock::system().now();
         self.pause_until = now + (now.since(begun) / PAUSE_DIVISOR).min(MAX_PAUSE);
@@ -130,7 +135,7 @@ impl Batches {
         }
     }
 
-    /// Waits for the next request, at most for this time.
+    /// Waits until the next request arrives or this time has passed. Puts the request into its queue.
     fn wait(&mut self, timeout: Duration) {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         match self.queue.poll_recv(&mut Context::from_waker(&waker)) {
@@ -140,6 +145,7 @@ impl Batches {
         }
     }
 
+    /// Moves requests from the channel into the two queues, as long as there is room.
     fn fill(&mut self) {
         while self.quick.len() + self.durable.len() < MAX_QUEUED
             && let Ok(request) = self.queue.try_recv()
@@ -148,6 +154,7 @@ impl Batches {
         }
     }
 
+    /// Puts a request into the queue of its kind.
     fn put(&mut self, request: Request) {
         match request.access_mode() {
             AccessMode::DurableWrite => self.durable.push_back(request),
@@ -177,8 +184,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Takes the first requests of the queue, as far as they can share one transaction. A request of [`AccessMode::Read`]
-/// has its own transaction.
+/// Takes the requests of one transaction from the front of the queue. A request of [`AccessMode::Read`] has its own
+/// transaction.
 fn take_batch(queue: &mut VecDeque<Request>) -> Vec<Request> {
     let (mut requests, mut steps) = (Vec::new(), 0);
     while let Some(request) = queue.front() {

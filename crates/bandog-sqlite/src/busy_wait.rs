@@ -7,8 +7,8 @@ use bandog_core::{Clock, Moment};
 use crate::open_files::FileId;
 
 thread_local! {
-    /// The deadline of this thread's waits. None if statements do not wait. It is a thread-local variable, because the
-    /// busy handler is a plain function and cannot have other state.
+    /// The deadline until which this thread's statements wait for other connections. None if they do not wait. It is a
+    /// thread-local variable, because the busy handler is a plain function and cannot have other state.
     static DEADLINE: Cell<Option<Moment>> = const { Cell::new(None) };
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn clear_deadline() {
 }
 
 /// The busy handler of SQLite. It sleeps and returns true, so that SQLite retries. After the deadline it returns false.
-/// `attempt` counts the calls for one lock.
+/// `attempt` is the number of earlier calls for the same lock.
 pub(crate) fn handle_busy(attempt: i32) -> bool {
     if DEADLINE.get().is_none_or(|deadline| Clock::system().now() >= deadline) {
         return false;
@@ -35,8 +35,9 @@ pub(crate) fn handle_busy(attempt: i32) -> bool {
 /// Time until the next attempt. SQLite has no queue of waiting processes. So a process that has waited longer polls
 /// more often, and probably gets the lock before processes that began to wait later.
 ///
-/// The table has the medians of 7 runs of 3 s, on 2 busy cores, for 8 and for 16 processes that only took and released
-/// locks. A cycle takes a lock and releases it:
+/// The table compares intervals. Each cell has the value for 8 processes, and then the value for 16 processes. The
+/// processes only took and released locks. One take and one release are a cycle. The values are medians of 7 runs on 2
+/// busy cores, and each run lasted 3 seconds:
 ///
 /// | intervals | cycles/s | p99.9 of a take | worst take |
 /// |---|---|---|---|
@@ -81,7 +82,7 @@ impl WriterProcess {
         None
     }
 
-    /// The process that writes to the log of this index, or copies it.
+    /// The process that writes to the log of this index, or copies the log into the database.
     #[cfg(target_os = "linux")]
     pub(crate) fn of_index(index: FileId) -> Option<Self> {
         Self::of_inode(index.inode())
@@ -92,6 +93,7 @@ impl WriterProcess {
         None
     }
 
+    /// The process that has locked the index with this inode number for writing.
     #[cfg(target_os = "linux")]
     fn of_inode(inode: u64) -> Option<Self> {
         use std::fs;

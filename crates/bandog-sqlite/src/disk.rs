@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-/// The kinds of file systems. They differ in which processes see a file and its locks.
+/// The kinds of file systems. The kind of a file system decides which processes see a file and its locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux reports the kind"))]
 pub(crate) enum FileSystemKind {
@@ -31,9 +31,11 @@ pub(crate) struct FileSystem {
 /// The free space of a disk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DiskSpace {
+    /// Number of free bytes.
     pub(crate) bytes: u64,
     /// Whether one more file can be created.
     pub(crate) has_inodes: bool,
+    /// Whether the file system is mounted read-only.
     pub(crate) is_read_only: bool,
 }
 
@@ -98,9 +100,8 @@ impl FileSystem {
     }
 }
 
-/// The result of `query` for this path. If the query fails for the path, because the path does not exist, this is the
-/// result for the nearest directory above the path for which the query succeeds. The missing file will be created below
-/// that directory.
+/// The result of `query` for this path. If the path does not exist, this is the result for the nearest existing
+/// directory above the path. A missing file will be created below this directory.
 #[cfg(target_os = "linux")]
 fn nearest<T>(path: &Path, query: impl Fn(&Path) -> rustix::io::Result<T>) -> io::Result<T> {
     let mut last = Err(io::ErrorKind::NotFound.into());
@@ -144,7 +145,8 @@ pub(crate) fn check_writable(path: &Path) -> io::Result<()> {
     std::fs::metadata(path).map(drop)
 }
 
-/// Opens a file for reading and writing. If it does not exist, it is created with the permissions of the database.
+/// Opens a file for reading and writing. If the file does not exist, it is created with the permissions of the
+/// database.
 #[cfg(unix)]
 pub(crate) fn create_like(path: &Path, database: &Path) -> io::Result<File> {
     use std::{

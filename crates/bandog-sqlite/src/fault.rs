@@ -28,8 +28,8 @@ pub(crate) enum Fault {
     ReadOnly,
     /// The files cannot be created or examined.
     Files(io::Error),
-    /// Files of the database were deleted or replaced, so the database must be opened again. If a process still writes
-    /// to the deleted files, this is the process.
+    /// Files of the database were deleted or replaced, so the database must be opened again. The value is the process
+    /// that still writes to the deleted files, if there is one.
     FilesReplaced(Option<WriterProcess>),
     /// Files of the database were deleted or replaced during the commit, so it is unknown whether the request was
     /// applied.
@@ -45,7 +45,7 @@ impl From<rusqlite::Error> for Fault {
 }
 
 impl Fault {
-    /// Whether another connection or process blocked the request, so that a retry can succeed.
+    /// Whether the request was blocked by another connection or process. Then a retry can succeed.
     pub(crate) fn is_busy(&self) -> bool {
         let is_replaced = matches!(self, Self::FilesReplaced(_));
         is_replaced || matches!(self.code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
@@ -62,7 +62,7 @@ impl Fault {
         self.code() == Some(ErrorCode::DiskFull)
     }
 
-    /// Whether the fault affects only one row, so that the transaction can continue.
+    /// Whether the fault affects only one row. Then the transaction can continue.
     pub(crate) fn concerns_one_row(&self) -> bool {
         match self {
             Self::Sql(rusqlite::Error::SqliteFailure(..)) => {
@@ -108,6 +108,7 @@ impl Fault {
     }
 }
 
+/// The error for users after an error of SQLite.
 fn sql_error(cause: rusqlite::Error, database: &Path) -> Error {
     let (kind, what) = match cause.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
@@ -137,6 +138,7 @@ fn sql_error(cause: rusqlite::Error, database: &Path) -> Error {
     Error::new(kind, what).caused_by(cause)
 }
 
+/// The error for users after an error of the file system.
 fn files_error(cause: io::Error, database: &Path) -> Error {
     let what = match cause.kind() {
         io::ErrorKind::StorageFull => full(database).1,
@@ -146,6 +148,7 @@ fn files_error(cause: io::Error, database: &Path) -> Error {
     Error::new(files_kind(&cause), what).caused_by(cause)
 }
 
+/// The kind and the text of the error if the disk is full.
 fn full(database: &Path) -> (ErrorKind, String) {
     let what = format!(
         "no space left on the disk of {database:?}: free some space; until then nothing is granted, renewed or \
@@ -154,7 +157,8 @@ fn full(database: &Path) -> (ErrorKind, String) {
     (ErrorKind::Unavailable, what)
 }
 
-/// The error after an I/O error. A full disk can cause I/O errors, too, so the free space is checked.
+/// The kind and the text of the error after an I/O error of SQLite. A full disk can cause I/O errors, too, so the free
+/// space is checked.
 fn broken_disk(database: &Path) -> (ErrorKind, String) {
     match disk::space(database) {
         Ok(space) if space.bytes == 0 => full(database),
@@ -165,6 +169,7 @@ fn broken_disk(database: &Path) -> (ErrorKind, String) {
     }
 }
 
+/// The text of the error if this process cannot write to the files.
 fn not_writable(database: &Path) -> String {
     if disk::space(database).is_ok_and(|space| space.is_read_only) {
         return format!(
@@ -175,7 +180,8 @@ fn not_writable(database: &Path) -> String {
     format!("this process may not write {database:?} and the files beside it: {rights}")
 }
 
-/// SQLite does not report why it cannot open a file, so the file is examined.
+/// The kind and the text of the error if SQLite cannot open a file. SQLite does not report the reason, so the file is
+/// examined.
 fn cannot_open(database: &Path) -> (ErrorKind, String) {
     if database.is_dir() {
         return (ErrorKind::Misused, format!("{database:?} is a directory; name a file in it"));
@@ -187,6 +193,7 @@ fn cannot_open(database: &Path) -> (ErrorKind, String) {
     }
 }
 
+/// The kind of the error for an error of the file system.
 fn files_kind(cause: &io::Error) -> ErrorKind {
     use io::ErrorKind as Io;
     match cause.kind() {

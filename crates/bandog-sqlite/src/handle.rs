@@ -25,7 +25,7 @@ use crate::{
     writer,
 };
 
-/// Leases in a SQLite file. Clones share one connection and one thread. The thread ends with the last clone.
+/// Leases in a SQLite file. Clones share one connection and one thread. The thread ends when the last clone is dropped.
 ///
 /// The calls of a handle need a Tokio runtime with time enabled.
 ///
@@ -47,6 +47,7 @@ pub(crate) struct HandleContext {
     pub(crate) notification_file: Arc<NotificationFile>,
     /// The number of times that the database was opened.
     pub(crate) epoch: watch::Sender<u64>,
+    /// The times at which read-only requests first observed holds of other boots.
     pub(crate) sightings: Sightings,
 }
 
@@ -70,7 +71,7 @@ impl Sqlite {
         Self::on(Host::this(), options)
     }
 
-    /// Does the same as [`Self::new`] on this host. Tests pass another host.
+    /// Does the same as [`Self::new`], with this host as the machine. Tests pass an invented host.
     pub(crate) fn on(host: Host, options: SqliteOptions) -> Result<Self> {
         let options = options.checked()?;
         let notification_file = Arc::new(NotificationFile::new(options.beside("-bell"), options.path.clone()));
@@ -120,22 +121,23 @@ impl Sqlite {
                 let permits = Arc::clone(&self.0.durable_permits);
                 request = request.with_permit(unconstrained(permits.acquire_owned()).await.map_err(writer_ended)?);
             }
-            // The first poll of this call enters the queue of the `send_order` lock. Without this lock, a later call
-            // could take the room in the channel that an earlier call waits for. Without `unconstrained`, the first
-            // poll would not enter the queue if the task has used up its Tokio budget.
+            // Calls enter the queue of the `send_order` lock in their first poll. Without this lock, a later call could
+            // take the room in the channel for which an earlier call waits. Without `unconstrained`, the first poll
+            // would not enter the queue if the task has used up its Tokio budget.
             let order = unconstrained(self.0.send_order.lock()).await;
             unconstrained(queue.send(request)).await.map_err(writer_ended)?;
             drop(order);
             answer.await.map_err(writer_ended)?
         };
-        // The timeout of the writer is shorter. When it passes, the writer reports that the request was not executed.
-        // So the timeout here is reached only if the disk does not respond.
+        // The timeout of the writer is shorter than this timeout. When the timeout of the writer passes, the writer
+        // reports that the request was not executed. So this timeout passes only if the disk does not respond.
         match tokio::time::timeout(timeout, answered).await {
             Ok(answer) => answer,
             Err(_) => Err(Error::unavailable(format!("the disk did not answer within {timeout:?}")).ambiguous()),
         }
     }
 
+    /// The queue of the writer thread. Starts the thread if it does not run.
     fn queue(&self) -> Result<mpsc::Sender<Request>> {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         match &*queue {
@@ -156,6 +158,7 @@ fn writer_timeout(timeout: Duration) -> Duration {
     timeout - (timeout / 10).min(Duration::from_millis(100))
 }
 
+/// The error if the writer thread ended before it answered the request.
 fn writer_ended(_: impl fmt::Debug) -> Error {
     Error::unavailable("the writer thread of SQLite ended unexpectedly").ambiguous()
 }

@@ -6,7 +6,8 @@ use bandog_core::Clock;
 
 use crate::rules::nanos;
 
-/// The properties of the machine on which leases depend.
+/// The properties of the machine on which leases depend. A boot of a machine lasts from its start to its shutdown. The
+/// boot's clock counts the time since the start, and is the same for all processes of the machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Host {
     /// The id of the machine's current boot. It identifies the clock: only times of the same boot can be compared.
@@ -14,6 +15,7 @@ pub(crate) struct Host {
     clock: Clock,
     /// Difference in nanoseconds that is added to a time of `clock`. The sum is the time of the boot's clock.
     shift_ns: i64,
+    /// Reads the wall clock.
     wall: fn() -> SystemTime,
 }
 
@@ -46,7 +48,8 @@ impl Host {
         i64::try_from(self.clock.now().as_nanos()).unwrap_or(i64::MAX).saturating_add(self.shift_ns)
     }
 
-    /// The wall clock, for records: their times remain valid after a restart of the machine.
+    /// The time of the wall clock. Records use this clock, because its times remain valid after a restart of the
+    /// machine.
     pub(crate) fn wall(&self) -> SystemTime {
         (self.wall)()
     }
@@ -65,10 +68,11 @@ impl Host {
 /// The boot id, and the difference in nanoseconds that is added to a time of our clock. The sum is the time of the
 /// boot's clock.
 ///
-/// A process in a time namespace sees the machine's boot id, but its clock has an offset. So the offset is subtracted.
-/// The kernel reports only the offset of the namespace in which our child processes will run. If our own namespace is
-/// different, or if these files cannot be read, a random boot id is used. Then each hold of another process counts as a
-/// hold of another boot. Such a hold expires when this process has observed it for the hold's ttl without a renewal.
+/// A process in a time namespace sees the machine's boot id, but the process's clock has an offset. So the offset is
+/// subtracted. The kernel reports only the offset of the namespace in which our child processes will run. If our own
+/// namespace is another one, or if the files of the kernel cannot be read, a random boot id is used. Then each hold of
+/// another process counts as a hold of another boot. Such a hold expires when this process has observed it for the
+/// hold's ttl without a renewal.
 #[cfg(target_os = "linux")]
 fn boot() -> (String, i64) {
     use std::fs::{read_link, read_to_string};
@@ -88,7 +92,7 @@ fn boot() -> (String, i64) {
     }
 }
 
-/// Never called on these systems: see `options::check_system`.
+/// This is never called, because `options::check_system` refuses these systems.
 #[cfg(not(target_os = "linux"))]
 fn boot() -> (String, i64) {
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -96,7 +100,7 @@ fn boot() -> (String, i64) {
     ("wall clock".into(), nanos(wall).saturating_sub(ours))
 }
 
-/// The nanoseconds by which a time namespace's boot clock is ahead, from a line `boottime SECONDS NANOSECONDS`.
+/// The offset of a time namespace's boot clock in nanoseconds. It is in the line `boottime SECONDS NANOSECONDS`.
 #[cfg(any(target_os = "linux", test))]
 pub(crate) fn boottime_offset(offsets: &str) -> Option<i64> {
     let line = offsets.lines().find_map(|line| line.trim().strip_prefix("boottime"))?;

@@ -1,7 +1,7 @@
 //! [bandog](https://docs.rs/bandog) on one SQLite file, shared by several processes of one machine.
 //!
 //! [`Sqlite`] implements the backend traits of `bandog-core`. Give it to the client, or pass a URL
-//! (`sqlite:/var/lib/me/locks.db`) to the `bandog` crate, which creates it.
+//! (`sqlite:/var/lib/me/locks.db`) to the `bandog` crate, which creates the backend.
 //!
 //! # Promises and limits
 //! - All processes that open the same file on the same machine exclude each other. No server is needed. Two machines
@@ -9,14 +9,14 @@
 //!   when it is opened. Use a server to share locks between machines.
 //! - Leases expire by the machine's boot clock. This clock continues during suspend, and no program can set it. Each
 //!   hold has the boot id under which it was written. If the machine was restarted since then, or if the hold was
-//!   written in a container with its own boot id, this boot cannot read the hold's times. So it counts the lock as held
-//!   until it has observed the hold for the hold's ttl without a renewal.
+//!   written in a container with its own boot id, the times of the hold belong to another clock. So a process counts
+//!   the lock as held until it has observed the hold for the hold's ttl without a renewal.
 //! - A crash of a process loses nothing. A crash or a power failure of the machine might lose the leases that were
 //!   granted in the last moments before it. The processes that held these leases have ended, too. A swap of a record is
 //!   on the disk before the swap is answered.
 //! - A process that is stopped (by `SIGSTOP` or by a debugger) in the middle of a transaction keeps the whole file
 //!   locked until it continues or dies. This is rare, because transactions last microseconds to milliseconds. While the
-//!   file is locked, queries and claims of held names are answered, unless a write precedes them in the queue. A write
+//!   file is locked, queries and claims of held locks are answered, unless a write precedes them in the queue. A write
 //!   fails with `ErrorKind::Unavailable` at its timeout. Then it was certainly not applied, and the error names the
 //!   stopped process.
 //! - A process that can write to the file can take and free every lock in it. So only the owner gets access to the
@@ -37,7 +37,7 @@
 //! # How it works
 //! Each [`Sqlite`] has one thread that does all work on the database. The thread combines all queued requests into one
 //! transaction, so that many callers share one commit. Swaps of records wait for the disk. So they have their own
-//! transactions, and transactions of leases run between these. A claim of a held name only reads.
+//! transactions, and transactions of leases run between these transactions. A claim of a held lock only reads.
 //!
 //! A waiter sets the waiters' mark in the row of the lock. A process that frees a lock with this mark writes to the
 //! notification file (`-bell`) after the commit. The file has 512 slots, and the hash of the lock's name selects the

@@ -6,7 +6,7 @@ use bandog_core::Key;
 
 use crate::{notification_file::NotificationFile, subscribers::Subscribers};
 
-/// A function that sets the waiters' marks of these keys again.
+/// A function that sets the waiters' marks of the given keys again.
 pub(crate) type RestoreMarks = Box<dyn Fn(Vec<Key>) + Send>;
 
 /// A watch thread, which cannot exist here.

@@ -1,4 +1,4 @@
-//! The notification file (`-bell`). A process writes to it after some commits: after a commit that frees a lock with
+//! The notification file (`-bell`). A process writes to the file in two cases: after a commit that frees a lock with
 //! waiters, and after a commit of a swap that notifies the subscribers of its record.
 //!
 //! The file is one page of slots. The hash of a key selects its slot. The keys of locks and of records share the slots.
@@ -24,6 +24,7 @@ const SLOT_BYTES: usize = size_of::<u64>();
 #[derive(Debug)]
 pub(crate) struct NotificationFile {
     path: PathBuf,
+    /// The path of the database, whose permissions the file gets.
     database: PathBuf,
 }
 

@@ -1,4 +1,4 @@
-//! Opens the database, and creates it if it does not exist. Several processes may do so at the same time.
+//! Opens the database, and creates it if it does not exist. Several processes can do this at the same time.
 
 use std::{cell::Cell, fs, io, path::Path, sync::Once};
 
@@ -38,7 +38,7 @@ pub(crate) enum Purpose {
     Use,
 }
 
-/// The failures that the changes of a commit survive.
+/// The kinds of failures that a commit survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
     /// The commit survives the end of the process. A power failure might lose the last commits. This is enough for
@@ -54,21 +54,26 @@ pub(crate) struct Store {
     pub(crate) conn: Connection,
     /// The durability that the connection is set to now.
     durability: Cell<Durability>,
+    /// The files that the connection has open.
     files: OpenFiles,
+    /// The version of the tables.
     version: i64,
+    /// Whether SQLite has opened the database for reading only.
     is_read_only: bool,
-    /// The registration of the connection. It ends after the connection was closed, because this is the last field.
+    /// The registration of the connection. Fields are dropped in order, and this is the last field. So the registration
+    /// ends after the connection is closed.
     _registered: RegisteredConnection,
 }
 
 impl Store {
-    /// Opens the database. While other processes block this, waits until this thread's deadline.
+    /// Opens the database. If other processes block this, the call waits, at most until this thread's deadline.
     pub(crate) fn open(options: &SqliteOptions, purpose: Purpose) -> Result<Self, Fault> {
         Self::open_shared(options, purpose, None)
     }
 
-    /// Does the same as [`Self::open`], for a connection that stays open. If another connection of this process cannot
-    /// be opened because of this one, it calls `request_check`, so that the owner of this connection checks its files.
+    /// Does the same as [`Self::open`], for a connection that stays open. As long as this connection has deleted files
+    /// open, no other connection of this process can be opened. Then the attempt to open another connection calls
+    /// `request_check`, and the owner of this connection checks the files.
     pub(crate) fn open_shared(
         options: &SqliteOptions,
         purpose: Purpose,
@@ -76,7 +81,7 @@ impl Store {
     ) -> Result<Self, Fault> {
         loop {
             // While another process changes the journal mode or recovers the log, SQLite fails without calling the busy
-            // handler. So it is called here.
+            // handler. So the busy handler is called here.
             match Self::try_open(options, purpose, request_check.clone()) {
                 Err(fault) if fault.is_busy() && busy_wait::handle_busy(i32::MAX) => {}
                 done => return done,
@@ -173,8 +178,10 @@ impl Store {
             make_tables(&conn, path)?;
             version = VERSION;
         }
-        // The connection has executed a statement, so other processes see that it is in use. Their SQLite does not
-        // delete the log or the index any more.
+        // The connection has executed a statement, so other processes see that the database is in use. From now on,
+        // SQLite in these processes deletes neither the log nor the index. The files at the paths are the files of this
+        // connection in three cases: they were at the paths before the connection was opened, another connection of
+        // this process has the same files open, or this process is found to have them open.
         let is_ours = |files: &FileIds| {
             let is_known = before.all() == Some(*files) || !registered.is_alone(database);
             files.database == database
@@ -194,7 +201,7 @@ impl Store {
 impl Drop for Store {
     /// When the last connection to a database is closed, SQLite copies the log into the database and deletes the file
     /// at the log's path. If another log is at that path now, this would destroy commits of other processes. So SQLite
-    /// is told to skip both.
+    /// is configured to skip both steps.
     fn drop(&mut self) {
         if self.files.are_replaced() {
             let _ = self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
@@ -208,6 +215,7 @@ fn close_untouched(conn: Connection) {
     drop(conn);
 }
 
+/// The flags with which SQLite opens the file. On Linux, SQLite never creates the file.
 fn flags(may_create: bool) -> OpenFlags {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let is_created_by_us = cfg!(target_os = "linux") || !may_create;

@@ -37,7 +37,7 @@ pub(crate) struct FileIds {
     pub(crate) index: FileId,
 }
 
-/// The files at these paths at one moment.
+/// The files that were found at the three paths at one moment. None for a missing file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FoundFiles {
     pub(crate) database: Option<FileId>,
@@ -50,8 +50,10 @@ pub(crate) struct FoundFiles {
 pub(crate) struct OpenFiles {
     paths: FilePaths,
     pub(crate) ids: FileIds,
-    /// The change time of the directory when all files were last found at their paths. None if it cannot be relied on.
+    /// The change time of the directory when all files were last found at their paths. None if this time cannot be
+    /// relied on.
     unchanged_since: Cell<Option<ChangeTime>>,
+    /// The directory of the files, from which the change time is read.
     #[cfg(target_os = "linux")]
     directory: Option<OwnedFd>,
 }
@@ -97,7 +99,7 @@ impl FileId {
 }
 
 impl FilePaths {
-    /// The paths of the files of this database, which must exist.
+    /// The paths of the files of this database. The database must exist.
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
         let database = fs::canonicalize(path)?;
         let beside = |ending: &str| {

@@ -3,8 +3,8 @@
 //! SQLite maps the index of a log once for all connections of a process. If a connection is opened while another
 //! connection of the process still has a deleted index open, the new connection gets the deleted index together with
 //! the new log, and reads garbage. So while a connection of this process has files open that are no longer at their
-//! paths, no other connection is opened. The owner of the old connection is asked to check its files. It detects that
-//! they were deleted, and closes the old connection.
+//! paths, no other connection is opened. The owner of the old connection is asked to check its files. The owner then
+//! detects that files were deleted, and closes the old connection.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,7 +16,7 @@ use crate::{
 /// A function that asks the owner of a connection to check the connection's files.
 pub(crate) type RequestFileCheck = Arc<dyn Fn() + Send + Sync>;
 
-/// The registration of a connection that is being opened or is open. It ends when this value is dropped.
+/// The registration of a connection that is being opened or is open. The registration ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct RegisteredConnection(u64);
 
@@ -31,21 +31,24 @@ struct ConnectionEntry {
 #[derive(Default)]
 struct ConnectionRegistry {
     entries: Vec<ConnectionEntry>,
+    /// The number of the connection that was registered last.
     last_number: u64,
 }
 
 static REGISTRY: Mutex<ConnectionRegistry> = Mutex::new(ConnectionRegistry { entries: Vec::new(), last_number: 0 });
 
 impl RegisteredConnection {
-    /// Registers a connection that is being opened. `found` are the files at the paths of this database. If the
-    /// connection cannot be opened yet because of another connection, this returns a fault for which [`Fault::is_busy`]
-    /// is true.
+    /// Registers a connection that is being opened. `found` contains the files that are at the paths of this database
+    /// now. If the connection cannot be opened yet because of another connection, this returns a fault for which
+    /// [`Fault::is_busy`] is true.
     pub(crate) fn open(
         database: FileId,
         found: FoundFiles,
         request_check: Option<RequestFileCheck>,
     ) -> Result<Self, Fault> {
         let mut registry = registry();
+        // A connection blocks others while it is being opened, and while it has other files open than those at the
+        // paths.
         let is_blocking = |entry: &&ConnectionEntry| {
             entry.database == database && (entry.files.is_none() || entry.files != found.all())
         };

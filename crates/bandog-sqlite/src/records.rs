@@ -109,6 +109,7 @@ impl Table<'_> {
         Ok(lines)
     }
 
+    /// Executes one swap. `now` is the time of the wall clock.
     fn swap(&mut self, swap: &Swap, now: SystemTime) -> Result<Swapped, Fault> {
         let record = self.record(&swap.key)?;
         let last = record.as_ref().map(|record| record.version);
@@ -133,6 +134,7 @@ impl Table<'_> {
         Ok(Swapped::Done(Some(version)))
     }
 
+    /// The record with this key. None if there is no such record.
     fn record(&mut self, key: &Key) -> Result<Option<Record>, Fault> {
         if !self.has_records() {
             return Ok(None);
@@ -140,6 +142,7 @@ impl Table<'_> {
         Ok(self.statement(sql::RECORD)?.query_row([key.as_str()], read_record).optional()?)
     }
 
+    /// Writes the record, and adds lines to its history.
     fn put(&mut self, key: &Key, version: Version, value: &str, lines: &[Line]) -> Result<(), Fault> {
         let number = i64::try_from(version.get()).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(0, i64::MAX))?;
         self.write(sql::PUT, params![key.as_str(), number, value])?;
@@ -149,6 +152,7 @@ impl Table<'_> {
         Ok(())
     }
 
+    /// Deletes the record and its history.
     fn delete(&mut self, key: &Key) -> Result<(), Fault> {
         self.write(sql::DELETE, [key.as_str()])?;
         self.write(sql::CLEAR, [key.as_str()])?;
@@ -156,7 +160,7 @@ impl Table<'_> {
     }
 }
 
-/// Reads the row of a record. Fails if the version in the row is none that bandog writes.
+/// Reads the row of a record. Fails if the row contains a version that bandog never writes.
 fn read_record(row: &rusqlite::Row<'_>) -> rusqlite::Result<Record> {
     let number: i64 = row.get(0)?;
     let version = u64::try_from(number).ok().and_then(Version::new);

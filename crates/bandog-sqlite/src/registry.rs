@@ -1,4 +1,4 @@
-//! The registry of clients, which operators query. No decision depends on it.
+//! The registry of clients. It is only for queries of operators: no decision about a lock depends on it.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -40,7 +40,7 @@ impl Table<'_> {
     }
 }
 
-/// Reads the row of a client. None if the id in the row is none that bandog writes.
+/// Reads the row of a client. None if the row contains an id that bandog never writes.
 fn read_member(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<Member>> {
     let id: String = row.get(0)?;
     let Ok(id) = id.parse() else {

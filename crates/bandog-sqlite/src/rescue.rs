@@ -79,8 +79,8 @@ fn lock_index(paths: &FilePaths) -> Result<Option<File>, Fault> {
     Ok(if is_in_place && was_only_read(&index) { Some(index) } else { None })
 }
 
-/// Whether no commit was made with this index. The third number in the index counts the commits. If the index is new
-/// and empty, this number is read as 0.
+/// Whether no commit was made with this index. The third number of 4 bytes in the index counts the commits. If the
+/// index is new and empty, the number counts as 0.
 #[cfg(target_os = "linux")]
 fn was_only_read(index: &File) -> bool {
     use std::os::unix::fs::FileExt;
@@ -109,10 +109,12 @@ pub(crate) fn remove_leftovers(paths: &FilePaths) {
     }
 }
 
+/// Whether a file was found at this path, and is not empty.
 fn is_used(path: &Path, found: Option<FileId>) -> bool {
     found.is_some() && !is_empty(path)
 }
 
+/// Whether the file is empty or missing.
 fn is_empty(path: &Path) -> bool {
     fs::metadata(path)
         .map(|file| file.len())

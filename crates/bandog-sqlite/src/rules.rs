@@ -1,5 +1,5 @@
-//! The rules that decide whether a lease is held at a moment. The times in a row may be of this boot's clock or of the
-//! clock of another boot. This module executes no SQL and reads no clock.
+//! The rules that decide whether a lease is held at a moment. Each boot of a machine has its own clock. The times in a
+//! row might be of this boot's clock, or of the clock of another boot. This module executes no SQL and reads no clock.
 //!
 //! Times are nanoseconds of a boot's clock.
 
@@ -8,14 +8,18 @@ use std::time::Duration;
 /// One row of the table `lease`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lease {
+    /// The claim that holds the lock. None if the lock was released.
     pub(crate) owner: Option<String>,
+    /// The last fence that was granted.
     pub(crate) fence: i64,
+    /// The time at which the hold expires.
     pub(crate) expires_ns: i64,
     pub(crate) ttl_ns: i64,
     /// A number that rises with each grant and each renewal.
     pub(crate) stamp: i64,
     /// Whether the times in the row are of this boot's clock.
     pub(crate) is_of_this_boot: bool,
+    /// The waiters' mark.
     pub(crate) wanted: Wanted,
 }
 
@@ -28,8 +32,8 @@ pub(crate) enum Wanted {
     No,
     /// A subscriber waits.
     Waiting,
-    /// A client starves: it has waited for the lock for a second or more. The release makes an offer: it reserves the
-    /// lock for starving clients for a short time.
+    /// A client starves: it has waited for the lock for a second or more. The next release makes an offer: it reserves
+    /// the lock for starving clients for a short time.
     Starving,
 }
 
@@ -43,6 +47,7 @@ impl Wanted {
         }
     }
 
+    /// Reads the value in the table.
     pub(crate) fn read(number: i64) -> Self {
         match number {
             0 => Self::No,
@@ -77,9 +82,9 @@ pub(crate) enum HoldState<'r> {
 }
 
 impl Lease {
-    /// Whether the hold is foreign: its times cannot be compared with this boot's clock. This is so if the hold has
-    /// another boot id. It is also so if the hold has this boot id, and was written at a time that is still in the
-    /// future. The cause is that the machine was restored to an earlier state.
+    /// Whether the hold is foreign: its times cannot be compared with this boot's clock. There are two cases. In the
+    /// first case, the hold has another boot id. In the second case, the hold has this boot id, but was written at a
+    /// time that is still in the future, because the machine was restored to an earlier state.
     pub(crate) fn is_foreign(&self, now_ns: i64) -> bool {
         !self.is_of_this_boot || self.expires_ns.saturating_sub(self.ttl_ns) > now_ns
     }
@@ -104,7 +109,8 @@ impl Lease {
     }
 }
 
-/// A duration in nanoseconds, the unit of the tables. The ttl of a lease is a year at most, so it does not overflow.
+/// A duration in nanoseconds, the unit of the tables. The ttl of a lease is a year at most, so the number does not
+/// overflow.
 pub(crate) fn nanos(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -18,8 +18,8 @@ const MAX_SIGHTINGS: usize = 1024;
 pub(crate) struct Sightings(Mutex<HashMap<Key, Sighting>>);
 
 impl Sightings {
-    /// The first sighting of this hold with its present stamp. If no earlier sighting is stored, stores and returns
-    /// `now`.
+    /// Returns the first sighting of this hold with its present stamp. `now` is the present sighting. If no earlier
+    /// sighting is stored, `now` is stored and returned.
     pub(crate) fn first(&self, key: &Key, now: Sighting) -> Sighting {
         let mut sightings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = sightings.get(key).filter(|before| before.stamp == now.stamp) {

@@ -1,35 +1,52 @@
-//! The SQL statements, without the comments at the beginning of their files. A prepared statement is found in the cache
-//! by its text, so these comments would cost time.
+//! The SQL statements, without the comments at the beginning of their files. The cache of the connection finds a
+//! prepared statement by comparing texts, so these comments would cost time.
 
 pub(crate) const SCHEMA: &str = include_str!("../sql/schema.sql");
 pub(crate) const REGISTRY: &str = include_str!("../sql/registry.sql");
 pub(crate) const RECORDS: &str = include_str!("../sql/records.sql");
+/// Reads the numbers in the header of the database that identify the program and the version of the tables.
 pub(crate) const IDENTITY: &str = body(include_str!("../sql/identity.sql"));
 pub(crate) const LEASE: &str = body(include_str!("../sql/lease.sql"));
+/// Reads all leases that have an owner, expired or not.
 pub(crate) const HELD: &str = body(include_str!("../sql/held.sql"));
 pub(crate) const SIGHTING: &str = body(include_str!("../sql/sighting.sql"));
+/// Grants a free lock without reading the row first.
 pub(crate) const TAKE: &str = body(include_str!("../sql/take.sql"));
+/// Writes a hold: a grant or an offer.
 pub(crate) const GRANT: &str = body(include_str!("../sql/grant.sql"));
 pub(crate) const RENEW: &str = body(include_str!("../sql/renew.sql"));
+/// Frees a lock without a waiters' mark, if this owner holds it.
 pub(crate) const FREE: &str = body(include_str!("../sql/free.sql"));
+/// Frees a lock and removes the waiters' mark.
 pub(crate) const RELEASE: &str = body(include_str!("../sql/release.sql"));
+/// Changes the waiters' mark from starving to waiting.
 pub(crate) const UNSTARVE: &str = body(include_str!("../sql/unstarve.sql"));
+/// Sets the waiters' mark.
 pub(crate) const WANT: &str = body(include_str!("../sql/want.sql"));
+/// Stores the first sighting of a hold of another boot.
 pub(crate) const SEE: &str = body(include_str!("../sql/see.sql"));
+/// Deletes the sightings of a hold that has ended.
 pub(crate) const FORGET: &str = body(include_str!("../sql/forget.sql"));
 pub(crate) const ANNOUNCE: &str = body(include_str!("../sql/announce.sql"));
 pub(crate) const WITHDRAW: &str = body(include_str!("../sql/withdraw.sql"));
 pub(crate) const MEMBERS: &str = body(include_str!("../sql/members.sql"));
+/// Deletes the expired rows of clients.
 pub(crate) const PRUNE: &str = body(include_str!("../sql/prune.sql"));
 pub(crate) const RECORD: &str = body(include_str!("../sql/record.sql"));
+/// Writes a record.
 pub(crate) const PUT: &str = body(include_str!("../sql/put.sql"));
+/// Writes a line of a record's history.
 pub(crate) const NOTE: &str = body(include_str!("../sql/note.sql"));
 pub(crate) const DELETE: &str = body(include_str!("../sql/delete.sql"));
+/// Deletes the history of a record.
 pub(crate) const CLEAR: &str = body(include_str!("../sql/clear.sql"));
 pub(crate) const NAMES: &str = body(include_str!("../sql/names.sql"));
 pub(crate) const HISTORY: &str = body(include_str!("../sql/history.sql"));
+/// Begins a part of a transaction that can be rolled back alone.
 pub(crate) const PART: &str = body(include_str!("../sql/part.sql"));
+/// Ends the part, and keeps its writes in the transaction.
 pub(crate) const KEEP: &str = body(include_str!("../sql/keep.sql"));
+/// Rolls back the part.
 pub(crate) const UNDO: &str = body(include_str!("../sql/undo.sql"));
 
 /// The text after the leading comment lines.

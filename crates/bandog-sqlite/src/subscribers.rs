@@ -13,7 +13,9 @@ pub(crate) struct Subscribers(Mutex<Notifiers>);
 
 #[derive(Debug, Default)]
 struct Notifiers {
+    /// The notifiers of each key, each with its number.
     by_key: HashMap<Key, BTreeMap<u64, Notifier>>,
+    /// The number of the notifier that was added last.
     last_number: u64,
 }
 
@@ -38,6 +40,7 @@ impl Subscribers {
         }
     }
 
+    /// Whether this key has a subscriber.
     pub(crate) fn has(&self, key: &Key) -> bool {
         self.notifiers().by_key.contains_key(key)
     }

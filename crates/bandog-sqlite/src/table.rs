@@ -18,17 +18,20 @@ use crate::{
 };
 
 /// The id of the holder if the owner in the row is not the id of a claim. No client has this id, so no client can renew
-/// or release the hold, and it lasts until it expires.
+/// or release the hold. The hold lasts until it expires.
 const UNKNOWN_OWNER: ClaimId = ClaimId { number: 1, ..ClaimId::OFFERED };
 
 /// The tables, in one transaction.
 pub(crate) struct Table<'t> {
     conn: &'t Connection,
     context: &'t HandleContext,
+    /// Whether this handle watches the notification file.
     is_watched: bool,
     has_registry: bool,
     has_records: bool,
+    /// Whether this is a write transaction.
     may_write: bool,
+    /// The keys whose subscribers are notified after the commit.
     keys_to_notify: Vec<Key>,
     /// The prepared statements of this transaction. They are kept here, because the search in the connection's cache
     /// takes longer.
@@ -51,7 +54,7 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// Allows writes. The caller has begun a write transaction.
+    /// Allows writes. The caller must have begun a write transaction.
     pub(crate) fn with_writes(self) -> Self {
         Self { may_write: true, ..self }
     }
@@ -99,7 +102,7 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// Reads from the database.
+    /// Reads from the database, to check that this is possible.
     pub(crate) fn ping(&self) -> Result<(), Fault> {
         Ok(self.conn.query_row(sql::IDENTITY, [], |_| Ok(()))?)
     }
@@ -110,7 +113,8 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// Each common case is decided by one SQL statement. [`LockState`] decides all other cases.
+    /// Applies a step to a mutex. For each common case, one SQL statement decides the answer. [`LockState`] decides all
+    /// other cases.
     fn apply_to_mutex(&mut self, step: &Step) -> Result<Answer, Fault> {
         if self.may_write
             && let Some(answer) = self.apply_with_one_statement(step)?
@@ -121,6 +125,7 @@ impl<'t> Table<'t> {
         let lease = self.lease(key)?;
         let now_ns = self.context.host.now_ns();
         let (mut state, is_unseen) = self.lock_state(key, &lease, now_ns)?;
+        // Each new fence is greater than `above`. So it is at least the time of the wall clock in microseconds.
         let above = u64::try_from(self.context.host.wall_micros() - 1).unwrap_or_default();
         let answer = state.apply_above(step, now(), Fence::new(above));
         match &answer {
@@ -167,8 +172,8 @@ impl<'t> Table<'t> {
         Ok(renewal)
     }
 
-    /// Whether this claim holds its lock. This writes nothing. If the hold is of another boot, the time at which this
-    /// boot first observed it (its sighting) is kept in this process's memory.
+    /// Whether this claim holds its lock. This writes nothing. If the hold is of another boot, the sighting is kept in
+    /// the memory of this process. A sighting is the time at which this boot first observed the hold.
     pub(crate) fn is_held(&mut self, holding: &Holding) -> Result<bool, Fault> {
         let (lease, now_ns) = (self.lease(&holding.key)?, self.context.host.now_ns());
         Ok(match self.state(&holding.key, &lease, now_ns)? {
@@ -233,7 +238,7 @@ impl<'t> Table<'t> {
     /// Applies a step of a common case: a claim of a lock whose row shows that it is free, or a release of a lock
     /// without a waiters' mark. Returns None in other cases. The row is not read first, because that would make a step
     /// 50 % slower. The conditions of the two SQL statements repeat rules of [`LockState`]. The test `same_rules`
-    /// checks that they agree with it.
+    /// checks that the statements and [`LockState`] agree.
     fn apply_with_one_statement(&mut self, step: &Step) -> Result<Option<Answer>, Fault> {
         let now_ns = self.context.host.now_ns();
         match step {
@@ -255,8 +260,8 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// The state of a row's lock, with times that count from [`now`]. The bool says whether a sighting of the hold must
-    /// be stored: see [`HoldState::Held`].
+    /// The state of the lock in this row. The times in it are relative to the moment of [`now`]. The bool says whether
+    /// a sighting of the hold must be stored: see [`HoldState::Held`].
     fn lock_state(&mut self, key: &Key, lease: &Lease, now_ns: i64) -> Result<(LockState, bool), Fault> {
         let fence = Fence::new(lease.fence.unsigned_abs());
         let HoldState::Held { owner, left, is_unseen } = self.state(key, lease, now_ns)? else {
@@ -287,9 +292,11 @@ impl<'t> Table<'t> {
         Ok(())
     }
 
-    /// Writes the traces of a refused claim that the rows do not contain yet. These are the waiters' mark, if this
-    /// handle subscribes or a client starves, and this boot's first sighting of a hold of another boot, if `sighted_ns`
-    /// has its time.
+    /// Writes what a refused claim must leave in the tables, unless it is there already:
+    ///
+    /// - the waiters' mark, if this handle has a subscriber for the lock, or if a client starves for the lock;
+    /// - this boot's first sighting of a hold of another boot. `sighted_ns` is the time of this sighting, or None if no
+    ///   sighting must be written.
     fn note_busy(&mut self, key: &Key, lease: &Lease, state: &LockState, sighted_ns: Option<i64>) -> Result<(), Fault> {
         if let Some(now_ns) = sighted_ns {
             self.write(sql::SEE, params![key.as_str(), self.boot(), now_ns, lease.stamp])?;
@@ -306,6 +313,7 @@ impl<'t> Table<'t> {
         self.context.host.boot()
     }
 
+    /// Raises the waiters' mark of the row to this value.
     fn mark(&mut self, key: &Key, lease: &Lease, wanted: Wanted) -> Result<(), Fault> {
         if lease.wanted >= wanted {
             return Ok(());
@@ -314,11 +322,13 @@ impl<'t> Table<'t> {
         Ok(())
     }
 
+    /// The row of this lock. An empty row if the table has none.
     fn lease(&mut self, key: &Key) -> Result<Lease, Fault> {
         let params = [key.as_str(), self.boot()];
         Ok(self.statement(sql::LEASE)?.query_row(params, read_lease).optional()?.unwrap_or_default())
     }
 
+    /// The state of the row's hold at the moment `now_ns`.
     fn state<'l>(&mut self, key: &Key, lease: &'l Lease, now_ns: i64) -> Result<HoldState<'l>, Fault> {
         if lease.owner.is_none() || !lease.is_foreign(now_ns) {
             return Ok(lease.state(now_ns, None));
@@ -328,6 +338,7 @@ impl<'t> Table<'t> {
         Ok(lease.state(now_ns, self.statement(sql::SIGHTING)?.query_row(params, read).optional()?))
     }
 
+    /// The row of this lock for operators. None if no client holds the lock.
     fn row(&mut self, key: &Key, lease: &Lease) -> Result<Option<Row>, Fault> {
         let HoldState::Held { owner, left, .. } = self.state(key, lease, self.context.host.now_ns())? else {
             return Ok(None);
@@ -379,8 +390,8 @@ impl<'t> Table<'t> {
     }
 }
 
-/// The moment of a decision. [`LockState`] knows no boot clock, so it gets each time of a row as this moment plus the
-/// remaining duration.
+/// A fixed moment that stands for the present time when [`LockState`] decides. [`LockState`] knows no boot clock. So it
+/// gets each time of a row as this moment plus the remaining duration.
 fn now() -> Moment {
     Moment::from_nanos(1)
 }

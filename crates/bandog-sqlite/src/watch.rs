@@ -27,7 +27,7 @@ use crate::{
 /// sets the marks for the waiters that do not claim.
 const RESTORE_DELAY: Duration = Duration::from_millis(50);
 
-/// A function that sets the waiters' marks of these keys again.
+/// A function that sets the waiters' marks of the given keys again.
 pub(crate) type RestoreMarks = Box<dyn Fn(Vec<Key>) + Send>;
 
 /// The watch thread. It ends when this value is dropped.
@@ -41,7 +41,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Starts the thread. Every notification after this call reaches the subscribers.
+    /// Starts the thread. Every notification that is written after this call reaches the subscribers.
     pub(crate) fn start(
         file: Arc<NotificationFile>,
         lock_subscribers: Arc<Subscribers>,
@@ -83,16 +83,20 @@ impl Watch {
     }
 }
 
+/// The state of the watch thread.
 struct FileWatcher {
     inotify: Inotify,
+    /// The other end of the pipe. It becomes readable when the thread must end.
     ended: PipeReader,
     file: Arc<NotificationFile>,
     lock_subscribers: Arc<Subscribers>,
     record_subscribers: Arc<Subscribers>,
     restore_marks: RestoreMarks,
+    /// The slots as they were read last.
     slots: Slots,
     /// Keys that were notified, and whose waiters' marks were not set again yet.
     notified: Vec<Key>,
+    /// The time at which the marks of the keys in `notified` are set again. None if there are no such keys.
     restore_at: Option<Moment>,
 }
 
@@ -135,6 +139,7 @@ impl FileWatcher {
         }
     }
 
+    /// Notifies the subscribers of each key whose slot has changed.
     fn notify(&mut self) -> io::Result<()> {
         let slots = self.file.slots()?;
         // Records have no waiters' marks, because a swap that notifies always writes to the file.

@@ -54,8 +54,8 @@ pub(crate) struct Renew(pub(crate) Vec<Claim>);
 pub(crate) struct Subscribe(pub(crate) Vec<Key>);
 /// Starts the watch of the notification file. Records have no waiters' marks.
 pub(crate) struct SubscribeToRecords;
-/// Does nothing itself. But before each request, the writer checks whether the files of the database are in place. So
-/// this request causes such a check.
+/// Does no work. But before each request, the writer checks whether the files of the database are in place. So this
+/// request causes such a check.
 pub(crate) struct CheckFiles;
 pub(crate) struct Announce(pub(crate) Member, pub(crate) Duration);
 pub(crate) struct Withdraw(pub(crate) ClientId);
@@ -252,7 +252,7 @@ impl Work for Members {
 impl Work for Evict {
     type Answer = Result<Option<Row>>;
 
-    /// The eviction of a free lock writes nothing.
+    /// The eviction of a free lock writes nothing. So an eviction reads first.
     fn access_mode(&self) -> AccessMode {
         AccessMode::ReadFirst
     }

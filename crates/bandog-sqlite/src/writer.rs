@@ -1,8 +1,8 @@
 //! The writer thread: the only thread of a handle that accesses the database (`check` has its own connection).
 //!
-//! The thread combines all queued requests into one transaction, and answers them after the commit. It does not wait
-//! for further requests, so a single caller is not delayed, and many callers share one commit. Writes that must survive
-//! a power failure have separate transactions.
+//! The thread combines all queued requests into one transaction, and answers them after the commit. When requests are
+//! queued, the thread does not wait for more. So a single caller is not delayed, and many callers still share one
+//! commit. Writes that must survive a power failure have separate transactions.
 
 use std::{mem, path::Path, sync::Arc, thread};
 
@@ -46,13 +46,16 @@ pub(crate) fn start(context: Arc<HandleContext>) -> Result<mpsc::Sender<Request>
 struct Writer {
     context: Arc<HandleContext>,
     batches: Batches,
-    /// A sender for the watch thread. It is weak, so that the watch thread does not keep this thread alive.
+    /// A sender to this thread's queue, for the watch thread and for other connections. It is weak, so that it does not
+    /// keep this thread alive.
     own_queue: mpsc::WeakSender<Request>,
+    /// The open connection. None if the database is not open.
     store: Option<Store>,
-    /// Whether there was a request with [`Purpose::Use`]. After it, the database is always opened for use.
+    /// Whether there was a request with [`Purpose::Use`]. After such a request, the database is always opened for use.
     had_use_request: bool,
     /// The error of the latest attempt, if another process blocked it. Requests whose deadline passes get this error.
     blocked_by: Option<Error>,
+    /// The watch of the notification file. None if the file is not watched.
     watch: Option<Watch>,
     /// Whether a warning was logged that the notification file cannot be watched.
     watch_warned: bool,
@@ -100,6 +103,7 @@ impl Writer {
         }
     }
 
+    /// Executes the requests once, on an open connection whose files are in place.
     fn attempt(&mut self, requests: &mut [Request]) -> Result<(), Fault> {
         let store = self.open_store(requests)?;
         self.ensure_watch(requests);
@@ -118,6 +122,7 @@ impl Writer {
         }
     }
 
+    /// Executes the requests on this connection. Takes the write lock only if a request has to write.
     fn run_on(&mut self, store: &Store, requests: &mut [Request]) -> Result<Access, Fault> {
         let table = || Table::new(store, &self.context, self.watch.is_some());
         let has_any = |mode| requests.iter().any(|request| request.access_mode() == mode);
@@ -213,6 +218,7 @@ impl Writer {
         }
     }
 
+    /// Starts the watch. If this fails, logs a warning once, and returns None.
     fn start_watch(&mut self) -> Option<Watch> {
         let (own_queue, timeout) = (self.own_queue.clone(), self.context.options.timeout);
         let restore_marks = move |keys| {
@@ -239,6 +245,7 @@ impl Writer {
         }
     }
 
+    /// Writes notifications of these keys to the notification file.
     fn notify(&self, keys: &[Key]) {
         if keys.is_empty() {
             return;
@@ -266,8 +273,8 @@ fn log_rescue(database: &Path, outcome: RescueOutcome) {
     }
 }
 
-/// Answers the requests whose deadline has passed, and returns the earliest deadline of the others. None if no request
-/// remains.
+/// Answers the requests whose deadline has passed with an error, which is `reason` if there is one. Returns the
+/// earliest deadline of the remaining requests. None if no request remains.
 fn refuse_overdue(requests: &mut Vec<Request>, reason: Option<&Error>) -> Option<Moment> {
     let now = Clock::system().now();
     if requests.iter().any(|request| request.deadline <= now) {
@@ -281,10 +288,12 @@ fn refuse_overdue(requests: &mut Vec<Request>, reason: Option<&Error>) -> Option
     requests.iter().map(|request| request.deadline).min()
 }
 
+/// Whether the requests are durable writes.
 fn is_durable(requests: &[Request]) -> bool {
     requests.iter().any(|request| request.access_mode() == AccessMode::DurableWrite)
 }
 
+/// Executes all requests in the transaction of this table.
 fn run_all(requests: &mut [Request], table: &mut Table<'_>) -> Result<(), Fault> {
     requests.iter_mut().try_for_each(|request| request.run(table))
 }

@@ -9,10 +9,10 @@ use crate::ticks::{NodeArgs, TicksArgs};
 /// Random traffic on locks under faults, with a history that is checked.
 ///
 /// Worker processes lock, try, wait, cancel, re-enter and release a few names as fast as they can. Meanwhile a nemesis
-/// kills and stops them, breaks their connections and disturbs the store. Each process records its events. At the end
-/// all faults are removed, and the history is checked: no two clients believed at the same time that they hold one
-/// lock, fences increased, each call ended in time, no client waited at a free lock, and no data of clients was left in
-/// the store.
+/// kills and stops the workers, breaks their connections and disturbs the store. Each process records its events. At
+/// the end all faults are removed, and the history is checked: no two clients believed at the same time that they hold
+/// one lock, fences increased, each call ended in time, no client waited at a free lock, and no data of clients was
+/// left in the store.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask storm", bin_name = "cargo xtask storm", after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// The kinds of faults
     #[arg(long, value_enum, default_value_t = Profile::Everything)]
     pub(crate) profile: Profile,
-    /// Keeps the whole history in this directory; otherwise it is kept only after a violation
+    /// Keeps the whole history in this directory; without this option, the history is kept only after a violation
     #[arg(long, value_name = "DIR")]
     pub(crate) keep: Option<PathBuf>,
     /// Prints one JSON object per store instead of the tables
@@ -83,7 +83,7 @@ pub(crate) enum Profile {
     Clocks,
     /// The store is stopped and slowed, and loses data; locks are taken by force
     Server,
-    /// All of these
+    /// The faults of all other profiles
     Everything,
 }
 
@@ -115,13 +115,13 @@ pub(crate) enum Role {
 /// The arguments of a worker process.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct WorkerArgs {
-    /// The store; `memory:` is one in this process
+    /// The URL of the store; `memory:` is a store in this process
     #[arg(long)]
     pub(crate) url: String,
     /// The directory of the history
     #[arg(long)]
     pub(crate) dir: PathBuf,
-    /// The number of the first client
+    /// The number of the first client of this process
     #[arg(long)]
     pub(crate) first: u32,
     /// Number of clients of this process
@@ -130,7 +130,7 @@ pub(crate) struct WorkerArgs {
     /// Number of tasks of each client
     #[arg(long)]
     pub(crate) tasks: u32,
-    /// Number of names
+    /// Number of lock names
     #[arg(long)]
     pub(crate) names: usize,
     #[arg(long)]
@@ -141,7 +141,7 @@ pub(crate) struct WorkerArgs {
     /// The request timeout, in milliseconds
     #[arg(long)]
     pub(crate) timeout: u64,
-    /// Deviation of this process's clock, in seconds ahead of the machine's
+    /// Number of seconds by which the clock of this process is ahead of the machine's clock
     #[arg(long, default_value_t = 0)]
     pub(crate) ahead: u64,
     /// Sometimes takes locks by force

@@ -1,8 +1,8 @@
 //! The laws that each history must obey, under all faults.
 //!
 //! - `beliefs`: no two clients believe at the same time that they hold one lock, and fences increase;
-//! - `resource`: no holder is overtaken: while it believes that it holds the lock, no other client writes with a
-//!   greater fence;
+//! - `resource`: no holder is overtaken, which means that no other client writes with a greater fence while the holder
+//!   believes that it holds the lock;
 //! - `calls`: each call ends in time, and with a documented result;
 //! - `waits`: no client waits at a free lock, and no client waits forever while others get the lock.
 
@@ -32,17 +32,17 @@ const REPORTED: usize = 3;
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) violations: Vec<Violation>,
-    /// Overlaps (two clients believe that they hold one lock) that docs/GUARANTEES.md allows, by the fault that allows
-    /// them.
+    /// Overlaps that docs/GUARANTEES.md allows, by the kind of fault that allows them. In an overlap, two clients
+    /// believe at the same time that they hold one lock.
     pub(crate) excused: BTreeMap<FaultKind, Excused>,
     /// Number of writes of overtaken holders. A resource that checks the fence would refuse such a write.
     pub(crate) stale_writes: u64,
     /// Number of all writes.
     pub(crate) writes: u64,
-    /// Maximum time by which a call exceeded its limit.
+    /// The longest time by which a call exceeded its limit.
     pub(crate) worst_overrun: Nanos,
-    /// Maximum number of grants to other clients while one client waited, counted from the moment when that client had
-    /// waited for two seconds.
+    /// The greatest number of turns that the other clients had while one client waited. The first two seconds of the
+    /// wait do not count.
     pub(crate) most_passed_over: usize,
 }
 
@@ -50,6 +50,7 @@ pub(crate) struct Findings {
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Excused {
     pub(crate) overlaps: u64,
+    /// The duration of the longest overlap.
     pub(crate) longest: Nanos,
 }
 
@@ -59,6 +60,7 @@ pub(crate) struct Violation {
     pub(crate) law: &'static str,
     /// The details, for people.
     pub(crate) what: String,
+    /// The number of the lock's name.
     pub(crate) name: usize,
     pub(crate) at: Nanos,
 }
@@ -97,10 +99,12 @@ impl Findings {
         })
     }
 
+    /// Adds a violation.
     fn broken(&mut self, law: &'static str, name: usize, at: Nanos, what: String) {
         self.violations.push(Violation { law, what, name, at });
     }
 
+    /// Adds an overlap that a fault of this kind allows.
     fn excused(&mut self, kind: FaultKind, length: Nanos) {
         let excused = self.excused.entry(kind).or_default();
         excused.overlaps += 1;

@@ -34,7 +34,7 @@ pub(crate) enum FaultKind {
     Stall,
     /// A worker cannot connect.
     Refuse,
-    /// About one in three of a client's calls is lost, refused or late.
+    /// About a third of the calls of a client are lost, refused or late.
     Lossy,
     /// A client's requests are held, and executed later.
     HoldRequests,
@@ -71,8 +71,8 @@ use FaultKind::{
     ServerEmpty, ServerSleep, ServerStop, Slow, Stall, Stop, StopInWrite, TimeNamespace, WritesPaused,
 };
 
-/// Each kind with its name in the history, the stores that have it, and its profile. Faults without a profile are
-/// caused by workers.
+/// Each kind of fault, its name in the history, the stores that can have the fault, and the profile of the fault. A
+/// fault without a profile is caused by a worker, and not by the nemesis.
 const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 26] = {
     use StoreKind::{Memory as M, Redis as R, Sqlite as S};
     [
@@ -114,7 +114,7 @@ impl FaultKind {
 
     /// Whether the fault can make the store lose a hold (a granted lock) before the hold expires.
     pub(crate) fn forgets(self) -> bool {
-        // If the log is deleted, holds are lost if a new worker opens the files before another worker makes a request.
+        // A deleted log loses holds only if a new worker opens the files before another worker makes a request.
         matches!(self, ServerEmpty | Forget | LogDeleted | Evict)
     }
 
@@ -152,9 +152,9 @@ impl FaultKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
-    /// A time before it began.
+    /// A time shortly before the fault began.
     pub(crate) from: Nanos,
-    /// A time after it was removed.
+    /// A time shortly after the fault was removed.
     pub(crate) to: Nanos,
     /// The affected client. `None` if all clients are affected.
     pub(crate) client: Option<u32>,

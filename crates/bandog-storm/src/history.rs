@@ -1,8 +1,8 @@
 //! The history: for each client a file of events, and for each lock name a log of the writes that the lock protects.
-//! Several processes append to one log, and the kernel decides the order of its lines.
+//! Several processes append to the log of one name. The kernel decides the order of the lines in this log.
 //!
-//! A process writes the line of an event before it acts on the event, in one `write` to an append-only file. So the
-//! line survives `kill -9`, and an event without a line had no consequences.
+//! A process first records an event, and only then acts on the event. The line of the event is one `write` to an
+//! append-only file. So the line survives `kill -9`, and an event without a line had no consequences.
 
 use std::{
     fmt::{self, Write as _},
@@ -22,19 +22,21 @@ pub(crate) type CallId = u64;
 /// One line of a client's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A call for a lock begins.
+    /// A call for a lock begins. `watched` says whether a watchdog will renew the lock; otherwise the lock has a fixed
+    /// lease.
     Asked { call: CallId, at: Nanos, task: u32, name: usize, verb: Verb, limit: Nanos, ttl: Nanos, watched: bool },
-    /// The lock is granted. The client believes from `at` on that it holds the lock. Without a renewal, the client
-    /// believes this until `until`.
+    /// The lock is granted. From the time `at` on, the client believes that it holds the lock. If the lock is not
+    /// renewed, this belief ends at the time `until`.
     Granted { call: CallId, at: Nanos, fence: u64, until: Nanos },
-    /// At `at`, the holder checked its guard and found that it still holds the lock. The holder had made `writes`
-    /// writes before this check.
+    /// The holder checked its guard at the time `at`, and still held the lock. Before this check, the holder had made
+    /// `writes` writes.
     Held { call: CallId, at: Nanos, until: Nanos, writes: u32 },
-    /// The last check of the guard: before its release, or after the lock was lost. `held` is the result of the check.
+    /// The last check of the guard, directly before the guard is released or dropped. `held` is the result of
+    /// the check.
     Ended { call: CallId, at: Nanos, held: bool, writes: u32 },
     /// The owner locked the same lock again while it held the lock, and got this fence.
     Reentered { call: CallId, at: Nanos, fence: u64 },
-    /// The end of a call: a call for a lock ended without a grant, or a release ended.
+    /// The end of a call. Either the call ended without a grant, or the lock was granted and its release has ended.
     Answered { call: CallId, at: Nanos, outcome: Outcome },
     /// A client took a lock from its holder by force.
     Evicted { from: Nanos, to: Nanos, name: usize },
@@ -54,7 +56,7 @@ pub(crate) enum Verb {
     Dropped,
 }
 
-/// The result of a call that returned no guard, or the result of a release.
+/// The result of a call that returned no guard, or the result of the release of a guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Busy,
@@ -227,12 +229,12 @@ impl Files {
         self.0.join(format!("client-{client}"))
     }
 
-    /// The heartbeats of one process. They only prove that the process could write.
+    /// The file for the heartbeats of one process. Heartbeats only show that the process can run and can write.
     pub(crate) fn pulse(&self, process: u32) -> PathBuf {
         self.0.join(format!("pulse-{process}"))
     }
 
-    /// The writes that were made under the lock of this name, in their order.
+    /// The writes that were made under the lock with this name, in the order in which they were made.
     pub(crate) fn resource(&self, name: usize) -> PathBuf {
         self.0.join(format!("resource-{name}"))
     }

@@ -1,7 +1,7 @@
 //! Random traffic on locks under faults, with a history that is checked: `cargo xtask storm --help`. The module `ticks`
 //! does the same with jobs: `cargo xtask storm ticks --help`.
 //!
-//! `worker` makes the traffic, in its own processes. `nemesis` injects faults. `check` checks the history, and imports
+//! `worker` makes the traffic, in separate processes. `nemesis` injects faults. `check` checks the history, and imports
 //! neither `worker` nor `nemesis`. docs/GUARANTEES.md contains the promises, and docs/PROOF.md contains the results.
 
 mod args;
@@ -41,9 +41,11 @@ fn main() -> ExitCode {
     }
 }
 
+/// Runs the traffic on locks, once for each store.
 fn locks(args: &Args) -> ExitCode {
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
     let stores = if args.stores.is_empty() { StoreKind::ALL.to_vec() } else { args.stores.clone() };
+    // Whether no run has found a problem.
     let mut well = true;
     for store in stores {
         match run::run(store, seed, args) {

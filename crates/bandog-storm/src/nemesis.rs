@@ -26,9 +26,9 @@ const NEW_LOG_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Harm {
     kind: FaultKind,
-    /// Time before the fault began, in nanoseconds.
+    /// A time shortly before the fault began, in nanoseconds.
     from: u64,
-    /// The index of the affected worker.
+    /// The index of the affected worker in the pool.
     slot: usize,
     client: u32,
     name: usize,
@@ -69,10 +69,11 @@ impl Nemesis {
         slots.into_iter().zip(harms).filter_map(|(slot, kind)| self.harm(pool, slot, kind)).collect()
     }
 
+    /// Chooses the parameters of a fault, and injects the fault. `None` if the fault was not possible.
     fn harm(&mut self, pool: &mut WorkerPool, slot: usize, kind: FaultKind) -> Option<Harm> {
         let clients = pool.lives.len();
         let worker = &pool.workers[slot];
-        // All clients of a memory store are in one process.
+        // These faults exist only for memory stores, whose clients are all in one process. So any client can be chosen.
         let client = if matches!(kind, FaultKind::Lossy | FaultKind::HoldRequests | FaultKind::HoldAnswers) {
             u32::try_from(self.random.usize(..clients)).unwrap_or(0)
         } else {
@@ -219,7 +220,7 @@ impl Nemesis {
             | FaultKind::NotificationFileReplaced
             | FaultKind::Evict => {}
         }
-        // All clients of a memory store stop together.
+        // All clients of a memory store are in one process, so they are stopped together.
         let alone =
             harm.kind.is_of_one_client() && !(harm.kind == FaultKind::Stop && matches!(pool.store, TestStore::Memory));
         let client = alone.then_some(harm.client);
@@ -246,7 +247,7 @@ pub(crate) fn await_log(database: &Path) {
     }
 }
 
-/// The path of the file that belongs to a SQLite database and has this ending.
+/// The path of a file that belongs to a SQLite database. The path is the path of the database plus this ending.
 pub(crate) fn beside(database: &Path, ending: &str) -> PathBuf {
     PathBuf::from(format!("{}{ending}", database.display()))
 }
@@ -262,8 +263,8 @@ fn stop_in_write(pool: &WorkerPool, slot: usize) -> bool {
     stop_while_writing(&pool.workers[slot].process, &pool.store.shared_memory())
 }
 
-/// Stops a process while it has SQLite's write lock. If the process does not have the lock before the timeout, the
-/// process continues, and this function returns false.
+/// Stops a process at a moment when it has SQLite's write lock. Returns false if no such moment was found before the
+/// timeout. The process then continues.
 pub(crate) fn stop_while_writing(process: &Process, shared_memory: &Path) -> bool {
     let until = Instant::now() + SEARCH_TIMEOUT;
     while Instant::now() < until {

@@ -6,8 +6,8 @@ use std::time::Duration;
 pub(crate) const NAMES: usize = 16;
 /// Number of names that get half of all calls, so that they have many waiters.
 pub(crate) const HOT: usize = 4;
-/// Number of names that are held for a long time. One task of each client locks only these names, and other tasks lock
-/// them rarely.
+/// Number of names whose locks are held for a long time. One task of each client locks only these names. The other
+/// tasks rarely lock these names.
 pub(crate) const LONG: usize = 2;
 /// The watchdog's ttl. It is short, so that many locks are renewed, or lost, while they are held.
 pub(crate) const TTL: Duration = Duration::from_millis(600);
@@ -19,7 +19,7 @@ pub(crate) const SLACK: Duration = Duration::from_secs(1);
 /// this bound.
 pub(crate) const RECHECK: Duration = Duration::from_secs(1);
 
-/// The name of a lock.
+/// The name of the lock with this number.
 pub(crate) fn name(number: usize) -> String {
     format!("storm-{number}")
 }

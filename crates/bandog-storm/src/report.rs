@@ -12,7 +12,7 @@ use crate::{
     plan,
 };
 
-/// Time before and after a violation, in nanoseconds. The report shows the events of this time.
+/// The report shows the events up to this time before and after a violation, in nanoseconds.
 const AROUND: Nanos = 100_000_000;
 /// Maximum number of events that are shown for a violation.
 const LINES: usize = 16;
@@ -23,11 +23,13 @@ pub(crate) struct Summary {
     store: StoreKind,
     seed: u64,
     profile: Profile,
+    /// Number of calls that were requested.
     ops: u64,
+    /// Number of calls in the history.
     calls: usize,
     outcomes: BTreeMap<&'static str, u64>,
     faults: BTreeMap<FaultKind, u64>,
-    /// Number of times that the machine kept a process from running.
+    /// Number of times that a process could not run because the machine was busy.
     stalls: usize,
     findings: Findings,
     /// Problems that the history does not contain, such as a worker that died.
@@ -189,6 +191,7 @@ fn scene(history: &History, violation: &Violation) -> String {
     text
 }
 
+/// The events of this call as text, with their times.
 fn events_of(call: &Call) -> Vec<(Nanos, String)> {
     let mut events = vec![(call.asked, format!("{call} asks"))];
     if let Some(grant) = &call.grant {

@@ -22,8 +22,8 @@ use crate::{
     worker_pool::{Home, Size, WorkerPool, is_possible, now},
 };
 
-/// Timeout for all tasks to end after the faults are removed. A task might have to wait for several long critical
-/// sections, one after the other.
+/// After the faults are removed, all tasks must end within this time. A task might have to wait for several long
+/// critical sections, one after the other.
 const END_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum time without a finished call, also under faults. If no call finishes in this time, the run is stopped.
 const STUCK: Duration = Duration::from_secs(30);
@@ -63,7 +63,7 @@ pub(crate) fn run(store: StoreKind, seed: u64, args: &Args) -> io::Result<Summar
     Ok(summary)
 }
 
-/// A directory for this run, and whether it is kept.
+/// A directory for this run, and whether the directory is kept after the run.
 fn directory(store: StoreKind, args: &Args) -> io::Result<(PathBuf, bool)> {
     match &args.keep {
         Some(keep) => {
@@ -74,14 +74,14 @@ fn directory(store: StoreKind, args: &Args) -> io::Result<(PathBuf, bool)> {
         None => {
             let mut dir = tempfile::Builder::new();
             let dir = dir.prefix("bandog-storm-");
-            // In memory if possible, because a busy disk would stop all processes at the same time.
+            // The directory is in memory if possible, because a busy disk would stop all processes at the same time.
             let dir = dir.tempdir_in("/dev/shm").or_else(|_| dir.tempdir())?;
             Ok((dir.keep(), false))
         }
     }
 }
 
-/// The faults that are possible on this machine. The faults that are not possible are printed.
+/// The kinds of faults that are possible on this machine. Prints the kinds that are not possible.
 fn kinds(store: StoreKind, profile: Profile, files: &Files) -> Vec<FaultKind> {
     let mut kinds = FaultKind::of(store, profile);
     kinds.retain(|kind| {
@@ -102,7 +102,8 @@ fn kinds(store: StoreKind, profile: Profile, files: &Files) -> Vec<FaultKind> {
     kinds
 }
 
-/// Makes traffic and faults until this number of calls is reached.
+/// Makes traffic and faults until `ops` calls have ended. Returns the faults. Adds problems to `wrong`, and stops at
+/// the first problem.
 fn storm(
     pool: &mut WorkerPool,
     nemesis: &mut Nemesis,
@@ -134,8 +135,8 @@ fn storm(
     faults
 }
 
-/// Lets all clients end, takes each lock once, and checks the remaining data. Returns the time that the clients needed
-/// to end.
+/// Ends all clients, takes each lock once, and checks that no data are left in the store. Adds problems to `wrong`.
+/// Returns the time that the clients needed to end.
 fn end_all(pool: &mut WorkerPool, wrong: &mut Vec<String>) -> Duration {
     let start = Instant::now();
     for worker in &mut pool.workers {
@@ -153,7 +154,8 @@ fn end_all(pool: &mut WorkerPool, wrong: &mut Vec<String>) -> Duration {
     took
 }
 
-/// Locks and releases each name from this process. The worker process of a memory store does this itself.
+/// Locks and releases each name from this process. For a memory store this does nothing, because the worker process
+/// makes this check itself.
 fn sweep_from_here(store: &TestStore) -> bandog::Result<Vec<String>> {
     let url = match store {
         TestStore::Memory => return Ok(Vec::new()),
@@ -172,7 +174,9 @@ struct Progress {
     store: StoreKind,
     ops: u64,
     start: Instant,
+    /// The time at which the line was last printed.
     shown: Instant,
+    /// The interval at which the line is printed.
     every: Duration,
     terminal: bool,
 }

@@ -1,4 +1,4 @@
-//! The store of a run, and access to the parts of it that faults affect.
+//! The store of a run. This module also gives access to the parts of the store that faults affect.
 
 use std::{
     path::{Path, PathBuf},
@@ -15,7 +15,7 @@ use crate::{
     plan::{SLACK, TTL},
 };
 
-/// A raw query of the database for data that the clients should have removed.
+/// An SQL query for the data in the database that the clients should have removed.
 const LEFT: &str = include_str!("sql/left.sql");
 
 /// The store that workers use.
@@ -68,6 +68,7 @@ impl TestStore {
         self.beside("-shm")
     }
 
+    /// The file whose path is the path of the database plus this ending.
     fn beside(&self, ending: &str) -> PathBuf {
         match self {
             Self::Sqlite(path) => nemesis::beside(path, ending),
@@ -86,6 +87,7 @@ impl TestStore {
     }
 }
 
+/// The rows that the query `LEFT` finds in the database.
 fn rows(path: &Path) -> rusqlite::Result<Vec<String>> {
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let mut statement = conn.prepare(LEFT)?;
@@ -106,6 +108,7 @@ fn keys(server: &RedisServer) -> Vec<String> {
     }
 }
 
+/// The present result of [`keys`], without a wait.
 fn keys_now(server: &RedisServer) -> Vec<String> {
     let unexpected = server.keys().into_iter().filter(|key| !key.starts_with("redisson_lock_token:{storm-"));
     let unexpected = unexpected.map(|key| match server.pttl(&key) {

@@ -2,8 +2,10 @@
 //!
 //! A tick is a time at which a job is due. `jobs` declares the scheduled jobs. `cluster` runs nodes (`node`) as
 //! processes over a real store and injects faults. `virtually` does the same with replicas in one process, on a virtual
-//! clock. Both produce a `history`. `check` checks the history, and imports no other of these modules. `lock` measures,
-//! for comparison, a named lock instead of the scheduler. Its holder keeps the lock for a minimum time.
+//! clock. Both produce a `history`. `check` checks the history, and imports none of the modules that produce it.
+//!
+//! For comparison, `lock` measures a program that uses a named lock and no scheduler. The holder of this lock keeps the
+//! lock for a minimum time.
 
 mod check;
 mod cluster;
@@ -29,8 +31,8 @@ use self::report::Report;
 
 /// Jobs under faults: does each tick run once?
 ///
-/// Nodes run a hundred jobs with all policies, which fire once or ten times a second. The wall clocks of the nodes are
-/// wrong by up to 90 seconds. Meanwhile nodes are stopped for longer than their lease, killed, shut down and
+/// Nodes run a hundred jobs with different policies. Each job fires once or ten times a second. The wall clocks of the
+/// nodes are wrong by up to 90 seconds. Meanwhile nodes are stopped for longer than their lease, killed, shut down and
 /// disconnected, and the store is killed. Each node records the start and the end of its runs. The history is checked:
 /// no attempt of a tick started twice, fences increased, no run started early, the overlap policy held in the whole
 /// cluster, each tick ran or was counted with its reason, and runs of dead nodes were taken over in time.
@@ -46,10 +48,10 @@ pub(crate) struct TicksArgs {
     /// Number of jobs [default: 100; 20 on a virtual clock]
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<usize>,
-    /// Duration of the faults, on a real store
+    /// Duration of the faults in seconds, for the stores `redis` and `sqlite`
     #[arg(long, default_value_t = 150, value_name = "N")]
     pub(crate) seconds: u64,
-    /// Minimum number of ticks, on a virtual clock and of a lock
+    /// Minimum number of ticks, for the kinds `virtual` and `lock`
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     pub(crate) ticks: u64,
     /// The seed of an earlier run, to repeat its choices; on a virtual clock, to repeat the complete run
@@ -75,7 +77,7 @@ pub(crate) enum StoreKind {
     Sqlite,
     /// Replicas in memory, on a virtual clock
     Virtual,
-    /// A named lock with a minimum hold instead of the scheduler, on a virtual clock
+    /// A named lock instead of the scheduler, on a virtual clock; each holder keeps the lock for a minimum time
     Lock,
 }
 
@@ -117,7 +119,7 @@ pub(crate) fn run(args: &TicksArgs) -> ExitCode {
 
 fn on_real_store(args: &TicksArgs) -> std::io::Result<bool> {
     let begin = Instant::now();
-    // In memory if possible, because a busy disk would stop all processes at the same time.
+    // The directory is in memory if possible, because a busy disk would stop all processes at the same time.
     let mut dir = tempfile::Builder::new();
     let dir = dir.prefix("bandog-ticks-");
     let dir = dir.tempdir_in("/dev/shm").or_else(|_| dir.tempdir())?;

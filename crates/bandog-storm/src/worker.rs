@@ -75,8 +75,8 @@ async fn work(args: &WorkerArgs, clients: &[Client], ops: &Arc<AtomicU64>, stop:
     }
 }
 
-/// The runtime of a process. Half of the processes get a current-thread runtime and half a multi-thread runtime, so
-/// that both kinds are tested.
+/// The runtime of a process. Half of the processes get a current-thread runtime, and the other half a multi-thread
+/// runtime, so that both kinds are tested.
 fn runtime(number: u32) -> Runtime {
     let mut builder =
         if number.is_multiple_of(2) { Builder::new_current_thread() } else { Builder::new_multi_thread() };
@@ -116,8 +116,8 @@ fn report_progress(ops: Arc<AtomicU64>) {
     });
 }
 
-/// Starts a thread that records the times in which the process could not run or could not write. The thread ends with
-/// the process.
+/// Starts a thread that writes heartbeats, and records the times in which the process could not run or could not write.
+/// The thread ends with the process.
 fn beat(args: &WorkerArgs) {
     let files = Files::in_dir(&args.dir);
     let open = |path: std::path::PathBuf| Log::open(&path).expect("the history's directory can be written to");

@@ -47,7 +47,7 @@ pub(crate) struct Worker {
     pub(crate) process: Process,
     /// The connection to the server, which faults can disturb. `None` if the store has no server.
     pub(crate) wire: Option<Wire>,
-    /// The number of its first client.
+    /// The number of the worker's first client.
     pub(crate) first: u32,
     clients: u32,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Worker {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Life {
     pub(crate) client: u32,
-    /// The first client of its process.
+    /// The number of the client's process. A process has the number of its first client.
     pub(crate) process: u32,
     pub(crate) killed: Option<Nanos>,
 }
@@ -71,6 +71,7 @@ pub(crate) struct WorkerPool {
     files: Files,
     size: Size,
     seed: u64,
+    /// Whether the workers sometimes take locks by force.
     evicts: bool,
     /// Number of calls of the workers that were killed.
     done: u64,
@@ -87,8 +88,8 @@ impl WorkerPool {
         pool
     }
 
-    /// Kills a worker, and starts a new worker in this environment. Returns the time of the kill, and the first client
-    /// of the killed worker.
+    /// Kills a worker, and starts a new worker in the environment `home`. Returns the time of the kill, and the number
+    /// of the killed worker's first client.
     pub(crate) fn replace(&mut self, slot: usize, home: Home) -> (Nanos, u32) {
         let (at, first) = self.kill(slot);
         self.workers[slot] = self.spawn_worker(home);
@@ -136,12 +137,12 @@ impl WorkerPool {
         Worker { process: Process::spawn(&command), wire, first, clients: self.size.clients }
     }
 
-    /// Approximate number of calls so far.
+    /// Approximate number of calls of all workers so far, including the killed workers.
     pub(crate) fn done(&self) -> u64 {
         self.done + self.workers.iter().map(Worker::done).sum::<u64>()
     }
 
-    /// Workers that ended unexpectedly, with their standard error.
+    /// A message for each worker that ended unexpectedly. The message contains the worker's standard error.
     pub(crate) fn dead(&self) -> Vec<String> {
         let dead = self.workers.iter().filter(|worker| !is_alive(worker.process.pid()));
         dead.map(|worker| format!("worker {} died: {}", worker.first, worker.process.stderr().join(" | "))).collect()
@@ -153,7 +154,7 @@ impl Worker {
         self.process.stdout().iter().any(|line| line.starts_with(ENDED))
     }
 
-    /// Data that the worker found in its own memory store at the end, when no data should be left.
+    /// The data that the worker found in its own memory store at the end, as text. No data should be left.
     pub(crate) fn left(&self) -> Vec<String> {
         self.process.stdout().iter().filter_map(|line| line.strip_prefix("left ")).map(str::to_owned).collect()
     }
@@ -193,7 +194,8 @@ fn at_home(home: Home, files: &Files) -> Command {
     }
 }
 
-/// A shell script that runs a program with another boot id. `$0` is the file that replaces the boot id.
+/// A shell script that runs a program with another boot id. `$0` is a file with the other boot id, which replaces the
+/// kernel's file.
 const OTHER_BOOT: &str = r#"mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@""#;
 
 fn other_boot(files: &Files) -> PathBuf {

@@ -17,7 +17,7 @@ pub(crate) enum Caller {
 }
 
 impl Caller {
-    /// The task that this thread polls now, or the thread itself if it polls no task.
+    /// The task that this thread polls now. If this thread polls no task, the thread itself.
     pub(crate) fn present() -> Self {
         task::try_id().map_or_else(|| Self::Thread(thread::current().id()), Self::Task)
     }

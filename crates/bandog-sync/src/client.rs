@@ -1,4 +1,4 @@
-//! The client of a store: it has one backend and one engine, which sends all requests.
+//! The client of a store. A client has one backend and one engine. The engine sends all requests to the backend.
 
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
@@ -15,15 +15,15 @@ use crate::{
 /// A client of one store, from which locks are made. Clones are the same client. The client lives until the last of its
 /// clones, locks and guards is dropped.
 ///
-/// The client renews and releases locks on its own thread. So it does this even while the user's runtime is blocked,
-/// and after that runtime has ended.
+/// The client renews and releases locks on its own thread. So it can do this even while the user's runtime is blocked,
+/// and even after that runtime has ended.
 ///
 /// # At the end of a program
 /// A client does not keep its process alive. [`Client::close`] releases all locks, and takes two request timeouts at
-/// most. Without `close`, the last drop of a clone, lock or guard waits up to 100 ms for releases that the store has
-/// not answered. A lock whose release has not reached the store when the process ends expires after its ttl. The same
-/// is true for locks that are held at `process::exit` or at an abort, and for locks whose guard or client is leaked or
-/// is in a static.
+/// most. Without `close`, releases are sent in the background. The client ends when the last of its clones, locks and
+/// guards is dropped. That drop waits up to 100 ms for releases that the store has not answered. If the process ends
+/// before a release has reached the store, the lock of that release expires after its ttl. The same is true for locks
+/// that are held at `process::exit` or at an abort, and for locks whose guard or client is leaked or is in a static.
 ///
 /// With [`ClientOptions::on_current_runtime`] no drop waits, and the client ends with its runtime. The end of a Tokio
 /// runtime waits for its `spawn_blocking` threads. So if a blocking call in such a thread waits for a lock, the end of
@@ -112,8 +112,9 @@ impl Client {
         Ok(row)
     }
 
-    /// The states of several locks, in the given order. They contain the clients that hold the locks, but not the
-    /// clients that wait. The cost depends only on the number of these locks, not on the size of the store.
+    /// The states of several locks, in the given order. Each state contains the clients that hold the lock, but not the
+    /// clients that wait for the lock. The cost depends only on the number of these locks, not on the size of the
+    /// store.
     ///
     /// # Errors
     /// As [`Client::show`].
@@ -148,8 +149,8 @@ impl Client {
         Ok(rows)
     }
 
-    /// The clients in the store's registry. These are the clients that hold a lock or wait for one, and clients that
-    /// did so less than a ttl ago.
+    /// The clients in the store's registry. These are the clients that hold a lock or wait for a lock. The list can
+    /// also contain clients that did so less than a ttl ago.
     ///
     /// On Redis, clients of earlier versions of bandog are missing, because they do not write into the registry's
     /// index.
@@ -163,8 +164,8 @@ impl Client {
         self.query(|backend| Box::pin(async move { backend.members().await })).await
     }
 
-    /// The registered clients, or none if the store does not allow this user to read the registry. A query of a lock
-    /// must not fail for that reason.
+    /// The registered clients. If the store does not allow this user to read the registry, returns an empty list,
+    /// because a query of a lock must not fail for that reason.
     async fn known_members(&self) -> Result<Vec<Member>> {
         match self.members().await {
             Err(error) if error.kind() == ErrorKind::Denied => {
@@ -177,8 +178,9 @@ impl Client {
         }
     }
 
-    /// Adds the holding and waiting clients to these rows, and removes the prefix from their names. Holders that are
-    /// not in `members` are queried by id, because clients of earlier versions are not in the registry's index.
+    /// Adds the holding and waiting clients to these rows, and removes the prefix from the names of the locks. Holders
+    /// that are not in `members` are queried by id, because clients of earlier versions are not in the registry's
+    /// index.
     async fn describe_rows(&self, rows: &mut [Row], mut members: Vec<Member>) -> Result<()> {
         let known: HashSet<ClientId> = members.iter().map(|member| member.id).collect();
         let unknown_ids: HashSet<ClientId> = rows
@@ -204,10 +206,11 @@ impl Client {
     /// Takes a lock from its holder, so that it is free. Returns the previous state of the lock, or `None` if it was
     /// not held. Waiting clients are notified.
     ///
-    /// If the holder is a guard of this client, it is lost immediately. A guard of another client is lost at its next
-    /// renewal, which is at most a third of its ttl later. A guard of another client with a fixed lease is lost when
-    /// its lease expires. Until then, it is possible that the old guard and the guard of the next holder both seem
-    /// valid. The next holder's fence is larger, so a resource that checks fences can refuse the old holder.
+    /// If a guard of this client holds the lock, that guard is lost immediately. A guard of another client is lost at
+    /// the next renewal of its lock, after a third of the ttl at most. But if its lock has a fixed lease, the guard of
+    /// another client is lost when the lease expires. Until then, it is possible that the old guard and the guard of
+    /// the next holder both seem valid. The next holder's fence is larger, so a resource that checks fences can refuse
+    /// the old holder.
     ///
     /// # Errors
     /// As [`Client::show`].
@@ -249,13 +252,13 @@ impl Client {
     }
 
     /// Subscribes to a record. The record is named without the client's prefix. Each swap of the record with
-    /// [`Swap::notifies`](bandog_core::Swap::notifies) causes a notification, no matter which client makes it.
+    /// [`Swap::notifies`](bandog_core::Swap::notifies) causes a notification, no matter which client makes the swap.
     ///
     /// This call does no I/O. The client subscribes at the store in the background, and retries until it succeeds. The
     /// first notification arrives when the client has subscribed, because the record may have changed before that
     /// moment. There is also a notification after each reconnection to the store.
     ///
-    /// Notifications can be lost. A caller that must not miss a change also polls the record.
+    /// Notifications can be lost. A caller that must not miss a change must also poll the record.
     ///
     /// ```
     /// use bandog::{Key, backend::{Records, Swap}};
@@ -330,6 +333,8 @@ impl Client {
         &self.handle
     }
 
+    /// Lets the engine poll the request of a user, and returns the result. If the caller drops its future, the request
+    /// is dropped, too.
     pub(crate) async fn query<T: Send + 'static>(
         &self,
         query: impl FnOnce(Arc<dyn Backend>) -> QueryFuture<T> + Send + 'static,
@@ -353,6 +358,7 @@ impl Client {
         self.request(wrapped).await?
     }
 
+    /// Sends a message to the engine, and waits for the reply. `msg` makes the message from the sender of the reply.
     pub(crate) async fn request<T>(&self, msg: impl FnOnce(oneshot::Sender<T>) -> Msg) -> Result<T> {
         let (reply, answer) = oneshot::channel();
         self.handle.send(msg(reply))?;

@@ -18,7 +18,7 @@ use crate::{
     turn_status::{TurnState, TurnStatus},
 };
 
-/// A lock that is held, until this guard is released or dropped, or the lock is lost.
+/// A held lock. It stays held until this guard is released or dropped, or until the lock is lost.
 ///
 /// A lock can be lost while its guard exists, for example because the process was stopped for some time, or because the
 /// store lost its data. So a guard knows its deadline. This deadline is earlier than the moment at which the store can
@@ -47,9 +47,9 @@ impl Guard {
         &self.turn.key
     }
 
-    /// The lock and the claim that holds it in the store, for the conditions of a [`Swap`](bandog_core::Swap). Several
-    /// calls of this client can get the lock one after another under the same claim. Their guards return the same
-    /// value.
+    /// The lock's name, and the id of the claim that holds the lock in the store. A [`Swap`](bandog_core::Swap) can
+    /// have the condition that this claim still holds the lock. Several calls of this client can get the lock one after
+    /// another under the same claim. The guards of these calls return the same value.
     pub fn holding(&self) -> Holding {
         let id = ClaimId { client: self.turn.handle.id, number: self.turn.hold };
         Holding { key: self.turn.key.clone(), id }
@@ -66,8 +66,8 @@ impl Guard {
         self.turn.status.remaining(self.turn.handle.clock.now())
     }
 
-    /// Returns a future that resolves when the lock is lost. It resolves immediately if the lock was lost before, and
-    /// never if the lock is released.
+    /// Returns a future that resolves when the lock is lost. The future resolves immediately if the lock was lost
+    /// before. It never resolves if the lock is released.
     ///
     /// The future resolves before the store can grant the lock to another client. There is one exception: if the store
     /// itself lost the lock, or its clock jumped, the future resolves at the next renewal. The future is `Clone`, and
@@ -92,20 +92,20 @@ impl Guard {
         Lost(self.watch_deadline(Duration::ZERO))
     }
 
-    /// Returns a future that resolves when only `grace` is left before the lock is lost. Use it if your work needs some
-    /// time to stop. Each successful renewal moves that moment to a later time. Even after the future has resolved, a
-    /// later renewal can still succeed, and then the lock is not lost.
+    /// Returns a future that resolves when only `grace` is left before the lock is lost. Use this future if your work
+    /// needs some time to stop. Each successful renewal moves the moment at which the future resolves to a later time.
+    /// Even after the future has resolved, a later renewal can still succeed, and then the lock is not lost.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub fn expiring(&self, grace: Duration) -> Expiring {
-        // If the engine has ended, the turn is lost, and the future resolves because of that.
+        // If the engine has ended, this message is not received. In that case the turn is lost, so the future resolves.
         let _ = self.turn.handle.send(Msg::WarnBefore { key: self.turn.key.clone(), hold: self.turn.hold, grace });
         Expiring(self.watch_deadline(grace))
     }
 
-    /// Releases the lock and reports the result. If an owner has several guards of this lock, only the last one
-    /// releases it.
+    /// Releases the lock and reports the result. If an owner has several guards of this lock, only the last guard
+    /// releases the lock.
     ///
     /// If another call of this client waits for the same lock, that call gets the lock, usually without a request to
     /// the store.
@@ -157,6 +157,7 @@ impl Guard {
         (Arc::clone(&self.turn.status), self.turn.handle.clock)
     }
 
+    /// A future that resolves when only `grace` is left before the deadline, or when the lock is lost.
     fn watch_deadline(&self, grace: Duration) -> DeadlineWatch {
         DeadlineWatch { status: Arc::clone(&self.turn.status), clock: self.turn.handle.clock, grace, woken: None }
     }
@@ -169,17 +170,21 @@ impl fmt::Debug for Guard {
     }
 }
 
-/// A *turn*: the use of a hold by one call. A hold is what the store granted to the client, and serves several calls
-/// one after another. If an owner takes the lock again, its guards share one turn. The drop of a turn tells the engine
-/// that the next call can use the hold.
+/// A *turn* begins when a call gets the hold, and ends when this value is dropped with the last guard. A *hold* is what
+/// the store has granted to the client. It serves several calls one after another. If an owner takes the lock again,
+/// all of the owner's guards share one turn. The drop of a turn tells the engine that the next call can have the hold.
 pub(crate) struct Turn {
     pub(crate) hold: HoldId,
     pub(crate) key: Key,
     pub(crate) fence: Fence,
+    /// The deadline of the turn, or how the turn ended. The engine has this status, too.
     pub(crate) status: Arc<TurnStatus>,
+    /// The owner that has this turn. `None` if the call named no owner.
     pub(crate) owner: Option<Owner>,
+    /// Where the result of the release goes. `None` if nobody waits for the result.
     pub(crate) report: Option<oneshot::Sender<Result<()>>>,
-    /// This is the last field, so it is dropped last: the client must not end before the release has been sent.
+    /// This must stay the last field, so that it is dropped last: the client must not end before the release has been
+    /// sent.
     pub(crate) handle: Arc<Handle>,
 }
 
@@ -234,7 +239,9 @@ impl Future for Expiring {
 struct DeadlineWatch {
     status: Arc<TurnStatus>,
     clock: Clock,
+    /// How long before the deadline the watch resolves.
     grace: Duration,
+    /// Resolves at the next change of the status. `None` until the next poll registers for that change.
     woken: Option<Pin<Box<OwnedNotified>>>,
 }
 

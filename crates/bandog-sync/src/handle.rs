@@ -21,24 +21,27 @@ const LAST_WAIT: Duration = Duration::from_millis(100);
 /// The part of a client that the client, its locks and its guards share. When the last of them is dropped, the handle
 /// is dropped. The drop of the handle ends the engine.
 pub(crate) struct Handle {
-    /// The mailbox has no limit, because a drop cannot wait until there is room. It stays small: each message belongs
-    /// to a call or guard that exists or was just dropped.
+    /// The mailbox has no limit, because a drop cannot wait until there is room. The mailbox stays small nevertheless,
+    /// because each message belongs to a call or guard that exists or was just dropped.
     mailbox: mpsc::UnboundedSender<Msg>,
     pub(crate) id: ClientId,
     pub(crate) clock: Clock,
+    /// A description of the store, without secrets.
     store: String,
     prefix: String,
     /// Timeout of one request.
     pub(crate) timeout: Duration,
     /// The kinds of locks that the backend supports.
     kinds: Kinds,
-    /// The terms of a lock without options.
+    /// The terms of a lock for which the user has set no options.
     terms: Terms,
+    /// Number of tickets given out so far: the next ticket.
     tickets: AtomicU64,
     /// Number of [`OutageReporter`]s.
     outage_reporters: AtomicUsize,
     /// Whether a log line has already said that the store does not let this user read the registry.
     denied_logged: AtomicBool,
+    /// Where the engine runs.
     runner: Runner,
 }
 
@@ -98,7 +101,7 @@ impl Handle {
         self.terms.ttl
     }
 
-    /// The terms of a lock of this kind without options.
+    /// The terms of a lock of this kind for which the user has set no options.
     pub(crate) fn terms(&self, kind: Kind) -> Result<Terms> {
         if self.kinds.contains(kind) {
             return Ok(Terms { kind, ..self.terms });
@@ -106,8 +109,8 @@ impl Handle {
         Err(Error::misused(format!("{} has no locks of the kind {kind:?}", self.store)))
     }
 
-    /// Returns true only at the first call. Used to log only once that the store does not let this user read the
-    /// registry.
+    /// Returns true at the first call, and false at each later call. So the client logs only once that the store does
+    /// not let this user read the registry.
     pub(crate) fn is_first_denial(&self) -> bool {
         !self.denied_logged.swap(true, Relaxed)
     }
@@ -144,6 +147,7 @@ impl Handle {
         self.outage_reporters.load(Relaxed) > 0
     }
 
+    /// The ticket of a new call or of a new record subscription.
     pub(crate) fn ticket(&self) -> Ticket {
         self.tickets.fetch_add(1, Relaxed)
     }

@@ -10,18 +10,18 @@ use crate::{Client, engine::Msg};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {
-    /// Whether the store is reachable: it has answered the newest request, it has not refused this client, and no ping
-    /// has been without an answer for half a second.
+    /// Whether the store is reachable. This is true if three conditions are met: the store has answered the newest
+    /// request, the store has not refused this client, and no ping has waited for its answer for half a second.
     pub reachable: bool,
     /// Time since the store's last answer. `None` if the store has never answered this client.
     pub last_answer: Option<Duration>,
-    /// Time since the beginning of the present outage: since its first request failed, or since a ping was sent that
-    /// has no answer. `None` if the store is reachable.
+    /// Time since the beginning of the present outage. An outage begins when a request fails, or at the moment when a
+    /// ping is sent that gets no answer. `None` if the store is reachable.
     pub away_for: Option<Duration>,
     /// The newest error of the present outage, without secrets. `None` if the store is reachable.
     pub error: Option<String>,
-    /// Number of locks that this client holds, including lost locks whose guards still exist. It is also the metric
-    /// `bandog_holds`.
+    /// Number of locks that this client holds, including lost locks whose guards still exist. The metric `bandog_holds`
+    /// counts the same locks, for all clients of the process.
     pub holds: usize,
     /// Number of calls that wait for a lock.
     pub waiting: usize,
@@ -33,10 +33,11 @@ impl Client {
     /// at most one per second for all callers.
     ///
     /// This call returns within half a second, or within one request timeout if that is shorter. If the store has not
-    /// answered the ping by then, it counts as not reachable until its next answer.
+    /// answered the ping by then, the store counts as not reachable until its next answer.
     ///
     /// Use this call for readiness probes, not for liveness probes. An outage of the store is no reason to restart a
-    /// process: its locks are held until their deadlines, and its waiting calls continue when the store answers again.
+    /// process: the process keeps its locks until their deadlines, and its waiting calls continue when the store
+    /// answers again.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {

@@ -1,5 +1,5 @@
-//! The common part of all kinds of locks: a name, terms and an owner. `Mutex` and `blocking::Mutex` only call this
-//! type.
+//! The common part of all kinds of locks: a name, terms and an owner. `Mutex` and `blocking::Mutex` pass their calls on
+//! to this type.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -16,13 +16,15 @@ use crate::{
     handle::Handle,
 };
 
-/// A lock of any kind. It is cheap to create, and its clones are the same lock. If the name, the kind, or one of the
-/// terms (such as the ttl) is not allowed, each call that locks returns an error.
+/// A lock of any kind. A value of this type is cheap to create, and its clones are the same lock. If the name, the
+/// kind, or one of the terms (such as the ttl) is not allowed, each call that locks returns an error.
 #[derive(Debug, Clone)]
 pub(crate) struct Lock {
     handle: Arc<Handle>,
+    /// The name with the client's prefix. If the name is not allowed, each call that locks returns this error.
     key: Result<Key>,
     terms: Result<Terms>,
+    /// The owner for which the calls take the lock. `None` if there is no owner.
     owner: Option<Owner>,
 }
 
@@ -38,7 +40,7 @@ impl Lock {
         self.with_terms(|terms| Ok(Terms { ttl: lease?, watchdog: false, ..terms }))
     }
 
-    /// The same lock with its own ttl instead of the client's. The watchdog renews it.
+    /// The same lock with this ttl instead of the client's ttl. The watchdog renews the lock.
     pub(crate) fn watchdog(self, ttl: Duration) -> Self {
         let ttl = check_ttl("the watchdog's ttl", ttl);
         self.with_terms(|terms| Ok(Terms { ttl: ttl?, watchdog: true, ..terms }))
@@ -55,7 +57,7 @@ impl Lock {
         self.with_terms(|terms| Ok(Terms { quiet: true, ..terms }))
     }
 
-    /// The same lock, taken by this owner.
+    /// The same lock, but each call takes the lock for this owner.
     pub(crate) fn by(self, owner: &Owner) -> Self {
         Self { owner: Some(owner.clone()), ..self }
     }
@@ -126,7 +128,8 @@ impl Lock {
     }
 }
 
-/// A call in the engine's queue. It is created before the first await. So its drop cancels the call at any point.
+/// A call in the engine's queue. This value is created before the first await of the call. So if the user drops the
+/// call's future at any await, the drop of this value cancels the call.
 struct QueuedCall<'a> {
     handle: &'a Handle,
     ticket: Ticket,
@@ -137,6 +140,7 @@ struct QueuedCall<'a> {
 }
 
 impl QueuedCall<'_> {
+    /// Sends the call to the engine, and waits for the answer.
     async fn wait(mut self, terms: Terms, patience: Patience) -> Result<Option<Guard>> {
         let (reply, answer) = oneshot::channel();
         let (key, owner, caller) = (self.key.clone(), self.owner.clone(), Caller::present());

@@ -34,7 +34,7 @@ impl Mutex {
         Self { lock: self.lock.lease(ttl) }
     }
 
-    /// The same lock with this ttl instead of the client's. A held lock is renewed each time a third of its ttl has
+    /// The same lock with this ttl instead of the client's ttl. A held lock is renewed each time a third of its ttl has
     /// passed. The ttl must be between 100 ms and 365 days.
     ///
     /// With a ttl that is not allowed, each call that locks returns `ErrorKind::Misused`.
@@ -43,13 +43,13 @@ impl Mutex {
         Self { lock: self.lock.watchdog(ttl) }
     }
 
-    /// The same lock with a maximum hold time. After this time the lock is lost although it was renewed, so that a task
-    /// that hangs does not keep it forever. The loss is logged. The time must be between 100 ms and 365 days. Default:
+    /// The same lock with a maximum hold time. After this time the lock is lost, even if it was renewed. So a task that
+    /// hangs does not keep the lock forever. The loss is logged. The time must be between 100 ms and 365 days. Default:
     /// no limit.
     ///
     /// The time counts from the moment at which a caller gets the lock. If an owner takes the lock again, the time
-    /// still counts from its first guard. After the loss, the lock becomes free for other clients when the guard is
-    /// dropped, or after its ttl.
+    /// still counts from the owner's first guard. After the loss, the lock becomes free for other clients when the
+    /// guard is dropped, or after its ttl.
     #[must_use]
     pub fn max_hold(self, time: Duration) -> Self {
         Self { lock: self.lock.max_hold(time) }
@@ -62,9 +62,9 @@ impl Mutex {
         Self { lock: self.lock.quiet() }
     }
 
-    /// The same lock, taken by this owner. If the owner already holds the lock, the call returns another guard
-    /// immediately. The lock is released when the last of these guards is dropped. The ttl and the other terms of the
-    /// first call apply.
+    /// The same lock, but each call takes the lock for this owner. If the owner already holds the lock, a call returns
+    /// another guard immediately. The lock is released when the last of these guards is dropped. The ttl and the other
+    /// terms of the first call apply.
     #[must_use]
     pub fn by(self, owner: &Owner) -> Self {
         Self { lock: self.lock.by(owner) }
@@ -75,8 +75,8 @@ impl Mutex {
     /// # Errors
     /// - `ErrorKind::Misused`: the name or a time is not allowed, or the owner belongs to another client.
     /// - `ErrorKind::Denied`: the store refused the request.
-    /// - `ErrorKind::Unavailable`: the store did not answer within 5 s, and has never answered this client. After its
-    ///   first answer, the call waits through outages instead.
+    /// - `ErrorKind::Unavailable`: the store did not answer within 5 s, and has never answered this client. After the
+    ///   store's first answer, calls wait through outages instead.
     /// - `ErrorKind::Lost`: the owner still has guards of this lock that are lost.
     /// - `ErrorKind::Overloaded`: too many calls of this client wait ([`crate::ClientOptions::max_waiting`]).
     /// - `ErrorKind::Closed`: the client was closed with [`crate::Client::close`].
@@ -90,8 +90,8 @@ impl Mutex {
 
     /// Takes the lock if it is free now. Returns `None` if it is held.
     ///
-    /// It also returns `None` while the lock is reserved for clients that have waited for a second or more. Such a
-    /// reservation lasts for at most 250 ms.
+    /// This call also returns `None` while the lock is reserved for clients that have waited for a second or more. Such
+    /// a reservation lasts for at most 250 ms.
     ///
     /// # Errors
     /// As [`Mutex::lock`], and `ErrorKind::Unavailable` if the store does not answer within one request timeout.

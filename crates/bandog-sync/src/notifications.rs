@@ -4,8 +4,8 @@ use bandog_core::{Error, Notifier, Result, Subscription};
 use tokio::sync::watch;
 
 /// A subscription to a record: it receives notifications that the record may have changed. Created by
-/// [`Client::subscribe`](crate::Client::subscribe). The subscription ends when this value is dropped. It does not keep
-/// the client alive.
+/// [`Client::subscribe`](crate::Client::subscribe). The subscription ends when this value is dropped. This value does
+/// not keep the client alive.
 #[derive(Debug)]
 pub struct Notifications {
     receiver: watch::Receiver<()>,
@@ -21,7 +21,8 @@ impl Notifications {
     }
 
     /// Waits for the next notification. Returns immediately if a notification has arrived since the last call. Several
-    /// notifications between two calls count as one. If the store has no notifications, this call never returns.
+    /// notifications between two calls count as one. If the store does not support notifications, this call never
+    /// returns.
     ///
     /// # Errors
     /// `ErrorKind::Closed` if the client was closed or has ended.

@@ -17,9 +17,11 @@ use crate::{
 /// The options of a client. Created by [`Client::options`].
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
+    // Each field is explained at the method with the same name.
     watchdog: Duration,
     local_turns: NonZeroU32,
     clock: Clock,
+    // Set by `on_current_runtime`.
     current_runtime: bool,
     max_waiting: NonZeroUsize,
     program: Option<String>,
@@ -52,10 +54,10 @@ impl ClientOptions {
         self
     }
 
-    /// Maximum number of calls of this client that get a lock one after another without a new request to the store. It
-    /// is also the number of fences that the store reserves with one grant. Default: 64. A larger number counts as 64,
-    /// because a client releases a lock after 64 calls to let other clients get it. With 1, each call needs a request
-    /// to the store.
+    /// Maximum number of calls of this client that get a lock one after another without a new request to the store.
+    /// This number is also the number of fences that the store reserves with one grant. Default: 64. A larger number
+    /// counts as 64, because a client releases a lock after 64 calls to let other clients get it. With 1, each call
+    /// needs a request to the store.
     #[must_use]
     pub fn local_turns(mut self, turns: NonZeroU32) -> Self {
         self.local_turns = turns;
@@ -74,8 +76,8 @@ impl ClientOptions {
         self
     }
 
-    /// The clock of the client. With [`Clock::tokio`], a test can pause the time, if it uses the memory backend and
-    /// [`ClientOptions::on_current_runtime`].
+    /// The clock of the client. With [`Clock::tokio`], a test can pause the time. For this, the test must use the
+    /// memory backend and [`ClientOptions::on_current_runtime`].
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;

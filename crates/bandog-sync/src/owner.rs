@@ -14,8 +14,8 @@ use crate::{engine::Ticket, guard::Turn};
 /// dropped.
 ///
 /// Owners are explicit, because neither a thread nor a task identifies an owner: async tasks move between threads, and
-/// `join!` runs several branches in one task. An owner is created by [`crate::Client::owner`] and used by
-/// [`crate::Mutex::by`]. Clones are the same owner.
+/// `join!` runs several branches in one task. [`crate::Client::owner`] creates an owner, and [`crate::Mutex::by`] makes
+/// a lock that this owner takes. Clones are the same owner.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -32,12 +32,13 @@ pub struct Owner(Arc<OwnerState>);
 
 struct OwnerState {
     client: ClientId,
+    /// The keys for which this owner has a turn or waiting calls.
     keys: Mutex<HashMap<Key, KeyEntry>>,
 }
 
 #[derive(Default)]
 struct KeyEntry {
-    /// The owner's turn at this key (its use of the lock). Empty if there is none.
+    /// The owner's turn at this key: it lasts while the owner has guards of the lock. Empty if there is no turn.
     turn: Weak<Turn>,
     /// The waiting calls of this owner for the key.
     calls: Vec<OwnerCall>,
@@ -62,12 +63,13 @@ impl Owner {
         self.0.client
     }
 
+    /// Whether both values are the same owner.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Returns the turn that this owner has at the key. If there is none, adds the call to the owner's waiting calls.
-    /// [`Owner::call_ended`] removes the call.
+    /// Returns the turn that this owner has at the key. If there is no turn, adds the call to the owner's waiting
+    /// calls. [`Owner::call_ended`] removes the call.
     pub(crate) fn enter(&self, key: &Key, call: Ticket) -> Option<Arc<Turn>> {
         let mut keys = self.keys();
         if let Some(entry) = keys.get_mut(key) {
@@ -81,9 +83,9 @@ impl Owner {
         None
     }
 
-    /// Lets a waiting call share the owner's turn, if the owner has one. This table keeps the turn until the call takes
-    /// the turn or ends. The engine must not keep the turn, not even for a moment: if the last guard were released in
-    /// that moment, the lock would not be released.
+    /// Lets a waiting call share the owner's turn, if the owner has one. The call's entry in this table keeps the turn
+    /// until the call takes the turn or ends. The engine must not keep the turn, not even for a moment: if the last
+    /// guard were released in that moment, [`crate::Guard::release`] would return before the lock is released.
     pub(crate) fn share(&self, key: &Key, call: Ticket) -> bool {
         let mut keys = self.keys();
         let Some(KeyEntry { turn, calls }) = keys.get_mut(key) else { return false };
@@ -115,11 +117,12 @@ impl Owner {
         self.change(key, |_| ());
     }
 
-    /// Removes the key's entry after the owner's last guard was dropped, unless calls wait.
+    /// Called after the owner's last guard was dropped. Removes the key's entry, unless calls of the owner still wait.
     pub(crate) fn forget(&self, key: &Key) {
         self.change(key, |_| ());
     }
 
+    /// Changes the key's entry. Then removes the entry if the owner has no turn and no waiting call at the key.
     fn change(&self, key: &Key, change: impl FnOnce(&mut KeyEntry)) {
         let mut keys = self.keys();
         let Some(entry) = keys.get_mut(key) else { return };
@@ -134,8 +137,8 @@ impl Owner {
     }
 }
 
-/// A weak reference to an owner. Guards and waiting calls keep an owner alive. So when the owner holds no lock and
-/// waits for none, this reference is empty.
+/// A weak reference to the owner of a thread. Only guards and waiting calls keep such an owner alive. So when the owner
+/// holds no lock and waits for no lock, this reference is empty.
 pub(crate) struct WeakOwner(Weak<OwnerState>);
 
 impl WeakOwner {

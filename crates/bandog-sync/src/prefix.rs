@@ -7,6 +7,7 @@ use bandog_core::{Error, Finding, Member, Result};
 /// Maximum length of a prefix, in bytes.
 const MAX_BYTES: usize = 256;
 
+/// Returns the prefix if it is allowed, and an error otherwise.
 pub(crate) fn check(prefix: String) -> Result<String> {
     let is_right = prefix.is_empty() || (prefix.ends_with(':') && (2..=MAX_BYTES).contains(&prefix.len()));
     if is_right && !prefix.contains(char::is_control) {
@@ -18,7 +19,8 @@ pub(crate) fn check(prefix: String) -> Result<String> {
     )))
 }
 
-/// Checks whether a prefix in use begins with another prefix in use. If so, two systems can have the same lock.
+/// Checks whether a prefix in use begins with another prefix in use. If so, two systems can have the same lock. `ours`
+/// is the prefix of this client, and `members` are the registered clients.
 pub(crate) fn finding(ours: &str, members: &[Member]) -> Finding {
     let prefixes: BTreeSet<&str> = members.iter().map(|member| &*member.prefix).chain([ours]).collect();
     let used: Vec<&str> = prefixes.into_iter().filter(|prefix| !prefix.is_empty()).collect();

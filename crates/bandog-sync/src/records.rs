@@ -1,4 +1,5 @@
-//! Access to records through a client. The client adds its prefix to their names, and the engine polls the requests.
+//! Access to records through a client. The client adds its prefix to the names of the records, and the engine polls the
+//! futures of the requests.
 
 use async_trait::async_trait;
 use bandog_core::{Holding, Key, Line, Notifier, Pattern, Reading, Records, Result, Subscription, Swap, Swaps};

@@ -16,12 +16,13 @@ type TaskResult = std::result::Result<(), Box<dyn std::error::Error + Send + Syn
 
 /// Maximum delay before the first retry.
 const MAX_FIRST_DELAY: Duration = Duration::from_millis(100);
-/// Maximum delay before any retry. Also: after a run of at least this length, earlier failures do not count any more.
+/// Maximum delay before any retry. This is also the duration of a run after which earlier failures do not count any
+/// more.
 const MAX_DELAY: Duration = Duration::from_secs(30);
 
 impl Client {
-    /// Runs a task in one process at a time. Each replica of a service calls this with the same name. One of them runs
-    /// the task, and the others wait to replace it.
+    /// Runs a task in one process at a time. Each replica of a service calls this with the same name. One of these
+    /// replicas runs the task, and the other replicas wait to take over.
     ///
     /// The call waits for the lock of this name, and runs the task while it holds the lock. What happens next depends
     /// on the task:
@@ -29,17 +30,18 @@ impl Client {
     ///   another process can get the lock, and the call waits for the lock again.
     /// - **It returns an error or panics.** The failure is logged, and the lock is released, so that another replica
     ///   can run the task. This call waits for the lock again after a random delay. The maximum delay is 100 ms after
-    ///   the first failure, and doubles with each further failure, up to 30 s. A run of 30 s or more resets it.
+    ///   the first failure, and doubles with each further failure, up to 30 s. After a run of 30 s or more, the delays
+    ///   begin at 100 ms again.
     /// - **It returns `Ok(())`.** The lock is released, and the call returns. This ends the task only in this process:
     ///   a waiting replica runs it next. For work that must run once in the whole cluster, use a job.
     ///
     /// Each run gets a clone of the closure. So everything that the closure captures must be borrowed or `Clone`. A run
     /// does not see changes that an earlier run made to its clone.
     ///
-    /// If a replica dies, another one replaces it when the ttl has passed ([`crate::ClientOptions::watchdog`]; for
-    /// another ttl see [`Mutex::singleton`]). The limits of [`Guard::lost`] apply: a task that blocks its thread cannot
-    /// be cancelled, and after a failover of the store, two tasks might run at the same time for a moment. So send
-    /// [`Guard::fence`] with each write.
+    /// If a replica dies, another replica takes over when the ttl has passed. The ttl is that of the client
+    /// ([`crate::ClientOptions::watchdog`]). For another ttl see [`Mutex::singleton`]. The limits of [`Guard::lost`]
+    /// apply: a task that blocks its thread cannot be cancelled, and after a failover of the store, two tasks might run
+    /// at the same time for a moment. So send [`Guard::fence`] with each write.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -85,8 +87,8 @@ impl Client {
 }
 
 impl Mutex {
-    /// The same as [`Client::singleton`], with this lock. If a replica dies, another one replaces it after the ttl of
-    /// this lock.
+    /// The same as [`Client::singleton`], with this lock. If a replica dies, another replica takes over after the ttl
+    /// of this lock.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -185,7 +187,7 @@ async fn run(guard: Guard, task: impl AsyncFnOnce(&Guard) -> TaskResult) -> Resu
         }
     };
     match (end, guard.check_held()) {
-        // The lock ended because the client was closed, so this is no loss.
+        // The client was closed, and that ended the lock. So this is no loss.
         (RunEnd::Lost, Err(error)) if error.kind() == bandog_core::ErrorKind::Closed => Err(error),
         (RunEnd::Lost, _) => {
             drop(guard);
@@ -204,8 +206,8 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }
 
-/// The delay after this number of failures. It is random, so that replicas that failed at the same time do not retry at
-/// the same time.
+/// The delay after this number of failures. The delay is random, so that replicas that failed at the same time do not
+/// retry at the same time.
 fn delay(failures: u32) -> Duration {
     let max = MAX_FIRST_DELAY.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX)).min(MAX_DELAY);
     max.mul_f64(0.5 + fastrand::f64() / 2.0)

@@ -1,5 +1,5 @@
-//! The status that the engine shares with the guards of a turn (the use of a lock by one call): the deadline of the
-//! turn, or how it ended.
+//! The status that the engine shares with the guards of a turn: the deadline of the turn, or how the turn ended. A
+//! *turn* begins when a call gets the lock, and ends when the last guard of the turn is dropped.
 
 use std::{
     sync::{
@@ -16,14 +16,15 @@ const LOST: u64 = 0;
 const CLOSED: u64 = u64::MAX;
 const RELEASED: u64 = u64::MAX - 1;
 
-/// The status of one turn. A guard reads it without a message to the engine. A turn that is lost stays lost.
+/// The status of one turn. A guard reads the status without a message to the engine. A turn that is lost stays lost.
 ///
 /// The status is one number. A deadline in nanoseconds is never zero, and the two largest numbers are centuries in the
-/// future. So a deadline never equals one of the three constants above.
+/// future. So a deadline never equals `LOST`, `CLOSED` or `RELEASED`, which tell how the turn ended.
 #[derive(Debug)]
 pub(crate) struct TurnStatus {
     /// The deadline in nanoseconds, or `LOST`, `CLOSED` or `RELEASED`.
     encoded: AtomicU64,
+    /// Wakes the waiters of this status.
     changed: Arc<Notify>,
 }
 
@@ -44,7 +45,7 @@ impl TurnStatus {
     }
 
     /// The state at this moment. If the deadline has passed, this call also marks the turn as lost, so that a later
-    /// renewal cannot save it.
+    /// renewal cannot save the turn.
     pub(crate) fn state(&self, now: Moment) -> TurnState {
         let read = self.encoded.load(Acquire);
         match decode(read) {
@@ -58,7 +59,7 @@ impl TurnStatus {
         }
     }
 
-    /// Moves the deadline, unless the turn has ended. Returns whether it was moved.
+    /// Moves the deadline, unless the turn has ended. Returns whether the deadline was moved.
     pub(crate) fn move_deadline(&self, until: Moment) -> bool {
         let moved = |state| match decode(state) {
             TurnState::Held { .. } => Some(until.as_nanos()),
@@ -101,6 +102,7 @@ impl TurnStatus {
         }
     }
 
+    /// Ends the turn. `how` is `LOST`, `CLOSED` or `RELEASED`.
     fn end(&self, how: u64) {
         let ended = |state| match decode(state) {
             TurnState::Held { .. } => Some(how),

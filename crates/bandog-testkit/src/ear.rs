@@ -9,9 +9,9 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, set_default, set_global_default};
 use tracing::{Dispatch, Event, Metadata, Subscriber};
 
-/// Records the events and the new spans whose target begins with a prefix. Each of them becomes one line. The line of
-/// an event begins with the level, and the line of a span with `SPAN` and the span's name. Then ` field=value` follows
-/// for each field.
+/// Records the events and the new spans whose target begins with a prefix. Each event and each span becomes one line.
+/// The line of an event begins with its level. The line of a span begins with `SPAN` and the span's name. Then `
+/// field=value` follows for each field.
 ///
 /// ```
 /// let (ear, _guard) = bandog_testkit::Ear::of_thread("");
@@ -33,9 +33,9 @@ impl Ear {
     /// Records the events of this thread until the guard is dropped.
     #[must_use]
     pub fn of_thread(target: &'static str) -> (Self, DefaultGuard) {
-        // With a single subscriber, `tracing` asks only the first thread that reaches an event whether the event is
-        // enabled, and caches the answer. That thread can belong to another test. So this function creates two more
-        // subscribers.
+        // If there is only one subscriber, `tracing` determines once whether an event is enabled, on the first thread
+        // that reaches the event, and caches the answer. This thread can belong to another test. So this
+        // function creates two more subscribers.
         static OTHERS: LazyLock<[Dispatch; 2]> = LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Ear::new(""))));
         LazyLock::force(&OTHERS);
         let ear = Self::new(target);
@@ -97,7 +97,7 @@ impl Subscriber for Ear {
     fn exit(&self, _: &Id) {}
 }
 
-/// A line to which `tracing` adds the fields.
+/// A line. `tracing` passes the fields to this value, which adds them to the line.
 struct Text(String);
 
 impl Visit for Text {

@@ -17,7 +17,8 @@ pub trait Fact {
     /// Returns the value if the fact holds.
     ///
     /// # Errors
-    /// If the fact does not hold yet. The text describes the check's result, for the panic at the timeout.
+    /// If the fact does not hold yet. The text describes the result of the check. If the timeout passes, the message of
+    /// the panic contains this text.
     fn settle(self) -> Result<Self::Value, String>;
 }
 

@@ -1,16 +1,16 @@
 //! Random inputs for parsers of untrusted text.
 //!
-//! Each input begins as a sample, or as the first part of one sample and the last part of another. Then it is changed a
-//! few times: bytes are replaced, pieces are removed, repeated or exchanged, and words of the format and awkward values
-//! are inserted.
+//! Each input begins as a sample, or as the first part of one sample plus the last part of another sample. Then the
+//! input is changed a few times: bytes are replaced, pieces are removed, repeated or exchanged, and words of the format
+//! and awkward values are inserted.
 //!
-//! A test checks each input with a property, a function that panics if the parser behaves wrongly. If the property
-//! panics for an input, pieces of the input are removed as long as the property still panics. Then the input is
-//! printed.
+//! A test checks each input with a property, which is a function that panics if the parser behaves wrongly. If the
+//! property panics for an input, pieces of the input are removed as long as the property still panics for the rest.
+//! Then the rest is printed.
 //!
 //! Two variables of the environment set the amount of work:
 //! - `BANDOG_FUZZ_INPUTS`: the number of inputs for each property, 3,000 by default;
-//! - `BANDOG_FUZZ_SEED`: a number, 1 by default. The same number gives the same inputs, so that a failed run can be
+//! - `BANDOG_FUZZ_SEED`: the seed, 1 by default. The same seed gives the same inputs, so that a failed run can be
 //!   repeated.
 
 use std::{
@@ -33,7 +33,7 @@ const INPUTS: u32 = 3_000;
 const HANG: Duration = Duration::from_secs(30);
 /// Maximum number of changes to one input.
 const CHANGES: u32 = 6;
-/// Maximum length of an input in bytes. Most length limits of the parsers are below it, so inputs can exceed them.
+/// Maximum length of an input in bytes. Most parsers have a lower limit, so an input can be too long for them.
 const LONGEST: usize = 8192;
 
 /// Numbers and texts that parsers often handle wrongly, such as the limits of integers and unusual Unicode characters.
@@ -196,8 +196,8 @@ impl Strategy for Resembling {
             input.truncate(cut);
             input.extend_from_slice(&other[rng.random_range(0..=other.len())..]);
         }
-        // Few changes are more probable than many. The parser accepts an input with few changes more often, and then
-        // runs more of its code.
+        // A small number of changes is more probable than a large number. The parser accepts an input with few changes
+        // more often, and then executes more of its code.
         let changes = rng.random_range(0..=CHANGES);
         for _ in 0..rng.random_range(0..=changes) {
             self.change(&mut input, rng);
@@ -249,9 +249,9 @@ struct Shrinking {
     input: Vec<u8>,
     /// The input before the last removal.
     before: Vec<u8>,
-    /// Where the next piece to remove begins.
+    /// The index at which the next piece to remove begins.
     at: usize,
-    /// The length of the pieces.
+    /// The length of the pieces that are removed now.
     size: usize,
 }
 
@@ -290,7 +290,7 @@ impl ValueTree for Shrinking {
     }
 }
 
-/// Aborts the process if the property takes too long for one input, and prints that input.
+/// If the property takes too long for one input, prints this input and aborts the process.
 struct HangDetector {
     /// The number of the present input, and the input.
     current: Arc<Mutex<(u64, Vec<u8>)>>,

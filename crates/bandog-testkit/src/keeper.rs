@@ -1,8 +1,8 @@
 //! Children that cannot outlive the test process.
 //!
 //! A test process can be killed, and then no destructor runs.
-//! So each child requests to be killed by the kernel when its parent dies.
-//! For the kernel the parent is a *thread*, and a test's thread ends with its test.
+//! So each child asks the kernel to kill it when its parent dies.
+//! For the kernel, the parent is the *thread* that started the child, and the thread of a test ends with the test.
 //! Therefore one thread, the keeper, starts all children and never ends.
 
 use std::io;
@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 
-/// Returns a command that starts `program`, which then dies with this process.
+/// Returns a command that starts `program`. The kernel kills the program when this process dies.
 ///
 /// The command starts `setpriv`, which requests the death signal and becomes a shell. The shell checks that its parent
 /// is still this process, and becomes the program. The pid stays the same. The check is needed because the kernel sends
@@ -29,7 +29,8 @@ pub(crate) fn spawn(command: Command) -> io::Result<Child> {
     answer.recv().map_err(io::Error::other)?
 }
 
-/// The script of the shell: it becomes the program if its parent is still the process with the pid `$0`.
+/// The script of the shell. If the parent of the shell is still the process with the pid `$0`, the shell becomes the
+/// program.
 const BECOME: &str = r#"[ "$PPID" = "$0" ] && exec "$@""#;
 
 /// A command for the keeper, and the channel on which the keeper returns the child.
@@ -50,7 +51,7 @@ static KEEPER: LazyLock<Mutex<Sender<Job>>> = LazyLock::new(|| {
 /// Starts the children. The sender is static, so this loop ends only with the process.
 fn keep(inbox: &Receiver<Job>) {
     for Job { mut command, reply } in inbox {
-        // If the caller is gone, the child's handle is dropped, and the child still dies with this process.
+        // If the caller no longer waits, this only drops the child's handle. The child still dies with this process.
         let _ = reply.send(command.spawn());
     }
 }

@@ -1,9 +1,12 @@
 //! Reserves a port for a server of a test.
 //!
-//! If a test binds a socket to port 0, reads the number and closes the socket, another process can take the port before
-//! the server binds it. Also, while the server is down, a client that connects to the port can get the same number as
-//! its local port, and so connect to itself. So a reservation is a bound socket that never listens. Then connections
-//! are refused, no other socket gets the port, and only a listener with `SO_REUSEADDR` can bind it.
+//! A test could find a free port in this way: it binds a socket to port 0, reads the number and closes the socket. But
+//! this has two problems. First, another process can take the port before the server binds it. Second, while the server
+//! is down, a client that connects to the port can get the same number as its local port. The client then connects to
+//! itself.
+//!
+//! So a reservation is a bound socket that stays open and never listens. Connections to the port are refused, and no
+//! other socket gets the port. Only a listener with `SO_REUSEADDR` can bind the port.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
@@ -14,6 +17,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, soc
 #[derive(Debug)]
 pub(crate) struct Port {
     number: u16,
+    /// The bound socket, which reserves the port.
     _held: OwnedFd,
 }
 
@@ -21,7 +25,7 @@ pub(crate) struct Port {
 const TRIES: u32 = 1000;
 
 impl Port {
-    /// Reserves a port that no socket of this machine is bound to.
+    /// Reserves a port to which no other socket of this machine is bound.
     pub(crate) fn reserve() -> Self {
         reserve().unwrap_or_else(|error| panic!("no free port on 127.0.0.1: {error}"))
     }
@@ -53,11 +57,11 @@ fn reserve() -> rustix::io::Result<Port> {
     bound_to(0)
 }
 
-/// Binds this port, or, for 0, any free port.
+/// Binds a socket to this port. If the number is 0, the kernel chooses a free port.
 fn bound_to(number: u16) -> rustix::io::Result<Port> {
     let held = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     bind(&held, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, number))?;
-    // This option is set after the bind. If it was set before, two reservations could share one port.
+    // This option is set after the bind. If it were set before the bind, two reservations could share one port.
     sockopt::set_socket_reuseaddr(&held, true)?;
     let bound = SocketAddrV4::try_from(getsockname(&held)?)?;
     Ok(Port { number: bound.port(), _held: held })

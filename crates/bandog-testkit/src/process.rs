@@ -11,9 +11,11 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{eventually, keeper};
 
-/// A child process with piped input and output. It is killed when this value is dropped or the test process dies.
+/// A child process with piped input and output. The child is killed when this value is dropped or when the test process
+/// dies.
 ///
-/// The processes that the child starts are not killed. So a script should start its last program with `exec`.
+/// Processes that the child starts are not killed. So if the child is a script, it should start its last program with
+/// `exec`.
 ///
 /// If a method fails, it panics with a message that contains the child's output.
 ///
@@ -38,10 +40,11 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts the command with its arguments, variables and directory; its three streams become pipes.
+    /// Starts the command with its arguments, environment variables and directory. The three standard streams of the
+    /// child become pipes.
     ///
-    /// Variables that were removed with `env_remove` are removed. `env_clear` has no effect, because it cannot be read
-    /// from a [`Command`].
+    /// Calls of `env_remove` on the command have an effect. A call of `env_clear` has no effect, because a [`Command`]
+    /// does not tell whether `env_clear` was called.
     #[must_use]
     #[track_caller]
     pub fn spawn(command: &Command) -> Self {
@@ -151,7 +154,7 @@ impl Process {
                 None => thread::sleep(Duration::from_millis(2)),
             }
         };
-        // A process that the child has started can keep the pipes open, so these waits also end at the timeout.
+        // A process that the child has started can keep the pipes open. So these waits also end at the timeout.
         self.stdout.until_closed(until);
         self.stderr.until_closed(until);
         status
@@ -196,8 +199,8 @@ pub fn send(pid: u32, signal: Signal) {
     kill_process(target, signal).unwrap_or_else(|error| panic!("{signal:?} to {pid}: {error}"));
 }
 
-/// The kernel's letter for the state of a process, such as `S` (asleep), `T` (stopped) or `Z` (ended, but its parent
-/// has not read its exit status yet).
+/// The kernel's letter for the state of a process. Examples are `S` (asleep), `T` (stopped) and `Z`. `Z` means that the
+/// process has ended, but its parent has not read the exit status yet.
 #[must_use]
 pub fn state(pid: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -211,7 +214,8 @@ pub fn is_alive(pid: u32) -> bool {
     !matches!(state(pid), None | Some('Z' | 'X'))
 }
 
-/// Returns a command that starts the same program with pipes for its streams. The program dies with this process.
+/// Returns a command that starts the same program with pipes for its streams. The kernel kills the program when this
+/// process dies.
 fn dying_with_us(command: &Command) -> Command {
     let mut wrapped = keeper::command(command.get_program());
     wrapped.args(command.get_args()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -237,13 +241,14 @@ struct Lines {
 #[derive(Debug, Default)]
 struct Seen {
     all: Vec<String>,
-    /// Index of the line at which the next search begins.
+    /// The index of the line at which the next search begins.
     next: usize,
-    /// The child has closed the pipe, so no line follows.
+    /// Whether the child has closed the pipe. Then no further line comes.
     closed: bool,
 }
 
 impl Lines {
+    /// Starts the thread that reads this pipe.
     fn collect(pipe: impl Read + Send + 'static) -> Arc<Self> {
         let lines = Arc::new(Self::default());
         let writer = Arc::clone(&lines);

@@ -21,7 +21,7 @@ use crate::{eventually, keeper, process};
 /// Timeout for the start of a server. On a loaded machine, a start can take a second.
 const READY_WITHIN: Duration = Duration::from_secs(10);
 
-/// A `redis-server` on its own port. It keeps no data on disk, and dies with the test process.
+/// A `redis-server` on its own port. The server keeps no data on disk, and dies with the test process.
 ///
 /// If a method fails, it panics.
 ///
@@ -54,8 +54,8 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// The page of the documentation with the rights that users of Redis need. Every server that a test starts has the
-/// users of this page.
+/// A page of the documentation, with the rights that users of Redis need. Every server that a test starts has the users
+/// that this page creates.
 const RIGHTS_PAGE: &str = include_str!("../../../docs/redis.md");
 
 impl RedisServer {
@@ -82,7 +82,8 @@ impl RedisServer {
         rights(2)
     }
 
-    /// The version of the server that tests start: the program that `BANDOG_TEST_SERVER` names, else `redis-server`.
+    /// The version of the server that tests start. The environment variable `BANDOG_TEST_SERVER` names the program of
+    /// this server. The default is `redis-server`.
     ///
     /// # Panics
     /// If the program cannot be run.
@@ -108,8 +109,8 @@ impl RedisServer {
         Self::launched(Port::reserve(), None, None, args.iter().map(ToString::to_string).collect())
     }
 
-    /// Starts a server that listens with TLS on a second port and requires no client certificate, unless the arguments
-    /// contain `--tls-auth-clients yes`.
+    /// Starts a server that listens with TLS on a second port. The server requires a client certificate only if the
+    /// arguments contain `--tls-auth-clients yes`.
     #[must_use]
     #[track_caller]
     pub fn start_tls(files: &TlsFiles, args: &[&str]) -> Self {
@@ -132,7 +133,7 @@ impl RedisServer {
         Self::launched(port, None, Some(bus), ["--cluster-enabled", "yes"].map(String::from).to_vec())
     }
 
-    /// Makes the value, and starts the server program.
+    /// Makes this value, and starts the server program.
     #[track_caller]
     fn launched(port: Port, tls: Option<Port>, bus: Option<Port>, args: Vec<String>) -> Self {
         let server = Self {
@@ -201,7 +202,8 @@ impl RedisServer {
         self.launch();
     }
 
-    /// Stops the server. Its connections stay open, the kernel accepts new ones, and the server does not answer.
+    /// Stops the server with a signal. The server does not answer, but its connections stay open, and the kernel
+    /// accepts new connections.
     #[track_caller]
     pub fn pause(&self) {
         let pid = self.pid();
@@ -209,7 +211,7 @@ impl RedisServer {
         eventually(READY_WITHIN, || process::state(pid) == Some('T'));
     }
 
-    /// Continues a stopped server.
+    /// Continues the server after [`pause`](Self::pause).
     #[track_caller]
     pub fn resume(&self) {
         process::send(self.pid(), Signal::CONT);
@@ -261,7 +263,8 @@ impl RedisServer {
         self.cmd(&["PTTL", key]).int()
     }
 
-    /// Number of calls of a command since the start or `CONFIG RESETSTAT`, such as `evalsha` or `client|list`.
+    /// Number of calls of a command since the server's start or the last `CONFIG RESETSTAT`. Examples of commands are
+    /// `evalsha` and `client|list`.
     #[must_use]
     #[track_caller]
     pub fn calls(&self, command: &str) -> u64 {
@@ -271,7 +274,7 @@ impl RedisServer {
         line.and_then(|rest| rest.split(',').next()?.parse().ok()).unwrap_or(0)
     }
 
-    /// Deletes all scripts, which can also happen in a failover.
+    /// Deletes all scripts. In production, a failover can have the same effect.
     #[track_caller]
     pub fn flush_scripts(&self) {
         assert_eq!(self.cmd(&["SCRIPT", "FLUSH"]).text(), "OK");
@@ -288,6 +291,7 @@ impl RedisServer {
     }
 
     #[track_caller]
+    /// Starts the server program, and waits until the server answers.
     fn launch(&self) {
         let child = self.spawn().unwrap_or_else(|error| {
             let program = program();
@@ -325,8 +329,8 @@ impl RedisServer {
         keeper::spawn(command)
     }
 
-    /// Sends `PING`. If the server has exited, panics with the server's log, so that the test does not wait for the
-    /// timeout.
+    /// Sends `PING`. If the server has exited, this panics with the server's log, so that the test does not have to
+    /// wait for the timeout.
     fn ask_if_ready(&self) -> io::Result<Reply> {
         if let Some(child) = self.child().as_mut()
             && let Some(status) = child.try_wait()?
@@ -337,6 +341,7 @@ impl RedisServer {
         self.dial()?.cmd(&["PING"])
     }
 
+    /// Opens a raw connection to the server.
     fn dial(&self) -> io::Result<RawRedis> {
         let mut client = RawRedis::connect(self.addr())?;
         if let Some(password) = self.password() {
@@ -381,8 +386,8 @@ fn program() -> PathBuf {
     std::env::var_os("BANDOG_TEST_SERVER").map_or_else(|| "redis-server".into(), PathBuf::from)
 }
 
-/// Whether the server's program is installed. A start cannot show this, because the test process starts `setpriv`, and
-/// `setpriv` starts the server.
+/// Whether the server's program is installed. If the program is missing, a start does not fail, because the test
+/// process starts only `setpriv`, and `setpriv` starts the server.
 fn is_installed(program: &Path) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())

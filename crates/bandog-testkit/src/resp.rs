@@ -1,7 +1,7 @@
 //! A raw Redis client: one blocking connection and a hand-written RESP2 reader.
 //!
-//! Tests query the server with this client and not with the client under test, because a defect of the client under
-//! test could hide itself.
+//! Tests query the server with this client and not with the client under test. Otherwise a defect of the client under
+//! test could also affect the query, and the test would not see it.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -23,7 +23,7 @@ pub enum Reply {
     Bytes(Vec<u8>),
     /// Several replies.
     Array(Vec<Reply>),
-    /// An error, with its code at the start.
+    /// An error. Its text begins with the error code.
     Error(String),
 }
 
@@ -123,8 +123,8 @@ impl RawRedis {
         self.stream.get_mut().write_all(wire.as_bytes())
     }
 
-    /// Reads the next reply or pushed message. The timeout is ten seconds, or as set by
-    /// [`set_patience`](Self::set_patience).
+    /// Reads the next reply or pushed message. The default timeout is ten seconds;
+    /// [`set_patience`](Self::set_patience) changes it.
     ///
     /// # Errors
     /// If the connection fails or nothing comes before the timeout.
@@ -141,7 +141,8 @@ impl RawRedis {
     }
 }
 
-/// Reads one RESP2 value: a byte for its type, the rest of a line, and then the data whose length this line contains.
+/// Reads one RESP2 value. It begins with a line, whose first byte is the type of the value. For some types, the line
+/// contains the length of the data that follow.
 fn read_reply(stream: &mut impl BufRead) -> io::Result<Reply> {
     let line = read_line(stream)?;
     let (kind, rest) = line.split_at_checked(1).ok_or_else(|| nonsense(&line))?;
@@ -157,7 +158,7 @@ fn read_reply(stream: &mut impl BufRead) -> io::Result<Reply> {
 
 fn read_bulk(stream: &mut impl BufRead, len: i64) -> io::Result<Reply> {
     let Ok(len) = usize::try_from(len) else {
-        return Ok(Reply::Nil); // A length of -1 is nil.
+        return Ok(Reply::Nil); // A length of -1 means nil.
     };
     let mut bytes = vec![0; len];
     stream.read_exact(&mut bytes)?;

@@ -25,14 +25,14 @@ impl ServerVersion {
         Self::read(&printed).ok_or_else(|| io::Error::other(format!("--version printed no version: {printed:?}")))
     }
 
-    /// Whether the server has the features of this version of Redis. Valkey has the features of Redis 7.2, from
-    /// which Valkey was forked.
+    /// Whether the server has the features of this version of Redis. Valkey was forked from Redis 7.2, so it counts as
+    /// Redis 7.2.
     #[must_use]
     pub fn is_since(&self, major: u32, minor: u32) -> bool {
         self.compatible_with >= (major, minor)
     }
 
-    /// Reads `Redis server v=7.0.15 sha=…`.
+    /// Parses the output of a server program, such as `Redis server v=7.0.15 sha=…`.
     fn read(printed: &str) -> Option<Self> {
         let mut words = printed.split_whitespace();
         let name = words.next()?.to_owned();

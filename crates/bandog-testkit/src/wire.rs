@@ -1,6 +1,6 @@
 //! A bad network: a TCP proxy in front of a server.
 //!
-//! The proxy has its own thread, so a test that blocks its runtime does not stop the proxy.
+//! The proxy has its own thread. So if a test blocks its runtime, the proxy continues.
 //! The thread waits in `ppoll`, because the timeout of `ppoll` is exact. A timer of tokio rounds to a millisecond.
 
 mod flow;
@@ -19,8 +19,8 @@ use pump::Pump;
 
 /// A TCP proxy on a free port. A test can change the faults of the proxy while the proxy runs.
 ///
-/// Every setting is active when its method returns. Bytes keep their order. A connection that lost bytes never delivers
-/// later bytes, as in a real network, where TCP never delivers the second reply without the first.
+/// When a method returns, its setting is active. Bytes keep their order. After a connection has lost bytes, it never
+/// delivers later bytes. This is like a real network: TCP never delivers the second reply without the first.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -76,18 +76,18 @@ impl Wire {
         format!("redis://{}", self.addr())
     }
 
-    /// Delays all data from now on, in both directions. So a round trip takes twice this time.
+    /// From now on, delays all data, in both directions. So a round trip takes twice this time.
     pub fn delay(&self, each_way: Duration) {
         self.delay_requests(each_way);
         self.delay_replies(each_way);
     }
 
-    /// Delays data to the server only.
+    /// From now on, delays data to the server.
     pub fn delay_requests(&self, by: Duration) {
         self.execute(Action::Delay(Direction::Request, by));
     }
 
-    /// Delays data from the server only.
+    /// From now on, delays data from the server.
     pub fn delay_replies(&self, by: Duration) {
         self.execute(Action::Delay(Direction::Reply, by));
     }
@@ -97,27 +97,27 @@ impl Wire {
         self.execute(Action::Cut);
     }
 
-    /// While true, new connections are refused, and open connections continue.
+    /// While `on` is true, new connections are refused. Open connections continue.
     pub fn refuse(&self, on: bool) {
         self.execute(Action::Refuse(on));
     }
 
-    /// While true, the server executes commands, and its replies are lost.
+    /// While `on` is true, the server executes commands, but its replies are lost.
     ///
-    /// Setting it to false resets the connections that lost bytes.
+    /// A call with false resets the connections that lost bytes.
     pub fn drop_replies(&self, on: bool) {
         self.execute(Action::Drop(Direction::Reply, on));
     }
 
-    /// While true, requests to the server are lost.
+    /// While `on` is true, requests to the server are lost.
     ///
-    /// Setting it to false resets the connections that lost bytes.
+    /// A call with false resets the connections that lost bytes.
     pub fn drop_requests(&self, on: bool) {
         self.execute(Action::Drop(Direction::Request, on));
     }
 
-    /// While true, no data passes in either direction, and no data is lost. Connections stay open, new connections are
-    /// accepted, and the close of a connection is not forwarded either.
+    /// While `on` is true, the proxy holds all data of both directions. No data is lost. Connections stay open, and new
+    /// connections are accepted. If one side closes a connection, this is also forwarded only later.
     pub fn stall(&self, on: bool) {
         self.execute(Action::Stall(on));
     }
@@ -134,7 +134,7 @@ impl Wire {
         self.counts.open.load(Ordering::Relaxed)
     }
 
-    /// Number of bytes that were lost so far by [`drop_requests`](Self::drop_requests) and
+    /// Number of bytes lost so far because of [`drop_requests`](Self::drop_requests) and
     /// [`drop_replies`](Self::drop_replies).
     #[must_use]
     pub fn lost(&self) -> u64 {

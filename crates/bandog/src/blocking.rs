@@ -14,12 +14,12 @@
 //! # }
 //! ```
 //!
-//! - The thread is the owner of a lock. If a thread locks a mutex that it already holds, it gets another guard
+//! - The owner of a lock is a thread. If a thread locks a mutex that it already holds, it gets another guard
 //!   immediately, and the lock is released with the last guard. A guard cannot leave its thread.
 //! - In async code, a call that waits fails with [`ErrorKind::Misused`](crate::ErrorKind::Misused), because it would
 //!   stop the other tasks of the runtime. Such calls work in `spawn_blocking` and `block_in_place`.
-//! - Only [`Client::close`] from another thread cancels a call that waits. In a program that does not handle
-//!   Ctrl-C, Ctrl-C ends the process, and the locks of the process expire after their ttl.
+//! - The only way to cancel a waiting call is to call [`Client::close`] from another thread. If a program does not
+//!   handle Ctrl-C, Ctrl-C ends the process, and the locks of the process expire after their ttl.
 //!
 //! The module `blocking` of the crate `bandog-sync` explains each of these points. Its types are re-exported here.
 
@@ -40,7 +40,8 @@ use crate::{ConnectOptions, Result};
 /// ```
 ///
 /// # Errors
-/// As [`crate::connect()`], and [`ErrorKind::Misused`](crate::ErrorKind::Misused) in async code.
+/// The errors of [`crate::connect()`]. In async code, the call fails with
+/// [`ErrorKind::Misused`](crate::ErrorKind::Misused).
 pub fn connect(url: impl AsRef<str>) -> Result<Client> {
     ConnectOptions::parse(url)?.connect_blocking()
 }

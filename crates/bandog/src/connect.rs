@@ -19,21 +19,22 @@ use crate::{
 /// Waits for the first answer of the store that the URL names, and returns a client for it.
 ///
 /// - `redis://user:password@host:6379/0`: one Redis server. The keys have the format of Redisson.
-/// - `rediss://user:password@host:6379/0`: the same over TLS. The client trusts the authorities that the system trusts,
-///   or, with `?ca=PATH`, those in a file. With `?cert=PATH&key=PATH` it sends the server a certificate. All files are
-///   PEM.
+/// - `rediss://user:password@host:6379/0`: the same over TLS. By default, the client trusts the authorities that the
+///   system trusts. With `?ca=PATH`, the client trusts the authorities in a file instead. With `?cert=PATH&key=PATH`,
+///   the client sends a certificate to the server. All files are PEM.
 /// - `redis+unix://user:password@/run/redis.sock?db=0`: the same over a Unix socket.
 /// - `valkey://`, `valkeys://` and `valkey+unix://`: the same for a Valkey server.
 /// - `sqlite:PATH`: one file, shared by processes of one machine (feature `sqlite`).
-/// - `memory:`: a new store in this process. `memory:NAME`: a store that all clients of this process with that name
-///   share.
+/// - `memory:`: a new store in this process.
+/// - `memory:NAME`: the store with this name in this process. All clients that use the same name share it.
 ///
 /// Every URL accepts these options:
 ///
 /// - `?watchdog=DURATION`: the ttl of locks without a lease, between 100 ms and 365 days; the default is `30s`. A
 ///   watchdog renews such a lock after each third of its ttl. (A lock with a lease is not renewed.)
 /// - `?timeout=DURATION`: the maximum duration of one request; the default is `3s`.
-/// - `?prefix=TEXT`: the beginning of every name in the store; it must end in `:`. See [`ClientOptions::prefix`].
+/// - `?prefix=TEXT`: a prefix, which the client adds to every name in the store. The prefix must end in `:`. See
+///   [`ClientOptions::prefix`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -43,27 +44,27 @@ use crate::{
 /// ```
 ///
 /// # Errors
-/// - [`ErrorKind::Misused`]: the URL is wrong, or a file that it names cannot be used.
+/// - [`ErrorKind::Misused`]: the URL is wrong, or a file that the URL names cannot be used.
 /// - [`ErrorKind::Unsupported`]: the backend is not compiled in, the URL names Sentinel, Cluster or another store, or
 ///   the server is not a Redis server.
 /// - [`ErrorKind::Denied`]: the server refused the user, the password or the certificate.
 /// - [`ErrorKind::Unavailable`]: nothing answered within 5 s.
 ///
 /// # Paused time
-/// Leases of `memory:` follow the machine's clock. In a test with `#[tokio::test(start_paused = true)]` they would
-/// never expire, so the call fails with [`ErrorKind::Misused`]. In such a test, use
-/// [`testing::client()`](crate::testing::client).
+/// A store of `memory:` uses the machine's clock. In a test with `#[tokio::test(start_paused = true)]`, its leases
+/// would never expire. So in such a test, the call fails with [`ErrorKind::Misused`]. Use
+/// [`testing::client()`](crate::testing::client) instead.
 ///
-/// With Redis or SQLite, the call logs a warning: under a paused clock, the timers of the runtime fire immediately
-/// while a call waits for the store.
+/// With Redis or SQLite, the call logs a warning in such a test. Under a paused clock, the timers of the runtime fire
+/// immediately while a call waits for the store.
 ///
 /// # Cancel safety
-/// Dropping the future also stops the client that it has started.
+/// If the future is dropped, the client that this call has started is stopped.
 pub async fn connect(url: impl AsRef<str>) -> Result<Client> {
     ConnectOptions::parse(url)?.connect().await
 }
 
-/// The options of a client: those of a URL, and others that a URL cannot contain.
+/// The options of a client. Some options can also be in the URL; the others cannot.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -78,7 +79,9 @@ pub struct ConnectOptions {
     parts: Parts,
     ttl: Duration,
     client: ClientOptions,
+    /// Whether the client's background task runs on the current runtime.
     current_runtime: bool,
+    /// Whether the client must not create the store.
     must_exist: bool,
 }
 
@@ -98,7 +101,8 @@ impl ConnectOptions {
         Ok(Self { url: url.to_owned(), parts, ttl, client, current_runtime: false, must_exist: false })
     }
 
-    /// Sets the ttl of locks without a lease, between 100 ms and 365 days. The default is the URL's, else 30 s.
+    /// Sets the ttl of locks without a lease, between 100 ms and 365 days. The default is the ttl in the URL, or 30 s
+    /// if the URL has none.
     #[must_use]
     pub fn watchdog(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
@@ -111,15 +115,16 @@ impl ConnectOptions {
         self.ttl
     }
 
-    /// Sets the maximum duration of one request, between 10 ms and 365 days. The default is the URL's, else 3 s.
+    /// Sets the maximum duration of one request, between 10 ms and 365 days. The default is the timeout in the URL, or
+    /// 3 s if the URL has none.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.parts.timeout = Some(timeout);
         self
     }
 
-    /// Never creates the store, for programs that only read it. This option matters for SQLite only, because the
-    /// clients of other stores never create their store.
+    /// With this option, the client never creates the store. The option is for programs that only read a store. It
+    /// matters for SQLite only, because the clients of other stores never create their store.
     ///
     /// If the SQLite file does not exist, every call fails with [`ErrorKind::Unavailable`]: immediately after
     /// [`ConnectOptions::connect_lazy`], and after 5 s in [`ConnectOptions::connect`].
@@ -129,7 +134,7 @@ impl ConnectOptions {
         self
     }
 
-    /// See [`ClientOptions::local_turns`]. Default 64.
+    /// See [`ClientOptions::local_turns`]. The default is 64.
     #[must_use]
     pub fn local_turns(mut self, turns: NonZeroU32) -> Self {
         self.client = self.client.local_turns(turns);
@@ -144,21 +149,21 @@ impl ConnectOptions {
         self
     }
 
-    /// See [`ClientOptions::max_waiting`]. Default 100,000.
+    /// See [`ClientOptions::max_waiting`]. The default is 100,000.
     #[must_use]
     pub fn max_waiting(mut self, calls: NonZeroUsize) -> Self {
         self.client = self.client.max_waiting(calls);
         self
     }
 
-    /// See [`ClientOptions::program`]. Default: the name of the running program.
+    /// See [`ClientOptions::program`]. The default is the name of the running program.
     #[must_use]
     pub fn program(mut self, name: impl Into<String>) -> Self {
         self.client = self.client.program(name);
         self
     }
 
-    /// See [`ClientOptions::prefix`]. Default: the URL's prefix, else none.
+    /// See [`ClientOptions::prefix`]. The default is the prefix in the URL, or no prefix if the URL has none.
     #[must_use]
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.client = self.client.prefix(prefix);
@@ -171,7 +176,7 @@ impl ConnectOptions {
     /// As [`connect()`].
     ///
     /// # Cancel safety
-    /// Dropping the future also stops the client that it has started.
+    /// If the future is dropped, the client that this call has started is stopped.
     pub async fn connect(self) -> Result<Client> {
         let client = self.connect_lazy()?;
         client.ready().await?;
@@ -191,14 +196,14 @@ impl ConnectOptions {
     /// # Errors
     /// As [`connect()`], and [`ErrorKind::Misused`] in async code and after [`ConnectOptions::on_current_runtime`].
     pub fn connect_blocking(self) -> Result<blocking::Client> {
-        // A paused clock of tokio does not matter here: blocking calls wait on the caller's thread, by the machine's
-        // clock.
+        // A paused clock of tokio does not matter here, because blocking calls use the machine's clock. They wait on
+        // the caller's thread.
         let client = self.start()?.blocking()?;
         client.ready()?;
         Ok(client)
     }
 
-    /// Starts a client without waiting for the store. The client's first call waits for it.
+    /// Starts a client without waiting for the store. The first call of the client waits for the store's first answer.
     ///
     /// # Errors
     /// Those errors of [`connect()`] that can be found without I/O.
@@ -223,7 +228,7 @@ impl fmt::Debug for ConnectOptions {
     }
 }
 
-/// The store that has this name in this process. If the name is empty, a new store.
+/// The store that has this name in this process. If the name is empty, this is a new store.
 fn memory(name: &str) -> Memory {
     static NAMED: LazyLock<Mutex<HashMap<String, Memory>>> = LazyLock::new(Mutex::default);
     let fresh = || Memory::new(Clock::system());

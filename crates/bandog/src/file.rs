@@ -1,5 +1,5 @@
-//! The path in a URL of SQLite. If a mistake in the URL would create the file in an unexpected directory, the URL is
-//! refused.
+//! The path in a URL of SQLite. A URL is refused if it probably contains a mistake that would create the file in an
+//! unexpected directory.
 
 use bandog_core::{Error, Result};
 

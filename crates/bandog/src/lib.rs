@@ -14,8 +14,8 @@
 //! ```
 //!
 //! [`blocking`] has the same calls without async. [`macro@locked`] runs a whole function under a lock.
-//! [`macro@scheduled`] and [`schedule`] run jobs: each tick, a time at which a job is due, runs on one node of the
-//! cluster.
+//! [`macro@scheduled`] and [`schedule`] run jobs. A tick is a time at which a job is due. Each tick runs on one node of
+//! the cluster.
 //!
 //! # Features
 //!
@@ -82,7 +82,7 @@ pub use bandog_schedule as schedule;
 /// The traits and types for writing a backend.
 ///
 /// The crate `bandog-conformance` of the same repository has the laws, which are tests that every backend must pass.
-/// Its docs show a whole backend in some sixty lines, and how to test it.
+/// The docs of this crate show a whole backend of about sixty lines, and its tests.
 pub mod backend {
     #[doc(inline)]
     pub use bandog_core::{

@@ -9,14 +9,14 @@ use std::{
 
 use crate::{Client, Error, Guard, Mutex};
 
-/// The return type of a locked function.
+/// The return type of a locked function, which is a function under `#[bandog::locked]`.
 #[diagnostic::on_unimplemented(
     message = "a function under `#[bandog::locked]` must return `Result<T, E>` with `E: From<bandog::Error>`",
     label = "this is not such a `Result`",
     note = "a lock can fail: the store may be unavailable, or the lock may be lost"
 )]
 pub trait Returned {
-    /// The value that the function returns if its lock failed with this error.
+    /// The value that the function returns if the lock failed with this error.
     fn failed(error: Error) -> Self;
 }
 
@@ -50,7 +50,8 @@ impl<T, E: From<Error>> Tried for Result<Option<T>, E> {
     }
 }
 
-/// Makes the values that a locked function of return type `R` returns instead of its body's value.
+/// The functions that make the values which a locked function returns instead of the value of its body. `R` is the
+/// return type of the locked function.
 pub struct Otherwise<R> {
     failed: fn(Error) -> R,
     busy: fn() -> R,
@@ -73,9 +74,9 @@ impl<R> Otherwise<R> {
     }
 }
 
-/// The result of `lock()` or `try_lock_for()`: a guard, or an option of one.
+/// The result of `lock()` or `try_lock_for()`: a guard or an optional guard.
 pub trait Locked<G> {
-    /// The guard; `None` if the lock stayed busy.
+    /// The guard, or `None` if the lock stayed busy.
     fn into_guard(self) -> Option<G>;
 }
 
@@ -102,7 +103,8 @@ pub fn mutex(client: &Client, name: impl AsRef<str>) -> Mutex {
     client.mutex(name)
 }
 
-/// Runs the body and returns its value. If the lock is lost before the body ends, drops the body and returns `None`.
+/// Runs the body and returns its value. If the lock is lost before the body has ended, this function drops the body and
+/// returns `None`.
 pub async fn until_lost<R>(guard: &Guard, body: impl Future<Output = R>) -> Option<R> {
     let (mut lost, mut body) = (guard.lost(), pin!(body));
     poll_fn(|context| match Pin::new(&mut lost).poll(context) {
@@ -120,7 +122,8 @@ pub async fn end<R>(guard: Guard, value: Option<R>, otherwise: Otherwise<R>) -> 
     value.unwrap_or_else(|| (otherwise.failed)(released.err().unwrap_or_else(|| Error::lost(&key))))
 }
 
-/// Tells the compiler a type. The generated code calls it only where it is never executed.
+/// Tells the compiler the type `T`. The generated code contains calls of this function only in places that are never
+/// executed.
 pub fn never<T>() -> T {
     unreachable!("the generated code never executes this call")
 }
@@ -131,9 +134,9 @@ pub mod blocking {
     use crate::blocking::{Client, Guard, Mutex};
     use crate::{Error, Result};
 
-    /// A client that can make a blocking mutex. The generated code calls the method of this trait and not a function,
-    /// because the compiler also finds a method through any pointer to a client. If a value is not a client, the
-    /// compiler's error contains the method's long name.
+    /// A client that can make a blocking mutex. The generated code calls the method of this trait and not a function. A
+    /// method call also works on any pointer to a client. If a value is not a client, the compiler's error contains the
+    /// long name of the method.
     pub trait Mutexes {
         /// The lock of this name.
         fn mutex_of_bandog_client(&self, name: impl AsRef<str>) -> Result<Mutex>;

@@ -1,4 +1,4 @@
-//! Checks for a client that follows the machine's clock while a test has paused tokio's clock.
+//! Detects that a new client uses the machine's clock although a test has paused tokio's clock.
 
 use bandog_core::{Clock, Error, Result};
 

@@ -39,17 +39,17 @@
 //!
 //! # Losing a lock
 //!
-//! A test can lose a lock in three ways:
-//! - It lets the lease expire: a lock with `.lease(ttl)` is not renewed, as above.
+//! A test can make a client lose its lock in three ways:
+//! - The test lets the lease expire. A lock with `.lease(ttl)` is not renewed, as in the example above.
 //! - Another client evicts the holder: `other.evict("order-17").await?`. The holder notices the loss at its next
 //!   renewal.
-//! - It calls `guard.lose()`, which loses the lock immediately. This needs bandog's feature `test-util`, so that no
-//!   program calls it by mistake.
+//! - The test calls `guard.lose()`. Then the lock is lost immediately. This method needs bandog's feature `test-util`,
+//!   so that no program calls it by mistake.
 //!
 //! # Why no feature flag
 //!
-//! Every build of bandog contains the memory store and tokio's clock anyway, and this module adds only a few lines to
-//! them. Without a feature flag, a first test needs no change in `Cargo.toml`.
+//! Every build of bandog contains the memory store and tokio's clock anyway. This module adds only a few lines of code.
+//! Without a feature flag, a first test needs no change in `Cargo.toml`.
 
 use bandog_core::{Clock, Memory};
 use bandog_sync::{Client, ClientOptions};
@@ -58,7 +58,7 @@ use bandog_sync::{Client, ClientOptions};
 #[doc(inline)]
 pub use bandog_schedule::{TestRun, TestScheduler, TestSetting};
 
-/// A client with a new store in memory. It runs on the current runtime and follows tokio's clock, which a test can
+/// A client with a new store in memory. The client runs on the current runtime and uses tokio's clock, which a test can
 /// pause.
 ///
 /// ```
@@ -80,7 +80,7 @@ pub fn client() -> Client {
     Store::new().client()
 }
 
-/// A store in memory. The clients of one test share it as processes share a server. A clone is the same store.
+/// A store in memory. The clients of one test share the store as processes share a server. A clone is the same store.
 ///
 /// ```
 /// // In a test: #[tokio::test(start_paused = true)]

@@ -9,8 +9,8 @@ use crate::file;
 /// The backend that a URL names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
-    /// `redis://user:password@host:port/db`, `rediss://` over TLS, `redis+unix://` over a socket, or the same with
-    /// `valkey`
+    /// `redis://user:password@host:port/db`, `rediss://` over TLS, or `redis+unix://` over a socket. For each of these
+    /// schemes there is another with `valkey` instead of `redis`.
     Redis,
     /// `sqlite:PATH`
     Sqlite,
@@ -77,7 +77,8 @@ impl Parts {
         Ok(parts)
     }
 
-    /// Reads an option that every URL can have. `own` has the options that only this backend knows, for the error.
+    /// Reads an option that every URL can have. `own` are the options that only this backend knows. The error for an
+    /// unknown option lists them.
     fn option(&mut self, option: &str, own: &[&str], shown: &str) -> Result<()> {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         match name {
@@ -132,7 +133,7 @@ fn is_scheme(word: &str) -> bool {
         && word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
 }
 
-/// Whether the URLs of this scheme have no host. Then they have no user and no password either.
+/// Whether the URLs of this scheme have no host. Such URLs have no user and no password either.
 fn is_local(scheme: &str) -> bool {
     scheme.eq_ignore_ascii_case("sqlite") || scheme.eq_ignore_ascii_case("memory")
 }
@@ -178,8 +179,9 @@ fn unknown_scheme(scheme: &str, shown: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("the URL {shown:?}: {unsupported} not supported yet; write {what}"))
 }
 
-/// Refuses a URL that does not name exactly one host, or whose user or password has characters that must be encoded.
-/// Such a URL would be split in the middle of the password, and an error could then show a part of the password.
+/// Refuses a URL that does not name exactly one host. Also refuses a URL whose user or password has characters that
+/// must be encoded. Such a URL would be split in the middle of the password, and an error could then show a part of the
+/// password.
 fn check_host(rest: &str, shown: &str) -> Result<()> {
     let Some(rest) = rest.strip_prefix("//") else {
         return Err(Error::misused(format!(
@@ -253,12 +255,12 @@ pub fn without_secrets(url: &str) -> String {
     without_password(url, "")
 }
 
-/// The URL with `instead` in the place of the password and of the colon before it.
+/// The URL in which `instead` replaces the password and the colon before the password.
 fn without_password(url: &str, instead: &str) -> String {
     if url.split_once(':').is_some_and(|(scheme, _)| is_local(scheme)) {
         return url.to_owned(); // These URLs have no password, but the name of a file can look like a password.
     }
-    // A password that should have been encoded, but was not, can contain `@`. So the password ends at the last `@`.
+    // A password with an `@` should have been encoded. If it was not, the password ends at the last `@` of the URL.
     let Some((head, place)) = url.rsplit_once('@') else { return without_suspicious_port(url) };
     let place = without_unknown_options(place);
     let Some((scheme, login)) = head.split_once("://") else {
@@ -273,8 +275,8 @@ fn without_password(url: &str, instead: &str) -> String {
     }
 }
 
-/// Hides a possible password in a URL without an `@`. If the text in the place of the port is not a number, it might be
-/// a password, and the `@` after it was mistyped.
+/// Hides a possible password in a URL without an `@`. If the text at the place of the port is not a number, this text
+/// might be a password, and the user might have mistyped the `@` after it.
 fn without_suspicious_port(url: &str) -> String {
     let url = without_unknown_options(url);
     let Some((scheme, rest)) = url.split_once("://") else { return without_suspicious_login(url) };

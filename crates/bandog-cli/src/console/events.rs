@@ -18,7 +18,7 @@ use super::{
     sanitized,
 };
 
-/// Prints the library's warnings from now on, and more of its log for each `-v`.
+/// From now on, prints the warnings of the library. Each `-v` adds the next level of the library's log.
 pub(crate) fn install_subscriber(verbosity: u8) {
     let level = match verbosity {
         0 => LevelFilter::WARN,
@@ -51,7 +51,9 @@ impl<S: Subscriber> Layer<S> for Printer {
 /// An event as text.
 #[derive(Default)]
 struct Sentence {
+    /// The message of the event.
     message: String,
+    /// The other fields of the event, with their names.
     rest: String,
 }
 

@@ -1,5 +1,5 @@
-//! A queue of messages and the thread that prints them. The queue exists because a stopped terminal or a full pipe must
-//! block neither the signal handling nor the client's engine, which renews locks and also logs warnings.
+//! A queue of messages, and the thread that prints the messages. A stopped terminal or a full pipe blocks this thread
+//! only. It blocks neither the signal handling nor the client's engine, which renews locks and also logs warnings.
 
 use std::{
     sync::{
@@ -17,15 +17,16 @@ const CAPACITY: usize = 256;
 /// Timeout of [`flush`].
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(100);
 
+/// The queue of this process. It is not set before [`start`].
 static QUEUE: OnceLock<SyncSender<Item>> = OnceLock::new();
 
 /// An item of the queue.
 pub(super) enum Item {
     /// A message.
     Message(String),
-    /// The new content of the terminal's last line.
+    /// The new content of the terminal's last line. None clears the line.
     StatusLine(Option<String>),
-    /// A request of [`flush`]. The thread answers it after it has printed all earlier items.
+    /// A request of [`flush`]. The thread answers the request when all earlier items are printed.
     Flush(SyncSender<()>),
 }
 
@@ -33,7 +34,7 @@ pub(super) enum Item {
 pub(super) fn start() {
     let (outbox, inbox) = sync_channel(CAPACITY);
     if thread::Builder::new().name("console".into()).spawn(|| print_all(inbox)).is_ok() {
-        // An earlier queue is kept.
+        // If the queue was set already, it is kept, and the new thread ends.
         let _ = QUEUE.set(outbox);
     }
 }
@@ -52,9 +53,10 @@ pub(crate) fn flush() {
     let _ = printed.recv_timeout(FLUSH_TIMEOUT);
 }
 
-/// Moves to the first column and clears the line.
+/// Moves the cursor to the first column, and clears the line.
 const CLEAR: &str = "\r\x1b[K";
 
+/// Prints all items of the queue. The status line, if there is one, is printed again after each message.
 fn print_all(inbox: Receiver<Item>) {
     let mut line: Option<String> = None;
     for item in inbox {

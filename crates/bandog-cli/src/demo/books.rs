@@ -15,7 +15,7 @@ const ITEMS: [&str; 6] = ["collar", "leash", "bowl", "basket", "whistle", "chew 
 /// Number of units of each item in the shop.
 const OWNED: u32 = 10_000;
 
-/// The counts of the shop's database.
+/// The numbers that the demo counts in the shop's database.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Counts {
     pub(super) orders: u32,
@@ -34,12 +34,12 @@ pub(super) struct Counts {
     pub(super) taken_over: u32,
 }
 
-/// The tick of a sweep.
+/// The tick for which a replica sweeps.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tick {
     /// Time of the tick, in ms since the Unix epoch.
     pub(super) at: i64,
-    /// The attempt of the scheduler's run. None if the replica's own timer started the sweep, not the scheduler.
+    /// The attempt of the scheduler's run. None if the replica's own timer started the sweep.
     pub(super) attempt: Option<u32>,
     /// The fence of the scheduler's run. None if the replica's own timer started the sweep.
     pub(super) fence: Option<Fence>,
@@ -50,11 +50,12 @@ pub(super) struct Tick {
 pub(super) struct Latest {
     pub(super) replica: u16,
     pub(super) fence: i64,
+    /// Whether the sweep of this run has not ended yet.
     pub(super) is_running: bool,
 }
 
 impl Shop {
-    /// Fills the shop: from now on its orders become overdue, one after another.
+    /// Fills the shop with stock and with unpaid orders. From now on, the orders become overdue, one after another.
     pub(super) fn take_orders(&self, plan: &Plan) -> Result<(), DemoFault> {
         let tx = self.db.unchecked_transaction()?;
         for item in ITEMS {
@@ -71,7 +72,7 @@ impl Shop {
         Ok(tx.commit()?)
     }
 
-    /// Records that a replica is ready.
+    /// Records that this replica is ready. The demo waits until all replicas are ready.
     pub(super) fn join(&self, replica: u16) -> Result<(), DemoFault> {
         self.db.execute(include_str!("sql/join.sql"), [replica])?;
         Ok(())
@@ -83,13 +84,15 @@ impl Shop {
         Ok(())
     }
 
-    /// Records the start of a sweep. `end_sweep` updates the row.
+    /// Records the start of a sweep as a new row, and returns the number of the row. `end_sweep` records the end of the
+    /// sweep in this row.
     pub(super) fn begin_sweep(&self, replica: u16, tick: Tick) -> Result<i64, DemoFault> {
         let fence = tick.fence.map(Fence::as_i64);
         self.db.prepare_cached(include_str!("sql/begin.sql"))?.execute((replica, tick.at, tick.attempt, fence))?;
         Ok(self.db.last_insert_rowid())
     }
 
+    /// Records the end of a sweep. `sweep` is the number of its row.
     pub(super) fn end_sweep(&self, sweep: i64) -> Result<(), DemoFault> {
         self.db.prepare_cached(include_str!("sql/end.sql"))?.execute([sweep])?;
         Ok(())
@@ -112,13 +115,14 @@ impl Shop {
         Ok(self.db.prepare_cached(include_str!("sql/last.sql"))?.query_row([], latest).optional()?)
     }
 
-    /// The last error of a replica.
+    /// The last error that a replica has recorded, as a line of a message.
     pub(super) fn last_trouble(&self) -> Result<Option<String>, DemoFault> {
         let text =
             |row: &Row<'_>| Ok(format!("\n  replica {} reported: {}", row.get::<_, u16>(0)?, row.get::<_, String>(1)?));
         Ok(self.db.prepare(include_str!("sql/troubles.sql"))?.query_map([], text)?.next().transpose()?)
     }
 
+    /// Counts what is in the database now.
     pub(super) fn count(&self) -> Result<Counts, DemoFault> {
         Ok(self.db.prepare_cached(include_str!("sql/count.sql"))?.query_row([], |row| {
             Ok(Counts {

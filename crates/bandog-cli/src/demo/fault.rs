@@ -15,7 +15,7 @@ pub(super) enum DemoFault {
     System(&'static str, io::Error),
     /// Arguments that cannot be combined.
     Usage(String),
-    /// The demo did not have the expected result.
+    /// The demo did not have the expected result. The values are the exit code and the message.
     Unexpected(ExitCode, String),
 }
 

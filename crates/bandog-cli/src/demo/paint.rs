@@ -33,17 +33,18 @@ impl Paint {
         self.with("33", text)
     }
 
+    /// The text with an ANSI colour code. If no colours are used, the text is not changed.
     fn with(self, code: &str, text: &str) -> String {
         if self.0 { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 }
 
-/// Whether the stream is a terminal with cursor movement.
+/// Whether the stream is a terminal that can move its cursor.
 pub(super) fn can_move(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && env::var_os("TERM").is_some_and(|term| term != "dumb")
 }
 
-/// The present width of the terminal.
+/// The present width of the terminal, or 0 if it is unknown.
 pub(super) fn columns(stream: &impl AsFd) -> u16 {
     rustix::termios::tcgetwinsize(stream).map_or(0, |size| size.ws_col)
 }

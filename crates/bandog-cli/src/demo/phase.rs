@@ -1,4 +1,4 @@
-//! One phase of the demo: a new shop and new replicas, until all orders are closed.
+//! One phase of the demo: a new shop, and new replicas that sweep until all orders are closed.
 
 use std::{
     path::{Path, PathBuf},
@@ -27,7 +27,7 @@ pub(super) struct Phase<'a> {
     plan: &'a Plan,
     /// The demo's directory.
     place: &'a Path,
-    /// Latest end of the phase.
+    /// The time at which the phase ends, even if orders are still open.
     until: Instant,
     /// The scheduler's store. None for the phase without a scheduler.
     store: Option<&'a DemoStore>,
@@ -43,6 +43,7 @@ pub(super) struct Outcome {
     pub(super) store_is_away: bool,
     /// The last error of a replica.
     pub(super) trouble: Option<String>,
+    /// Duration of the phase, without the start of the replicas.
     pub(super) took: Duration,
 }
 
@@ -55,6 +56,7 @@ impl<'a> Phase<'a> {
         Self { plan, place, until, store: Some(store) }
     }
 
+    /// Starts the replicas, runs the phase to its end, and counts the result.
     pub(super) async fn play(&self, view: &mut View) -> Result<Outcome, DemoFault> {
         let path = self.place.join(if self.store.is_some() { "with-lock.db" } else { "without-lock.db" });
         let shop = Shop::create(&path)?;
@@ -76,6 +78,7 @@ impl<'a> Phase<'a> {
         Ok(Outcome { lock, counts, store_is_away, trouble, took })
     }
 
+    /// The configuration of one replica. `shop` is the file of the shop's database.
     fn brief(&self, number: u16, shop: &Path) -> Brief {
         Brief {
             number,
@@ -86,8 +89,8 @@ impl<'a> Phase<'a> {
         }
     }
 
-    /// Waits until all replicas are ready. A late replica would miss the first sweeps. So it would also miss the race
-    /// between replicas that the demo shows.
+    /// Waits until all replicas are ready. A replica that starts late would miss the first sweeps. So it would also
+    /// miss the race that the demo shows.
     async fn until_ready(&self, shop: &Shop, processes: &mut ReplicaProcesses) -> Result<(), DemoFault> {
         while shop.ready()? < self.plan.replicas {
             let running = processes.running();
@@ -102,8 +105,8 @@ impl<'a> Phase<'a> {
         Ok(())
     }
 
-    /// Waits until all orders are closed. Also returns when the time is over or no replica runs; the report has the
-    /// details.
+    /// Waits until all orders are closed. Also returns if the time is over, or if no replica runs any more. In these
+    /// cases, the report names the problem.
     async fn until_closed(
         &self,
         shop: &Shop,
@@ -113,8 +116,9 @@ impl<'a> Phase<'a> {
         loop {
             let scene = self.scene(shop)?;
             view.draw(&scene);
-            // With the scheduler, other replicas finish the work of a killed replica, so the phase also waits until all
-            // stock is returned. Without the scheduler, they do not.
+            // With the scheduler, other replicas finish the work of a killed replica. So the phase also waits until all
+            // stock is returned. Without the scheduler, no replica finishes this work. So the phase waits for the
+            // closed orders only.
             let done = if scene.lock { scene.counts.restored } else { scene.counts.closed };
             if done == self.plan.orders || processes.running() == 0 || Instant::now() > self.until {
                 return Ok(());
@@ -123,6 +127,7 @@ impl<'a> Phase<'a> {
         }
     }
 
+    /// The present state of the phase, for the view.
     fn scene(&self, shop: &Shop) -> Result<Scene, DemoFault> {
         let (counts, sweeping, latest) = (shop.count()?, shop.sweeping()?, shop.latest()?);
         Ok(Scene { lock: self.store.is_some(), replicas: self.plan.replicas, counts, sweeping, latest })

@@ -7,11 +7,12 @@ use super::fault::DemoFault;
 /// Interval of the sweeps of each replica.
 pub(super) const TICK: Duration = Duration::from_millis(500);
 
-/// Maximum number of closings in one second of the demo, by all replicas together. Without a lock, each replica might
-/// close each order, so one order can need several closings.
+/// Maximum number of times that all replicas together can close an order in one second of the demo. Without a lock,
+/// each replica might close each order, so the same order can count several times.
 const CLOSINGS: u32 = 1500;
 
-/// Number of orders that one replica with the lock can close in one second of the demo.
+/// Number of orders that a single replica can close in one second of the demo. With the scheduler, only one replica
+/// closes orders at a time.
 const CLOSED_BY_ONE: u32 = 80;
 
 /// The numbers and the duration of a demo.
@@ -24,6 +25,7 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(replicas: u16, orders: u32, seconds: u16) -> Result<Self, DemoFault> {
+        // The number of seconds that the demo needs.
         let needed = (u32::from(replicas) * orders).div_ceil(CLOSINGS).max(orders.div_ceil(CLOSED_BY_ONE));
         if needed > u32::from(seconds) {
             return Err(DemoFault::Usage(format!(
@@ -38,17 +40,18 @@ impl Plan {
         Duration::from_secs(self.seconds.into())
     }
 
-    /// Time until the last order of a phase is overdue. It is two fifths of the duration of a phase, which is half of
-    /// the demo. The rest is a reserve, because a loaded machine needs time to start replicas.
+    /// Time from the start of a phase until its last order is overdue. It is a fifth of the demo, and a phase can use
+    /// half of the demo. The rest of the phase is a reserve, because a loaded machine needs time to start replicas.
     pub(super) fn overdue_within(&self) -> Duration {
         self.seconds() / 5
     }
 
     /// Time that the payment provider needs to answer for one order.
     ///
-    /// All answers together take half of the time in which the orders become overdue. So the one replica that has the
-    /// lock is never late. For any number of orders, a sweep takes about half of the interval between two ticks, so the
-    /// sweeps of replicas that begin at the same time overlap.
+    /// The answers for all orders together take half of the time in which the orders become overdue. So even if a
+    /// single replica closes all orders, as with the scheduler, it is never late. A sweep takes about half of the
+    /// interval between two ticks, whatever the number of orders is. So if replicas begin to sweep at the same time
+    /// without a lock, their sweeps overlap.
     pub(super) fn payment(&self) -> Duration {
         (self.overdue_within() / 2 / self.orders).clamp(Duration::from_millis(1), Duration::from_millis(50))
     }

@@ -26,14 +26,17 @@ use super::{
 };
 use crate::exit_code::ExitCode;
 
-/// Timeout for the present sweep when the demo ends. The demo waits longer than this for the replica.
+/// When the demo ends, a scheduler gives its replica this time to finish the present sweep. The demo waits for the
+/// replica even longer.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// The configuration of a replica: one line of JSON on its standard input, where other users cannot see passwords.
+/// The configuration of a replica. The replica reads it as one line of JSON from its standard input. Arguments are not
+/// used, because the configuration can contain a password, and other users can see the arguments of a process.
 ///
-/// A second line asks the replica to exit after the present sweep. The end of the input means that the demo has died.
+/// A second line of the input asks the replica to exit after the present sweep. If the input closes, the demo has died.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Brief {
+    /// The number of the replica. The first replica is 1.
     pub(super) number: u16,
     /// The demo's directory.
     pub(super) place: PathBuf,
@@ -45,34 +48,37 @@ pub(super) struct Brief {
     pub(super) payment: Duration,
 }
 
-/// What replicas need to run one job together.
+/// The scheduler's store and job. They are the same for all replicas.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Schedule {
+    /// The URL of the store.
     pub(super) url: String,
+    /// The name of the job.
     pub(super) job: String,
 }
 
-/// Runs a replica. It records its work in the shop's database.
+/// Runs a replica. The replica records its work in the shop's database.
 pub(crate) fn run() -> Result<ExitCode, crate::fault::Fault> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| DemoFault::System("cannot start a runtime", error))?;
     let result = runtime.block_on(serve_until_stopped());
-    runtime.shutdown_background(); // A read of standard input might never return.
+    runtime.shutdown_background(); // This does not wait for the read of standard input, which might never return.
     if let Ok(Ended::Orphaned(place)) = &result {
-        // The runtime has ended, and the scheduler with it. A running scheduler would create the store's file again.
+        // The scheduler ended together with the runtime. If it still ran, it would create the store's file again.
         remove_directory(place);
     }
     Ok(result.map(|_| ExitCode::Done)?)
 }
 
-/// The end of a replica without an error.
+/// How a replica ended without an error.
 enum Ended {
-    /// The demo has asked it to exit.
+    /// The demo has asked the replica to exit.
     Dismissed,
-    /// The demo has died, and has left its directory.
+    /// The demo has died. Its directory still exists, and has this path.
     Orphaned(PathBuf),
 }
 
+/// Reads the configuration. Then sweeps until the demo asks the replica to exit, or until the demo has died.
 async fn serve_until_stopped() -> Result<Ended, DemoFault> {
     let mut input = BufReader::new(tokio::io::stdin()).lines();
     let line = input.next_line().await.map_err(|error| DemoFault::System("cannot read the configuration", error))?;
@@ -85,13 +91,14 @@ async fn serve_until_stopped() -> Result<Ended, DemoFault> {
     }
 }
 
-/// Resolves when the demo has died, which closes the input. Before that, a line of the input sets `stop`.
+/// Resolves when the input closes, because the demo has died. Until then, each line of the input sets `stop` to true.
 async fn orphaned(mut input: Lines<BufReader<Stdin>>, stop: watch::Sender<bool>) {
     while let Ok(Some(_)) = input.next_line().await {
         stop.send_replace(true);
     }
 }
 
+/// Sweeps until `stopped` is true.
 async fn serve(brief: &Brief, stopped: watch::Receiver<bool>) -> Result<(), DemoFault> {
     let sweeper = Arc::new(Sweeper::new(brief.number, Shop::open(&brief.shop)?, brief.payment));
     let served = match &brief.schedule {
@@ -101,7 +108,7 @@ async fn serve(brief: &Brief, stopped: watch::Receiver<bool>) -> Result<(), Demo
     served.inspect_err(|fault| sweeper.note(fault))
 }
 
-/// Sweeps on this replica's own timer, independent of the other replicas.
+/// Sweeps on this replica's own timer. The replica does not know what the other replicas do.
 async fn on_a_timer(brief: &Brief, mut stopped: watch::Receiver<bool>, sweeper: &Sweeper) -> Result<(), DemoFault> {
     sweeper.shop().join(brief.number)?;
     while !*stopped.borrow() {
@@ -114,7 +121,7 @@ async fn on_a_timer(brief: &Brief, mut stopped: watch::Receiver<bool>, sweeper: 
     Ok(())
 }
 
-/// With bandog: the sweep is a job of all replicas, and each tick runs on one of them.
+/// Sweeps with bandog's scheduler: the sweep is a job of all replicas, and each tick runs on one of them.
 async fn on_schedule(
     brief: &Brief,
     schedule: &Schedule,
@@ -140,7 +147,7 @@ async fn on_schedule(
 }
 
 /// The job that sweeps. Ticks that come while a sweep runs are skipped. If a replica dies during a sweep, another
-/// replica repeats the run. The job sets no lease, so its lease is the ttl of the client's watchdog.
+/// replica repeats the run. The job does not set a lease. The default is the ttl of the client's watchdog.
 fn job(name: &str, sweeper: &Arc<Sweeper>) -> Job {
     let sweeper = Arc::clone(sweeper);
     Job::fixed_rate(name, TICK).overlap(Overlap::Skip).on_crash(OnCrash::Retry).run(move |run: Run| {
@@ -149,8 +156,8 @@ fn job(name: &str, sweeper: &Arc<Sweeper>) -> Job {
     })
 }
 
-/// Waits until the next half second of the wall clock, and returns this time. As with a crontab, all replicas of the
-/// service wake at the same moment.
+/// Waits until the wall clock reaches the next multiple of [`TICK`], which is half a second. Returns this time, in ms
+/// since the Unix epoch. All replicas wait for the same times, so they wake at the same moment.
 async fn next_tick() -> i64 {
     let (now, tick) = (now_ms(), i64::try_from(TICK.as_millis()).unwrap_or(i64::MAX));
     let left = tick - now.rem_euclid(tick);
@@ -158,9 +165,10 @@ async fn next_tick() -> i64 {
     now + left
 }
 
-/// Removes the demo's directory after the demo has died. All replicas do this at the same time, and some replicas might
-/// not have closed their files, so the removal is retried.
+/// Removes the demo's directory after the demo has died. All replicas do this at the same time, and some of them might
+/// not have closed their files yet. So the removal is retried.
 fn remove_directory(place: &Path) {
+    // No other directory is ever removed.
     if !place.file_name().is_some_and(|name| name.to_string_lossy().starts_with(store::DIRECTORY_PREFIX)) {
         return;
     }

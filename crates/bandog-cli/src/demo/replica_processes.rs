@@ -17,19 +17,20 @@ pub(crate) const SUBCOMMAND: &str = "__replica";
 /// Timeout for a replica to finish its present sweep.
 const LAST_SWEEP: Duration = Duration::from_secs(3);
 
-/// The running replicas. Dropping this kills them. If the demo is killed, they exit because their standard input
-/// closes.
+/// The running replicas. Dropping this value kills them. If the demo itself is killed, the replicas exit because their
+/// standard input closes.
 #[derive(Default)]
 pub(super) struct ReplicaProcesses {
     replicas: Vec<Child>,
 }
 
 impl ReplicaProcesses {
+    /// Starts a replica for each configuration.
     pub(super) fn start(briefs: impl Iterator<Item = Brief>) -> Result<Self, DemoFault> {
         let mut processes = Self::default();
         let failed = |source| DemoFault::System("cannot start a replica", source);
         for brief in briefs {
-            // The link stays valid if the program file is replaced.
+            // This path stays valid even if the program file is replaced.
             let mut command = Command::new("/proc/self/exe");
             command.arg0("bandog").arg(SUBCOMMAND).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
             let mut replica = command.spawn().map_err(failed)?;
@@ -70,7 +71,7 @@ impl Drop for ReplicaProcesses {
     }
 }
 
-/// Sends a line. An error is ignored, because a replica that has ended needs no line.
+/// Sends a line to a replica. An error is ignored, because a replica that has ended needs no line.
 fn send(replica: &mut Child, line: &str) {
     if let Some(input) = &mut replica.stdin {
         let _ = writeln!(input, "{line}");

@@ -1,4 +1,5 @@
-//! The result: a table and a few sentences for people, JSON for programs, and whether it is the expected one.
+//! The result of the demo: a table and a few sentences for people, or JSON for programs. The report also checks whether
+//! the result is the expected one.
 
 use std::io::{self, Write};
 
@@ -37,6 +38,7 @@ struct JsonLine<'a> {
     replicas: u16,
     #[serde(flatten)]
     counts: &'a Counts,
+    /// Duration of the phase.
     seconds: f64,
 }
 
@@ -45,7 +47,7 @@ impl<'a> Report<'a> {
         Self { plan, json, phases: Vec::new() }
     }
 
-    /// Adds a phase. With `--json`, prints its line immediately.
+    /// Adds a phase. With `--json`, the line of the phase is printed immediately.
     pub(super) fn add(&mut self, phase: Outcome) {
         if self.json {
             let seconds = (phase.took.as_secs_f64() * 1000.0).round() / 1000.0;
@@ -99,7 +101,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// A summary of a phase with the expected result.
+/// The summary of a phase. The phase must have the expected result.
 fn summary(phase: &Outcome) -> String {
     let Counts { orders, restored_more_than_once: twice, phantom_units: phantoms, sweeps, swept_by, .. } = phase.counts;
     if phase.lock {
@@ -120,6 +122,7 @@ fn summary(phase: &Outcome) -> String {
 /// The error if this phase did not have the expected result.
 fn wrong(phase: &Outcome) -> Option<DemoFault> {
     let Counts { orders, closed, restored, restored_more_than_once: twice, .. } = phase.counts;
+    // Sweeps that are neither the first of their tick nor a repetition after a replica died.
     let more = phase.counts.sweeps.saturating_sub(phase.counts.taken_over + phase.counts.ticks);
     let name = if phase.lock { "with bandog" } else { "without a lock" };
     let trouble = phase.trouble.as_deref().unwrap_or_default();
@@ -144,13 +147,13 @@ fn row(name: &str, cells: impl Iterator<Item = String>) -> String {
     format!("{name:<34}{cells}\n")
 }
 
-/// A number that should be zero: green if it is, else red.
+/// A number that should be zero, as text: green if the number is zero, else red.
 fn judged(paint: Paint, count: u32) -> String {
     let text = format!("{count:>16}");
     if count == 0 { paint.green(&text) } else { paint.red(&text) }
 }
 
-/// An error is ignored, for example if standard output is closed.
+/// Writes a text to standard output. An error is ignored, for example if standard output is closed.
 fn print(text: &str) {
     let _ = io::stdout().write_all(text.as_bytes());
 }

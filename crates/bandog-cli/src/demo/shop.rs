@@ -10,7 +10,8 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::fault::DemoFault;
 
-/// Timeout of a write. Many replicas write at the same time, and each write takes well under a millisecond.
+/// Timeout of a write. Many replicas write at the same time, so a write might wait for others. Each write takes well
+/// under a millisecond.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One connection to the shop's database.
@@ -26,7 +27,7 @@ pub(super) struct Order {
     pub(super) units: u32,
 }
 
-/// The replica that writes, and the fence of its run.
+/// The replica that writes, and the fence of its run. The fence is none if the replica sweeps without a scheduler.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Writer {
     pub(super) replica: u16,
@@ -38,7 +39,7 @@ pub(super) struct Writer {
 #[must_use]
 pub(super) enum Write {
     Done,
-    /// A writer with a greater fence wrote before.
+    /// Nothing was written, because a writer with a greater fence has written before.
     Refused,
 }
 
@@ -54,11 +55,11 @@ impl Shop {
     pub(super) fn open(path: &Path) -> Result<Self, DemoFault> {
         let db = Connection::open(path)?;
         db.busy_timeout(BUSY_TIMEOUT)?;
-        db.pragma_update(None, "synchronous", "off")?; // The shop of a demo need not survive a power failure.
+        db.pragma_update(None, "synchronous", "off")?; // After a power failure, nobody needs the shop of a demo.
         Ok(Self { db })
     }
 
-    /// The orders that are overdue now. None if a writer with a greater fence wrote before.
+    /// The orders that are overdue now. None if a writer with a greater fence has written before.
     ///
     /// A writer with a fence stores its fence before the read. After that, writes of earlier runs are refused. So the
     /// present run can safely finish the work of a replica that was killed between two steps.
@@ -92,12 +93,12 @@ impl Shop {
         })
     }
 
-    /// Does the write `work`, unless a later run has written.
+    /// Calls `work` in a transaction, unless a run with a greater fence has written before.
     ///
     /// A scheduler cannot stop a paused replica. A process that is paused for longer than its lease resumes in the
-    /// middle of its sweep, and sends its next write before it can check any clock. So each write contains the fence
-    /// of its run, and the database compares this fence with the greatest so far. An equal fence is accepted, because
-    /// one run writes many times.
+    /// middle of its sweep, and sends its next write before it can check any clock. So each write contains the fence of
+    /// its run, and the database compares this fence with the greatest fence so far. An equal fence is accepted,
+    /// because one run writes many times.
     fn write(
         &self,
         writer: Writer,
@@ -115,13 +116,14 @@ impl Shop {
     }
 }
 
+/// The orders that the query `sql` finds. The parameter of the query is the present time.
 fn orders(db: &Connection, sql: &str) -> Result<Vec<Order>, DemoFault> {
     let mut found = db.prepare_cached(sql)?;
     let order = |row: &rusqlite::Row<'_>| Ok(Order { id: row.get(0)?, item: row.get(1)?, units: row.get(2)? });
     Ok(found.query_map([now_ms()], order)?.collect::<Result<_, _>>()?)
 }
 
-/// Milliseconds since the Unix epoch, by the clock of the machine, which all replicas share.
+/// Milliseconds since the Unix epoch. All replicas use the same clock, because they run on the same machine.
 pub(super) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)

@@ -13,21 +13,22 @@ use super::fault::DemoFault;
 /// Prefix of the name of the demo's directory.
 pub(super) const DIRECTORY_PREFIX: &str = "bandog-demo-";
 
-/// Prefix of the job's name. The rest is unique, so that two demos can share a store.
+/// Prefix of the job's name. The rest of the name is unique, so that two demos can share a store.
 const JOB: &str = "overdue-orders-";
 
-/// Prefix of all names of the demo in a shared store.
+/// Prefix of all names that the demo uses in the store, unless the URL sets a prefix.
 const PREFIX: &str = "bandog-demo:";
 
-/// Lease of the job. It is short, so that another replica soon takes over from a killed replica.
+/// Ttl of the watchdog, unless the URL sets one. It is also the lease of the job. It is short: after a replica is
+/// killed, another replica soon takes over its work.
 const WATCHDOG: Duration = Duration::from_secs(3);
 
-/// The store of the scheduler, and the demo's own client of it. This client runs no job.
+/// The store of the scheduler, and a client for the demo itself. This client runs no job.
 pub(super) struct DemoStore {
     pub(super) url: String,
     /// The name of the job that sweeps.
     pub(super) job: String,
-    /// Whether the store is a file in the demo's directory, not the store of a URL.
+    /// Whether the store is a file in the demo's directory. If not, the user has given the URL of a store.
     is_private: bool,
     client: Client,
 }
@@ -42,7 +43,7 @@ impl DemoStore {
         Ok(Self { url, job, is_private, client })
     }
 
-    /// The kind of the store, or its address, for the display.
+    /// The store as text for the display.
     pub(super) fn description(&self) -> &str {
         if self.is_private { "a SQLite file" } else { self.client.store() }
     }
@@ -52,9 +53,9 @@ impl DemoStore {
         Jobs::over(&self.client).show(&self.job).await.is_err()
     }
 
-    /// Removes the job from a shared store, after all replicas have ended.
+    /// Removes the job from a shared store, and closes the client. Call this after all replicas have ended.
     ///
-    /// It does not use `Jobs::forget`. If a replica was just killed, `Jobs::forget` would wait until the lease of this
+    /// `Jobs::forget` is not used here: if a replica was just killed, `Jobs::forget` would wait until the lease of this
     /// replica expires.
     pub(super) async fn close(self) {
         if !self.is_private {
@@ -65,6 +66,7 @@ impl DemoStore {
         let _ = self.client.close().await;
     }
 
+    /// Removes the record of the job.
     async fn remove(&self) -> Result<(), Error> {
         let job = Key::new(format!("job/{}", self.job))?;
         let reading = self.client.read(std::slice::from_ref(&job), &[]).await?;
@@ -75,7 +77,7 @@ impl DemoStore {
     }
 }
 
-/// Checks that replicas can share the store, before anything is started.
+/// Checks the URL before anything is started. The URL must name a store that several processes can share.
 pub(super) fn checked(url: &str) -> Result<String, DemoFault> {
     options(url)?;
     if url.starts_with("memory:") {
@@ -84,12 +86,13 @@ pub(super) fn checked(url: &str) -> Result<String, DemoFault> {
     Ok(url.to_owned())
 }
 
-/// A client for a replica. It does not create the store: the demo has created the store, and might have deleted it
-/// before this replica connects.
+/// A client for a replica. The client does not create the store: the demo has created it already. If the demo has ended
+/// and deleted the store, the store must not be created again.
 pub(super) async fn connect(url: &str) -> Result<Client, DemoFault> {
     options(url)?.must_exist().connect().await.map_err(|error| fault(error, url))
 }
 
+/// The options of the URL. If the URL sets no watchdog or no prefix, those of the demo are used.
 fn options(url: &str) -> Result<ConnectOptions, DemoFault> {
     let options = ConnectOptions::parse(url).map_err(|error| fault(error, url))?;
     let options = if url.contains("watchdog=") { options } else { options.watchdog(WATCHDOG) };

@@ -1,5 +1,5 @@
-//! The sweep: a replica searches for overdue orders, closes them and returns their stock. On a timer, as many services
-//! run it, the sweep has a race. As a scheduled job, the same sweep has none.
+//! The sweep: a replica searches for overdue orders, closes them and returns their stock. If each replica sweeps on its
+//! own timer, as in many services, the sweep has a race. If the sweep is a scheduled job, it has no race.
 
 use std::{
     fmt::Display,
@@ -25,11 +25,12 @@ pub(super) struct Sweeper {
     payment: Duration,
 }
 
-/// The end of a sweep.
+/// How a sweep ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Swept {
     Done,
-    /// The run was cancelled, or a later run has written and does the rest.
+    /// The sweep stopped early: its run was cancelled, or a later run has written to the shop. Another run does the
+    /// rest of the work.
     Interrupted,
 }
 
@@ -38,7 +39,7 @@ impl Sweeper {
         Self { replica, shop: Mutex::new(shop), payment }
     }
 
-    /// Do not keep the guard across an `await`.
+    /// The shop. Do not keep the guard across an `await`.
     pub(super) fn shop(&self) -> MutexGuard<'_, Shop> {
         self.shop.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -49,13 +50,14 @@ impl Sweeper {
         let _ = self.shop().note_trouble(self.replica, &trouble.to_string());
     }
 
-    /// The sweep for a replica's own timer.
+    /// Sweeps once, started by the replica's own timer. `tick` is the time of the sweep, in ms since the Unix epoch.
     pub(super) async fn sweep(&self, tick: i64) -> Result<(), DemoFault> {
         let _sweep = self.begin(Tick { at: tick, attempt: None, fence: None })?;
         self.three_steps(None).await.map(|_| ())
     }
 
-    /// The sweep for the scheduler, which runs each tick on one replica. If this returns an error, the run has failed.
+    /// Sweeps once, started by the scheduler, which runs each tick on one replica. If this function returns an error,
+    /// the run has failed.
     pub(super) async fn run(&self, run: &Run) -> Result<(), String> {
         let swept = self.sweep_for(run).await.map_err(|fault| fault.to_string());
         let swept = swept.and_then(|swept| match swept {
@@ -65,24 +67,28 @@ impl Sweeper {
         swept.inspect_err(|trouble| self.note(trouble))
     }
 
+    /// Sweeps until the end, or until the run is cancelled.
     async fn sweep_for(&self, run: &Run) -> Result<Swept, DemoFault> {
         let (at, fence) = (run.tick().millisecond(), Some(run.fence()));
         let _sweep = self.begin(Tick { at, attempt: Some(run.attempt()), fence })?;
         tokio::select! { biased;
-            // Another replica might run the job now. The sweep is dropped at its `await`, which is between two orders.
+            // After a cancellation, another replica might run the job. This sweep is then dropped at its `await`, which
+            // is between two orders.
             () = run.cancelled() => Ok(Swept::Interrupted),
             swept = self.three_steps(fence) => swept,
         }
     }
 
+    /// Records that a sweep begins.
     fn begin(&self, tick: Tick) -> Result<Begun<'_>, DemoFault> {
         let sweep = self.shop().begin_sweep(self.replica, tick)?;
         Ok(Begun { sweeper: self, sweep })
     }
 
-    /// The steps are: read the overdue orders, wait for the payment provider, close an order and return its stock. The
-    /// race is between the first step and the second: if a replica reads while another replica waits for the payment
-    /// provider, both find the same orders. No later step checks whether an order is still unpaid.
+    /// The steps of a sweep are: read the overdue orders; wait for the payment provider; close the order and return its
+    /// stock. The last two steps are repeated for each order. The race is between the first two steps: if a replica
+    /// reads while another replica waits for the payment provider, both find the same orders. No later step checks
+    /// whether an order is still unpaid.
     ///
     /// (In one database, a transaction with `update … where state = 'unpaid'` would be sufficient. Larger services have
     /// the orders, the stock and the payments in different systems; they need a lock.)
@@ -101,9 +107,11 @@ impl Sweeper {
     }
 }
 
-/// A sweep that has begun. Dropping this records its end, also if the run is dropped because it has lost its lease.
+/// A sweep that has begun. Dropping this value records the end of the sweep. This also happens if the run loses its
+/// lease and is dropped.
 struct Begun<'a> {
     sweeper: &'a Sweeper,
+    /// The number of the sweep's row in the database.
     sweep: i64,
 }
 

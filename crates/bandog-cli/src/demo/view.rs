@@ -26,10 +26,13 @@ const SPACED: u16 = 16;
 /// The state of a phase.
 #[derive(Debug)]
 pub(super) struct Scene {
+    /// Whether the phase has a scheduler.
     pub(super) lock: bool,
     pub(super) replicas: u16,
     pub(super) counts: Counts,
+    /// The numbers of the replicas that are sweeping now.
     pub(super) sweeping: Vec<u16>,
+    /// The scheduler's latest run, if there was one.
     pub(super) latest: Option<Latest>,
 }
 
@@ -60,7 +63,8 @@ impl View {
         ));
     }
 
-    /// Starts the display of a phase; `store` is the store of its scheduler.
+    /// Starts the display of a phase. `store` is the name of the scheduler's store. It is none for the phase without a
+    /// scheduler.
     pub(super) fn begin(&mut self, store: Option<&str>, plan: &Plan) {
         let title = match store {
             Some(store) => format!("{} {}", self.paint.bold("With bandog"), self.paint.faint(&format!("on {store}"))),
@@ -74,6 +78,7 @@ impl View {
         }
     }
 
+    /// Shows the present state of a phase.
     pub(super) fn draw(&mut self, scene: &Scene) {
         if self.live {
             return self.put(self.picture(scene));
@@ -84,7 +89,7 @@ impl View {
         }
     }
 
-    /// The last picture of a phase.
+    /// Shows the final state of a phase.
     pub(super) fn end(&mut self, scene: &Scene) {
         if !self.live {
             return print_line(&format!("{}\n", line(scene)));
@@ -101,6 +106,7 @@ impl View {
         self.put(picture);
     }
 
+    /// The rows of the picture.
     fn picture(&self, scene: &Scene) -> Vec<String> {
         let Counts { orders, closed, restored, restored_more_than_once: twice, .. } = scene.counts;
         let done = if orders == 0 { 0 } else { BAR * closed as usize / orders as usize };
@@ -123,6 +129,7 @@ impl View {
         format!("  {} {text}", self.paint.faint(&format!("{name:<11}")))
     }
 
+    /// A dot for each replica. The dots of the replicas that are sweeping have a colour.
     fn dots(&self, scene: &Scene) -> String {
         let dot =
             |number| if scene.sweeping.contains(&number) { self.paint.yellow("●") } else { self.paint.faint("·") };
@@ -139,6 +146,7 @@ impl View {
         format!("{}   {}", dots.join(" "), self.paint.faint(&doing))
     }
 
+    /// The scheduler's latest run as text.
     fn job(&self, latest: Option<Latest>) -> String {
         match latest {
             Some(Latest { replica, fence, is_running: true }) => format!("runs on replica {replica}, fence {fence}"),
@@ -149,7 +157,8 @@ impl View {
         }
     }
 
-    /// Replaces the picture, in one write and only if it has changed, so that nothing flickers.
+    /// Replaces the picture if it has changed. The terminal gets the whole picture in one write, so that nothing
+    /// flickers.
     fn put(&mut self, picture: Vec<String>) {
         if picture == self.drawn || columns(&io::stderr()) < WIDTH {
             return;
@@ -166,6 +175,7 @@ impl View {
     }
 }
 
+/// The state of a phase as one plain line.
 fn line(scene: &Scene) -> String {
     let Counts { orders, closed, restored_more_than_once: twice, .. } = scene.counts;
     let mut line = format!("  {closed} of {orders} closed, stock returned more than once for {twice}");
@@ -175,7 +185,7 @@ fn line(scene: &Scene) -> String {
     line
 }
 
-/// The number of ticks with sweeps and of ticks that were repeated, as text.
+/// Two numbers as text: the ticks that had sweeps, and the sweeps that repeated a tick after a replica died.
 pub(super) fn for_ticks(counts: &Counts) -> String {
     let Counts { ticks, taken_over, .. } = counts;
     let again = if *taken_over == 0 { String::new() } else { format!(", {taken_over} run again after a replica died") };
@@ -190,7 +200,7 @@ fn print_line(text: &str) {
     print(&format!("{text}\n"));
 }
 
-/// An error is ignored, for example if standard error is closed.
+/// Writes a text to standard error. An error is ignored, for example if standard error is closed.
 fn print(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }

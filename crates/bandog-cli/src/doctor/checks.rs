@@ -12,7 +12,8 @@ pub(super) fn all(store: &Store) -> Vec<Finding> {
     [Some(store_finding), password(store), Some(processes())].into_iter().flatten().collect()
 }
 
-/// A finding if the password is on the command line. In the variable BANDOG_URL, only this user can read the password.
+/// A finding if the command line contains a password. A password in the variable BANDOG_URL is no problem, because only
+/// this user can read it.
 fn password(store: &Store) -> Option<Finding> {
     store.shows_password().then(|| {
         Finding::advice(
@@ -23,7 +24,8 @@ fn password(store: &Store) -> Option<Finding> {
     })
 }
 
-/// `bandog lock` starts its command through `/proc/self/exe`, and reads `/proc` to find the processes to terminate.
+/// A finding about `/proc`. `bandog lock` needs it in two cases: to start its command through `/proc/self/exe`, and to
+/// find the processes that it must terminate.
 fn processes() -> Finding {
     let is_visible = |name: &str| fs::metadata(format!("/proc/{name}")).is_ok();
     if !is_visible("self/exe") {

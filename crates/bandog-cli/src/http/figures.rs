@@ -4,7 +4,8 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use crate::{console::is_plain, exit_code::ExitCode, fault::Fault};
 
-/// Buckets of durations, in seconds: from a claim of a millisecond to a run of an hour.
+/// Upper limits of the buckets for durations, in seconds. A claim can take only a millisecond, and a run can take an
+/// hour.
 const SECONDS: [f64; 14] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0, 3600.0];
 
 /// A handle of the metrics recorder.
@@ -29,7 +30,7 @@ impl Figures {
     /// All metrics as text. Control characters in names are escaped, as in all output.
     pub(super) fn text(&self) -> String {
         let text = self.0.render();
-        // In this format a backslash is written as two.
+        // In this format, two backslashes mean one backslash.
         let written = |c: char| match is_plain(c) || c == '\n' {
             true => c.to_string(),
             false => format!("\\{}", c.escape_debug()),
@@ -37,7 +38,7 @@ impl Figures {
         text.chars().map(written).collect()
     }
 
-    /// Merges the collected samples. Without this upkeep they accumulate if no client reads the metrics.
+    /// Merges the collected samples. Without this upkeep, the samples accumulate while no client reads the metrics.
     pub(super) fn run_upkeep(&self) {
         self.0.run_upkeep();
     }

@@ -14,7 +14,7 @@ use crate::fault::Fault;
 /// The variable with the token. Commands of jobs do not inherit it.
 pub(crate) const VARIABLE: &str = "BANDOG_HTTP_TOKEN";
 
-/// Maximum number of bytes that are read from the file: more than a token with whitespace needs.
+/// Maximum number of bytes that are read from the file. This is enough for the longest token and some whitespace.
 const MOST: u64 = 1024;
 
 /// Reads the token from the file, or else from the environment. None if neither is set.
@@ -30,6 +30,7 @@ pub(super) fn read(file: Option<&Path>) -> Result<Option<Token>, Fault> {
     }
 }
 
+/// Parses a token. `place` is the file or the variable of the token, for the error.
 fn checked(token: &str, place: &str) -> Result<Token, Fault> {
     Token::new(token).map_err(|error| Fault::usage(format!("{place}: {error}")))
 }

@@ -47,6 +47,7 @@ struct Object<'a> {
     dry_run: bool,
 }
 
+/// Requests the runs and prints their number. With `--dry-run`, only prints the ticks.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let Args { name, from, to, dry_run, common } = args;
     let (count, ticks) = JobsClient::with_job(common, name, async |client| {

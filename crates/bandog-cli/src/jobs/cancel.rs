@@ -32,6 +32,7 @@ pub(super) struct Args {
     common: Common,
 }
 
+/// Cancels the runs, and prints them.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let Args { name, id, common } = args;
     JobsClient::with_job(common, name, async |client| {

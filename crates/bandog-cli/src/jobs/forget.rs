@@ -54,10 +54,12 @@ pub(super) struct Args {
     common: Common,
 }
 
+/// The result for one job, as JSON.
 #[derive(Serialize)]
 struct Object<'a> {
     job: &'a str,
     forgotten: bool,
+    /// The reason why the job was not deleted. None if the job was deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
 }
@@ -67,6 +69,7 @@ impl<'a> Object<'a> {
         Self { job, forgotten: true, why: None }
     }
 
+    /// The result for a job that was not deleted.
     fn kept(job: &'a str, why: impl Into<String>) -> Self {
         Self { job, forgotten: false, why: Some(why.into()) }
     }
@@ -79,12 +82,13 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     }
 }
 
+/// Deletes the job of this name.
 fn one(args: &Args, name: &str) -> Result<ExitCode, Fault> {
     let Args { yes, common, .. } = args;
     JobsClient::with_job(common, name, async |client| {
         let is_enabled = match client.jobs.show(name).await {
             Ok(job) => job.enabled,
-            // A record that cannot be read can still be deleted.
+            // A record that cannot be parsed can still be deleted.
             Err(error) if error.kind() == ErrorKind::Corrupt => false,
             Err(error) => return Err(client.fault(&error)),
         };
@@ -105,6 +109,7 @@ fn one(args: &Args, name: &str) -> Result<ExitCode, Fault> {
     })
 }
 
+/// Deletes the jobs that no scheduler has any more.
 fn unknown(args: &Args) -> Result<ExitCode, Fault> {
     let Args { older, yes, common, .. } = args;
     JobsClient::with_store(common, async |client| {
@@ -116,7 +121,7 @@ fn unknown(args: &Args) -> Result<ExitCode, Fault> {
             let what = format!("{} with their histories", names.join(", "));
             confirm(("forget", "forgets"), &what, "they are kept", client)?;
         }
-        // The loop deletes only the jobs that the operator has confirmed, even if more jobs are unknown by now.
+        // Only the jobs that the operator has confirmed are deleted. Other jobs might have become unknown since then.
         let names: Vec<&str> = unknown.iter().map(|job| job.name.as_str()).collect();
         let (objects, failure) = one_by_one(&names, async |name| {
             let forgotten = client.jobs.forget_unknown(name, *older).await;
@@ -141,8 +146,9 @@ fn unknown(args: &Args) -> Result<ExitCode, Fault> {
     })
 }
 
-/// Returns the result for each job. If the loop stopped early, also returns the failed job and the error. `forget`
-/// returns whether the job was still unknown.
+/// Calls `forget` for one job after another, until a call fails. Returns the result for each job. After a failure, also
+/// returns the name of the failed job and the error. `forget` returns false if the job was not deleted, because a
+/// scheduler has it again.
 async fn one_by_one<'a>(
     names: &[&'a str],
     forget: impl AsyncFn(&str) -> Result<bool, Fault>,

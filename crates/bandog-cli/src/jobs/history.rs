@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{console::escaped, exit_code::ExitCode, fault::Fault, print};
 
+/// The values of `--state`.
 const STATES: [&str; 11] = [
     "queued",
     "running",
@@ -78,6 +79,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     print::done(words::table(["RUN", "TICK", "KIND", "STATE", "LAG", "TOOK", "ATTEMPT", "NODE"], &lines))
 }
 
+/// The table row of a run, with its error and its output below.
 fn line(run: &RunRow, clock: &Clock) -> TableRow<8> {
     let dash = || "-".to_owned();
     let is_run = run.id > 0;

@@ -56,11 +56,12 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     })
 }
 
-/// The rest of the message if no job matches the pattern.
+/// The second half of a message that begins with "no job". It is for a pattern that no job matches.
 fn which(pattern: &str) -> String {
     if pattern == "*" { "was ever registered here".into() } else { format!("has a name like {:?}", escaped(pattern)) }
 }
 
+/// The table row of a job.
 fn line(job: &JobRow, clock: &Clock) -> TableRow<7> {
     let dash = || "-".to_owned();
     let cells = [

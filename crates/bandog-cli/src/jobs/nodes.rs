@@ -69,6 +69,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     print::done(if rows.is_empty() { Ok(()) } else { words::table(["NODE", "PROGRAM", "UP", "ZONES", "STATE"], &rows) })
 }
 
+/// The number of schedulers, as the end of a message.
 fn count(nodes: &[NodeRow]) -> String {
     match nodes.len() {
         0 => "no scheduler runs over it now, so no job runs".into(),
@@ -77,7 +78,7 @@ fn count(nodes: &[NodeRow]) -> String {
     }
 }
 
-/// A warning if nodes have different time-zone tables, so that they might compute different ticks.
+/// A warning if nodes have different time-zone tables. Such nodes might compute different ticks.
 fn zones_warning(nodes: &[NodeRow]) -> Option<String> {
     let zones: BTreeSet<String> = nodes.iter().filter_map(|node| node.zones.as_deref()).map(escaped).collect();
     let all = zones.iter().cloned().collect::<Vec<_>>().join(", ");
@@ -85,16 +86,17 @@ fn zones_warning(nodes: &[NodeRow]) -> Option<String> {
         .then(|| format!("time-zone tables of {all}: in zones whose rules differ, nodes might compute different ticks"))
 }
 
-/// Whether no running node has this pause.
+/// Whether no running node has this pause. `name` is the name of a node or of a machine.
 fn is_absent(name: &str, paused: &Paused, nodes: &[NodeRow]) -> bool {
     !nodes.iter().any(|node| is_called(node, name) && node.paused.as_ref() == Some(paused))
 }
 
-/// Whether a pause of this name applies to this node.
+/// Whether a pause with this name applies to this node. The name is that of the node, or of its machine.
 fn is_called(node: &NodeRow, name: &str) -> bool {
     node.node == name || node.node.rsplit_once(':').is_some_and(|(host, _)| host == name)
 }
 
+/// The table row of a node.
 fn line(node: &NodeRow, clock: &Clock) -> TableRow<5> {
     let dash = || "-".to_owned();
     let cells = [
@@ -107,14 +109,15 @@ fn line(node: &NodeRow, clock: &Clock) -> TableRow<5> {
     TableRow { cells, below: Vec::new() }
 }
 
-/// The schedulers that run. The store does not know which jobs each scheduler has.
+/// The schedulers that run now. The store does not know which jobs each scheduler has.
 pub(super) enum Nodes {
     Known(Vec<NodeRow>),
-    /// The user has no right to read the nodes.
+    /// The schedulers could not be read, for example because the user has no right to read them.
     Hidden,
 }
 
 impl Nodes {
+    /// Queries the schedulers.
     pub(super) async fn of(client: &JobsClient<'_>) -> Self {
         // A user with the right to change jobs might have no right to read locks.
         client.jobs.nodes().await.map_or(Self::Hidden, Self::Known)
@@ -143,8 +146,8 @@ impl Nodes {
         }
     }
 
-    /// Warns on standard error if no scheduler has this name, because the name might be mistyped. `consequence` is a
-    /// part of the message.
+    /// Warns on standard error if no scheduler has this name. The user might have mistyped the name. `consequence` is
+    /// the middle part of the message.
     pub(super) fn warn_of(&self, name: &str, consequence: &str) {
         if matches!(self, Self::Known(nodes) if !nodes.iter().any(|node| is_called(node, name))) {
             let advice = "`bandog jobs nodes` lists the running ones";
@@ -152,7 +155,7 @@ impl Nodes {
         }
     }
 
-    /// For JSON: none if the user has no right to read the nodes.
+    /// The schedulers for JSON. None if they could not be read.
     pub(super) fn known(&self) -> Option<&[NodeRow]> {
         match self {
             Self::Known(nodes) => Some(nodes),

@@ -77,6 +77,7 @@ struct Target {
     node: Option<String>,
 }
 
+/// Parses the reason of an operator.
 pub(super) fn reason(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("a reason is required".into()),
@@ -152,14 +153,14 @@ fn resume_job(common: &Common, name: &str) -> Result<ExitCode, Fault> {
     })
 }
 
-/// Reports the earlier pause that the new pause replaces.
+/// Reports the earlier pause that the new pause replaces, if there was one.
 fn report_previous(paused: Option<&Paused>) {
     if let Some(Paused { by, reason, at }) = paused {
         report(&format!("it was paused before, by {} since {at}: {}", escaped(by), escaped(reason)));
     }
 }
 
-/// Prints the result, or with `--json` the job after the change.
+/// Prints the result. With `--json`, prints the job as it is after the change.
 async fn print_job(client: &JobsClient<'_>, common: &Common, name: &str, result: &str) -> Result<ExitCode, Fault> {
     let job = client.show(name).await?;
     if common.json {
@@ -170,7 +171,7 @@ async fn print_job(client: &JobsClient<'_>, common: &Common, name: &str, result:
     print::done(writeln!(io::stdout(), "{result}{all}{disabled}"))
 }
 
-/// Prints the result, or with `--json` the pauses after the change.
+/// Prints the result. With `--json`, prints the pauses as they are after the change.
 async fn print_pauses(client: &JobsClient<'_>, common: &Common, result: &str) -> Result<ExitCode, Fault> {
     print::done(match common.json {
         true => print::json(&client.pauses().await?),

@@ -1,4 +1,5 @@
-//! `bandog jobs reset`: sets back the watermark of a job, its newest claimed tick, if the watermark is in the future.
+//! `bandog jobs reset`: sets back the watermark of a job, if the watermark is in the future. The watermark is the job's
+//! newest claimed tick.
 
 use std::io::{self, Write};
 
@@ -70,6 +71,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     }
 }
 
+/// Resets the job of this name.
 fn one(args: &Args, name: &str) -> Result<ExitCode, Fault> {
     let Args { reason, common, .. } = args;
     JobsClient::with_job(common, name, async |client| {
@@ -85,6 +87,7 @@ fn one(args: &Args, name: &str) -> Result<ExitCode, Fault> {
     })
 }
 
+/// Resets all jobs that rest.
 fn all(args: &Args) -> Result<ExitCode, Fault> {
     let Args { reason, yes, common, .. } = args;
     JobsClient::with_store(common, async |client| {
@@ -105,7 +108,8 @@ fn all(args: &Args) -> Result<ExitCode, Fault> {
             }
             match client.jobs.reset(&job.name, reason).await {
                 Ok(()) => objects.push(object(None)),
-                // The job does not rest any more, or its only tick was claimed already. The loop continues.
+                // The job does not rest any more, or its only tick was claimed already. The loop continues with the
+                // next job.
                 Err(error) if error.kind() == ErrorKind::Misused => objects.push(object(Some(error.to_string()))),
                 Err(error) => {
                     let fault = client.request_fault_for(&error, &job.name);
@@ -130,6 +134,7 @@ fn until(job: &JobRow) -> &str {
     job.rests_until.as_deref().unwrap_or(&job.watermark)
 }
 
+/// Prints the results of `--all` for people.
 fn lines(objects: &[Object<'_>]) -> io::Result<()> {
     if objects.is_empty() {
         return writeln!(io::stdout(), "no job rests");

@@ -21,7 +21,7 @@ use crate::{
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval between two queries of the schedulers. This query is expensive on a server with many keys.
 const NODES_INTERVAL: Duration = Duration::from_secs(2);
-/// Maximum time without a scheduler, or without an answer of the store, before the wait fails.
+/// The wait fails if no scheduler runs for this time, or if the store does not answer for this time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs a job now, in addition to its ticks.
@@ -71,6 +71,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     })
 }
 
+/// Prints the requested run, for a command without --wait.
 async fn requested(args: &Args, client: &JobsClient<'_>, id: u64) -> Result<ExitCode, Fault> {
     if !args.common.json {
         return Ok(ExitCode::Done);
@@ -79,6 +80,7 @@ async fn requested(args: &Args, client: &JobsClient<'_>, id: u64) -> Result<Exit
     print::done(print::json(&run.ok_or_else(|| vanished(&args.name, id))?))
 }
 
+/// Prints the run that has ended, for a command with --wait.
 fn ended(args: &Args, run: &RunRow) -> Result<ExitCode, Fault> {
     if args.common.json {
         print::done(print::json(run))?;
@@ -94,14 +96,18 @@ fn ended(args: &Args, run: &RunRow) -> Result<ExitCode, Fault> {
 struct Follower<'a> {
     client: &'a JobsClient<'a>,
     name: &'a str,
+    /// The number of the run.
     id: u64,
     timeout: Option<Duration>,
 }
 
 impl Follower<'_> {
+    /// Waits until the run has ended, and returns the run.
     async fn follow(&self) -> Result<RunRow, Fault> {
         let began = Instant::now();
         let line = StatusLine::on_terminal();
+        // The times of three events: the last answer of the store, the last query that found a scheduler, and the last
+        // query of the schedulers.
         let (mut answered, mut scheduler_seen, mut nodes_polled) = (began, began, None::<Instant>);
         let mut idle = Idle::default();
         loop {
@@ -157,13 +163,14 @@ impl Follower<'_> {
         }
     }
 
+    /// The text of the status line.
     fn progress(&self, run: Option<&RunRow>, waited: Duration) -> String {
         let waited = words::span(waited.as_secs().saturating_mul(1000));
         format!("run {} of {:?}, {waited}: it {}", self.id, self.name, doing(run))
     }
 }
 
-/// The state of a run that has not ended.
+/// The state of a run that has not ended, for a message. `run` is none if the store does not answer.
 fn doing(run: Option<&RunRow>) -> String {
     let node = |run: &RunRow| escaped(run.node.as_deref().unwrap_or("a node"));
     match run {
@@ -176,11 +183,12 @@ fn doing(run: Option<&RunRow>) -> String {
     }
 }
 
-/// Detects that the run waits although no run of the job is running.
+/// Detects a special state: the run waits although no other run of the job is running.
 #[derive(Default)]
 struct Idle {
-    /// Start of this state, if the run is in this state now.
+    /// The time at which this state began. None if the run is not in this state.
     since: Option<Instant>,
+    /// Whether this state was reported already.
     is_reported: bool,
 }
 
@@ -204,6 +212,7 @@ impl Idle {
     }
 }
 
+/// The error if the history does not contain the run any more.
 fn vanished(name: &str, id: u64) -> Fault {
     Fault::new(
         ExitCode::Unavailable,

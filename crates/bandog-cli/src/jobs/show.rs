@@ -66,6 +66,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     print::done(writeln!(io::stdout(), "{}", lines.join("\n")))
 }
 
+/// The job as text.
 fn lines(job: &JobRow, upcoming: &[Fire], now: Time) -> Vec<String> {
     let clock = Clock::new(now, job.zone.as_deref());
     let zone = job.zone.as_deref().map(|zone| format!(", {}", escaped(zone))).unwrap_or_default();

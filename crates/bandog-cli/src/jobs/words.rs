@@ -17,7 +17,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// Times are in UTC if this machine does not know the zone.
+    /// A clock for the output. If there is no zone, or if this machine does not know the zone, times are in UTC.
     pub(super) fn new(now: Time, zone: Option<&str>) -> Self {
         Self { now, zone: zone.and_then(|zone| Zone::named(zone).ok()) }
     }
@@ -51,7 +51,7 @@ fn between(from: Time, to: &str) -> Option<i64> {
     Some(to.parse::<Time>().ok()?.millisecond().saturating_sub(from.millisecond()))
 }
 
-/// A duration, rounded up to whole seconds, in its two largest units.
+/// A duration in its two largest units, rounded up to whole seconds. The text is, for example, `3m 12s`.
 fn whole(ms: i64) -> String {
     let secs = ms.unsigned_abs().div_ceil(1000);
     brief(Duration::from_secs(secs))
@@ -73,7 +73,7 @@ pub(super) fn span(ms: u64) -> String {
     }
 }
 
-/// The duration of a run.
+/// The duration of a run. None if the run has not ended.
 pub(super) fn took(run: &RunRow) -> Option<String> {
     let started: Time = run.started.as_ref()?.parse().ok()?;
     let ended = between(started, run.ended.as_ref()?)?;
@@ -118,6 +118,7 @@ pub(super) fn all_paused(all: &Paused) -> String {
     format!("all jobs are {}", paused(all))
 }
 
+/// The state of a run that is recorded as running.
 fn running(run: &RunRow, clock: &Clock) -> String {
     let node = escaped(run.node.as_deref().unwrap_or("?"));
     if run.orphaned {
@@ -137,7 +138,7 @@ pub(super) fn last(job: &JobRow, clock: &Clock) -> String {
     format!("{}{}{}", run.state.as_str(), ended.unwrap_or_default(), took.unwrap_or_default())
 }
 
-/// One run: number, node and outcome.
+/// One run as text: its number, its tick, its node, its outcome and more.
 pub(super) fn run(run: &RunRow, clock: &Clock) -> String {
     let mut words = vec![format!("run {} ({}, tick {})", run.id, run.kind.as_str(), clock.at(&run.tick))];
     match run.state {
@@ -155,7 +156,7 @@ pub(super) fn run(run: &RunRow, clock: &Clock) -> String {
     words.join(", ")
 }
 
-/// One row of a table, and the indented lines below it.
+/// One row of a table, and the lines below the row, which are indented.
 pub(super) struct TableRow<const N: usize> {
     pub(super) cells: [String; N],
     pub(super) below: Vec<String>,

@@ -1,4 +1,5 @@
-//! Waits for the lock, until it is granted, the wait is over, or a signal asks bandog to exit.
+//! Waits for the lock. The wait ends when the lock is granted, when the time limit is over, or when a signal asks
+//! bandog to exit.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -16,7 +17,8 @@ pub(super) enum Acquired {
     Interrupted(Signal),
 }
 
-/// Waits for at most `wait`, or without limit. Meanwhile `progress` reports the holder.
+/// Waits for the lock: for at most `wait`, or without a limit if `wait` is none. `progress` is a future that never
+/// ends. It reports the holder during the wait.
 pub(super) async fn acquire(
     mutex: &Mutex,
     wait: Option<Duration>,
@@ -28,7 +30,7 @@ pub(super) async fn acquire(
         guard = lock(mutex, wait) => guard?,
         never = progress => match never {},
     };
-    // If a signal came together with the grant, the child is not started.
+    // If a signal came at the same moment as the grant, the child must not be started. So the signal wins.
     Ok(match (signals.received_ending(), guard) {
         (Some(signal), _) => Acquired::Interrupted(signal),
         (None, Some(guard)) => Acquired::Guard(guard),
@@ -36,6 +38,7 @@ pub(super) async fn acquire(
     })
 }
 
+/// Takes the lock. None if another client held the lock for the whole `wait`.
 async fn lock(mutex: &Mutex, wait: Option<Duration>) -> Result<Option<Guard>> {
     match wait {
         Some(wait) => mutex.try_lock_for(wait).await,

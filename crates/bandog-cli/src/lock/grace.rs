@@ -4,30 +4,30 @@ use std::time::Duration;
 
 use crate::fault::Fault;
 
-/// Maximum default time between TERM and KILL.
+/// Maximum of the default time between TERM and KILL. The user can set a longer time with --kill-after.
 const LONGEST: Duration = Duration::from_secs(5);
-/// Maximum time between KILL and the deadline, so that all processes are dead at the deadline.
+/// Maximum time between KILL and the deadline, the time at which the lock expires. In this time the processes die.
 const HEAD_START: Duration = Duration::from_millis(100);
 
 /// Maximum interval between two checks of the child and the deadline. The child is polled because the parent of bandog
 /// might have blocked SIGCHLD.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The times before the deadline of the lock at which the child is terminated.
+/// The times at which the child gets TERM and KILL, before the deadline of the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grace {
-    /// Between TERM and KILL.
+    /// Time between TERM and KILL.
     pub(super) kill_after: Duration,
-    /// Between KILL and the deadline.
+    /// Time between KILL and the deadline.
     pub(super) head_start: Duration,
     /// Interval between two checks of the deadline. It is shorter than the interval of renewals.
     pub(super) check_interval: Duration,
 }
 
 impl Grace {
-    /// The times for a lock of this ttl. With a watchdog, the remaining time falls to two thirds of the ttl before each
-    /// renewal. So `kill_after` must be at most half of the ttl. A longer `kill_after` would terminate a child whose
-    /// lock is not in danger.
+    /// The times for a lock of this ttl. `watchdog` is true if a watchdog renews the lock. Then the remaining time
+    /// falls to two thirds of the ttl before each renewal. So `kill_after` must be at most half of the ttl: with a
+    /// longer `kill_after`, a child would be terminated although its lock is not in danger.
     pub(super) fn new(ttl: Duration, watchdog: bool, kill_after: Option<Duration>) -> Result<Self, Fault> {
         let head_start = (ttl / 50).min(HEAD_START);
         let most = if watchdog { ttl / 2 } else { ttl - head_start };

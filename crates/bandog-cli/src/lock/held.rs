@@ -1,4 +1,5 @@
-//! The locks that this process runs under. Waiting for one of them would never end.
+//! The locks that this process runs under. Each lock is held by an ancestor of this process, until the command of this
+//! ancestor has ended. If this process waited for one of these locks, it would wait forever.
 
 use std::{env, ffi::OsString};
 
@@ -9,12 +10,12 @@ use crate::process_tree::process::{self, Process};
 /// The variable in which each `bandog lock` passes the held locks to its command.
 pub(crate) const VARIABLE: &str = "BANDOG_HELD";
 
-/// A lock, its store, and the command that runs under it. The lock is held while that command runs.
+/// A lock, its store, and the command that runs under the lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Held {
     name: String,
     store: String,
-    /// The client id: the part of the owner in the store before the colon.
+    /// The id of the client that holds the lock. In the store, the owner of the lock begins with this id and a colon.
     client: String,
     /// The pid of the command, or 0 if it is not known yet.
     pid: i32,
@@ -22,14 +23,14 @@ pub(super) struct Held {
     started: u64,
 }
 
-/// The pid of the ancestor that runs under this lock, if there is one. A background process of the command has no such
-/// ancestor after the command has ended, so the background process is then allowed to wait for the lock.
+/// The pid of the ancestor that runs under this lock, if there is one. When the command that runs under the lock has
+/// ended, its background processes have no such ancestor any more. So they are allowed to wait for the lock.
 pub(super) fn by_ancestor(name: &str, store: &str) -> Option<i32> {
     above().iter().find(|held| held.name == name && held.store == store).map(|held| held.pid)
 }
 
 /// The pid of the ancestor whose lock has this owner in the store, if there is one. This finds the ancestor even if
-/// store and name are written differently.
+/// BANDOG_HELD contains another spelling of the store or of the name.
 pub(super) fn by_owner(owner: &str) -> Option<i32> {
     let client = owner.split(':').next()?;
     above().iter().find(|held| held.client == client).map(|held| held.pid)
@@ -46,20 +47,21 @@ fn above() -> Vec<Held> {
     all().into_iter().filter(|held| held.is_among(&ancestors)).collect()
 }
 
-/// The value of the variable for a command under this lock. The pid of the command is not known yet; [`with_own_pid`]
-/// adds it.
+/// The value of BANDOG_HELD for a command that is about to run under this lock. The pid of the command is not known
+/// yet; [`with_own_pid`] adds it.
 pub(super) fn with(name: &str, store: &str, client: &str) -> String {
     let mut held = above();
     held.push(Held { name: name.into(), store: store.into(), client: client.into(), pid: 0, started: 0 });
     text(&held)
 }
 
-/// The value of the variable with the pid of this process, which is about to become the command. None if it runs under
-/// no lock.
+/// The value of BANDOG_HELD, after the pid of this process was added. This process is about to become the command. None
+/// if this process runs under no lock.
 pub(crate) fn with_own_pid() -> Option<String> {
     let mut held = all();
     let last = held.last_mut()?;
-    // A pid of 0 means that this process is the command. Otherwise the last lock is that of an ancestor.
+    // A pid of 0 means that `with` added the last lock for this process. Otherwise the last lock belongs to an
+    // ancestor.
     if let (0, Some(process)) = (last.pid, process::ourselves()) {
         (last.pid, last.started) = process.number();
     }
@@ -67,18 +69,20 @@ pub(crate) fn with_own_pid() -> Option<String> {
 }
 
 impl Held {
+    /// Whether the command that runs under this lock is one of these processes.
     fn is_among(&self, processes: &[Process]) -> bool {
         processes.iter().any(|process| process.number() == (self.pid, self.started))
     }
 }
 
-/// The locks in the variable; none if it cannot be parsed.
+/// The locks in BANDOG_HELD. The result is empty if the variable is not set or cannot be parsed.
 fn all() -> Vec<Held> {
     let text = env::var_os(VARIABLE).map(OsString::into_encoded_bytes).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
+/// The value of BANDOG_HELD for these locks.
 fn text(held: &[Held]) -> String {
-    // Texts and numbers can always be serialized.
+    // The locks consist of texts and numbers, which can always be serialized.
     serde_json::to_string(held).unwrap_or_default()
 }

@@ -20,12 +20,11 @@ use crate::{
 const QUIET: Duration = Duration::from_millis(500);
 /// Minimum interval between two queries.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Minimum ratio of the interval between two queries to the duration of the last query. It limits the load on the
-/// store.
+/// The pause after a query is at least this many times as long as the query. This limits the load on the store.
 const SHARE: u32 = 50;
 
-/// Reports the holder, and later each new holder, until the future is dropped. On a terminal this redraws one line.
-/// Without a terminal it reports only with `-v`.
+/// Reports the holder, and later each new holder, until the future is dropped. On a terminal, the report is a single
+/// line, which is redrawn. Without a terminal, there is a report only with `-v`.
 pub(super) async fn report_holder(client: &Client, name: &str) -> Infallible {
     if !is_reported() {
         return future::pending().await;
@@ -60,15 +59,16 @@ pub(super) fn is_reported() -> bool {
     stderr().is_terminal() || tracing::enabled!(Level::INFO)
 }
 
-/// The reason of the wait as text.
+/// The reason why bandog waits, as text.
 #[derive(PartialEq, Eq)]
 struct WaitReason {
-    /// For messages.
+    /// The text for messages.
     whole: String,
-    /// For the status line.
+    /// A shorter text for the status line.
     brief: String,
 }
 
+/// Queries the store for the reason of the wait.
 async fn wait_reason(client: &Client, name: &str) -> WaitReason {
     let (whole, brief) = match client.show(name).await {
         Ok(row) => (holder_text::holder(&row), holder_text::brief_holder(&row)),
@@ -86,6 +86,7 @@ async fn wait_reason(client: &Client, name: &str) -> WaitReason {
 }
 
 impl WaitReason {
+    /// A reason with the same text for messages and for the status line.
     fn plain(words: &str) -> Self {
         Self { whole: words.into(), brief: words.into() }
     }

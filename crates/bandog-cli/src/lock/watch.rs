@@ -10,10 +10,11 @@ use crate::{
     signals::Signals,
 };
 
-/// How the child ended.
+/// How the child ended: by itself, or because bandog terminated it.
 pub(super) enum ChildEnd {
     ByItself(ExitCode),
-    /// Bandog terminated it. All processes are dead except the survivors, which cannot be killed.
+    /// Bandog terminated the child, because the lock was in danger. All processes of the child are dead, except the
+    /// survivors: these cannot be killed.
     ForTheLock {
         danger: LockDanger,
         survivors: Vec<Process>,
@@ -27,11 +28,12 @@ pub(super) enum LockDanger {
     Expiring,
     /// The deadline of the lock has passed while bandog or the whole machine was stopped.
     Expired,
-    /// The lock was lost before its deadline: an operator took it away by force, or the store lost it.
+    /// The lock was lost before its deadline: an operator took it away by force, or the store has lost its data.
     Gone,
 }
 
-/// Watches the child and the lock until one of them ends. The child does not outlive the lock.
+/// Watches until the child has ended, or until the lock is in danger. In the second case, this terminates the child, so
+/// that the child does not outlive the lock.
 pub(super) async fn watch(guard: &Guard, processes: &mut ProcessTree, signals: &mut Signals, grace: Grace) -> ChildEnd {
     let mut deadline = Deadline::of(guard);
     let mut check = interval(grace.check_interval);
@@ -54,14 +56,15 @@ pub(super) async fn watch(guard: &Guard, processes: &mut ProcessTree, signals: &
         }
     }
     if let Some(code) = processes.reap() {
-        return ChildEnd::ByItself(code); // The child ended first; SIGCHLD might still be pending.
+        return ChildEnd::ByItself(code); // The child has ended, although SIGCHLD might still be pending.
     }
     let danger = deadline.danger(guard);
     let survivors = end(guard, processes, signals, grace, danger).await;
     ChildEnd::ForTheLock { danger, survivors }
 }
 
-/// Sends TERM, then KILL to the remaining processes.
+/// Sends TERM to all processes, and later KILL to the processes that still run. Returns the processes that cannot be
+/// killed.
 async fn end(
     guard: &Guard,
     processes: &mut ProcessTree,
@@ -72,7 +75,8 @@ async fn end(
     let kill_time = async {
         match danger {
             LockDanger::Expiring => tokio::select! {
-                // If a renewal succeeds now, the deadline moves. But the child has got TERM already, so KILL follows.
+                // If a renewal succeeds now, the deadline moves. But the child has got TERM already, so it also gets
+                // KILL, at the latest after `kill_after`.
                 () = sleep(grace.kill_after) => {}
                 () = guard.expiring(grace.head_start) => {}
             },
@@ -97,9 +101,10 @@ async fn end(
     }
 }
 
-/// The latest deadline that was observed.
+/// The deadline of the lock, as far as it was observed.
 struct Deadline {
     clock: Clock,
+    /// The latest of all observed deadlines.
     latest: Moment,
 }
 
@@ -109,11 +114,12 @@ impl Deadline {
         Self { clock, latest: clock.now() + guard.remaining() }
     }
 
+    /// Observes the present deadline, which each renewal moves.
     fn observe(&mut self, guard: &Guard) {
         self.latest = self.latest.max(self.clock.now() + guard.remaining());
     }
 
-    /// The danger, after the lock has ended or is about to end.
+    /// The reason why the lock is in danger. Call this when the lock is lost or about to expire.
     fn danger(&self, guard: &Guard) -> LockDanger {
         if !guard.is_lost() {
             return LockDanger::Expiring;

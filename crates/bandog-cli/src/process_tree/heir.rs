@@ -35,15 +35,16 @@ pub(crate) struct Args {
     marks: Vec<String>,
 }
 
-/// Bandog's end of the pipe to the heir's standard input. If the pipe closes without a byte, the heir kills the
-/// descendants.
+/// The pipe from bandog to the heir's standard input. If bandog sends a byte, the heir exits. If the pipe closes
+/// without a byte, the heir kills the descendants.
 #[derive(Debug)]
 pub(crate) struct Heir {
     pipe: ChildStdin,
 }
 
 impl Heir {
-    /// Starts the heir of the processes that have all these variables.
+    /// Starts the heir. If bandog dies, the heir kills the processes that have all these variables in their
+    /// environment.
     pub(crate) fn appoint(marks: &[(&str, String)]) -> Result<Self, Fault> {
         Self::start(marks).map_err(|error| Fault::system("cannot start the heir", error))
     }
@@ -51,8 +52,8 @@ impl Heir {
     fn start(marks: &[(&str, String)]) -> io::Result<Self> {
         let mut command = Command::new("/proc/self/exe");
         command.arg0("bandog").args([NAME, "--"]).args(marks.iter().map(|(name, value)| format!("{name}={value}")));
-        // If this bandog runs in the command of an outer bandog, it has inherited the marks of that command. Without
-        // these variables, the heir of the outer bandog does not kill this heir.
+        // If this bandog runs in the command of an outer bandog, it has inherited the marks of that command. This heir
+        // must not have these variables, so that the heir of the outer bandog does not kill it.
         for (name, _) in marks {
             command.env_remove(name);
         }
@@ -72,7 +73,8 @@ impl Heir {
 /// Waits until bandog dismisses the heir or exits. If bandog exits without dismissing the heir, this kills the
 /// descendants.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
-    // Signals to bandog's group and terminal must not reach the heir, and the heir must not keep the directory in use.
+    // Signals to bandog's process group, or from its terminal, must not reach the heir. And the heir must not keep
+    // bandog's directory in use.
     setsid().map_err(|error| Fault::system("cannot leave the session", error))?;
     env::set_current_dir("/").map_err(|error| Fault::system("cannot leave the directory", error))?;
     let dismissed = io::stdin().read(&mut [0]).is_ok_and(|read| read > 0);
@@ -82,8 +84,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     Ok(ExitCode::Done)
 }
 
-/// Kills all processes with these variables, each written `NAME=VALUE`. Returns when all are dead, or after
-/// [`KILL_TIMEOUT`].
+/// Kills all processes that have all these variables in their environment. Each variable is written `NAME=VALUE`.
+/// Returns when all are dead, or after [`KILL_TIMEOUT`].
 pub(crate) fn kill_marked(marks: &[String]) {
     let until = Instant::now() + KILL_TIMEOUT;
     while Instant::now() < until {
@@ -92,14 +94,14 @@ pub(crate) fn kill_marked(marks: &[String]) {
             break;
         }
         for process in left {
-            // After an error the next round retries.
+            // If this fails, the next round of the loop retries.
             let _ = process.signal(Signal::KILL);
         }
         thread::sleep(PAUSE);
     }
 }
 
-/// The running processes with all these variables.
+/// The running processes that have all these variables in their environment.
 fn marked(marks: &[String]) -> impl Iterator<Item = Process> {
     process::living().filter(|process| {
         let environment = fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default();

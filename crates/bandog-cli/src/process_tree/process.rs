@@ -22,9 +22,11 @@ pub(crate) struct Process {
 }
 
 impl Process {
+    /// Reads a process. None if it does not exist.
     fn read(pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The program's name can contain spaces and brackets. The fields after it begin with the state.
+        // The program's name is in brackets, and can itself contain spaces and brackets. The first field after the name
+        // is the state.
         let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
         let [state, parent, group] = *fields.first_chunk()?;
         Some(Self {
@@ -36,7 +38,7 @@ impl Process {
         })
     }
 
-    /// Sends a signal. It is no error if the process has ended.
+    /// Sends a signal. If the process has ended already, this is no error.
     pub(crate) fn signal(self, signal: Signal) -> io::Result<()> {
         let sent = match pidfd_open(self.pid, PidfdFlags::empty()) {
             // The pid might have been reused before this call. An open pidfd always refers to the same process, so the
@@ -62,7 +64,8 @@ impl Process {
         (self.pid.as_raw_nonzero().get(), self.started)
     }
 
-    /// Whether both values describe the same process, which can have changed between them.
+    /// Whether both values describe the same process. The other fields can differ, if the values were read at different
+    /// times.
     fn is_same_as(self, other: Self) -> bool {
         self.pid == other.pid && self.started == other.started
     }
@@ -73,8 +76,8 @@ pub(crate) fn ourselves() -> Option<Process> {
     Process::read(us())
 }
 
-/// Maximum number of ancestors to read. No real chain is that long. But if pids are reused while the chain is read, the
-/// chain might contain a loop.
+/// Maximum number of ancestors to read. Without a maximum, the read might never end: if pids are reused meanwhile, the
+/// chain of ancestors might contain a loop. No real chain is that long.
 const GENERATIONS: usize = 1024;
 
 /// This process, its parent, and so on, as far as `/proc` shows them.
@@ -90,9 +93,9 @@ pub(crate) fn children() -> Vec<Process> {
 
 /// All running descendants of this process, except the processes in `excluded` and their descendants.
 ///
-/// The scan is not atomic: if a parent is reaped during the scan, its child might be missing in the result. This
-/// process reaps no child during the scan. So another descendant has reaped the parent, and the result contains that
-/// descendant. An empty result therefore means that there are no running descendants.
+/// The scan is not atomic: if a parent is reaped during the scan, its child might be missing in the result. But this
+/// process reaps no child during the scan. So it was another descendant that reaped the parent, and the result contains
+/// this other descendant. An empty result therefore means that there are no running descendants.
 pub(crate) fn descendants(excluded: &[Process]) -> Vec<Process> {
     let mut children_of: HashMap<i32, Vec<Process>> = HashMap::new();
     for process in all() {

@@ -75,6 +75,7 @@ pub(super) fn warn(entry: &JobEntry) {
     }
 }
 
+/// Prints all jobs of a file.
 pub(super) fn print(file: &JobFile, format: print::Format) -> Result<ExitCode, Fault> {
     file.jobs.iter().for_each(warn);
     print::done(file.jobs.iter().try_for_each(|entry| match format.json {
@@ -83,7 +84,8 @@ pub(super) fn print(file: &JobFile, format: print::Format) -> Result<ExitCode, F
     }))
 }
 
-/// A job as text: its trigger, next fires, command and policies. `row` is its row in the store.
+/// A job as text: its trigger, next fires, command and policies. `lease` is the default lease, if it is known. `row` is
+/// the job's row in the store.
 pub(super) fn lines(entry: &JobEntry, lease: Option<Duration>, row: Option<&JobRow>) -> Vec<String> {
     let job = JobJson::from(entry);
     let next = match row.map_or_else(|| job.next.clone(), |row| next(entry, row)) {
@@ -115,7 +117,8 @@ fn next(entry: &JobEntry, row: &JobRow) -> Vec<String> {
     entry.fires_from(first, FIRES).iter().map(|time| time.at(&zone).to_string()).collect()
 }
 
-/// The policies that users should choose, and the other policies that differ from the defaults.
+/// The policies as text. Policies that each user should choose are always in the text. The other policies are in the
+/// text only if they differ from the defaults.
 fn policy(entry: &JobEntry, lease: Option<Duration>) -> String {
     let span = |duration| humantime::format_duration(duration).to_string();
     let mut words = vec![
@@ -132,6 +135,7 @@ fn policy(entry: &JobEntry, lease: Option<Duration>) -> String {
     words.join(", ")
 }
 
+/// The command as text. Words with special characters are in quotation marks.
 fn quoted(command: &[String]) -> String {
     let word = |word: &String| {
         let is_plain = !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c));

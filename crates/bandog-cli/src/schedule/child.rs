@@ -26,10 +26,10 @@ use super::{
 };
 use crate::{console, http, process_tree::heir, store};
 
-/// Timeout of a keeper after the order to kill the command. After this timeout, bandog kills the keeper itself.
+/// Time that a keeper gets after the order to kill the command. After this timeout, bandog kills the keeper itself.
 const KEEPER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Timeout for the rest of the output after all processes are dead. It matters only if another process holds the pipe,
-/// or bandog's output is not read.
+/// Timeout for the rest of the output after all processes are dead. The timeout matters in two cases: another process
+/// holds the pipe open, or no process reads bandog's output.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A job's command and its environment.
@@ -38,7 +38,7 @@ pub(super) struct CommandSpec {
     pub(super) job: String,
     pub(super) command: Vec<OsString>,
     pub(super) env: Vec<(String, String)>,
-    /// The store's URL without its password, if one was given.
+    /// The store's URL without its password. None if the user gave no URL.
     pub(super) url: Option<String>,
     /// Time between TERM and KILL.
     pub(super) grace: Duration,
@@ -47,7 +47,7 @@ pub(super) struct CommandSpec {
 /// The identity of a run and its attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RunId {
-    /// RFC 3339, in UTC.
+    /// The tick of the run, as RFC 3339 in UTC.
     pub(super) tick: String,
     pub(super) fence: u64,
     pub(super) attempt: u32,
@@ -65,7 +65,9 @@ pub(super) struct RunResult {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Failure {
     Missing(Missing),
+    /// The command exited with this code.
     Exit(u8),
+    /// The signal with this number ended the command.
     Signal(i32),
     /// Bandog or the operating system failed.
     Machine(String),
@@ -88,8 +90,8 @@ impl fmt::Display for Failure {
 }
 
 impl CommandSpec {
-    /// Runs the command to its end. When `cancelled` is ready, all its processes get TERM, and KILL after the grace
-    /// period. When `hurried` is ready, they are killed immediately.
+    /// Runs the command to its end. When `cancelled` resolves, all processes of the command get TERM, and after the
+    /// grace period KILL. When `hurried` resolves, all processes of the command are killed immediately.
     ///
     /// # Cancel safety
     /// If the future is dropped, the keeper kills the command and its descendants immediately.
@@ -111,6 +113,7 @@ impl CommandSpec {
         RunResult { result, tail }
     }
 
+    /// Runs the command under a keeper.
     async fn run_kept<C, H>(
         &self,
         run_id: &RunId,
@@ -139,12 +142,13 @@ impl CommandSpec {
             }
         };
         if !has_printed {
-            // The history has all output that was read, even if it is not printed.
+            // After the timeout, the rest is not printed. But the history still has all output that was read.
             let _ = timeout(OUTPUT_TIMEOUT, printed).await;
         }
         self.result(report)
     }
 
+    /// The result of the run. `report` is none if the keeper was killed.
     fn result(&self, report: Option<KeeperReport>) -> Result<(), Failure> {
         let Some(KeeperReport { ended, survivors }) = report else {
             return Err(Failure::Machine("its keeper process was killed, and the command with it".into()));
@@ -160,18 +164,19 @@ impl CommandSpec {
         }
     }
 
+    /// Starts the keeper, which then starts the command.
     fn start(&self, run_id: &RunId) -> io::Result<RunningKeeper> {
         let (ours, theirs) = net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let marks = self.marks(run_id);
-        // The link stays valid if the program file is replaced while bandog runs.
+        // This path stays valid even if the program file is replaced while bandog runs.
         let mut keeper = Command::new("/proc/self/exe");
         keeper.arg0("bandog").args([keep::NAME, &self.grace.as_millis().to_string(), "--"]).args(&self.command);
         keeper.env_remove(http::TOKEN_VARIABLE);
         keeper.envs(self.url.as_ref().map(|url| (store::VARIABLE, url)));
         keeper.envs(self.env.iter().map(|(name, value)| (name, value))).envs(marks.clone());
         keeper.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Signals of terminal keys are for bandog only.
+        // The keeper gets its own process group. So the signals of terminal keys reach only bandog.
         keeper.process_group(0);
         let marks = marks.iter().map(|(name, value)| format!("{name}={value}")).collect();
         Ok(RunningKeeper { keeper: keeper.spawn()?, socket: UnixStream::from_std(ours)?, marks })
@@ -190,13 +195,16 @@ impl CommandSpec {
 
 /// The requests that end a run early.
 struct StopRequests<'a, C, H> {
+    /// Resolves when the command must be terminated.
     cancelled: Pin<&'a mut C>,
+    /// Resolves when the command must be killed immediately.
     hurried: Pin<&'a mut H>,
+    /// Time between TERM and KILL.
     grace: Duration,
 }
 
 impl<C: Future<Output = ()>, H: Future<Output = ()>> StopRequests<'_, C, H> {
-    /// Resolves at the first request. If that request is `hurried`, there is no grace period.
+    /// Resolves at the first request. If that request is `hurried`, the grace period becomes zero.
     async fn any(&mut self) {
         tokio::select! {
             () = &mut self.cancelled => {}
@@ -204,7 +212,7 @@ impl<C: Future<Output = ()>, H: Future<Output = ()>> StopRequests<'_, C, H> {
         }
     }
 
-    /// Resolves when the command must be dead.
+    /// Resolves when the command must be dead. Call this after [`Self::any`] has resolved.
     async fn kill(&mut self) {
         if !self.grace.is_zero() {
             tokio::select! {
@@ -215,11 +223,11 @@ impl<C: Future<Output = ()>, H: Future<Output = ()>> StopRequests<'_, C, H> {
     }
 }
 
-/// A running keeper. Dropping it closes the socket.
+/// A running keeper. Dropping this value closes the socket, and then the keeper kills the command.
 struct RunningKeeper {
     keeper: process::Child,
     socket: UnixStream,
-    /// The variables that identify the command and its descendants.
+    /// The variables that identify the command and its descendants, each written `NAME=VALUE`.
     marks: Vec<String>,
 }
 
@@ -249,7 +257,8 @@ impl RunningKeeper {
         report
     }
 
-    /// Reads until the socket closes, or until `until` is ready. Returns whether the socket closed.
+    /// Reads from the socket into `text`, until the socket closes or `until` resolves. Returns whether the socket has
+    /// closed.
     async fn read_until(&mut self, text: &mut Vec<u8>, until: impl Future<Output = ()>) -> bool {
         tokio::select! { biased;
             _ = self.socket.read_to_end(text) => true,
@@ -257,6 +266,7 @@ impl RunningKeeper {
         }
     }
 
+    /// Sends an order to the keeper.
     async fn send(&mut self, order: u8) {
         // An error is ignored, because the keeper might just have exited.
         let _ = self.socket.write_all(&[order]).await;

@@ -15,7 +15,7 @@ const BACKLOG: NonZeroU32 = NonZeroU32::MIN.saturating_add(999);
 /// Default maximum delay of a tick, as in [`Job::misfire_grace`].
 const MISFIRE_GRACE: Duration = Duration::from_secs(60);
 
-/// A job without mistakes. Missing keys have their defaults.
+/// A job of a file, without mistakes. Keys that are missing in the file have their default values.
 #[derive(Debug, Clone)]
 pub(super) struct JobEntry {
     pub(super) name: String,
@@ -28,7 +28,7 @@ pub(super) struct JobEntry {
     pub(super) misfire_grace: Duration,
     pub(super) on_crash: OnCrash,
     pub(super) timeout: Option<Duration>,
-    /// If it is not set, the lease is the watchdog of the store's URL.
+    /// None means the default lease, which is the ttl of the client's watchdog.
     pub(super) lease: Option<Duration>,
     pub(super) retry: Retry,
     pub(super) jitter: Duration,
@@ -40,13 +40,16 @@ pub(super) struct JobEntry {
 pub(super) enum Trigger {
     /// An expression and its time zone.
     Cron(Box<Cron>),
+    /// The period between two ticks.
     FixedRate(Duration),
+    /// The time from the end of a run to the next tick.
     FixedDelay(Duration),
+    /// The instant of the only tick.
     At(Time),
 }
 
 impl Trigger {
-    /// The default overlap policy.
+    /// The default overlap policy of a job with this trigger.
     fn overlap(&self) -> Overlap {
         match self {
             Self::FixedRate(_) => Overlap::Queue(BACKLOG),
@@ -82,6 +85,7 @@ impl Trigger {
     }
 }
 
+/// The instant that is `delay` after `time`.
 fn later(time: Time, delay: Duration) -> Time {
     Time::from_millisecond(time.millisecond().saturating_add(i64::try_from(delay.as_millis()).unwrap_or(i64::MAX)))
 }
@@ -98,7 +102,7 @@ impl JobEntry {
         first.map(|first| self.fires_from(first, count)).unwrap_or_default()
     }
 
-    /// The first fire, and the later ones that can be computed from it.
+    /// At most `count` fires: the first fire, and the later fires that can be computed from the first.
     pub(super) fn fires_from(&self, first: Time, count: usize) -> Vec<Time> {
         match &self.trigger {
             Trigger::Cron(cron) => [first].into_iter().chain(cron.after(first)).take(count).collect(),

@@ -17,12 +17,13 @@ use crate::fault::Fault;
 
 /// Maximum size of a file, in bytes.
 const LONGEST: u64 = 32 << 20;
-/// Maximum size of the pool: each run needs two processes, a keeper and a command.
+/// Maximum size of the pool. It is limited because each run needs two processes, a keeper and a command.
 const LARGEST_POOL: usize = 10_000;
 
 /// A file without mistakes.
 #[derive(Debug)]
 pub(super) struct JobFile {
+    /// Maximum number of simultaneous runs.
     pub(super) pool: NonZeroUsize,
     pub(super) jobs: Vec<JobEntry>,
 }
@@ -65,6 +66,7 @@ impl JobFile {
     }
 }
 
+/// The error for a file that is not UTF-8.
 fn no_text(name: &str, error: &std::string::FromUtf8Error) -> Fault {
     let good = error.utf8_error().valid_up_to();
     let text = String::from_utf8_lossy(error.as_bytes());
@@ -74,7 +76,7 @@ fn no_text(name: &str, error: &std::string::FromUtf8Error) -> Fault {
     mistakes.into_result(name, &Text::new(&text), Vec::new()).err().unwrap_or_else(|| Fault::usage(name))
 }
 
-/// Maximum number of simultaneous runs; 1 if the file does not set it.
+/// Reads the maximum number of simultaneous runs. It is 1 if the file does not set it.
 fn pool(root: Table<'_>) -> NonZeroUsize {
     let read = || {
         let (_, value) = root.get("pool")?;
@@ -109,7 +111,7 @@ fn jobs<'a>(root: Table<'a>, text: &Text<'_>) -> Vec<(Range<usize>, &'a DeTable<
     list.iter().filter_map(table).collect()
 }
 
-/// The first line of a table.
+/// The position of the first line of a table. `span` is the position of the whole table.
 fn header(span: Range<usize>, text: &Text<'_>) -> Range<usize> {
     let end = text.as_str().get(span.clone()).and_then(|table| table.find('\n')).map_or(span.end, |at| span.start + at);
     span.start..end

@@ -47,7 +47,8 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// The final report of the keeper, as one line of JSON. All processes are dead by then, except the survivors.
+/// The final report of the keeper, as one line of JSON. When the keeper sends it, all processes of the run are dead,
+/// except the survivors.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct KeeperReport {
     pub(super) ended: CommandEnd,
@@ -64,7 +65,7 @@ pub(super) enum CommandEnd {
     Failed(String),
 }
 
-/// Runs one command until it and all its descendants are dead.
+/// Runs one command until the command and all its descendants are dead.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     runtime::block_on_with_io(async {
         let mut socket = socket().map_err(|error| Fault::system("cannot open the socket to bandog", error))?;
@@ -79,6 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     })
 }
 
+/// The socket to bandog, which is the keeper's standard input.
 fn socket() -> io::Result<UnixStream> {
     let socket = net::UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     socket.set_nonblocking(true)?;
@@ -88,19 +90,21 @@ fn socket() -> io::Result<UnixStream> {
 struct Keeper {
     processes: ProcessTree,
     signals: Signals,
+    /// Time between TERM and KILL.
     grace: Duration,
 }
 
 impl Keeper {
     fn start(args: &Args) -> Result<Self, Fault> {
-        // The keeper catches signals only to ignore them. If a signal should end the command, bandog sends an order.
+        // The keeper catches signals in order to ignore them. If the command must end because of a signal, bandog sends
+        // an order.
         let signals = Signals::catch(false).map_err(|error| Fault::system("cannot catch signals", error))?;
         let child = Child { command: &args.command, variables: Vec::new(), stdin: Stdio::null(), own_group: true };
         Ok(Self { processes: ProcessTree::start(child, None)?, signals, grace: Duration::from_millis(args.grace_ms) })
     }
 
-    /// Watches the command. A run ends when its command has ended. The remaining processes are then terminated, because
-    /// the next run can begin.
+    /// Watches the command until all of its processes are dead. A run ends when its command has ended, and the next run
+    /// can then begin. So processes that still run at that time are terminated.
     async fn watch(mut self, socket: &mut UnixStream) -> KeeperReport {
         let mut check = interval(CHECK_INTERVAL);
         let mut kill_at = None;

@@ -9,25 +9,29 @@ use crate::{console::is_plain, fault::Fault};
 const REPORTED: usize = 50;
 /// Maximum length of a shown line, in characters.
 const WIDTH: usize = 100;
-/// Number of characters that are shown before the position in a long line.
+/// Number of characters of a long line that are shown before the mistake.
 const BEFORE: usize = 60;
 /// Maximum number of carets in a row.
 const CARETS: usize = 40;
 
-/// The mistakes so far. Positions are bytes of the text.
+/// The mistakes that were found so far.
 #[derive(Debug, Default)]
 pub(super) struct Mistakes(RefCell<Vec<Mistake>>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mistake {
+    /// The position in the text, in bytes.
     at: Range<usize>,
+    /// The message.
     what: String,
     kind: MistakeKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MistakeKind {
+    /// A syntax error of TOML.
     Syntax,
+    /// A wrong key or value.
     Meaning,
 }
 
@@ -42,11 +46,12 @@ impl Mistakes {
         self.0.borrow_mut().push(Mistake { at, what: what.into(), kind: MistakeKind::Meaning });
     }
 
-    /// Ok if there are no mistakes, else an error with all mistakes in the file's order. `tables` has the start of each
-    /// table.
+    /// Ok if there are no mistakes, else an error with all mistakes in the file's order. `tables` contains the position
+    /// at which each table starts.
     ///
-    /// A table with a syntax error might lack keys, so its other mistakes are not reported. Of several syntax errors in
-    /// a line only the first is reported, because the others usually follow from it.
+    /// If a table has a syntax error, the parser might have missed some keys. So the other mistakes of this table are
+    /// not reported. If a line has several syntax errors, only the first is reported, because it is usually the cause
+    /// of the others.
     pub(super) fn into_result(self, file: &str, text: &Text<'_>, mut tables: Vec<usize>) -> Result<(), Fault> {
         tables.sort_unstable();
         let table = |mistake: &Mistake| tables.partition_point(|start| *start <= mistake.at.start);
@@ -71,7 +76,7 @@ impl Mistakes {
 }
 
 impl Mistake {
-    /// The line and column numbers, the line, and carets under the position.
+    /// The mistake as text: the line and column numbers, the message, the line, and carets under the mistake.
     fn picture(&self, text: &Text<'_>) -> String {
         let split = text.split_line(self.at.start);
         let (line, column) = (text.line(self.at.start), split.before.chars().count());

@@ -1,5 +1,5 @@
-//! The output of a command: forwarded line by line with the job's name in front. The last bytes are kept for the
-//! history.
+//! Forwards the output of a command line by line, with the job's name in front of each line. Keeps the last bytes for
+//! the history.
 
 use std::{
     collections::VecDeque,
@@ -12,10 +12,11 @@ use crate::console::escaped;
 
 /// Maximum length of a line. A longer line is forwarded in pieces.
 const LONGEST: usize = 8 * 1024;
-/// Number of bytes that are kept of the end of the output.
+/// Maximum number of bytes at the end of the output that are kept.
 const KEPT: usize = 4 * 1024;
 
-/// The end of a command's output, of both streams in the order in which they were read.
+/// The last bytes of a command's output. Standard output and standard error are mixed, in the order in which they were
+/// read.
 #[derive(Debug, Default)]
 pub(super) struct Tail(Mutex<VecDeque<u8>>);
 
@@ -27,7 +28,8 @@ impl Tail {
         kept.drain(..surplus);
     }
 
-    /// The text of at most `most` bytes. It begins with a whole character; invalid bytes become `\u{fffd}`.
+    /// The last bytes as text of at most `most` bytes. The text begins with a whole character. Invalid bytes become
+    /// `\u{fffd}`.
     pub(super) fn text(&self, most: usize) -> String {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = kept.iter().copied().collect();
@@ -38,8 +40,8 @@ impl Tail {
     }
 }
 
-/// Forwards all output. If bandog's output is read slowly, the command slows down. If bandog's output is closed, the
-/// command does not notice.
+/// Forwards the output of the command from `from` to `to`, an output of bandog. `name` is the job's name. If bandog's
+/// output is read slowly, the command slows down. If bandog's output is closed, the command does not notice.
 pub(super) async fn forward(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
@@ -56,6 +58,7 @@ pub(super) async fn forward(
     print(&mut to, &lines.rest()).await;
 }
 
+/// Writes a text. An error is ignored.
 async fn print(to: &mut (impl AsyncWrite + Unpin), text: &[u8]) {
     if !text.is_empty() && to.write_all(text).await.is_ok() {
         let _ = to.flush().await;
@@ -75,13 +78,14 @@ impl Lines {
         Self { name: format!("[{}] ", escaped(job)).into_bytes(), begun: Vec::new() }
     }
 
-    /// The lines that these bytes complete, ready to print.
+    /// Adds bytes of the output. Returns the lines that are now complete, ready to print.
     fn with(&mut self, mut bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         while !bytes.is_empty() {
             if self.begun.len() == LONGEST && bytes[0] != b'\n' {
                 self.end(&mut out);
             }
+            // The bytes that can belong to this line: at most a line of `LONGEST` bytes and its newline.
             let near = bytes.len().min(LONGEST + 1 - self.begun.len());
             let newline = bytes[..near].iter().position(|byte| *byte == b'\n');
             let piece = newline.unwrap_or(near.min(LONGEST - self.begun.len()));
@@ -95,7 +99,7 @@ impl Lines {
         out
     }
 
-    /// The unfinished line, if there is one.
+    /// The unfinished line at the end of the output, ready to print. The result is empty if there is no such line.
     fn rest(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         if !self.begun.is_empty() {
@@ -104,6 +108,7 @@ impl Lines {
         out
     }
 
+    /// Ends the unfinished line, and adds it to `out`.
     fn end(&mut self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.name);
         out.append(&mut self.begun);

@@ -13,7 +13,7 @@ use rustix::fs::{Access, access};
 /// Search path if PATH is not set, as in the C library.
 const PATHS: &str = "/bin:/usr/bin";
 
-/// The reason why a program cannot be run. The file can still change before the start.
+/// The reason why a program cannot be run. The file can still change before the program is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
     NotFound,
@@ -29,20 +29,22 @@ impl fmt::Display for Missing {
     }
 }
 
-/// Checks whether a command with these variables exists.
+/// Checks whether the program of a command exists. If `env` contains a PATH, the program is searched there.
 pub(super) fn check(command: &[OsString], env: &[(String, String)]) -> Result<(), Missing> {
     let path = env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_str());
     command.first().map_or(Err(Missing::NotFound), |program| find(program, path))
 }
 
-/// Finds a program like `execvp`: in the PATH `path`, or, if `path` is none, in bandog's own PATH.
+/// Checks whether a program exists, and searches for it as `execvp` does. The search path is `path`. If `path` is none,
+/// the search path is bandog's own PATH.
 fn find(program: &OsStr, path: Option<&str>) -> Result<(), Missing> {
     if program.as_bytes().contains(&b'/') {
         return check_file(Path::new(program));
     }
     let path = path.map(OsString::from).or_else(|| env::var_os("PATH")).unwrap_or_else(|| PATHS.into());
     let checks = env::split_paths(&path).map(|directory| check_file(&directory.join(program)));
-    // A file that is not executable is skipped. It is reported only if no directory has an executable one.
+    // A file that is not executable is skipped. It is reported only if no directory has an executable file of this
+    // name.
     checks
         .reduce(|best, next| if best.is_ok() || next == Err(Missing::NotFound) { best } else { next })
         .unwrap_or(Err(Missing::NotFound))

@@ -29,21 +29,23 @@ use crate::{
     store::Store,
 };
 
-/// Time between TERM and KILL. It is shorter than the grace period of a job, so that the command's end is still
-/// recorded.
+/// Time between TERM and KILL. It is shorter than the grace period that the scheduler gives to a run. So the end of the
+/// command is still recorded.
 const GRACE: Duration = Duration::from_secs(4);
-/// Timeout of the last requests at the exit. If they get no answer, the leases expire.
+/// Timeout of the last requests before the exit. If the store does not answer them, other nodes wait until the leases
+/// have expired.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of jobs that are printed at the start.
 const PRINTED: usize = 100;
 /// Timeout for killed commands to exit.
 const KILL_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// The running commands, and the signals to start and kill them.
+/// The number of running commands, and the flags that start and kill commands.
 #[derive(Debug, Default)]
 struct RunningCommands {
+    /// Number of running commands.
     running: watch::Sender<usize>,
-    /// Set when the jobs have been printed. Commands that are due earlier wait until then.
+    /// Set when the jobs have been printed. A command that is due earlier starts only then.
     begin: watch::Sender<bool>,
     /// Set by a second signal: all commands are killed immediately.
     hurry: watch::Sender<bool>,
@@ -97,6 +99,7 @@ pub(super) async fn serve(
     }
 }
 
+/// The job for the scheduler. Each of its runs runs the entry's command.
 fn job(entry: &JobEntry, store: &Store, commands: &Arc<RunningCommands>) -> Job {
     let work = Arc::new(work(entry, store));
     let commands = Arc::clone(commands);
@@ -106,6 +109,7 @@ fn job(entry: &JobEntry, store: &Store, commands: &Arc<RunningCommands>) -> Job 
     })
 }
 
+/// The command of a job, with all that it needs to run.
 fn work(entry: &JobEntry, store: &Store) -> CommandSpec {
     CommandSpec {
         job: entry.name.clone(),
@@ -122,7 +126,7 @@ fn counted(file: &JobFile, called: &str) -> String {
     format!("{jobs} of {called}, {} at a time,", file.pool)
 }
 
-/// Prints each job's next fires and policies, and warns about commands that cannot run.
+/// Prints each job's next fires and policies, and warns about commands that cannot run. `lease` is the default lease.
 async fn print_jobs(file: &JobFile, lease: Duration, jobs: &Jobs) {
     for entry in file.jobs.iter().take(PRINTED) {
         // An error is ignored, because the scheduler itself reports a store that does not answer.
@@ -135,18 +139,19 @@ async fn print_jobs(file: &JobFile, lease: Duration, jobs: &Jobs) {
     file.jobs.iter().for_each(check::warn);
 }
 
+/// Closes the client after the scheduler has stopped. `stopped` is the result of the stop.
 async fn leave(client: &Client, stopped: Result<(), Error>) -> Result<ExitCode, Fault> {
     if let Err(error) = stopped {
         report_queued(&format!("{error}; other nodes take over when the leases have expired"));
     }
-    // If the store does not answer, the rows of this node stay until their ttl is over.
+    // If the store does not answer, the rows of this node stay in the store until their ttl is over.
     let _ = timeout(EXIT_TIMEOUT, client.close()).await;
     report_queued("stopped");
     Ok(ExitCode::Done)
 }
 
 impl RunningCommands {
-    /// One attempt of a run.
+    /// Runs the command `work` for one attempt of a run.
     async fn run(&self, work: &CommandSpec, run: Run) -> Result<(), Failure> {
         raised(&self.begin).await;
         let running = RunningGuard::of(&self.running);
@@ -165,12 +170,14 @@ impl RunningCommands {
         let took = format!("{:.1?}", begun.elapsed());
         match &done.result {
             Ok(()) => report_queued(&format!("{}: done in {took}", work.job)),
-            // This is no warning. The scheduler logs the warning, because it knows whether the run is retried.
+            // This is not logged as a warning. The scheduler logs the warning, because only the scheduler knows whether
+            // the run is retried.
             Err(failure) => tracing::info!("{}: {failure}, after {took}", work.job),
         }
         drop(running);
         if *self.hurry.borrow() {
-            // Bandog killed the command, so the run has not failed. It ends when this node exits.
+            // Bandog itself killed the command, so the run must not be recorded as failed. This future waits until the
+            // process exits.
             pending::<()>().await;
         }
         done.result
@@ -191,7 +198,7 @@ impl RunningCommands {
     /// Kills all commands, and closes the client so that other nodes take over.
     async fn kill_all(&self, client: &Client, signal: Signal) -> ExitCode {
         self.hurry.send_replace(true);
-        // Processes that still run are left to their keepers.
+        // Processes that still run after the timeout are left to their keepers.
         let _ = timeout(KILL_TIMEOUT, self.running.subscribe().wait_for(|runs| *runs == 0)).await;
         let _ = timeout(EXIT_TIMEOUT, client.close()).await;
         report_queued("stopped immediately");
@@ -205,7 +212,7 @@ async fn raised(flag: &watch::Sender<bool>) {
     let _ = flag.subscribe().wait_for(|flag| *flag).await;
 }
 
-/// Counts a running command until it is dropped.
+/// Counts a command as running, until this value is dropped.
 struct RunningGuard<'a>(&'a watch::Sender<usize>);
 
 impl<'a> RunningGuard<'a> {

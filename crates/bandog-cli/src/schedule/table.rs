@@ -23,7 +23,7 @@ pub(super) struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// Reports each unknown key.
+    /// A table that can have these `keys`. Each other key is reported as a mistake.
     pub(super) fn new(called: &'a str, entries: &'a DeTable<'a>, keys: &[&str], mistakes: &'a Mistakes) -> Self {
         for key in entries.keys().filter(|key| !keys.contains(&key.get_ref().as_ref())) {
             let hint = match meant(key.get_ref(), keys) {
@@ -77,7 +77,8 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A policy, whose parser reports its own errors.
+    /// The value of a key that contains a policy. If the value is wrong, the message comes from the parser of the
+    /// policy.
     pub(super) fn policy<T: std::str::FromStr<Err = bandog::Error>>(self, key: &str) -> Option<T> {
         let (text, value) = self.text(key)?;
         match text.parse() {
@@ -86,7 +87,8 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Reports a mistake if a required key is missing. Returns `found`, the value that was read.
+    /// Reports a mistake if a required key is missing. `header` is the position of the table's header. Returns `found`,
+    /// the value of the key that the caller has read.
     pub(super) fn required<T>(self, key: &str, header: Range<usize>, found: Option<T>) -> Option<T> {
         if !self.entries.contains_key(key) {
             self.mistakes.add(header, format!("{} has no {key}", self.called));
@@ -94,7 +96,7 @@ impl<'a> Table<'a> {
         found
     }
 
-    /// Reports a mistake in a value. Returns `None`.
+    /// Reports a mistake in a value. Always returns `None`, so that a caller can return this result.
     pub(super) fn reject<T>(self, value: &Value<'_>, what: impl Into<String>) -> Option<T> {
         self.mistakes.add(value.span(), what);
         None
@@ -122,11 +124,12 @@ pub(super) fn kind(value: &DeValue<'_>) -> &'static str {
     }
 }
 
-/// The known key that was probably meant: at most two letters differ, apart from `_`, `-` and capital letters.
+/// The known key that the user probably meant. It differs from `key` in at most two letters. Differences in `_`, in `-`
+/// and in capital letters are ignored.
 fn meant<'a>(key: &str, keys: &[&'a str]) -> Option<&'a str> {
     let plain: String = key.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
     let distance = |known: &&str| strsim::damerau_levenshtein(&plain, &known.replace('_', ""));
     let nearest = keys.iter().min_by_key(|known| distance(known))?;
-    // For a short key, the maximum is smaller.
+    // For a short key, fewer letters can differ.
     (distance(nearest) <= 2.min(nearest.len() / 2)).then_some(nearest)
 }

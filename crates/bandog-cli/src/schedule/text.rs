@@ -4,6 +4,7 @@
 #[derive(Debug)]
 pub(super) struct Text<'a> {
     text: &'a str,
+    /// The positions of the line ends, in bytes.
     newlines: Vec<usize>,
 }
 
@@ -28,8 +29,8 @@ impl<'a> Text<'a> {
         self.newlines.partition_point(|newline| *newline < at) + 1
     }
 
-    /// The line that contains this byte, split before the byte. A byte within a character counts as the character's
-    /// first byte.
+    /// The line that contains this byte, split before the byte. If the byte is in the middle of a character, the line
+    /// is split before this character.
     pub(super) fn split_line(&self, at: usize) -> SplitLine<'a> {
         let at = (0..=at.min(self.text.len())).rev().find(|at| self.text.is_char_boundary(*at)).unwrap_or(0);
         let line = self.line(at) - 1;

@@ -1,5 +1,5 @@
-//! Operations for operators: inspection of locks, the registry of clients, and eviction, which takes a lock from its
-//! holder.
+//! Operations for operators: the inspection of locks, the registry of clients, and the eviction of a holder, which
+//! loses its lock.
 
 use std::{
     sync::{
@@ -63,8 +63,8 @@ pub async fn inspect<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 95: for each client, the registry has the row that the client wrote last, until the client removes the row or
-/// the row's ttl has passed.
+/// Law 95: for each client, the registry has the row that the client wrote last. The row stays until the client removes
+/// it or its ttl has passed.
 pub async fn registry<W: World>(world: &W) -> Law {
     world.registry()?; // The law does not apply if the backend has no registry.
     let (ours, theirs) = (world.backend(), world.backend());
@@ -183,8 +183,8 @@ pub async fn evict_notifies<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 96: if other software has written data under a lock's name, and the data are not a lock, then an eviction does
-/// not change the data.
+/// Law 96: other software might have written data under a lock's name that are not a lock. An eviction does not change
+/// such data.
 pub async fn evict_spares_others<W: World>(world: &W) -> Law {
     evictable(world).await?;
     let backend = world.backend();

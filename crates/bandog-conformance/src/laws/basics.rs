@@ -8,8 +8,8 @@ use crate::{
     wrap::{Fate, Lossy},
 };
 
-/// Law 1: a free lock can be taken. A second client then sees the lock as held. After its release the lock is free
-/// again.
+/// Law 1: a client can take a free lock. A second client then sees that the lock is held. After the release, the lock
+/// is free again.
 pub async fn acquire_release<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let guard = take(&a, NAME).await?;
@@ -41,7 +41,7 @@ pub async fn second_try_fails<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 3: two names are independent locks.
+/// Law 3: locks with different names are independent.
 pub async fn independent_names<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let one = take(&a, "one").await?;
@@ -98,7 +98,8 @@ pub async fn drop_releases<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 7: a release reports that the lock was released, that it had been lost, or that the result is unknown.
+/// Law 7: a release reports one of three results: the lock was released, the lock had been lost, or the result is
+/// unknown.
 pub async fn explicit_release_reports<W: World>(world: &W) -> Law {
     let wire = Lossy::new(world.backend());
     let client = world.over(wire.clone());

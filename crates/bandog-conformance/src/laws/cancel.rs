@@ -48,7 +48,7 @@ async fn some_calls(client: &Client, census: &Census, seed: u64, rounds: usize) 
     Ok(())
 }
 
-/// Takes the lock with one of several methods, and then releases the lock or drops the guard.
+/// Takes the lock with a random method, and then releases the lock or drops the guard.
 async fn one_call(mutex: &Mutex, census: &Census, mut random: fastrand::Rng) -> bandog_core::Result<()> {
     let guard = match random.u8(..4) {
         0 => Some(mutex.lock().await?),

@@ -22,7 +22,7 @@ use crate::{
     wrap::{Counting, WithoutSubscriptions},
 };
 
-/// Law 26: one release wakes one of the waiters of a client. So the release causes one or two claims, and not one claim
+/// Law 26: a release wakes only one of a client's waiters. So the release causes one or two claims, and not one claim
 /// for each waiter.
 pub async fn no_herd<W: World>(world: &W) -> Law {
     const WAITERS: usize = 100;
@@ -39,7 +39,7 @@ pub async fn no_herd<W: World>(world: &W) -> Law {
     let guard = served(first, world.slack()).await?;
     b.idle().await;
     let woken = counts.claims() - claims_before;
-    assert!(woken <= 3, "one release caused {woken} claims"); // A poll can cause one more.
+    assert!(woken <= 3, "one release caused {woken} claims"); // A poll can cause another claim.
     guard.release().await?;
     for other in others {
         within(MAX_WAIT, "a waiter", other).await.expect("the task does not panic")?;
@@ -124,7 +124,8 @@ pub async fn fuzz_lost_update<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 93: of a hundred tasks at one lock, at most one holds it at a time, and all have held it within 30 s.
+/// Law 93: if a hundred tasks wait for one lock, at most one of them holds the lock at a time, and each of them has
+/// held the lock within 30 s.
 pub async fn parallel_100<W: World>(world: &W) -> Law {
     const TASKS: usize = 100;
     let clients = [world.client(), world.client(), world.client()];
@@ -213,7 +214,8 @@ pub async fn offer<W: World>(world: &W) -> Law {
     let ttl = world.slack() * 10;
     let ask = || bare_claim(NAME, ttl);
     let starving = || Claim { offers: true, ..ask() };
-    // A claim with `offers` also makes an offer when it is released, if the store has refused a starving client before.
+    // `offers` also has an effect on the release of a claim: if the store has refused a starving client in the
+    // meantime, the release makes an offer.
     let generous = starving;
     let (holder, waiter) = (ask(), starving());
     let held = claim(&store, &holder).await?.expect("the lock is free");
@@ -244,7 +246,7 @@ pub async fn offer<W: World>(world: &W) -> Law {
     }
     nothing_left(world, &[]).await;
 
-    // A starving client that withdraws its claim, by releasing it, causes no offer.
+    // A starving client can withdraw its claim by releasing it. Then the next release makes no offer.
     let (holder, withdrawn, next) = (generous(), starving(), ask());
     assert!(claim(&store, &holder).await?.is_some());
     assert_eq!(claim(&store, &withdrawn).await?, None);
@@ -254,7 +256,8 @@ pub async fn offer<W: World>(world: &W) -> Law {
     assert!(release(&store, &next).await?);
     nothing_left(world, &[]).await;
 
-    // A starving client that does not claim again causes an offer, which expires.
+    // If the starving client does not claim again, nobody takes the offer. Then the offer expires, and the lock is
+    // free.
     let (holder, gone, next) = (generous(), starving(), ask());
     assert!(claim(&store, &holder).await?.is_some());
     assert_eq!(claim(&store, &gone).await?, None);

@@ -25,13 +25,14 @@ pub async fn server_restart<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 83: if the answer to a claim is lost, the client repeats the claim, and the store grants it once. If the caller
-/// drops the future before the answer, the claim leaves no hold, even if the store applies the claim late.
+/// Law 83: if the answer to a claim is lost, the client repeats the claim, and the store grants the claim only once. If
+/// the caller drops the future before the answer, the claim leaves no hold, even if the store applies the claim late.
 pub async fn ambiguous_acquire<W: World>(world: &W) -> Law {
-    // `wire` is a connection to the store. The test chooses which calls it loses.
+    // `wire` is a connection to the store. The test chooses which calls this connection loses.
     let wire = Lossy::new(world.backend());
     let (a, b) = (world.over(wire.clone()), world.client());
-    // After the store has answered a client once, the later calls of the client wait until a fault ends.
+    // Calls of a client wait until a fault ends only if the store has answered this client before. So the client makes
+    // one call before the faults.
     take(&a, NAME).await?.release().await?;
     let timeout = bandog_core::Leases::profile(&wire).timeout;
     for fate in [Fate::ReplyLost, Fate::RequestLost, Fate::Late(timeout / 20), Fate::Late(timeout / 2)] {
@@ -104,7 +105,7 @@ pub async fn ambiguous_acquire_while_it_stands_still<W: World>(world: &W) -> Law
     Ok(())
 }
 
-/// Law 84: a release whose answer is lost is repeated until it succeeds. Then the lock is free.
+/// Law 84: if the answer to a release is lost, the client repeats the release until it succeeds. Then the lock is free.
 pub async fn ambiguous_release<W: World>(world: &W) -> Law {
     let wire = Lossy::new(world.backend());
     let (a, b) = (world.over(wire.clone()), world.client());
@@ -138,8 +139,8 @@ pub async fn broken_connection<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 86: a client can take, await and release a lock a thousand times with the connections that it needed the first
-/// time.
+/// Law 86: if a client takes, awaits and releases a lock a thousand times, it needs no more connections than for the
+/// first time.
 pub async fn no_connection_leak<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let cycle = async |number: u32| {

@@ -1,5 +1,5 @@
-//! Fences: numbers that a holder sends with its writes. With them, a resource refuses the write of a holder that does
-//! not know that it has lost its lock.
+//! Fences. A fence is a number that a holder sends with each write to a resource. With fences, the resource can refuse
+//! the write of a holder that has lost its lock and does not know this.
 
 use std::{
     iter,
@@ -16,8 +16,9 @@ use crate::{
     kit::{MAX_WAIT, NAME, bare_claim, claim, nothing_left, release, take, within},
 };
 
-/// Law 49: a fence is greater than every earlier fence of its key. This is true if the same client or another client
-/// takes the lock again, after a lease has expired, and after a hold was removed from the store.
+/// Law 49: a fence is greater than every earlier fence of its key. This is true in three cases: after a client has
+/// released the lock, after a lease has expired, and after a hold was removed from the store. In each case, the next
+/// holder can be the same client or another client.
 pub async fn token_monotonic<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let mut last_fence = Fence::new(0);
@@ -59,6 +60,8 @@ pub async fn fences_of_a_grant<W: World>(world: &W) -> Law {
     let backend = world.backend();
     let mut last_fence = Fence::new(0);
     for requested in [NonZeroU32::MIN, NonZeroU32::MIN.saturating_add(4), MAX_BLOCK] {
+        // `bare_claim` makes a claim, which this test sends directly to the backend. `slack` is the maximum delay of an
+        // event on a loaded machine.
         let held = Claim { fences: requested, ..bare_claim(NAME, world.slack() * 10) };
         let granted = claim(&backend, &held).await?.expect("the lock is free");
         assert_eq!(claim(&backend, &held).await?.as_ref(), Some(&granted), "a repeated claim gets the same block");
@@ -120,6 +123,7 @@ pub async fn fenced_counter<W: World>(world: &W) -> Law {
     let late = a.mutex(NAME).lease(world.ttl()).lock().await?;
     let read = store.read(late.fence()).expect("no fence was used before");
     let next = within(MAX_WAIT, "an expired lease", b.mutex(NAME).lock()).await?;
+    // `read` and `newer` are the numbers that the first and the second writer have read.
     let newer = store.read(next.fence()).expect("the fence is greater than the one before");
     assert!(!store.write(late.fence(), read + 1), "a write with an old fence was accepted");
     assert!(store.write(next.fence(), newer + 1));
@@ -139,7 +143,8 @@ pub async fn fenced_counter<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Adds one, `times` times. Between reading and writing, it pauses for up to twice its lease.
+/// Adds one to the number, and repeats this until `times` additions were accepted. Between reading and writing, the
+/// task pauses for up to twice its lease.
 async fn add(client: Client, store: Fenced, seed: u64, times: u64, lease: time::Duration) -> bandog_core::Result<()> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut done = 0;
@@ -152,16 +157,18 @@ async fn add(client: Client, store: Fenced, seed: u64, times: u64, lease: time::
     Ok(())
 }
 
-/// A number that is protected by fences: it refuses a reader or a writer whose fence is lower than the greatest fence
+/// A number that is protected by fences. A reader or a writer is refused if its fence is lower than the greatest fence
 /// so far.
 #[derive(Clone, Default)]
 struct Fenced(Arc<Mutex<(Option<Fence>, u64)>>);
 
 impl Fenced {
+    /// The number. `None` if the fence is refused.
     fn read(&self, fence: Fence) -> Option<u64> {
         self.with(fence, |value| *value)
     }
 
+    /// Replaces the number. Returns false if the fence is refused.
     fn write(&self, fence: Fence, new: u64) -> bool {
         self.with(fence, |value| *value = new).is_some()
     }
@@ -170,6 +177,7 @@ impl Fenced {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).1
     }
 
+    /// Checks the fence, and then accesses the number. `None` if the fence is refused.
     fn with<T>(&self, fence: Fence, act: impl FnOnce(&mut u64) -> T) -> Option<T> {
         let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if inside.0.is_some_and(|last| fence < last) {

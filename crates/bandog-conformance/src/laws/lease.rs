@@ -31,12 +31,12 @@ pub async fn expires_after_ttl<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 30: a grant and a renewal contain the duration `valid_for`. Until this duration has passed, the store grants the
-/// key to no other claim. This duration is never longer than the requested ttl, but it can be shorter.
+/// Law 30: the answer to a claim or a renewal contains the duration `valid_for`. Until this duration has passed, the
+/// store grants the key to no other claim. This duration is never longer than the requested ttl, but it can be shorter.
 pub async fn valid_for_is_kept<W: World>(world: &W) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
-    let ttl = world.ttl() + Duration::from_micros(300); // Not a whole number of milliseconds.
-    // A renewal can request a longer or a shorter hold than the claim.
+    let ttl = world.ttl() + Duration::from_micros(300); // This ttl is not a whole number of milliseconds.
+    // A renewal can request a longer or a shorter ttl than the claim.
     for renewed_ttl in [None, Some(ttl * 3 / 2), Some(ttl / 2)] {
         let (held, next) = (bare_claim(NAME, ttl), bare_claim(NAME, MAX_WAIT));
         let mut before = world.clock().now();
@@ -61,7 +61,7 @@ pub async fn valid_for_is_kept<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 31: a renewed hold lasts for many ttls, and no other client gets the lock.
+/// Law 31: a hold that is renewed lasts for many times its ttl. In this time, no other client gets the lock.
 pub async fn auto_renew_holds<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let ttl = world.ttl() * 2;
@@ -158,7 +158,7 @@ pub async fn renew_transient_error<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 44: a hold is not renewed after it was released, or after the call that asked for the lock was cancelled. A
+/// Law 44: a client does not renew a hold after its release. It also does not renew the hold of a cancelled call. A
 /// thousand cancelled calls leave no data in the store.
 pub async fn renew_after_unlock_never<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());

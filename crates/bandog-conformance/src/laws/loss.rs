@@ -68,12 +68,12 @@ pub async fn lost_before_server_expiry<W: World>(world: &W) -> Law {
     let (a, b) = (world.brisk_over(world.ttl(), wire.clone()), world.client());
     let guard = take(&a, NAME).await?;
     wire.stop(Which::Requests);
-    let deadline = world.clock().now() + guard.remaining(); // No renewal can extend the hold any more.
+    let deadline = world.clock().now() + guard.remaining(); // From now on, no renewal can extend the hold.
     let notified = tokio::spawn(guard.lost());
     let next = within(world.ttl() + world.slack(), "the next holder", b.mutex(NAME).lock()).await?;
     assert!(guard.is_lost(), "two clients believe that they hold the lock");
     let ahead = world.clock().now().since(deadline);
-    // A loss is reported 5 ms before the hold can expire, and times can be rounded by 1 ms.
+    // The client reports the loss 5 ms before the hold can expire. Rounding can change this time by 1 ms.
     assert!(ahead >= Duration::from_millis(4), "the holder was notified {ahead:?} before the next grant");
     within(world.slack(), "the task that is notified", notified).await.expect("the task does not panic");
     next.release().await?;

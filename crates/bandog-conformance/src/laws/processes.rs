@@ -14,7 +14,8 @@ use crate::{
 /// The ttl of a child's hold.
 const TTL: Duration = Duration::from_millis(500);
 
-/// Law 79: at most one process holds a lock. So a file with a counter, which the lock protects, loses no addition.
+/// Law 79: at most one process holds a lock at a time. So no addition to a counter in a file is lost if the lock
+/// protects the file.
 pub async fn cross_process_exclusion<W: World>(world: &W) -> Law {
     const ADDITIONS: u32 = 25;
     let client = world.client();
@@ -67,8 +68,8 @@ pub async fn holder_exits<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Stops a child at a moment when it does not block the store. A child that is stopped while it writes to a file can
-/// block other processes. In this case, the child is continued and stopped again.
+/// Stops a child at a moment when the child does not block the store. If a child is stopped while it writes to a file,
+/// it can block other processes. In this case, this function continues the child and stops it again.
 async fn stop_between_requests(child: &mut Child, client: &Client) {
     for _ in 0..20 {
         child.stop();
@@ -80,7 +81,8 @@ async fn stop_between_requests(child: &mut Child, client: &Client) {
     panic!("the child blocked the store at each of 20 stops");
 }
 
-/// Law 46: if a process was stopped for longer than the ttl of its lock, it learns of the loss as soon as it continues.
+/// Law 46: if a process was stopped for longer than the ttl of its lock, the process notices the loss as soon as it
+/// continues.
 /// A resource that checks fences refuses the write of this process.
 pub async fn paused_process<W: World>(world: &W) -> Law {
     let client = world.client();
@@ -90,7 +92,8 @@ pub async fn paused_process<W: World>(world: &W) -> Law {
     stop_between_requests(&mut child, &client).await;
     let guard = within(TTL + world.slack(), "the lock of a stopped holder", client.mutex(NAME).lock()).await?;
     assert!(guard.fence().get() > stale, "the new fence {} is not greater than {stale}", guard.fence());
-    // The command is in the child's pipe before the child continues, so the child checks its guard first.
+    // The command is in the child's pipe before the child continues. So the child checks its guard as soon as it
+    // continues.
     child.send("check");
     child.go_on();
     assert_eq!(child.says("checked"), "lost");

@@ -1,7 +1,8 @@
 //! The conditions of a swap. Every swap has one condition: the version of the record.
 //!
 //! Most laws of this file are about the two optional conditions: an earliest time and a holding. A holding names a
-//! claim and its lock. The holding stands while the claim holds the lock, and a swap with this holding then succeeds.
+//! claim and its lock. The holding stands while the claim holds the lock. A swap with a holding succeeds only while
+//! the holding stands.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,10 +17,10 @@ use crate::{
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// The resolution of `not_before`.
+/// The resolution of `not_before`, the earliest time of a swap.
 const TICK: Duration = Duration::from_millis(1);
 
-/// Law 111: a swap before its earliest time changes nothing. The answer is the remaining time, by the store's clock.
+/// Law 111: before its earliest time, a swap changes nothing. The answer is the remaining time, by the store's clock.
 pub async fn record_too_early<W: World>(world: &W) -> Law {
     world.records()?; // The law does not apply if the backend has no records.
     let client = world.client();
@@ -78,7 +79,7 @@ pub async fn record_held<W: World>(world: &W) -> Law {
         version = Some(done(client, Swap { held: Some(holding.clone()), ..write(RECORD, version, "held") }).await?);
     }
     let ClaimId { client, number } = holding.id;
-    // Each of these holdings has another lock than its claim, or a claim that does not exist.
+    // In each of these holdings, the claim is for another lock than the holding's lock, or the claim does not exist.
     let wrong_holdings = [
         Holding { key: key("foreign"), ..holding.clone() },
         Holding { key: key("never locked"), ..holding.clone() },
@@ -98,8 +99,8 @@ pub async fn record_held<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 114: while a claim is renewed, its holding stands, even for many ttls. After the claim has expired or was
-/// evicted, its holding never stands again.
+/// Law 114: while a claim is renewed, its holding stands, even for many times the ttl. After the claim has expired or
+/// was evicted, its holding never stands again.
 pub async fn record_held_no_more<W: World>(world: &W) -> Law {
     world.records()?;
     // The holds of `brisk` clients expire after the short ttl of the world if they are not renewed.
@@ -161,8 +162,8 @@ pub async fn record_conditions_in_order<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 117: a wrong clock of a client has no effect. The store uses its own clock to answer with its time, to check
-/// earliest times, and to make versions.
+/// Law 117: a wrong clock of a client has no effect. The store uses its own clock for three purposes: for the time in
+/// its answers, for the check of earliest times, and for versions.
 pub async fn record_wrong_clocks<W: World>(world: &W) -> Law {
     world.records()?;
     let clock = world.clock();

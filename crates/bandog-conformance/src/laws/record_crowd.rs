@@ -12,8 +12,8 @@ use crate::{
     record_kit::{RECORD, add_one, get, key, line, sum, swap, write},
 };
 
-/// Law 141: of several concurrent swaps from the same version, exactly one is done. The other swaps return the record
-/// that this swap wrote.
+/// Law 141: of several concurrent swaps from the same version, exactly one swap is done. The other swaps return the
+/// record that the successful swap wrote.
 pub async fn record_one_winner<W: World>(world: &W) -> Law {
     const ROUNDS: usize = 40;
     world.records()?; // The law does not apply if the backend has no records.
@@ -62,7 +62,7 @@ pub async fn record_additions<W: World>(world: &W) -> Law {
 }
 
 /// Law 143: if several processes add to the number in one record at the same time, no addition and no line of the
-/// history is lost. A process that is killed has done each addition completely or not at all.
+/// history is lost. If a process is killed, each of its additions was done completely or not at all.
 pub async fn record_additions_of_processes<W: World>(world: &W) -> Law {
     const ADDITIONS: u64 = 25;
     world.records()?;
@@ -86,12 +86,12 @@ pub async fn record_additions_of_processes<W: World>(world: &W) -> Law {
         let lines = client.history(&key(RECORD)).await?;
         Ok((sum(&client).await?, lines.iter().map(|line| line.value.parse::<u64>().unwrap_or_default()).sum()))
     };
-    // The last swaps of the killed processes can reach the store between the two reads, so this checks repeatedly.
+    // The last swaps of the killed processes can reach the store between the two reads. So the check is repeated.
     eventually_async(MAX_WAIT, async || matches!(sum_and_lines().await, Ok((sum, lines)) if sum == lines)).await;
     Ok(())
 }
 
-/// Adds one to the number in the record, `times` times. The line of `slot` counts these additions.
+/// Makes `times` additions of one to the number in the record. The line of `slot` counts these additions.
 async fn add(client: Client, slot: String, times: u64) -> Result<(), Error> {
     for done in 0..times {
         add_one(&client, &slot, done).await?;

@@ -50,8 +50,8 @@ pub async fn record_lost_answer<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 152: several writers add words to one record, over connections that delay and lose calls at random. If a writer
-/// repeats each swap until it gets an answer, each of its words is added exactly once.
+/// Law 152: several writers add words to one record. Their connections delay and lose calls at random. If a writer
+/// repeats each swap until an answer comes, each word of this writer is added exactly once.
 pub async fn record_lossy_crowd<W: World>(world: &W) -> Law {
     const WRITERS: u64 = 4;
     const WORDS: usize = 15;
@@ -61,7 +61,7 @@ pub async fn record_lossy_crowd<W: World>(world: &W) -> Law {
         let wire = Lossy::new(Delayed::new(world.backend(), seed, max_delay, max_delay));
         let client = world.over(wire.clone());
         tokio::spawn(async move {
-            // Connects to the store before the faults begin.
+            // This read connects to the store before the faults begin.
             assert_eq!(swap_until_answered(&client, &delete("another", None)).await, Swapped::Done(None));
             wire.at_random(seed, 0.3, max_delay * 10);
             for number in 0..WORDS {
@@ -89,7 +89,7 @@ pub async fn record_lossy_crowd<W: World>(world: &W) -> Law {
 }
 
 /// Adds a word to the record. If an answer was lost and the record already has the word, an earlier attempt has added
-/// it.
+/// the word.
 async fn add_word(client: &Client, word: &str) {
     let mut present = None;
     for _ in 0..MAX_ATTEMPTS {
@@ -110,7 +110,7 @@ async fn add_word(client: &Client, word: &str) {
 }
 
 /// Law 153: while the store is stopped, a swap returns an error within the timeout. If the error says that the swap
-/// might have been done, the store does the swap at most once. Otherwise the store does not do the swap.
+/// might have been done, the store later does the swap once or not at all. Otherwise the store never does the swap.
 pub async fn record_standstill<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -170,8 +170,8 @@ pub async fn record_restart<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 156: after a store has lost its data, it does not use old versions again. So a client that read a record before
-/// the loss cannot overwrite a record that was written after the loss.
+/// Law 156: after a store has lost its data, it does not give any version a second time. So a client that read a record
+/// before the loss cannot overwrite a record that was written after the loss.
 pub async fn record_restart_empty<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -219,8 +219,8 @@ pub async fn record_existing<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 158: a caller can drop the future of a swap at any await. Then the swap is done once or not at all, and it does
-/// not affect later swaps.
+/// Law 158: a caller can drop the future of a swap at any await. The swap is then done once or not at all, and later
+/// swaps work as usual.
 pub async fn record_dropped<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());

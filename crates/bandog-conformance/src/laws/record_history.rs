@@ -32,8 +32,8 @@ pub async fn record_lines<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 122: if a writer uses a fixed number of slots, one after the other, the history keeps that number of lines.
-/// Lines are sorted by the bytes of their slots.
+/// Law 122: if a writer uses a fixed number of slots in turn, the history never has more lines than this number. The
+/// lines are sorted by the bytes of the names of their slots.
 pub async fn record_slots_go_round<W: World>(world: &W) -> Law {
     const SLOTS: u32 = 12;
     world.records()?;

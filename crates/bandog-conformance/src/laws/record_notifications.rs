@@ -42,7 +42,7 @@ pub async fn record_notified<W: World>(world: &W) -> Law {
 }
 
 /// Law 162: a subscriber is not notified of a swap without `notifies`, of a refused swap, or of a swap of another
-/// record. If a call has several swaps, the subscriber is notified of those that are notifying swaps of its record.
+/// record. If a call has several swaps, the subscriber is notified only of the notifying swaps of its record.
 pub async fn record_notified_only_if_asked<W: World>(world: &W) -> Law {
     world.records()?;
     can_notify(world).await?;
@@ -76,7 +76,8 @@ pub async fn record_notified_only_if_asked<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 163: a notification that comes while no call awaits it is kept. Several such notifications become one.
+/// Law 163: if a notification comes while no call waits for notifications, it is kept. Several such notifications
+/// become one.
 pub async fn record_notifications_are_kept<W: World>(world: &W) -> Law {
     world.records()?;
     can_notify(world).await?;
@@ -87,7 +88,7 @@ pub async fn record_notifications_are_kept<W: World>(world: &W) -> Law {
     for value in ["one", "two", "three"] {
         let before = count.load(SeqCst);
         from = Some(done(&b, notifying(write(RECORD, from, value))).await?);
-        // Two notifications that come close together can become one, so this waits after each swap.
+        // Two notifications that come close together can become one. So the test waits after each swap.
         until(|| count.load(SeqCst) > before).await;
     }
     next(&mut notifications, "a notification that came before").await?;
@@ -134,7 +135,7 @@ pub async fn record_notified_after_a_cut<W: World>(world: &W) -> Law {
 }
 
 /// Law 166: after a store was killed, lost its data and was started again, each subscriber is notified. Later swaps
-/// notify as before.
+/// notify the subscribers as before.
 pub async fn record_notified_after_a_restart<W: World>(world: &W) -> Law {
     world.records()?;
     can_notify(world).await?;
@@ -200,12 +201,12 @@ async fn subscribed(client: &Client) -> Result<Notifications, Error> {
     Ok(notifications)
 }
 
-/// Waits for the next notification. `what` names it in the panic at the timeout.
+/// Waits for the next notification. If the timeout passes, this panics with a message that contains `what`.
 async fn next(notifications: &mut Notifications, what: &str) -> Result<(), Error> {
     within(MAX_WAIT, what, notifications.next()).await
 }
 
-/// Subscribes directly at a backend, and counts the notifications.
+/// Subscribes to the record with a direct call of a backend, and counts the notifications.
 async fn counted(backend: &impl Backend) -> Result<(Arc<AtomicUsize>, Subscription), Error> {
     let count = Arc::new(AtomicUsize::new(0));
     let notifications = Arc::clone(&count);

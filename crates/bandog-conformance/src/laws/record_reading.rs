@@ -8,7 +8,8 @@ use crate::{
     record_kit::{RECORD, delete, done, get, key, line, record_and_history, swap, write},
 };
 
-/// Law 131: every read and every swap returns the store's time. This time is never earlier than in the call before.
+/// Law 131: every read and every swap returns the store's time. This time is never earlier than the time that an
+/// earlier call returned.
 pub async fn record_time<W: World>(world: &W) -> Law {
     world.records()?; // The law does not apply if the backend has no records.
     let (a, b) = (world.client(), world.client());
@@ -29,7 +30,8 @@ pub async fn record_time<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 132: the results of a read are in the order of the request, including absent and repeated records.
+/// Law 132: the results of a read are in the order of the request. This is also true for absent records and for records
+/// that the request contains twice.
 pub async fn record_reading_order<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -47,7 +49,7 @@ pub async fn record_reading_order<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 133: `names` returns the names of records that match a pattern, sorted, and no names of locks.
+/// Law 133: `names` returns the sorted names of the records that match a pattern. It returns no names of locks.
 pub async fn record_names<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -97,7 +99,7 @@ pub async fn record_and_lock_apart<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 135: a client sees only the records of its prefix, and their names without the prefix.
+/// Law 135: a client sees only the records whose names begin with its prefix. It sees these names without the prefix.
 pub async fn record_prefix<W: World>(world: &W) -> Law {
     world.records()?;
     let with = |prefix: &str| world.options().prefix(prefix).over(world.backend());
@@ -117,7 +119,7 @@ pub async fn record_prefix<W: World>(world: &W) -> Law {
     let all = ["a*?[]\\:record", "a:record", "b:b's own", "b:record", RECORD];
     assert_eq!(plain.names(&Pattern::all()).await?, all.map(key));
 
-    // A holding has the full name of its lock, so clients with any prefix can use it.
+    // A holding has the full name of its lock, so clients with any prefix can use the holding.
     let guard = take(&a, NAME).await?;
     for client in [&a, &b, &plain] {
         done(client, Swap { held: Some(guard.holding()), ..write("held", None, "") }).await?;

@@ -23,8 +23,8 @@ pub async fn record_support<W: World>(world: &W) -> Law {
     supported
 }
 
-/// Law 102: a read of an absent record returns `None`. The record has no history, and the list of names does not
-/// contain its name. A swap from any version does not create the record.
+/// Law 102: a read of an absent record returns `None`. An absent record has no history, and the list of names does not
+/// contain its name. A swap that begins from a version does not create the record.
 pub async fn record_absent<W: World>(world: &W) -> Law {
     world.records()?; // The law does not apply if the backend has no records.
     let client = world.client();
@@ -96,8 +96,8 @@ pub async fn record_deleted<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 106: versions rise with every swap, across clients and deletions. A version is at least the store's time of the
-/// swap in microseconds.
+/// Law 106: every swap gives a greater version than all earlier swaps, even if another client makes the swap or the
+/// record was deleted in the meantime. A version is at least the store's time of the swap in microseconds.
 pub async fn record_versions_rise<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
@@ -116,8 +116,8 @@ pub async fn record_versions_rise<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 107: the swaps of a batch are done in their order, and each swap succeeds or fails alone. Of two swaps from the
-/// same version, the first succeeds. A batch can delete and create the same record.
+/// Law 107: the swaps of a batch are done in their order, and each swap succeeds or fails independently of the others.
+/// Of two swaps from the same version, the first succeeds. A batch can delete and create the same record.
 pub async fn record_batch_order<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
@@ -155,8 +155,8 @@ pub async fn record_batch_order<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 108: one call can have many swaps, or can read many records and holdings. A holding names a claim and the lock
-/// that the claim must hold. The answers are in the order of the request.
+/// Law 108: one call can make many swaps, or can read many records and holdings. A holding names a claim and a lock. A
+/// read returns whether the claim holds the lock. The answers are in the order of the request.
 pub async fn record_many<W: World>(world: &W) -> Law {
     world.records()?;
     let (client, many) = (world.client(), world.many());

@@ -8,7 +8,8 @@ use crate::{
     wrap::Counting,
 };
 
-/// Law 55: an owner's lock is released with the last of its guards. Only the first guard needs a request to the store.
+/// Law 55: an owner's lock is released when the last guard of the owner is released or dropped. To get a guard, only
+/// the first call of the owner sends a request to the store.
 pub async fn reentrant_count<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let (a, b) = (world.over(counts.clone()), world.client());
@@ -29,8 +30,8 @@ pub async fn reentrant_count<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 56: while one owner holds a lock, another owner of the same client must wait. A call without an owner must wait,
-/// too.
+/// Law 56: while one owner holds a lock, calls of another owner of the same client must wait. Calls without an owner
+/// must wait, too.
 pub async fn reentrant_other_owner_blocks<W: World>(world: &W) -> Law {
     let client = world.client();
     let (one, two) = (client.owner(), client.owner());
@@ -82,7 +83,8 @@ pub async fn owner_is_explicit<W: World>(world: &W) -> Law {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async { mutex.lock().await.map(|guard| guard.fence()) })
     });
-    // This thread is blocked here. The other thread can still re-enter, because re-entry needs no request to the store.
+    // `join` blocks this thread. The other thread can lock nevertheless, because re-entry needs no request to the
+    // store.
     let same_fence = elsewhere.join().expect("the other thread does not panic")?;
     assert_eq!(same_fence, fence);
     assert!(client.mutex(NAME).by(&client.owner()).try_lock().await?.is_none());

@@ -9,7 +9,7 @@ use crate::{
     wrap::{Counting, Stopped, Which},
 };
 
-/// Law 15: a waiter has the lock soon after another client has released it.
+/// Law 15: after a client has released the lock, a waiter of another client soon has the lock.
 pub async fn wait_then_get<W: World>(world: &W) -> Law {
     const ROUNDS: usize = 11;
     let (a, b) = (world.client(), world.client());
@@ -29,14 +29,14 @@ pub async fn wait_then_get<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 16: a wait with a limit returns `None` when the limit has passed, not before and not much later. The wait leaves
-/// no data in the store. Both are true with and without another waiter of the same client.
+/// Law 16: a wait with a limit returns `None` when the limit has passed, not earlier and not much later. The wait
+/// leaves no data in the store. Both are true even if another call of the same client also waits.
 pub async fn wait_timeout<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let guard = take(&a, NAME).await?;
     for round in 0..2 {
         let other_waiter = if round == 0 { None } else { Some(waiter(&b).await) };
-        // The short waits end before the next poll.
+        // The short limits pass before the waiter polls again.
         for wait in [world.ttl() / 8, world.ttl() / 8, world.ttl()] {
             let asked = time::Instant::now();
             let got = within(wait + world.slack(), "a wait", b.mutex(NAME).try_lock_for(wait)).await?;
@@ -55,8 +55,8 @@ pub async fn wait_timeout<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 17: `try_lock_for` with a wait of zero does the same as `try_lock`: it makes one claim, and returns `None` for a
-/// held lock and the guard for a free lock.
+/// Law 17: `try_lock_for` with a wait of zero does the same as `try_lock`: it makes one claim, and returns the guard if
+/// the lock is free and `None` if the lock is held.
 pub async fn zero_timeout_equals_try<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let (a, b) = (world.client(), world.over(counts.clone()));
@@ -72,7 +72,7 @@ pub async fn zero_timeout_equals_try<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 18: a wait without a limit continues while a hold is renewed for much longer than its ttl.
+/// Law 18: a wait without a limit continues while the holder renews its hold, even for much longer than the ttl.
 pub async fn infinite_wait<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let (a, b) = (world.brisk_over(world.ttl() * 2, counts.clone()), world.client());
@@ -133,7 +133,7 @@ pub async fn cancel_race_with_grant<W: World>(world: &W) -> Law {
 }
 
 /// Law 27: a lock can be released after a waiter's claim was refused and before the waiter has subscribed. Then the
-/// waiter gets no notification. But it is not delayed, because it claims again when it has subscribed.
+/// waiter gets no notification. But the waiter is not delayed, because it claims again when it has subscribed.
 pub async fn missed_wakeup<W: World>(world: &W) -> Law {
     let stopped = Stopped::new(world.backend());
     let counts = Counting::new(stopped.clone());

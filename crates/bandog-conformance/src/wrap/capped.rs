@@ -10,8 +10,8 @@ use bandog_core::{
 
 /// A backend that limits the duration of a hold, or the number of fences of a grant.
 ///
-/// If a claim, a pass or a renewal requests more than the limit, it is granted with the limit. (A pass gives a lock
-/// from one claim to another.) The answer says what was granted, as the trait requires.
+/// If a claim, a pass or a renewal requests more than the limit, this backend grants only the limit. (A pass gives a
+/// lock from one claim to another.) As the trait requires, the answer says what was granted.
 #[derive(Debug)]
 pub struct Capped<B>(Arc<Caps<B>>);
 
@@ -37,6 +37,7 @@ impl<B: Backend> Capped<B> {
         &self.0.backend
     }
 
+    /// This claim with at most the maximum ttl and the maximum number of fences.
     fn capped(&self, claim: &Claim) -> Claim {
         let (ttl, fences) = (claim.ttl.min(self.0.max_ttl), claim.fences.min(self.0.max_fences));
         Claim { ttl, fences, ..claim.clone() }

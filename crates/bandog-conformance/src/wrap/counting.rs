@@ -108,7 +108,7 @@ impl<B: Backend> Counting<B> {
         self.0.subscribes.load(Relaxed)
     }
 
-    /// The number of registrations of clients.
+    /// The number of calls that write a client's row to the registry.
     pub fn announced(&self) -> usize {
         self.0.announced.load(Relaxed)
     }
@@ -123,7 +123,7 @@ impl<B: Backend> Counting<B> {
         self.0.reads.load(Relaxed)
     }
 
-    /// The number of requested records.
+    /// The number of records that reads have requested.
     pub fn records_read(&self) -> usize {
         self.0.records_read.load(Relaxed)
     }
@@ -144,7 +144,7 @@ impl<B: Backend> Counting<B> {
         self.0.reads.fetch_add(1, Relaxed);
     }
 
-    /// Counts a call that subscribes, and its subscription while it is active.
+    /// Counts a call that subscribes. While the subscription is active, it is also counted as active.
     pub(super) async fn count_subscription(
         &self,
         subscribe: impl Future<Output = Result<Subscription>>,

@@ -24,12 +24,12 @@ struct DelayedShared<B> {
     before: Duration,
     after: Duration,
     random: Mutex<fastrand::Rng>,
-    /// Held by the call that is being sent to the store. The mutex is fair, so calls keep their order.
+    /// The call that is being sent to the store holds this mutex. The mutex is fair, so calls keep their order.
     sending: tokio::sync::Mutex<()>,
 }
 
 impl<B: Backend> Delayed<B> {
-    /// Makes this backend slow. Each call is delayed by up to `before` before it is sent, while later calls wait. Each
+    /// Makes this backend slow. Each call is sent after a delay of up to `before`. In this time, later calls wait. Each
     /// answer is delayed by up to `after`.
     pub fn new(backend: B, seed: u64, before: Duration, after: Duration) -> Self {
         let random = Mutex::new(fastrand::Rng::with_seed(seed));
@@ -40,6 +40,7 @@ impl<B: Backend> Delayed<B> {
         &self.0.backend
     }
 
+    /// Makes a call with random delays before and after it.
     pub(super) async fn slowly<T>(&self, call: impl Future<Output = T>) -> T {
         let (before, after) = self.delays();
         let sending = self.0.sending.lock().await;

@@ -20,6 +20,7 @@ pub struct Forgetful<B>(Arc<ForgetfulShared<B>>);
 #[derive(Debug)]
 struct ForgetfulShared<B> {
     backend: B,
+    /// The claim of the last grant of each key.
     holders: Mutex<HashMap<Key, Claim>>,
     /// The number of connections that the backend has reported.
     epoch: watch::Sender<u64>,
@@ -43,7 +44,7 @@ impl<B: Backend> Forgetful<B> {
     /// Removes the hold of this key.
     ///
     /// # Errors
-    /// Those of the backend.
+    /// The errors of the wrapped backend.
     pub async fn forget(&self, key: &Key) -> Result<()> {
         let holder = self.holders(|holders| holders.remove(key));
         let release = holder.map(Step::Release);

@@ -23,7 +23,7 @@ pub enum Fate {
     RequestLost,
     /// The call is applied, and its error is ambiguous.
     ReplyLost,
-    /// The error is ambiguous, and the call is applied after this delay, as if the server had been stopped.
+    /// The call is applied after this delay, as if the server had been stopped in the meantime. Its error is ambiguous.
     Late(Duration),
 }
 
@@ -56,7 +56,7 @@ struct LossyState {
 }
 
 impl<B: Backend> Lossy<B> {
-    /// Loses nothing until another method changes this.
+    /// Wraps this backend. No call is lost until the test sets other fates.
     pub fn new(backend: B) -> Self {
         let random = fastrand::Rng::with_seed(0);
         let late = Duration::ZERO;
@@ -64,7 +64,7 @@ impl<B: Backend> Lossy<B> {
         Self(Arc::new(LossyShared { backend, state: Mutex::new(state) }))
     }
 
-    /// Loses this fraction of all calls from now on, with random fates. A late call is applied up to `late` later.
+    /// From now on, loses this fraction of all calls, with random fates. The delay of a late call is at most `late`.
     pub fn at_random(&self, seed: u64, rate: f64, late: Duration) {
         let mut state = self.state();
         state.random = fastrand::Rng::with_seed(seed);
@@ -81,7 +81,7 @@ impl<B: Backend> Lossy<B> {
         self.state().always = Some(fate);
     }
 
-    /// Loses nothing from now on.
+    /// From now on, no call is lost.
     pub fn heal(&self) {
         let mut state = self.state();
         state.next.clear();
@@ -106,7 +106,7 @@ impl<B: Backend> Lossy<B> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Applies a fate to a call whose effect does not depend on the time. A late call is not made at all.
+    /// Applies a fate to a call that has no effect if it comes late. So a late call is not made at all.
     pub(super) async fn ask<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
         let fate = self.state().fate(false);
         match fate {
@@ -117,8 +117,8 @@ impl<B: Backend> Lossy<B> {
         Err(lost())
     }
 
-    /// Applies a fate to a call that changes the store even if it comes late. The call owns its data, because a late
-    /// call runs in a separate task.
+    /// Applies a fate to a call that changes the store even if the call comes late. A late call runs in a separate
+    /// task, so the call must own its data.
     pub(super) async fn send<T, F>(&self, call: impl FnOnce(Self) -> F) -> Result<T>
     where
         T: Send + 'static,
@@ -142,7 +142,7 @@ impl<B: Backend> Lossy<B> {
 }
 
 impl LossyState {
-    /// Chooses the fate of a call. Only a `scripted` call uses the fates of [`Lossy::next`].
+    /// Chooses the fate of a call. If `scripted` is true, the call uses the fates of [`Lossy::next`] first.
     fn fate(&mut self, scripted: bool) -> Fate {
         let next = if scripted { self.next.pop_front() } else { None };
         let fate = next.or(self.always).unwrap_or_else(|| self.random_fate());
@@ -196,7 +196,8 @@ impl<B: Backend> Leases for Lossy<B> {
         let fate = self.state().fate(false);
         match fate {
             Fate::Well => return self.inner().renew(claims).await,
-            // If the claim no longer holds its lock, a late renewal does nothing. So the delay is not simulated.
+            // After the claim has lost its lock, a renewal does nothing. So it is not necessary to simulate the delay,
+            // and a late renewal is made immediately.
             Fate::ReplyLost | Fate::Late(_) => drop(self.inner().renew(claims).await),
             Fate::Refused | Fate::RequestLost => {}
         }

@@ -1,6 +1,6 @@
 //! Backends that wrap another backend: they count, delay, lose or hold its calls, or grant less.
 //!
-//! A clone of a wrapper shares its state, so a test keeps one clone and passes the other to a client.
+//! All clones of a wrapper share one state. So a test can keep one clone and pass another clone to a client.
 
 mod capped;
 mod counting;

@@ -11,11 +11,11 @@ use tokio::sync::watch;
 /// The part of a call that a [`Stopped`] holds while it is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
-    /// Requests. They are applied when the backend continues, as after a stop of the server.
+    /// Requests. A held request is applied when the backend continues, as after a stop of the server.
     Requests,
-    /// Answers. Requests are applied immediately, and answered when the backend continues.
+    /// Answers. A request is applied immediately, but its answer is held until the backend continues.
     Answers,
-    /// Requests that subscribe. All other calls are not held.
+    /// Only requests that subscribe. No other call is held.
     Subscriptions,
 }
 
@@ -27,17 +27,20 @@ pub struct Stopped<B>(Arc<StoppedShared<B>>);
 struct StoppedShared<B> {
     backend: B,
     standstill: watch::Sender<Standstill>,
+    /// The number of calls that have been held so far.
     held: watch::Sender<usize>,
 }
 
 #[derive(Debug, Default)]
 struct Standstill {
+    /// The part of a call that is held. `None` if the backend is not stopped.
     which: Option<Which>,
-    /// Whether new calls pass. Then only the calls that were held before stay held.
+    /// Whether new calls are not held. If so, only the calls that were held before stay held.
     passes_new_calls: bool,
 }
 
 impl Standstill {
+    /// Whether this part of a call is held.
     fn holds(&self, which: Which) -> bool {
         self.which == Some(which)
     }
@@ -53,22 +56,22 @@ impl<B: Backend> Stopped<B> {
         }))
     }
 
-    /// Holds all calls at this part from now on.
+    /// From now on, holds this part of every call.
     pub fn stop(&self, which: Which) {
         self.0.standstill.send_replace(Standstill { which: Some(which), passes_new_calls: false });
     }
 
-    /// Continues all calls.
+    /// Lets all held calls continue, and holds no further calls.
     pub fn go_on(&self) {
         self.0.standstill.send_replace(Standstill::default());
     }
 
-    /// Continues to hold the calls that are held now, until [`Stopped::go_on`]. New calls pass.
+    /// Holds no new calls. The calls that are held now stay held until [`Stopped::go_on`].
     pub fn keep_back(&self) {
         self.0.standstill.send_modify(|standstill| standstill.passes_new_calls = true);
     }
 
-    /// The number of calls that have been held so far, without those of the registry.
+    /// The number of calls that have been held so far. Calls of the registry are not counted.
     pub fn held(&self) -> usize {
         *self.0.held.borrow()
     }
@@ -106,7 +109,7 @@ impl<B: Backend> Stopped<B> {
         call.await
     }
 
-    /// Makes a call. The call waits before its request and before its answer, as long as they are held.
+    /// Makes a call. Waits before the request while requests are held, and before the answer while answers are held.
     pub(super) async fn through<T>(&self, call: impl Future<Output = T>) -> T {
         self.gate(Which::Requests).await;
         let answer = call.await;

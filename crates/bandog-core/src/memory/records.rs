@@ -13,9 +13,11 @@ use crate::{
 /// All records of a store.
 #[derive(Debug, Default)]
 pub(super) struct RecordTable {
+    /// The records that exist, by their names.
     rows: BTreeMap<Key, StoredRecord>,
-    /// The greatest version of all records, including deleted records. Because of it, a record that is deleted and
-    /// created again gets a greater version than before, even if the clock has not advanced in between.
+    /// The greatest version of all records, including deleted records. A new version is always greater than this
+    /// version. So a record that is deleted and created again gets a greater version than before, even if the clock has
+    /// not advanced in between.
     last: Option<Version>,
     subscribers: Subscribers,
 }
@@ -65,6 +67,8 @@ impl Records for Memory {
 }
 
 impl MemoryState {
+    /// Does a swap if its conditions are met, and notifies the subscribers of the record. `now` decides whether a hold
+    /// has expired. `wall` is the time of the store for [`Swap::not_before`] and for the new version.
     fn swap(&mut self, swap: &Swap, now: Moment, wall: SystemTime) -> Swapped {
         let swapped = self.swap_without_notifying(swap, now, wall);
         if swap.notifies && matches!(swapped, Swapped::Done(_)) {
@@ -73,6 +77,7 @@ impl MemoryState {
         swapped
     }
 
+    /// As [`MemoryState::swap`], but without notifications.
     fn swap_without_notifying(&mut self, swap: &Swap, now: Moment, wall: SystemTime) -> Swapped {
         let stored = self.records.rows.get(&swap.key);
         let present = stored.map(|stored| stored.record.version);
@@ -100,6 +105,7 @@ impl MemoryState {
         Swapped::Done(Some(version))
     }
 
+    /// Whether the claim of `holding` holds its lock.
     fn is_held(&self, holding: &Holding, now: Moment) -> bool {
         self.locks.get(&holding.key).is_some_and(|state| state.is_held_by(holding.id, now))
     }

@@ -1,10 +1,10 @@
-//! The subscribers of locks, or of records, by key.
+//! The subscribers of locks or of records.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::{Key, Notifier};
 
-/// The notifiers of each key, by the ids that [`Subscribers::add`] returned.
+/// The notifiers of each key. Within a key, each notifier has the id that [`Subscribers::add`] returned for it.
 #[derive(Debug, Default)]
 pub(super) struct Subscribers {
     notifiers: HashMap<Key, BTreeMap<u64, Notifier>>,
@@ -19,6 +19,7 @@ impl Subscribers {
         self.last_id
     }
 
+    /// Removes the notifier with this id. Nothing happens if the key has no such notifier.
     pub(super) fn remove(&mut self, key: &Key, id: u64) {
         let Some(of_key) = self.notifiers.get_mut(key) else {
             return;

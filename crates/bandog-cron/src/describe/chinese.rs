@@ -1,4 +1,4 @@
-//! Describes an expression in Chinese, from the year down to the time.
+//! Describes an expression in Chinese. The phrase begins with the years and ends with the times of the day.
 
 use crate::fields::{Fields, set_bits};
 
@@ -14,6 +14,8 @@ pub(super) fn phrase(fields: &Fields, outline: &Outline) -> String {
     parts.join("，")
 }
 
+/// The values of a field with their unit, such as `1 至 5 月`. `max` is the largest value of the field. `None` if the
+/// field matches all values.
 fn range_phrase(shape: &Shape, max: u32, unit: &str) -> Option<String> {
     Some(match shape {
         Shape::All => return None,
@@ -22,6 +24,7 @@ fn range_phrase(shape: &Shape, max: u32, unit: &str) -> Option<String> {
     })
 }
 
+/// The phrase for the seconds, minutes and hours.
 fn time(outline: &Outline) -> String {
     if let Some(times) = &outline.clock {
         return list(times);
@@ -45,6 +48,7 @@ fn time(outline: &Outline) -> String {
     parts.join("，")
 }
 
+/// The phrase for the seconds or for the minutes. `short` is the unit after the number of a second or minute.
 fn interval_phrase(shape: &Shape, unit: &str, short: &str) -> String {
     match shape {
         Shape::All => format!("每{unit}"),
@@ -55,6 +59,7 @@ fn interval_phrase(shape: &Shape, unit: &str, short: &str) -> String {
     }
 }
 
+/// The phrase for the hours. `None` if the description is clear without this phrase.
 fn hours_phrase(outline: &Outline) -> Option<String> {
     match &outline.hours {
         Shape::All if matches!(outline.minutes, Shape::All | Shape::Steps { .. }) => None,
@@ -65,6 +70,7 @@ fn hours_phrase(outline: &Outline) -> Option<String> {
     }
 }
 
+/// The phrase for both day fields.
 fn days(fields: &Fields, outline: &Outline) -> String {
     match (dates(fields, outline), weekdays(fields, outline)) {
         (None, None) => "每天".into(),
@@ -75,6 +81,7 @@ fn days(fields: &Fields, outline: &Outline) -> String {
     }
 }
 
+/// The phrase for the days of the month. `None` if all days match.
 fn dates(fields: &Fields, outline: &Outline) -> Option<String> {
     if outline.days == Shape::All {
         return None;
@@ -92,6 +99,7 @@ fn dates(fields: &Fields, outline: &Outline) -> Option<String> {
     Some(list(&found))
 }
 
+/// The phrase for the day that is `back` days before the last day of the month.
 fn from_last(back: u32) -> String {
     match back {
         0 => "每月最后一天".into(),
@@ -99,6 +107,7 @@ fn from_last(back: u32) -> String {
     }
 }
 
+/// The phrase for the days of the week. `None` if all days match.
 fn weekdays(fields: &Fields, outline: &Outline) -> Option<String> {
     let name = |day: u32| WEEKDAYS[day as usize % 7];
     let mut found: Vec<String> = Vec::new();
@@ -118,6 +127,7 @@ fn weekdays(fields: &Fields, outline: &Outline) -> Option<String> {
     Some(list(&found))
 }
 
+/// The items with the Chinese comma for lists between them.
 fn list(items: &[impl ToString]) -> String {
     items.iter().map(ToString::to_string).collect::<Vec<_>>().join("、")
 }

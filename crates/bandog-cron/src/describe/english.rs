@@ -1,4 +1,4 @@
-//! Describes an expression in English, from the time up to the year.
+//! Describes an expression in English. The phrase begins with the times of the day and ends with the years.
 
 use crate::{
     field::{MONTHS, WEEKDAYS},
@@ -18,6 +18,7 @@ pub(super) fn phrase(fields: &Fields, outline: &Outline) -> String {
     phrase
 }
 
+/// The phrase for the seconds, minutes and hours.
 fn time(outline: &Outline) -> String {
     if let Some(times) = &outline.clock {
         return format!("at {}", list(times));
@@ -40,6 +41,7 @@ fn time(outline: &Outline) -> String {
     format!("{}{}", intervals.join(", "), hours_phrase(outline))
 }
 
+/// The phrase for the seconds or for the minutes. `unit` is `second` or `minute`, and `max` is the largest value.
 fn interval_phrase(shape: &Shape, unit: &str, max: u32) -> String {
     match shape {
         Shape::All => format!("every {unit}"),
@@ -51,6 +53,7 @@ fn interval_phrase(shape: &Shape, unit: &str, max: u32) -> String {
     }
 }
 
+/// The phrase for the hours. It follows the phrase for the minutes and begins with a space, or is empty.
 fn hours_phrase(outline: &Outline) -> String {
     match &outline.hours {
         Shape::All if matches!(outline.minutes, Shape::All | Shape::Steps { .. }) => String::new(),
@@ -63,6 +66,7 @@ fn hours_phrase(outline: &Outline) -> String {
     }
 }
 
+/// The phrase for both day fields.
 fn days(fields: &Fields, outline: &Outline) -> String {
     let (date, weekday) = (dates(fields, outline), weekdays(fields, outline));
     match (date, weekday) {
@@ -74,6 +78,7 @@ fn days(fields: &Fields, outline: &Outline) -> String {
     }
 }
 
+/// The phrase for the days of the month. `None` if all days match.
 fn dates(fields: &Fields, outline: &Outline) -> Option<String> {
     let mut found = Vec::new();
     match &outline.days {
@@ -94,6 +99,7 @@ fn dates(fields: &Fields, outline: &Outline) -> Option<String> {
     Some(list(&found))
 }
 
+/// The phrase for the day that is `back` days before the last day of the month.
 fn from_last(back: u32) -> String {
     match back {
         0 => "the last day of the month".into(),
@@ -102,6 +108,7 @@ fn from_last(back: u32) -> String {
     }
 }
 
+/// The phrase for the days of the week. `None` if all days match.
 fn weekdays(fields: &Fields, outline: &Outline) -> Option<String> {
     let name = |day: u32| WEEKDAYS[day as usize % 7];
     let mut found = Vec::new();
@@ -121,6 +128,7 @@ fn weekdays(fields: &Fields, outline: &Outline) -> Option<String> {
     Some(list(&found))
 }
 
+/// The phrase for the months. `None` if all months match.
 fn months(outline: &Outline) -> Option<String> {
     let name = |month: u32| MONTHS[month as usize - 1];
     Some(match &outline.months {
@@ -130,6 +138,7 @@ fn months(outline: &Outline) -> Option<String> {
     })
 }
 
+/// The phrase for the years. `None` if all years match.
 fn years(outline: &Outline) -> Option<String> {
     Some(match &outline.years {
         Shape::All => return None,
@@ -138,7 +147,7 @@ fn years(outline: &Outline) -> Option<String> {
     })
 }
 
-/// `a, b and c`.
+/// The items as a list, such as `a, b and c`.
 fn list(items: &[impl ToString]) -> String {
     let items: Vec<_> = items.iter().map(ToString::to_string).collect();
     match items.as_slice() {

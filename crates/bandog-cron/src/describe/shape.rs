@@ -2,21 +2,28 @@
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Shape {
+    /// All values of the field.
     All,
+    /// No value.
     None,
+    /// One value.
     One(u32),
-    /// Three or more consecutive values: the first and the last.
+    /// Three or more consecutive values, from the first number to the second number.
     Range(u32, u32),
     /// Equal steps from a value to the end of the field. The step divides the field's size, so the steps stay equal
     /// when the field starts again, for example when the minutes start again in the next hour.
     Steps {
+        /// The first value.
         from: u32,
+        /// The step.
         by: u32,
     },
+    /// Any other set of values.
     List(Vec<u32>),
 }
 
 impl Shape {
+    /// The shape of these values, which are sorted. The field accepts the values from `min` to `max`.
     pub(super) fn of(values: Vec<u32>, min: u32, max: u32) -> Self {
         let span = max - min + 1;
         match *values.as_slice() {
@@ -38,7 +45,8 @@ impl Shape {
         }
     }
 
-    /// The values one by one, where `max` is the field's largest value. Empty for `All`, which needs no list.
+    /// The values one by one, where `max` is the field's largest value. For `All`, the result is empty, because a
+    /// phrase never lists all values of a field.
     pub(super) fn values(&self, max: u32) -> Vec<u32> {
         match self {
             Self::All | Self::None => Vec::new(),

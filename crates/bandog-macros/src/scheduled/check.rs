@@ -1,4 +1,4 @@
-//! The values that each key accepts. `bandog-schedule` reads the same texts again when the scheduler starts.
+//! Checks the text of each key at compile time. `bandog-schedule` reads the same texts again when the scheduler starts.
 
 use std::{num::NonZeroU32, str::FromStr, time::Duration};
 
@@ -11,22 +11,25 @@ use crate::{
     words::{listed, nearest},
 };
 
-/// The result of a check. An error is the second half of a message; the first half is "`key` is "text"".
+/// The result of a check. An error is the second part of an error message. The first part names the key and its text,
+/// as in `zone` is "Mars".
 type Checked = std::result::Result<(), String>;
 
 /// A key of the attribute.
 pub(crate) struct Key {
     pub(crate) name: &'static str,
+    /// A correct value, which error messages show.
     pub(crate) example: &'static str,
+    /// Checks the text of this key.
     pub(crate) check: fn(&str) -> Checked,
 }
 
-/// The keys of the triggers.
+/// The names of the keys that are triggers. A trigger decides when the job is due.
 pub(crate) const TRIGGERS: [&str; 4] = ["cron", "fixed_rate", "fixed_delay", "at"];
 
 /// All keys.
 pub(crate) const KEYS: [Key; 25] = [
-    Key { name: "cron", example: "0 15 10 ? * MON-FRI", check: |_| Ok(()) }, // The function `cron` checks it.
+    Key { name: "cron", example: "0 15 10 ? * MON-FRI", check: |_| Ok(()) }, // See the function `cron`.
     Key { name: "fixed_rate", example: "5s", check: period },
     Key { name: "fixed_delay", example: "5s", check: period },
     Key { name: "at", example: "2026-12-31T23:59:00Z", check: instant },
@@ -53,15 +56,15 @@ pub(crate) const KEYS: [Key; 25] = [
     Key { name: "enabled", example: "true", check: |text| one_of(text, &["true", "false"]) },
 ];
 
-/// Checks the cron expression, if the attribute has one, by the dialect and the day match of the attribute. The error
-/// points at the expression.
+/// If the attribute has the key `cron`, checks the cron expression by the rules of the keys `dialect` and `day_match`.
+/// The error points at the expression.
 pub(crate) fn cron(texts: &[Text]) -> Result<()> {
     let Some(cron) = find(texts, "cron") else { return Ok(()) };
     let dialect = find(texts, "dialect").map_or(Some(Dialect::Quartz), read);
     let days = find(texts, "day_match").map(read::<DayMatch>);
     let (Some(dialect), false) = (dialect, days == Some(None)) else {
-        // The dialect or the day match is either wrong, and was reported before, or comes from an environment
-        // variable without a default, and is not known yet.
+        // The dialect or the day match could not be read. Either its text is wrong, and this error was reported before.
+        // Or its text contains an environment variable without a default, so the text is not known yet.
         return Ok(());
     };
     let rules: Rules = days.flatten().map_or_else(|| dialect.into(), |days| dialect.days(days));
@@ -77,25 +80,30 @@ pub(crate) fn cron(texts: &[Text]) -> Result<()> {
     }
 }
 
+/// The text of the key `key`. `None` if the attribute does not have the key.
 pub(crate) fn find<'a>(texts: &'a [Text], key: &str) -> Option<&'a Text> {
     texts.iter().find(|text| text.key == key)
 }
 
+/// Parses a text. `None` if the text is wrong, or if it contains an environment variable without a default.
 fn read<T: FromStr>(text: &Text) -> Option<T> {
     text.known()?.trim().parse().ok()
 }
 
+/// Checks the name of a job.
 fn name(text: &str) -> Checked {
     let fits = (1..=200).contains(&text.len()) && !text.chars().any(char::is_control);
     if fits { Ok(()) } else { Err("; a job's name has 1 to 200 bytes without control characters".to_owned()) }
 }
 
+/// Checks the name of a time zone.
 fn zone(text: &str) -> Checked {
     Zone::named(text)
         .map(drop)
         .map_err(|_| ", which is not a zone of the IANA table; write Europe/Berlin or UTC".to_owned())
 }
 
+/// Checks the instant of the trigger `at`. `-` disables the job.
 fn instant(text: &str) -> Checked {
     if text.trim() == "-" || text.parse::<Time>().is_ok() {
         return Ok(());
@@ -103,7 +111,7 @@ fn instant(text: &str) -> Checked {
     Err(", which is not an instant; write 2026-12-31T23:59:00Z or 2026-12-31T23:59:00+01:00".to_owned())
 }
 
-/// Checks the period of a trigger. `-` disables the job.
+/// Checks the duration of the trigger `fixed_rate` or `fixed_delay`. `-` disables the job.
 fn period(text: &str) -> Checked {
     if text.trim() == "-" { Ok(()) } else { limit(text) }
 }
@@ -118,6 +126,7 @@ fn pause(text: &str) -> Checked {
     duration(text, Duration::ZERO, "0s")
 }
 
+/// Checks a duration between `least` and 365 days. `least_text` is `least` as a text for the error message.
 fn duration(text: &str, least: Duration, least_text: &str) -> Checked {
     match humantime::parse_duration(text) {
         Ok(time) if (least..=LONGEST).contains(&time) => Ok(()),
@@ -126,14 +135,18 @@ fn duration(text: &str, least: Duration, least_text: &str) -> Checked {
     }
 }
 
+/// Checks a number of the type `T`. `least` is the smallest number of this type, for the error message.
 fn number<T: FromStr>(text: &str, least: u8) -> Checked {
     if text.trim().parse::<T>().is_ok() { Ok(()) } else { Err(format!("; it must be a number from {least}")) }
 }
 
+/// Checks that the text is one of the words in `known`.
 fn one_of(text: &str, known: &[&str]) -> Checked {
     if known.contains(&text.trim()) { Ok(()) } else { Err(not_allowed(text, known, &listed(known))) }
 }
 
+/// The error for a text that is not allowed. `known` are the words that the error can propose, and `all` is the list of
+/// all allowed texts.
 fn not_allowed(text: &str, known: &[&str], all: &str) -> String {
     match nearest(text, known) {
         Some(meant) => format!("; did you mean {meant:?}? Allowed are {all}"),
@@ -164,9 +177,13 @@ fn on_crash(text: &str) -> Checked {
     }
 }
 
+/// Checks the rule for retries, such as `3 from 1s to 1m`: a number, then optional durations, each after its keyword,
+/// and optionally `until next tick`.
 fn retry(text: &str) -> Checked {
     let mut words = text.split_whitespace().peekable();
     let is_number = words.next().is_some_and(|word| word.parse::<u32>().is_ok());
+    // Reads the keyword `word` and the duration after it. Returns true if the duration is correct, or if the keyword is
+    // not given.
     let mut time = |word| {
         let is_given = words.next_if_eq(&word).is_some();
         !is_given || words.next().is_some_and(|text| humantime::parse_duration(text).is_ok())
@@ -179,8 +196,8 @@ fn retry(text: &str) -> Checked {
     Err("; allowed are `3`, `3 from 1s to 1m`, `3 within 10m`, `3 until next tick`".to_owned())
 }
 
-/// Splits `word` or `word(number)`. The second part is `None` if the text has no parentheses. Otherwise it says whether
-/// the parentheses contain a number that is at least 1.
+/// Splits a text of the form `word` or `word(number)`. The second part of the result is `None` if the text has no
+/// parentheses. Otherwise, it is true if the parentheses contain a number that is at least 1.
 fn word(text: &str) -> (&str, Option<bool>) {
     let text = text.trim();
     match text.strip_suffix(')').and_then(|text| text.split_once('(')) {

@@ -17,16 +17,20 @@ pub(crate) struct Function<'a> {
     conditions: Vec<&'a Attribute>,
     is_async: bool,
     params: Vec<Param<'a>>,
+    /// The return type of the function.
     returned: TokenStream,
 }
 
-/// A parameter. The scheduler passes a value of the type `given`, or a reference to such a value.
+/// A parameter of the function. The type of the parameter is `given`, or a reference to `given`.
 struct Param<'a> {
+    /// The `&` of the parameter's type. `None` if the parameter is taken by value.
     reference: Option<&'a Token![&]>,
+    /// The type of the value that the scheduler gives to this parameter.
     given: &'a Type,
 }
 
 impl<'a> Function<'a> {
+    /// Reads the parts of a function, and checks that the function can be a job.
     pub(crate) fn read(function: &'a ItemFn) -> Result<Self> {
         let sig = &function.sig;
         if let Some(constness) = &sig.constness {
@@ -58,8 +62,8 @@ impl<'a> Function<'a> {
         })
     }
 
-    /// The generated code: a type with the function's name, whose function `job()` returns the job, and an entry in the
-    /// program's list of jobs.
+    /// Generates two things. The first is a type with the function's name, whose function `job()` returns the job. The
+    /// second is an entry in the program's list of jobs. `texts` are the keys of the attribute.
     pub(crate) fn job(&self, texts: &[Text]) -> TokenStream {
         let Self { name, vis, conditions, .. } = self;
         let support = quote!(::bandog::schedule::__declared);
@@ -90,10 +94,12 @@ impl<'a> Function<'a> {
         }
     }
 
-    /// The code that sets the body of the job. The body takes the value of each parameter from the run.
+    /// Generates the code that sets the body of the job. The body gets a value for each parameter from the run, and
+    /// calls the function with these values. `declaring` is the variable that creates the job.
     fn run(&self, declaring: &Ident) -> TokenStream {
         let Self { name, params, returned, .. } = self;
         let support = quote!(::bandog::schedule::__declared);
+        // One variable name for each parameter, such as `take_0` and `take_1`.
         let numbered = |word: &str| -> Vec<Ident> {
             (0..params.len()).map(|at| format_ident!("{word}_{at}", span = Span::mixed_site())).collect()
         };
@@ -117,6 +123,7 @@ impl<'a> Function<'a> {
     }
 }
 
+/// The return type of a job's function. It is an error if the function returns an `impl Trait`.
 fn returned(output: &ReturnType) -> Result<TokenStream> {
     match output {
         ReturnType::Default => Ok(quote!(())),

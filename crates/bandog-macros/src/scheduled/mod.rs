@@ -18,12 +18,13 @@ use crate::{
     words::listed,
 };
 
-/// The unchanged function, and a type of the same name that creates the job.
+/// Generates the unchanged function, and a type with the function's name, which creates the job.
 pub(crate) fn expand(attribute: TokenStream, function: TokenStream) -> Result<TokenStream> {
     let function: ItemFn = syn::parse2(function).map_err(|error| {
         Error::new(error.span(), format!("`#[bandog::scheduled]` must be on a function with a body: {error}"))
     })?;
     let texts = read(attribute);
+    // The name and the signature of the function, after they were checked.
     let shape = Function::read(&function);
     let (texts, shape) = match (texts, shape) {
         (Ok(texts), Ok(shape)) => (texts, shape),
@@ -37,7 +38,8 @@ pub(crate) fn expand(attribute: TokenStream, function: TokenStream) -> Result<To
     Ok(quote!(#function #job))
 }
 
-/// Reads the attribute and checks its values. A value with environment variables is checked with their defaults.
+/// Reads the attribute and checks its values. If a value contains environment variables, the check replaces each
+/// variable by its default.
 fn read(attribute: TokenStream) -> Result<Vec<Text>> {
     let known: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
     let mut keys = Keys::parse(attribute, &known)?;
@@ -63,7 +65,8 @@ fn read(attribute: TokenStream) -> Result<Vec<Text>> {
     Err(fault)
 }
 
-/// Reads a value as text. Keys for numbers and for `true` and `false` also accept values without quotes.
+/// Converts the value of the key `name` into a text. A key for a number, and the key for `true` or `false`, also accept
+/// a value without quotes. `example` is a correct value, which the error message shows.
 fn literal(name: &str, value: Expr, example: &str) -> Result<LitStr> {
     let span = keys::span(&value);
     match (name, value) {
@@ -77,7 +80,7 @@ fn literal(name: &str, value: Expr, example: &str) -> Result<LitStr> {
     }
 }
 
-/// Checks that the job has one trigger, and only keys that fit this trigger.
+/// Checks that the job has exactly one trigger, and that each key of the job is allowed with this trigger.
 fn check_trigger(texts: &[Text]) -> Result<()> {
     let mut triggers = TRIGGERS.iter().filter_map(|name| find(texts, name));
     let Some(trigger) = triggers.next() else {
@@ -88,6 +91,7 @@ fn check_trigger(texts: &[Text]) -> Result<()> {
         let message = format!("a job has one trigger, but this job has `{}` and `{}`", trigger.key, other.key);
         return Err(Error::new(other.span(), message));
     }
+    // If the job has the key `name`, its trigger must be one of the triggers in `to`.
     let belongs = |name: &str, to: &[&str]| match find(texts, name) {
         Some(text) if !to.contains(&trigger.key) => {
             let message = format!("`{name}` is only for {}, but this job has `{}`", listed(to), trigger.key);

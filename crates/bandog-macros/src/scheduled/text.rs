@@ -6,39 +6,46 @@ use syn::{Error, LitStr, Result};
 
 /// The text of a key, split into its pieces.
 pub(crate) struct Text {
+    /// The name of the key.
     pub(crate) key: &'static str,
+    /// The text as it is in the source.
     literal: LitStr,
     pieces: Vec<Piece>,
 }
 
+/// A piece of a text.
 enum Piece {
+    /// Plain text.
     Text(String),
+    /// An environment variable.
     Variable { name: String, default: Option<String> },
 }
 
 impl Text {
+    /// Splits the text `literal` of the key `key`.
     pub(crate) fn read(key: &'static str, literal: LitStr) -> Result<Self> {
         let pieces = split(&literal.value()).map_err(|fault| Error::new(literal.span(), fault))?;
         Ok(Self { key, literal, pieces })
     }
 
+    /// The position of the text in the source.
     pub(crate) fn span(&self) -> Span {
         self.literal.span()
     }
 
-    /// The text with the defaults of its variables. `None` if a variable has no default.
+    /// The text, in which each variable is replaced by its default. `None` if a variable has no default.
     pub(crate) fn known(&self) -> Option<String> {
         self.pieces.iter().map(Piece::known).collect()
     }
 
-    /// Checks the text with the defaults of its variables. If a variable has no default, the text is checked only when
-    /// the scheduler starts.
+    /// Calls `check` with the text, in which each variable is replaced by its default. If a variable has no default,
+    /// this method checks nothing. Such a text is checked when the scheduler starts.
     pub(crate) fn check(&self, check: fn(&str) -> std::result::Result<(), String>) -> Result<()> {
         let Some(text) = self.known() else { return Ok(()) };
         check(&text).map_err(|what| Error::new(self.span(), format!("`{}` is {text:?}{what}", self.key)))
     }
 
-    /// The text as Rust code: `("cron", &[Piece::Text("…")])`.
+    /// Generates Rust code for the text: the name of the key and the pieces, as in `("cron", &[Piece::Text("…")])`.
     pub(crate) fn tokens(&self) -> TokenStream {
         let (key, pieces) = (self.key, self.pieces.iter().map(Piece::tokens));
         quote!((#key, &[#(#pieces),*]))
@@ -46,6 +53,7 @@ impl Text {
 }
 
 impl Piece {
+    /// The plain text, or the default of the variable. `None` if the variable has no default.
     fn known(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -53,6 +61,7 @@ impl Piece {
         }
     }
 
+    /// Generates Rust code for the piece.
     fn tokens(&self) -> TokenStream {
         let piece = quote!(::bandog::schedule::__declared::Piece);
         match self {
@@ -65,8 +74,10 @@ impl Piece {
     }
 }
 
+/// Splits a text into its pieces. The error is a message.
 fn split(text: &str) -> std::result::Result<Vec<Piece>, String> {
     let (mut pieces, mut rest) = (Vec::new(), text);
+    // `place` is the text after `${`.
     while let Some((before, place)) = rest.split_once("${") {
         let Some((inside, after)) = place.split_once('}') else {
             return Err(format!("`${{` has no end in {text:?}; write ${{NAME}} or ${{NAME:default}}"));

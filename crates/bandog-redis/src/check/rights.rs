@@ -7,10 +7,10 @@ use redis::{Pipeline, Value};
 use super::server_text;
 use crate::{leases::Redis, names, reply::text};
 
-/// The name of the lock and of the record for which the rights are checked. It is added to the prefix of the client's
-/// names.
+/// The name of the lock and of the record for which the rights are checked. The prefix of the client's names is put
+/// before this name.
 const NAME: &str = "bandog:probe";
-/// A hash in the place of a script's hash. ACL DRYRUN does not run the script, so the script need not exist.
+/// A hash that stands for a script. ACL DRYRUN does not run the script, so no script needs to have this hash.
 const HASH: &str = "0000000000000000000000000000000000000000";
 /// Number of commands that can run scripts: EVALSHA and EVAL. The user needs only one of these commands.
 const SCRIPT_COMMANDS: usize = 2;
@@ -24,9 +24,9 @@ enum Purpose {
     Locks,
     /// Notifications to waiters.
     Subscriptions,
-    /// Offers: a released lock is reserved for a short time for clients that have waited for a second or more.
+    /// Offers. An offer reserves a released lock for a short time for clients that have waited for a second or more.
     Offers,
-    /// The index of clients, from which operators see what each client waits for.
+    /// The index of clients. It shows operators the locks for which each client waits.
     Index,
     /// `show`, `ls` and `release --force`.
     Inspection,
@@ -37,6 +37,7 @@ enum Purpose {
 /// The server's answer for one command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DryRunResult {
+    /// The user has the right to run the command with this key or channel.
     Granted,
     /// The user has no right to run the command.
     NoCommand,
@@ -51,6 +52,7 @@ struct RightsProbe {
 }
 
 impl Redis {
+    /// Checks the rights of the user for names with this prefix.
     pub(super) async fn rights(&self, prefix: &str) -> Result<Finding> {
         // If the URL has no user name, Redis uses the user "default".
         let user = self.options.user.as_deref().unwrap_or("default");
@@ -72,6 +74,7 @@ impl Redis {
     }
 }
 
+/// The finding for these answers. If several rights are missing, only the most important ones are reported.
 fn verdict(user: &str, answers: &[(RightsProbe, DryRunResult)]) -> Finding {
     let denied = |purpose: Purpose| {
         let denied =
@@ -97,6 +100,7 @@ fn verdict(user: &str, answers: &[(RightsProbe, DryRunResult)]) -> Finding {
         let says = format!("the user {user:?} may not run {}, so waiters poll every second", notifications.join(", "));
         return Finding::advice("rights", says, grant(&notifications));
     }
+    // Offers are left out here. A missing right for them is reported below, as less important.
     let out_of_reach = |(probe, right): &&(RightsProbe, DryRunResult)| {
         probe.purpose != Purpose::Offers && *right == DryRunResult::NoName
     };
@@ -147,8 +151,10 @@ fn verdict(user: &str, answers: &[(RightsProbe, DryRunResult)]) -> Finding {
     Finding::fine("rights", format!("the user {user:?} may run all commands that locks and schedules need"))
 }
 
+/// The commands to check, for the lock and the record with this name.
 fn probes(name: &str) -> Vec<RightsProbe> {
     let (token, channel) = (names::TokenKey(name).to_string(), names::Channel(name).to_string());
+    // The key of a client's row in the registry.
     let member = format!("{}probe", names::REGISTRY);
     let probe =
         |purpose, command: &[&str]| RightsProbe { purpose, command: command.iter().map(ToString::to_string).collect() };
@@ -199,11 +205,13 @@ fn probes(name: &str) -> Vec<RightsProbe> {
 }
 
 impl RightsProbe {
+    /// The first word of the command.
     fn name(&self) -> String {
         self.command.first().cloned().unwrap_or_default()
     }
 }
 
+/// Reads the reply of ACL DRYRUN.
 fn right(reply: &Value) -> DryRunResult {
     match text(reply).as_deref() {
         Some("OK") => DryRunResult::Granted,
@@ -212,6 +220,7 @@ fn right(reply: &Value) -> DryRunResult {
     }
 }
 
+/// The server's error, if it does not accept ACL DRYRUN itself.
 fn refused(reply: &Value) -> Option<String> {
     match reply {
         Value::ServerError(error) => Some(server_text(error)),

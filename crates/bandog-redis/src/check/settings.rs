@@ -17,7 +17,9 @@ const OLDEST: (u32, u32) = (6, 0);
 
 #[derive(Debug, Default)]
 pub(super) struct Settings {
+    /// The fields of the reply to `INFO`.
     info: HashMap<String, String>,
+    /// The settings in the replies to `CONFIG GET`.
     config: HashMap<String, String>,
     /// The server's last refusal. It is reported as the reason why a setting is unknown.
     refused: Option<String>,
@@ -48,10 +50,12 @@ impl Settings {
         settings
     }
 
+    /// Checks whether the version of the server is supported.
     pub(super) fn version(&self) -> Finding {
         let Some(version) = self.info("redis_version") else {
             return self.unknown("version", "check `INFO server`: locks need Redis 6.0 or later");
         };
+        // Valkey reports the Redis version with which it is compatible, and its own version.
         let name =
             self.info("valkey_version").map_or_else(|| format!("Redis {version}"), |own| format!("Valkey {own}"));
         let mut numbers = version.split('.').map(|number| number.parse().ok());
@@ -65,7 +69,7 @@ impl Settings {
         }
     }
 
-    /// Whether the server might drop locks or refuse claims when it reaches its memory limit.
+    /// Checks whether the server might drop locks or refuse claims when it reaches its memory limit.
     pub(super) fn eviction(&self) -> Finding {
         const SUBJECT: &str = "maxmemory-policy";
         let policy = self.config("maxmemory-policy").or(self.info("maxmemory_policy"));
@@ -95,7 +99,7 @@ impl Settings {
         }
     }
 
-    /// Whether locks survive a restart of the server.
+    /// Checks whether locks survive a restart of the server.
     pub(super) fn persistence(&self) -> Finding {
         const SUBJECT: &str = "persistence";
         const CURE: &str = "set appendonly yes if locks must survive a restart";
@@ -132,7 +136,7 @@ impl Settings {
         }
     }
 
-    /// Whether the server is a replica, has replicas, or is part of a cluster.
+    /// Checks whether the server is a replica, has replicas, or is part of a cluster.
     pub(super) fn replication(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         if self.info("cluster_enabled") == Some("1") {
@@ -146,6 +150,7 @@ impl Settings {
         findings
     }
 
+    /// Checks whether the server is a master or a replica, and whether a master has replicas.
     fn role(&self) -> Finding {
         const SUBJECT: &str = "replication";
         let read_only = self.info("slave_read_only").is_none_or(|value| value == "1");
@@ -180,6 +185,7 @@ impl Settings {
         }
     }
 
+    /// The finding for a setting that is not known.
     fn unknown(&self, subject: &str, cure: &str) -> Finding {
         let why = self.refused.as_deref().map_or_else(|| "the server does not report it".into(), |why| why.to_owned());
         Finding::advice(subject, format!("it could not be checked: {why}"), cure)

@@ -33,7 +33,8 @@ fn missing(options: &RedisOptions) -> Error {
 /// The error if the server has answered the login with an error.
 pub(super) fn refused(options: &RedisOptions, error: RedisError) -> Error {
     let store = options.store();
-    // The redis crate replaces the server's error for a refused SELECT and drops its code.
+    // If the server refuses SELECT, the redis crate replaces the error of the server by its own error, which has no
+    // code.
     if error.to_string().contains("refused to switch database") {
         return Error::new(Denied, format!("{store} refuses this database")).caused_by(error);
     }
@@ -45,7 +46,7 @@ pub(super) fn refused(options: &RedisOptions, error: RedisError) -> Error {
     }
 }
 
-/// The URL of a store that contains this login.
+/// Inserts this login into the URL of a store.
 fn with_login(store: &str, login: &str) -> String {
     store.replacen("://", &format!("://{login}@"), 1)
 }

@@ -1,5 +1,8 @@
-//! Records the first bytes that the peer of a connection sends, until the handshake is over. If the peer is not Redis,
-//! the error message says what it probably is.
+//! Records the first bytes that the peer sends on a new connection. The peer is the program at the other end. If the
+//! peer is not Redis, these bytes show what it probably is, and the error message says so.
+//!
+//! The recording ends with the Redis handshake, in which the client logs in and selects the database. A TLS handshake
+//! is finished before the recording begins, so the recorded bytes are not encrypted.
 
 use std::{
     io,
@@ -14,10 +17,11 @@ use bandog_core::{Error, ErrorKind};
 use super::tls;
 use crate::options::{Address, RedisOptions};
 
-/// Number of bytes that are recorded. They are enough to recognize a protocol.
+/// Maximum number of recorded bytes. They are enough to recognize the peer's protocol.
 const MAX_HEAD_LEN: usize = 16;
 
-/// What is known about the peer: the first bytes that it has sent, and the TLS error of the connection.
+/// The facts about the peer of one connection: the first bytes that the peer has sent, and the TLS error of the
+/// connection. Clones share these facts.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Peer(Arc<PeerShared>);
 
@@ -30,8 +34,11 @@ struct PeerShared {
 
 #[derive(Debug, Default)]
 struct PeerState {
+    /// Whether the TCP connection was established.
     connected: bool,
+    /// The first bytes that the peer has sent.
     head: Vec<u8>,
+    /// The TLS error of the last failed read.
     tls_error: Option<rustls::Error>,
 }
 
@@ -46,7 +53,7 @@ impl Peer {
         self.0.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Records the result of a read: the bytes, or the TLS error.
+    /// Records the result of a read from the connection: the received bytes, or the TLS error.
     pub(super) fn record(&self, read: &io::Result<()>, bytes: &[u8]) {
         if self.0.stopped.load(Ordering::Relaxed) {
             return;
@@ -61,13 +68,15 @@ impl Peer {
         }
     }
 
-    /// The TLS error of the connection, if there is one. A server may refuse the client's certificate at a time when
-    /// the client has already finished the handshake.
+    /// The TLS error of the connection, if there is one. `store` is the server's address, for the error message.
+    ///
+    /// This error can occur after the client has finished the TLS handshake: a server might refuse the client's
+    /// certificate so late.
     pub(super) fn tls_error(&self, store: &str) -> Option<Error> {
         self.state().tls_error.as_ref().map(|fault| tls::refused(store, fault))
     }
 
-    /// If the peer is not Redis, the error that says what the peer is.
+    /// The error that says what the peer is. None if the peer seems to be Redis, or has sent nothing.
     pub(super) fn not_redis(&self, options: &RedisOptions) -> Option<Error> {
         let peer = identify(&self.state().head)?;
         let message = format!("the peer at {} is not Redis but {peer}", options.store());
@@ -80,7 +89,8 @@ impl Peer {
         state.connected && state.head.is_empty()
     }
 
-    /// The likely reason why the peer sent nothing, as the end of an error message. Empty if the peer sent something.
+    /// The end of an error message: the likely reason why the peer sent nothing. The text is empty if the peer sent
+    /// something, or if the reason has nothing to do with TLS.
     pub(super) fn hint(&self, options: &RedisOptions) -> &'static str {
         let state = self.state();
         match &options.address {
@@ -99,11 +109,12 @@ impl Peer {
     }
 }
 
-/// The kind of peer that sends these first bytes. None for Redis, because Redis begins each answer with the sign of a
-/// RESP type: `%` for the answer to HELLO, `-` for a refusal.
+/// The kind of peer that sends these first bytes. None if there are no bytes, or if they may come from Redis. Redis
+/// begins each answer with the sign of a RESP type, for example `%` in the answer to HELLO, and `-` in a refusal.
 fn identify(head: &[u8]) -> Option<String> {
     match head {
         [] | [b'%' | b'-' | b'*' | b'+' | b'$' | b'>' | b'|', ..] => None,
+        // A TLS record begins with its type (here an alert or a handshake) and its version.
         [0x15 | 0x16, 0x03, ..] => Some("a server that requires TLS: write rediss://".into()),
         [b'H', b'T', b'T', b'P', ..] => Some("a web server".into()),
         [b'S', b'S', b'H', b'-', ..] => Some("an SSH server".into()),

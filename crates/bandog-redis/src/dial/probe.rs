@@ -1,5 +1,5 @@
-//! Probes of TLS. The URL of a server may be wrong about TLS. If this seems to be so, a probe opens another connection
-//! and checks whether the server speaks TLS. A probe sends nothing secret.
+//! Probes of TLS. The URL of a server may be wrong about TLS. If the URL seems to be wrong, a probe opens another
+//! connection and checks whether the server speaks TLS. A probe sends nothing secret.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -15,17 +15,17 @@ use super::tls;
 
 /// Timeout of a probe.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
-/// Maximum number of probes in all connection attempts together. There can be a second probe, because the answer to the
-/// first probe may come too late.
+/// Maximum number of probes in all attempts to open one connection. A second probe is allowed, because the answer to
+/// the first probe might come too late.
 const MAX_PROBES: u32 = 2;
 
-/// The number of probes that are still allowed to the attempts to open one connection.
+/// The number of probes that are still allowed. All attempts to open the same connection share one budget.
 #[derive(Debug)]
 pub(crate) struct TlsProbeBudget(u32);
 
 impl TlsProbeBudget {
-    /// The budget of the connection for commands. Users read the errors of this connection, so it makes probes to
-    /// explain them.
+    /// The budget of the connection for commands. Users read the errors of this connection, so the client makes probes
+    /// to explain these errors.
     pub(crate) fn for_commands() -> Self {
         Self(MAX_PROBES)
     }
@@ -53,6 +53,7 @@ impl TlsProbeBudget {
     }
 }
 
+/// Sends PING without TLS, and checks whether the answer is an answer of Redis.
 async fn is_plain_redis(host: &str, port: u16) -> bool {
     let ask = async {
         let mut stream = TcpStream::connect((host, port)).await?;
@@ -64,6 +65,7 @@ async fn is_plain_redis(host: &str, port: u16) -> bool {
     matches!(timeout(PROBE_TIMEOUT, ask).await, Ok(Ok([b'+' | b'-'])))
 }
 
+/// Begins a TLS handshake, and checks whether the server takes part in it.
 async fn speaks_tls(host: &str, port: u16) -> bool {
     let ask = async {
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))

@@ -24,10 +24,11 @@ pub(super) enum Socket {
     Unix(tokio::net::UnixStream),
 }
 
-/// A socket that can be closed with a TCP reset, and whose first bytes are recorded.
+/// A socket that can be closed with a TCP reset. The first bytes that are read from it are recorded.
 pub(super) struct Stream {
     socket: Socket,
     reset: Reset,
+    /// Records the first bytes that are read.
     peer: Peer,
 }
 
@@ -60,7 +61,7 @@ impl Drop for Stream {
     }
 }
 
-/// Calls the same method of the socket's transport.
+/// Evaluates `$call`, in which `$stream` is the transport of the socket.
 macro_rules! delegate {
     ($socket:expr, $stream:ident => $call:expr) => {
         match $socket {

@@ -1,7 +1,7 @@
-//! TLS: the trusted authorities, the client's certificate, and the errors when one side refuses the other.
+//! TLS: the trusted authorities, the client's certificate, and the errors of a failed TLS handshake.
 //!
-//! The cryptography provider is passed to each configuration and is not installed for the process. So this crate works
-//! in the same way if the user's program has installed another default provider.
+//! The cryptography provider is passed to each configuration. It is not installed as the default of the process. So
+//! this crate works in the same way if the user's program has installed another default provider.
 
 use std::{io, path::Path, sync::Arc};
 
@@ -20,7 +20,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::options::TlsFiles;
 
-/// Does the TLS handshake with this host.
+/// Does the TLS handshake with this host. `store` is the server's address, for error messages.
 pub(super) async fn shake_hands(
     store: &str,
     host: &str,
@@ -48,12 +48,14 @@ pub(super) fn cause(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref()?.downcast_ref()
 }
 
-/// The error of a failed handshake. Its message names the side that refused, and the remedy.
+/// The error of a failed TLS handshake. The message names the side that refused the other side, and the remedy. `store`
+/// is the server's address, for the message.
 pub(super) fn refused(store: &str, error: &rustls::Error) -> Error {
     let (kind, message) = meaning(error);
     Error::new(kind, format!("{store}: {message}")).caused_by(error.clone())
 }
 
+/// The kind of the error, and its message.
 fn meaning(error: &rustls::Error) -> (ErrorKind, &'static str) {
     match error {
         rustls::Error::InvalidCertificate(error) => (Denied, our_refusal(error)),
@@ -88,8 +90,9 @@ fn our_refusal(error: &Certificate) -> &'static str {
     }
 }
 
-/// The kind and the message of the error if the server has sent this alert. The cause of an alert that is not about the
-/// client's identity may be temporary: for example, a proxy sends such an alert while it cannot reach its server.
+/// The kind and the message of the error if the server has sent this alert. An alert that is not listed here might have
+/// a temporary cause, so its kind is `Unavailable`. For example, a proxy sends such an alert while it cannot reach its
+/// server.
 fn server_alert(alert: Alert) -> (ErrorKind, &'static str) {
     match alert {
         Alert::CertificateRequired => {
@@ -118,6 +121,7 @@ fn server_alert(alert: Alert) -> (ErrorKind, &'static str) {
     }
 }
 
+/// The client's TLS configuration with these files.
 fn config(files: &TlsFiles) -> Result<ClientConfig> {
     let versions = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -146,6 +150,7 @@ fn config(files: &TlsFiles) -> Result<ClientConfig> {
     })
 }
 
+/// The trusted authorities in this file.
 fn roots_in(path: &Path) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates("ca", path)? {
@@ -157,10 +162,12 @@ fn roots_in(path: &Path) -> Result<RootCertStore> {
     Ok(roots)
 }
 
+/// The authorities that this system trusts.
 fn roots_of_the_system() -> Result<RootCertStore> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // Unreadable certificates are skipped: another one may have signed the server's certificate.
+    // A certificate that cannot be parsed is skipped, because the server's certificate might be signed by another
+    // authority.
     let _ = roots.add_parsable_certificates(found.certs);
     if !roots.is_empty() {
         return Ok(roots);
@@ -173,7 +180,7 @@ fn roots_of_the_system() -> Result<RootCertStore> {
     })
 }
 
-/// The certificates in a file, at least one.
+/// The certificates in a file. Fails if the file contains none. `option` is the option of the URL that names the file.
 fn certificates(option: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     let certificates: Vec<_> = read.map_err(unreadable(option, path))?;
@@ -186,6 +193,7 @@ fn certificates(option: &'static str, path: &Path) -> Result<Vec<CertificateDer<
     Ok(certificates)
 }
 
+/// A function that makes the error for this file. `option` is the option of the URL that names the file.
 fn unreadable<E: std::error::Error + Send + Sync + 'static>(option: &str, path: &Path) -> impl FnOnce(E) -> Error {
     let message = format!("the file {} of ?{option}= cannot be used", path.display());
     move |error| Error::misused(message).caused_by(error)

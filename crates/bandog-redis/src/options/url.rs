@@ -7,8 +7,11 @@ use url::{Host, Url};
 
 use super::{Address, RedisOptions, TlsFiles};
 
+/// The form of a URL for TCP without TLS. Error messages show it.
 const TCP: &str = "redis://[user:password@]host[:port][/db]";
+/// The form of a URL for TLS.
 const TLS: &str = "rediss://[user:password@]host[:port][/db][?ca=PATH][&cert=PATH&key=PATH]";
+/// The form of a URL for a Unix socket.
 const UNIX: &str = "redis+unix://[user:password@]/PATH[?db=N]";
 
 /// The scheme of a URL.
@@ -19,6 +22,7 @@ enum Scheme {
     Unix,
 }
 
+/// Parses a URL of one of the three forms.
 pub(super) fn read(url: &str) -> Result<RedisOptions> {
     let scheme = Scheme::of(url)?;
     let form = scheme.form();
@@ -67,6 +71,7 @@ impl Scheme {
         }
     }
 
+    /// The form of a URL with this scheme.
     fn form(self) -> &'static str {
         match self {
             Self::Tcp => TCP,
@@ -88,6 +93,7 @@ impl Scheme {
 /// The URL with a placeholder as its host. The URL of a Unix socket has no host, but the parser requires a host in each
 /// URL with a login.
 fn with_placeholder_host(url: &str) -> Result<String> {
+    // `rest` is the login and the path.
     let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (login, path) = rest.split_at(end);
@@ -99,6 +105,7 @@ fn with_placeholder_host(url: &str) -> Result<String> {
     Ok(format!("{scheme}://{login}socket{path}"))
 }
 
+/// The path of the Unix socket.
 fn socket(path: &str) -> Result<PathBuf> {
     match decoded("path", path)? {
         Some(path) if path.len() > 1 => Ok(path.into()),
@@ -106,6 +113,7 @@ fn socket(path: &str) -> Result<PathBuf> {
     }
 }
 
+/// The files for TLS in these query options.
 fn files(mut options: BTreeMap<String, String>) -> Result<TlsFiles> {
     let mut file = |name| options.remove(name).map(PathBuf::from);
     let identity = match (file("cert"), file("key")) {
@@ -142,7 +150,7 @@ fn port(url: &Url) -> u16 {
     url.port().unwrap_or(6379)
 }
 
-/// The host as a resolver expects it: an IPv6 address without brackets.
+/// The host in the form that a resolver expects: an IPv6 address has no brackets.
 fn host(url: &Url) -> String {
     match url.host() {
         Some(Host::Ipv4(address)) => address.to_string(),
@@ -152,6 +160,7 @@ fn host(url: &Url) -> String {
     }
 }
 
+/// Reads the number of the database. It is the path of the URL, or the value of the option `db`.
 fn db(path: &str) -> Result<u16> {
     let number = path.strip_prefix('/').unwrap_or(path);
     if number.is_empty() {
@@ -165,14 +174,15 @@ fn db(path: &str) -> Result<u16> {
         .ok_or_else(|| Error::misused(format!("{path:?} is not a database; expected a number from 0 to 65535")))
 }
 
-/// The error for an unknown part of a URL. If the part contains an `@`, the text before the `@` is hidden, because it
-/// might belong to a password that was not encoded.
+/// The error for an unknown part of a URL: `what` is the kind of the part, and `text` is the part. If the part contains
+/// an `@`, the text before the `@` is hidden, because it might belong to a password that was not encoded.
 fn unknown(what: &str, text: &str, form: &str) -> Error {
     let shown = text.rsplit_once('@').map_or(text.to_owned(), |(_, rest)| format!("***@{rest}"));
     Error::misused(format!("the {what} {shown:?} is unknown; expected {form}"))
 }
 
-/// The percent-decoded text. None if it is empty. The text may be secret, so no error message contains it.
+/// The percent-decoded text. None if it is empty. The text might be secret, so error messages contain only `what`, the
+/// name of this part of the URL.
 fn decoded(what: &str, text: &str) -> Result<Option<String>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -193,6 +203,7 @@ fn undecodable(what: &str) -> Error {
     Error::misused(format!("the {what} of the URL cannot be decoded; expected UTF-8, with %XX for special characters"))
 }
 
+/// The value of a hexadecimal digit.
 fn hex(digit: Option<u8>) -> Option<u8> {
     match digit? {
         digit @ b'0'..=b'9' => Some(digit - b'0'),

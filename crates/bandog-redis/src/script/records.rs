@@ -16,7 +16,8 @@ const LATEST_TIME_MS: u128 = 1 << 53;
 
 /// The call of `swap.lua` for these swaps.
 pub(crate) fn swap(swaps: &[Swap], form: ScriptForm) -> Cmd {
-    // The script refers to a holding by its number from 1, and 0 means no holding.
+    // The script refers to each holding by a number. The first holding has the number 1. The number 0 means that a swap
+    // requires no holding.
     let mut numbers = HashMap::new();
     let mut holdings = Vec::new();
     let holding_numbers: Vec<usize> = swaps
@@ -29,10 +30,12 @@ pub(crate) fn swap(swaps: &[Swap], form: ScriptForm) -> Cmd {
             }),
         })
         .collect();
+    // The number of swaps that are not plain, and the number of their history lines.
     let (changes, lines) = swaps
         .iter()
         .filter(|swap| !is_plain(swap))
         .fold((0, 0), |(changes, lines), swap| (changes + 1, lines + lines_of(swap).len()));
+    // The swaps that notify, each with its number. The first swap has the number 1.
     let notifying = || (1..).zip(swaps).filter(|(_, swap)| swap.notifies);
     let keys = 1 + holdings.len() + swaps.len() + changes;
     let args = 1 + holdings.len() + 5 * swaps.len() + changes + 2 * lines + 2 * notifying().count();
@@ -110,13 +113,13 @@ fn lines_of(swap: &Swap) -> &[Line] {
     if swap.to.is_some() { &swap.lines } else { &[] }
 }
 
-/// Whole milliseconds, rounded up.
+/// The time in whole milliseconds since 1970, rounded up. 0 if the swap has no earliest time.
 fn millis(not_before: Option<SystemTime>) -> u64 {
     let since = not_before.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
     u64::try_from(since.as_nanos().div_ceil(1_000_000).min(LATEST_TIME_MS)).unwrap_or_default()
 }
 
-/// The approximate size of the arguments in bytes.
+/// The approximate size of the arguments of one swap, in bytes.
 fn size_of_swap(swap: &Swap) -> usize {
     let lines = swap.lines.iter().map(|line| line.slot.len() + line.value.len() + 20);
     4 * swap.key.as_str().len() + swap.to.as_ref().map_or(0, String::len) + lines.sum::<usize>() + 110

@@ -1,4 +1,4 @@
-//! The subscribers of each channel, and the state of the subscription to this channel on the server.
+//! The subscribers of each channel, and the state of the server's subscription to each channel.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 #[derive(Debug, Default)]
 pub(super) struct Channels {
     states: HashMap<Arc<str>, ChannelState>,
+    /// The id of the subscriber that was added last.
     last_id: u64,
 }
 
@@ -25,7 +26,7 @@ struct ChannelState {
 struct Subscriber {
     id: u64,
     notifier: Notifier,
-    /// The caller that waits for the confirmation.
+    /// Sends the outcome to the caller. None if no caller waits for the outcome any more.
     caller: Option<oneshot::Sender<Result<SubscribeOutcome>>>,
 }
 
@@ -37,7 +38,7 @@ enum ServerState {
     /// SUBSCRIBE was sent and is not answered yet.
     Subscribing,
     Subscribed,
-    /// SUBSCRIBE was not answered in time, so it is not known whether the server has subscribed this connection.
+    /// A command was not answered in time, so it is unknown whether this connection is subscribed.
     Unsure,
     /// UNSUBSCRIBE was sent and is not answered yet.
     Unsubscribing,
@@ -46,7 +47,7 @@ enum ServerState {
 /// The outcome of a call that subscribes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SubscribeOutcome {
-    /// Every message notifies the subscriber.
+    /// The server has confirmed the subscription. Every message on the channel notifies the subscriber.
     Subscribed,
     /// This user has no right to subscribe.
     Denied,
@@ -63,7 +64,7 @@ pub(super) enum ChannelRequest {
 pub(super) struct AddedSubscriber {
     pub(super) channel: Arc<str>,
     pub(super) id: u64,
-    /// The outcome to wait for. None if the server already sends the channel's messages.
+    /// Receives the outcome. None if the server has already confirmed a subscription to this channel.
     pub(super) outcome: Option<oneshot::Receiver<Result<SubscribeOutcome>>>,
 }
 
@@ -104,6 +105,7 @@ impl Channels {
         self.states.get(channel).is_some_and(|state| state.server == ServerState::Subscribed)
     }
 
+    /// Notifies the subscribers of this channel.
     pub(super) fn notify(&self, channel: &str) {
         for subscriber in self.states.get(channel).into_iter().flat_map(|state| &state.subscribers) {
             subscriber.notifier.notify();
@@ -125,8 +127,8 @@ impl Channels {
         self.states.keys()
     }
 
-    /// The next command to send for this channel. Returns None if no command is needed, and until the previous command
-    /// is answered. The caller must send the returned command: it counts as sent after this call.
+    /// The next command to send for this channel. None if no command is needed, or if the previous command is not
+    /// answered yet. The caller must send the returned command, because it counts as sent after this call.
     pub(super) fn next_request(&mut self, channel: &str) -> Option<ChannelRequest> {
         let state = self.states.get_mut(channel)?;
         let (server, request) = match (state.server, state.subscribers.is_empty()) {
@@ -141,7 +143,7 @@ impl Channels {
         Some(request)
     }
 
-    /// The server has confirmed the subscription.
+    /// Records that the server has confirmed the subscription.
     pub(super) fn subscribed(&mut self, channel: &str) {
         let Some(state) = self.states.get_mut(channel) else {
             return;
@@ -156,8 +158,8 @@ impl Channels {
         }
     }
 
-    /// The server has refused the subscription. Callers that wait for it get the reason. Subscribers whose subscription
-    /// was confirmed earlier are notified once, so that they poll.
+    /// Records that the server has refused the subscription. Callers that wait for the confirmation get the reason.
+    /// Subscribers whose subscription was confirmed earlier are notified once, and then their waiters poll.
     pub(super) fn refused(&mut self, channel: &str, reason: &Result<SubscribeOutcome>) {
         let Some(state) = self.states.get_mut(channel) else {
             return;
@@ -174,7 +176,8 @@ impl Channels {
         }
     }
 
-    /// The server has not answered a SUBSCRIBE.
+    /// Records that the server has not answered a command for this channel. Callers that wait for the confirmation get
+    /// this error.
     pub(super) fn unsure(&mut self, channel: &str, error: &Error) {
         if let Some(state) = self.states.get_mut(channel) {
             state.server = ServerState::Unsure;
@@ -182,7 +185,7 @@ impl Channels {
         }
     }
 
-    /// The server has confirmed the end of the subscription.
+    /// Records that the server has confirmed the end of the subscription.
     pub(super) fn unsubscribed(&mut self, channel: &str) {
         let Some(state) = self.states.get_mut(channel) else {
             return;
@@ -193,23 +196,23 @@ impl Channels {
         }
     }
 
-    /// The server has refused to end the subscription, so it continues.
+    /// Records that the server has refused to end the subscription. So the subscription continues.
     pub(super) fn unsubscribe_refused(&mut self, channel: &str) {
         self.subscribed(channel);
     }
 
-    /// The connection broke, and all its subscriptions have ended.
+    /// Records that the connection broke. All its subscriptions have ended.
     pub(super) fn connection_lost(&mut self) {
         self.states.retain(|_, state| !state.subscribers.is_empty());
         for state in self.states.values_mut() {
-            // This includes channels with a command that is not answered yet, because the subscription of an earlier
-            // subscriber may have been confirmed before that command was sent.
+            // This includes each channel with an unanswered command: an earlier subscription to the channel may have
+            // been confirmed before this command was sent.
             state.missed = true;
             state.server = ServerState::Unsubscribed;
         }
     }
 
-    /// No connection could be made. Every caller that waits for a confirmation gets this error.
+    /// Records that no connection could be opened. Every caller that waits for a confirmation gets this error.
     pub(super) fn connection_failed(&mut self, error: &Error) {
         for subscriber in self.states.values_mut().flat_map(|state| &mut state.subscribers) {
             subscriber.answer_caller(Err(error.clone()));

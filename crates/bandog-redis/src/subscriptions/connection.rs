@@ -23,8 +23,10 @@ const MAX_IN_FLIGHT: usize = 64;
 /// and opened again.
 const MAX_UNANSWERED: u32 = 2;
 
+/// The requests that are sent and not answered yet.
 type RequestsInFlight = FuturesUnordered<BoxFuture<'static, ChannelReply>>;
 
+/// The result of one request for a channel.
 struct ChannelReply {
     channel: Arc<str>,
     request: ChannelRequest,
@@ -35,6 +37,7 @@ struct ChannelReply {
 /// when the sender of changes is dropped.
 pub(super) async fn run(shared: Arc<SharedSubscriptions>, mut changes: UnboundedReceiver<Arc<str>>) {
     let mut backoff = Backoff::default();
+    // Whether a connection was opened before.
     let mut was_reached = false;
     loop {
         while !shared.state().channels.is_needed() {
@@ -57,7 +60,7 @@ pub(super) async fn run(shared: Arc<SharedSubscriptions>, mut changes: Unbounded
                 let error = if was_reached { make_retryable(error) } else { error };
                 shared.state().channels.connection_failed(&error);
                 // After an error that is not retryable, such as a refused login, the next attempt would fail in the
-                // same way. So it is made only when a new caller subscribes.
+                // same way. So this attempt is delayed until a new caller subscribes.
                 while !error.is_retryable() && !shared.state().channels.has_waiting_caller() {
                     if changes.recv().await.is_none() {
                         return;
@@ -71,6 +74,7 @@ pub(super) async fn run(shared: Arc<SharedSubscriptions>, mut changes: Unbounded
 /// Sends the requests for all channels until the connection ends.
 async fn serve(shared: &SharedSubscriptions, connection: Connection, changes: &mut UnboundedReceiver<Arc<str>>) {
     let Connection { mux, mut driver, tcp_reset } = connection;
+    // The channels for which a request might be needed.
     let mut todo: VecDeque<Arc<str>> = shared.state().channels.names().cloned().collect();
     let mut in_flight = RequestsInFlight::new();
     let mut unanswered = 0;
@@ -139,6 +143,7 @@ fn apply_reply(shared: &SharedSubscriptions, reply: &ChannelReply) -> bool {
     true
 }
 
+/// Applies the refusal of a request to the state of its channel. Returns false: the channel needs no other request now.
 fn apply_refusal(shared: &SharedSubscriptions, channel: &str, request: ChannelRequest, refused: &ServerError) -> bool {
     match request {
         ChannelRequest::Subscribe => {

@@ -14,26 +14,26 @@ const NEVER: UnixMs = UnixMs::MAX;
 pub(super) struct Agenda {
     /// Time of each job's next planning, or [`NEVER`].
     times: Vec<UnixMs>,
-    /// The jobs by time. An item is outdated if its time differs from the job's time in `times`.
+    /// The jobs, sorted by time. An item is outdated, and is ignored, if the job has a different time in `times`.
     due: BinaryHeap<Reverse<(UnixMs, JobId)>>,
     /// Jobs to plan in this round.
     ready: VecDeque<(JobId, SlotPriority)>,
     /// Start of the dispatcher.
     started: UnixMs,
-    /// `started`, moved by each step of the wall clock.
+    /// The value of `started` after each step of the wall clock was added to it.
     counted: UnixMs,
 }
 
 impl Agenda {
-    /// An agenda with the first time of each job.
+    /// Creates an agenda. `first`: the time of each job's first planning.
     pub(super) fn new(started: UnixMs, first: impl Iterator<Item = Option<UnixMs>>) -> Self {
         let times: Vec<UnixMs> = first.map(|time| time.unwrap_or(NEVER)).collect();
         let due = scheduled(&times);
         Self { times, due, ready: VecDeque::new(), started, counted: started }
     }
 
-    /// The time from which ticks of a job without a record count. Periods count on the monotonic clock, so they start
-    /// at a time that moves with each step of the wall clock.
+    /// If a job has no record, all of its ticks before this time are ignored. `is_counted`: whether the job has a
+    /// period. Periods are measured on the monotonic clock, so their start time moves with each step of the wall clock.
     pub(super) fn since(&self, is_counted: bool) -> UnixMs {
         if is_counted { self.counted } else { self.started }
     }
@@ -47,7 +47,7 @@ impl Agenda {
         }
     }
 
-    /// Marks the jobs that are due as ready: they are planned in this round.
+    /// Makes the jobs that are due ready. Ready jobs are planned in this round.
     pub(super) fn wake(&mut self, now: UnixMs) {
         while let Some(Reverse((due, job))) = self.due.peek().copied() {
             if due > now {
@@ -62,13 +62,13 @@ impl Agenda {
         }
     }
 
-    /// Time at which [`Agenda::wake`] has to be called next. This may be the time of an outdated item; then the call
-    /// wakes no job.
+    /// Time at which [`Agenda::wake`] has to be called next. If this is the time of an outdated item, the call makes no
+    /// job ready.
     pub(super) fn next_time(&self) -> Option<UnixMs> {
         self.due.peek().map(|Reverse((due, _))| *due)
     }
 
-    /// Moves the times of some jobs after the clock was set.
+    /// Moves the times of some jobs by this duration, because the wall clock was set. `is_moved`: selects the jobs.
     pub(super) fn move_by(&mut self, by: DurationMs, is_moved: impl Fn(JobId) -> bool) {
         self.counted = self.counted.saturating_add(by);
         for (job, time) in (0..).zip(&mut self.times) {
@@ -94,6 +94,7 @@ impl Agenda {
     }
 }
 
+/// The heap of all jobs that are scheduled.
 fn scheduled(times: &[UnixMs]) -> BinaryHeap<Reverse<(UnixMs, JobId)>> {
     let scheduled = (0..).zip(times).filter(|(_, time)| **time != NEVER);
     scheduled.map(|(job, time)| Reverse((*time, job))).collect::<Vec<_>>().into()

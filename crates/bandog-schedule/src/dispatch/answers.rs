@@ -1,4 +1,5 @@
-//! Handles the answer of the store to the swap of a job's record.
+//! Handles the answer of the store to the swap of a job's record. The swap replaces the record if the record still has
+//! the version that this node knows.
 
 use std::time::Duration;
 
@@ -10,10 +11,10 @@ use super::{
 };
 use crate::{meters, plan::Plan};
 
-/// An answer to a swap.
+/// What an answer to a swap means for the job.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Answered {
-    /// Number of slots that were reserved for the swap.
+    /// Number of slots that were reserved for the runs of the swap. The planner frees them.
     pub(super) starts: usize,
     pub(super) next: AfterAnswer,
 }
@@ -21,10 +22,11 @@ pub(super) struct Answered {
 /// What the planner does after an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum AfterAnswer {
-    /// The new state is written, so its plan is applied. `has_more`: while the swap was in flight, further events came,
-    /// so the job is planned again.
+    /// The new state is written, so the planner applies its plan. `has_more`: the planner must plan the job again,
+    /// because the job got events or became ready while the swap was in flight.
     Apply { plan: Plan, has_more: bool },
-    /// The swap was refused, because another node has written this record before.
+    /// The swap was refused, because another process has written the record in the meantime. This is the present
+    /// record.
     Take(Record),
     /// There is no record: an operator has removed the job, or the store has lost the record. To find out which, the
     /// node reads the record together with the board (a record that names the era of the store's data).
@@ -33,8 +35,8 @@ pub(super) enum AfterAnswer {
     PlanAfter(Duration),
 }
 
-/// Applies the answer to the entry. Returns none if no swap was in flight. `retry`: the delay after which a swap
-/// without an answer is repeated.
+/// Applies the answer to the entry. Returns none if no swap was in flight. `retry`: if the store did not answer, the
+/// job is planned again after this delay.
 pub(super) fn take_answer(entry: &mut JobEntry, answer: Result<Swapped>, retry: Duration) -> Option<Answered> {
     let PendingSwap { next: state, plan, events } = *entry.pending.take()?;
     let was_ready = std::mem::take(&mut entry.is_ready);
@@ -61,8 +63,8 @@ pub(super) fn take_answer(entry: &mut JobEntry, answer: Result<Swapped>, retry: 
             meters::claimed("early");
             AfterAnswer::PlanAfter(missing.saturating_add(Duration::from_millis(1)))
         }
-        // The session of this node has expired. The engine of the locks notices this at its next renewal. Until then,
-        // each claim of this node is refused.
+        // The session of this node has expired. The lock client notices this when it renews the session's lock the next
+        // time. Until then, the store refuses each claim of this node.
         Ok(Swapped::NotHeld) => AfterAnswer::PlanAfter(RETRY),
         Err(error) => {
             count_claim("error");

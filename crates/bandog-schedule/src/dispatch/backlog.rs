@@ -1,4 +1,5 @@
-//! Warns about jobs with a fixed rate whose runs take longer than the period, so that more and more ticks are queued.
+//! Warns about jobs with a fixed rate if their runs take longer than the period. More and more ticks of such a job are
+//! queued.
 
 use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
@@ -7,26 +8,30 @@ use bandog_core::Moment;
 use super::entry::JobId;
 use crate::trigger::DurationMs;
 
-/// Minimum interval between two warnings about one job, and the time over which its backlog must have grown.
+/// Minimum interval between two warnings about one job. A warning compares the backlog (the number of queued ticks)
+/// with the backlog before this interval.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
-/// Minimum number of queued ticks that count as a backlog. A single tick is queued whenever a run takes slightly longer
-/// than the period.
+/// A job has a backlog if at least this number of ticks is queued. A single queued tick is normal, because one is
+/// queued whenever a run takes slightly longer than the period.
 const MIN_BACKLOG: usize = 2;
 
-/// Jobs with queued ticks.
+/// The jobs that have a backlog.
 #[derive(Debug, Default)]
 pub(super) struct Backlogs(BTreeMap<JobId, Backlog>);
 
 #[derive(Debug)]
+/// The backlog of a job, as it was when the present interval began.
 struct Backlog {
+    /// Start of the interval.
     since: Moment,
+    /// Number of queued ticks at that time.
     waiting: usize,
 }
 
 /// The growth of a backlog.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Growth {
-    /// Number of ticks that waited at first.
+    /// Number of ticks that waited at the start of `time`.
     before: usize,
     /// Number of ticks that wait now.
     waiting: usize,
@@ -35,7 +40,7 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// Logs the growth of the backlog of a job with this period. `most`: maximum number of ticks that wait.
+    /// Logs the growth of a job's backlog. `period`: the job's period. `most`: maximum number of ticks that may wait.
     pub(super) fn log(&self, job: &str, period: DurationMs, most: NonZeroU32) {
         let Self { before, waiting, time } = self;
         let period = humantime::format_duration(Duration::from_millis(period.unsigned_abs()));
@@ -52,8 +57,8 @@ impl Growth {
 }
 
 impl Backlogs {
-    /// Records the number of a job's queued ticks. Returns the growth once a minute, if the number is greater than a
-    /// minute ago.
+    /// Records the number of a job's queued ticks. Once a minute, the number is compared with the number a minute
+    /// before. If it is greater, the growth is returned.
     pub(super) fn observe(&mut self, job: JobId, waiting: usize, now: impl FnOnce() -> Moment) -> Option<Growth> {
         if waiting < MIN_BACKLOG {
             self.0.remove(&job);

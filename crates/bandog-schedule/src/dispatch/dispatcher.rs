@@ -1,5 +1,5 @@
-//! The dispatcher's loop. Each round handles messages, due jobs, polls, plans and swaps, and then sleeps until the next
-//! event.
+//! The dispatcher's loop. Each round reads the messages, plans the jobs that are due, polls the store, and sends the
+//! swaps. Then the loop sleeps until the next event.
 
 use std::{future::poll_fn, panic::AssertUnwindSafe, sync::Arc, task::Poll, time::Duration};
 
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{pauses::KnownPauses, plan::RunEnd};
 
-/// Maximum time without a read of the wall clock, which may jump.
+/// Maximum time of a sleep without a store. The wall clock might jump during a sleep, and is read in each round.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
 pub(crate) struct Dispatcher {
@@ -32,6 +32,7 @@ pub(crate) struct Dispatcher {
 }
 
 impl Dispatcher {
+    /// `pool`: number of runs that this node can execute at the same time.
     pub(crate) fn new(
         entries: Vec<JobEntry>,
         time: Timekeeper,
@@ -50,13 +51,13 @@ impl Dispatcher {
         }
     }
 
-    /// Sets the pauses at the start.
+    /// Sets the pauses that are known at the start.
     pub(crate) fn with_pauses(mut self, pauses: KnownPauses) -> Self {
         self.planner.set_pauses(pauses);
         self
     }
 
-    /// Spawns the dispatcher on the current runtime.
+    /// Spawns the dispatcher as a task of the current tokio runtime.
     pub(crate) fn start(self) -> AbortHandle {
         let task = tokio::spawn(async {
             if AssertUnwindSafe(self.run()).catch_unwind().await.is_err() {
@@ -84,7 +85,7 @@ impl Dispatcher {
             self.planner.local_mut().pool_mut().report();
             self.planner.log_missed_when_due();
             if self.planner.local().has_ready() {
-                // More jobs are ready than one round may plan.
+                // More jobs are ready than one round plans.
                 yield_once().await;
             } else if self.mailbox.has_more() || self.planner.local().pool().can_serve_queue() {
                 // Lets the runs that were just spawned start first.
@@ -114,7 +115,8 @@ impl Dispatcher {
             Message::Poll => self.follower.poll_now(self.planner.local().moment()),
             Message::EndDrain => self.shutdown.end_drain(self.planner.local().moment()),
             Message::Stop { drain, done } => {
-                // `Running::stop` sends a stop, and then `Running` is dropped and sends a second one, which is ignored.
+                // `Running::stop` sends this message. When `Running` is dropped, it sends the message a second time.
+                // The second message is ignored.
                 if self.shutdown.begin(self.planner.local().moment() + drain, done) {
                     tracing::info!(running = self.planner.local().pool().running(), "the scheduler stops");
                     self.planner.local_mut().pool_mut().close();
@@ -123,23 +125,25 @@ impl Dispatcher {
         }
     }
 
-    /// Cancels the runs at the end of the drain.
+    /// Cancels the runs if the drain (the time that a stop leaves to runs) is over.
     fn end_drain_when_due(&mut self) {
         if self.shutdown.drain_has_ended(self.planner.local().moment()) {
             self.planner.local_mut().pool_mut().cancel_all();
         }
     }
 
+    /// If the node is idle, notifies the callers that wait for this.
     fn notify_idle_waiters(&mut self) {
-        // `is_idle` checks every job, which is slow if there are many jobs. So it is the second condition.
+        // `is_idle` checks every job, which is slow if there are many jobs. So `is_idle` is not the first condition.
         if self.shutdown.has_idle_waiters() && self.planner.local().is_idle() && !self.follower.has_news() {
             self.shutdown.notify_idle_waiters();
         }
     }
 
+    /// Whether a stop is complete.
     fn has_stopped(&mut self) -> bool {
         if !self.shutdown.is_stopping() {
-            // The checks below look at every job, which is slow if there are many jobs.
+            // The code below checks every job, which is slow if there are many jobs.
             return false;
         }
         let work = OpenWork {
@@ -151,6 +155,8 @@ impl Dispatcher {
         self.shutdown.is_over(work, self.planner.local().moment())
     }
 
+    /// Waits for the next message or event, and handles it. If a job, a poll or the end of the drain is due before
+    /// that, the wait ends.
     async fn sleep(&mut self) {
         let now = self.planner.local().moment();
         let longest = if self.planner.has_waiting() || self.shutdown.is_stopping() {
@@ -163,10 +169,11 @@ impl Dispatcher {
         let drain_end = self.shutdown.until_drain_end(now);
         let notified = self.follower.until_notified_poll(now);
         let earlier = [self.planner.local().until_due(), drain_end, notified];
+        // The duration of this sleep.
         let rest = earlier.into_iter().flatten().fold(longest, Duration::min);
         let event = tokio::select! {
             message = self.mailbox.recv() => {
-                // The dispatcher holds a sender itself, so `recv` never returns `None`.
+                // The dispatcher itself has a sender, so `recv` never returns `None`.
                 if let Some(message) = message {
                     self.handle(message);
                 }
@@ -191,7 +198,8 @@ impl Dispatcher {
     }
 }
 
-/// Lets the other tasks of this worker thread run once. Tokio's `yield_now` would run all ready tasks first.
+/// Lets the other tasks of this worker thread run for a short time. Tokio's `yield_now` takes longer, because it runs
+/// all ready tasks first.
 async fn yield_once() {
     let mut has_waited = false;
     poll_fn(|context| {

@@ -1,4 +1,4 @@
-//! A job in the dispatcher.
+//! A job of this node, as the dispatcher keeps it.
 
 use std::sync::Arc;
 
@@ -16,31 +16,37 @@ use crate::{
 /// Index of a job in the dispatcher's tables.
 pub(crate) type JobId = u32;
 
-/// A job, its last known state, and its events and swap in flight. A swap replaces the job's record in the store if the
-/// record still has the known version. Some services have a million jobs, so rarely used parts are boxed.
+/// A job, its last known state, its events that are not written yet, and its swap in flight. A swap replaces the job's
+/// record in the store if the record still has the version that this node knows. Some services have a million jobs, so
+/// parts that are rarely used are boxed.
 pub(crate) struct JobEntry {
     pub(crate) definition: JobDefinition,
-    /// None while a job of this process has its initial state.
+    /// The last known state. None in two cases: the job is in the store and its record was not read yet, or the job is
+    /// of this process and was not planned yet.
     pub(crate) state: Option<Box<JobState>>,
-    /// The record's version. None for a job of this process only, and while there is no record.
+    /// The version of the record. None if the job has no record, for example because it is a job of this process.
     pub(crate) version: Option<Version>,
-    /// Events that are not written yet.
+    /// Events that are not in a confirmed state yet.
     pub(crate) events: Vec<Event>,
     /// The swap in flight.
     pub(crate) pending: Option<Box<PendingSwap>>,
-    /// Whether the job is in the store and shared by all nodes.
+    /// Whether the job is in the store, and so is shared by all nodes. Otherwise it is a job of this process.
     pub(crate) is_shared: bool,
-    /// Whether the job became ready while a swap was in flight. Then it is planned again after the answer.
+    /// Whether the job became ready for planning while a swap was in flight. Then the job is planned again after the
+    /// answer to the swap.
     pub(crate) is_ready: bool,
-    /// Whether an error about this job is logged already: the store refuses its swaps, or its record cannot be read.
+    /// Whether the present fault of this job is logged already. The fault is either that the store refuses the job's
+    /// swaps, or that the job's record cannot be read.
     pub(crate) is_fault_logged: bool,
 }
 
 /// A swap in flight.
 pub(crate) struct PendingSwap {
+    /// The state of the job after the swap.
     pub(crate) next: JobState,
+    /// The plan to apply after the swap.
     pub(crate) plan: Plan,
-    /// Number of events that the swap contains.
+    /// Number of events that the swap contains. They are the first ones in the entry's list of events.
     pub(crate) events: usize,
 }
 
@@ -62,8 +68,8 @@ impl JobEntry {
         Arc::clone(&self.definition.policy)
     }
 
-    /// Time of the job's next tick, as far as this node knows. `since`: the time from which the ticks of a job without
-    /// a state count.
+    /// Time at which the job's next tick is due for a claim, as far as this node knows. `since`: if the job has no
+    /// state, all ticks before this time are ignored.
     pub(super) fn next_claim(&self, since: UnixMs) -> Option<UnixMs> {
         let JobDefinition { name, trigger, policy, .. } = &self.definition;
         match &self.state {
@@ -77,24 +83,25 @@ impl JobEntry {
         self.state.as_ref().map_or(&[], |state| &state.running)
     }
 
-    /// Whether every event is written.
+    /// Whether every event is written and no swap is in flight.
     pub(super) fn is_settled(&self) -> bool {
         self.pending.is_none() && self.events.is_empty()
     }
 
-    /// Whether other nodes should read the record once this node is gone.
+    /// Whether other nodes should read the job's record after this node has stopped.
     pub(super) fn concerns_others(&self) -> bool {
         self.is_shared && (!self.events.is_empty() || self.state.as_ref().is_some_and(|state| !state.is_idle()))
     }
 
-    /// Whether the record needs a write that no tick causes: a heartbeat is due, or the record lacks a pause or resume
-    /// of all jobs, because the operator's process ended before it had written to each job.
+    /// Whether the record needs a write that no tick causes. There are two cases. A heartbeat is due. Or an operator
+    /// has paused or resumed all jobs, but the operator's process ended before it had written this to the job's record.
     pub(super) fn needs_write(&self, all: &AllJobsPause, now: UnixMs) -> bool {
         let needs_write = |state: &JobState| state.has_not_applied(all) || state.needs_heartbeat(now);
         self.is_shared && self.state.as_deref().is_some_and(needs_write)
     }
 
-    /// Whether another replica has registered the job with a greater revision. Only that replica claims its ticks.
+    /// Whether another replica has registered the job with a greater revision. If so, only the replicas with the
+    /// greatest revision claim the job's ticks.
     pub(super) fn is_superseded(&self) -> bool {
         let spec = self.state.as_ref().and_then(|state| state.spec.as_ref());
         spec.is_some_and(|spec| spec.revision > self.definition.policy.revision)
@@ -106,8 +113,8 @@ impl JobEntry {
         self.events.iter().filter_map(fence).collect()
     }
 
-    /// Adds the event that the node with this session has died. Returns false if no run under this session is under
-    /// way, or if the event was added before.
+    /// Adds the event that the node with this session has died. Returns true if the event is new. If the node had no
+    /// run of this job, no event is added.
     pub(super) fn node_died(&mut self, session: &Holding) -> bool {
         let event = Event::NodeDied(session.clone());
         let had_runs = self.running().iter().any(|live| live.holding().as_ref() == Some(session));
@@ -118,13 +125,13 @@ impl JobEntry {
         is_new
     }
 
-    /// Whether the job's ticks are moved when the clock is set: the job has a period and is not shared with other
-    /// nodes.
+    /// Whether the job's ticks are moved when the wall clock is set. This is so if the job has a period and is not
+    /// shared with other nodes.
     pub(super) fn moves_with_clock(&self) -> bool {
         !self.is_shared && self.definition.trigger.is_counted()
     }
 
-    /// Moves all times of the job after the clock was set.
+    /// Moves all times of the job by this duration, because the wall clock was set.
     pub(super) fn move_by(&mut self, by: DurationMs) {
         self.state.iter_mut().for_each(|state| state.move_by(by));
         for event in &mut self.events {

@@ -1,4 +1,5 @@
-//! Executes one run as a tokio task: attempts, timeouts, backoff, and the report of its end to the dispatcher.
+//! Executes one run as a tokio task. The task executes the attempts with their timeouts, waits between them, and
+//! reports the end of the run to the dispatcher.
 
 use std::{
     pin::{Pin, pin},
@@ -22,10 +23,10 @@ use crate::{
     run::{Failure, RunInfo},
 };
 
-/// Maximum number of runs that one task starts.
+/// Maximum number of runs in a chunk. Each full chunk has a tokio task that spawns the tasks of its runs.
 const CHUNK: usize = 128;
 
-/// The dispatcher's handle of a run.
+/// The dispatcher's handle of a run. A drop of the handle drops the run.
 #[derive(Debug)]
 pub(crate) struct RunHandle {
     pub(crate) job: JobId,
@@ -34,13 +35,13 @@ pub(crate) struct RunHandle {
 }
 
 impl RunHandle {
-    /// Whether the run has no claim, so that the job's record does not contain it.
+    /// Whether the run has no claim. Such a run is not in the job's record.
     pub(crate) fn is_unclaimed(&self) -> bool {
         self.info.kind == Kind::Unclaimed
     }
 
-    /// Asks the run to end. A run that has not ended after its grace (the time that the policy allows for this) is
-    /// dropped.
+    /// Asks the run to end. The job's policy sets a grace, which is the time that the run has to end. When the grace is
+    /// over, the run is dropped.
     pub(crate) fn cancel(&self, reason: CancelReason) {
         self.info.cancel.cancel_run(reason);
     }
@@ -56,14 +57,14 @@ impl RunHandle {
         self.info.cancel.stop();
     }
 
-    /// Drops the run at its current await.
+    /// Cancels the run, and drops its future at the await where the future waits.
     pub(crate) fn drop_now(&self, reason: CancelReason) {
         self.cancel(reason);
         self.info.cancel.drop_now();
     }
 }
 
-/// Drops the run with its handle, so that no run outlives its dispatcher.
+/// Drops the run. The dispatcher owns the handles, so no run outlives its dispatcher.
 impl Drop for RunHandle {
     fn drop(&mut self) {
         self.info.cancel.drop_now();
@@ -78,7 +79,7 @@ pub(crate) struct PreparedRun {
     pub(crate) info: Arc<RunInfo>,
     pub(crate) body: Body,
     pub(crate) policy: Arc<Policy>,
-    /// Time after which no retry starts, if the policy has one.
+    /// The deadline for retries, if the policy limits their time.
     pub(crate) limit: Option<Box<RetryDeadline>>,
     pub(crate) messages: MessageSender,
 }
@@ -90,24 +91,26 @@ impl PreparedRun {
     }
 }
 
-/// The sender of messages. The runs of a chunk share one sender. With a single sender for all runs, the worker threads
-/// would contend for its reference counter.
+/// Sends messages to the dispatcher. The runs of a chunk share one sender. If all runs shared a single sender, the
+/// worker threads would contend for the sender's reference counter.
 pub(crate) type MessageSender = Arc<mpsc::UnboundedSender<Message>>;
 
-/// A retry must start before `until`.
+/// A deadline: each retry must start before `until`.
 pub(crate) struct RetryDeadline {
     pub(crate) clock: Clock,
     pub(crate) until: Moment,
 }
 
 impl RetryDeadline {
+    /// Whether a retry after this backoff starts before the deadline.
     fn allows(&self, backoff: Duration) -> bool {
         self.clock.now() + backoff < self.until
     }
 }
 
-/// Runs that start in this round. If there are many, each chunk of [`CHUNK`] runs is started by a separate task, so
-/// that the dispatcher, which is a single task, does not spend its time on this.
+/// Starts the runs of the dispatcher's current round. It takes long to spawn many tasks, and the dispatcher is a single
+/// task. So each full chunk of [`CHUNK`] runs is given to a new task, which spawns the tasks of these runs. The
+/// dispatcher itself starts only the runs of the last, incomplete chunk.
 pub(crate) struct RunStarter {
     runs: Vec<PreparedRun>,
     messages: MessageSender,
@@ -118,12 +121,12 @@ impl RunStarter {
         Self { runs: Vec::new(), messages: Arc::new(messages) }
     }
 
-    /// The sender for the next runs.
+    /// The sender for the next run that is added.
     pub(crate) fn messages(&self) -> MessageSender {
         Arc::clone(&self.messages)
     }
 
-    /// Adds a run. When a chunk is full, its runs start immediately.
+    /// Adds a run. If the run completes a chunk, all runs of the chunk start immediately.
     pub(crate) fn push(&mut self, run: PreparedRun) {
         self.runs.push(run);
         if self.runs.len() == CHUNK {
@@ -133,15 +136,15 @@ impl RunStarter {
         }
     }
 
-    /// Starts the added runs that have not started yet.
+    /// Starts the added runs that have not started yet: the runs of the incomplete chunk.
     pub(crate) fn begin(&mut self) {
         self.runs.drain(..).for_each(PreparedRun::begin);
     }
 }
 
-/// The tokio task of a run. The task is small, because a hundred thousand runs may start at the same time. The
-/// remaining memory is allocated at the first poll, by the worker thread that executes the run: it is slow if one
-/// thread allocates memory and another thread frees it.
+/// The tokio task of a run. The task is small, because a hundred thousand runs might start at the same time. The future
+/// of the run is allocated at the first poll, by the worker thread that executes the run. The reason: an allocation is
+/// slow if one thread allocates the memory and another thread frees it.
 enum RunTask {
     Prepared(Option<PreparedRun>),
     Executing(Arc<RunInfo>, BoxFuture<'static, ()>),
@@ -170,7 +173,8 @@ impl PreparedRun {
 
     fn execute(self) -> BoxFuture<'static, ()> {
         let Self { job, attempt, info, body, policy, limit, messages } = self;
-        // The report is created first. So the end is reported even if the user's `tracing` subscriber panics.
+        // The report is created first. So the end of the run is reported even if the user's `tracing` subscriber
+        // panics.
         let report = EndReport { job, info, messages, attempt, end: None };
         let info = &report.info;
         let span = tracing::info_span!("bandog.run", job = %info.name, tick = %info.tick, attempt,
@@ -179,7 +183,7 @@ impl PreparedRun {
     }
 }
 
-/// Executes the attempts of a run. Futures that are rarely used are boxed, so that a run takes little memory.
+/// Executes the attempts of a run. Futures that most runs do not need are boxed. So a run takes little memory.
 async fn execute(body: Body, policy: Arc<Policy>, limit: Option<Box<RetryDeadline>>, mut report: EndReport) {
     meters::began(&report.info);
     let mut retries = 0;
@@ -191,6 +195,7 @@ async fn execute(body: Body, policy: Arc<Policy>, limit: Option<Box<RetryDeadlin
             AttemptEnd::Failed(state, error) => (state, error),
         };
         retries += 1;
+        // Whether the retry after this backoff starts before the deadline.
         let in_time = |backoff: &Duration| limit.as_ref().is_none_or(|limit| limit.allows(*backoff));
         let Some(backoff) = policy.retry.backoff(retries).filter(in_time) else {
             return report.end(failed.0, Some(failed.1));
@@ -204,8 +209,10 @@ async fn execute(body: Body, policy: Arc<Policy>, limit: Option<Box<RetryDeadlin
     }
 }
 
+/// How an attempt ended.
 enum AttemptEnd {
     Ok,
+    /// The state of the run if there is no retry, and the error.
     Failed(State, String),
     Cancelled,
 }
@@ -215,6 +222,8 @@ async fn run_attempt(body: &Body, policy: &Policy, report: &EndReport) -> Attemp
     let cancel = &report.info.cancel;
     let run = Run::new(Arc::clone(&report.info), report.attempt);
     let mut body_future = pin!(run_body(body, run));
+    // Waits until the attempt has to end. Returns true if the attempt has reached the timeout, false if the run was
+    // cancelled.
     let ending = async {
         match policy.timeout {
             Some(limit) => Box::pin(time::timeout(limit, cancel.cancelled())).await.is_err(),
@@ -229,6 +238,7 @@ async fn run_attempt(body: &Body, policy: &Policy, report: &EndReport) -> Attemp
         Either::Right((is_timeout, _)) => is_timeout,
     };
     cancel.cancel_attempt(report.attempt);
+    // The result of the body if the body ends within its grace, otherwise an error.
     let rest = Box::pin(time::timeout(policy.grace, body_future)).await;
     match (is_timeout, rest) {
         // The body succeeded within its grace.
@@ -239,6 +249,7 @@ async fn run_attempt(body: &Body, policy: &Policy, report: &EndReport) -> Attemp
     }
 }
 
+/// The end of an attempt whose body has returned. `done`: the failure, if the body failed.
 fn finished(done: Option<Failure>, cancel: &CancelToken) -> AttemptEnd {
     match done {
         None => AttemptEnd::Ok,
@@ -251,20 +262,25 @@ fn timeout_text(timeout: Option<Duration>) -> String {
     format!("it took longer than {:?}", timeout.unwrap_or_default())
 }
 
-/// Reports the end of a run to the dispatcher, also when the run is dropped or panics.
+/// Reports the end of a run to the dispatcher when this value is dropped. So a run that panics or is dropped is
+/// reported too.
 struct EndReport {
     job: JobId,
     info: Arc<RunInfo>,
     messages: MessageSender,
+    /// The number of the current attempt.
     attempt: u32,
+    /// The state and the error with which the run ended. None if the run was dropped before its end.
     end: Option<(State, Option<String>)>,
 }
 
 impl EndReport {
+    /// Sets the end of the run.
     fn end(&mut self, state: State, error: Option<String>) {
         self.end = Some((state, error));
     }
 
+    /// The state of a run that was cancelled. The state depends on the reason of the cancellation.
     fn cancelled(&self) -> State {
         match self.info.cancel.reason() {
             Some(CancelReason::NodeStops) => State::Interrupted,
@@ -278,8 +294,9 @@ impl Drop for EndReport {
     fn drop(&mut self) {
         let (state, error) = self.end.take().unwrap_or_else(|| (self.cancelled(), Some("it was dropped".into())));
         let (job, info, attempt) = (self.job, Arc::clone(&self.info), self.attempt);
+        // The text that the job's body has set for the run's history entry.
         let note = info.take_note();
-        // If the dispatcher has ended, there is no receiver.
+        // The send fails if the dispatcher has ended. Then nothing needs the message.
         let _ = self.messages.send(Message::RunEnded { job, attempt, state, info, error, note });
     }
 }

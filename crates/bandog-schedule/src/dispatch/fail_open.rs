@@ -1,4 +1,4 @@
-//! Jobs that run while the store does not answer: [`crate::StoreDown::FailOpen`].
+//! Runs without a claim: jobs with [`crate::StoreDown::FailOpen`] run while the store does not answer.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::{
     trigger::{DurationMs, Trigger, UnixMs},
 };
 
-/// Chooses the latest tick that is due, to run it without a claim, if the job's policy allows this. Returns the run to
-/// start.
+/// If the job's policy allows runs without a claim, chooses the latest tick that is due. Returns the run that the
+/// caller has to start.
 ///
-/// The node writes the tick when the store answers again, so no node claims the tick afterwards. Other nodes that
-/// cannot reach the store run the tick too.
+/// When the store answers again, this node writes the tick to the record. So no node claims the tick afterwards. But
+/// other nodes that cannot reach the store also run the tick.
 pub(super) fn take_unclaimed(entry: &mut JobEntry, now: UnixMs, node: &Arc<str>) -> Option<LiveRun> {
     let policy = entry.policy();
     if policy.store_down != StoreDown::FailOpen || !policy.enabled || entry.pending.is_some() {
@@ -32,6 +32,7 @@ pub(super) fn take_unclaimed(entry: &mut JobEntry, now: UnixMs, node: &Arc<str>)
             due.run.iter().rev().find(|(_, kind)| *kind == Kind::Scheduled).map(|(tick, _)| *tick)
         }
     };
+    // The time at which this tick is due, with the jitter of the job.
     let due = |tick: UnixMs| misfire::due_time(name, &policy, tick);
     let tick = tick.filter(|tick| due(*tick) <= now)?;
     state.mark_ran(tick, trigger);
@@ -53,7 +54,7 @@ pub(super) fn take_unclaimed(entry: &mut JobEntry, now: UnixMs, node: &Arc<str>)
     Some(live)
 }
 
-/// Records the end of an unclaimed run. The node writes it when the store answers again.
+/// Records the end of an unclaimed run. The node writes the end to the record when the store answers again.
 pub(super) fn record_unclaimed_end(entry: &mut JobEntry, run: &RunInfo, ended: RunEnd, node: &Arc<str>) {
     let past = HistoryEntry {
         id: 0,
@@ -72,16 +73,17 @@ pub(super) fn record_unclaimed_end(entry: &mut JobEntry, run: &RunInfo, ended: R
         note: ended.note,
     };
     if let Some(state) = &mut entry.state {
-        // The next tick of a fixed delay counts from this end, also while the end is not written yet.
+        // The next delay of a job with a fixed delay begins at this end, even while the end is not written yet.
         state.wait_from_unclaimed(past.ended, &entry.definition.trigger);
     }
     entry.events.push(Event::UnclaimedRunEnded(Arc::new(past)));
 }
 
-/// The next tick of a fixed delay. It counts from the latest of these ends: the one in the state, the ends of this
-/// node's runs that are not written yet, and the ends of unclaimed runs. If another node runs the job, the end of that
-/// run is unknown: then there is no tick until the store answers. A queued tick runs too, because an unclaimed run
-/// needs no claim. The tick is never too late, since a fixed delay has only one tick at a time.
+/// The next tick of a job with a fixed delay. The delay begins at the latest known end of a run. Known ends are the end
+/// in the state, the ends of this node's runs that are not written yet, and the ends of unclaimed runs. If another node
+/// runs the job, the end of that run is unknown. Then there is no tick until the store answers. If no end is known, a
+/// tick that waits in the queue runs, because an unclaimed run does not need the claim of a queued one. The tick never
+/// counts as too late, because a job with a fixed delay has only one tick at a time.
 fn next_fixed_delay_tick(state: &JobState, delay: DurationMs, events: &[Event]) -> Option<UnixMs> {
     let mut due = state.next_due;
     for live in &state.running {

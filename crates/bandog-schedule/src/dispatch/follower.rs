@@ -1,9 +1,9 @@
 //! Keeps this node's copies of the jobs' records equal to the store: polls, reads the changed records, sends the swaps,
 //! and handles the answers.
 //!
-//! The board is a record whose version changes whenever nodes have to read something. Its text is the era: a random
-//! name of the store's data, which is another one after the store has lost its data. The news is a record that names
-//! the jobs that have changed.
+//! The board is a record that gets a new version with each published change of jobs or pauses. Its text is the era: a
+//! random name of the store's data. If the store loses its data, the next board has another era. The news is a record
+//! that names the jobs that have changed.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -32,8 +32,11 @@ use crate::{
 pub(super) struct Follower {
     /// None for a scheduler without a store.
     store: Option<StoreIo>,
+    /// The last known version of the board.
     board: KnownBoard,
+    /// The last known era.
     era: EraWatch,
+    /// The times of the next polls.
     polls: Polls,
     outages: OutageLog,
 }
@@ -81,7 +84,7 @@ impl Follower {
         self.polls.until_requested(now)
     }
 
-    /// Polls the store, if it is time. Once per interval it also logs jobs that wait long for a slot.
+    /// Polls the store, if a poll is due. Once per poll interval, also logs the jobs that have waited long for a slot.
     pub(super) fn poll(&mut self, planner: &mut Planner) {
         let now = planner.local().moment();
         let is_new_interval = self.polls.begins_interval(now);
@@ -96,7 +99,8 @@ impl Follower {
                 .jobs()
                 .sessions_of_runs()
                 .filter(|held| !sessions.holds(held))
-                // This node's own sessions are checked too, because a store that has lost its data has lost them.
+                // This node's own sessions are checked too, because a store that loses its data also loses the
+                // sessions.
                 .chain(sessions.all().map(|(_, held)| held.clone()))
                 .collect();
             store.poll(now, holdings.into_iter().collect());
@@ -117,7 +121,7 @@ impl Follower {
         store.publish_news(|| self.board.version().zip(self.era.known().cloned()));
     }
 
-    /// The next answer of the store or notification; none without a store.
+    /// The next event from the store. Without a store, the future never resolves.
     ///
     /// # Cancel safety
     /// If the future is dropped, no event is lost.
@@ -153,7 +157,7 @@ impl Follower {
             StoreEvent::EraRead(result) => {
                 self.era.read_ended();
                 match result {
-                    // The jobs are read together with the board.
+                    // This call reads all jobs together with the board, which contains the era.
                     Ok(_) => self.read_all(planner),
                     Err(error) => self.unanswered(&error, planner),
                 }
@@ -174,7 +178,7 @@ impl Follower {
         }
     }
 
-    /// Releases the sessions, and makes the other nodes read these jobs.
+    /// Releases the sessions, and makes the other nodes read the jobs in `to_read`.
     pub(super) async fn end(&mut self, to_read: ChangedJobs) -> Result<()> {
         match &mut self.store {
             Some(store) => store.end(to_read).await,
@@ -233,7 +237,7 @@ impl Follower {
         planner.local_mut().serve_slot_queue();
     }
 
-    /// The contents of an answer, if there is one.
+    /// The contents of an answer. None after an error.
     fn reading(&mut self, sent: Moment, result: Result<Reading>, planner: &mut Planner) -> Option<Reading> {
         match result {
             Ok(reading) => {
@@ -247,16 +251,17 @@ impl Follower {
         }
     }
 
+    /// Records that the store answered. `store`: the store's time in the answer.
     fn answered(&mut self, sent: Moment, store: SystemTime, planner: &mut Planner) {
         planner.local_mut().observe_time(sent, store);
         self.polls.answered();
         let Some(OutageEnd { was_logged }) = self.outages.answered() else { return };
         if was_logged {
-            // The same level as the log entry of the outage.
+            // The log level is that of the entry about the start of the outage.
             tracing::warn!("the store answers again: ticks are claimed again");
         }
-        // After an outage, the store may be another one, or may have lost its latest data. So all records are read
-        // again, now or after the next poll.
+        // After an outage, another store might answer, or the store might have lost its latest data. So all records are
+        // read again, either now or after the next poll.
         if self.era.may_read_all(planner.local().moment()) {
             self.read_all(planner);
         } else {
@@ -264,6 +269,7 @@ impl Follower {
         }
     }
 
+    /// Records that the store did not answer, or that a call failed.
     fn unanswered(&mut self, error: &Error, planner: &Planner) {
         self.polls.unanswered();
         if error.is_retryable() && self.outages.unanswered(planner.local().moment()) {
@@ -271,7 +277,9 @@ impl Follower {
         }
     }
 
+    /// Handles the answer to a poll. `holdings`: the sessions that the poll has checked.
     fn polled(&mut self, holdings: &[Holding], reading: Reading, planner: &mut Planner) {
+        // For each checked session: whether it is held.
         let stands = holdings.iter().zip(reading.held);
         let dead: Vec<&Holding> =
             stands.filter(|(_, held)| matches!(held, Ok(false))).map(|(holding, _)| holding).collect();
@@ -304,7 +312,8 @@ impl Follower {
         }
     }
 
-    /// The board has changed: reads the jobs that the news names, or all jobs if the news has a gap.
+    /// Handles the news, which was read because the board has changed. Reads the jobs that the news names, or all jobs
+    /// if the news does not name all changes.
     fn news_read(&mut self, reading: Reading, planner: &mut Planner) {
         let mut records = reading.records.into_iter().map(|record| record.ok().flatten());
         let (board, news) = (records.next().flatten(), records.next().flatten());
@@ -337,7 +346,7 @@ impl Follower {
         }
     }
 
-    /// Handles the board and the records, which were read together in one call.
+    /// Handles the board and the jobs' records, which one call has read together. `asked`: the jobs of the call.
     fn jobs_read(&mut self, asked: Vec<ReadJob>, records: Vec<Result<Option<Record>>>, planner: &mut Planner) {
         let mut records = records.into_iter();
         let board = records.next().and_then(Result::ok).flatten();
@@ -355,8 +364,8 @@ impl Follower {
         self.read_jobs(&outdated, planner);
     }
 
-    /// Reads the era of the store's data from the board. Returns the era, and whether it differs from the era that the
-    /// node knew. If there is no board, or the board has no era, starts a call that reads or creates the era.
+    /// Takes the era of the store's data from a board that was read. Returns the era, and whether it differs from the
+    /// era that the node knew. If the board is missing or has no era, begins a call that reads or creates the era.
     fn take_era(&mut self, board: Option<Record>, planner: &Planner) -> (Option<String>, bool) {
         let seen = self.era.observe(board.map(|board| board.value));
         if seen.era.is_none() {
@@ -375,7 +384,7 @@ impl Follower {
         (seen.era, seen.is_changed)
     }
 
-    /// Handles the record of pauses. If the record cannot be read, the known pauses stay in effect.
+    /// Handles the record of pauses. If the record cannot be parsed, the known pauses stay in effect.
     fn pauses_read(&self, record: Option<&Record>, planner: &mut Planner) {
         let known = planner.pauses().known();
         match compare_pauses(known, record) {
@@ -391,7 +400,8 @@ impl Follower {
         }
     }
 
-    /// Logs that the store fell back to an earlier state, once for many jobs.
+    /// Logs that the store fell back to an earlier state. Usually many jobs are affected at the same time, and this is
+    /// logged only once for all of them.
     fn log_rollback(&mut self, job: JobId, planner: &Planner) {
         if self.era.may_log_rollback(planner.local().moment()) {
             let job = &**planner.local().jobs().name(job);

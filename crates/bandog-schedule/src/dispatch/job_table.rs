@@ -1,4 +1,4 @@
-//! The jobs of the dispatcher, by number and by name.
+//! The jobs of the dispatcher. A job is found by its number or by its name.
 
 use std::{
     ops::{Index, IndexMut},
@@ -48,17 +48,17 @@ impl JobTable {
         self.shared().map(|(job, _)| job).collect()
     }
 
-    /// Whether every event is written.
+    /// Whether every event is written and no swap is in flight.
     pub(super) fn are_settled(&self) -> bool {
         self.entries.iter().all(JobEntry::is_settled)
     }
 
-    /// Whether a job has events that are not written.
+    /// Whether any job has events that are not written.
     pub(super) fn have_events(&self) -> bool {
         self.entries.iter().any(|entry| !entry.events.is_empty())
     }
 
-    /// The jobs whose records other nodes should read once this node is gone.
+    /// The jobs whose records other nodes should read after this node has stopped.
     pub(super) fn concerning_others(&self) -> ChangedJobs {
         let mut changed = ChangedJobs::none();
         let concerned = self.entries.iter().filter(|entry| entry.concerns_others());
@@ -66,21 +66,22 @@ impl JobTable {
         changed
     }
 
-    /// The job and the key of its record, for a read of the record. None if the name is not valid in a key.
+    /// The values that a read of the job's record needs: the job with its known version, and the key of the record.
+    /// None if the job's name cannot be part of a key.
     pub(super) fn read_job(&self, job: JobId) -> Option<(ReadJob, Key)> {
         let entry = &self[job];
         Some((ReadJob { job, known: entry.version }, job_key(&entry.definition.name).ok()?))
     }
 
-    /// Whether this copy of a record is outdated: after the read was sent, the answer to a swap came and contained a
-    /// later version.
+    /// Whether a record that was read is outdated. This happens if the answer to a swap arrives between the send and
+    /// the answer of the read, and contains a later version of the record.
     pub(super) fn is_outdated(&self, read: ReadJob, record: &Result<Option<Record>>) -> bool {
         let known = self[read.job].version;
         let version = record.as_ref().map(|record| record.as_ref().map(|record| record.version));
         known != read.known && version.is_ok_and(|version| version < known)
     }
 
-    /// The sessions of the runs under way, on any node.
+    /// The sessions of all runs under way, on this node and on others.
     pub(super) fn sessions_of_runs(&self) -> impl Iterator<Item = Holding> {
         self.entries.iter().flat_map(JobEntry::running).filter_map(LiveRun::holding)
     }
@@ -107,6 +108,7 @@ impl IndexMut<JobId> for JobTable {
     }
 }
 
+/// The job's index in a list of all jobs.
 pub(super) fn index(job: JobId) -> usize {
     usize::try_from(job).unwrap_or(usize::MAX)
 }

@@ -1,17 +1,19 @@
-//! The board as this node knows it, and what has to be read after a change of it.
+//! The board as this node knows it, and what this node has to read after a change of the board.
 //!
-//! The board is a record whose version changes whenever nodes have to read something. The record of news contains the
-//! changed jobs between two versions of the board ([`crate::news`]).
+//! The board is a record that gets a new version with each published change of jobs or pauses. The news is a record
+//! that names, for each change of the board's version, the jobs that have changed ([`crate::news`]).
 
 use bandog_core::Version;
 
 use crate::news::News;
 
+/// The last version of the board that this node has handled.
 #[derive(Debug, Default)]
 pub(super) struct KnownBoard {
-    /// None before the first poll, and if there was no board.
+    /// None before the first poll, if there was no board, or if the next poll must read all jobs.
     version: Option<Version>,
-    /// Whether the last read of the news did not show which jobs have changed. The item may not have been written yet.
+    /// Whether the last read of the news did not show which jobs have changed. Perhaps another process has changed the
+    /// board, but has not written the news yet.
     is_news_missing: bool,
 }
 
@@ -24,12 +26,13 @@ pub(super) enum ToRead {
     AllJobs,
 }
 
-/// The jobs that have changed, as the news says.
+/// The jobs that have changed, according to the news.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Changed<'a> {
     Jobs(Vec<&'a str>),
-    /// The news has a gap. One more poll may find the missing item.
+    /// The news does not name all changes. One more poll might find the missing part.
     PollAgain,
+    /// The news does not name all changes, and one more poll has not helped. Any job might have changed.
     AllJobs,
 }
 
@@ -43,8 +46,9 @@ impl KnownBoard {
         self.version = None;
     }
 
-    /// Handles the version of a polled board. `reads_all`: all jobs are read now in any case. `is_era_changed`: the
-    /// store has lost its data since the last poll, so the items of the news do not start at the known version.
+    /// Handles the version of the board that a poll has read. `reads_all`: all jobs must be read now, whether the board
+    /// has changed or not. `is_era_changed`: the store has lost its data since the last poll. Then the news does not
+    /// contain the changes since the known version.
     pub(super) fn polled(&mut self, read: Option<Version>, reads_all: bool, is_era_changed: bool) -> ToRead {
         let is_changed = self.version != read;
         if reads_all || (is_changed && (self.version.is_none() || is_era_changed)) {
@@ -57,7 +61,7 @@ impl KnownBoard {
         }
     }
 
-    /// Handles the board's version and the news, which were read together in one call.
+    /// Handles the board's version and the news, which one call has read together.
     pub(super) fn news_read<'a>(&mut self, read: Option<Version>, news: &'a News) -> Changed<'a> {
         let jobs = self.version.zip(read).and_then(|(known, now)| news.since(known, now));
         if jobs.is_none() && !std::mem::replace(&mut self.is_news_missing, true) {

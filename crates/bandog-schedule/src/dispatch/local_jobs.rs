@@ -1,4 +1,5 @@
-//! The jobs of this node, with the agenda (when each job is planned next) and the local runs. The planner changes them.
+//! The jobs of this node, the agenda (when each job is planned next), and the local runs. The planner changes all of
+//! these.
 
 use std::{
     collections::HashSet,
@@ -26,7 +27,7 @@ use crate::{
 
 /// Maximum number of jobs planned in one round.
 pub(super) const MAX_PER_ROUND: usize = 1024;
-/// Maximum number of runs that a warning about a full pool names.
+/// Maximum number of runs that a warning about a full pool lists.
 const MAX_NAMED_RUNS: usize = 3;
 
 pub(super) struct LocalJobs {
@@ -38,9 +39,10 @@ pub(super) struct LocalJobs {
 
 impl LocalJobs {
     pub(super) fn new(entries: Vec<JobEntry>, mut time: Timekeeper, pool: usize, starts: RunStarter) -> Self {
-        // Ignores the steps of the clock before the start.
+        // Steps of the clock before the start have no effect on the jobs.
         time.jumped();
         let started = time.now();
+        // Time of the first planning of a job. A job of the store is planned immediately.
         let first = |entry: &JobEntry| if entry.is_shared { Some(started) } else { entry.next_claim(started) };
         let agenda = Agenda::new(started, entries.iter().map(first));
         Self { agenda, pool: Pool::new(pool, entries.len(), starts), jobs: JobTable::new(entries), time }
@@ -72,7 +74,7 @@ impl LocalJobs {
         self.time.moment()
     }
 
-    /// Time until a job is due.
+    /// Time until the next job is due.
     pub(super) fn until_due(&self) -> Option<Duration> {
         self.agenda.next_time().map(|due| self.time.until(due))
     }
@@ -86,25 +88,26 @@ impl LocalJobs {
         self.agenda.ready() > MAX_PER_ROUND
     }
 
-    /// Whether no run is under way or claimed, no job is ready, and every event is written.
+    /// Whether the node is idle: no run is under way or being claimed, no job is ready, and every event is written.
     pub(super) fn is_idle(&self) -> bool {
         self.pool.is_idle() && !self.has_ready() && self.jobs.are_settled()
     }
 
-    /// The time from which the ticks of this job count while it has no state.
+    /// While the job has no state, all ticks of the job before this time are ignored.
     pub(super) fn since(&self, job: JobId) -> UnixMs {
         self.agenda.since(self.jobs[job].definition.trigger.is_counted())
     }
 
-    /// Takes the store's time from an answer to a call that was sent at `sent`.
+    /// Corrects this node's copy of the store's time. `store`: the time in an answer of the store. `sent`: when the
+    /// call was sent.
     pub(super) fn observe_time(&mut self, sent: Moment, store: SystemTime) {
         self.time.observe(sent, store);
         meters::clock(self.time.check_offset());
     }
 
-    /// Follows a wall clock that was set. Periods are measured on the monotonic clock: so the ticks of this process's
-    /// jobs with a period are moved by the same step as the clock. Ticks of cron expressions and of jobs in the store
-    /// are not moved.
+    /// If the wall clock was set, moves ticks by the same step. Periods are measured on the monotonic clock. So the
+    /// moved ticks are those of jobs of this process that have a period. Ticks of cron expressions and of jobs in the
+    /// store are not moved.
     pub(super) fn follow_clock(&mut self) {
         self.time.follow_wall();
         let Some(by) = self.time.jumped() else { return };
@@ -113,7 +116,7 @@ impl LocalJobs {
         self.agenda.move_by(by, |job| jobs[job].moves_with_clock());
     }
 
-    /// Marks the jobs that are due as ready: they are planned in this round.
+    /// Makes the jobs that are due ready. Ready jobs are planned in this round.
     pub(super) fn wake(&mut self) {
         self.agenda.wake(self.time.now());
     }
@@ -141,7 +144,7 @@ impl LocalJobs {
         self.agenda.schedule(job, self.time.now().saturating_add(duration_ms(delay)));
     }
 
-    /// Gives the free slots to the jobs that have waited longest.
+    /// Gives the free slots to the jobs that have waited longest: makes these jobs ready.
     pub(super) fn serve_slot_queue(&mut self) {
         self.pool.leave_queue().for_each(|job| self.agenda.make_ready(job, SlotPriority::NextInQueue));
     }
@@ -169,7 +172,7 @@ impl LocalJobs {
         reconcile(job, &self.jobs[job], session, &mut self.pool, &self.time);
     }
 
-    /// Plans the deaths of the nodes with these sessions.
+    /// Handles the deaths of the nodes with these sessions: plans the jobs that these nodes ran.
     pub(super) fn nodes_died(&mut self, sessions: &[&Holding]) {
         for (job, entry) in self.jobs.iter_mut() {
             let deaths = sessions.iter().filter(|session| entry.node_died(session)).count();
@@ -177,7 +180,7 @@ impl LocalJobs {
         }
     }
 
-    /// The claimed runs under the session of this lease.
+    /// The runs that were claimed under the session of this lease.
     fn runs_of_lease(&self, lease: Duration) -> impl Iterator<Item = &RunHandle> {
         self.pool.runs().filter(move |run| {
             let entry = &self.jobs[run.job];
@@ -200,7 +203,7 @@ impl LocalJobs {
         self.runs_of_lease(lease).for_each(|run| run.drop_now(CancelReason::SessionLost));
     }
 
-    /// Plans the jobs of a session that was claimed.
+    /// Plans the jobs that use the session of this lease, because this session was claimed.
     pub(super) fn session_claimed(&mut self, lease: Duration) {
         let jobs = self.jobs.shared().filter(|(_, entry)| entry.definition.policy.lease == lease);
         self.make_all_ready(jobs.map(|(job, _)| job).collect());

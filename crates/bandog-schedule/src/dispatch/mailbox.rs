@@ -13,6 +13,8 @@ const MAX_PER_ROUND: usize = 1024;
 /// Maximum time between two reads of the mailbox.
 const MAX_DELAY: Duration = Duration::from_millis(250);
 
+/// A message to the dispatcher. `RunEnded`: a run has ended; `note` is the text that the job's body has set for the
+/// history. `Stop`: begins a stop; `drain` is the time for which the runs may continue, and `done` gets the result.
 #[derive(Debug)]
 pub(crate) enum Message {
     RunEnded {
@@ -27,21 +29,22 @@ pub(crate) enum Message {
         drain: Duration,
         done: oneshot::Sender<Result<()>>,
     },
-    /// Ends the drain.
+    /// Ends the drain now.
     EndDrain,
-    /// The sender is answered when no run is under way and no event waits to be written.
+    /// A caller waits until no run is under way and no event has to be written. Then the caller is notified through
+    /// this sender.
     NotifyWhenIdle(oneshot::Sender<()>),
     /// Polls the store in the next round.
     Poll,
 }
 
-/// The messages that have arrived. The channel is unbounded, so that the end of a run never waits. Each message stands
-/// for a run or for a call of [`crate::Running`].
+/// The messages that have arrived. The channel is unbounded, so a run never waits when it reports its end. The channel
+/// stays small, because each message comes from the end of a run or from a call of [`crate::Running`].
 pub(super) struct Mailbox {
     receiver: mpsc::UnboundedReceiver<Message>,
-    /// Number of messages that this round may still handle.
+    /// Number of further messages that this round may handle.
     left: usize,
-    /// Whether there may be further messages that the last round did not handle.
+    /// Whether the channel might contain messages that the last round did not handle.
     has_more: bool,
     /// Time of the last round that read messages.
     read_at: Moment,
@@ -52,8 +55,8 @@ impl Mailbox {
         Self { receiver, left: 0, has_more: false, read_at: now }
     }
 
-    /// Begins a round, which may handle a limited number of messages. `is_busy`: very many jobs are ready. Then these
-    /// jobs come first, and the mailbox is read only four times a second.
+    /// Begins a round, which may handle a limited number of messages. `is_busy`: whether very many jobs are ready. If
+    /// so, the planning of these jobs comes first, and the mailbox is read only four times a second.
     pub(super) fn begin_round(&mut self, is_busy: bool, now: Moment) {
         if !is_busy || now.since(self.read_at) > MAX_DELAY {
             (self.left, self.has_more, self.read_at) = (MAX_PER_ROUND, true, now);

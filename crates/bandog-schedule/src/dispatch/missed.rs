@@ -1,4 +1,4 @@
-//! Collects the ticks that do not run, and logs them together, so that they do not flood the log.
+//! Collects the ticks that did not run, and logs them together. So many such ticks do not flood the log.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -10,28 +10,29 @@ use crate::{misfire::TickRange, plan::Plan};
 
 /// Minimum interval between two reports.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
-/// Maximum number of jobs that a report names one by one.
+/// Maximum number of jobs that a report names. Further jobs are only counted.
 const MAX_LOGGED_JOBS: usize = 100;
 
 /// Ticks that are not logged yet.
 #[derive(Default)]
 pub(super) struct MissedTicks {
     jobs: BTreeMap<JobId, TickRanges>,
-    /// Time of the next report; none while there is nothing to report.
+    /// Time of the next report. None while there is nothing to report.
     due: Option<Moment>,
     /// Time of the last report.
     logged_at: Option<Moment>,
 }
 
 #[derive(Default)]
+/// The ticks of one job, by what happened to them.
 struct TickRanges {
     /// Ticks that no node ran in time.
     missed: TickRange,
-    /// Ticks whose node died, and that do not run again.
+    /// Ticks whose node died during the run. These ticks do not run again.
     lost: TickRange,
-    /// Ticks that may have run before the store lost the record.
+    /// Ticks that might have run before the store lost the job's record.
     unknown: TickRange,
-    /// Ticks whose node died and that run again.
+    /// Ticks whose node died during the run. These ticks run again.
     died: TickRange,
 }
 
@@ -40,7 +41,7 @@ impl MissedTicks {
         self.due.is_none()
     }
 
-    /// Adds the missed and lost ticks of a plan that is written.
+    /// Adds the missed and lost ticks of a plan whose state is confirmed.
     pub(super) fn add(&mut self, job: JobId, plan: &Plan, now: impl FnOnce() -> Moment) {
         if plan.missed.ticks == 0 && plan.lost.ticks == 0 && plan.died.ticks == 0 {
             return;
@@ -93,6 +94,7 @@ impl MissedTicks {
     }
 }
 
+/// The number of ticks, the first tick and the last tick. None if the range is empty.
 fn first_and_last(range: TickRange) -> Option<(u64, Time, Time)> {
     Some((range.ticks, Time::from_millisecond(range.first?), Time::from_millisecond(range.last)))
 }

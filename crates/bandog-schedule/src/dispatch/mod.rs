@@ -1,18 +1,18 @@
-//! The dispatcher: one tokio task per scheduler. It keeps the agenda of ticks, claims them, and starts and cancels
-//! runs.
+//! The dispatcher: one tokio task per scheduler. It keeps the agenda (when each job is planned next), claims the ticks
+//! of the jobs, and starts and cancels runs.
 //!
 //! Each round handles the messages that have arrived (ends of runs, answers of the store, calls of [`crate::Running`]),
 //! takes the jobs that are due, plans each of them, and sends all swaps of the round together. The rules are in
-//! [`crate::plan`]. A job has at most one swap in flight. Events that arrive while a swap is in flight are planned
-//! after its answer.
+//! [`crate::plan`]. A swap replaces a job's record in the store if the record still has the known version. A job has at
+//! most one swap in flight. Events that arrive while a swap is in flight are planned after the answer to the swap.
 //!
 //! The job's record decides which runs exist. After each answer of the store, the dispatcher compares the claims of
 //! this node in the record with its local runs: it starts a run for each claim without a run, and drops each run whose
-//! claim is gone. So a lost reply does no harm.
+//! claim is gone. So a lost answer of the store does no harm.
 //!
 //! [`Dispatcher`] is the loop. It coordinates four parts: the [`planner`] plans the jobs and applies the plans to the
-//! local runs, the [`follower`] keeps the node's copies of the records equal to the store, the [`mailbox`] has the
-//! messages, and the [`shutdown`] has the state of a stop. The planner and the follower consist of smaller parts. No
+//! local runs, the [`follower`] keeps the node's copies of the records equal to the store, the [`mailbox`] keeps the
+//! messages, and the [`shutdown`] keeps the state of a stop. The planner and the follower consist of smaller parts. No
 //! part imports the part that contains it.
 
 mod agenda;

@@ -1,10 +1,11 @@
-//! The jobs whose records the other nodes have to read again, and whose names are not published in the news yet.
+//! The jobs that this node has changed, and whose names are not published yet. The names are published in the news, a
+//! record from which the other nodes learn which jobs they have to read again.
 
 use crate::news::ChangedJobs;
 
 #[derive(Debug, Default)]
 pub(super) struct NewsOutbox {
-    /// Jobs that are not being published yet.
+    /// Jobs that the next publication will contain.
     waiting: Option<ChangedJobs>,
     /// Jobs whose publication is in flight.
     in_flight: Option<ChangedJobs>,
@@ -19,8 +20,8 @@ impl NewsOutbox {
         self.waiting.is_some()
     }
 
-    /// The jobs to publish now. Only one publication is in flight at a time, so jobs that are added later are published
-    /// after it.
+    /// The jobs to publish now. Only one publication is in flight at a time. So a job that is added during a
+    /// publication waits for the next one.
     pub(super) fn begin(&mut self) -> Option<ChangedJobs> {
         if self.in_flight.is_some() {
             return None;
@@ -34,7 +35,7 @@ impl NewsOutbox {
         self.in_flight = None;
     }
 
-    /// Takes all jobs that the other nodes may not know.
+    /// Takes all jobs whose changes the other nodes might not know.
     pub(super) fn take_all(&mut self) -> ChangedJobs {
         let mut all = ChangedJobs::none();
         self.in_flight.take().into_iter().chain(self.waiting.take()).for_each(|changed| all.join(changed));

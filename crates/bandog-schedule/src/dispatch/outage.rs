@@ -1,4 +1,4 @@
-//! Outages of the store: whether it answers, and which outages are logged.
+//! Outages of the store: whether the store answers, and which outages are logged.
 
 use std::time::Duration;
 
@@ -10,16 +10,18 @@ const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// The present outage, if there is one, and the last log entry about an outage.
 #[derive(Debug, Default)]
 pub(super) struct OutageLog {
+    /// Whether the last call was not answered.
     is_down: bool,
     /// Whether the present outage is logged.
     is_logged: bool,
-    /// Time of the last outage that was logged.
+    /// Time of the last log entry about an outage.
     logged_at: Option<Moment>,
 }
 
 /// The first answer after an outage.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct OutageEnd {
+    /// Whether the start of the outage was logged.
     pub(super) was_logged: bool,
 }
 
@@ -28,7 +30,7 @@ impl OutageLog {
         self.is_down
     }
 
-    /// Records that the store did not answer. Returns true if the caller should log this.
+    /// Records that the store did not answer. Returns true if the caller should log the outage.
     pub(super) fn unanswered(&mut self, now: Moment) -> bool {
         self.is_down = true;
         let is_time = self.logged_at.is_none_or(|logged_at| now.since(logged_at) >= LOG_INTERVAL);
@@ -39,7 +41,7 @@ impl OutageLog {
         is_new
     }
 
-    /// Records that the store answered. Returns the end of the outage; none if there was no outage.
+    /// Records that the store answered. Returns the end of the outage, or none if there was no outage.
     pub(super) fn answered(&mut self) -> Option<OutageEnd> {
         let was_down = std::mem::take(&mut self.is_down);
         was_down.then(|| OutageEnd { was_logged: std::mem::take(&mut self.is_logged) })

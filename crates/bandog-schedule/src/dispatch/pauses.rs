@@ -8,9 +8,11 @@ use crate::{
 };
 
 pub(super) struct NodePauses {
+    /// The name of this node.
     node: Arc<str>,
+    /// The pauses as this node knows them.
     known: KnownPauses,
-    /// An operator has paused this node.
+    /// Whether an operator has paused this node.
     is_node_paused: bool,
 }
 
@@ -23,7 +25,7 @@ impl NodePauses {
         &self.known
     }
 
-    /// The last pause or resume of all jobs. Each job applies it with its next plan.
+    /// The last pause or resume of all jobs. The next plan of each job applies it to the job's state.
     pub(super) fn all_jobs(&self) -> &AllJobsPause {
         &self.known.stored.all
     }
@@ -32,7 +34,8 @@ impl NodePauses {
         self.is_node_paused
     }
 
-    /// Sets the pauses that were read, and logs if this node was paused or resumed. Returns true if it was resumed.
+    /// Sets the pauses that were read from the store. If this node was paused or resumed, logs this. Returns true if
+    /// this node was resumed.
     pub(super) fn set(&mut self, pauses: KnownPauses) -> bool {
         let node = &self.node;
         let paused = pauses.stored.of_node(node);
@@ -48,7 +51,7 @@ impl NodePauses {
         was_paused && !self.is_node_paused
     }
 
-    /// Remembers the version of a record that cannot be read, so that the error is logged once.
+    /// Remembers the version of a record that cannot be parsed. So the error is logged only once per version.
     pub(super) fn skip_version(&mut self, version: Option<bandog_core::Version>) {
         self.known.version = version;
     }

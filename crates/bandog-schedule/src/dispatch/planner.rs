@@ -1,5 +1,5 @@
-//! Plans this node's jobs, and applies the plans: immediately for jobs of this process, and after the store's answer
-//! for jobs of the store.
+//! Plans this node's jobs, and applies the plans. A plan for a job of this process is applied immediately. A plan for a
+//! job of the store is applied when the store has confirmed the swap of the job's record.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,24 +29,26 @@ use crate::{
 
 pub(super) struct Planner {
     local: LocalJobs,
+    /// The name of this node.
     node: Arc<str>,
     pauses: NodePauses,
     /// Missed and lost ticks that are not logged yet.
     missed: MissedTicks,
+    /// Jobs with queued ticks.
     backlogs: Backlogs,
     /// Swaps that are sent at the end of the round.
     swaps: Vec<(JobId, Swap)>,
 }
 
-/// What the caller has to do after the planner has handled a record or an answer.
+/// What the caller has to do after the planner has handled a record, or an answer to a swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Taken {
     /// Nothing.
     Settled,
-    /// The record is missing, and has to be read together with the board: a record that names the era of the store's
-    /// data.
+    /// The record is missing. The caller must read the record again, together with the board. The board is a record
+    /// that contains the era: a random name of the store's data.
     MustRead,
-    /// The store fell back to an earlier state.
+    /// The store fell back to an earlier state. The caller must log this.
     FellBack,
 }
 
@@ -87,6 +89,7 @@ impl Planner {
         }
     }
 
+    /// Plans a job. If the job needs a slot and none is free, the job joins the queue for slots.
     fn plan_one(&mut self, job: JobId, priority: SlotPriority, store: &mut Option<StoreIo>, is_store_down: bool) {
         let slots = self.local.pool().slots_for(priority);
         let entry = self.local.entry_mut(job);
@@ -123,7 +126,7 @@ impl Planner {
         let may_claim = self.may_claim(job);
         let session = self.session_of(job, store);
         if session.is_none() && self.local.jobs()[job].events.is_empty() {
-            // All jobs of this lease are planned again when the session is claimed.
+            // The session is being claimed. Afterwards, all jobs with the lease of this session are planned again.
             return;
         }
         let may_claim = may_claim && session.is_some();
@@ -139,13 +142,14 @@ impl Planner {
         }
     }
 
-    /// Removes up to this number of swaps that wait to be sent, the oldest first.
+    /// Removes the oldest swaps that wait to be sent, at most this number.
     pub(super) fn take_swaps(&mut self, count: usize) -> (Vec<JobId>, Vec<Swap>) {
         let rest = self.swaps.split_off(self.swaps.len().min(count));
         std::mem::replace(&mut self.swaps, rest).into_iter().unzip()
     }
 
-    /// Starts a run of a tick that is due although the store does not answer, if the job's policy allows it.
+    /// The store does not answer. If a tick of the job is due and the job's policy allows runs without a claim, this
+    /// starts a run of that tick.
     fn run_unclaimed(&mut self, job: JobId, slots: usize) {
         if slots == 0 || self.local.pool().has_run(job) || self.pauses.is_node_paused() {
             return;
@@ -173,16 +177,17 @@ impl Planner {
             // Reserves memory for one event only. Some services run a hundred thousand jobs at the same time, and most
             // jobs have one run at a time.
             entry.events.reserve_exact(1);
-            // A run that was dropped because its session was about to expire gets this event too. If a late renewal
-            // saves the session, the run is still recorded as under way, and the event ends it. If the session expires
-            // and another node takes the run over, the run gets a greater fence, so the event has no effect.
+            // A run that was dropped because its session was about to expire gets this event too. Two cases follow. If
+            // a late renewal saves the session, the record still has the run as under way, and the event ends the run.
+            // If the session expires and another node takes the run over, that node gives the run a greater fence. Then
+            // the event has no effect.
             entry.events.push(Event::RunEnded(ended));
         }
         self.local.serve_slot_queue();
         self.local.make_ready(job);
     }
 
-    /// Applies the plan of a state that is confirmed: starts and cancels runs, and schedules the next tick.
+    /// Applies a plan whose state is confirmed: starts and cancels runs, and schedules the job's next planning.
     fn apply(&mut self, job: JobId, plan: &Plan, store: &mut Option<StoreIo>) {
         self.reconcile(job, store);
         meters::left_out(self.local.jobs().name(job), plan);
@@ -205,7 +210,7 @@ impl Planner {
         self.local.reconcile(job, session.as_ref());
     }
 
-    /// The session under which this node runs the job. If there is none, claims one.
+    /// The session under which this node runs the job. If there is none, begins to claim one and returns none.
     fn session_of(&self, job: JobId, store: &mut Option<StoreIo>) -> Option<Holding> {
         let entry = &self.local.jobs()[job];
         store.as_mut().filter(|_| entry.is_shared)?.session(entry.definition.policy.lease)
@@ -219,8 +224,8 @@ impl Planner {
         }
         let Some(time) = entry.next_claim(self.local.since(job)) else { return };
         if !self.may_claim(job) {
-            // Another node with a greater revision claims the ticks, or this node stops or is paused, or an unclaimed
-            // run has to end first.
+            // There are four cases: another node with a greater revision claims the ticks, this node stops, this node
+            // is paused, or a run without a claim has to end first.
             return;
         }
         let delay = if entry.is_shared { self.local.pool().claim_delay_ms() } else { 0 };
@@ -230,6 +235,7 @@ impl Planner {
     /// Whether this node may claim ticks of the job.
     fn may_claim(&self, job: JobId) -> bool {
         let entry = &self.local.jobs()[job];
+        // Whether a pause of this node or a run without a claim prevents claims.
         let is_held = entry.is_shared && (self.pauses.is_node_paused() || self.local.pool().has_unclaimed_run(job));
         !self.local.pool().is_closed() && !is_held && !entry.is_superseded()
     }
@@ -254,7 +260,7 @@ impl Planner {
                     self.local.make_ready(job);
                 }
             }
-            // If this record cannot be read, it is read again when the node reads all jobs.
+            // If this record cannot be parsed, the node reads it again together with all jobs.
             AfterAnswer::Take(record) => return self.take_record(job, Ok(Some(record)), None, store),
             AfterAnswer::Read => return Taken::MustRead,
             AfterAnswer::PlanAfter(delay) => self.local.schedule_after(job, delay),
@@ -262,7 +268,8 @@ impl Planner {
         Taken::Settled
     }
 
-    /// Handles a record that was read together with this era. The era is none if the record was read alone.
+    /// Handles a job's record. `era`: the era (the random name of the store's data), if the same call has read the era
+    /// and the record.
     pub(super) fn take_record(
         &mut self,
         job: JobId,
@@ -306,15 +313,15 @@ impl Planner {
         &self.pauses
     }
 
-    /// Sets the pauses that were read. If this node was resumed, plans all jobs of the store. A pause or resume of all
-    /// jobs needs no plan here, because it is written into each job's record too.
+    /// Sets the pauses that were read from the store. If this node was resumed, plans all jobs of the store. A pause or
+    /// resume of all jobs needs no plan here, because the operator's process also writes it to each job's record.
     pub(super) fn set_pauses(&mut self, pauses: KnownPauses) {
         if self.pauses.set(pauses) {
             self.local.make_all_ready(self.local.jobs().shared_ids());
         }
     }
 
-    /// Remembers the version of a record of pauses that cannot be read, so that the error is logged once.
+    /// Remembers the version of a record of pauses that cannot be read. So the error is logged only once per version.
     pub(super) fn skip_pauses(&mut self, version: Option<Version>) {
         self.pauses.skip_version(version);
     }
@@ -338,7 +345,8 @@ impl Planner {
         self.missed.log(self.local.moment(), |job| Arc::clone(jobs.name(job)));
     }
 
-    /// Warns if the number of queued ticks has grown for a minute and this node runs the job.
+    /// Warns if this node runs the job and the number of the job's queued ticks has grown for a minute. Only a job with
+    /// a fixed rate and a queue can have such a backlog.
     fn log_backlog(&mut self, job: JobId) {
         let entry = &self.local.jobs()[job];
         let (Trigger::FixedRate(period), Overlap::Queue(most)) =

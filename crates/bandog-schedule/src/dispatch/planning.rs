@@ -1,4 +1,5 @@
-//! Plans one job: on its local state, or as a swap of its record in the store.
+//! Plans one job. For a job of this process, the plan changes the local state. For a job of the store, the plan becomes
+//! a swap: the store replaces the job's record if the record still has the version that this node knows.
 
 use std::sync::Arc;
 
@@ -14,11 +15,12 @@ use crate::{
     trigger::UnixMs,
 };
 
-/// The values of this node that the plan of a job depends on.
+/// The facts about this node that the plan of a job depends on.
 pub(super) struct NodeContext<'a> {
+    /// The name of this node.
     pub(super) node: &'a Arc<str>,
     pub(super) now: UnixMs,
-    /// Number of runs that the job may start here.
+    /// Maximum number of runs of the job that may start on this node now.
     pub(super) free_slots: usize,
     /// Whether this node may claim ticks of the job.
     pub(super) may_claim: bool,
@@ -28,13 +30,15 @@ pub(super) struct NodeContext<'a> {
 pub(super) enum SharedPlan {
     /// The plan does not change the record.
     Unchanged(Plan),
-    /// The record is swapped. The entry has the swap as `pending`, with this number of runs to start.
+    /// The caller must send this swap. The entry's `pending` has the plan until the store answers. `starts`: number of
+    /// runs that the swap claims for this node.
     Swap { swap: Swap, starts: usize },
-    /// The record is not known, or cannot be written.
+    /// No plan is possible: the node has no copy of the record, or the new state cannot be converted to a record.
     Impossible,
 }
 
-/// Plans a job of this process, which has no record. `since`: the time from which ticks of a new job count.
+/// Plans a job of this process, which has no record. `since`: if the job is new, all ticks before this time are
+/// ignored.
 pub(super) fn plan_local(entry: &mut JobEntry, context: &NodeContext<'_>, since: UnixMs) -> Plan {
     let policy = &*entry.definition.policy;
     let mut state = entry.state.take().unwrap_or_else(|| Box::new(JobState::new(policy, since, None)));
@@ -46,7 +50,8 @@ pub(super) fn plan_local(entry: &mut JobEntry, context: &NodeContext<'_>, since:
     plan
 }
 
-/// Plans a job of the store.
+/// Plans a job of the store. `session`: the session under which this node claims runs of the job. `all`: the last known
+/// pause of all jobs.
 pub(super) fn plan_shared(
     entry: &mut JobEntry,
     context: &NodeContext<'_>,
@@ -64,8 +69,11 @@ pub(super) fn plan_shared(
         return SharedPlan::Unchanged(plan);
     }
     let (Ok(key), Ok(value)) = (job_key(&entry.definition.name), next.write()) else { return SharedPlan::Impossible };
+    // The store refuses the swap before this time.
     let not_before = plan.not_before.map(|time| Time::from_millisecond(time).into());
+    // If the swap claims a tick or a run, the store accepts the swap only while this session is held.
     let held = session.filter(|_| plan.starts > 0 || plan.not_before.is_some());
+    // `lines`: lines that the store appends to the job's history log.
     let (lines, starts) = (plan.lines.clone(), plan.starts);
     let swap = Swap { lines, not_before, held, ..Swap::new(key, entry.version, value) };
     let events = entry.events.len();
@@ -87,6 +95,7 @@ fn plan_context<'a>(
         node: context.node,
         session,
         free_slots: context.free_slots,
+        // Whether this node may claim ticks of the job.
         is_current: context.may_claim,
         all,
     }

@@ -1,19 +1,21 @@
-//! Decides when the node polls the store for commands of operators, expired sessions and changed records: once per
-//! interval, and after each notification.
+//! Decides when the node polls the store. A poll finds commands of operators, expired sessions and changed records. The
+//! node polls once per interval, and after each notification.
 
 use std::time::Duration;
 
 use bandog_core::Moment;
 
-/// Interval between two polls. A poll reads the board (a record whose version changes whenever nodes have to read
-/// something) and whether the other nodes' sessions are held. A session is a renewed lock that proves that a node
-/// lives.
+/// Interval between two polls. A poll reads the board, which is a record that gets a new version with each published
+/// change of jobs or pauses. A poll also checks whether the sessions of nodes are held. A session is a renewed lock
+/// that proves that a node is alive.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Number of regular polls between two reads of all jobs. This read finds changes whose news were lost.
+/// Number of regular polls between two reads of all jobs. A read of all jobs also finds changes that were never
+/// published.
 const READ_ALL_EVERY: u32 = 30;
-/// Minimum interval between two polls that notifications asked for.
+/// Minimum interval between two polls that are caused by notifications.
 const MIN_POLL_DISTANCE: Duration = Duration::from_millis(50);
-/// Delay before a call without an answer is sent again. It doubles with each attempt, up to [`POLL_INTERVAL`].
+/// Delay before a call is sent again after the store has not answered. The delay doubles with each attempt, up to
+/// [`POLL_INTERVAL`].
 pub(super) const RETRY: Duration = Duration::from_millis(100);
 
 pub(super) struct Polls {
@@ -21,14 +23,15 @@ pub(super) struct Polls {
     interval: Duration,
     /// Time of the next regular poll.
     next: Moment,
-    /// Time at which the node reads all jobs again, whether they have changed or not.
+    /// Time at which the node reads all jobs again, including those that have not changed.
     read_all_at: Moment,
+    /// Whether a poll is in flight.
     is_polling: bool,
-    /// Number of reads of records in flight.
+    /// Number of calls in flight that read records.
     reads_in_flight: usize,
-    /// Time of the poll that a notification asked for.
+    /// Time of the next poll that a notification has requested.
     requested: Option<Moment>,
-    /// Time of the last poll that a notification asked for.
+    /// Time of the last poll that a notification had requested.
     last_requested: Option<Moment>,
     /// Delay before the next attempt while the store does not answer.
     retry_delay: Duration,
@@ -53,23 +56,23 @@ impl Polls {
         self.next = now;
     }
 
-    /// Handles a notification. The first one of several causes a poll immediately. All further ones together cause one
-    /// more poll.
+    /// Handles a notification. If several notifications arrive within a short time, the first one causes a poll
+    /// immediately, and all further ones together cause one more poll.
     pub(super) fn notified(&mut self, now: Moment) {
         self.requested.get_or_insert(self.last_requested.map_or(now, |last| now.max(last + MIN_POLL_DISTANCE)));
     }
 
-    /// Requests one more poll soon, since the news of a change may not have been written yet.
+    /// Requests one more poll soon. Another process has changed the board, but perhaps has not written the news yet.
     pub(super) fn poll_again(&mut self, now: Moment) {
         self.requested.get_or_insert(now + MIN_POLL_DISTANCE);
     }
 
-    /// Time of the poll that a notification asked for; none while the result of the last poll is still being read.
+    /// Time of the next poll that a notification has requested. None while a poll or a read of records is in flight.
     pub(super) fn requested(&self) -> Option<Moment> {
         self.requested.filter(|_| !self.is_polling && self.reads_in_flight == 0)
     }
 
-    /// Whether a new interval begins now.
+    /// Whether a new poll interval begins now.
     pub(super) fn begins_interval(&mut self, now: Moment) -> bool {
         let is_time = now >= self.next;
         if is_time {
@@ -78,7 +81,7 @@ impl Polls {
         is_time
     }
 
-    /// Whether the store should be polled now. If so, the caller must report the end of the poll.
+    /// Whether the store should be polled now. If so, the caller must call `poll_ended` after the answer.
     pub(super) fn begins_poll(&mut self, is_new_interval: bool, now: Moment) -> bool {
         let is_due = is_new_interval || self.requested().is_some_and(|due| now >= due);
         if !is_due || self.is_polling {
@@ -103,7 +106,7 @@ impl Polls {
         self.reads_in_flight -= 1;
     }
 
-    /// Whether the node reads all jobs now, whether they have changed or not.
+    /// Whether the node has to read all jobs now, including those that have not changed.
     pub(super) fn reads_all(&mut self, now: Moment) -> bool {
         let is_time = now >= self.read_all_at;
         if is_time {

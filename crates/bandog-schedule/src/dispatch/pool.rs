@@ -1,4 +1,5 @@
-//! The pool: the runs of this node, its slots, and the jobs that wait for a slot.
+//! The pool: the runs of this node, and the jobs that wait for a slot. Each run needs one of the node's slots, whose
+//! number is limited.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -14,44 +15,48 @@ use super::{
 };
 use crate::{cancel::CancelReason, meters, trigger::DurationMs};
 
-/// A job that has waited for a slot for at least this time is logged.
+/// A job is logged if it has waited for a slot for at least this time.
 const MIN_LOGGED_WAIT: Duration = Duration::from_secs(1);
-/// Maximum delay of a claim. A node with a full pool delays its claims by this time, so that a node with free slots
-/// claims first.
+/// Maximum delay of a claim. A node whose pool is full delays its claims by this time. So a node with free slots claims
+/// the tick first.
 const MAX_CLAIM_DELAY_MS: DurationMs = 20;
 
-/// Whether a job may take a free slot.
+/// Which jobs may take a free slot first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SlotPriority {
-    /// Jobs that wait for a slot come first.
+    /// The job may take a slot only if no job waits in the queue.
     Normal,
-    /// The job has waited for a slot and now has one.
+    /// The job has waited in the queue, and a slot is free for it now.
     NextInQueue,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What the pool does with runs.
 enum Phase {
+    /// Runs are claimed and started.
     Open,
-    /// The node stops: no run is claimed any more, and the runs may continue for the drain.
+    /// The node stops. No run is claimed any more. The present runs may continue until the drain (the time that a stop
+    /// leaves to runs) is over.
     Closed,
-    /// The drain is over: the runs are cancelled.
+    /// The drain is over, so the runs are cancelled.
     Cancelled,
 }
 
 pub(super) struct Pool {
+    /// Number of slots.
     size: usize,
     phase: Phase,
-    /// Number of slots for the runs that the swaps in flight claim.
+    /// Number of slots that are reserved for the runs of the swaps in flight.
     reserved: usize,
     /// Runs by job and fence.
     runs: BTreeMap<(JobId, u64), RunHandle>,
     /// Runs that start in this round.
     starts: RunStarter,
-    /// Jobs that wait for a free slot, the oldest first.
+    /// Jobs that wait for a free slot. The job that has waited longest is the first one.
     queue: VecDeque<WaitingJob>,
     /// Whether each job is in `queue`.
     is_waiting: Vec<bool>,
-    /// The last value of the metric for the number of runs.
+    /// The number of runs that the metric shows.
     reported: usize,
 }
 
@@ -86,7 +91,7 @@ impl Pool {
         self.runs.len()
     }
 
-    /// Whether no run is under way or claimed.
+    /// Whether no run is under way or being claimed.
     pub(super) fn is_idle(&self) -> bool {
         self.runs.is_empty() && self.reserved == 0
     }
@@ -111,12 +116,12 @@ impl Pool {
         self.reserved += slots;
     }
 
-    /// Frees the slots that were reserved for a swap, after its answer.
+    /// Frees the slots that were reserved for a swap. This is called after the answer to the swap.
     pub(super) fn return_reserved(&mut self, slots: usize) {
         self.reserved -= slots;
     }
 
-    /// Delay of this node's next claim: the fuller its pool, the longer.
+    /// Delay of this node's next claim. The delay grows with the number of runs under way.
     pub(super) fn claim_delay_ms(&self) -> DurationMs {
         let ms = |count: usize| DurationMs::try_from(count).unwrap_or(DurationMs::MAX);
         (MAX_CLAIM_DELAY_MS.saturating_mul(ms(self.runs.len())) / ms(self.size)).min(MAX_CLAIM_DELAY_MS)
@@ -127,7 +132,8 @@ impl Pool {
         self.starts.messages()
     }
 
-    /// Adds a run, which starts in this round. `is_cancelled`: a caller has cancelled it already.
+    /// Adds a run, which starts in this round. `is_cancelled`: whether the record shows that the run was cancelled
+    /// already.
     pub(super) fn start(&mut self, run: PreparedRun, now: Moment, is_cancelled: bool) {
         let handle = run.handle(now);
         if is_cancelled {
@@ -177,7 +183,7 @@ impl Pool {
         self.runs_of(job).any(|(_, run)| run.is_unclaimed())
     }
 
-    /// Closes the pool: it has no free slot any more. Notifies the runs that the node stops.
+    /// Closes the pool. From now on, it has no free slot. Notifies the runs that the node stops.
     pub(super) fn close(&mut self) {
         self.phase = Phase::Closed;
         self.runs().for_each(RunHandle::stop);
@@ -213,7 +219,8 @@ impl Pool {
         self.has_queue() && self.free_slots() > 0
     }
 
-    /// Removes the jobs that have waited longest from the queue, one for each free slot.
+    /// Removes jobs from the queue and returns them: one job for each free slot, first the jobs that have waited
+    /// longest.
     pub(super) fn leave_queue(&mut self) -> impl Iterator<Item = JobId> {
         let count = self.free_slots().min(self.queue.len());
         let is_waiting = &mut self.is_waiting;

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{cancel::CancelToken, run::RunInfo, state::LiveRun, trigger::TickCursor};
 
-/// Creates a run that is ready to start from the claimed run in the job's record.
+/// Creates a run that is ready to start. `live`: the claimed run in the job's state.
 pub(super) fn prepare(
     job: JobId,
     entry: &JobEntry,
@@ -44,13 +44,14 @@ pub(super) fn prepare(
     }
 }
 
-/// Time after which a run that starts now has no further retry.
+/// The time before which a retry of a run that starts now must begin, if the policy limits the time of retries.
 fn retry_deadline(entry: &JobEntry, time: &Timekeeper) -> Option<Box<RetryDeadline>> {
     let limit = entry.definition.policy.retry.limit(|| until_next_tick(entry, time))?;
     let clock = time.clock();
     Some(Box::new(RetryDeadline { clock, until: clock.now() + limit }))
 }
 
+/// Time until the next tick of the job. None if there is no next tick.
 fn until_next_tick(entry: &JobEntry, time: &Timekeeper) -> Option<Duration> {
     let cursor = entry.state.as_ref().filter(|_| entry.definition.policy.enabled)?.tick_cursor();
     let next = entry.definition.trigger.next(TickCursor { watermark: time.now(), ..cursor })?;

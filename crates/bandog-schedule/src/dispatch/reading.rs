@@ -1,4 +1,4 @@
-//! Reads the text of a job's record, and warns about contents that need an operator.
+//! Parses a job's record, and warns about contents that an operator has to correct.
 
 use bandog_core::{Error, Record};
 use bandog_cron::Time;
@@ -13,11 +13,11 @@ use crate::{
     trigger::{DurationMs, UnixMs},
 };
 
-/// A watermark in the future is logged only if it is ahead by more than this time, so small steps of the store's clock
-/// are not logged.
+/// A watermark (the newest tick that was ever claimed) in the future is logged only if it is ahead by more than this
+/// time. So small steps of the store's clock are not logged.
 const MAX_AHEAD_MS: DurationMs = 60_000;
 
-/// Parses a record, and warns about contents that need an operator.
+/// Parses a record, and warns about contents that an operator has to correct.
 pub(super) fn read_record(entry: &mut JobEntry, record: Record, now: UnixMs) -> RecordRead {
     if entry.pending.is_some() || Some(record.version) == entry.version {
         return RecordRead::Unchanged;
@@ -37,15 +37,16 @@ pub(super) fn read_record(entry: &mut JobEntry, record: Record, now: UnixMs) -> 
     }
 }
 
-/// Logs once that this version of bandog cannot read the record.
+/// Logs that the record cannot be read, for example because a newer version of bandog has written it. This is logged
+/// only once, and is logged again only after the record could be read in between.
 pub(super) fn log_unreadable(entry: &mut JobEntry, error: &Error) {
     if entry.pending.is_none() && !std::mem::replace(&mut entry.is_fault_logged, true) {
         tracing::error!(job = %entry.definition.name, %error, "the job's record cannot be read: this node does not run the job until it can");
     }
 }
 
-/// Logs that the watermark (the newest tick that was ever claimed) lies in the future, because the store's clock was
-/// set back.
+/// Logs an error if the watermark lies in the future. The cause is that the store's clock was ahead, and was set back
+/// later.
 pub(crate) fn warn_about_future_watermark(job: &str, state: &JobState, now: UnixMs) {
     if let Some(until) = rests_until(state, now.saturating_add(MAX_AHEAD_MS)) {
         let until = Time::from_millisecond(until);
@@ -58,8 +59,8 @@ pub(crate) fn warn_about_future_watermark(job: &str, state: &JobState, now: Unix
     }
 }
 
-/// Logs, once for each change, that another replica has registered a different job under the same name, with the same
-/// or a greater revision.
+/// Logs that another replica has registered a different job under the same name, if the revision of that job is the
+/// same or greater. Each change is logged once.
 fn warn_about_dispute(entry: &JobEntry, read: &JobState) {
     let JobDefinition { name, trigger, policy, .. } = &entry.definition;
     let known = entry.state.as_ref().and_then(|known| known.spec.as_ref());

@@ -16,7 +16,9 @@ use crate::{cancel::CancelReason, state::LiveRun};
 /// the job, if it has one. Jobs of this process need no session.
 pub(super) fn reconcile(job: JobId, entry: &JobEntry, session: Option<&Holding>, pool: &mut Pool, time: &Timekeeper) {
     let Some(state) = &entry.state else { return };
+    // The fences of the runs that have ended here.
     let over = entry.ended_fences();
+    // Whether this node should run the job for this entry of the state.
     let is_ours = |live: &&LiveRun| {
         let is_here = !entry.is_shared || (session.is_some() && live.holding().as_ref() == session);
         is_here && !over.contains(&live.fence)

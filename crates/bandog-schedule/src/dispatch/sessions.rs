@@ -1,5 +1,5 @@
-//! This node's sessions: renewed locks that prove that the node is alive. A node has one session for each length of
-//! lease that its jobs use.
+//! This node's sessions: renewed locks that prove that the node is alive. The jobs of a node may have leases of
+//! different lengths. For each length, the node has one session, whose lock has a lease of this length.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tokio::time;
 use super::store_event::SessionEvent;
 use crate::records::SESSION_PREFIX;
 
-/// The greatest number of a session's lock. The smallest number is 1.
+/// Maximum number of sessions in the cluster. The locks of sessions are numbered from 1 to this number.
 const MAX_SESSIONS: u32 = 10_000;
 /// Delay before a failed attempt to claim a session is repeated.
 const RETRY: Duration = Duration::from_millis(500);
@@ -22,13 +22,15 @@ const RETRY: Duration = Duration::from_millis(500);
 pub(super) struct Sessions {
     client: Client,
     sessions: Vec<Session>,
-    /// Claims in flight, and the ends of the sessions.
+    /// Futures of the next events: claims in flight, and for each held session its loss and the time shortly before its
+    /// expiry.
     events: FuturesUnordered<BoxFuture<'static, SessionEvent>>,
 }
 
 struct Session {
+    /// The length of the lease.
     lease: Duration,
-    /// None while the session is being claimed.
+    /// The lock and its claim. None while the session is being claimed.
     held: Option<(Guard, Holding)>,
 }
 
@@ -37,7 +39,7 @@ impl Sessions {
         Self { client, sessions: Vec::new(), events: FuturesUnordered::new() }
     }
 
-    /// The session of this lease. If there is none, claims one.
+    /// The session of this lease. If there is none, begins to claim one and returns none.
     pub(super) fn get(&mut self, lease: Duration) -> Option<Holding> {
         if let Some(session) = self.of(lease) {
             return session.held.as_ref().filter(|(guard, _)| !guard.is_lost()).map(|(_, holding)| holding.clone());
@@ -47,14 +49,14 @@ impl Sessions {
         None
     }
 
-    /// Whether this is a session of this node that the node has not lost.
+    /// Whether this node holds this session.
     pub(super) fn holds(&self, holding: &Holding) -> bool {
         let held = self.sessions.iter().filter_map(|session| session.held.as_ref());
         held.filter(|(guard, _)| !guard.is_lost()).any(|(_, held)| held == holding)
     }
 
-    /// The claimed sessions of this node with their leases. This includes a session that has expired if the node has
-    /// not noticed it yet.
+    /// The claimed sessions of this node with their leases. The result might include a session that has expired,
+    /// because the node notices the expiry later.
     pub(super) fn all(&self) -> impl Iterator<Item = (Duration, &Holding)> {
         self.sessions.iter().filter_map(|session| Some((session.lease, &session.held.as_ref()?.1)))
     }
@@ -64,8 +66,8 @@ impl Sessions {
         self.events.is_empty()
     }
 
-    /// Handles the result of a claim: keeps the session and watches for its expiry, or claims again after an error.
-    /// Returns the session's holding.
+    /// Handles the result of a claim. If the claim succeeded, keeps the session, watches for its expiry, and returns
+    /// the session's holding. After an error, claims again.
     pub(super) fn keep(&mut self, lease: Duration, result: Result<Guard>) -> Result<Holding> {
         let guard = match result {
             Ok(guard) => guard,
@@ -87,7 +89,7 @@ impl Sessions {
         Ok(holding)
     }
 
-    /// Watches a session again after it was close to its expiry, because a renewal may still save it.
+    /// Watches a session again. The session was close to its expiry, but a renewal might still save it.
     pub(super) fn watch_again(&self, lease: Duration, holding: &Holding) {
         let held = self.of(lease).and_then(|session| session.held.as_ref());
         if let Some((guard, _)) = held.filter(|(_, held)| held == holding) {
@@ -116,7 +118,7 @@ impl Sessions {
         result
     }
 
-    /// The next event; none if no claim is in flight and no session is held.
+    /// The next event, or none if no claim is in flight and no session is held.
     ///
     /// # Cancel safety
     /// If the future is dropped, no event is lost.
@@ -124,10 +126,12 @@ impl Sessions {
         self.events.next().await
     }
 
+    /// The session of this lease, which might still be claimed.
     fn of(&self, lease: Duration) -> Option<&Session> {
         self.sessions.iter().find(|session| session.lease == lease)
     }
 
+    /// Begins to claim a session after this delay.
     fn claim(&self, lease: Duration, delay: Duration) {
         let client = self.client.clone();
         self.events.push(Box::pin(async move {
@@ -138,6 +142,7 @@ impl Sessions {
         }));
     }
 
+    /// Adds the event that the session expires soon. The watch begins after this delay.
     fn watch(&self, guard: &Guard, lease: Duration, holding: Holding, delay: Duration) {
         let expiring = guard.expiring(expiry_margin(lease));
         self.events.push(Box::pin(async move {
@@ -150,13 +155,13 @@ impl Sessions {
     }
 }
 
-/// Time between the cancellation of a session's runs and the session's expiry.
+/// The runs of a session are cancelled this time before the session expires.
 fn expiry_margin(lease: Duration) -> Duration {
     (lease / 6).min(Duration::from_secs(5))
 }
 
-/// Claims the session lock with the lowest free number. So the greatest number is never greater than the number of
-/// sessions that were held at the same time.
+/// Claims the session lock with the lowest free number. So no number is greater than the maximum number of sessions
+/// that were ever held at the same time.
 async fn claim_lowest_free(client: &Client, lease: Duration) -> Result<Guard> {
     for number in 1..=MAX_SESSIONS {
         let lock = client.mutex(format!("{SESSION_PREFIX}{number}")).watchdog(lease).quiet();

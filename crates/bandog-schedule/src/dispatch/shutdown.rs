@@ -1,15 +1,15 @@
-//! The stop of the dispatcher, with the drain (the time for which runs may continue), and the callers that wait until
-//! no run is under way.
+//! The stop of the dispatcher, which begins with the drain (the time for which runs may continue). Also keeps the
+//! callers that wait until no run is under way.
 
 use std::time::Duration;
 
 use bandog_core::{Moment, Result};
 use tokio::sync::oneshot;
 
-/// Maximum time that a stop waits for a store that answers but does not accept the end of a run.
+/// If the store answers but does not accept the end of a run, a stop waits at most this time.
 const MAX_REFUSAL: Duration = Duration::from_secs(10);
 
-/// The stop, if one has begun, and the waiting callers.
+/// The stop, if one has begun, and the callers that wait until no run is under way.
 #[derive(Debug, Default)]
 pub(super) struct Shutdown {
     stop: Option<Stop>,
@@ -22,12 +22,14 @@ struct Stop {
     until: Moment,
     /// Whether the drain is over and the runs are cancelled.
     is_drained: bool,
-    /// Time since which nothing runs and the store answers, but does not accept the pending events.
+    /// Start of the present state in which no run is under way and the store answers, but some events are not written.
+    /// None in any other state.
     refused_since: Option<Moment>,
+    /// Gets the result of the stop.
     done: oneshot::Sender<Result<()>>,
 }
 
-/// What a stop still waits for.
+/// The work that a stop may have to wait for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OpenWork {
     /// Whether no run is under way and every event is written.
@@ -38,7 +40,7 @@ pub(super) struct OpenWork {
 }
 
 impl Shutdown {
-    /// Begins the stop. Returns false if a stop has begun before.
+    /// Begins the stop. `until`: the end of the drain. Returns false if a stop has begun before.
     pub(super) fn begin(&mut self, until: Moment, done: oneshot::Sender<Result<()>>) -> bool {
         if self.stop.is_some() {
             return false;
@@ -51,6 +53,7 @@ impl Shutdown {
         self.stop.is_some()
     }
 
+    /// Makes the drain end now.
     pub(super) fn end_drain(&mut self, now: Moment) {
         self.stop.iter_mut().for_each(|stop| stop.until = now);
     }
@@ -62,7 +65,7 @@ impl Shutdown {
         true
     }
 
-    /// Time until the end of the drain.
+    /// Time until the end of the drain. None if there is no stop or its drain is over.
     pub(super) fn until_drain_end(&self, now: Moment) -> Option<Duration> {
         self.stop.as_ref().filter(|stop| !stop.is_drained).map(|stop| stop.until.since(now))
     }
@@ -70,10 +73,11 @@ impl Shutdown {
     /// Whether the dispatcher may end now.
     pub(super) fn is_over(&mut self, work: OpenWork, now: Moment) -> bool {
         let Some(stop) = &mut self.stop else { return false };
-        // The stop does not wait for a store that is down. Other nodes take over when this node's lease has expired.
+        // The stop does not wait for a store that is down. When this node's lease has expired, other nodes take over
+        // its runs.
         let is_late = stop.is_drained && !work.has_runs && (work.is_store_down || !work.has_store);
-        // The stop waits only a limited time for a store that refuses the swaps, or whose records this version cannot
-        // read.
+        // The stop waits only a limited time if the store refuses the swaps, or if this version cannot read the
+        // records.
         let is_refused = if !work.has_runs && !work.is_store_down {
             now.since(*stop.refused_since.get_or_insert(now)) >= MAX_REFUSAL
         } else {
@@ -91,7 +95,7 @@ impl Shutdown {
         }
     }
 
-    /// Adds a caller that waits until nothing is under way.
+    /// Adds a caller that waits until no run is under way.
     pub(super) fn add_idle_waiter(&mut self, waiter: oneshot::Sender<()>) {
         self.idle_waiters.push(waiter);
     }

@@ -1,8 +1,8 @@
-//! The dispatcher's calls to the store. Each call is a future in flight that ends with a [`StoreEvent`].
+//! The dispatcher's calls to the store. Each call is a future that resolves to a [`StoreEvent`].
 //!
-//! The board is a record whose version changes whenever nodes have to read something. Its text is the era: a random
-//! name of the store's data, which is another one after the store has lost its data. The news is a record that names
-//! the jobs that have changed.
+//! The board is a record that gets a new version with each published change of jobs or pauses. Its text is the era: a
+//! random name of the store's data. If the store loses its data, the next board has another era. The news is a record
+//! that names the jobs that have changed.
 
 use std::time::Duration;
 
@@ -30,14 +30,16 @@ use crate::{
 
 pub(super) struct StoreIo {
     client: Client,
-    /// Keeps the client from logging outages. The dispatcher calls the store more often, and its messages name the
-    /// effect on jobs.
+    /// While this value exists, the client does not log outages. The dispatcher logs them instead, because it notices
+    /// them earlier and knows the effect on jobs.
     _outages: OutageReporter,
+    /// The calls that are not answered yet.
     in_flight: FuturesUnordered<BoxFuture<'static, StoreEvent>>,
     sessions: Sessions,
-    /// Jobs whose records the other nodes have to read again.
+    /// The jobs that have changed, and whose names are not published yet.
     news: NewsOutbox,
-    /// Notifications of news. None if the store has no notifications. Then the regular polls find the changes.
+    /// Notifications that news was published. None if the store cannot send notifications. Then only the regular polls
+    /// find the changes.
     notifications: Option<Notifications>,
 }
 
@@ -54,7 +56,7 @@ impl StoreIo {
         }
     }
 
-    /// The session of this lease. If there is none, claims one.
+    /// The session of this lease. If there is none, begins to claim one and returns none.
     pub(super) fn session(&mut self, lease: Duration) -> Option<Holding> {
         self.sessions.get(lease)
     }
@@ -63,7 +65,8 @@ impl StoreIo {
         &self.sessions
     }
 
-    /// Keeps a claimed session, and registers this node with it for [`crate::Jobs::nodes`].
+    /// Handles the result of a claim. If the claim succeeded, keeps the session, and registers this node under the
+    /// session for [`crate::Jobs::nodes`].
     pub(super) fn keep_session(&mut self, node: &str, lease: Duration, result: Result<Guard>) -> Result<()> {
         let session = self.sessions.keep(lease, result)?;
         let others = register_node(self.client.clone(), node.to_owned(), session);
@@ -76,6 +79,7 @@ impl StoreIo {
         self.sessions.replace(lease, holding);
     }
 
+    /// Sends the swaps of these jobs' records.
     pub(super) fn swap(&self, sent: Moment, jobs: Vec<JobId>, swaps: Vec<Swap>) {
         let client = self.client.clone();
         self.call(async move {
@@ -120,13 +124,14 @@ impl StoreIo {
         });
     }
 
-    /// Reads the era of the store's data, or creates one. A board without an era gets the known one.
+    /// Reads the era of the store's data, or creates one. If the board has no era, the known era is written to it.
     pub(super) fn read_era(&self, known: Option<String>) {
         let client = self.client.clone();
         self.call(async move { StoreEvent::EraRead(read_or_create_era(&client, known).await) });
     }
 
-    /// Writes the record of pauses again after the store has lost it.
+    /// Writes the record of pauses again, because the store has lost it. `from`: the version in the store that is
+    /// replaced.
     pub(super) fn write_pauses(&self, from: Option<Version>, stored: &StoredPauses) {
         let (client, value) = (self.client.clone(), stored.write());
         self.call(async move {
@@ -135,7 +140,7 @@ impl StoreIo {
         });
     }
 
-    /// Makes the other nodes read this job's record.
+    /// Adds the job to the next news, so that the other nodes read the job's record.
     pub(super) fn add_news(&mut self, job: &str) {
         self.news.add(job);
     }
@@ -144,19 +149,20 @@ impl StoreIo {
         self.news.is_waiting()
     }
 
-    /// Publishes the news, if there is any and no publication is in flight. `known`: the board as this node knows it.
+    /// Publishes the changed jobs, unless there are none or a publication is in flight. `known`: the board's version
+    /// and text as this node knows them.
     pub(super) fn publish_news(&mut self, known: impl FnOnce() -> Option<(Version, String)>) {
         let Some(changed) = self.news.begin() else { return };
         let (client, known) = (self.client.clone(), known());
         self.call(async move { StoreEvent::NewsPublished(publish_change(&client, known, &changed).await) });
     }
 
-    /// Allows the next publication.
+    /// Ends the publication in flight, so the next one is allowed.
     pub(super) fn news_published(&mut self) {
         self.news.published();
     }
 
-    /// The next answer of the store or notification.
+    /// The next event: an answer of the store, an event of a session, or a notification.
     ///
     /// # Cancel safety
     /// If the future is dropped, no answer is lost.
@@ -170,8 +176,11 @@ impl StoreIo {
         }
     }
 
-    /// Releases the sessions, and makes the other nodes read the jobs in `to_read` and those of unpublished news.
+    /// Releases the sessions. Then makes the other nodes read the jobs in `to_read`, and the jobs whose changes are not
+    /// published yet.
     pub(super) async fn end(&mut self, to_read: ChangedJobs) -> Result<()> {
+        // Whether there is anything that the other nodes have to notice: unpublished news, calls in flight, or
+        // sessions.
         let was_used = self.news.is_waiting() || !self.in_flight.is_empty() || !self.sessions.is_idle();
         let mut changed = self.news.take_all();
         changed.join(to_read);
@@ -180,11 +189,12 @@ impl StoreIo {
         if !was_used {
             return result;
         }
-        // This call notifies the other nodes, so it is the last one. Then one poll of a notified node finds both the
-        // runs to take over and the released sessions.
+        // This call notifies the other nodes, so it comes after the release of the sessions. Then a single poll of a
+        // notified node finds both the released sessions and the runs that the node has to take over.
         result.and(publish_change(&self.client, None, &changed).await)
     }
 
+    /// Begins a call. Its event is returned by `next_event`.
     fn call(&self, call: impl Future<Output = StoreEvent> + Send + 'static) {
         self.in_flight.push(Box::pin(call));
     }

@@ -1,8 +1,8 @@
-//! Answers of the store, and notifications.
+//! Events that the dispatcher gets from the store: answers to calls, events of sessions, and notifications.
 //!
-//! The board is a record whose version changes whenever nodes have to read something. Its text is the era: a random
-//! name of the store's data, which is another one after the store has lost its data. The news is a record that names
-//! the jobs that have changed. A session is a renewed lock that proves that a node lives.
+//! The board is a record that gets a new version with each published change of jobs or pauses. Its text is the era: a
+//! random name of the store's data. If the store loses its data, the next board has another era. The news is a record
+//! that names the jobs that have changed. A session is a renewed lock that proves that a node is alive.
 
 use std::time::Duration;
 
@@ -12,14 +12,16 @@ use bandog_sync::Guard;
 use super::entry::JobId;
 use crate::nodes::NodeInfos;
 
-/// `sent` is the time before the call. It bounds the error of the store's time in the answer.
+/// An event from the store. `sent` is the time before the call: the answer contains the store's time, and the round
+/// trip limits the error of that time.
 pub(super) enum StoreEvent {
+    /// The answers to the swaps of these jobs' records.
     Swapped {
         jobs: Vec<JobId>,
         sent: Moment,
         result: Result<Swaps>,
     },
-    /// The board, the pauses, and whether sessions are held.
+    /// The board, the record of pauses, and for each session in `holdings` whether it is held.
     Polled {
         sent: Moment,
         holdings: Vec<Holding>,
@@ -39,7 +41,7 @@ pub(super) enum StoreEvent {
         sent: Moment,
         result: Result<Reading>,
     },
-    /// The other nodes. This node has registered itself.
+    /// This node has registered itself. Contains the other nodes.
     NodeRegistered(Result<NodeInfos>),
     /// The era of the store's data.
     EraRead(Result<String>),
@@ -51,11 +53,12 @@ pub(super) enum StoreEvent {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReadJob {
     pub(super) job: JobId,
-    /// The version that this node knew when it sent the call.
+    /// The version of the record that this node knew when it sent the call.
     pub(super) known: Option<Version>,
 }
 
-/// An event of one of this node's sessions.
+/// An event of one of this node's sessions. `Claimed`: a claim of a session has succeeded or failed. `Lost`: the
+/// session has expired or was taken away. `lease`: the length of the session's lease.
 pub(super) enum SessionEvent {
     Claimed {
         lease: Duration,

@@ -6,36 +6,40 @@ use bandog_core::{Clock, Moment};
 
 use crate::trigger::{DurationMs, UnixMs};
 
-/// Age of a reading of the store's clock after which any new reading replaces it.
+/// A reading of the store's clock that is older than this is replaced by any new reading.
 const MAX_AGE: Duration = Duration::from_secs(30);
 
-/// Maximum drift of a clock within [`MAX_AGE`], in microseconds.
+/// Maximum drift of this machine's or the store's clock within [`MAX_AGE`], in microseconds.
 const MAX_DRIFT_MICROS: i64 = 20_000;
 
-/// Minimum step of the time that counts as a jump. Smaller steps are corrections of the clock.
+/// A step of the time counts as a jump if it is at least this long. Smaller steps are corrections of the clock.
 const MIN_JUMP_MS: DurationMs = 100;
 
-/// Maximum difference between this machine's clock and the store's that is not logged, in seconds.
+/// A difference between this machine's clock and the store's clock is logged if it is greater than this, in seconds.
 const MAX_CLOCK_OFFSET: f64 = 1.0;
 
-/// Counts from the store's answers on the monotonic clock, so that jumps of this machine's wall clock have no effect.
-/// Without a store, and before its first answer, it counts from the wall clock.
+/// Computes the store's time. It starts from the time in an answer of the store, and adds the time that has passed on
+/// the monotonic clock. So jumps of this machine's wall clock have no effect. Before the store's first answer, or
+/// without a store, it uses this machine's wall clock.
 #[derive(Debug)]
 pub(crate) struct Timekeeper {
     clock: Clock,
     /// Difference between the store's time and the monotonic clock, in microseconds.
     ahead: i64,
-    /// `ahead` at the last check for jumps.
+    /// The value of `ahead` at the last check for jumps.
     at_last_check: i64,
+    /// None before the first answer of the store.
     reading: Option<ClockReading>,
     /// Whether the present difference between this machine's clock and the store's clock is logged.
     is_offset_logged: bool,
 }
 
-/// The answer of the store that the time counts from.
+/// The answer of the store from which the time is computed.
 #[derive(Debug, Clone, Copy)]
 struct ClockReading {
+    /// Duration of the call.
     round_trip: Duration,
+    /// Time of the answer.
     at: Moment,
 }
 
@@ -86,9 +90,9 @@ impl Timekeeper {
         Duration::from_micros(u64::try_from(left).unwrap_or(0))
     }
 
-    /// Reads the store's time from an answer to a call that was sent at `sent`. The answer replaces the last one if its
-    /// round trip is shorter, because then it is more exact, if the last one is old, or if it contradicts the last one,
-    /// because then the store's clock was set.
+    /// Handles the store's time in an answer. `sent`: when the call was sent. The new reading replaces the last one in
+    /// three cases: its round trip is not longer, so it is at least as exact; the last reading is old; or the two
+    /// readings contradict each other, so the store's clock was set.
     pub(crate) fn observe(&mut self, sent: Moment, store: SystemTime) {
         let (got, store) = (self.clock.now(), since_1970(store));
         let round_trip = got.since(sent);
@@ -105,8 +109,8 @@ impl Timekeeper {
         }
     }
 
-    /// Logs that this machine's clock differs much from the store's clock. It is logged once, and again after the
-    /// clocks agreed in between. Returns how far the store's clock is ahead, in seconds.
+    /// Logs a warning if this machine's clock differs much from the store's clock. The warning is logged once, and is
+    /// logged again only if the clocks have agreed since then. Returns how far the store's clock is ahead, in seconds.
     pub(super) fn check_offset(&mut self) -> f64 {
         let ahead = self.offset();
         let is_wrong = ahead.abs() > MAX_CLOCK_OFFSET;

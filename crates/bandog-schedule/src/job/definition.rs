@@ -16,7 +16,8 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     if fits { Ok(()) } else { Err(Error::misused("a job's name must have 1 to 200 bytes and no control characters")) }
 }
 
-/// The body of a job: a function that makes the future of one attempt. The future resolves to none on success.
+/// The body of a job: a function that creates the future of one attempt. The future resolves to the failure, or to none
+/// if the attempt succeeds.
 pub(crate) type Body = Arc<dyn Fn(Run) -> BoxFuture<'static, Option<Failure>> + Send + Sync>;
 
 /// A checked job, as the scheduler keeps it.
@@ -36,6 +37,7 @@ pub(crate) async fn run_body(body: &Body, run: Run) -> Option<Failure> {
     failure.map(Failure::cut)
 }
 
+/// The text of a panic.
 fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")

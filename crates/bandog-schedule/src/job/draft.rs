@@ -20,10 +20,11 @@ pub(super) enum TriggerDraft {
 pub(super) struct CronDraft {
     pub(super) text: Box<str>,
     pub(super) dialect: Dialect,
+    /// The rule for expressions that restrict both kinds of days. None: the default of the dialect.
     pub(super) days: Option<DayMatch>,
     pub(super) daylight: Option<Daylight>,
     pub(super) zone: Option<Box<str>>,
-    /// Whether errors name method calls or the keys of an attribute.
+    /// Whether errors name the methods of `Job` or the keys of an attribute.
     pub(super) phrasing: Phrasing,
 }
 
@@ -45,7 +46,7 @@ impl CronDraft {
     fn prepare(&self) -> Result<Cron> {
         let Self { text, dialect, days, daylight, zone, phrasing } = self;
         let rules = days.map_or_else(|| (*dialect).into(), |days| dialect.days(days));
-        // The expression begins a line, so that the caret stands under the wrong character.
+        // The expression begins a new line. So in the next line, the caret is below the wrong character.
         let refused = |error: ParseError| {
             Error::misused(format!(
                 "this is no expression of the {dialect} dialect\n{}",
@@ -65,6 +66,7 @@ impl CronDraft {
         })
     }
 
+    /// Whether the expression is `-`, which disables the job.
     pub(super) fn is_dash(&self) -> bool {
         self.text.trim() == "-"
     }

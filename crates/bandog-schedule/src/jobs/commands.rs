@@ -1,5 +1,5 @@
-//! Commands to jobs. A command is one swap of the job's record: a write that is refused if another process has changed
-//! the record since it was read. Then the nodes are notified.
+//! Commands to jobs. A command is a swap of the job's record: the store refuses the write if another process has
+//! changed the record after this process has read it. After a successful swap, the nodes are notified.
 
 use std::collections::HashSet;
 
@@ -22,8 +22,8 @@ use crate::{
 const MAX_QUEUED_RUNS: usize = 10_000;
 
 impl Jobs {
-    /// Requests a run in addition to the ticks. It starts after the runs that are already queued, and also while the
-    /// job is paused or disabled. Returns the run's number.
+    /// Requests a run in addition to the ticks. The run starts after the runs that are queued already. It also starts
+    /// if the job is paused or disabled. Returns the run's number.
     ///
     /// # Errors
     /// As [`Jobs::show`]; `Misused` when 10,000 runs are queued already.
@@ -35,7 +35,7 @@ impl Jobs {
         Ok(runs.first().copied().unwrap_or_default())
     }
 
-    /// Stops the job's ticks until [`Jobs::resume`]. Runs under way continue. A second pause replaces the first.
+    /// Stops the job's ticks until [`Jobs::resume`]. Runs under way continue. A second pause replaces the first pause.
     ///
     /// # Errors
     /// As [`Jobs::show`]; `Misused` for a reason of more than [`crate::MAX_REASON`] bytes.
@@ -64,8 +64,8 @@ impl Jobs {
         Ok(was_paused)
     }
 
-    /// Cancels one run that is queued or under way or, with `None`, all of them. Returns the numbers of the cancelled
-    /// runs.
+    /// Cancels a run that is queued or under way. If `run` is `None`, cancels all of these runs. Returns the numbers of
+    /// the cancelled runs.
     ///
     /// # Errors
     /// As [`Jobs::show`].
@@ -76,8 +76,8 @@ impl Jobs {
         self.send(name, |_, _| Ok(Command::Cancel(run))).await
     }
 
-    /// Runs the ticks from `from` to `to`, both included, one after the other. Ticks that ran before run again. Returns
-    /// the number of ticks, which is at most 10,000.
+    /// Runs the ticks from `from` to `to`, both included, one after the other. Ticks that have run already run again.
+    /// Returns the number of ticks, which is at most 10,000.
     ///
     /// # Errors
     /// As [`Jobs::show`]; `Misused` if the range has no ticks, has more than 10,000 ticks or ends in the future, if the
@@ -98,9 +98,9 @@ impl Jobs {
     /// Sets a watermark in the future back to the store's present time, and adds a line to the history with the
     /// operator, the reason, and both times.
     ///
-    /// Use it after the store's clock was ahead. In that time, nodes claimed ticks of the future, so the job does not
-    /// fire until the last claimed tick has passed ([`crate::JobRow::rests_until`]). After the reset, each of these
-    /// ticks can be claimed again, under a greater fence.
+    /// Use this after the store's clock was ahead and has been corrected. While it was ahead, nodes claimed ticks of
+    /// the future. So the job does not fire until the last claimed tick has passed ([`crate::JobRow::rests_until`]).
+    /// After the reset, each of these ticks can be claimed again, with a greater fence.
     ///
     /// # Errors
     /// As [`Jobs::show`]; `Misused` if the reason has more than [`crate::MAX_REASON`] bytes, if the watermark is not in
@@ -129,7 +129,8 @@ impl Jobs {
         self.send(name, command).await.map(|_| ())
     }
 
-    /// Applies a command to the present record, and notifies the nodes.
+    /// Applies a command to the present record, and notifies the nodes. Returns the numbers of the runs that the
+    /// command has created or cancelled.
     async fn send(
         &self,
         name: &str,
@@ -154,8 +155,8 @@ impl Jobs {
         Err(conflict(name))
     }
 
-    /// Notifies the nodes. An error is only logged, because the command is stored already: if this call returned the
-    /// error, the caller would repeat the command.
+    /// Notifies the nodes. An error is only logged, because the command is stored already. If this function returned
+    /// the error, the caller would repeat the command.
     pub(super) async fn notify_nodes(&self, changed: &ChangedJobs) {
         if let Err(error) = publish_change(&self.client, None, changed).await {
             tracing::warn!(%error, "the change is stored, but the nodes were not notified: they notice it within 30 s");
@@ -163,8 +164,8 @@ impl Jobs {
     }
 }
 
-/// Applies a command to a record. Returns the new state if it differs, the lines for the history, and the numbers of
-/// the runs that the command created or cancelled.
+/// Applies a command to a record. Returns three values: the new state if it differs from the old state, the lines for
+/// the history, and the numbers of the runs that the command has created or cancelled.
 pub(super) fn apply_to_record(
     name: &str,
     record: &Record,
@@ -181,8 +182,8 @@ pub(super) fn apply_to_record(
     Ok((value, last_line_of_each_slot(lines), runs))
 }
 
-/// The last line for each slot of the history. A slot is the name of a line, and a later line with the same name
-/// replaces it. The cancellation of many runs may produce several lines for one slot.
+/// Keeps only the last line for each slot of the history. A slot is the name of a line: a later line with the same name
+/// replaces the earlier line. The cancellation of many runs can produce several lines for the same slot.
 fn last_line_of_each_slot(lines: Vec<Line>) -> Vec<Line> {
     let mut slots = HashSet::new();
     let mut lines: Vec<Line> = lines.into_iter().rev().filter(|line| slots.insert(line.slot.clone())).collect();
@@ -190,6 +191,7 @@ fn last_line_of_each_slot(lines: Vec<Line>) -> Vec<Line> {
     lines
 }
 
+/// Checks that the job's queue has room for this number of further runs.
 fn check_queue_room(name: &str, state: &JobState, more: usize) -> Result<()> {
     let waiting = state.queue.len();
     if waiting + more <= MAX_QUEUED_RUNS {
@@ -200,6 +202,7 @@ fn check_queue_room(name: &str, state: &JobState, more: usize) -> Result<()> {
     )))
 }
 
+/// The error after too many attempts to change a record.
 pub(super) fn conflict(name: &str) -> Error {
     Error::unavailable(format!("other processes keep changing job {name:?}; repeat the call"))
 }

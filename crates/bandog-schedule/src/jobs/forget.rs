@@ -15,8 +15,8 @@ use crate::{
 };
 
 impl Jobs {
-    /// Removes a job with its history and its queued runs. A node that still has the job creates the job's record again
-    /// at the next tick, at the latest after a day.
+    /// Removes a job with its history and its queued runs. If a node still has the job's code, the node creates the
+    /// job's record again at the job's next tick, or within a day.
     ///
     /// # Errors
     /// As [`Jobs::show`]; `Misused` while a node runs the job.
@@ -30,10 +30,10 @@ impl Jobs {
         Ok(())
     }
 
-    /// The jobs that no node has had for the time `older`, which must be at least two days: their code was removed, or
-    /// their programs do not run. Jobs that are paused (other than by [`Jobs::pause_all`]), that run, or that have
-    /// queued runs are not listed. A node writes a heartbeat for each of its jobs once a day, so a job that never fires
-    /// is not listed as long as a node has it.
+    /// The jobs that no node has had for the time `older`, because their code was removed or their programs do not run.
+    /// `older` must be at least two days. Three kinds of jobs are not listed: jobs that are paused (except by
+    /// [`Jobs::pause_all`]), jobs that run, and jobs with queued runs. A node writes a heartbeat for each of its jobs
+    /// once a day. So a job that never fires is not listed while a node has it.
     ///
     /// # Errors
     /// `Misused` for less than two days; else as [`Jobs::list`].
@@ -52,8 +52,9 @@ impl Jobs {
         Ok(rows)
     }
 
-    /// Removes a job if [`Jobs::unknown`] would list it at this moment. Returns false, and removes nothing, if a node
-    /// has the job again, an operator paused it, another process removed it, or this version cannot read its record.
+    /// Removes a job if [`Jobs::unknown`] would list the job now. Otherwise removes nothing and returns false, for
+    /// example if a node has the job again, an operator has paused the job, another process has removed it, or this
+    /// version of bandog cannot read its record.
     ///
     /// # Errors
     /// As [`Jobs::unknown`] and [`Jobs::forget`].
@@ -73,10 +74,11 @@ impl Jobs {
         Ok(forgotten)
     }
 
-    /// Removes a record if `is_so` holds for it and no node runs the job. Returns false if `is_so` does not hold.
+    /// Removes a record if `is_so` returns true for its state and no node runs the job. If `is_so` returns false,
+    /// removes nothing and returns false.
     async fn remove(&self, name: &str, mut record: Record, is_so: impl Fn(Option<&JobState>) -> bool) -> Result<bool> {
         for _ in 0..MAX_ATTEMPTS {
-            // A record that cannot be read can still be removed.
+            // A record that cannot be parsed can still be removed. Then `state` is none.
             let state = JobState::read(&record.value, &job_key(name)?).ok();
             if !is_so(state.as_ref()) {
                 return Ok(false);

@@ -21,18 +21,18 @@ use crate::{
 const MAX_PAUSED_NODES: usize = 1000;
 
 impl Jobs {
-    /// Stops the ticks of all jobs under the client's prefix until [`Jobs::resume_all`], also of jobs that are
+    /// Stops the ticks of all jobs under the client's prefix until [`Jobs::resume_all`]. This includes jobs that are
     /// registered later. Runs under way continue, and [`Jobs::run`] and [`Jobs::backfill`] still start runs. Pauses of
-    /// single jobs stay in effect. A second pause of all jobs replaces the first.
+    /// single jobs stay in effect. A second pause of all jobs replaces the first one.
     ///
-    /// After this call has returned, no node claims a tick of a job that was registered before the call. Ticks of a job
-    /// that is registered during the call may be claimed for one more second. Jobs with [`crate::Scope::EachNode`] are
-    /// not in the store and are not paused.
+    /// If a job was registered before this call, no node claims a tick of the job after the call has returned. If a job
+    /// is registered during the call, nodes might claim its ticks for one more second. Jobs with
+    /// [`crate::Scope::EachNode`] are not in the store and are not paused.
     ///
     /// # Errors
     /// `Misused` for a reason of more than [`crate::MAX_REASON`] bytes; else as
-    /// [`Records::swap`](bandog_core::Records::swap). After another error than `Misused` the pause may be in effect:
-    /// for some jobs immediately, and for the other jobs within half a minute. Repeat the call.
+    /// [`Records::swap`](bandog_core::Records::swap). After any other error, the pause might be in effect:
+    /// for some jobs immediately, and for the other jobs within half a minute. If so, repeat the call.
     ///
     /// # Cancel safety
     /// If the future is dropped after its first poll, the command may take effect for all jobs or for some. Repeat the
@@ -45,9 +45,9 @@ impl Jobs {
         self.write_to_jobs(&pauses.await?.all).await.map(|_| ())
     }
 
-    /// Ends the pause of all jobs: their ticks run again from now on, except for jobs that are also paused by
-    /// [`Jobs::pause`]. Ticks during the pause are recorded as skipped. Returns false if there was no pause of all
-    /// jobs. If the stored pauses cannot be read, this call replaces them, which also ends the pauses of nodes.
+    /// Ends the pause of all jobs. From now on, their ticks run again. Jobs that are also paused by [`Jobs::pause`]
+    /// stay paused. Ticks during the pause are recorded as skipped. Returns false if there was no pause of all jobs. If
+    /// the record of pauses cannot be parsed, this call replaces the record. This also ends the pauses of nodes.
     ///
     /// # Errors
     /// As [`Jobs::pause_all`].
@@ -57,7 +57,7 @@ impl Jobs {
     /// call.
     pub async fn resume_all(&self) -> Result<bool> {
         let mut was_paused = false;
-        // A record that cannot be read is replaced, because no scheduler can start while such a record exists.
+        // A record that cannot be parsed is replaced, because no scheduler can start while such a record exists.
         let read = |record: Option<&Record>| Ok(StoredPauses::of(record).unwrap_or_default());
         let pauses = self.change(read, |pauses, now| {
             was_paused = pauses.all.paused.is_some();
@@ -65,15 +65,15 @@ impl Jobs {
             Ok(())
         });
         let all = pauses.await?.all;
-        // An earlier `resume_all` may have failed after it had changed the record of pauses, but before it changed the
-        // record of each job. So the jobs are written in any case.
+        // An earlier `resume_all` might have changed the record of pauses, and then failed before it changed the
+        // records of all jobs. So the jobs' records are written even if there is no pause now.
         Ok(self.write_to_jobs(&all).await? || was_paused)
     }
 
-    /// Pauses a node: it claims no tick until [`Jobs::resume_node`], and other nodes claim the ticks instead. The pause
-    /// starts immediately, or within a second if the notification is lost. Runs under way on the node continue. `node`
-    /// is a name from [`Jobs::nodes`] or a history (`host:pid`). The name of a machine without a pid pauses all nodes
-    /// of the machine, also nodes that start later. The node need not run now.
+    /// Pauses a node. Until [`Jobs::resume_node`], the node claims no tick, and other nodes claim the ticks instead.
+    /// The pause starts immediately, or within a second if the notification is lost. Runs under way on the node
+    /// continue. `node` is a name from [`Jobs::nodes`] or a history (`host:pid`). The name of a machine without a pid
+    /// pauses all nodes of the machine, including nodes that start later. A node can be paused before it starts.
     ///
     /// # Errors
     /// `Misused` for a name that no node can have (1 to [`crate::MAX_NODE`] bytes without control characters), for a
@@ -127,16 +127,19 @@ impl Jobs {
         Ok(Pauses { all: all.paused, nodes })
     }
 
+    /// A pause by this operator.
     pub(super) fn paused(&self, reason: &str, now: UnixMs) -> Result<Paused> {
         Ok(Paused { by: self.by.clone(), reason: check_reason(reason)?, at: format_time(now) })
     }
 
+    /// The record of pauses, if there is one, and the store's time.
     pub(super) async fn stored_pauses(&self) -> Result<(Option<Record>, SystemTime)> {
         let reading = self.client.read(&[pauses_key()?], &[]).await?;
         Ok((single_answer(reading.records)?, reading.now))
     }
 
-    /// Changes the record of pauses, which nodes read with each poll.
+    /// Changes the record of pauses, which nodes read with each poll. `read`: parses the record. `change`: changes the
+    /// pauses at this time.
     async fn change(
         &self,
         read: impl Fn(Option<&Record>) -> Result<StoredPauses>,
@@ -161,9 +164,9 @@ impl Jobs {
         Err(Error::unavailable("other processes keep changing the pauses; repeat the call"))
     }
 
-    /// Writes a pause or resume of all jobs into the record of each job. The change gives each record a new version, so
-    /// the store refuses every claim that a node planned from the old version. Returns true if at least one of the jobs
-    /// was paused by an earlier pause of all jobs.
+    /// Writes a pause or resume of all jobs into the record of each job. The change gives each record a new version. So
+    /// if a node has planned a claim from the old version, the store refuses the claim. Returns true if an earlier
+    /// pause of all jobs was in effect for at least one job.
     async fn write_to_jobs(&self, all: &AllJobsPause) -> Result<bool> {
         let mut was_paused = false;
         for some in self.client.names(&Pattern::all().after(JOB_PREFIX)).await?.chunks(BATCH) {
@@ -182,7 +185,8 @@ impl Jobs {
         Ok(was_paused)
     }
 
-    /// Writes to these jobs. Returns the keys of the records that another process changed at the same time.
+    /// Writes a pause or resume of all jobs into these records. Returns the keys of the records that another process
+    /// has changed at the same time.
     async fn write_to_some_jobs(&self, keys: Vec<Key>, all: &AllJobsPause, was_paused: &mut bool) -> Result<Vec<Key>> {
         let reading = self.client.read(&keys, &[]).await?;
         let now = Time::from(reading.now).millisecond();
@@ -197,7 +201,8 @@ impl Jobs {
                     changed.insert(key.clone(), Swap { lines, ..Swap::new(key, Some(record.version), state) });
                 }
                 Ok((None, ..)) => {}
-                // Nodes that can read this record apply the pause after their next poll.
+                // This version of bandog cannot parse the record. Nodes that can parse it apply the pause after their
+                // next poll.
                 Err(error) => {
                     tracing::warn!(job = name_of(&key), %error, "the job's record cannot be read: the pause of all jobs was not written into it")
                 }

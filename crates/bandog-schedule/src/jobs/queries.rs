@@ -26,8 +26,8 @@ use crate::{
 const MAX_BACKFILL: usize = 10_000;
 
 impl Jobs {
-    /// The jobs whose names match, sorted by name. Records that this version of bandog cannot read are left out and
-    /// logged.
+    /// The jobs whose names match, sorted by name. If this version of bandog cannot read the record of a job, the job
+    /// is left out, and a warning is logged.
     ///
     /// # Errors
     /// As [`Records::read`](bandog_core::Records::read).
@@ -40,7 +40,7 @@ impl Jobs {
         Ok(states.iter().map(|(name, state)| row(name, state, now, &ended)).collect())
     }
 
-    /// One job.
+    /// The job with this name.
     ///
     /// # Errors
     /// `Misused` if the store knows no such job; the message contains similar names. Other errors are those of
@@ -54,9 +54,9 @@ impl Jobs {
         Ok(row(name, &state, now, &ended))
     }
 
-    /// The history of a job, the latest entry first: the queued runs, the runs under way, and then the ended runs in
-    /// the order of their ends. The store keeps the last 50 successful runs, the last 50 other runs, and the last 50
-    /// ranges of ticks that did not run.
+    /// The history of a job, the latest entry first: the queued runs, then the runs under way, then the ended runs. The
+    /// run that ended last is the first one of the ended runs. The store keeps the last 50 successful runs, the last 50
+    /// other runs, and the last 50 ranges of ticks that did not run.
     ///
     /// # Errors
     /// As [`Jobs::show`].
@@ -76,15 +76,16 @@ impl Jobs {
         past.sort_by_key(|past| Reverse((past.ended, past.id, past.attempt)));
         let waiting = state.queue.iter().rev().map(|waiting| waiting.row(name));
         let running = state.running.iter().rev().map(|live| live_row(live, name, &ended));
-        // The history was read after the record. A run that ended between the two reads is in both of them, and is
-        // listed once.
+        // The history was read after the record. If a run has ended between the two reads, both contain the run. Such a
+        // run is listed only once.
         let has_ended = |run: &RunRow| past.iter().any(|past| past.id == run.id && past.attempt >= run.attempt);
         let now = waiting.chain(running).filter(|run| !has_ended(run));
         Ok(now.chain(past.iter().map(|past| past.row(name))).collect())
     }
 
-    /// The next ticks of the jobs whose names match, at most `count` in total, the earliest first. A job that is paused
-    /// or disabled has no next tick. A job with a fixed delay has one next tick, and none while it runs.
+    /// The next ticks of the jobs whose names match, the earliest first. `count` is the maximum number of ticks for all
+    /// jobs together. A job that is paused or disabled has no next tick. A job with a fixed delay has a single next
+    /// tick, and no next tick while it runs.
     ///
     /// # Errors
     /// As [`Jobs::list`].
@@ -108,9 +109,9 @@ impl Jobs {
         Ok(fires)
     }
 
-    /// The ticks of the jobs whose names match, from now until the time `within` has passed, at most `most` ticks of
-    /// each job. They are sorted by the job's name and then by time. A job that is paused or disabled has no next tick.
-    /// A job with a fixed delay has one next tick, and none while it runs.
+    /// The next ticks of the jobs whose names match, if they are due within the time `within`. `most` is the maximum
+    /// number of ticks of each job. The ticks are sorted by the job's name and then by time. A job that is paused or
+    /// disabled has no next tick. A job with a fixed delay has a single next tick, and no next tick while it runs.
     ///
     /// # Errors
     /// As [`Jobs::list`].
@@ -145,8 +146,9 @@ impl Jobs {
         Ok(ticks.into_iter().map(Time::from_millisecond).collect())
     }
 
-    /// The schedulers that run over this store now. The rows do not contain their jobs. A scheduler that was killed is
-    /// listed until its lease expires. A scheduler whose jobs all have [`crate::Scope::EachNode`] is not listed.
+    /// The schedulers that use this store now. The rows do not contain the schedulers' jobs. A scheduler that was
+    /// killed is listed until its lease expires. A scheduler whose jobs all have [`crate::Scope::EachNode`] is not
+    /// listed.
     ///
     /// # Errors
     /// As [`Inspect::show`](bandog_core::Inspect::show).
@@ -158,7 +160,8 @@ impl Jobs {
         let sessions = nodes::sessions(&self.client, &infos).await?;
         let mut nodes = BTreeMap::new();
         for session in sessions {
-            // A node has a session for each length of lease, and a client may have several nodes.
+            // A node has a session for each length of lease that its jobs use. So several sessions can belong to the
+            // same node. A client can also have several nodes.
             let Some(holder) = session.holders.into_iter().next() else { continue };
             let (owner, member) = (holder.owner.unwrap_or_default(), holder.member);
             let client = owner.split_once(':').map_or(owner.as_str(), |(client, _)| client).to_owned();
@@ -222,7 +225,7 @@ impl Jobs {
                 }
             }
         }
-        // If there are no jobs, the callers do not use the time.
+        // If there are no jobs, the store's time is not known here. In that case, the callers do not use the time.
         Ok((states, now.unwrap_or(SystemTime::UNIX_EPOCH)))
     }
 }
@@ -236,14 +239,14 @@ struct UpcomingTicks<'a> {
 }
 
 impl<'a> UpcomingTicks<'a> {
-    /// None if the job is paused, disabled, or unreadable.
+    /// None if the job is paused or disabled, or if this version of bandog cannot read its trigger.
     fn of(name: &'a str, state: &JobState, now: SystemTime) -> Option<Self> {
         let spec = state.spec.as_deref().filter(|spec| spec.enabled && !state.is_paused())?;
         let trigger = spec.trigger()?;
         let jitter = Duration::from_millis(spec.jitter_ms.unsigned_abs());
         let policy = Policy { jitter, ..Policy::new(Overlap::Skip) };
         let mut cursor = state.tick_cursor();
-        // Ticks between the watermark and now will be missed or caught up. They are not future ticks, so the list
+        // Ticks between the watermark and now are not future ticks: they will be missed or caught up. So the list
         // begins at the present time.
         if !matches!(trigger, Trigger::FixedDelay(_)) {
             cursor.watermark = cursor.watermark.max(Time::from(now).millisecond());
@@ -264,7 +267,8 @@ impl<'a> UpcomingTicks<'a> {
     }
 }
 
-/// The ticks from `from` to `to`, both included.
+/// The ticks from `from` to `to`, both included. An error if there are none or too many, or if the range is not in the
+/// past.
 pub(super) fn past_ticks(name: &str, state: &JobState, from: Time, to: Time, now: UnixMs) -> Result<Vec<UnixMs>> {
     if from > to {
         return Err(Error::misused(format!("the range begins at {from}, after its end at {to}")));
@@ -288,11 +292,13 @@ pub(super) fn past_ticks(name: &str, state: &JobState, from: Time, to: Time, now
     }
 }
 
+/// The row of a run under way. `ended`: the sessions that have expired.
 fn live_row(live: &LiveRun, name: &str, ended: &HashSet<Holding>) -> RunRow {
     let orphaned = live.holding().is_some_and(|session| ended.contains(&session));
     RunRow { orphaned, ..live.row(name) }
 }
 
+/// The row of a job. `ended`: the sessions that have expired.
 fn row(name: &str, state: &JobState, now: SystemTime, ended: &HashSet<Holding>) -> JobRow {
     let spec = state.spec.as_deref();
     let trigger = spec.and_then(|spec| spec.trigger());

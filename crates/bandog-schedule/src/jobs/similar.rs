@@ -2,12 +2,12 @@
 
 /// Maximum number of suggested names.
 const MAX_SUGGESTIONS: usize = 3;
-/// Maximum number of pairs of characters that are compared for one error, over all names. So the search takes at most
-/// some milliseconds, although a store may have thousands of jobs with names of up to 1024 characters.
+/// Maximum number of pairs of characters that are compared for a single error, for all names together. So the search
+/// takes only a few milliseconds, even if a store has thousands of jobs with long names.
 const MAX_PAIRS: usize = 1 << 20;
 
-/// The most similar names, the best first. In a similar name, at most a third of the characters differ. Names of a
-/// similar length are compared first, until [`MAX_PAIRS`] is reached.
+/// The most similar names, the best first. A name is similar if at most a third of its characters differ. The
+/// comparison begins with the names whose lengths are most similar, and ends when [`MAX_PAIRS`] is reached.
 pub(super) fn similar_names<'a>(name: &str, known: &'a [String]) -> Vec<&'a str> {
     nearest(name, known).0
 }
@@ -16,7 +16,8 @@ pub(super) fn similar_names<'a>(name: &str, known: &'a [String]) -> Vec<&'a str>
 fn nearest<'a>(name: &str, known: &'a [String]) -> (Vec<&'a str>, usize) {
     let wanted = name.to_lowercase();
     let length = wanted.chars().count();
-    // If the lengths of two names differ by more than the limit, the names differ by more than the limit too.
+    // If the lengths of two names differ by more than the limit, then more characters than the limit are different too.
+    // So such a name is not compared.
     let mut similar: Vec<(usize, &str)> = known
         .iter()
         .filter_map(|known| {
@@ -47,6 +48,7 @@ fn most(length: usize) -> usize {
     length.max(3) / 3
 }
 
+/// The best of these names.
 fn first(mut near: Vec<(usize, &str)>) -> Vec<&str> {
     near.sort_unstable();
     near.into_iter().take(MAX_SUGGESTIONS).map(|(_, known)| known).collect()

@@ -54,8 +54,8 @@ pub(super) fn apply_all_jobs_pause(
     }
 }
 
-/// Skips the ticks that were due during the pause. If another pause is still in effect, these ticks are skipped when
-/// the other pause ends.
+/// Called at the end of a pause: skips the ticks that were due during the pause. The job and all jobs can be paused at
+/// the same time. If the other pause is still in effect, nothing is skipped until that pause ends.
 fn continue_after_pause(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan) {
     if state.is_paused() {
         return;
@@ -64,7 +64,7 @@ fn continue_after_pause(state: &mut JobState, context: &PlanContext<'_>, plan: &
     if skipped.ticks > 0 {
         state.watermark = skipped.last;
         if state.spec.as_ref().is_some_and(|spec| !spec.enabled) {
-            // Ticks of a disabled job do not run in any case, so the pause has not skipped them.
+            // Ticks of a disabled job never run. So the pause is not the reason, and they do not count as skipped.
             return;
         }
         state.next_due = state.next_due.map(|due| due.max(context.now));
@@ -72,12 +72,15 @@ fn continue_after_pause(state: &mut JobState, context: &PlanContext<'_>, plan: &
     }
 }
 
+/// Cancels the run with this number, or all runs if there is no number.
 fn cancel(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, run: Option<u64>) {
+    // Whether the command cancels the run with this number.
     let is_meant = |id: u64| run.is_none_or(|run| run == id);
     for live in state.running.iter_mut().filter(|live| is_meant(live.id)) {
         live.cancel = true;
         plan.runs.push(live.id);
     }
+    // `gone`: the queued runs that are cancelled. `left`: the other ones.
     let (gone, left) = state.queue.iter().partition::<Vec<QueuedRun>, _>(|queued| is_meant(queued.id));
     state.queue = left.into();
     for QueuedRun { id, kind, tick, attempt } in gone {

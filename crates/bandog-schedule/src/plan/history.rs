@@ -9,8 +9,8 @@ use crate::{
     state::{HistoryEntry, JobState, LiveRun},
 };
 
-/// Number of lines in each ring of a job's history. A ring is a set of lines in which a new line replaces the oldest
-/// one: there is a ring for successful runs, one for other runs, and one for ticks that did not run.
+/// Number of lines in each ring of a job's history. When a ring is full, a new line replaces the oldest line. A history
+/// has three rings: for successful runs, for other runs, and for ticks that did not run.
 const RING: u64 = 50;
 
 /// Records the end of a run.
@@ -43,7 +43,7 @@ pub(super) fn record_end(
     add_history_line(state, plan, past);
 }
 
-/// Records a range of ticks that do not run, with the state `Skipped` or `Missed`.
+/// Records a range of ticks that do not run. `reason`: `Skipped` or `Missed`.
 pub(super) fn record_not_run(
     state: &mut JobState,
     context: &PlanContext<'_>,
@@ -78,7 +78,7 @@ pub(super) fn record_not_run(
     add_history_line(state, plan, past);
 }
 
-/// Adds a line to the ring of its state. Jobs of this process have no history.
+/// Adds a line to the ring for the line's state. Jobs of this process have no history.
 pub(crate) fn add_history_line(state: &mut JobState, plan: &mut Plan, past: HistoryEntry) {
     if state.spec.is_none() {
         return;

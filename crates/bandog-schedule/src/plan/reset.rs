@@ -1,5 +1,5 @@
-//! Sets a watermark in the future back. The watermark is the newest tick that was ever claimed. It lies in the future
-//! if the store's clock was ahead when ticks were claimed.
+//! Sets a job's watermark back, if it lies in the future. The watermark is the newest tick that was ever claimed. If
+//! the store's clock is ahead when a tick is claimed, and is corrected later, the watermark lies in the future.
 
 use super::{
     history::add_history_line,
@@ -12,18 +12,19 @@ use crate::{
     trigger::{DurationMs, Trigger, UnixMs},
 };
 
-/// A watermark counts as in the future if it is ahead by more than this time. A claim may precede its tick by this
-/// time, so a smaller distance is normal.
+/// A watermark lies in the future if it is ahead of the store's clock by more than this time. A smaller distance is
+/// normal, because a tick can be claimed this time before it is due.
 const MAX_EARLY_MS: DurationMs = ticks::MAX_EARLY_MS;
 
-/// The later of the last claimed tick and the last end of a run, if it lies in the future because the store's clock was
-/// ahead. Until this time the job does not fire (it rests). None if the job does not rest.
+/// The time until which the job rests: it does not fire, because the store's clock was ahead. This time is the later
+/// one of the watermark and the last end of a run. None if this time does not lie in the future.
 pub(crate) fn rests_until(state: &JobState, now: UnixMs) -> Option<UnixMs> {
     let ended = state.busy.map(|(_, ended)| ended);
     ended.max(Some(state.watermark)).filter(|until| *until > now.saturating_add(MAX_EARLY_MS))
 }
 
-/// Whether the job's only tick was claimed. A lower watermark would let it run again.
+/// Whether the job has only one tick, and this tick was claimed. If so, a lower watermark would make the tick run
+/// again.
 pub(crate) fn is_over(state: &JobState, trigger: &Trigger) -> bool {
     match trigger {
         Trigger::At(time) => *time <= state.watermark,
@@ -32,8 +33,8 @@ pub(crate) fn is_over(state: &JobState, trigger: &Trigger) -> bool {
     }
 }
 
-/// Sets the watermark back, so that ticks run again from now on. The fence keeps its value, and rises with later
-/// claims.
+/// Sets the watermark back to the present time, so ticks run again from now on. The fence does not change. It rises
+/// with later claims.
 pub(super) fn reset(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, by: &str, reason: &str) {
     let now = context.now;
     let Some(until) = rests_until(state, now) else { return };
@@ -41,11 +42,12 @@ pub(super) fn reset(state: &mut JobState, context: &PlanContext<'_>, plan: &mut 
     state.seen = state.seen.min(now);
     state.born.iter_mut().for_each(|born| born.resets += 1);
     state.next_due = state.next_due.map(|due| due.min(now.saturating_add(context.trigger.delay())));
-    // If the last run ended in the future, new ticks would count as overlapping with it. So this run is removed.
+    // If the last run has an end in the future, new ticks would count as overlapping with that run. So `busy` is
+    // removed.
     state.busy = state.busy.filter(|(_, ended)| *ended <= now);
     if state.anchor > now {
         state.anchor = match context.trigger {
-            // The ticks keep their distance from the old anchor: a multiple of the period.
+            // The distance between the new and the old anchor is a multiple of the period. So the ticks do not move.
             Trigger::FixedRate(period) => now + (state.anchor - now) % period,
             Trigger::Cron(_) | Trigger::FixedDelay(_) | Trigger::At(_) | Trigger::Once | Trigger::Never => now + 1,
         };

@@ -1,4 +1,4 @@
-//! Ends of runs: a run ended, or the node that ran it died.
+//! Ends of runs: either the run itself has ended, or the node that ran it has died.
 
 use bandog_core::Holding;
 
@@ -14,16 +14,18 @@ use crate::{
 
 /// The death of a node during a run.
 struct Death {
-    /// Number of nodes that died during this run.
+    /// Number of nodes that have died during this run so far.
     count: u32,
+    /// Number of deaths after which the run is not retried.
     max: u32,
-    /// The run is not retried.
+    /// Whether the run is not retried after this death.
     is_last: bool,
+    /// Whether the run was cancelled before.
     is_cancelled: bool,
 }
 
 impl Death {
-    /// The text for the history.
+    /// The text for the history. `why`: the cause of the death.
     fn text(&self, why: &str) -> String {
         let Self { count, max, is_last, is_cancelled } = *self;
         match (is_cancelled, is_last, max) {
@@ -34,8 +36,9 @@ impl Death {
     }
 }
 
-/// Applies the end of a run: counts it, retries it if its policy says so, and records it.
+/// Applies the end of a run: counts the run, retries it if the job's policy allows this, and records it.
 pub(crate) fn end_run(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, ended: &RunEnd) {
+    // Whether this is the run that has ended.
     let is_it = |live: &LiveRun| live.id == ended.id && live.fence == ended.fence;
     let Some(at) = state.running.iter().position(is_it) else {
         plan.is_fenced = true;
@@ -64,7 +67,7 @@ pub(crate) fn end_run(state: &mut JobState, context: &PlanContext<'_>, plan: &mu
             state.streak += 1;
             pause_after(state, context);
         }
-        // The run counts once, at its last attempt.
+        // A run with retries is counted only once, at the end of its last attempt.
         State::Interrupted if will_retry => {}
         State::Lost if will_retry => plan.died.add(live.tick),
         State::Cancelled | State::Interrupted => state.counts.failed += 1,
@@ -92,7 +95,8 @@ pub(super) fn end_runs_of_dead_node(
 ) {
     while let Some(at) = state.running.iter().position(|live| live.holding().as_ref() == Some(holding)) {
         let live = state.running.remove(at);
-        // Does not set `busy`: the time of the death is unknown, so later ticks do not count as overlapping.
+        // `busy` is not set, because the time of the death is unknown. So ticks after the start of this run do not
+        // count as overlapping with it.
         let (id, attempt, fence) = (live.id, live.attempt, live.fence);
         state.wait_from(context.now, context.trigger);
         let death = count_death(state, context, &live);
@@ -110,8 +114,8 @@ pub(super) fn end_runs_of_dead_node(
     }
 }
 
-/// Applies a tick that ran while the store did not answer. Only the node of the run knows of its end, and may die
-/// before it reports it. So a fixed delay counts from now.
+/// Applies a tick that ran without a claim while the store did not answer. `may_still_run`: whether the end of that run
+/// is unknown. If so, a fixed delay begins now, because the node of the run might die before it reports the end.
 pub(super) fn ran_unclaimed(state: &mut JobState, context: &PlanContext<'_>, tick: UnixMs, may_still_run: bool) {
     state.mark_ran(tick, context.trigger);
     if may_still_run {
@@ -121,6 +125,7 @@ pub(super) fn ran_unclaimed(state: &mut JobState, context: &PlanContext<'_>, tic
 
 /// Applies the end of a run without a claim.
 pub(super) fn unclaimed_ended(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, past: &HistoryEntry) {
+    // Whether this end is in the record already.
     let is_it = |last: &HistoryEntry| (last.fence, last.tick, &last.node) == (past.fence, past.tick, &past.node);
     if state.last.as_deref().is_some_and(is_it) {
         // An earlier swap has written this end, but its answer was lost.
@@ -137,8 +142,8 @@ pub(super) fn unclaimed_ended(state: &mut JobState, context: &PlanContext<'_>, p
     add_history_line(state, plan, past.clone());
 }
 
-/// Counts the death of the node of this run, also as a failure: [`crate::Job::pause_after`] pauses a job that kills
-/// its nodes.
+/// Counts the death of the node that ran this run. The death also counts as a failure. So [`crate::Job::pause_after`]
+/// pauses a job that kills its nodes.
 fn count_death(state: &mut JobState, context: &PlanContext<'_>, live: &LiveRun) -> Death {
     let (count, max) = (state.count_death(live.id), context.policy.on_crash.max_deaths());
     state.streak = state.streak.saturating_add(1);
@@ -146,6 +151,7 @@ fn count_death(state: &mut JobState, context: &PlanContext<'_>, live: &LiveRun) 
     Death { count, max, is_last: count >= max, is_cancelled: live.cancel }
 }
 
+/// Pauses the job if it has failed too often in a row.
 fn pause_after(state: &mut JobState, context: &PlanContext<'_>) {
     if context.policy.pause_after.is_some_and(|max| state.streak >= max.get()) && state.paused.is_none() {
         let reason = format!("{} runs failed in a row", state.streak);

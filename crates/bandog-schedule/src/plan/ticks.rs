@@ -14,7 +14,7 @@ use crate::{
     trigger::{DurationMs, UnixMs},
 };
 
-/// Maximum time by which a claim may precede its tick, by the store's clock.
+/// A tick can be claimed this time before it is due, but not earlier. The store's clock decides.
 pub(crate) const MAX_EARLY_MS: DurationMs = 500;
 
 /// Claims the ticks that are due: adds their runs to the queue, and raises the watermark (the newest tick that was ever
@@ -35,8 +35,9 @@ pub(super) fn claim_ticks(state: &mut JobState, context: &PlanContext<'_>, plan:
     match context.policy.overlap {
         Overlap::Skip => {
             due.overlapped.iter().for_each(|tick| skipped.add(*tick));
-            // These ticks waited for a slot or a node at the same time. All but the latest one would overlap with the
-            // tick after them.
+            // Several ticks have waited for a slot or a node. Only the latest one runs, because each other one would
+            // overlap with the tick after it.
+            // `caught`: number of runs that are caught up. They are the first ones in `runs`.
             let caught = runs.iter().filter(|(_, kind)| *kind == Kind::CatchUp).count();
             let latest = runs.len().saturating_sub(1).max(caught);
             runs.drain(caught..latest).for_each(|(tick, _)| skipped.add(tick));
@@ -70,8 +71,8 @@ pub(super) fn claim_ticks(state: &mut JobState, context: &PlanContext<'_>, plan:
     }
 }
 
-/// Overlap `replace`: the latest tick replaces the queued ticks, and cancels the runs under way. Queued runs by hand
-/// are kept.
+/// Applies the policy `Overlap::Replace`: the latest tick replaces the queued ticks and cancels the runs under way.
+/// Runs that an operator has requested stay in the queue.
 fn replace(
     state: &mut JobState,
     context: &PlanContext<'_>,
@@ -92,12 +93,12 @@ fn replace(
     }
 }
 
-/// Whether a queued run could start.
+/// Whether a queued run could start, if a slot is free.
 fn can_start(state: &JobState, policy: &Policy) -> bool {
     !state.queue.is_empty() && state.running.len() < policy.overlap.max_runs()
 }
 
-/// Starts queued runs on this node, as far as the overlap policy and the free slots allow.
+/// Starts queued runs on this node, until the overlap policy or the number of free slots allows no further run.
 pub(super) fn start_runs(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan) {
     while can_start(state, context.policy) {
         if plan.starts >= context.free_slots {
@@ -106,7 +107,7 @@ pub(super) fn start_runs(state: &mut JobState, context: &PlanContext<'_>, plan: 
         }
         let Some(QueuedRun { id, kind, tick, attempt }) = state.queue.pop_front() else { return };
         if state.queue.is_empty() {
-            // Frees the memory: few jobs have a queue, and there may be a million jobs.
+            // Frees the memory of the queue. There might be a million jobs, and few of them have queued runs.
             state.queue = VecDeque::new();
         }
         state.fence = (state.fence + 1).max(u64::try_from(context.now.saturating_mul(1000)).unwrap_or(0));

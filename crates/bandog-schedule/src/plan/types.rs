@@ -20,13 +20,14 @@ pub(crate) struct PlanContext<'a> {
     pub(crate) policy: &'a Policy,
     /// The store's time, as far as this node knows it.
     pub(crate) now: UnixMs,
-    /// The node's name, for histories.
+    /// The name of this node, for the history.
     pub(crate) node: &'a Arc<str>,
     /// This node's session. None for a job of this process only.
     pub(crate) session: Option<&'a Holding>,
     /// Number of runs that this node may start.
     pub(crate) free_slots: usize,
-    /// Whether this node may claim ticks of the job. False if the store has a greater revision of it.
+    /// Whether this node is allowed to claim ticks of the job. False, for example, if the store has a greater revision
+    /// of the job.
     pub(crate) is_current: bool,
     /// The last known pause of all jobs.
     pub(crate) all: &'a AllJobsPause,
@@ -43,30 +44,33 @@ pub(crate) enum Event {
     RanUnclaimed(UnixMs),
     /// The end of a run without a claim.
     UnclaimedRunEnded(Arc<HistoryEntry>),
-    /// The store has lost a part of the record that this node remembers.
+    /// The store has lost the record or a part of it, but this node has a copy.
     RecordLost(KnownRecord),
 }
 
-/// A record as this node knew it, which the store has lost completely or in part. [`crate::recovery`] handles it.
+/// This node's copy of a record that the store has lost completely or in part. [`crate::recovery`] handles it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct KnownRecord {
     /// The last confirmed state.
     pub(crate) state: Arc<JobState>,
-    /// The version of that state.
+    /// The version of the record with this state.
     pub(crate) version: Version,
-    /// Whether the version of that state is greater than the version of the store's present record.
+    /// Whether this version is greater than the version of the store's present record.
     pub(crate) is_later: bool,
 }
 
 /// The end of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RunEnd {
+    /// The number of the run.
     pub(crate) id: u64,
     pub(crate) fence: u64,
     pub(crate) attempt: u32,
     pub(crate) state: State,
+    /// Time of the end.
     pub(crate) at: UnixMs,
     pub(crate) error: Option<String>,
+    /// The text that the job's body has set for the history.
     pub(crate) note: Option<String>,
 }
 
@@ -81,23 +85,23 @@ pub(crate) enum Command {
     /// Cancels one run, or all runs of the job.
     Cancel(Option<u64>),
     Backfill(Vec<UnixMs>),
-    /// Sets a watermark in the future back.
+    /// Sets the watermark back, if it lies in the future.
     Reset {
         by: String,
         reason: String,
     },
 }
 
-/// The effects of a plan, once the state is written.
+/// What a plan does in addition to the new state. The effects apply only after the state is written.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// Number of runs that this node claims.
     pub(crate) starts: usize,
-    /// Lines for the history.
+    /// Lines that the swap adds to the history.
     pub(crate) lines: Vec<Line>,
-    /// The store must refuse the swap before this time.
+    /// The store refuses the swap before this time. None if the swap claims no tick.
     pub(crate) not_before: Option<UnixMs>,
-    /// Whether a run could start if this node had a free slot.
+    /// Whether a queued run could start if this node had another free slot.
     pub(crate) is_starved: bool,
     /// Whether other nodes should be notified to read the record now.
     pub(crate) is_news: bool,
@@ -106,13 +110,15 @@ pub(crate) struct Plan {
     /// Whether the end of a run of this node was refused, because another node had taken the run over or the record no
     /// longer contains the run.
     pub(crate) is_fenced: bool,
-    /// Ticks that will not run, by reason.
+    /// Number of ticks that were skipped.
     pub(crate) skipped: u64,
+    /// Ticks that no node claimed in time, and that do not run.
     pub(crate) missed: TickRange,
+    /// Ticks whose node died, and that do not run again.
     pub(crate) lost: TickRange,
-    /// Ticks that run again because their node died.
+    /// Ticks whose node died, and that run again.
     pub(crate) died: TickRange,
-    /// Whether the plan restored a record that the store had lost. Then the missed and lost ticks are those of the lost
-    /// record.
+    /// Whether the plan restored a record that the store had lost. If so, `missed` and `lost` are ticks of which nobody
+    /// knows whether they ran before the loss.
     pub(crate) is_restored: bool,
 }

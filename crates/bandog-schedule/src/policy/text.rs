@@ -1,4 +1,4 @@
-//! The short texts of policies, as attributes and configuration files have them.
+//! The short texts of policies, which are used in attributes and configuration files.
 
 use std::{fmt, num::NonZeroU32, str::FromStr};
 
@@ -23,7 +23,8 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The error about a text that is not a policy. If only its number is wrong, the error says so.
+/// The error about a text that is not a policy. If only the number in the text is wrong, the error is about the number.
+/// `what`: the name of the policy. `words`: the words that take a number. `known`: examples for the user.
 fn unreadable<T>(what: &str, text: &str, words: &[&str], known: &str) -> Result<T> {
     match split_number(text) {
         (word, Some(n)) if words.contains(&word) && is_number(n) => {
@@ -147,14 +148,16 @@ impl FromStr for Retry {
     }
 }
 
+/// Parses the text of a [`Retry`].
 fn read_retry(text: &str) -> Option<Retry> {
     let mut words = text.split_whitespace().peekable();
     let mut retry = Retry::times(words.next()?.parse().ok()?);
+    // Reads the duration after this word. The inner option is none if the word does not follow.
     let mut time = |word| {
         if words.next_if_eq(&word).is_none() {
             return Some(None);
         }
-        // A duration may have several words, as `1m 30s` has.
+        // A duration can have several words, for example `1m 30s`.
         let mut text = words.next()?.to_owned();
         while let Some(more) = words.next_if(|word| word.starts_with(|c: char| c.is_ascii_digit())) {
             text = format!("{text} {more}");
@@ -163,6 +166,7 @@ fn read_retry(text: &str) -> Option<Retry> {
     };
     (retry.base, retry.cap) = (time("from")?.unwrap_or(retry.base), time("to")?.unwrap_or(retry.cap));
     retry.within = time("within")?;
+    // The remaining words: either none, or `until next tick`.
     let rest: Vec<&str> = words.collect();
     retry.until_next_tick = rest == ["until", "next", "tick"];
     (rest.is_empty() || retry.until_next_tick).then_some(retry)

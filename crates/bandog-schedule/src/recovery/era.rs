@@ -1,8 +1,8 @@
 //! The era of the store's data, as far as a node knows it.
 //!
-//! The board is a record whose version changes whenever nodes have to read something. Its text names the era: a random
-//! name that the node which finds no board gives it. A new version of the board keeps the era, so another era means
-//! that the store has lost its data, or is another store.
+//! The board is a record that gets a new version with each published change of jobs or pauses. Its text is the era: a
+//! random name of the store's data. If a node finds no board, it creates one with a new era. Later versions of the
+//! board keep this era. So a different era means that the store has lost its data, or that this is another store.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use bandog_sync::Client;
 
 use crate::records::{board_key, single_answer};
 
-/// Minimum interval between two reads of all records after outages. Within this interval, the polls find the changes.
+/// After an outage, all records are read. This is the minimum interval between two such reads. In between, the polls
+/// find the changes.
 const READ_INTERVAL: Duration = Duration::from_secs(1);
 /// Minimum interval between two log entries about a store that fell back to an earlier state.
 const ROLLBACK_LOG_INTERVAL: Duration = Duration::from_secs(60);
@@ -19,7 +20,9 @@ const ROLLBACK_LOG_INTERVAL: Duration = Duration::from_secs(60);
 /// The last known era, and the times that limit how often the recovery calls the store and logs.
 #[derive(Debug, Default)]
 pub(crate) struct EraWatch {
+    /// The last known era.
     known: Option<String>,
+    /// Whether a call of [`read_or_create_era`] is in flight.
     is_reading: bool,
     /// Time of the last read of all records after an outage.
     all_read_at: Option<Moment>,
@@ -29,14 +32,14 @@ pub(crate) struct EraWatch {
 /// The era in a board that was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BoardEra {
-    /// None if there is no board, or if a node of an older version wrote it.
+    /// None if there is no board, or if a node with an older version of bandog has written the board.
     pub(crate) era: Option<String>,
-    /// Whether the node knew another era before. Also true if the node knew an era and the board has none.
+    /// Whether the node knew another era before. This is also true if the node knew an era and the board has no era.
     pub(crate) is_changed: bool,
 }
 
 impl EraWatch {
-    /// Takes the text of a board that was read.
+    /// Handles the text of a board that was read.
     pub(crate) fn observe(&mut self, text: Option<String>) -> BoardEra {
         let era = text.filter(|era| !era.is_empty());
         let is_changed = self.known.is_some() && self.known != era;
@@ -50,7 +53,7 @@ impl EraWatch {
         self.known.as_ref()
     }
 
-    /// Whether [`read_or_create_era`] should be called now. The caller must report its end.
+    /// Whether [`read_or_create_era`] should be called now. If so, the caller must call `read_ended` afterwards.
     pub(crate) fn begin_read(&mut self) -> bool {
         !std::mem::replace(&mut self.is_reading, true)
     }
@@ -59,7 +62,7 @@ impl EraWatch {
         self.is_reading = false;
     }
 
-    /// Whether all records should be read after an outage. If not, the next poll reads them.
+    /// Whether all records should be read now, after an outage. If not, the next poll reads them.
     pub(crate) fn may_read_all(&mut self, now: Moment) -> bool {
         let is_time = self.all_read_at.is_none_or(|last| now.since(last) >= READ_INTERVAL);
         if is_time {
@@ -68,15 +71,15 @@ impl EraWatch {
         is_time
     }
 
-    /// Whether to log that the store fell back to an earlier state. The records of many jobs fall back together, so
-    /// this is logged once for all of them.
+    /// Whether to log now that the store fell back to an earlier state. The records of many jobs fall back together. So
+    /// this is logged only once for all of these jobs.
     pub(crate) fn may_log_rollback(&mut self, now: Moment) -> bool {
         self.rollback_logged_at.replace(now).is_none_or(|last| now.since(last) > ROLLBACK_LOG_INTERVAL)
     }
 }
 
-/// Reads the era from the board, and creates the board if there is none. A board without a text gets the era `known`,
-/// or else a new one.
+/// Reads the era from the board. If there is no board, creates one with a new era. If the board has no text, writes the
+/// era `known` to it, or a new era if `known` is none.
 pub(crate) async fn read_or_create_era(client: &Client, known: Option<String>) -> Result<String> {
     let board = board_key()?;
     let (mut from, mut era) = (None, new_era());

@@ -2,34 +2,37 @@
 
 use crate::state::{JobState, LiveRun};
 
-/// How the store's record relates to the one that a node remembers.
+/// How the record in the store relates to the node's copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lineage {
-    /// They are versions of the same record: either may be the later one.
+    /// Both are versions of the same record. Either of them can be the later version.
     Same,
-    /// An operator has forgotten the job and a node created it again, or an operator has set its watermark back.
+    /// Either an operator has forgotten the job and a node has created its record again, or an operator has set the
+    /// job's watermark back.
     Recreated,
-    /// The store lost its data, and a node created the record again.
+    /// The store has lost its data, and a node has created the record again.
     StoreLost,
 }
 
 impl Lineage {
     pub(super) fn of(state: &JobState, known: &JobState) -> Self {
         match (&state.born, &known.born) {
-            // When the store has lost the board alone, the era changes, but the jobs are still the same.
+            // If the store has lost only the board, the era has changed, but the records are still the same.
             (Some(born), Some(was)) if born.at == was.at && born.resets == was.resets => Self::Same,
             (Some(born), Some(was)) if born.at == was.at || born.era == was.era => Self::Recreated,
             (Some(_), Some(_)) => Self::StoreLost,
-            // Nodes of older versions do not write `born`.
+            // Nodes with older versions of bandog do not write `born`.
             (_, _) => Self::Same,
         }
     }
 }
 
-/// Whether the record lacks a change that this node has seen confirmed. `is_later`: the known copy has a greater
-/// version than the record.
+/// Whether the record lacks a change that the store had confirmed to this node. `known`: the node's copy. `is_later`:
+/// whether the copy has a greater version than the record.
 pub(super) fn lacks(state: &JobState, known: &JobState, is_later: bool) -> bool {
+    // Whether the numbers of the record are smaller than those of the copy.
     let is_behind = || state.watermark < known.watermark || state.fence < known.fence;
+    // Whether a run is under way in the record, but has ended according to the copy.
     let is_undone = || state.running.iter().any(|live| has_ended(known, live));
     match Lineage::of(state, known) {
         Lineage::Same => is_later || is_behind() || is_undone(),
@@ -38,21 +41,23 @@ pub(super) fn lacks(state: &JobState, known: &JobState, is_later: bool) -> bool 
     }
 }
 
-/// Whether another node has changed the record since the store fell back to an earlier state.
+/// Whether the record contains claims that the node's copy does not have. If so, another node has changed the record
+/// since the store fell back to an earlier state.
 pub(super) fn is_beyond(state: &JobState, known: &JobState) -> bool {
     state.watermark > known.watermark || state.fence > known.fence || state.run > known.run
 }
 
-/// Whether this state shows that the run has started and ended. Such a run never becomes live again.
+/// Whether the run has started and ended according to this state. Such a run is never under way again.
 pub(super) fn has_ended(state: &JobState, live: &LiveRun) -> bool {
     live.fence <= state.fence && !has(state, live)
 }
 
+/// Whether the run is under way according to this state.
 pub(super) fn has(state: &JobState, live: &LiveRun) -> bool {
     state.running.iter().any(|other| other.fence == live.fence)
 }
 
-/// Whether no node has added its copy to the record since a node created it.
+/// Whether no node has added the values of its copy to the record since the creation of the record.
 pub(super) fn is_fresh(state: &JobState) -> bool {
     state.born.as_ref().is_some_and(|born| born.fresh)
 }

@@ -1,5 +1,5 @@
-//! Compares the record of pauses with the one that a node knows. No operation deletes this record, so a smaller version
-//! means that the store has lost it or a change of it.
+//! Compares the record of pauses in the store with the node's copy. No operation deletes this record. So if the version
+//! in the store is smaller, the store has lost the record or its last change.
 
 use bandog_core::{Error, Record, Version};
 
@@ -10,9 +10,9 @@ use crate::pauses::{KnownPauses, StoredPauses};
 pub(crate) enum PausesRead {
     Unchanged,
     Changed(KnownPauses),
-    /// The node writes the pauses that it knows again, over this version.
+    /// The store has lost pauses. The node must write its copy again, and replace this version.
     Lost(Option<Version>),
-    /// This version of bandog cannot read the record.
+    /// This version of bandog cannot parse the record.
     Unreadable(Option<Version>, Error),
 }
 

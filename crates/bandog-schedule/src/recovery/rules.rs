@@ -1,8 +1,8 @@
-//! Merges the copy of a record that a node remembers into a record that the store has lost, completely or in part.
+//! Merges a node's copy of a record into the record in the store, which has lost some or all of its values.
 //!
-//! These are rules of a plan: they do no I/O and read no clock. The node's copy may be old, since other nodes may have
-//! claimed ticks after it. So a tick that may have been claimed before the loss never runs, but is recorded as missed.
-//! The watermark only rises.
+//! These are rules of a plan: they do no I/O and read no clock. The node's copy might be old, because other nodes might
+//! have claimed ticks that the copy does not have. So if a tick might have been claimed before the loss, it is recorded
+//! as missed and never runs. The watermark (the newest tick that was ever claimed) never falls.
 
 use super::lineage::{Lineage, has, has_ended, is_beyond, is_fresh, lacks};
 use crate::{
@@ -13,18 +13,18 @@ use crate::{
     trigger::UnixMs,
 };
 
-// Reasons in the history for ticks that may or may not have run.
+// Texts in the history for ticks of which it is not known whether they ran.
 const TICKS_UNKNOWN: &str = "the store lost the job's record: whether another node ran them before that is not known";
 const QUEUED_UNKNOWN: &str = "the store lost the job's record while they waited: whether they ran is not known";
 const END_UNKNOWN: &str = "the store lost how the run ended";
 
-/// Adds the values that a node remembers to the record. Returns false if the record lacks none of them.
+/// Adds the values of a node's copy (`memory`) to the record. Returns false if the record lacks none of these values.
 pub(crate) fn restore(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, memory: &KnownRecord) -> bool {
     let known = &*memory.state;
     if !lacks(state, known, memory.is_later) {
         return false;
     }
-    // Notifies the other nodes, because they may remember newer values.
+    // The other nodes are notified, because their copies might have newer values.
     plan.is_news = true;
     match Lineage::of(state, known) {
         Lineage::Same if memory.is_later && !is_beyond(state, known) => *state = known.clone(),
@@ -42,7 +42,8 @@ pub(crate) fn restore(state: &mut JobState, context: &PlanContext<'_>, plan: &mu
     true
 }
 
-/// Raises each number that only ever grows to the known number, if the known number is greater.
+/// Some numbers never fall. Each of these numbers is raised to the number in the node's copy, if that number is
+/// greater.
 fn raise_numbers(state: &mut JobState, known: &JobState) {
     state.watermark = state.watermark.max(known.watermark);
     state.fence = state.fence.max(known.fence);
@@ -57,13 +58,13 @@ fn raise_numbers(state: &mut JobState, known: &JobState) {
     }
 }
 
-/// Ends the runs that the record shows as under way although this node knows that they have ended.
+/// Ends the runs that are under way in the record, but have ended according to the node's copy.
 fn settle_ended_runs(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, known: &JobState) {
     let over: Vec<LiveRun> = state.running.iter().filter(|live| has_ended(known, live)).cloned().collect();
     for live in over {
         let end = known.last.as_ref().filter(|last| last.fence == Some(live.fence));
         if end.is_none() && !is_ours(context, &live) {
-            // Another node runs it. That node reports the end, or its session expires.
+            // Another node runs this run. Either that node reports the end, or its session expires.
             continue;
         }
         let end_state = end.map_or(State::Lost, |last| last.state);
@@ -73,8 +74,8 @@ fn settle_ended_runs(state: &mut JobState, context: &PlanContext<'_>, plan: &mut
     }
 }
 
-/// Adds the local runs that the record has lost. Other nodes have continued from that record, and may have claimed some
-/// of these runs again.
+/// Adds the local runs that the record has lost. Other nodes might have used the record since the loss, and might have
+/// claimed some of these runs again. Such runs are not added.
 fn keep_local_runs(state: &mut JobState, context: &PlanContext<'_>, known: &JobState) {
     for live in known.running.iter().filter(|live| is_ours(context, live)) {
         let is_claimed_again = match live.kind {
@@ -87,9 +88,10 @@ fn keep_local_runs(state: &mut JobState, context: &PlanContext<'_>, known: &JobS
     }
 }
 
-/// Adds the known values to a record that a node created without them.
+/// Adds the values of the node's copy to a record that a node has created without them.
 fn inherit(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, known: &JobState) {
     let Some(Creation { at, fresh, .. }) = state.born.as_deref_mut() else { return };
+    // Whether nothing was claimed in the new record yet. `at`: the time of its creation.
     let is_untouched = state.watermark == *at - 1 && state.run == 0;
     let until = *at - 1;
     *fresh = false;
@@ -106,7 +108,7 @@ fn inherit(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, kno
         state.paused.clone_from(&known.paused);
     }
     if state.spec.as_ref().map(|spec| &spec.trigger) == known.spec.as_ref().map(|spec| &spec.trigger) {
-        // So a fixed rate keeps its ticks, and a job that fires once does not fire again.
+        // With the known anchor, the ticks of a fixed rate do not move, and a job that fires once does not fire again.
         state.anchor = known.anchor;
     }
     record_unknown_ticks(state, context, plan, known, until);
@@ -121,7 +123,7 @@ fn inherit(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, kno
     raise_numbers(state, known);
 }
 
-/// Records the ticks between this node's last read and the creation of the record. Whether they ran is not known.
+/// Records the ticks between the watermark of the node's copy and the time `until`. It is not known whether they ran.
 fn record_unknown_ticks(
     state: &mut JobState,
     context: &PlanContext<'_>,
@@ -149,8 +151,9 @@ fn record_unknown_ticks(
     add_history_line(state, plan, line);
 }
 
-/// Takes over the runs under way and the queued runs. The store has lost the sessions of their nodes too, so the runs
-/// end as runs of dead nodes. Returns true if a run is under way or queued.
+/// Adds the runs under way and the queued runs of the node's copy to the record. The store has lost the sessions of the
+/// nodes too. So the runs under way are treated as runs of dead nodes later. Returns true if a run is under way or
+/// queued.
 fn take_over(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, known: &JobState) -> bool {
     state.running.extend(known.running.iter().cloned());
     let mut lost = TickRange::default();
@@ -171,6 +174,7 @@ fn take_over(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, k
     !state.running.is_empty() || !state.queue.is_empty()
 }
 
+/// Whether this node has claimed the run under its present session.
 fn is_ours(context: &PlanContext<'_>, live: &LiveRun) -> bool {
     context.session.is_some() && live.holding().as_ref() == context.session
 }

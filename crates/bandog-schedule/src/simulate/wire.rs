@@ -1,4 +1,5 @@
-//! A replica's connection to the store, which a test can cut (then every call fails) and mend.
+//! A replica's connection to the store. A test can cut the connection, so that every call fails, and can mend the
+//! connection later.
 
 use std::{
     sync::{
@@ -34,10 +35,12 @@ impl Wire {
         self.is_cut.store(false, Relaxed);
     }
 
+    /// The store, or an error if the connection is cut.
     fn store(&self) -> Result<&Memory> {
         if self.is_cut.load(Relaxed) { Err(Error::unavailable("the wire is cut")) } else { Ok(&self.store) }
     }
 
+    /// The answer to a call with this number of items, after the connection was cut.
     fn refused<T>(&self, count: usize, error: &Error) -> Vec<Result<T>> {
         (0..count).map(|_| Err(error.clone())).collect()
     }

@@ -1,4 +1,4 @@
-//! The runs in a job's record: queued ones, those under way, and the lines of the history.
+//! The runs in a job's record: queued runs, runs under way, and the lines of the history.
 
 use std::sync::Arc;
 
@@ -35,6 +35,7 @@ impl<'de> Deserialize<'de> for QueuedRun {
 pub(crate) struct SessionClaim {
     /// The key of the lock.
     pub(crate) lock: String,
+    /// The id of the claim.
     pub(crate) claim: String,
 }
 
@@ -83,8 +84,8 @@ pub(crate) struct LiveRun {
 }
 
 impl LiveRun {
-    /// The claim of the node's session. If this claim has expired, the node is dead. None if the run needs no store, or
-    /// if the record is damaged.
+    /// The claim of the node's session. If this claim has expired, the node is dead. None for a job of this process,
+    /// and if the record is damaged.
     pub(crate) fn holding(&self) -> Option<Holding> {
         self.session.as_deref()?.holding()
     }
@@ -200,6 +201,7 @@ pub(crate) fn format_time(ms: UnixMs) -> String {
     Time::from_millisecond(ms).to_string()
 }
 
+/// Delay of the start after the planned start.
 fn lag_ms(started: UnixMs, due: UnixMs) -> u64 {
     started.saturating_sub(due).max(0).unsigned_abs()
 }

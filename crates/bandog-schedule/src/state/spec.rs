@@ -10,7 +10,7 @@ use crate::{
     trigger::{DurationMs, Trigger, UnixMs, duration_ms},
 };
 
-/// The settings of a job as its record contains them, for processes that do not have the job's code.
+/// The settings of a job in its record. Processes that do not have the job's code, such as the command, read them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JobSpec {
     pub(crate) trigger: TriggerSpec,
@@ -23,6 +23,7 @@ pub(crate) struct JobSpec {
     pub(crate) jitter_ms: DurationMs,
 }
 
+/// The trigger of a job in its record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TriggerSpec {
@@ -30,7 +31,8 @@ pub(crate) enum TriggerSpec {
         text: String,
         dialect: String,
         zone: String,
-        /// The `day_match` of the job. None if it is the default of the dialect, and likewise `daylight`.
+        /// The `day_match` of the job. None if the job uses the default of the dialect. The same is true for
+        /// `daylight`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         days: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,6 +49,7 @@ impl TriggerSpec {
     /// The settings of a cron trigger.
     pub(super) fn cron(cron: &Cron) -> Self {
         let rules = cron.rules();
+        // The `daylight` that the expression has by default.
         let usual = Cron::parse_with(cron.text(), rules).ok().map(|cron| cron.daylight());
         Self::Cron {
             text: cron.text().to_owned(),

@@ -12,23 +12,26 @@ use crate::{
     open::Store,
 };
 
-/// Size of the write-ahead log, in bytes, from which a finding warns of it. SQLite resets the log when the log has 4
-/// MiB, unless a reader prevents the reset.
+/// Minimum size, in bytes, of a write-ahead log that a finding reports as too long. SQLite resets a log that has
+/// reached 4 MiB, unless a reader prevents the reset.
 const LONG_WAL: u64 = 64 << 20;
-/// The last SQLite version with this bug: if a process reset the WAL while another process used it, the database could
-/// be damaged. Some older versions also have the fix: see [`REPAIRED`].
+/// The latest SQLite version with the following bug: if a process reset the WAL while another process used it, the
+/// database could be damaged. Some older versions also have the fix: see [`REPAIRED`].
 const LAST_AFFECTED_VERSION: i32 = 3_051_002;
+/// Ranges of older SQLite versions that have the fix. The end of each range is not included.
 const REPAIRED: [std::ops::Range<i32>; 2] = [3_044_006..3_045_000, 3_050_007..3_051_000];
 
 /// Number of steps of SQLite's virtual machine between two checks of the clock.
 const CLOCK_STEPS: i32 = 10_000;
 
+/// Does all checks of an open database. The check of its integrity ends at `until`.
 pub(super) fn all(store: &mut Store, options: &SqliteOptions, until: Moment) -> Vec<Finding> {
     let version = version(rusqlite::version_number(), store.is_current());
     vec![integrity(store, options, until), writer(store, options), version, wal(options)]
 }
 
-/// Checks whether every page and row can be read, in one transaction that blocks no other process.
+/// Checks whether every page and row can be read. The check is one transaction, which blocks no other process. It ends
+/// at `until`, even if it is not finished.
 pub(crate) fn integrity(store: &mut Store, options: &SqliteOptions, until: Moment) -> Finding {
     const SUBJECT: &str = "integrity";
     // Older versions of rusqlite return nothing here. Newer versions return a result that is never an error.
@@ -51,6 +54,7 @@ pub(crate) fn integrity(store: &mut Store, options: &SqliteOptions, until: Momen
     }
 }
 
+/// The result of `quick_check`: "ok", or the first damage.
 fn quick_check(conn: &Connection) -> rusqlite::Result<String> {
     let reading = Transaction::new_unchecked(conn, TransactionBehavior::Deferred)?;
     reading.query_row("pragma quick_check(1)", [], |row| row.get(0))
@@ -75,12 +79,13 @@ fn writer(store: &Store, options: &SqliteOptions) -> Finding {
                 format!("{process} has kept the database locked for {wait:?}: no other process can lock or release");
             Finding::danger("writer", says, "let it finish its transaction, or kill it")
         }
-        // The transaction has written nothing. Other errors are not caused by a writer.
+        // If the transaction began, it has written nothing, and is rolled back here. Other errors are not caused by a
+        // writer.
         Ok(_) | Err(_) => found,
     }
 }
 
-/// Checks whether a process is stopped in the middle of a write, without access to the database.
+/// Checks whether a process is stopped in the middle of a write. The check does not access the database.
 pub(super) fn stopped_writer(database: &Path) -> Finding {
     match WriterProcess::of_database(database) {
         Some(WriterProcess { pid, name, is_stopped: true }) => Finding::danger(
@@ -94,7 +99,8 @@ pub(super) fn stopped_writer(database: &Path) -> Finding {
     }
 }
 
-/// Checks whether SQLite has a known bug, and whether the tables are current.
+/// Checks whether SQLite has a known bug, and whether the tables are current. `number` is the number of the SQLite
+/// version. `is_current` says whether the tables have the version that this program writes.
 pub(crate) fn version(number: i32, is_current: bool) -> Finding {
     const SUBJECT: &str = "version";
     let name = rusqlite::version();

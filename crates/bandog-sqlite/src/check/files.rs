@@ -10,8 +10,8 @@ use crate::{
     disk::{self, FileSystem, FileSystemKind},
 };
 
-/// Minimum free space of the disk, in bytes. A finding reports less free space, because the WAL of a busy day might
-/// fill it.
+/// Minimum free space of the disk, in bytes. If less is free, a finding reports it, because the write-ahead log of a
+/// busy day might fill the disk.
 const MIN_FREE_SPACE: u64 = 64 << 20;
 
 /// Checks the kind of the file system.
@@ -80,6 +80,7 @@ pub(super) fn rights(options: &SqliteOptions) -> Vec<Finding> {
     const SUBJECT: &str = "rights";
     let mut findings = Vec::new();
     let files = ["", "-wal", "-shm", "-bell"].map(|ending| options.beside(ending));
+    // Whether users other than the owner and the group may access the file.
     let is_open = |path: &&std::path::PathBuf| fs::metadata(path).is_ok_and(|file| file.mode() & 0o007 != 0);
     let open: Vec<String> = files.iter().filter(is_open).map(|path| quoted(path)).collect();
     if !open.is_empty() {
@@ -89,6 +90,7 @@ pub(super) fn rights(options: &SqliteOptions) -> Vec<Finding> {
         );
         findings.push(Finding::advice(SUBJECT, says, format!("chmod o= {}", open.join(" "))));
     }
+    // Every user can write to the directory, and it has no sticky bit.
     if let Some(directory) = options.path.parent()
         && fs::metadata(directory).is_ok_and(|found| found.mode() & 0o002 != 0 && found.mode() & 0o1000 == 0)
     {

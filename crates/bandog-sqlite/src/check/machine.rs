@@ -12,7 +12,8 @@ use inotify::{Inotify, WatchMask};
 /// Maximum number of processes that a finding names.
 const MAX_NAMED: usize = 10;
 
-/// The text of the finding about processes whose log or index was deleted. The list of the processes precedes it.
+/// The text of the finding about processes whose log or index was deleted. In the finding, a list of these processes
+/// precedes this text.
 const DELETED: &str = "have the database open, but its -wal or -shm was deleted while they use it: one of them and a \
     process that opens the database now may hold the same lock";
 /// The advice in the finding about processes whose log or index was deleted.
@@ -27,6 +28,7 @@ pub(super) fn users(database: &Path) -> Finding {
     let deleted_database = PathBuf::from(format!("{} (deleted)", database.display()));
     let name = database.file_name().unwrap_or_default().to_string_lossy();
     let deleted_logs = ["-wal", "-shm"].map(|ending| format!("{name}{ending} (deleted)"));
+    // `hidden_count` is the number of processes that this process is not allowed to examine.
     let (mut users, mut with_deleted_database, mut with_deleted_log, mut hidden_count) =
         (Vec::new(), Vec::new(), Vec::new(), 0);
     for pid in processes().filter(|pid| *pid != std::process::id()) {
@@ -108,6 +110,7 @@ pub(super) fn inotify() -> Finding {
     Finding::fine(SUBJECT, format!("notifications work; visible use of inotify by this user: {usage_text}"))
 }
 
+/// The pids of all processes.
 fn processes() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten();
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
@@ -118,14 +121,15 @@ fn pid_and_name(pid: u32) -> String {
     format!("{pid} ({})", name.trim())
 }
 
+/// The first of these processes, and the number of the others.
 fn list(users: &[String]) -> String {
     let more = users.len().saturating_sub(MAX_NAMED);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
     format!("{}{more}", users[..users.len().min(MAX_NAMED)].join(", "))
 }
 
-/// The numbers of inotify instances and watches of this process's user, as far as this process can examine the
-/// processes of the user.
+/// The numbers of inotify instances and of inotify watches of the user who runs this process. Processes that cannot be
+/// examined are not counted.
 fn in_use() -> (usize, usize) {
     let owner = |pid: u32| fs::metadata(format!("/proc/{pid}")).ok().map(|found| found.uid());
     let ours = owner(std::process::id());

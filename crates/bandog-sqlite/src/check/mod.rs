@@ -22,6 +22,7 @@ use crate::{
 pub(crate) fn all(context: &HandleContext) -> Vec<Finding> {
     let options = &context.options;
     let path = options.path.as_path();
+    // The deadline of the integrity check, and of waits for other processes.
     let until = Clock::system().now() + options.timeout / 2;
     let system = FileSystem::of(path).ok().flatten();
     let mut findings = vec![files::file_system(path, system), files::space(path)];
@@ -44,6 +45,7 @@ pub(crate) fn all(context: &HandleContext) -> Vec<Finding> {
     findings
 }
 
+/// The finding if the database cannot be opened.
 fn not_opened(fault: Fault, context: &HandleContext) -> Finding {
     let path = &context.options.path;
     if matches!(fault, Fault::NoDatabase) {

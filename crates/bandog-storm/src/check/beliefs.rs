@@ -6,6 +6,7 @@ use crate::history::Nanos;
 const OVERLAP: &str = "no two clients hold one lock at the same time";
 const FENCE: &str = "fences increase with every grant";
 
+/// The time span in which the holder of a call believed that it held the lock.
 struct Belief<'a> {
     call: &'a Call,
     from: Nanos,
@@ -52,8 +53,9 @@ fn fences(beliefs: &[Belief<'_>], excuses: &Excuses, name: usize, findings: &mut
             greatest = Some(belief);
             continue;
         };
-        // After the store lost a hold, the client that still believed in this hold might have passed it on to another
-        // of its calls, with a fence that the client had reserved earlier.
+        // If the store loses a hold, the client still believes for some time that it has this hold. In this time, the
+        // client can pass the hold on to another of its calls, with a fence that the client had reserved earlier. This
+        // fence can be smaller than the fence of a new holder.
         let excused =
             before.call.fence() > belief.call.fence() && excuses.find(belief.call, before.call, belief.from).is_some();
         if !excused {

@@ -33,6 +33,7 @@ pub(super) fn check(history: &History, findings: &mut Findings) {
     }
 }
 
+/// Checks that the call has ended, unless its process was killed.
 fn ends(call: &Call, findings: &mut Findings) {
     let has_ended = match &call.grant {
         Some(grant) => grant.ended.is_some(),
@@ -43,6 +44,8 @@ fn ends(call: &Call, findings: &mut Findings) {
     }
 }
 
+/// Checks that the step of the call between `from` and `to` took no longer than `limit`. Time in which the process
+/// could not run does not count.
 fn in_time(call: &Call, from: Nanos, to: Nanos, limit: Nanos, pauses: &Pauses, findings: &mut Findings) {
     let took = to.saturating_sub(from);
     let allowed = limit.saturating_add(nanos(SLACK));
@@ -57,8 +60,8 @@ fn in_time(call: &Call, from: Nanos, to: Nanos, limit: Nanos, pauses: &Pauses, f
     }
 }
 
-/// Time spans in which a process could not run, in the order of their starts. The last value is the first client of the
-/// process. `None` means all processes.
+/// Time spans in which a process could not run, in the order of their starts. Each entry has the start, the end, and
+/// the number of the process (the number of its first client). `None` means all processes.
 struct Pauses(Vec<(Nanos, Nanos, Option<u32>)>);
 
 impl Pauses {
@@ -72,8 +75,8 @@ impl Pauses {
         Self(spans)
     }
 
-    /// The total time between `from` and `to` in which a process could not run. Spans can overlap, because a stop is
-    /// also recorded as a stall.
+    /// The total time between `from` and `to` in which this process could not run. The spans can overlap: the stop of a
+    /// process is recorded as a fault, and the process itself records the same time as a stall.
     fn during(&self, process: u32, from: Nanos, to: Nanos) -> Nanos {
         let (mut paused, mut seen) = (0, from);
         for (begin, end, _) in self.0.iter().filter(|(.., who)| who.is_none_or(|who| who == process)) {

@@ -1,5 +1,5 @@
-//! Overlaps that docs/GUARANTEES.md allows: if the store loses a hold, the holder believes that it holds the lock until
-//! it notices the loss.
+//! Overlaps that docs/GUARANTEES.md allows. If the store loses a hold, the holder still believes that it holds the
+//! lock. This belief ends when the holder notices the loss.
 
 use super::{Call, History};
 use crate::{
@@ -16,11 +16,13 @@ impl Excuses {
         Self(history.faults.iter().filter(|fault| fault.kind.forgets()).copied().collect())
     }
 
-    /// The fault that allows `older` to believe until `to` that it holds the lock, although `newer` has been granted
-    /// the lock. Such a fault began before the grant of `newer`, and removed the hold of `older` from the store. The
-    /// grant of `older` can be later than the fault: the client might have received the hold for an earlier call, and
-    /// passed it on to `older` after the fault. After the fault no renewal succeeds, so `older` is allowed to believe
-    /// for at most one ttl.
+    /// Looks for a fault that explains an overlap of two calls: `newer` has been granted the lock, but `older` believes
+    /// until `to` that it holds the lock. Such a fault began before the grant of `newer`, and removed the hold of
+    /// `older` from the store. After the fault no renewal succeeds, so the belief of `older` is allowed to last for at
+    /// most one more ttl.
+    ///
+    /// The grant of `older` can be later than the fault: the client might have received the hold for an earlier call,
+    /// and might have passed the hold on to `older` after the fault.
     pub(super) fn find(&self, older: &Call, newer: &Call, to: Nanos) -> Option<FaultKind> {
         let (Some(old), Some(new)) = (&older.grant, &newer.grant) else { return None };
         let here = |fault: &&Fault| fault.name.is_none_or(|name| name == older.name);

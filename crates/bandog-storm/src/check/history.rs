@@ -1,4 +1,4 @@
-//! The whole history. Each call is assembled from its events.
+//! The whole history of a run. The events of each call are combined into one `Call`.
 
 use std::{
     collections::HashMap,
@@ -14,19 +14,21 @@ use crate::{
     worker_pool::Life,
 };
 
-/// All events.
+/// The calls, the faults, and the other events of a run.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     pub(crate) calls: Vec<Call>,
     pub(crate) faults: Vec<Fault>,
-    /// Time spans in which a process could not run, because of the machine.
+    /// Time spans in which a process could not run, because the machine or its disk was busy. Each entry has the number
+    /// of the process (the number of its first client), the start and the end.
     pub(crate) stalled: Vec<(u32, Nanos, Nanos)>,
-    /// Time spans in which a task blocked the runtime of a process.
+    /// Time spans in which a task blocked the runtime of a process. The entries have the same fields as in `stalled`.
     pub(crate) blocked: Vec<(u32, Nanos, Nanos)>,
-    /// The writes under the lock of each name, in their order.
+    /// For each lock name, the writes that were made under this lock, in the order in which they were made.
     pub(crate) resources: Vec<Vec<ResourceWrite>>,
     /// The time when all clients had ended.
     pub(crate) end: Nanos,
+    /// The index in `calls` of each call, by its client and its id.
     pub(super) index: HashMap<(u32, CallId), usize>,
 }
 
@@ -34,21 +36,25 @@ pub(crate) struct History {
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) client: u32,
-    /// The first client of its process.
+    /// The number of the client's process. A process has the number of its first client.
     pub(crate) process: u32,
     pub(crate) id: CallId,
     pub(crate) task: u32,
+    /// The number of the lock's name.
     pub(crate) name: usize,
+    /// The method of the call.
     pub(crate) verb: Verb,
+    /// The time at which the call began.
     pub(crate) asked: Nanos,
     /// The time limit of the call.
     pub(crate) limit: Nanos,
     pub(crate) ttl: Nanos,
+    /// Whether a watchdog renews the lock. If not, the lock has a fixed lease.
     pub(crate) watched: bool,
     pub(crate) grant: Option<Grant>,
-    /// If the lock was not granted, the result of the call. Otherwise the result of the release.
+    /// The time and the result of the call's end. If the lock was granted, this is the end of the release.
     pub(crate) answer: Option<(Nanos, Outcome)>,
-    /// The time when its process was killed.
+    /// The time at which the client's process was killed.
     pub(crate) killed: Option<Nanos>,
 }
 
@@ -57,13 +63,14 @@ pub(crate) struct Call {
 pub(crate) struct Grant {
     pub(crate) at: Nanos,
     pub(crate) fence: u64,
-    /// The deadline at the time of the grant.
+    /// The end of the hold without a renewal (its deadline), as known at the time of the grant.
     pub(crate) granted_until: Nanos,
-    /// The deadline at the last check that found the lock held.
+    /// The deadline as known at the last check that found the lock held.
     pub(crate) until: Nanos,
     /// Number of writes that were certainly made while the holder believed that it held the lock.
     pub(crate) sure_writes: u32,
-    /// The last check, and whether the lock was held.
+    /// The time of the holder's last check of its guard, and whether the lock was held then. `None` if the holder made
+    /// no last check, because it was killed.
     pub(crate) ended: Option<(Nanos, bool)>,
     /// The fence that the owner got when it locked again during this grant.
     pub(crate) again: Option<u64>,
@@ -83,7 +90,7 @@ impl Call {
         (grant.at < to).then_some((grant.at, to))
     }
 
-    /// The time at which the lock is certainly free again after this call.
+    /// The time from which on this call certainly does not hold the lock. `None` if the lock was not granted.
     pub(crate) fn surely_free(&self) -> Option<Nanos> {
         let grant = self.grant.as_ref()?;
         Some(match (grant.ended, self.killed) {
@@ -189,7 +196,8 @@ impl History {
             }
             Event::Evicted { from, to, name } => {
                 let same = |fault: &&mut Fault| fault.kind == FaultKind::Evict && fault.from == from;
-                // The record that was written after the eviction replaces the record that was written before it.
+                // An eviction is recorded twice: first with an estimated end, and later with the real end. So if there
+                // is a record of this eviction already, only its end is corrected.
                 match self.faults.iter_mut().rev().take(64).find(same) {
                     Some(fault) => fault.to = to,
                     None => {
@@ -202,18 +210,20 @@ impl History {
         }
     }
 
-    /// Sorts the faults and spans. It is called after all events are added.
+    /// Sorts the faults, and the time spans in which runtimes were blocked. Call this after all events were added.
     pub(crate) fn tidy(&mut self) {
         self.faults.sort_by_key(|fault| fault.from);
         self.blocked.sort_unstable();
     }
 
+    /// Changes this call, if it is known.
     fn change(&mut self, client: u32, call: CallId, change: impl FnOnce(&mut Call)) {
         if let Some(at) = self.index.get(&(client, call)) {
             change(&mut self.calls[*at]);
         }
     }
 
+    /// Changes the grant of this call, if the call was granted the lock.
     fn change_grant(&mut self, client: u32, call: CallId, change: impl FnOnce(&mut Grant)) {
         self.change(client, call, |call| {
             if let Some(grant) = &mut call.grant {
@@ -223,8 +233,8 @@ impl History {
     }
 }
 
-/// Reads a file line by line. An incomplete last line is ignored, because its writer might have been killed. A missing
-/// file counts as empty.
+/// Parses each line of a file, and passes the values to `take`. An incomplete last line is ignored, because the process
+/// that wrote it might have been killed. A missing file counts as empty.
 fn lines<T: FromStr<Err: fmt::Display>>(path: &Path, mut take: impl FnMut(T)) -> io::Result<()> {
     if !fs::exists(path)? {
         return Ok(());

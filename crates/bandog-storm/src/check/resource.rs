@@ -10,7 +10,7 @@ use crate::history::ResourceWrite;
 const STALE: &str = "no holder is overtaken while it believes";
 const SHARED: &str = "a fence belongs to one holder";
 
-/// Simulates the resource.
+/// Simulates the resource under the lock with this name, and checks its writes.
 pub(super) fn check(history: &History, excuses: &Excuses, name: usize, findings: &mut Findings) {
     let mut greatest: Option<ResourceWrite> = None;
     let mut written: HashMap<(u32, u64), u32> = HashMap::new();
@@ -40,10 +40,12 @@ pub(super) fn check(history: &History, excuses: &Excuses, name: usize, findings:
     }
 }
 
+/// The time at which a violation of this call is reported.
 fn at(call: &Call) -> u64 {
     call.answered_at().unwrap_or(call.asked)
 }
 
+/// The end of the belief of this call.
 fn end(call: &Call) -> u64 {
     call.belief().map_or(call.asked, |(_, to)| to)
 }

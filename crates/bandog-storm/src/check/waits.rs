@@ -1,5 +1,5 @@
-//! Checks two things. First, no client waits at a free lock for longer than a lost notification can explain. Second, no
-//! client is passed over, which means that other clients get the lock again and again while the client waits.
+//! Checks two laws. First, no client waits at a free lock for longer than a lost notification can explain. Second, no
+//! client is passed over. A client is passed over if the other clients get the lock again and again while it waits.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::{
 const FREE: &str = "no client waits at a free lock";
 const STARVED: &str = "no client is passed over for ever";
 
-/// After this time a client has priority over clients that have waited for less.
+/// A client that has waited for this time has priority over clients that have waited for a shorter time.
 const STARVING: Nanos = 2_000_000_000;
 /// Maximum number of turns of each client while a client with priority waits. A turn is the time in which one client
 /// has the lock. The maximum is more than one, because several clients can have priority, and their order is random.
@@ -74,7 +74,7 @@ pub(super) fn check_starved(history: &History, findings: &mut Findings) {
     }
 }
 
-/// Number of these sorted entries that begin before `moment`.
+/// Number of entries that begin before `moment`. The entries are sorted.
 fn before<T>(spans: &[(Nanos, T)], moment: Nanos) -> usize {
     spans.partition_point(|(at, _)| *at < moment)
 }
@@ -86,8 +86,8 @@ fn disturbed(history: &History) -> Vec<Span> {
     faults.chain(stalls).collect()
 }
 
-/// The time at which the effects of a fault have ended: all holds from before its end have expired, and the waiters
-/// have polled the store again.
+/// The time at which the effects of a fault have ended. `healed` is the end of the fault itself. Afterwards, all
+/// earlier holds have to expire, and the waiters have to poll the store again.
 fn aftermath(healed: Nanos) -> Nanos {
     healed.saturating_add(nanos(TTL + SLACK))
 }
@@ -102,6 +102,7 @@ fn occupied(call: &Call) -> Option<Span> {
     }
 }
 
+/// Whether the call waits until the lock is free.
 fn waits(call: &Call) -> bool {
     matches!(call.verb, Verb::Lock | Verb::TryLockFor)
 }

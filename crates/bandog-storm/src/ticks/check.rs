@@ -21,21 +21,22 @@ const REPORTED: usize = 3;
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) violations: Vec<(&'static str, String)>,
-    /// Ticks that were due while the jobs existed.
+    /// Number of ticks that were due while the jobs existed.
     pub(crate) ticks: u64,
-    /// Ticks with a started run.
+    /// Number of ticks with a started run.
     pub(crate) ran: u64,
-    /// Repeated starts of the same attempt of a tick.
+    /// Number of starts that repeated an attempt which had already started.
     pub(crate) duplicates: u64,
-    /// Ticks that neither ran nor were counted, or were counted twice.
+    /// Number of ticks that neither ran nor were counted by the store, and of ticks that were counted twice.
     pub(crate) unexplained: u64,
+    /// The sums of the store's counters over all jobs.
     pub(crate) totals: Tally,
-    /// Starts of second and later attempts.
+    /// Number of starts of second and later attempts.
     pub(crate) retries: u64,
-    /// Number of ghosts. A ghost is a run that continued although another node had taken it over, because the first
-    /// node had been paused.
+    /// Number of ghosts. If a node is paused for too long, another node takes over its runs. When the paused node is
+    /// awake again, it continues these runs for a short time. Such a continued run is a ghost.
     pub(crate) ghosts: u64,
-    /// Maximum time for which a ghost continued after its node was awake again.
+    /// The longest time for which a ghost continued after the pause of its node.
     pub(crate) longest_ghost: Nanos,
     /// Times from the kill of a node to the next attempt of a run of this node.
     pub(crate) takeovers: Vec<Nanos>,
@@ -84,7 +85,7 @@ impl Findings {
         reported.map(|(law, what)| format!("{law}: {what}")).collect()
     }
 
-    /// Adds other results.
+    /// Adds the results of another history.
     pub(crate) fn add(&mut self, other: Self) {
         self.violations.extend(other.violations);
         self.ticks += other.ticks;
@@ -103,6 +104,7 @@ impl Findings {
         self.lags.sort_unstable();
     }
 
+    /// Adds a violation.
     fn broken(&mut self, law: &'static str, job: &Job, what: String) {
         self.violations.push((law, format!("{}: {what}", job.name)));
     }
@@ -133,9 +135,10 @@ fn once(history: &History, job: &Job, starts: &[&Start], findings: &mut Findings
     }
 }
 
-/// Whether a takeover had a reason: the node of the previous attempt was killed or asked to stop, might have lost its
-/// session, or could not renew its lease for a third of the lease's length. If the previous attempt never started, its
-/// node is unknown. Then a fault of any node is a reason.
+/// Whether a takeover had a reason. There is a reason in three cases: the node of the previous attempt was killed or
+/// asked to stop; this node might have lost its session; or faults kept this node from renewing its lease for at least
+/// a third of the lease's length. If the previous attempt never started, its node is unknown. Then a fault of any node
+/// is a reason.
 fn has_reason(history: &History, before: Option<&Start>, start: &Start) -> bool {
     let enough = history.terms.lease / 3;
     if let Some(before) = before {
@@ -151,8 +154,8 @@ fn has_reason(history: &History, before: Option<&Start>, start: &Start) -> bool 
     gone || history.hindered(None, from, start.at) >= enough
 }
 
-/// Each claim has a different fence. Fences increase in the order of the runs' numbers, and of the attempts of one run.
-/// If only one run is allowed at a time, runs also start in this order.
+/// Each claim has a different fence. A run with a greater number has a greater fence, and so has a later attempt of the
+/// same run. If only one run is allowed at a time, runs also start in the order of their fences.
 fn fences(history: &History, job: &Job, starts: &[&Start], findings: &mut Findings) {
     let mut claims: Vec<&Start> = starts.to_vec();
     claims.sort_unstable_by_key(|start| (start.attempt, start.id));
@@ -178,6 +181,7 @@ fn fences(history: &History, job: &Job, starts: &[&Start], findings: &mut Findin
     }
 }
 
+/// No run starts before its tick.
 fn early(history: &History, job: &Job, starts: &[&Start], findings: &mut Findings) {
     for start in starts {
         if start.store < start.tick - EARLY {
@@ -190,9 +194,9 @@ fn early(history: &History, job: &Job, starts: &[&Start], findings: &mut Finding
     }
 }
 
-/// The time spans in which a run counts as running. If its node was paused for so long that it might have lost its
-/// lease, the pause does not count. A short time after the pause does not count either, because the node needs it to
-/// notice the loss.
+/// The time spans in which a run counts as running. If a pause of the node was so long that the node might have lost
+/// its lease, the pause does not count. A short time after the pause does not count either, because in this time the
+/// node notices the loss.
 fn pieces(history: &History, start: &Start) -> Vec<(Nanos, Nanos)> {
     let killed = history.lives.get(&start.node).and_then(|life| life.killed);
     let end = start.end.map(|(at, _)| at).or(killed).unwrap_or(Nanos::MAX);
@@ -219,6 +223,7 @@ fn pieces(history: &History, start: &Start) -> Vec<(Nanos, Nanos)> {
     pieces
 }
 
+/// A job never has more simultaneous runs than its policy allows.
 fn overlap(history: &History, job: &Job, starts: &[&Start], findings: &mut Findings) {
     let mut edges: Vec<(Nanos, i32, &Start)> = Vec::new();
     for start in starts {
@@ -227,7 +232,7 @@ fn overlap(history: &History, job: &Job, starts: &[&Start], findings: &mut Findi
             edges.push((to, -1, start));
         }
     }
-    // If one run ends at the moment when another run starts, they do not overlap.
+    // If one run ends at the moment when another run starts, the two runs do not overlap.
     edges.sort_unstable_by_key(|(at, edge, _)| (*at, *edge));
     let mut alive: Vec<&Start> = Vec::new();
     for (_, edge, start) in edges {
@@ -244,7 +249,7 @@ fn overlap(history: &History, job: &Job, starts: &[&Start], findings: &mut Findi
     ghosts(history, starts, findings);
 }
 
-/// Counts the runs that continued after a pause of their node, although another node had taken them over.
+/// Counts the ghosts: runs that continued after a pause of their node, although another node had taken them over.
 fn ghosts(history: &History, starts: &[&Start], findings: &mut Findings) {
     let mut next: HashMap<(u64, u32), &Start> = HashMap::new();
     next.extend(starts.iter().map(|start| ((start.id, start.attempt), *start)));
@@ -274,8 +279,8 @@ fn accounts(job: &Job, tally: &Tally, starts: &[&Start], findings: &mut Findings
         findings.broken("accounts", job, format!("tick {tick} is not a tick of the job: {tally:?}"));
     }
     let seen = began.len() as u64;
-    // If a node died between the claim of a run and the start of its body, the store counts the run as lost, running or
-    // queued. If the node was asked to stop in this time, the store counts the run as failed.
+    // A node can die after it has claimed a run and before the body of the run starts. Then the store counts the run as
+    // lost, running or queued. If the node was asked to stop in this time, the store counts the run as failed.
     if seen > tally.runs() || tally.runs() > seen + tally.lost + tally.failed + tally.running + tally.queued {
         findings.unexplained += tally.runs().abs_diff(seen);
         findings.broken("accounts", job, format!("{seen} ticks began, and the store has {tally:?}"));
@@ -292,7 +297,7 @@ fn accounts(job: &Job, tally: &Tally, starts: &[&Start], findings: &mut Findings
 
 /// Checks that runs are taken over in time. After a kill, the limit is the sum of the lease, one check interval and the
 /// tolerance. After a stop, the limit is a second plus the tolerance. Faults of the store, or of the node that takes
-/// over, extend the limit. If the policy allows takeovers, no run is lost. At the end, no run is left.
+/// over, extend the limit. If the policy allows takeovers, no run is lost. At the end of the test, no run is running.
 fn takeover(history: &History, job: &Job, tally: &Tally, starts: &[&Start], findings: &mut Findings) {
     if tally.running > 0 {
         findings.broken("takeover", job, format!("no node runs any more, and the store has {tally:?}"));
@@ -322,8 +327,8 @@ fn takeover(history: &History, job: &Job, tally: &Tally, starts: &[&Start], find
     }
 }
 
-/// If the node of a run ended before the run: the time of this end, the time limit of the takeover, and whether the
-/// node was killed.
+/// If the node of a run ended before the run: the time at which the node ended, the time limit of the takeover, and
+/// whether the node was killed. Otherwise `None`.
 fn node_end(history: &History, start: &Start) -> Option<(Nanos, Nanos, bool)> {
     let life = history.lives.get(&start.node)?;
     match start.end {
@@ -337,8 +342,8 @@ fn node_end(history: &History, start: &Start) -> Option<(Nanos, Nanos, bool)> {
 fn extra(history: &History, start: &Start, next: Option<&Start>, (from, until): (Nanos, Nanos)) -> Nanos {
     let is_in_the_way = |harm: &&Harm| match (harm.node, next) {
         (Some(node), _) if node == start.node => false,
-        // If attempts are missing between these two, unknown nodes claimed them, and ended before they started the run.
-        // So a fault of any node counts.
+        // If attempts are missing between these two attempts, unknown nodes claimed the missing attempts, and ended
+        // before the body started. So a fault of any node counts.
         (Some(node), Some(next)) if next.attempt == start.attempt + 1 => {
             harm.kind == HarmKind::Starved || node == next.node
         }
@@ -348,6 +353,7 @@ fn extra(history: &History, start: &Start, next: Option<&Start>, (from, until): 
     harms.map(|harm| (harm.to - harm.from) + history.terms.lease + history.terms.check_interval).sum()
 }
 
+/// No run is claimed under an ended session, and a stopped node leaves no session.
 fn sessions(history: &History, findings: &mut Findings) {
     for orphan in history.orphans.iter().filter(|orphan| orphan.claimed > orphan.ended) {
         findings.broken("sessions", &history.jobs[orphan.job], format!("claimed under an ended session: {orphan:?}"));

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &TicksArgs, dir: &Path) -> io::Result<History> {
         }
     }
     let over = now();
-    // This leaves time for the takeover of the remaining runs.
+    // In this time, the nodes take over the remaining runs of dead nodes.
     thread::sleep(LEASE + SLACK * 3);
     cluster.end();
     let (tallies, left) = cluster.tallies()?;
@@ -82,6 +82,7 @@ enum NodeStore {
 struct Node {
     number: u32,
     process: Process,
+    /// The proxy between the node and the server. `None` for SQLite.
     wire: Option<Wire>,
 }
 
@@ -92,7 +93,9 @@ struct Cluster {
     nodes: Vec<Node>,
     /// The number of the next node.
     next: u32,
+    /// For each node, when it was killed or asked to stop.
     lives: BTreeMap<u32, Life>,
+    /// The faults so far.
     harms: Vec<Harm>,
 }
 
@@ -145,7 +148,7 @@ impl Cluster {
         Node { number, process: Process::spawn(&command), wire }
     }
 
-    /// Injects a random fault, and waits until it has ended.
+    /// Injects a random fault, and waits until the fault has ended.
     fn harm(&mut self) {
         let at = fastrand::usize(..self.nodes.len());
         let stall = Duration::from_millis(fastrand::u64(100..4500));
@@ -171,8 +174,8 @@ impl Cluster {
         node.process.wait(PATIENCE);
         self.lives.insert(number, Life { killed: Some(from), asked: None });
         self.done(HarmKind::Kill, Some(number), from);
-        // The delay can be longer than a takeover. A new node also checks for dead nodes. If it came too early, it
-        // could hide that the other nodes do not take runs over.
+        // The delay can be longer than a takeover, because a new node checks for dead nodes, too. If the new node
+        // always started early, it could hide that the other nodes do not take runs over.
         self.replace(at, 8000);
     }
 
@@ -186,7 +189,7 @@ impl Cluster {
         self.replace(at, 3500);
     }
 
-    /// Starts a new node for an ended node, after a random delay of up to `within_ms` milliseconds.
+    /// Replaces an ended node by a new node, which starts after a random delay of up to `within_ms` milliseconds.
     fn replace(&mut self, at: usize, within_ms: u64) {
         thread::sleep(Duration::from_millis(fastrand::u64(..within_ms)));
         let node = self.start();
@@ -194,6 +197,7 @@ impl Cluster {
         self.nodes[at] = node;
     }
 
+    /// Pauses a node for this time.
     fn stall(&mut self, at: usize, time: Duration) {
         let from = now();
         self.nodes[at].process.stop();
@@ -206,8 +210,8 @@ impl Cluster {
         }
     }
 
-    /// Stops a node in the middle of a write, and runs `harm`. If the node does not write in time, this function does
-    /// nothing.
+    /// Stops a node in the middle of a write, and runs `harm`. If the node makes no write before the timeout, `harm`
+    /// does not run.
     fn in_write(&mut self, at: usize, harm: impl FnOnce(&mut Self)) {
         let writes = self.shared_memory().is_some_and(|file| stop_while_writing(&self.nodes[at].process, &file));
         if writes {
@@ -215,7 +219,7 @@ impl Cluster {
         }
     }
 
-    /// Locks the database file like another program.
+    /// Locks the database file for this time, as another program could do.
     fn lock_store(&mut self, time: Duration) {
         let NodeStore::Sqlite(path) = &self.store else { return };
         let hold = || -> rusqlite::Result<Nanos> {
@@ -252,6 +256,7 @@ impl Cluster {
         texts.map(|text| text.lines().filter(|line| line.starts_with("began")).count()).sum()
     }
 
+    /// Disconnects a node from the store for this time.
     fn cut(&mut self, at: usize, time: Duration) {
         let from = now();
         let Some(wire) = &self.nodes[at].wire else { return };
@@ -271,7 +276,7 @@ impl Cluster {
         self.done(HarmKind::Store, None, from);
     }
 
-    /// Records a fault that has ended now.
+    /// Records a fault that began at `from` and has ended now.
     fn done(&mut self, kind: HarmKind, node: Option<u32>, from: Nanos) {
         self.harms.push(Harm { kind, node, from, to: now() });
     }
@@ -308,11 +313,13 @@ impl Cluster {
     }
 }
 
+/// The counters in the record of a job.
 fn tally(record: &serde_json::Value, period: Ms) -> Tally {
     let ms = |key: &str| record[key].as_i64().unwrap_or_default();
     let count = |key: &str| record["counts"][key].as_u64().unwrap_or_default();
     let many = |key: &str| record[key].as_array().map_or(0, |all| all.len() as u64);
-    // The ticks of a fixed rate begin at the anchor. The first tick of the cron expression is the next whole second.
+    // A job with a fixed rate has its first tick at the anchor, a time in its record. A job with a cron expression has
+    // its first tick at the next whole second after the anchor.
     let first = if period == 1000 { (ms("anchor") + 999) / 1000 * 1000 } else { ms("anchor") };
     Tally {
         first,
@@ -327,6 +334,7 @@ fn tally(record: &serde_json::Value, period: Ms) -> Tally {
     }
 }
 
+/// The file for the records of this node.
 fn log(dir: &Path, node: u32) -> PathBuf {
     dir.join(format!("node-{node}"))
 }
@@ -347,6 +355,7 @@ fn read(dir: &Path, nodes: u32, harms: &mut Vec<Harm>) -> io::Result<Vec<Start>>
     Ok(starts)
 }
 
+/// Reads one line of a node's records. `open` has the indexes in `starts` of the runs that have not ended.
 fn read_line(
     node: u32,
     line: &str,

@@ -16,17 +16,21 @@ pub(crate) const SECOND: Nanos = 1_000_000_000;
 /// A started run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Start {
+    /// The number of the job.
     pub(crate) job: usize,
+    /// The time at which the run was due.
     pub(crate) tick: Ms,
+    /// The number of the attempt, from 1.
     pub(crate) attempt: u32,
     /// The run's number.
     pub(crate) id: u64,
     pub(crate) fence: u64,
     pub(crate) node: u32,
+    /// The time of the start by the clock that all nodes share.
     pub(crate) at: Nanos,
     /// The time of the start by the store's clock.
     pub(crate) store: Ms,
-    /// `None` if the node was killed before the body ended.
+    /// The time and the kind of the end. `None` if the node was killed before the body ended.
     pub(crate) end: Option<(Nanos, End)>,
 }
 
@@ -48,7 +52,7 @@ pub(crate) struct Job {
     pub(crate) period: Ms,
     /// Maximum number of simultaneous runs.
     pub(crate) limit: usize,
-    /// Whether a tick waits until the previous run of the job has ended.
+    /// Whether a tick that comes during a run waits until the run has ended.
     pub(crate) waits: bool,
     /// Whether another node takes over a run whose node has died.
     pub(crate) retry: bool,
@@ -59,7 +63,7 @@ pub(crate) struct Job {
 pub(crate) struct Tally {
     /// The first tick of the job.
     pub(crate) first: Ms,
-    /// The newest claimed tick. If no tick was claimed, the watermark is before the first tick.
+    /// The latest tick that was claimed. If no tick was claimed yet, the watermark is before the first tick.
     pub(crate) watermark: Ms,
     pub(crate) ok: u64,
     pub(crate) failed: u64,
@@ -70,7 +74,8 @@ pub(crate) struct Tally {
     pub(crate) queued: u64,
 }
 
-/// The end of a node. A node that replaces an ended node has a number of its own.
+/// The times at which a node was killed or asked to stop. If a new node replaces an ended node, the new node has
+/// another number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Life {
     pub(crate) killed: Option<Nanos>,
@@ -100,7 +105,7 @@ pub(crate) enum HarmKind {
     Cut,
     /// The store was killed and started again.
     Store,
-    /// The database file was locked: by another program, or by a node that was stopped in the middle of a write.
+    /// The database file was locked, either by another program or by a node that was stopped in the middle of a write.
     Locked,
     /// The log of the database, the index of the log, or both were deleted while the nodes had these files open.
     LogDeleted,
@@ -143,7 +148,7 @@ pub(crate) struct Terms {
     pub(crate) check_interval: Nanos,
     /// Tolerance for delays on this machine.
     pub(crate) slack: Nanos,
-    /// The time at which the last fault had ended. A takeover that was not due by this time is not required.
+    /// The time at which the faults had ended. A takeover is required only if it was due by this time.
     pub(crate) over: Nanos,
 }
 
@@ -154,6 +159,7 @@ pub(crate) struct History {
     pub(crate) tallies: Vec<Tally>,
     /// All runs, in the order of their starts.
     pub(crate) starts: Vec<Start>,
+    /// The ends of the nodes, by the number of the node.
     pub(crate) lives: BTreeMap<u32, Life>,
     pub(crate) harms: Vec<Harm>,
     pub(crate) orphans: Vec<Orphan>,
@@ -168,7 +174,7 @@ impl Tally {
         if self.watermark < self.first { 0 } else { ((self.watermark - self.first) / period + 1).unsigned_abs() }
     }
 
-    /// Adds the counters of another job or run.
+    /// Adds the counters of another job or of another run of the storm.
     pub(crate) fn add(&mut self, other: &Self) {
         self.ok += other.ok;
         self.failed += other.failed;

@@ -10,7 +10,7 @@ use super::{
 /// Period of the jobs with a fixed rate. Every tenth job has a cron expression instead, and is due once a second.
 const RATE: Duration = Duration::from_millis(100);
 
-/// Receives the start and the end of each body.
+/// Records the start and the end of each run's body.
 pub(crate) trait Witness: Clone + Send + Sync + 'static {
     fn begins(&self, job: usize, run: &Run);
     fn ends(&self, job: usize, run: &Run, end: End);
@@ -79,8 +79,8 @@ fn limit(overlap: Overlap) -> usize {
 }
 
 fn on_crash(number: usize) -> OnCrash {
-    // The storm might kill many nodes, one after the other, that run the same tick. The checker expects that the tick
-    // is retried until a run ends.
+    // The storm might kill the node that runs a tick, then the node that takes the tick over, and so on. The checker
+    // expects that the tick is retried until a run ends.
     if (number / 3).is_multiple_of(2) { OnCrash::RetryUpTo(NonZeroU32::MAX) } else { OnCrash::Abandon }
 }
 
@@ -88,7 +88,8 @@ fn three() -> NonZeroU32 {
     NonZeroU32::MIN.saturating_add(2)
 }
 
-/// The duration of a body: usually up to 300 ms, in about one of five runs zero, and in one of 150 runs some seconds.
+/// The random duration of a body. It is usually up to 300 ms. In about one of five runs it is zero, and in one of 150
+/// runs it is some seconds.
 fn length() -> Duration {
     Duration::from_millis(match fastrand::u32(..150) {
         0 => fastrand::u64(1000..6000),
@@ -97,7 +98,7 @@ fn length() -> Duration {
     })
 }
 
-/// A running body. If it is dropped before its end, this records `End::Dropped`.
+/// A running body. If the body is dropped before its end, the destructor records `End::Dropped`.
 struct RecordedRun<W: Witness> {
     job: usize,
     run: Run,

@@ -1,5 +1,6 @@
 //! A named lock instead of a scheduler, in virtual time. Each node has a timer on its own wall clock. When the timer
-//! fires, the node tries to lock. If the node gets the lock, it runs the job, and keeps the lock for a minimum time.
+//! fires, the node tries to take the lock. If it succeeds, the node runs the job, and keeps the lock for a minimum
+//! time.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -23,8 +24,8 @@ pub(crate) struct Outcome {
     pub(crate) lost: u64,
 }
 
-/// Runs the nodes. Their clocks are wrong by up to `skew`, and each holder keeps the lock for at least `min`. One of
-/// 500 timers fires late, by up to five minutes.
+/// Runs the nodes. Their clocks are wrong by up to `skew`, and each holder keeps the lock for at least `min`. In one of
+/// 500 cases, a timer fires up to five minutes late.
 pub(crate) fn run(nodes: u32, ticks: u64, skew: Duration, min: Duration, seed: u64) -> Outcome {
     fastrand::seed(seed);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
@@ -36,7 +37,7 @@ pub(crate) fn run(nodes: u32, ticks: u64, skew: Duration, min: Duration, seed: u
         for node in 0..nodes {
             let client = Client::options().clock(Clock::tokio()).on_current_runtime().over(store.clone());
             let lock = client.expect("this code runs in a runtime").mutex("report").lease(LEASE);
-            // Two clocks have the maximum deviation from each other. The deviation of the other clocks is random.
+            // The clocks of two nodes have the maximum difference. The deviations of the other clocks are random.
             let behind = match node {
                 0 => Duration::ZERO,
                 1 => skew * 2,
@@ -58,7 +59,7 @@ async fn run_timer(lock: &Mutex, begin: Instant, ticks: u64, min: Duration, ran:
     for tick in 0..ticks {
         let due = begin + PERIOD * u32::try_from(tick).expect("some thousand ticks");
         if due < Instant::now() {
-            // The tick was due while the node was late. The timer continues with the next tick.
+            // The node was late, and this tick was due in the meantime. So the timer skips this tick.
             continue;
         }
         let late =

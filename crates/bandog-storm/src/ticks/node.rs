@@ -17,9 +17,9 @@ use super::{
 };
 use crate::history::Log;
 
-/// Interval at which a node checks whether it had CPU time.
+/// Interval at which a node checks whether it gets CPU time.
 const BEAT: Duration = Duration::from_millis(20);
-/// Minimum delay of such a check that is recorded as time without CPU.
+/// If a check is late by at least this time, the time is recorded as time without CPU.
 const STARVED: Duration = Duration::from_millis(150);
 /// Maximum number of simultaneous runs.
 const POOL: usize = 256;

@@ -45,7 +45,7 @@ impl Report {
         self.findings.violations.is_empty()
     }
 
-    /// The report in one line.
+    /// A line that summarizes the report.
     pub(crate) fn line(&self) -> String {
         let Findings { ticks, duplicates, unexplained, violations, .. } = &self.findings;
         let (seed, took) = (self.seeds.0, self.took);
@@ -133,7 +133,7 @@ fn word(store: StoreKind) -> &'static str {
     }
 }
 
-/// The number of these times, the middle one and the longest one.
+/// The number of these times, their median and their maximum, as text.
 fn times(sorted: &[Nanos]) -> String {
     let middle = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
     format!("{} of them, {} ms, {} ms", sorted.len(), ms(middle), ms(sorted.last().copied().unwrap_or_default()))

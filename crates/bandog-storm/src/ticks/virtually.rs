@@ -1,5 +1,5 @@
-//! Runs replicas (nodes in one process) on a virtual clock. A day of ticks takes about a minute of real time. The seed
-//! determines the whole run.
+//! Runs replicas on a virtual clock. The replicas are nodes in one process. The ticks of a day take about a minute of
+//! real time. The seed determines the whole run.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -100,7 +100,8 @@ fn millis(time: &str) -> Ms {
     like(Run::tick, time).expect("a row has times").millisecond()
 }
 
-/// Parses a text as the return type of the given function. So this code does not have to import the type of ticks.
+/// Parses a text. The type of the result is the return type of the given function. So this module does not have to
+/// import the type of ticks.
 fn like<T: std::str::FromStr>(_: fn(&Run) -> T, text: &str) -> Option<T> {
     text.parse().ok()
 }
@@ -108,14 +109,18 @@ fn like<T: std::str::FromStr>(_: fn(&Run) -> T, text: &str) -> Option<T> {
 struct Cluster {
     test: TestScheduler,
     jobs: usize,
+    /// The numbers of the replicas that are running.
     alive: Vec<u32>,
+    /// The number of the next replica.
     next: u32,
     lives: BTreeMap<u32, Life>,
     harms: Vec<Harm>,
+    /// Runs that were recorded as running although the session of their node had ended.
     orphans: Vec<Orphan>,
 }
 
 impl Cluster {
+    /// Injects a random fault or none. Then starts new replicas for ended ones, if too many are down or by chance.
     async fn harm(
         &mut self,
         nodes: usize,
@@ -162,7 +167,8 @@ impl Cluster {
         self.harms.push(Harm { kind, node, from, to: recorder.now() });
     }
 
-    /// Removes a node's session from the store. Records the runs that the node claims before it notices this.
+    /// Removes the session with this number from the store. Records the runs that its node claims before the node
+    /// notices the removal.
     async fn evict(&mut self, session: u32, recorder: &Recorder) {
         let from = recorder.now();
         if !self.test.evict_session(session).await.expect("the store answers") {
@@ -180,6 +186,7 @@ impl Cluster {
         }
     }
 
+    /// Stops a replica regularly.
     async fn stop(&mut self, node: u32, recorder: &Recorder) {
         let from = recorder.now();
         self.lives.insert(node, Life { killed: None, asked: Some(from) });
@@ -212,7 +219,7 @@ impl Recorder {
         nanos(self.began.elapsed())
     }
 
-    /// Forgets the present runs of a killed node, so that their ends are not recorded.
+    /// Forgets the runs of a killed node that have not ended. So the ends of these runs are not recorded.
     fn close(&self, node: u32) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).retain(|(.., of), _| *of != node);
     }
@@ -247,7 +254,7 @@ impl Witness for NodeRecorder {
     }
 }
 
-/// A time as the store's clock shows it.
+/// The time of the store's clock at this time of the test.
 fn store(at: Nanos) -> Ms {
     BEGIN_MS + Ms::try_from(at / 1_000_000).expect("some years at most")
 }

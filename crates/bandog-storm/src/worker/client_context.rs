@@ -11,14 +11,16 @@ use crate::{
 
 /// One client and its files.
 ///
-/// Async tasks write the files directly: a write takes microseconds, and an event must be recorded before the task acts
-/// on it.
+/// Async tasks write the files directly. A write takes only microseconds, and a task must record an event before it
+/// acts on the event.
 #[derive(Debug)]
 pub(super) struct ClientContext {
     pub(super) client: Client,
     number: u32,
+    /// Number of calls so far.
     calls: AtomicU64,
     log: Log,
+    /// For each lock name, the log of the resource that the lock protects.
     resources: Vec<Log>,
     clock: Clock,
     /// The time by which the clock of this process is ahead of the machine's clock.
@@ -40,7 +42,7 @@ impl ClientContext {
         }
     }
 
-    /// The time of the machine's clock.
+    /// The present time by the machine's clock.
     pub(super) fn now(&self) -> Nanos {
         self.clock.now().as_nanos().saturating_sub(self.ahead)
     }
@@ -49,7 +51,7 @@ impl ClientContext {
         self.calls.fetch_add(1, Relaxed)
     }
 
-    /// Records an event in the history.
+    /// Writes an event to the client's history.
     pub(super) fn note(&self, event: &Event) {
         self.log.write(event);
     }
@@ -59,8 +61,9 @@ impl ClientContext {
         self.resources[name].write(&ResourceWrite { fence: guard.fence().get(), client: self.number, call });
     }
 
-    /// The present time, and the deadline of the guard. The clock is read before the remaining time of the guard. So
-    /// the deadline is never too late, even if the process is paused between the two reads.
+    /// The present time, and the deadline of the guard (the time at which its hold expires). First the clock is read,
+    /// then the remaining time of the guard. So the deadline is never too late, even if the process is paused between
+    /// the two reads.
     pub(super) fn deadline(&self, guard: &Guard) -> (Nanos, Nanos) {
         let at = self.now();
         (at, at + nanos(guard.remaining()))

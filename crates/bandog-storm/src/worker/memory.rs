@@ -38,7 +38,7 @@ impl Shared {
         self.wires[client as usize].clone()
     }
 
-    /// Executes an order of the nemesis, and prints a line when the order is executed.
+    /// Executes an order of the nemesis, and then prints a line that confirms the execution.
     pub(super) fn obey(&self, order: &[&str]) {
         match *order {
             ["lose", client, seed] => {

@@ -24,13 +24,13 @@ pub(super) struct Section<'a> {
     pub(super) ttl: Duration,
     /// Whether the lock is held for longer than a renewal interval.
     pub(super) long: bool,
-    /// Whether all tasks must end.
+    /// Set to true when all tasks must end.
     pub(super) stop: &'a AtomicBool,
 }
 
 impl Section<'_> {
-    /// Writes to the resource at the beginning and at the end of the section. Records the state of the guard at both
-    /// points.
+    /// Runs the section. At its beginning and at its end, the section writes to the resource and records the state of
+    /// the guard.
     pub(super) async fn run(mut self, guard: Guard, mutex: &Mutex, reenters: bool) -> Outcome {
         let call = self.call;
         let (at, until) = self.context.deadline(&guard);
@@ -38,8 +38,8 @@ impl Section<'_> {
         self.context.write(self.name, &guard, call);
         let again = if reenters { self.reenter(&guard, mutex).await } else { None };
         self.body(&guard).await;
-        // Some holders write without a check, like a process that was paused after its check. The resource must refuse
-        // such a write by its fence.
+        // Some holders write without a check of their guard, like a process that was paused after the check. If the
+        // lock was lost, the resource must refuse such a write because of its fence.
         if !guard.is_lost() || self.random.bool() {
             self.context.write(self.name, &guard, call);
         }
@@ -59,8 +59,8 @@ impl Section<'_> {
     /// The owner locks the same lock again, and must get it immediately.
     async fn reenter(&mut self, guard: &Guard, mutex: &Mutex) -> Option<Guard> {
         let again = mutex.try_lock().await.ok().flatten();
-        // The second call can be refused only if the owner has lost the lock. If it is refused although the lock is
-        // held, the fence 0 is recorded. The checker reports this fence.
+        // The second call can be refused only if the owner has lost the lock. If the second call is refused although
+        // the lock is held, the fence 0 is recorded, which the checker reports.
         if again.is_some() || !guard.is_lost() {
             let fence = again.as_ref().map_or(0, |again| again.fence().get());
             self.context.note(&Event::Reentered { call: self.call, at: self.context.now(), fence });
@@ -68,6 +68,7 @@ impl Section<'_> {
         again
     }
 
+    /// The work between the two writes: usually nothing, sometimes a pause or a long section.
     async fn body(&mut self, guard: &Guard) {
         match self.random.u32(..10_000) {
             _ if self.long => self.long(guard).await,
@@ -80,7 +81,7 @@ impl Section<'_> {
         }
     }
 
-    /// A section that usually lasts longer than a third of the ttl, so that the lock is renewed. Sometimes it lasts
+    /// A long section. It usually lasts longer than a third of the ttl, so that the lock is renewed. Sometimes it lasts
     /// longer than the ttl, so that a fixed lease expires.
     async fn long(&mut self, guard: &Guard) {
         let length = self.ttl.mul_f64(0.3 + 1.5 * self.random.f64());
@@ -104,6 +105,7 @@ impl Section<'_> {
         self.context.note(&Event::Blocked { from, to: self.context.now() });
     }
 
+    /// Releases or drops the guard. `held` says whether the lock was held at the last check.
     async fn release(&mut self, guard: Guard, held: bool) -> Outcome {
         let unheld = if held { Outcome::Released } else { Outcome::Lost };
         match self.random.u8(..20) {

@@ -23,8 +23,11 @@ pub(super) struct Traffic {
     context: Arc<ClientContext>,
     task: u32,
     random: fastrand::Rng,
+    /// Number of ended calls of this process.
     ops: Arc<AtomicU64>,
+    /// Set to true when all tasks must end.
     stop: Arc<AtomicBool>,
+    /// Number of lock names.
     names: usize,
     ttl: Duration,
     timeout: Duration,
@@ -38,6 +41,7 @@ struct CallParams {
     mutex: Mutex,
     owner: Option<Owner>,
     ttl: Duration,
+    /// Whether a watchdog renews the lock. If not, the lock has a fixed lease.
     watched: bool,
 }
 
@@ -95,7 +99,7 @@ impl Traffic {
         }
     }
 
-    /// Makes a call, and drops its future if there is no answer after some polls of the runtime. In half of the cases,
+    /// Makes a call, and drops its future if there is no answer after some polls of the future. In half of the cases,
     /// the task also waits for some time before it drops the future.
     async fn cancel(&mut self, params: &CallParams) -> Outcome {
         let call = self.ask(params, Verb::Dropped, Duration::MAX);
@@ -118,6 +122,7 @@ impl Traffic {
         self.answered(call, params, guard).await
     }
 
+    /// Handles the answer of a call: runs the critical section, or records the result.
     async fn answered(&mut self, call: CallId, params: &CallParams, answer: Result<Option<Guard>>) -> Outcome {
         match answer {
             Ok(Some(guard)) => {
@@ -138,6 +143,7 @@ impl Traffic {
         }
     }
 
+    /// Random parameters for the next call.
     fn params(&mut self) -> CallParams {
         let short = self.names - LONG;
         let name = match self.random.u8(..200) {
@@ -156,6 +162,7 @@ impl Traffic {
         CallParams { name, mutex, owner, ttl, watched }
     }
 
+    /// Records the beginning of a call, and returns the call's number.
     fn ask(&self, params: &CallParams, verb: Verb, limit: Duration) -> CallId {
         let call = self.context.next_call();
         let (at, task, limit) =
@@ -169,8 +176,9 @@ impl Traffic {
         self.context.note(&Event::Answered { call, at: self.context.now(), outcome });
     }
 
-    /// Takes a lock by force. The eviction is recorded before the call, with a long duration, because the process might
-    /// be killed before it can record the end.
+    /// Takes a lock by force. The eviction is recorded twice: before the call with an estimated end, and after a
+    /// successful call with the real end. The first record is needed because the process might be killed before it can
+    /// write the second.
     async fn evict(&mut self) {
         let name = self.random.usize(..self.names);
         let from = self.context.now();

@@ -6,7 +6,7 @@ use bandog_core::{Fence, Key, Result};
 
 use super::{Lost, thread, wait::answer};
 
-/// A lock that this thread holds, until this guard is released or dropped, or the lock is lost.
+/// A lock that this thread holds. It stays held until this guard is released or dropped, or until the lock is lost.
 ///
 /// A lock can be lost while its guard exists, for example because the process was stopped for some time, or because the
 /// store lost its data. Work that must not run twice should check [`Guard::is_lost`], and send [`Guard::fence`] with
@@ -81,8 +81,8 @@ impl Guard {
         Lost::new(status, clock)
     }
 
-    /// Releases the lock and reports the result. If a thread has several guards of this lock, only the last one
-    /// releases it.
+    /// Releases the lock and reports the result. If a thread has several guards of this lock, only the last guard
+    /// releases the lock.
     ///
     /// # Errors
     /// - `ErrorKind::Lost`: the lock was lost before. Another holder may have done the same work since then.

@@ -19,6 +19,7 @@ pub(super) fn acquire(lock: &Lock) -> Result<Guard> {
 pub(super) fn try_acquire_for(lock: &Lock, limit: Duration) -> Result<Option<Guard>> {
     let lock = by_this_thread(lock)?;
     let handle = lock.handle();
+    // The time after which the engine ends the call.
     let engine_limit = if limit.is_zero() { handle.timeout } else { limit };
     let guard = answer(lock.try_acquire_for(limit), engine_limit, handle.clock)?;
     Ok(guard.map(Guard::new))

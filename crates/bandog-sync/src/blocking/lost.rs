@@ -7,8 +7,9 @@ use bandog_core::{Clock, Result};
 use super::{thread, wait::wait_at_most};
 use crate::turn_status::{TurnState, TurnStatus};
 
-/// A handle to wait for the end of a lock. Created by [`Guard::lost`](super::Guard::lost). Unlike the guard, it can be
-/// sent to another thread, and it can be used after the guard is dropped.
+/// A handle with which a thread can wait until a lock is lost or released. Created by
+/// [`Guard::lost`](super::Guard::lost). Unlike the guard, this handle can be sent to another thread, and it can be used
+/// after the guard is dropped.
 ///
 /// ```
 /// # fn main() -> bandog::Result<()> {

@@ -19,8 +19,8 @@
 //! started with [`crate::ClientOptions::on_current_runtime`].
 //!
 //! # Inside a Tokio runtime
-//! A blocking call on a thread on which a runtime polls a task would block the other tasks. Such a call returns
-//! `ErrorKind::Misused`, and does nothing else:
+//! While a runtime polls a task on a thread, a blocking call on that thread would also block other tasks. Such a call
+//! returns `ErrorKind::Misused`, and does nothing else:
 //!
 //! | called from | what happens |
 //! |---|---|
@@ -33,9 +33,10 @@
 //! client (a clone, mutex or guard) waits, for 100 ms at most.
 //!
 //! # Interrupts
-//! A signal cannot cancel a call that waits. Without a signal handler, Ctrl-C ends the process. In that case its locks
-//! are not released. They expire after their ttl, as after a crash. A program with a signal handler should call
-//! [`Client::close`] from another thread. `close` releases all locks, and all waiting calls return `ErrorKind::Closed`.
+//! A signal cannot cancel a call that waits. Without a signal handler, Ctrl-C ends the process. In that case the locks
+//! of the process are not released. They expire after their ttl, as after a crash. A program with a signal handler
+//! should call [`Client::close`] from another thread. `close` releases all locks, and all waiting calls return
+//! `ErrorKind::Closed`.
 
 mod client;
 mod guard;

@@ -7,7 +7,7 @@ use bandog_core::Result;
 use super::{Guard, lock};
 use crate::lock::Lock;
 
-/// A named lock. Among all processes that share the store, only one thread at a time holds it.
+/// A named lock. Among all processes that share the store, only one thread at a time holds the lock.
 ///
 /// The lock is re-entrant, like Java's locks and unlike those of `std::sync`. A thread that holds the lock and locks it
 /// again gets another guard immediately. The lock is released when the last of these guards is dropped. The ttl and the
@@ -36,8 +36,8 @@ impl Mutex {
         Self { lock: self.lock.lease(ttl) }
     }
 
-    /// The same lock with a maximum hold time. After this time the lock is lost although it was renewed, so that a
-    /// thread that hangs does not keep it forever. The time must be between 100 ms and 365 days. Default: no limit. See
+    /// The same lock with a maximum hold time. After this time the lock is lost, even if it was renewed. So a thread
+    /// that hangs does not keep the lock forever. The time must be between 100 ms and 365 days. Default: no limit. See
     /// [`crate::Mutex::max_hold`].
     #[must_use]
     pub fn max_hold(self, time: Duration) -> Self {
@@ -49,13 +49,13 @@ impl Mutex {
     /// Waiting calls of one client get the lock in the order in which they were made.
     ///
     /// A guard of the async API belongs to no thread. If a thread keeps such a guard and calls this function for the
-    /// same lock, it waits forever.
+    /// same lock, the thread waits forever.
     ///
     /// # Errors
     /// - `ErrorKind::Misused`: the name or a time is not allowed, or the call was made in async code.
     /// - `ErrorKind::Denied`: the store refused the request.
-    /// - `ErrorKind::Unavailable`: the store did not answer within 5 s, and has never answered this client. After its
-    ///   first answer, the call waits through outages instead.
+    /// - `ErrorKind::Unavailable`: the store did not answer within 5 s, and has never answered this client. After the
+    ///   store's first answer, calls wait through outages instead.
     /// - `ErrorKind::Lost`: the thread still has guards of this lock that are lost.
     /// - `ErrorKind::Overloaded`: too many calls of this client wait ([`crate::ClientOptions::max_waiting`]).
     /// - `ErrorKind::Closed`: the client was closed with [`super::Client::close`].

@@ -48,7 +48,7 @@ pub(super) fn may_block(verb: &'static str) -> Result<()> {
 ///
 /// Tokio has no API for this question. But during such a poll, Tokio limits the number of operations (the *budget*). In
 /// `spawn_blocking` and `block_in_place` there is no such limit. So this function tests whether there is a limit. The
-/// check for a `Handle` alone would not be enough: a thread has a `Handle` in all of these cases, and even if it has
+/// check for a `Handle` alone would not be enough: a thread has a `Handle` in all of these cases, and also when it has
 /// only entered a runtime.
 fn polls_a_task() -> bool {
     if Handle::try_current().is_err() {

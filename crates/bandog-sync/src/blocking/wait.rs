@@ -45,7 +45,8 @@ pub(super) fn wait_at_most<T>(future: impl Future<Output = T>, limit: Duration, 
     }
 }
 
-/// Waits for a call that the engine ends at its limit.
+/// Waits for a call that the engine normally ends at this limit. If the engine has not ended the call [`SLACK`] after
+/// the limit, returns an error.
 pub(super) fn answer<T>(call: impl Future<Output = Result<T>>, limit: Duration, clock: Clock) -> Result<T> {
     let slow = || Err(Error::unavailable("the engine has not answered in time; perhaps the backend blocks its thread"));
     wait_at_most(call, limit.saturating_add(SLACK), clock).unwrap_or_else(slow)
@@ -54,6 +55,7 @@ pub(super) fn answer<T>(call: impl Future<Output = Result<T>>, limit: Duration, 
 /// Wakes the waiting thread, so that it polls its future again.
 #[derive(Default)]
 struct Signal {
+    /// Whether the thread must poll its future again.
     woken: Mutex<bool>,
     changed: Condvar,
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Maximum delay before a request without an answer is repeated.
+/// Maximum delay before a request without an answer is repeated. The actual delay is random: it is shorter or longer by
+/// up to a quarter.
 const MAX_BACKOFF: Duration = Duration::from_millis(200);
 
 /// A random time between half of `time` and `time`.

@@ -21,39 +21,45 @@ const WARN_AFTER: Duration = Duration::from_millis(900);
 
 /// A request that has ended, with its answer.
 pub(super) enum Completion {
+    /// A batch of steps has ended. `asked_at` is the moment before the request was sent.
     Applied {
         asked_at: Moment,
         steps: Vec<Step>,
         answers: Vec<Result<Answer>>,
     },
+    /// A renewal request has ended.
     Renewed {
         asked_at: Moment,
         claims: Vec<Claim>,
         answers: Vec<Result<Renewal>>,
     },
+    /// The backend has answered a subscription to releases of a key.
     Subscribed {
         key: Key,
         subscription: Result<Subscription>,
     },
+    /// The backend has answered a subscription to a record.
     RecordSubscribed {
         id: Ticket,
         subscription: Result<Subscription>,
     },
     /// The ping for a health check has ended. `None` means that the ping was cancelled.
     Probed(Option<Result<()>>),
+    /// The ping for a caller of `Client::ready` has ended.
     Pinged {
         reply: oneshot::Sender<Result<()>>,
         result: Result<()>,
     },
     Registered(Result<()>),
+    /// A request has ended whose answer the engine does not need.
     QueryEnded,
 }
 
 /// Requests in flight, and requests that have ended but are not processed yet.
 ///
-/// Requests reach the store in the order in which they were made, because `FuturesUnordered` first polls new futures in
-/// the order in which they were added. The conformance laws (the tests that every backend must pass) check the order of
-/// steps.
+/// Requests reach the store in the order in which they were made, because `FuturesUnordered` polls new futures for the
+/// first time in the order in which they were added. The conformance laws (the tests that every backend must pass)
+/// check this order for steps.
 pub(super) struct Calls {
     backend: Arc<dyn Backend>,
     in_flight: FuturesUnordered<BoxFuture<'static, Completion>>,
@@ -211,6 +217,7 @@ impl Calls {
         self.in_flight.is_empty() && self.completions.is_empty()
     }
 
+    /// Keeps an ended request until the engine processes it.
     fn record(&mut self, completion: Completion) {
         match &completion {
             Completion::Applied { steps, .. } => self.steps -= steps.len(),

@@ -1,5 +1,10 @@
-//! How the engine passes events to slots and executes their effects. A *slot* is the state of one key in this client. A
-//! *turn* is the use of the key by one call.
+//! How the engine passes events to slots and executes their effects.
+//!
+//! A *slot* is the state of one key in this client. A *claim* is a request for a key, and a *hold* is what the store
+//! gives for a claim. A *turn* begins when a call gets the hold, and ends when the last guard of the turn is dropped.
+//! Calls of one owner can share a turn. A claim is *unsure* if one of its requests had no answer. The store may have
+//! applied that request nevertheless. A *step* is a request that claims or releases a key, or does both. The *terms*
+//! are what the call asks for, such as the ttl.
 
 use std::sync::Arc;
 
@@ -13,9 +18,11 @@ use super::{
 };
 use crate::{Owner, guard::Turn};
 
-/// The caller's end of a call that waits in a slot.
+/// A call that waits in a slot: the owner of the call, and the channel for the answer.
 pub(super) struct WaitingCall {
+    /// The owner for which the call locks. `None` if the call names no owner.
     owner: Option<Owner>,
+    /// Where the answer to the call goes.
     reply: LockReply,
 }
 
@@ -67,6 +74,7 @@ impl Engine {
         self.change(key, |slot, cx| slot.on(event, cx));
     }
 
+    /// Handles the timer of a slot.
     pub(super) fn slot_is_due(&mut self, key: &Key) {
         if let Some(entry) = self.slots.get_mut(key) {
             entry.timer = None;
@@ -95,6 +103,7 @@ impl Engine {
         self.on(&key, event);
     }
 
+    /// Repeats each release whose time to be sent again has come.
     pub(super) fn releases_are_due(&mut self) {
         self.releases_timer = None;
         while let Some(step) = self.releases.take_due(self.cx.now) {
@@ -104,12 +113,14 @@ impl Engine {
         self.schedule_releases();
     }
 
+    /// Sets the timer for the next release that must be sent again.
     fn schedule_releases(&mut self) {
         self.timers.set(Timer::Releases, &mut self.releases_timer, self.releases.next_due());
     }
 
-    /// Changes a key's slot. Then updates the sums and the timer of the slot, removes the slot if it is not used any
-    /// more, and executes the effects.
+    /// Calls `change` with the slot of a key, and returns the result. If the key has no slot, returns `None`. After the
+    /// change, this function updates the totals over all slots (`counts`) and the slot's timer, removes the slot if it
+    /// is unused, and executes the effects.
     pub(super) fn change<T>(
         &mut self,
         key: &Key,
@@ -124,6 +135,7 @@ impl Engine {
         Some(value)
     }
 
+    /// Executes the effects of the last change, if there are any.
     fn after_change(&mut self, key: &Key) {
         if !self.cx.effects.is_empty() {
             self.execute_effects(key);
@@ -160,6 +172,7 @@ impl Engine {
             Effect::Fail(call, error) => call.answer(Err(error)),
             // The caller may have dropped its future.
             Effect::Report(report, result) => drop(report.send(result)),
+            // The next two functions write this client into the store's registry, for operators.
             Effect::HoldBegan => self.register_for_hold(key),
             Effect::WaitBegan => self.register_for_wait(),
             Effect::TurnEnded { held_for } => self.metrics.held(held_for),
@@ -181,24 +194,29 @@ impl Engine {
         }
     }
 
+    /// Starts a turn: answers the call with a new turn, and lets other calls of the same owner share the turn.
     fn start_turn(&mut self, key: &Key, call: WaitingCall, turn: NewTurn) {
         let NewTurn { hold, fence, status, waited, is_passed_on } = turn;
         let WaitingCall { owner, reply } = call;
-        // A waiting call keeps the client's handle alive. Without a handle, the caller does not exist any more.
+        // If the handle is gone, all callers are gone, because each caller keeps the handle alive. So the turn ends
+        // immediately.
         let Some(handle) = self.handle.upgrade() else {
             return self.on(key, Event::TurnEnded { hold, report: None });
         };
+        // After a hold was passed from one call to the next, the engine polls its mailbox for a short time.
         self.passed_on |= is_passed_on;
         self.metrics.acquired(waited);
         tracing::debug!(%key, fence = fence.get(), ?waited, "a lock was taken");
+        // The owner of this call, and whether the owner has other calls that wait for the key. This is read before the
+        // answer is sent, because the owner forgets this call after the answer.
         let waiting_owner = owner.clone().map(|owner| (owner.has_other_calls(key), owner));
         let turn = Arc::new(Turn { hold, key: key.clone(), fence, status, owner, report: None, handle });
         let weak_turn = Arc::downgrade(&turn);
         if reply.send(Ok(Some(TurnGrant::New(turn)))).is_err() {
-            return; // The caller has dropped its future, so `send` returns the turn. The drop of the turn ends it.
+            return; // The caller has dropped its future. So `send` returns the turn, and its drop ends the turn.
         }
-        // The engine has given the turn away, and the owner gets only a weak reference. So the engine never keeps a
-        // turn alive.
+        // The caller has the turn now. The engine gives the owner only a weak reference, which does not keep the turn
+        // alive.
         if let Some((has_other_calls, owner)) = waiting_owner {
             owner.hold(key, weak_turn);
             if has_other_calls {
@@ -221,7 +239,8 @@ impl Engine {
 }
 
 impl SlotEntry {
-    /// Changes the slot. Then updates the sums and the timer of the slot.
+    /// Calls `change` with the slot, and returns the result. After the change, this function updates the totals over
+    /// all slots (`counts`) and the slot's timer.
     fn change<T>(
         &mut self,
         cx: &mut SlotContext<WaitingCall>,
@@ -240,6 +259,8 @@ impl SlotEntry {
     }
 }
 
+/// Logs the loss of a lock. `by_max_hold`: the turn has reached its `max_hold`. `is_quiet`: the caller logs the loss
+/// itself.
 fn log_loss(key: &Key, fence: Option<Fence>, by_max_hold: bool, is_quiet: bool) {
     let fence = fence.map(Fence::get);
     if by_max_hold {

@@ -51,19 +51,23 @@ impl StoreHealth {
         is_late.then_some(sent)
     }
 
+    /// Whether `moment` is less than `time` ago.
     fn is_within(moment: Option<Moment>, now: Moment, time: Duration) -> bool {
         moment.is_some_and(|moment| now.since(moment) < time)
     }
 }
 
 impl Engine {
+    /// Answers a caller of `Client::health`, immediately or after a ping.
     pub(super) fn health(&mut self, caller: oneshot::Sender<Health>) {
         if self.closing.is_some() {
             return; // The sender `caller` is dropped, so the user's call returns `ErrorKind::Closed`.
         }
         let (now, store_health) = (self.cx.now, &mut self.store_health);
+        // Whether the newest answer is so young that no ping is necessary.
         let is_known =
             store_health.fault.is_none() && StoreHealth::is_within(store_health.last_answer, now, MAX_ANSWER_AGE);
+        // Whether the last ping is so young that no other ping must be sent yet.
         let is_pinged = StoreHealth::is_within(store_health.pinged, now, MAX_ANSWER_AGE);
         // If the ping in flight is already late, a new caller does not wait for it.
         let is_awaited = store_health.ping.is_some() && StoreHealth::is_within(store_health.pinged, now, PATIENCE);
@@ -105,6 +109,7 @@ impl Engine {
         self.store_health.callers.clear();
     }
 
+    /// Answers all waiting callers with what is known now.
     fn answer_callers(&mut self) {
         self.timers.set(Timer::Health, &mut self.store_health.timer, None);
         for caller in std::mem::take(&mut self.store_health.callers) {

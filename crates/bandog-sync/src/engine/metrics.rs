@@ -6,11 +6,17 @@ use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
 /// The client's metrics, in the recorder that was installed when the client was made.
 pub(super) struct Metrics {
+    /// Turns that have started.
     acquired: Counter,
+    /// Calls that were answered with "the lock is held".
     refused: Counter,
+    /// How long each call waited until its turn started.
     wait: Histogram,
+    /// How long each turn lasted.
     held: Histogram,
+    /// Renewals that succeeded.
     renewals: Counter,
+    /// Holds that were lost.
     lost: Counter,
     /// Releases that were sent again.
     reaped: Counter,
@@ -59,10 +65,12 @@ impl Metrics {
         self.lost.increment(1);
     }
 
+    /// Counts a release that was sent again.
     pub(super) fn reaped(&self) {
         self.reaped.increment(1);
     }
 
+    /// Counts a request that failed. `verb` names the request.
     pub(super) fn error(&self, verb: &'static str) {
         counter!("bandog_backend_errors_total", "verb" => verb).increment(1);
     }

@@ -1,16 +1,18 @@
 //! The engine: one actor per client. It is the only part of the crate that sends requests to the store.
 //!
 //! # Words
-//! - A *claim* is a request for a lock. It has an id, and a claim without an answer is repeated with the same id.
+//! - A *claim* is a request for a lock. Each claim has an id. If the store does not answer a claim, the claim is
+//!   repeated with the same id.
 //! - A *hold* is what the store gives for a claim: the key belongs to this client until a deadline.
-//! - A *turn* is the use of a hold by one call of this client. A hold can serve several calls, one turn after another.
-//!   The guards of a call own its turn; when the last of these guards is dropped, the turn ends.
+//! - A *turn* begins when a call of this client gets the hold, and ends when the last guard of the turn is dropped.
+//!   Calls of one owner can share a turn. A hold can serve several calls, one turn after another.
 //! - A *slot* is the state of one key in this client: the calls that wait for the key, its claim and its hold.
 //!
 //! # Ownership
-//! The engine owns all queues, holds, deadlines and pending releases of its client. Users send it messages ([`Msg`]),
-//! and most messages carry a oneshot for the reply. The futures of the backend's calls are polled by the engine, not by
-//! users. So all state is in one place, and the drop of a future only causes one more message ([`Msg::Cancel`]).
+//! The engine owns all queues, holds, deadlines and pending releases of its client. Users send messages ([`Msg`]) to
+//! the engine, and most messages carry a oneshot for the reply. The futures of the backend's calls are polled by the
+//! engine, not by users. So all state is in one place, and the drop of a future only causes one more message
+//! ([`Msg::Cancel`]).
 //!
 //! Three things are shared between the engine and its users: the [`crate::turn_status::TurnStatus`] of each turn, the
 //! turns of each [`crate::Owner`], and the list of keys for which a notification has arrived.
@@ -24,7 +26,7 @@
 //! # Decisions
 //! The engine itself decides nothing about a key. It passes each event to the key's state machine ([`slot`]) or to the
 //! state machine of the pending releases ([`releases`]). These state machines answer with effects, which the engine
-//! executes. Both state machines do no I/O.
+//! executes. Neither state machine does I/O.
 //!
 //! # A dropped future
 //! A user can drop the future of `lock()` while a claim for this call is in flight (sent, and not answered yet). In
@@ -98,7 +100,7 @@ pub(crate) use self::runner::Runner;
 pub(crate) use self::slot::MAX_TURNS;
 
 /// Time for which an engine on its own thread polls its mailbox, after the hold of a key went from one call of this
-/// client to the next. Such a turn often ends sooner than a sleeping thread would wake up.
+/// client to the next. The turn of the next call often ends sooner than a sleeping thread would wake up.
 const SPIN: Duration = Duration::from_micros(30);
 /// Maximum number of messages processed in one round.
 const MAX_MESSAGES: usize = 256;
@@ -113,7 +115,7 @@ type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 /// The slot of a key. It exists while the key has a waiting call, a claim or a hold.
 struct SlotEntry {
     slot: Slot<WaitingCall>,
-    /// The moment of the slot's entry in [`Engine::timers`].
+    /// When the slot's timer fires. `None` if the timer is not set.
     timer: Option<Moment>,
 }
 
@@ -131,22 +133,24 @@ pub(crate) struct Engine {
     timers: Timers,
     outbox: Outbox,
 
+    /// Each turn gets this handle. The reference is weak, so that the engine does not keep its client alive.
     handle: Weak<Handle>,
     /// What slots know about their surroundings. `cx.now` is the last reading of the clock. `cx.now` is never later
     /// than the present, so a deadline that counts from `cx.now` is never too late.
     cx: SlotContext<WaitingCall>,
     slots: Map<Key, SlotEntry>,
-    /// The sum over all slots.
+    /// The totals over all slots.
     counts: Counts,
     /// Maximum number of waiting calls.
     max_waiting: usize,
     releases: Releases,
+    /// When the next release must be sent again. `None` if the timer is not set.
     releases_timer: Option<Moment>,
     record_subscribers: Map<Ticket, RecordSubscriber>,
 
     /// Whether the engine is allowed to poll its mailbox for [`SPIN`]. True if the engine runs on its own thread.
     may_spin: bool,
-    /// Whether a hold went from one call of this client to the next in this round.
+    /// Whether in this round a hold went from one call of this client to the next.
     passed_on: bool,
     /// The end of the time in which the engine polls its mailbox.
     spin_until: Option<Moment>,
@@ -164,6 +168,7 @@ pub(crate) struct Engine {
     closing: Option<Moment>,
     /// Whether the last handle was dropped. No message can arrive after that.
     no_handles: bool,
+    /// Callers that wait for the end of the engine, because they have closed the client.
     closers: Vec<oneshot::Sender<()>>,
 }
 
@@ -224,8 +229,9 @@ impl Engine {
         }
     }
 
-    /// Polls the mailbox for [`SPIN`] after the last hold was passed on. Other messages do not end that time: the caller
-    /// that has just released often sends its next call first.
+    /// Polls the mailbox until a message arrives, but not longer than [`SPIN`] after a hold was last passed on. After
+    /// that message, the engine can poll again for the rest of [`SPIN`], because the message is often not the expected
+    /// release: the caller that released before often sends its next call first.
     fn spin(&mut self, messages: &mut Vec<Msg>) {
         if std::mem::take(&mut self.passed_on) {
             self.spin_until = Some(self.clock.now() + SPIN);
@@ -263,8 +269,8 @@ impl Engine {
             _ = self.mailbox.recv_many(messages, MAX_MESSAGES), if !self.no_handles => {}
             () = self.notifications.arrived() => {}
             // `process` must still see that the epoch has changed, so the epoch is marked as changed again. After the
-            // backend has ended, `changed` returns an error. The error does not match `Ok`, so this branch is not used
-            // then.
+            // backend has ended, `changed` returns an error. The error does not match `Ok`, so `select!` ignores this
+            // branch then.
             Ok(()) = self.epoch.changed() => self.epoch.mark_changed(),
             () = tokio::time::sleep(sleep_for.unwrap_or_default()), if sleep_for.is_some() => {}
         }
@@ -331,6 +337,7 @@ impl Engine {
         self.outbox.is_ready(self.calls.steps(), self.cx.round_trip, self.cx.now)
     }
 
+    /// Sends one renewal request for these holds, without the holds that have ended since they were collected.
     fn send_renewals(&mut self, holds: Vec<(Key, HoldId)>) {
         let now = self.clock.now();
         self.cx.now = now;
@@ -397,6 +404,7 @@ impl Engine {
         }
     }
 
+    /// Passes the answer to a step on to the key's slot or to the pending releases.
     fn step_answered(&mut self, asked_at: Moment, step: &Step, answer: Result<Answer>) {
         self.record_answer(step.verb(), &answer);
         match step {
@@ -417,6 +425,8 @@ impl Engine {
         }
     }
 
+    /// Records for the metrics, the health checks and the log whether the store has answered a request. `verb` names
+    /// the request.
     fn record_answer<T>(&mut self, verb: &'static str, answer: &Result<T>) {
         let fault = answer.as_ref().err();
         if fault.is_some() {
@@ -445,6 +455,7 @@ impl Engine {
         }
     }
 
+    /// Adds the round trip of an answered request to the average.
     fn measure_round_trip(&mut self, asked_at: Moment) {
         self.cx.round_trip = self.cx.round_trip * 7 / 8 + self.cx.now.since(asked_at) / 8;
     }
@@ -452,7 +463,7 @@ impl Engine {
     /// Handles a reconnection. The store may have lost all holds, and notifications may have been missed.
     fn reconnected(&mut self) {
         if *self.epoch.borrow() <= 1 {
-            return; // Before the first connection there was no request, so nothing can have been lost or missed.
+            return; // This was the first connection. Nothing can have been lost or missed before it.
         }
         for key in self.keys() {
             self.on(&key, Event::Reconnected);
@@ -490,7 +501,7 @@ impl Engine {
     }
 }
 
-/// An engine can also end by a panic, or because its runtime ends. After that, all guards must be lost.
+/// An engine can also end by a panic, or because its runtime ends. In both cases, all guards must be lost.
 impl Drop for Engine {
     fn drop(&mut self) {
         self.slots.values().for_each(|entry| entry.slot.lose_all());
@@ -498,6 +509,7 @@ impl Drop for Engine {
     }
 }
 
+/// The error for an answer that does not fit the step, for example a release that is answered like a claim.
 fn mismatch(step: &Step) -> Error {
     let message = "the backend gave an answer that does not fit the request";
     Error::new(ErrorKind::Corrupt, message).during(step.verb()).at(step.key()).ambiguous()

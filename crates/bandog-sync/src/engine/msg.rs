@@ -15,13 +15,13 @@ use crate::{Health, Owner, caller::Caller, guard::Turn, handle::Handle};
 
 /// Number of a call or of a record subscription. The numbers rise: an older call has a smaller ticket.
 pub(crate) type Ticket = u64;
-/// Number of a hold of this client (what the store gives for a claim). It is the number of the claim.
+/// Number of a *hold*, which is what the store gives for a claim. A hold has the number of its claim.
 pub(crate) type HoldId = u64;
 /// Where the answer to a [`LockRequest`] goes. The answer `None` means that another client or call holds the lock.
 pub(crate) type LockReply = oneshot::Sender<Result<Option<TurnGrant>>>;
 
-/// The answer to a call that gets the lock. A *turn* is the use of a hold by one call. Guards of one owner share a
-/// turn.
+/// The answer to a call that gets the lock. A *turn* begins when a call gets the hold, and ends when the last guard of
+/// the turn is dropped. Calls of one owner can share a turn.
 pub(crate) enum TurnGrant {
     /// The call has got its own turn.
     New(Arc<Turn>),
@@ -43,6 +43,7 @@ pub(crate) enum Msg {
     Release {
         key: Key,
         hold: HoldId,
+        /// Where the result of the release goes. `None` if nobody waits for the result.
         report: Option<oneshot::Sender<Result<()>>>,
     },
     /// A caller wants to be woken when `grace` is left before the hold's deadline.
@@ -54,16 +55,23 @@ pub(crate) enum Msg {
     /// An operator has changed the key. If this client holds the key, the engine asks the store whether the hold still
     /// exists.
     Recheck(Key),
+    /// A caller subscribes to the changes of a record.
     SubscribeRecord {
         id: Ticket,
         key: Key,
         notifier: Notifier,
     },
+    /// The subscription with this number was dropped.
     UnsubscribeRecord(Ticket),
+    /// A caller waits until the store answers.
     Ping(oneshot::Sender<Result<()>>),
+    /// A caller asks for the health of the client and its store.
     CheckHealth(oneshot::Sender<Health>),
+    /// A caller sends a request that takes no lock.
     Query(BackendQuery),
+    /// A caller waits until no release is pending and no request is in flight.
     WaitForIdle(oneshot::Sender<()>),
+    /// A caller closes the client. The sender is dropped when the engine has ended.
     Close(oneshot::Sender<()>),
     /// The last message. No handle exists any more.
     LastHandleDropped,
@@ -77,9 +85,12 @@ pub(crate) type BackendQuery = Box<dyn FnOnce(Arc<dyn Backend>) -> BoxFuture<'st
 pub(crate) struct LockRequest {
     pub(crate) key: Key,
     pub(crate) ticket: Ticket,
+    /// The owner for which the call locks. `None` if the call names no owner.
     pub(crate) owner: Option<Owner>,
+    /// The task or thread that made the call.
     pub(crate) caller: Caller,
     pub(crate) terms: Terms,
+    /// How long the call waits.
     pub(crate) patience: Patience,
     pub(crate) reply: LockReply,
 }
@@ -91,8 +102,8 @@ pub(crate) struct Terms {
     pub(crate) ttl: Duration,
     /// Whether the hold is renewed.
     pub(crate) watchdog: bool,
-    /// Number of fences that a grant reserves. This is also the maximum number of turns of the hold, because each turn
-    /// uses one fence.
+    /// Number of fences (fencing tokens) that a grant reserves. This is also the maximum number of turns of the hold,
+    /// because each turn uses one fence.
     pub(crate) fences: NonZeroU32,
     /// Maximum duration of a turn, even if the hold is renewed.
     pub(crate) max_hold: Option<Duration>,

@@ -1,5 +1,5 @@
-//! One mailbox for the notifications of all keys. A key with several notifications before the engine reads the mailbox
-//! is in the mailbox only once.
+//! One mailbox for the notifications of all keys. If several notifications for a key arrive before the engine reads the
+//! mailbox, the mailbox contains the key only once.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -14,9 +14,10 @@ pub(super) struct KeyNotifications(Arc<Mailbox>);
 
 #[derive(Debug, Default)]
 struct Mailbox {
-    /// The keys for which a notification has arrived. The flag of each key tells its notifier that the key is already
-    /// in this list. So each notifier adds at most one entry.
+    /// The keys for which a notification has arrived. Each entry has the flag of the notifier that added it. While the
+    /// flag is set, that notifier does not add the key again.
     keys: Mutex<Vec<(Key, Arc<AtomicBool>)>>,
+    /// Wakes the engine after a key was added.
     arrived: Notify,
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bandog_core::Moment;
 
-/// Minimum interval between two logged outages. Otherwise, a store that fails again and again would cause too many
-/// lines.
+/// Minimum interval between two logged outages. Without this interval, a store that fails again and again would cause
+/// too many lines.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The line to log now.
@@ -21,8 +21,9 @@ pub(super) enum OutageLog {
 pub(super) struct Outages {
     /// Whether the store did not answer the last request.
     is_away: bool,
+    /// When the beginning of an outage was last logged.
     logged_at: Option<Moment>,
-    /// Whether the beginning of the present outage was logged. If so, its end is logged as well.
+    /// Whether the beginning of the present outage was logged. If so, the end of the outage is logged as well.
     is_logged: bool,
 }
 

@@ -9,7 +9,7 @@ use bandog_core::{Key, Moment, Step};
 
 use super::msg::HoldId;
 
-/// Maximum number of steps in one batch. A larger batch would delay the first of its steps.
+/// Maximum number of steps in one batch. In a larger batch, the first steps would wait too long for the others.
 const MAX_BATCH: usize = 32;
 /// If at least this many steps are in flight and the store is near, a batch that is not full waits for more steps. Many
 /// small batches would cost the client and the store more than the short wait.
@@ -60,7 +60,7 @@ impl Outbox {
         !self.steps.is_empty() && !waits
     }
 
-    /// Takes the next batch. The caller must send it now.
+    /// Takes the next batch. The caller must send the batch immediately.
     pub(super) fn take_batch(&mut self, now: Moment) -> Vec<Step> {
         self.sent_at = now;
         let rest = self.steps.split_off(self.steps.len().min(MAX_BATCH));

@@ -18,6 +18,7 @@ pub(super) struct RecordSubscriber {
     notifier: Notifier,
     /// The backend's subscription. `None` until the backend has answered.
     subscription: Option<Subscription>,
+    /// When the subscription is retried. `None` if no retry is planned.
     timer: Option<Moment>,
     /// Maximum delay before the next attempt, if the backend has returned a silent subscription (one that never
     /// notifies).

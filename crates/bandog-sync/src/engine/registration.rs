@@ -1,4 +1,4 @@
-//! Writes this client into the store's registry while it holds a lock or waits for one. Only operators read the
+//! Writes this client into the store's registry while the client holds a lock or waits for one. Only operators read the
 //! registry.
 
 use std::time::Duration;
@@ -10,17 +10,21 @@ use super::{Engine, timers::Timer};
 /// Delay of the first registration. A client that holds a lock for a shorter time is not registered, because no
 /// operator could see it.
 const REGISTER_AFTER: Duration = Duration::from_millis(100);
-/// Minimum interval between two registrations when the list of locks for which this client waits changes.
+/// Minimum interval between two registrations. It applies when the second registration only updates the list of locks
+/// for which this client waits.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) struct Registration {
+    /// This client's entry in the registry.
     member: Member,
     /// How long a registration lasts. The registration is repeated when a third of this time has passed.
     ttl: Duration,
     /// When the last registration was sent. `None` if this client is certainly not in the registry.
     last_sent: Option<Moment>,
+    /// When the next registration is due. `None` if the timer is not set.
     timer: Option<Moment>,
-    /// Whether the store does not allow this user to write to the registry.
+    /// Whether the store has refused a registration, because this user is not allowed to write to the registry. If so,
+    /// no further registration is sent.
     refused: bool,
 }
 
@@ -31,8 +35,8 @@ impl Registration {
 }
 
 impl Engine {
-    /// Handles a lock that this client has got: registers the client, or updates the list of locks for which the client
-    /// waits.
+    /// Called when this client has got a lock. Plans to register the client. If the registration still says that the
+    /// client waits for this lock, plans to update the registration.
     pub(super) fn register_for_hold(&mut self, key: &Key) {
         if self.registration.timer.is_none() {
             self.register_by(self.cx.now + REGISTER_AFTER);
@@ -41,7 +45,7 @@ impl Engine {
         }
     }
 
-    /// Handles the beginning of a wait for a lock that another client holds.
+    /// Called when a call begins to wait for a lock that another client holds.
     pub(super) fn register_for_wait(&mut self) {
         self.register_soon();
     }
@@ -53,6 +57,7 @@ impl Engine {
         }
     }
 
+    /// Plans a registration for the earliest moment that [`REGISTER_AFTER`] and [`MIN_INTERVAL`] allow.
     fn register_soon(&mut self) {
         let earliest = self.cx.now + REGISTER_AFTER;
         self.register_by(
@@ -60,6 +65,7 @@ impl Engine {
         );
     }
 
+    /// Plans the next registration for this moment, unless an earlier moment is planned already.
     fn register_by(&mut self, moment: Moment) {
         let Registration { timer, refused, .. } = &mut self.registration;
         if *refused || self.closing.is_some() {
@@ -69,6 +75,7 @@ impl Engine {
         self.timers.set(Timer::Registration, timer, Some(earlier));
     }
 
+    /// Registers this client again. If the client holds no lock and waits for none, removes it from the registry.
     pub(super) fn registration_is_due(&mut self, now: Moment) {
         self.registration.timer = None;
         let waits = self.slots.iter().filter(|(_, entry)| entry.slot.is_waiting()).map(|(key, _)| key.clone());
@@ -91,7 +98,7 @@ impl Engine {
         }
     }
 
-    /// Removes this client from the registry, unless it is certainly not there.
+    /// Removes this client from the registry, unless the client is certainly not registered.
     pub(super) fn deregister(&mut self) {
         self.timers.set(Timer::Registration, &mut self.registration.timer, None);
         // If the store does not answer at present, no request is sent. The registration then expires after its ttl.

@@ -1,10 +1,11 @@
 //! Pending releases: each release is repeated until the store has answered it.
 //!
-//! A *claim* is a request for a key, and a *hold* is what the store gives for it. A *turn* is the use of a hold by one
-//! call. A release starts in four cases:
+//! A *claim* is a request for a key, and a *hold* is what the store gives for a claim. A *turn* begins when a call gets
+//! the hold, and ends when the last guard of the turn is dropped. Calls of one owner can share a turn. A release starts
+//! in four cases:
 //! - The last guard of a turn was dropped, and no other call of this client gets the hold.
 //! - A grant arrived too late, or no call waits for it any more.
-//! - No call waits for a claim any more, but the store may have applied it, or may have the note that this client
+//! - No call waits for a claim any more, but the store may have applied the claim, or may have a note that this client
 //!   starves (has waited for a long time).
 //! - A hold was exchanged for a new one, and the store may still apply a request of the old claim
 //!   ([`Releases::start_later`]).
@@ -12,8 +13,8 @@
 //! A claim is *unsure* if one of its requests had no answer. The store may have applied that request, or may still
 //! apply it. One request timeout after the error of that request, the store can no longer apply it. The same is true
 //! one request timeout after the answer to a later request of the same claim. So the release of an unsure claim is sent
-//! twice: immediately, and again one request timeout after the first release was answered. The second release frees
-//! what the store applied in between.
+//! twice: immediately, and again one request timeout after the first release was answered. If the store applied the
+//! unanswered request after the first release, the second release frees the key.
 //!
 //! Like a slot, this is a state machine that does no I/O.
 
@@ -23,9 +24,14 @@ use bandog_core::{Claim, Error, ErrorKind, Key, Moment, Released, Result, Step};
 
 use super::{Map, backoff::backoff_after, msg::HoldId, slot::Report};
 
+/// Limit for pending releases. If there are more, unsure claims are released only until their ttl and one request
+/// timeout have passed.
+const MAX_UNSURE: usize = 1000;
+
 /// A claim whose release is not finished.
 struct PendingRelease {
     claim: Claim,
+    /// Where the result goes. `None` if nobody waits for the result, or the result was already reported.
     report: Option<Report>,
     /// When the release was requested.
     since: Moment,
@@ -56,6 +62,7 @@ pub(super) struct ReleaseAnswer {
 /// All releases that are not finished.
 pub(super) struct Releases {
     pending: Map<HoldId, PendingRelease>,
+    /// When each release must be sent again.
     due: BTreeSet<(Moment, HoldId)>,
     /// Timeout of a request.
     timeout: Duration,
@@ -121,17 +128,18 @@ impl Releases {
 
     /// Handles a release that was refused or had no answer.
     pub(super) fn failed(&mut self, id: HoldId, error: Error, now: Moment) -> Option<ReleaseAnswer> {
+        let number = self.pending.len();
         let pending = self.pending.get_mut(&id)?;
         let key = pending.claim.key.clone();
         pending.unsure |= error.maybe_applied();
         pending.repeated |= error.maybe_applied();
         pending.faults += 1;
         let age = now.since(pending.since);
-        // The store applies a request of an unsure claim one request timeout later at the latest. So the hold has
-        // expired by then, and nothing is left to release. Without this limit, each call of a long outage would leave a
-        // release that is repeated until the outage ends.
-        let last_grant = if pending.unsure { self.timeout } else { Duration::ZERO };
-        let has_expired = age > pending.claim.ttl + last_grant;
+        // If no request of the claim can be applied any more, the hold has expired after its ttl. An unsure claim is
+        // released for a longer time, because a store that was stopped can apply an old request when it continues. But
+        // in a long outage each call can leave an unsure claim, so their number is limited.
+        let is_crowded = number > MAX_UNSURE && age > pending.claim.ttl + self.timeout;
+        let has_expired = if pending.unsure { is_crowded } else { age > pending.claim.ttl };
         let repeats = error.is_retryable() && !has_expired;
         let report = pending.report.take_if(|_| !repeats || age >= self.timeout);
         let report = report.map(|report| (report, Err(error.clone())));
@@ -145,7 +153,7 @@ impl Releases {
         Some(ReleaseAnswer { key, report, refused })
     }
 
-    /// When [`Releases::take_due`] returns the next release.
+    /// When the next release must be sent again.
     pub(super) fn next_due(&self) -> Option<Moment> {
         self.due.first().map(|(moment, _)| *moment)
     }
@@ -162,6 +170,7 @@ impl Releases {
         Some(Step::Release(pending.claim.clone()))
     }
 
+    /// Plans to send a release again at this moment.
     fn schedule(&mut self, id: HoldId, moment: Moment) {
         if let Some(pending) = self.pending.get_mut(&id) {
             let earlier = pending.due.replace(moment);
@@ -192,19 +201,24 @@ mod tests {
         Claim { key: Key::new("key").unwrap(), id, kind: Kind::Mutex, ttl, fences: NonZeroU32::MIN, offers: false }
     }
 
-    /// In a long outage every call that times out leaves a claim that may have been applied.
+    /// In a long outage, every call that times out leaves a claim that the store may have applied.
     #[test]
-    fn an_unsure_release_without_an_answer_is_given_up_when_the_hold_must_have_expired() {
+    fn the_number_of_unsure_releases_without_an_answer_is_limited() {
         let mut releases = Releases::new(TIMEOUT);
-        releases.start(claim(Duration::from_secs(30)), true, None, at(0));
-        for second in (1..=33).step_by(4) {
-            let error = Error::unavailable("no answer").ambiguous();
-            releases.failed(1, error, at(second)).unwrap();
-            assert_eq!(releases.len(), 1, "after {second} s");
-            assert!(releases.next_due().is_some_and(|due| due > at(second)));
+        let (client, all) = (ClientId::random(), MAX_UNSURE + 500);
+        for number in (0..).take(all) {
+            let id = ClaimId { client, number };
+            releases.start(Claim { id, ..claim(Duration::from_secs(30)) }, true, None, at(0));
         }
-        let answer = releases.failed(1, Error::unavailable("no answer").ambiguous(), at(34)).unwrap();
-        assert!(releases.is_empty() && answer.refused.is_none());
+        let left_at = |releases: &mut Releases, seconds| {
+            for number in (0..).take(all) {
+                releases.failed(number, Error::unavailable("no answer").ambiguous(), at(seconds));
+            }
+            releases.len()
+        };
+        assert_eq!(left_at(&mut releases, 33), all, "a request of the claims can still be applied");
+        assert_eq!(left_at(&mut releases, 34), MAX_UNSURE);
+        assert_eq!(left_at(&mut releases, 1000), MAX_UNSURE, "a store that was stopped can apply a request much later");
     }
 
     #[test]

@@ -57,9 +57,10 @@ impl Runner {
     }
 }
 
-/// Reports the end of the engine's thread.
+/// Lets other threads wait until the engine's thread has ended.
 #[derive(Debug, Default)]
 pub(crate) struct EngineEnd {
+    /// Whether the engine's thread has ended.
     done: Mutex<bool>,
     changed: Condvar,
 }

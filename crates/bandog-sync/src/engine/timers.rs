@@ -16,7 +16,7 @@ pub(super) enum Timer {
     Slot(Key),
     /// A subscription to a record must be retried.
     RecordSubscriber(Ticket),
-    /// The client must be registered again.
+    /// A registration of the client is due.
     Registration,
     /// Callers of `health()` have waited long enough for a ping.
     Health,
@@ -26,9 +26,9 @@ pub(super) enum Timer {
 pub(super) struct Timers(BTreeSet<(Moment, Timer)>);
 
 impl Timers {
-    /// Moves the timer from the moment in `set` to the moment `to`. In both, `None` means that the timer is not set.
-    /// The owner of the timer keeps `set`. The owner must clear `set` when the timer fires. Before the owner drops
-    /// `set`, it must call this function with `to` = `None`.
+    /// Moves the timer from the moment in `set` to the moment `to`. In both parameters, `None` means that the timer is
+    /// not set. The owner of the timer keeps `set`. The owner must clear `set` when the timer fires. Before the owner
+    /// drops `set`, it must call this function with `to` = `None`.
     pub(super) fn set(&mut self, timer: Timer, set: &mut Option<Moment>, to: Option<Moment>) {
         if *set == to {
             return;

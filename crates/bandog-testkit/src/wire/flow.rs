@@ -12,6 +12,7 @@ const MAX_IN_FLIGHT: usize = 4 << 20;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rule {
     pub(super) delay: Duration,
+    /// Whether all bytes are lost.
     pub(super) dropping: bool,
 }
 
@@ -21,17 +22,17 @@ pub(super) struct Flow {
     queue: VecDeque<Parcel>,
     /// The number of bytes in `queue`.
     queued: usize,
-    /// The sender's connection was closed or has failed, so nothing more is read.
+    /// Whether the sender's connection was closed or has failed. Then nothing more is read.
     ended: bool,
-    /// The close of the sender's connection was forwarded, so no data follows.
+    /// Whether the close of the sender's connection was forwarded. Then no data follows.
     finished: bool,
-    /// Bytes were lost, so later bytes must not be forwarded.
+    /// Whether bytes were lost. Then later bytes must not be forwarded.
     lossy: bool,
-    /// The receiver's buffer is full.
+    /// Whether the receiver's buffer is full.
     blocked: bool,
 }
 
-/// One read from the sender, and the time at which it is forwarded.
+/// The result of one read from the sender, and the time at which this result is forwarded.
 #[derive(Debug)]
 struct Parcel {
     due: Instant,
@@ -70,7 +71,7 @@ impl Flow {
         parcel.map(|parcel| parcel.due)
     }
 
-    /// Reads all available bytes, and returns how many of them were lost.
+    /// Reads all available bytes, and returns the number of bytes that were lost.
     pub(super) fn take_in(&mut self, from: &TcpStream, rule: Rule, buffer: &mut [u8]) -> usize {
         let mut lost = 0;
         while self.wants_input() {
@@ -116,8 +117,8 @@ impl Flow {
         self.queue.pop_front()
     }
 
-    /// Queues a parcel. The parcel is never due before the parcel in front of it. Otherwise its bytes would overtake
-    /// earlier bytes when a test reduces the delay.
+    /// Queues a parcel. A parcel is never due before an earlier parcel. Otherwise later bytes would overtake earlier
+    /// bytes when a test reduces the delay.
     fn push(&mut self, content: Content, delay: Duration) {
         let earliest = Instant::now() + delay;
         let due = self.queue.back().map_or(earliest, |last| last.due.max(earliest));

@@ -18,18 +18,20 @@ use super::flow::{Flow, Rule};
 use super::{Action, Counts, Direction, Order};
 use crate::port::Port;
 
-/// Timeout for opening a connection to the server. The kernel accepts connections for a stopped server until the queue
-/// of new connections is full, so only a full queue leads to this timeout.
+/// Timeout for opening a connection to the server. Even for a stopped server, the kernel accepts connections until the
+/// queue of new connections is full. So this timeout passes only if the queue is full.
 const DIAL_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) struct Pump {
     port: Arc<Port>,
     target: SocketAddr,
     orders: Receiver<Order>,
+    /// Becomes readable when an order was sent.
     wake_ups: UnixStream,
     counts: Arc<Counts>,
     /// `None` while connections are refused.
     listener: Option<TcpListener>,
+    /// The open connections.
     links: Vec<Link>,
     rules: Rules,
     buffer: Vec<u8>,
@@ -74,7 +76,8 @@ impl Pump {
 
     /// Runs until the order [`Action::End`] comes.
     pub(super) fn run(&mut self) {
-        // By default the kernel can wake a thread 50 µs late, to save power.
+        // To save power, the kernel can wake a thread 50 µs late by default. This call sets the shortest possible
+        // delay.
         set_current_timer_slack(NonZeroU64::new(1)).expect("an exact timer");
         loop {
             self.accept();
@@ -92,7 +95,7 @@ impl Pump {
             self.counts.accepted.fetch_add(1, Ordering::Relaxed);
             match Link::dial(client, self.target) {
                 Ok(link) => self.links.push(link),
-                // The server is down, so the client's connection is dropped, which closes it.
+                // The server is down. The client's connection is dropped here, which closes it.
                 Err(_) => continue,
             }
         }
@@ -131,6 +134,7 @@ impl Pump {
         }
     }
 
+    /// Resets the connections for which `which` returns true.
     fn cut(&mut self, which: impl Fn(&Link) -> bool) {
         let cut = self.links.extract_if(.., |link| which(link));
         cut.for_each(Link::reset);
@@ -214,8 +218,8 @@ impl Link {
         [self.request.due(), self.reply.due()].into_iter().flatten().min()
     }
 
-    /// The events for which the thread waits. A socket with no events to wait for is left out. If that socket broke, it
-    /// would otherwise wake the thread again and again.
+    /// The events for which the thread waits. If there is no event to wait for on a socket, the socket is left out.
+    /// Otherwise a broken socket would wake the thread again and again.
     fn interests(&self, stalled: bool) -> impl Iterator<Item = PollFd<'_>> {
         let client = interest(&self.client, &self.request, &self.reply, stalled);
         let server = interest(&self.server, &self.reply, &self.request, stalled);

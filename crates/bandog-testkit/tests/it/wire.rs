@@ -63,16 +63,16 @@ fn a_wire_without_faults_adds_less_than_half_a_millisecond() {
 }
 
 #[test]
-fn a_delay_is_exact_to_a_third_of_a_millisecond() {
+fn a_delay_is_exact_to_half_a_millisecond() {
     let redis = RedisServer::start();
     let wire = redis.wire();
     let mut client = dial(&wire);
     wire.delay(Duration::from_millis(4));
-    let took = round_trips(&mut client, 50);
-    println!("round trip at 4 ms each way: {:?} {:?} {:?}", took[0], took[25], took[49]);
+    let took = round_trips(&mut client, 200);
+    println!("round trip at 4 ms each way: {:?} {:?} {:?}", took[0], took[100], took[199]);
     assert!(took[0] >= Duration::from_millis(8));
     // Only the fastest round trip is checked, because a busy machine can slow the other round trips down.
-    assert!(took[0] < Duration::from_micros(8300));
+    assert!(took[0] < Duration::from_micros(8500));
 }
 
 #[test]

@@ -1,11 +1,13 @@
-//! Hints for a refused cron expression in a file. The parser's own hints name dialects and calls of the library, which
-//! a file does not have.
+//! Hints for a refused cron expression in a file. The parser's own hints name dialects and functions of the library,
+//! which cannot be used in a file.
 
 use bandog_cron::{Cron, DayMatch, Dialect, ParseError, Time};
 
+/// The names of the days of the week, by their number in a crontab. Sunday has the numbers 0 and 7.
 const DAYS: [&str; 8] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"];
 /// Number of fires to compare, in order to check that two expressions mean the same.
 const FIRES: usize = 400;
+/// The hint for five fields, if no expression can be proposed.
 const SIX_FIELDS: &str = "in a file seconds come first, and one day field is ?, as in `0 */5 * * * ?`; name the days of \
                           the week, since Quartz counts them from SUN = 1";
 
@@ -43,8 +45,8 @@ fn file_hint(expression: &str) -> Option<String> {
     }
 }
 
-/// Five fields might be a line of a crontab, or six fields with one missing. So the hint also describes the proposed
-/// expression.
+/// The hint for five fields. They might be a line of a crontab, or they might be six fields of which one is missing. So
+/// the hint also describes what the proposed expression `six` means.
 fn meaning(five: &str, six: &str) -> String {
     let means = Cron::parse(six).map(|cron| cron.describe()).unwrap_or_default();
     match Cron::parse_with(five, Dialect::Unix) {
@@ -55,7 +57,8 @@ fn meaning(five: &str, six: &str) -> String {
     }
 }
 
-/// The expression as six fields of Quartz, made from a line of a crontab, or from fields of Quartz without seconds.
+/// The expression as six fields of Quartz. The five fields are a line of a crontab, or fields of Quartz without the
+/// seconds. None if no such expression is found.
 fn six_fields(expression: &str, five: &[&str]) -> Option<String> {
     let Ok(unix) = Cron::parse_with(expression, Dialect::Unix) else {
         let six = format!("0 {}", five.join(" "));
@@ -72,8 +75,8 @@ fn six_fields(expression: &str, five: &[&str]) -> Option<String> {
     Cron::parse(&six).ok().filter(|cron| fires(cron) == fires(&unix)).map(|_| six)
 }
 
-/// The field for the day of the week with names instead of numbers, because names mean the same in each dialect. Steps
-/// are kept.
+/// The field for the day of the week, with names instead of numbers. A name means the same day in each dialect, but a
+/// number does not. A step, such as `/2`, is kept.
 fn named(weekday: &str) -> String {
     let name =
         |day: &str| day.parse().ok().and_then(|day: usize| DAYS.get(day)).map_or(day.to_owned(), |&day| day.into());

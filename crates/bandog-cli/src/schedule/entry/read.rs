@@ -40,13 +40,15 @@ const KEYS: [&str; 18] = [
     "enabled",
     "env",
 ];
+/// The keys of the triggers.
 const TRIGGERS: [&str; 4] = ["cron", "fixed_rate", "fixed_delay", "at"];
 /// Prefix of the variables that are reserved for bandog.
 const RESERVED_PREFIX: &str = "BANDOG_";
 /// Minimum period, and minimum timeout.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Reads a job. None if it has a mistake, which is reported.
+/// Reads a job, and reports all of its mistakes. A mistake of any job makes the whole file invalid. `header` is the
+/// position of the table's header.
 pub(in crate::schedule) fn read(
     header: Range<usize>,
     entries: &DeTable<'_>,
@@ -88,7 +90,7 @@ pub(in crate::schedule) fn read(
     })
 }
 
-/// Reports duplicate names: each job has one record in the store.
+/// Reports names that two jobs have. The store has a single record for each name, so a name must be unique.
 pub(in crate::schedule) fn report_duplicates(
     tables: &[(Range<usize>, &DeTable<'_>)],
     text: &Text<'_>,
@@ -116,7 +118,7 @@ fn name<'a>(table: Table<'a>) -> Option<&'a str> {
     table.reject(value, format!("a name must have 1 to {MAX_NAME} bytes without control characters"))
 }
 
-/// An array is the command itself; a text is a command of the shell.
+/// Reads the command. An array contains the program and its arguments. A text is a command for the shell.
 fn command(table: Table<'_>) -> Option<Vec<OsString>> {
     let (_, value) = table.get("command")?;
     let words: Vec<&str> = match value.get_ref() {
@@ -225,7 +227,7 @@ fn position(
     (start + byte(column)..start + byte(column + carets), what.into())
 }
 
-/// The zone of the file, or UTC if the file has none. None if the zone is wrong.
+/// The zone of the job, or UTC if the job sets no zone. None if the zone is wrong.
 fn zone(table: Table<'_>) -> Option<Zone> {
     if table.get("zone").is_none() {
         return Some(Zone::UTC);
@@ -254,7 +256,7 @@ fn initial_delay(table: Table<'_>) -> Option<Duration> {
     table.duration("initial_delay", Duration::ZERO)
 }
 
-/// A number, or a text for [`Retry`].
+/// Reads the retry policy: a number of retries, or a text that [`Retry`] can parse.
 fn retry(table: Table<'_>) -> Option<Retry> {
     let (_, value) = table.get("retry")?;
     match value.get_ref() {

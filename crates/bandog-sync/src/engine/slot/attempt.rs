@@ -1,4 +1,5 @@
-//! The attempt of this client to get a key: a claim that the store has not granted yet.
+//! The attempt of this client to get a key. An attempt consists of a claim that the store has not granted yet, and of
+//! what this client remembers about that claim.
 //!
 //! A client *starves* if it has waited for [`STARVES_AFTER`] while the lock changed hands. The claims of a starving
 //! client contain this fact (`Claim::offers`). The store then writes a note that a client starves, and keeps the note
@@ -30,9 +31,10 @@ pub(super) struct Attempt {
     pub(super) from: Option<Claim>,
     /// The streak that a grant would continue. `None` after the store has reported another holder.
     pub(super) streak: Option<Streak>,
+    /// Decides when this client claims again although no notification arrived.
     pub(super) polls: Polls,
-    /// Whether this client has been notified of a release of the key since it began to wait. If so, the lock changes
-    /// hands while this client waits.
+    /// Whether a notification has reported a release of the key since this client began to wait. If so, the lock
+    /// changes hands while this client waits.
     is_contended: bool,
     /// Whether a request of this claim has asked for an offer. If so, the store may still have the note that this
     /// client starves.
@@ -61,7 +63,8 @@ impl Attempt {
         }
     }
 
-    /// Adds the wait of an earlier claim to the wait of this claim. The earlier claim had different terms.
+    /// Continues the wait of an earlier claim, which had different terms. The time for which that claim has waited also
+    /// counts for this claim.
     pub(super) fn continues_wait_of(&mut self, earlier: &Self) {
         (self.since, self.is_contended) = (earlier.since, earlier.is_contended);
     }

@@ -36,12 +36,14 @@ impl<C: Call> Slot<C> {
         self.send_claim(attempt, cx);
     }
 
+    /// Sends the next request of an attempt, and enters [`Stage::Claiming`].
     pub(super) fn send_claim(&mut self, mut attempt: Box<Attempt>, cx: &mut SlotContext<C>) {
         cx.emit(Effect::Send(attempt.next_step(cx.now, self.wake_ups.expects_notifications(), cx.round_trip)));
         let last_covered = self.queue.last();
         self.stage = Stage::Claiming(Claiming { attempt, last_covered, is_notified: false });
     }
 
+    /// Handles the end of a claim's request. Does nothing if the slot has no such claim in flight.
     pub(super) fn claimed(
         &mut self,
         claim: HoldId,
@@ -91,8 +93,8 @@ impl<C: Call> Slot<C> {
         if self.queue.is_empty() {
             return self.clean_up_without_waiters(cx);
         }
-        // If a notification or a `try_lock` call arrived after the claim was sent, the store may have decided before
-        // that. So the answer may be outdated, and the key is claimed again.
+        // If a notification or a `try_lock` call arrived after the claim was sent, the store may have made its decision
+        // earlier. So the answer may be outdated, and the key is claimed again.
         if is_notified || self.queue.has_try_locks() {
             return self.claim_next(cx);
         }
@@ -103,7 +105,7 @@ impl<C: Call> Slot<C> {
         }
     }
 
-    /// Handles a claim to which the store answered with an error, or gave no answer.
+    /// Handles a claim that was refused with an error, or that the store did not answer.
     pub(super) fn claim_failed(&mut self, mut attempt: Box<Attempt>, error: Error, cx: &mut SlotContext<C>) {
         attempt.unsure |= error.maybe_applied();
         attempt.faults += 1;
@@ -141,6 +143,7 @@ impl<C: Call> Slot<C> {
         }
     }
 
+    /// Handles the backend's answer to a subscription.
     pub(super) fn subscribed(&mut self, subscription: Result<Subscription>, cx: &mut SlotContext<C>) {
         if self.queue.is_empty() {
             self.wake_ups = WakeUps::Off;
@@ -160,10 +163,11 @@ impl<C: Call> Slot<C> {
         }
     }
 
+    /// Handles the store's answer to a release. `woke_no_client`: the release has notified no other client.
     pub(super) fn released(&mut self, woke_no_client: bool, cx: &mut SlotContext<C>) {
         match &self.stage {
             Stage::Resting { .. } if woke_no_client => self.claim_next(cx),
-            // Perhaps the key was held for an old claim of this client, and that claim is released now.
+            // Perhaps an old claim of this client has held the key until now. The store has just released that claim.
             Stage::Waiting { .. } => self.may_be_free(cx),
             Stage::Releasing(_) => self.release_ended(cx),
             Stage::Idle | Stage::Claiming(_) | Stage::Held(_) | Stage::Resting { .. } => {}
@@ -179,8 +183,8 @@ impl<C: Call> Slot<C> {
     }
 }
 
-/// Ends an attempt to get the key. Its claim must not be in flight. The claim is released if the store may have applied
-/// it, or may have the note that this client starves (has waited for a long time).
+/// Ends an attempt to get the key. Its claim must not be in flight. The claim is released in two cases: the store may
+/// have applied the claim, or it may have a note that this client starves (has waited for a long time).
 pub(super) fn end_attempt<C>(attempt: &Attempt, cx: &mut SlotContext<C>) {
     let unsure = attempt.unsure;
     // If the claim was sent as an exchange that the store has not applied, the store still has the old hold. So the old

@@ -20,7 +20,8 @@ use crate::{
 /// Where the result of a release goes.
 pub(in crate::engine) type Report = oneshot::Sender<Result<()>>;
 
-/// The caller's end of a waiting call: where its answer goes. The slot only keeps it and returns it with an effect.
+/// Where the answer to a waiting call goes. The slot only keeps this value, and returns it to the engine with an
+/// effect.
 pub(in crate::engine) trait Call {
     /// Whether the caller has dropped its future.
     fn has_gone(&self) -> bool;
@@ -32,9 +33,12 @@ pub(in crate::engine) trait Call {
 /// A call that has just arrived.
 pub(in crate::engine) struct NewCall<C> {
     pub(in crate::engine) ticket: Ticket,
+    /// The task or thread that made the call.
     pub(in crate::engine) caller: Caller,
     pub(in crate::engine) terms: Terms,
+    /// How long the call waits.
     pub(in crate::engine) patience: Patience,
+    /// Where the answer to the call goes.
     pub(in crate::engine) call: C,
 }
 
@@ -44,7 +48,8 @@ pub(in crate::engine) enum Event<C> {
     Lock(NewCall<C>),
     /// A caller has dropped its future.
     Cancel(Ticket),
-    /// The last guard of a turn was dropped or released.
+    /// The last guard of a turn was dropped or released. `report`: where the result of the release goes, if a caller
+    /// waits for it.
     TurnEnded { hold: HoldId, report: Option<Report> },
     /// The futures of this hold's turn must be woken when `grace` is left before the deadline.
     WarnBefore { hold: HoldId, grace: Duration },
@@ -53,7 +58,7 @@ pub(in crate::engine) enum Event<C> {
     Claimed { claim: HoldId, asked_at: Moment, answer: Result<Verdict> },
     /// A renewal has ended. `answer` is the store's answer, or an error if the store did not answer in time.
     Renewed { hold: HoldId, asked_at: Moment, answer: Result<Renewal> },
-    /// The store has answered a release of this key. `woke_no_client`: no other client was notified.
+    /// The store has answered a release of this key. `woke_no_client`: the release has notified no other client.
     Released { woke_no_client: bool },
     /// A release of this key was refused, or had no answer.
     ReleaseFailed,
@@ -61,7 +66,7 @@ pub(in crate::engine) enum Event<C> {
     Subscribed(Result<Subscription>),
     /// A notification: a client has released the key.
     Notified,
-    /// The backend has reconnected. The store may have lost the hold, and notifications may have been missed.
+    /// The backend has reconnected. The store may have lost the hold, and this client may have missed notifications.
     Reconnected,
     /// An operator has changed the key, so perhaps the store does not have the hold any more.
     Recheck,
@@ -75,7 +80,8 @@ pub(in crate::engine) enum Event<C> {
 pub(in crate::engine) enum Effect<C> {
     /// Send a claim or an exchange.
     Send(Step),
-    /// Release a claim. `unsure`: the store may still apply one of the claim's requests.
+    /// Release a claim. `unsure`: the store may still apply one of the claim's requests. `report`: where the result
+    /// goes, if a caller waits for it.
     Release { claim: Claim, unsure: bool, report: Option<Report> },
     /// Release an unsure claim (one of its requests had no answer) whose hold was exchanged. The release is sent when
     /// the store can no longer apply a request of that claim.
@@ -118,6 +124,7 @@ pub(in crate::engine) enum Effect<C> {
 pub(in crate::engine) struct NewTurn {
     pub(in crate::engine) hold: HoldId,
     pub(in crate::engine) fence: Fence,
+    /// The status that the guards of the turn read.
     pub(in crate::engine) status: Arc<TurnStatus>,
     /// How long the call has waited.
     pub(in crate::engine) waited: Duration,
@@ -125,16 +132,17 @@ pub(in crate::engine) struct NewTurn {
     pub(in crate::engine) is_passed_on: bool,
 }
 
-/// What slots know about their surroundings, and the effects that they have collected.
+/// What slots know about their surroundings, and the effects that the slots have emitted.
 pub(in crate::engine) struct SlotContext<C> {
     /// The newest reading of the clock.
     pub(in crate::engine) now: Moment,
     /// Average duration of a request and its answer. Newer requests count more.
     pub(in crate::engine) round_trip: Duration,
-    /// Whether the store has ever answered.
+    /// Whether the store has ever answered this client.
     pub(in crate::engine) answered: bool,
     /// Whether the client closes.
     pub(in crate::engine) is_closing: bool,
+    /// The effects that the engine has not executed yet.
     pub(in crate::engine) effects: Vec<Effect<C>>,
     /// Timeout of a request.
     pub(super) timeout: Duration,
@@ -170,7 +178,7 @@ impl<C> SlotContext<C> {
     }
 }
 
-/// Numbers for metrics and limits. The engine keeps their sum over all slots.
+/// Numbers of one slot, for metrics and limits. The engine keeps the totals over all slots.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(in crate::engine) struct Counts {
     /// Calls that wait.

@@ -1,15 +1,16 @@
-//! A *hold* is what the store gives to this client for a claim. This module handles its deadline, its renewals and its
-//! turns.
+//! A *hold* is what the store gives to this client for a claim. This module handles the deadline, the renewals and the
+//! turns of a hold.
 //!
-//! A hold serves the calls of the local queue one after another. The use of the hold by one call is a *turn*. The grant
-//! reserves several fences (a block), and each turn gets the next fence of the block.
+//! A hold serves the calls of the local queue one after another. A *turn* begins when a call gets the hold, and ends
+//! when the last guard of the turn is dropped. Calls of one owner can share a turn. The grant reserves several fences
+//! (fencing tokens). These fences are a block, and each turn gets the next fence of the block.
 //!
 //! # Two renewals in flight
-//! If a renewal has no answer for some time, the next renewal is sent without waiting for that answer. Otherwise one
-//! request that hangs for the whole request timeout would lose every hold with a ttl shorter than that timeout. Both
-//! renewals contain the same claim, so it does not matter in which order the store applies them. The answer to the
-//! renewal that was sent last decides when to renew next. Of the renewals that have succeeded, the one that was sent
-//! last sets the deadline.
+//! If a renewal has no answer for some time, the next renewal is sent without waiting for that answer. Without this
+//! rule, a single request that hangs for the whole request timeout would cause the loss of every hold whose ttl is
+//! shorter than that timeout. Both renewals contain the same claim, so it does not matter in which order the store
+//! applies them. The answer to the renewal that was sent last decides when to renew next. Of the renewals that have
+//! succeeded, the one that was sent last sets the deadline.
 
 use std::{sync::Arc, time::Duration};
 
@@ -102,15 +103,20 @@ pub(super) enum RenewalEffect {
 pub(super) struct Hold {
     claim: Claim,
     terms: Terms,
+    /// The fences that no turn has got yet.
     fences: Fences,
+    /// How long the store keeps this hold.
     validity: Validity,
     /// When the present turn reaches its `max_hold` (the maximum duration of a turn).
     max_hold_end: Option<Moment>,
+    /// What is planned for the next renewal.
     renewal: NextRenewal,
-    /// The futures of the present turn are woken when one of these times is left before the deadline.
+    /// For each of these times, the futures of the present turn are woken when only that time is left before the
+    /// deadline.
     warnings: Vec<Duration>,
     /// When the hold's timer is due.
     wake_at: Moment,
+    /// The streak to which the turns of this hold belong.
     streak: Streak,
     /// Whether the hold has had no turn yet. The first turn always gets the hold, even if little of the ttl is left.
     before_first_turn: bool,
@@ -122,12 +128,13 @@ pub(super) struct Hold {
     fence: Option<Fence>,
     /// The task or thread that took the present turn.
     caller: Option<Caller>,
+    /// The status that the guards of the present turn read.
     status: Arc<TurnStatus>,
 }
 
 impl Hold {
-    /// The hold of a granted claim. `None` if the answer arrived so late that the hold has already expired in this
-    /// client.
+    /// The hold of a granted claim. Returns `None` if the answer arrived so late that the hold has already expired in
+    /// this client.
     pub(super) fn granted(
         attempt: &Attempt,
         fences: Fences,
@@ -267,8 +274,9 @@ impl Hold {
         if renews { HoldDue::Renewal } else { HoldDue::Nothing }
     }
 
-    /// Plans a renewal now, to find out whether the store still has the hold. Returns false if a renewal is queued or
-    /// in flight already, because the answer to that renewal is enough.
+    /// Marks a renewal as queued, to find out whether the store still has the hold. Returns true if the caller must now
+    /// request that renewal. Returns false if another renewal is queued or in flight already, because its answer is
+    /// enough.
     pub(super) fn renew_now(&mut self, now: Moment) -> bool {
         match self.renewal {
             NextRenewal::Queued | NextRenewal::InFlight { .. } => false,
@@ -317,8 +325,8 @@ impl Hold {
         self.schedule_renewal(asked_at, NextRenewal::At(now + delay), now);
     }
 
-    /// Plans the next renewal after the end of the renewal that was sent at `asked_at`. If another renewal was sent
-    /// after that one, nothing is planned.
+    /// Called when the renewal that was sent at `asked_at` has ended. Plans the next renewal, unless a newer renewal is
+    /// queued or in flight.
     fn schedule_renewal(&mut self, asked_at: Moment, next: NextRenewal, now: Moment) {
         if matches!(self.renewal, NextRenewal::InFlight { asked_at: last, .. } if last == asked_at) {
             self.renewal = next;
@@ -332,6 +340,7 @@ impl Hold {
         self.max_hold_end.map_or(until, |end| end.min(until))
     }
 
+    /// Updates the moment at which the hold's timer is due.
     fn schedule(&mut self, now: Moment) {
         let deadline = self.deadline();
         let warnings = self.warnings.iter().map(|grace| deadline - *grace).filter(|moment| *moment > now);

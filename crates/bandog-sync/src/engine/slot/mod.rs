@@ -5,12 +5,14 @@
 //! - *Claim*: a request for the key, with an id. A claim without an answer is repeated with the same id.
 //! - *In flight*: sent to the store, and not answered yet.
 //! - *Hold*: what the store gives for a claim. The key belongs to this client until the hold's deadline.
-//! - *Turn*: the use of a hold by one call. A hold serves the waiting calls of this client, one turn after another.
+//! - *Turn*: it begins when a call gets the hold, and ends when the last guard of the turn is dropped. A hold serves
+//!   the waiting calls of this client, one turn after another. Calls of one owner can share a turn.
 //! - *Exchange*: one request that releases a hold and claims a new one, so that no other client can get the key between
 //!   the two.
 //! - *Streak*: consecutive turns of this client at the key, during which other clients had no chance to get the key.
 //! - *Rest*: a pause after a streak, in which this client does not claim the key, so that other clients can get it.
-//! - *Unsure claim*: one of its requests had no answer. The store may have applied that request, or may still apply it.
+//! - *Unsure claim*: a claim for which a request was sent and not answered. The store may have applied that request, or
+//!   may still apply it.
 //!
 //! # Stages
 //! ```text
@@ -90,17 +92,20 @@ pub(super) use self::{
     waiting::FIRST_ANSWER,
 };
 
-/// One key in this client. The slot has only one claim and one subscription, even if many calls wait. Both are made on
-/// the terms of the first waiting call.
+/// One key in this client. The slot has only one claim and one subscription, even if many calls wait. Both use the
+/// terms of the first waiting call.
 pub(super) struct Slot<C> {
     key: Key,
+    /// The calls that wait for the key.
     queue: Queue<C>,
     stage: Stage,
+    /// The subscription to releases of the key. A notification wakes the waiting calls.
     wake_ups: WakeUps,
     /// Lost holds whose guards still exist.
     lost: Vec<Hold>,
     /// How often the slot has learned that the key was held: the store reported another holder, or a hold of this
-    /// client ended. When a call times out, this number decides whether its answer is "held" or an error.
+    /// client ended. When a call times out, this number decides whether the call is answered with "held" or with an
+    /// error.
     refusals: u64,
     /// The error of the last claim. Cleared when the store answers a claim.
     fault: Option<Error>,
@@ -144,12 +149,13 @@ enum WakeUps {
     Off,
     /// The backend has not answered the subscription yet.
     Subscribing,
+    /// The backend has subscribed this client. A *silent* subscription never notifies.
     On(Subscription),
 }
 
 impl WakeUps {
-    /// Whether this client expects notifications of releases. This is already true while the backend has not answered
-    /// yet.
+    /// Whether this client expects notifications of releases. The result is already true while the backend has not
+    /// answered the subscription yet.
     fn expects_notifications(&self) -> bool {
         match self {
             Self::Off => false,

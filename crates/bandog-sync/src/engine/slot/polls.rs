@@ -1,9 +1,9 @@
 //! When a waiting client claims the key again although no notification arrived. Such a claim is a *poll*.
 //!
 //! Normally a release notifies the waiting clients, and a poll each second is enough. But there are no notifications if
-//! the store does not allow this client to subscribe, or the holder to publish. In that case, slow polls are not enough
-//! if another client takes the lock again and again. Between two holds of that client the lock is free only for a
-//! moment, and a poll would meet that moment only by luck.
+//! the store does not allow this client to subscribe, or does not allow the holder to publish. In that case, slow polls
+//! are not enough if another client takes the lock again and again. Between two holds of that client the lock is free
+//! only for a moment, and a poll would meet that moment only by luck.
 //!
 //! So a waiting client watches the remaining time of the present hold, which the store reports with each refusal. If
 //! that time grew twice within a short period and no notification arrived, the lock changes hands, but this client is
@@ -32,7 +32,8 @@ const NEVER_EXPIRES: Duration = Duration::from_secs(1);
 /// What a waiting client knows about the holds of other clients, from the refusals of its claims.
 #[derive(Debug, Default)]
 pub(super) struct Polls {
-    /// The longest remaining time that the store has reported. It is close to the ttl of these holds.
+    /// The longest remaining time that the store has reported. This time is close to the ttl of the other clients'
+    /// holds.
     longest_remaining: Duration,
     /// When the present hold ends if it is neither renewed nor released, and the remaining time from which this moment
     /// was computed.
@@ -64,7 +65,7 @@ impl Polls {
         }
     }
 
-    /// Records a notification: quick polls are not necessary.
+    /// Records a notification. It shows that quick polls are not necessary.
     pub(super) fn notified(&mut self) {
         *self = Self::default();
     }
@@ -76,7 +77,7 @@ impl Polls {
         } else if subscribed {
             jittered(MAX_POLL_INTERVAL)
         } else {
-            // Polls at this interval can distinguish a renewal from a new hold.
+            // Polls at this interval are frequent enough to distinguish a renewal from a new hold.
             jittered(MAX_POLL_INTERVAL.min((self.longest_remaining / 8).max(QUICK_INTERVAL)))
         }
     }

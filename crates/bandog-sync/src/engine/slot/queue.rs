@@ -9,8 +9,9 @@ use crate::{
     engine::msg::{Terms, Ticket},
 };
 
-/// A call that waits for the key. `C` is the caller's end of the call, to which the answer goes.
+/// A call that waits for the key. `C` is where the answer to the call goes.
 pub(in crate::engine) struct Waiter<C> {
+    /// Where the answer to the call goes.
     pub(in crate::engine) call: C,
     /// The task or thread from which the call came.
     pub(super) caller: Caller,
@@ -22,7 +23,7 @@ pub(in crate::engine) struct Waiter<C> {
     pub(super) since: Moment,
     /// When the call times out. `None` for a call without a limit.
     pub(super) until: Option<Moment>,
-    /// If the store has never answered this client until this moment, the call times out.
+    /// The call also times out at this moment if the store has never answered this client by then.
     pub(super) first_answer_by: Option<Moment>,
     /// When to check whether the call waits for a lock that its own task holds.
     pub(super) deadlock_check: Option<Moment>,
@@ -125,7 +126,7 @@ impl<C> Queue<C> {
         self.waiters.range_mut(first..).for_each(|(_, waiter)| waiter.refusals_before += 1);
     }
 
-    /// Removes the oldest `try_lock` call, unless that call arrived after the call `up_to`.
+    /// Removes and returns the oldest `try_lock` call, unless it arrived later than the call `up_to`.
     pub(super) fn remove_try_lock(&mut self, up_to: Ticket) -> Option<Box<Waiter<C>>> {
         let first = self.try_locks.first().copied().filter(|first| *first <= up_to)?;
         self.remove(first)

@@ -1,15 +1,16 @@
 //! Streaks: how a busy client lets other clients get the key.
 //!
-//! A *turn* is the use of a hold by one call. A *streak* is a sequence of turns of this client during which other
-//! clients had no chance to get the key. In a streak the hold goes from one call of this client to the next, without a
-//! request to the store.
+//! A *hold* is what the store gives for a claim. A *turn* begins when a call gets the hold, and ends when the last
+//! guard of the turn is dropped. A *streak* is a sequence of turns of this client during which other clients had no
+//! chance to get the key. In a streak the hold goes from one call of this client to the next, without a request to the
+//! store.
 //!
 //! A streak has a maximum number of turns and a maximum duration. At its end the client releases the hold and *rests*:
 //! it does not claim the key for a few round trips. In this time, a client that was notified of the release can claim
-//! the key. If the store reports that the release has notified no client, there is no rest.
+//! the key. If the store reports that the release has notified no client, the rest ends immediately.
 //!
-//! A call that arrives while the release is in flight continues the streak. So a single task that locks in a loop also
-//! reaches the end of a streak, and rests.
+//! A call that arrives while the release is in flight continues the streak. So even a single task that locks in a loop
+//! reaches the end of a streak. Then the client rests.
 //!
 //! # Starving clients
 //! In most cases, a rest is enough to let another client get the key, but this is not guaranteed. If several clients
@@ -45,7 +46,9 @@ const OFFERS_ONCE_IN: u32 = 16;
 /// The present streak of this client at a key.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Streak {
+    /// Number of turns so far.
     turns: u32,
+    /// When the streak began.
     since: Moment,
 }
 

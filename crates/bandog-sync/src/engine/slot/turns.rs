@@ -1,7 +1,8 @@
 //! What a slot does while it holds the key: it starts and ends turns, renews the hold, and releases or loses it.
 //!
-//! A *hold* is what the store gives for a claim. A *turn* is the use of the hold by one call. A *streak* is a sequence
-//! of turns, after which the client lets other clients get the key.
+//! A *hold* is what the store gives for a claim. A *turn* begins when a call gets the hold, and ends when the last
+//! guard of the turn is dropped. Calls of one owner can share a turn. A *streak* is a sequence of turns of this client
+//! during which other clients had no chance to get the key. After a streak, the client lets other clients get the key.
 
 use std::{mem, sync::Arc, time::Duration};
 
@@ -112,6 +113,7 @@ impl<C: Call> Slot<C> {
         }
     }
 
+    /// Returns the slot's present hold, if that hold has this number.
     pub(super) fn present_hold(&mut self, id: HoldId) -> Option<&mut Hold> {
         match &mut self.stage {
             Stage::Held(hold) if hold.id() == id => Some(hold),
@@ -129,8 +131,8 @@ impl<C: Call> Slot<C> {
         let now = cx.now;
         if let Some(hold) = self.present_hold(id) {
             if hold.is_lost(now) {
-                // The turn is lost, but the slot has not processed that yet. The release is sent before the next claim.
-                // Otherwise the store would refuse that claim because of this client's own hold.
+                // The turn is lost, but the slot has not processed the loss yet. The release is sent before the next
+                // claim. In the reverse order, the store would refuse the claim because of this client's own hold.
                 let Some(hold) = self.take_hold() else { return };
                 report_loss(&hold, cx);
                 self.lost_turn_ended(&hold, report, cx);
@@ -138,7 +140,7 @@ impl<C: Call> Slot<C> {
             }
             let (held_for, fence) = (now.since(hold.turn_since()), hold.fence());
             hold.status().release();
-            // First the next turn, because its caller waits.
+            // The next turn is started before the end of this turn is reported, because the next caller waits.
             self.serve_next(report, cx);
             cx.emit(Effect::TurnEnded { held_for });
             cx.emit(Effect::TurnReleased { fence });
@@ -146,7 +148,7 @@ impl<C: Call> Slot<C> {
             let hold = self.lost.swap_remove(at);
             self.lost_turn_ended(&hold, report, cx);
         } else if let Some(report) = report {
-            // The client was closed, and the hold was released then.
+            // The client was closed, and its close has released the hold.
             cx.emit(Effect::Report(report, Err(Error::closed())));
         }
     }
@@ -160,6 +162,7 @@ impl<C: Call> Slot<C> {
         }
     }
 
+    /// Plans to wake the futures of the hold's present turn when `grace` is left before the deadline.
     pub(super) fn warn_before(&mut self, id: HoldId, grace: Duration, cx: &SlotContext<C>) {
         if let Some(hold) = self.present_hold(id) {
             hold.warn_before(grace, cx.now);
@@ -175,6 +178,7 @@ impl<C: Call> Slot<C> {
         }
     }
 
+    /// Handles the end of a renewal.
     pub(super) fn renewed(&mut self, id: HoldId, asked_at: Moment, answer: Result<Renewal>, cx: &mut SlotContext<C>) {
         let now = cx.now;
         let Some(hold) = self.present_hold(id) else { return };
@@ -209,8 +213,9 @@ impl<C: Call> Slot<C> {
 /// Releases a hold that has left the slot.
 pub(super) fn release<C>(hold: &Hold, report: Option<Report>, cx: &mut SlotContext<C>) {
     // An offer reserves the key for clients that have waited for a long time and ask for offers. Clients of other
-    // libraries, such as Redisson for Java, cannot ask. During an offer, these clients do not get the key. So if the
-    // claim of this hold has itself asked for an offer, its release makes another offer in only half of the cases.
+    // libraries, such as Redisson for Java, cannot ask. So during an offer, clients of other libraries do not get the
+    // key. To give them a chance, a hold whose own claim has asked for an offer makes another offer in only half of the
+    // cases.
     let offers = hold.streak().offers_at_end(cx.now) && (!hold.claim().offers || fastrand::bool());
     let claim = Claim { offers, ..hold.claim().clone() };
     cx.emit(Effect::Release { claim, unsure: hold.is_unsure(), report });

@@ -12,13 +12,15 @@ use crate::engine::msg::{Patience, Ticket};
 
 /// Maximum wait of a call if the store has never answered this client.
 pub(in crate::engine) const FIRST_ANSWER: Duration = Duration::from_secs(5);
-/// Wait of a call after which the slot checks whether the call waits for a lock that its own task holds. A call with a
-/// shorter limit is checked at that limit.
+/// When a call has waited for this time, the slot checks whether the call waits for a lock that its own task holds. A
+/// call whose own limit is shorter is checked at its limit.
 const DEADLOCK_CHECK_AFTER: Duration = Duration::from_secs(1);
 
 impl<C: Call> Slot<C> {
+    /// Handles a call that has just arrived: refuses the call, or adds it to the queue and claims the key if necessary.
     pub(super) fn lock(&mut self, call: NewCall<C>, cx: &mut SlotContext<C>) {
         let patience = call.patience;
+        // Whether this is a `try_lock` call.
         let is_once = matches!(patience, Patience::Once);
         // A call with a short limit claims immediately, because it could time out before the next poll.
         let is_brief = patience.ends_within(MAX_POLL_INTERVAL * 2);
@@ -41,6 +43,8 @@ impl<C: Call> Slot<C> {
         }
     }
 
+    /// Adds a call to the queue. `deadlock_check`: when to check whether the call waits for a lock that its own task
+    /// holds.
     pub(super) fn enqueue(&mut self, call: NewCall<C>, deadlock_check: Option<Moment>, cx: &SlotContext<C>) {
         let NewCall { ticket, caller, terms, patience, call } = call;
         let is_try_lock = matches!(patience, Patience::Once);
@@ -87,8 +91,8 @@ impl<C: Call> Slot<C> {
         Err(self.fault.clone().unwrap_or_else(|| Error::unavailable("the store has not answered in time")))
     }
 
-    /// Reports a call that may wait for itself: the call came from the task or thread that took the present turn. This
-    /// is not certain, because that task might have given its guard to another task.
+    /// Reports a call that may wait for itself, because it came from the task or thread that took the present turn.
+    /// This is not certain, because that task might have given its guard to another task.
     pub(super) fn check_for_deadlock(&self, waiter: &Waiter<C>, cx: &mut SlotContext<C>) {
         let Stage::Held(hold) = &self.stage else { return };
         // If the present turn began after the call arrived, the call does not wait for itself.
