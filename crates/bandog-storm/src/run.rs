@@ -15,7 +15,7 @@ use crate::{
     fault::{Fault, FaultKind},
     history::{Files, Log},
     nemesis::Nemesis,
-    plan::{NAMES, TIMEOUT},
+    plan::{NAMES, TIMEOUT, TTL},
     report::Summary,
     sweep,
     test_store::TestStore,
@@ -164,7 +164,8 @@ fn sweep_from_here(store: &TestStore) -> bandog::Result<Vec<String>> {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let client = ConnectOptions::parse(url)?.timeout(TIMEOUT).connect().await?;
+        // With the ttl of the other clients, because the index of clients lasts as long as the longest ttl in it.
+        let client = ConnectOptions::parse(url)?.watchdog(TTL).timeout(TIMEOUT).connect().await?;
         Ok(sweep::sweep(&client).await)
     })
 }
