@@ -11,9 +11,9 @@
 //!   ([`Releases::start_later`]).
 //!
 //! A claim is *unsure* if one of its requests had no answer. The store may have applied that request, or may still
-//! apply it. One request timeout after the error of that request, the store can no longer apply it. The same is true
-//! one request timeout after the answer to a later request of the same claim. So the release of an unsure claim is sent
-//! twice: immediately, and again one request timeout after the first release was answered. If the store applied the
+//! apply it. A store that runs does so no later than one request timeout after the error of that request, or after the
+//! answer to a later request of the same claim. A store that was stopped can do so when it continues. So the release of an unsure claim is sent
+//! twice: immediately, until the store answers, and again one request timeout after that answer. If the store applied the
 //! unanswered request after the first release, the second release frees the key.
 //!
 //! Like a slot, this is a state machine that does no I/O.
@@ -81,8 +81,9 @@ impl Releases {
         self.pending.is_empty()
     }
 
-    /// Starts the release of a claim, and returns the step to send. `report` gets the result, after one request timeout
-    /// at the latest. `unsure`: the store may still apply a request of the claim.
+    /// Starts the release of a claim, and returns the step to send. `report` gets the result: the
+    /// store's answer, or the first error that comes when one request timeout has passed, so after two at the latest.
+    /// `unsure`: the store may still apply a request of the claim.
     pub(super) fn start(&mut self, claim: Claim, unsure: bool, report: Option<Report>, now: Moment) -> Step {
         let (id, step) = (claim.id.number, Step::Release(claim.clone()));
         let (repeated, answered, faults, due) = (false, false, 0, None);
