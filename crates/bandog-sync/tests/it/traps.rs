@@ -172,6 +172,7 @@ fn trap_6_the_engine_does_not_wait_for_itself() {
     // Now there are two handles: one in this call, and one in the backend.
     drop(runtime.block_on(async { futures_util::poll!(&mut asking) }));
     drop(asking);
+    backend.caller_has_gone.notify_one();
     let took = || *backend.took.lock().unwrap_or_else(PoisonError::into_inner);
     bandog_testkit::eventually(ms(10_000), || took().is_some());
     assert!(took().is_some_and(|took| took < ms(90)), "the drop waited {:?}", took());
@@ -182,13 +183,20 @@ fn trap_6_the_engine_does_not_wait_for_itself() {
 struct Keeper {
     store: Memory,
     kept: Arc<Mutex<Option<Client>>>,
+    /// The caller has dropped its own handle.
+    caller_has_gone: Arc<tokio::sync::Notify>,
     /// How long the drop of that handle took.
     took: Arc<Mutex<Option<std::time::Duration>>>,
 }
 
 impl Keeper {
     fn new() -> Self {
-        Self { store: Memory::new(Clock::system()), kept: Arc::default(), took: Arc::default() }
+        Self {
+            store: Memory::new(Clock::system()),
+            kept: Arc::default(),
+            caller_has_gone: Arc::default(),
+            took: Arc::default(),
+        }
     }
 }
 
@@ -199,7 +207,7 @@ impl Leases for Keeper {
     }
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
-        time::sleep(ms(50)).await; // After this time the caller has dropped its handle.
+        self.caller_has_gone.notified().await;
         if let Some(client) = self.kept.lock().unwrap().take() {
             let start = Instant::now();
             drop(client);
