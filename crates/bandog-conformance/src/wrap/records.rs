@@ -7,6 +7,37 @@ use bandog_core::{
 
 use super::{Capped, Counting, Delayed, Forgetful, Lossy, Stopped, Which, WithoutSubscriptions};
 
+/// Implements [`Records`] for a wrapper that passes each call to the backend inside it.
+macro_rules! impl_records {
+    ($wrapper:ident) => {
+        #[async_trait]
+        impl<B: Backend> Records for $wrapper<B> {
+            async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
+                self.inner().swap(swaps).await
+            }
+
+            async fn read(&self, keys: &[Key], holdings: &[Holding]) -> Result<Reading> {
+                self.inner().read(keys, holdings).await
+            }
+
+            async fn names(&self, pattern: &Pattern) -> Result<Vec<Key>> {
+                self.inner().names(pattern).await
+            }
+
+            async fn history(&self, key: &Key) -> Result<Vec<Line>> {
+                self.inner().history(key).await
+            }
+
+            async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+                self.inner().subscribe_record(key, notifier).await
+            }
+        }
+    };
+}
+
+impl_records!(Capped);
+impl_records!(Forgetful);
+
 #[async_trait]
 impl<B: Backend> Records for Counting<B> {
     async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
@@ -29,29 +60,6 @@ impl<B: Backend> Records for Counting<B> {
 
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
         self.count_subscription(self.inner().subscribe_record(key, notifier)).await
-    }
-}
-
-#[async_trait]
-impl<B: Backend> Records for Capped<B> {
-    async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
-        self.inner().swap(swaps).await
-    }
-
-    async fn read(&self, keys: &[Key], holdings: &[Holding]) -> Result<Reading> {
-        self.inner().read(keys, holdings).await
-    }
-
-    async fn names(&self, pattern: &Pattern) -> Result<Vec<Key>> {
-        self.inner().names(pattern).await
-    }
-
-    async fn history(&self, key: &Key) -> Result<Vec<Line>> {
-        self.inner().history(key).await
-    }
-
-    async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        self.inner().subscribe_record(key, notifier).await
     }
 }
 
@@ -98,29 +106,6 @@ impl<B: Backend> Records for Delayed<B> {
 
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
         self.slowly(self.inner().subscribe_record(key, notifier)).await
-    }
-}
-
-#[async_trait]
-impl<B: Backend> Records for Forgetful<B> {
-    async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
-        self.inner().swap(swaps).await
-    }
-
-    async fn read(&self, keys: &[Key], holdings: &[Holding]) -> Result<Reading> {
-        self.inner().read(keys, holdings).await
-    }
-
-    async fn names(&self, pattern: &Pattern) -> Result<Vec<Key>> {
-        self.inner().names(pattern).await
-    }
-
-    async fn history(&self, key: &Key) -> Result<Vec<Line>> {
-        self.inner().history(key).await
-    }
-
-    async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        self.inner().subscribe_record(key, notifier).await
     }
 }
 

@@ -12,9 +12,9 @@
 //!
 //! A claim is *unsure* if one of its requests had no answer. The store may have applied that request, or may still
 //! apply it. A store that runs does so no later than one request timeout after the error of that request, or after the
-//! answer to a later request of the same claim. A store that was stopped can do so when it continues. So the release of an unsure claim is sent
-//! twice: immediately, until the store answers, and again one request timeout after that answer. If the store applied the
-//! unanswered request after the first release, the second release frees the key.
+//! answer to a later request of the same claim. A store that was stopped can do so when it continues. So the release of
+//! an unsure claim is sent twice: immediately, until the store answers, and again one request timeout after that answer.
+//! If the store applied the unanswered request after the first release, the second release frees the key.
 //!
 //! Like a slot, this is a state machine that does no I/O.
 
@@ -101,8 +101,8 @@ impl Releases {
         step
     }
 
-    /// Releases an unsure claim whose hold was exchanged. The release is sent one request timeout from now, when the
-    /// store can no longer apply a request of that claim.
+    /// Releases an unsure claim whose hold was exchanged. The release is sent one request timeout from now, when a
+    /// store that runs can no longer apply a request of that claim.
     pub(super) fn start_later(&mut self, claim: Claim, now: Moment) {
         let id = claim.id.number;
         let (report, unsure, repeated, answered, faults) = (None, true, true, true, 0);
