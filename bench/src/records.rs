@@ -153,6 +153,7 @@ async fn hold(redis: &Redis) -> Holding {
         kind: Kind::Mutex,
         ttl: Duration::from_secs(3600),
         fences: NonZeroU32::MIN,
+        joins: false,
         offers: false,
     };
     let key = claim.key.clone();

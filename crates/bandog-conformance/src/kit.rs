@@ -83,7 +83,7 @@ pub(crate) fn bare_claim(name: &str, ttl: Duration) -> Claim {
     static NUMBER: AtomicU64 = AtomicU64::new(1);
     let id = ClaimId { client: ClientId::random(), number: NUMBER.fetch_add(1, Relaxed) };
     let key = Key::new(name).expect("the name is valid");
-    Claim { key, id, kind: Kind::Mutex, ttl, fences: NonZeroU32::MIN, offers: false }
+    Claim { key, id, kind: Kind::Mutex, ttl, fences: NonZeroU32::MIN, joins: false, offers: false }
 }
 
 /// Sends a claim directly to the backend, and returns the backend's verdict.
@@ -106,7 +106,7 @@ pub(crate) async fn claim(backend: &impl Backend, claim: &Claim) -> Result<Optio
 pub(crate) async fn release(backend: &impl Backend, claim: &Claim) -> Result<bool, Error> {
     match one(backend.apply(&[Step::Release(claim.clone())]).await)? {
         Answer::Released(Released::Freed { .. }) => Ok(true),
-        Answer::Released(Released::NotHeld) => Ok(false),
+        Answer::Released(Released::LeftQueue | Released::NotHeld) => Ok(false),
         Answer::Claimed(_) => panic!("a release was answered as a claim"),
     }
 }

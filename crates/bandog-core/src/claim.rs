@@ -15,6 +15,10 @@ pub const MAX_TTL: Duration = Duration::from_secs(365 * 24 * 3600);
 /// for a second or more. See [`Claim::offers`].
 pub const OFFER: Duration = Duration::from_millis(250);
 
+/// Time for which a store keeps the place of a waiting claim that is neither sent again nor renewed. See
+/// [`Claim::joins`].
+pub const PLACE: Duration = Duration::from_secs(5);
+
 /// Checks that a ttl is between [`MIN_TTL`] and [`MAX_TTL`], and returns the ttl. `what` is the name of the ttl in the
 /// error message.
 ///
@@ -135,11 +139,111 @@ impl fmt::Debug for ClaimId {
     }
 }
 
-/// The kind of a lock.
+/// What a claim wants to hold. Each backend has a `match` over all kinds. So if a kind is added, a backend that does not
+/// handle the new kind no longer compiles.
+///
+/// A name can be used by one *family* of kinds at a time ([`Kind::family`]). As long as a claim of one family holds the
+/// name, a claim of another family is refused with an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// One holder at a time. The order in which clients get the lock is not promised.
+    /// A mutex: one holder at a time. The order in which clients get the lock is not promised.
     Mutex,
+    /// A fair mutex: one holder at a time. The store keeps a queue of the waiting claims ([`Claim::joins`]), and grants
+    /// the lock in the order of this queue. [`Kind::Mutex`] and this kind exclude each other on the same name, but a
+    /// claim of [`Kind::Mutex`] does not respect the queue.
+    Fair,
+    /// The shared side of a read-write lock: any number of holders at a time, as long as no claim of [`Kind::Write`]
+    /// holds the lock.
+    Read,
+    /// The exclusive side of a read-write lock: one holder, and no holder of [`Kind::Read`] at the same time.
+    Write,
+    /// Permits of a semaphore. The claim takes all of its permits or none.
+    Permits {
+        /// The number of permits that the claim takes.
+        take: NonZeroU32,
+        /// The limit: the number of permits that the semaphore has. If the store has another limit for this name, the
+        /// claim is refused with an error.
+        of: NonZeroU32,
+    },
+}
+
+impl Kind {
+    /// The family of the kind. Claims of one family work together on the same name.
+    pub const fn family(self) -> Family {
+        match self {
+            Self::Mutex | Self::Fair => Family::Mutex,
+            Self::Read | Self::Write => Family::ReadWrite,
+            Self::Permits { .. } => Family::Semaphore,
+        }
+    }
+
+    /// The name of this kind of lock, as the command, the page and JSON show it: `mutex`, `fair`, `read-write` or
+    /// `semaphore`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+            Self::Fair => "fair",
+            Self::Read | Self::Write => "read-write",
+            Self::Permits { .. } => "semaphore",
+        }
+    }
+}
+
+/// Writes `mutex`, `fair`, `read`, `write`, or `permits:2/5` (2 of 5 permits). `FromStr` reads this text.
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mutex => f.write_str("mutex"),
+            Self::Fair => f.write_str("fair"),
+            Self::Read => f.write_str("read"),
+            Self::Write => f.write_str("write"),
+            Self::Permits { take, of } => write!(f, "permits:{take}/{of}"),
+        }
+    }
+}
+
+/// Parses the format of `Display`. Any other text is refused with [`ErrorKind::Misused`](crate::ErrorKind::Misused).
+impl FromStr for Kind {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let permits = || {
+            let (take, of) = text.strip_prefix("permits:")?.split_once('/')?;
+            Some(Self::Permits { take: take.parse().ok()?, of: of.parse().ok()? })
+        };
+        let kind = match text {
+            "mutex" => Some(Self::Mutex),
+            "fair" => Some(Self::Fair),
+            "read" => Some(Self::Read),
+            "write" => Some(Self::Write),
+            _ => permits(),
+        };
+        // A number can be written in several ways, such as `7` and `+7`. Only the text of `Display` is accepted.
+        kind.filter(|kind| kind.to_string() == text)
+            .ok_or_else(|| Error::misused(format!("{text:?} is not a kind of lock")))
+    }
+}
+
+/// A family of kinds whose claims work together on the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// [`Kind::Mutex`] and [`Kind::Fair`].
+    Mutex,
+    /// [`Kind::Read`] and [`Kind::Write`].
+    ReadWrite,
+    /// [`Kind::Permits`].
+    Semaphore,
+}
+
+/// Writes `a mutex`, `a read-write lock` or `a semaphore`, for messages.
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mutex => "a mutex",
+            Self::ReadWrite => "a read-write lock",
+            Self::Semaphore => "a semaphore",
+        })
+    }
 }
 
 /// A set of kinds of locks. It says which kinds a backend supports.
@@ -147,7 +251,7 @@ pub enum Kind {
 /// ```
 /// use bandog::backend::{Kind, Kinds};
 /// assert!(Kinds::MUTEX.contains(Kind::Mutex) && !Kinds::NONE.contains(Kind::Mutex));
-/// assert_eq!(Kinds::NONE.and(Kinds::MUTEX), Kinds::MUTEX);
+/// assert!(Kinds::MUTEX.and(Kinds::READ_WRITE).contains(Kind::Read));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kinds(u8);
@@ -157,6 +261,12 @@ impl Kinds {
     pub const NONE: Self = Self(0);
     /// [`Kind::Mutex`] alone.
     pub const MUTEX: Self = Self(1);
+    /// [`Kind::Fair`] alone.
+    pub const FAIR: Self = Self(2);
+    /// [`Kind::Read`] and [`Kind::Write`].
+    pub const READ_WRITE: Self = Self(4);
+    /// [`Kind::Permits`] alone.
+    pub const PERMITS: Self = Self(8);
 
     /// The union of both sets.
     #[must_use]
@@ -168,6 +278,9 @@ impl Kinds {
     pub const fn contains(self, kind: Kind) -> bool {
         let set_of_kind = match kind {
             Kind::Mutex => Self::MUTEX,
+            Kind::Fair => Self::FAIR,
+            Kind::Read | Kind::Write => Self::READ_WRITE,
+            Kind::Permits { .. } => Self::PERMITS,
         };
         self.0 & set_of_kind.0 != 0
     }
@@ -189,6 +302,17 @@ pub struct Claim {
     /// its own callers, one after the other, and each caller needs its own fence. The store is allowed to reserve fewer
     /// fences ([`crate::Verdict::Granted`]).
     pub fences: NonZeroU32,
+    /// Whether the store keeps a *place* for this claim if it refuses the claim. The place lasts for [`PLACE`], counted
+    /// from the last time at which the claim was sent again or renewed. A release of the claim removes its place.
+    ///
+    /// - [`Kind::Fair`]: the place is a position in the queue of the lock. A claim without a place gets the lock only
+    ///   if the lock is free and no claim has a place. Such a claim is a `try_lock`.
+    /// - [`Kind::Write`]: while a claim of a writer has a place, new claims of readers are refused, so that the writer
+    ///   does not starve. Exception: claims of starving readers ([`Claim::offers`]).
+    /// - [`Kind::Permits`]: a claim that starves and has a place is served before claims that do not starve. So a claim
+    ///   for many permits does not wait forever while other clients take one permit each.
+    /// - [`Kind::Mutex`] and [`Kind::Read`] have no places.
+    pub joins: bool,
     /// Whether this step takes part in offers. An offer reserves a released key for starving clients: the clients that
     /// have waited for a second or more.
     ///
@@ -202,5 +326,11 @@ pub struct Claim {
     /// A client that stops waiting for the key also releases its claim, although the claim does not hold the key. If
     /// such a release has `offers`, the store removes the note. If other clients starve for the key, their next claims
     /// write the note again.
+    ///
+    /// For the other kinds, `offers` in a claim also means that the client starves:
+    /// - [`Kind::Write`]: as for a mutex.
+    /// - [`Kind::Read`]: as for a mutex, and the claim is granted although writers have places ([`Claim::joins`]).
+    /// - [`Kind::Permits`]: see [`Claim::joins`]. There are no offers.
+    /// - [`Kind::Fair`]: no effect, because its queue is fair.
     pub offers: bool,
 }

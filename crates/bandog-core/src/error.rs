@@ -98,7 +98,7 @@ impl Error {
     /// Adds the verb, which names the operation that failed.
     ///
     /// The verbs are `lock`, `claim`, `pass`, `renew`, `release`, `subscribe`, `announce`, `withdraw`, `show`, `list`,
-    /// `members`, `evict`, `check`, `connect`, `swap`, `read`, `names` and `history`.
+    /// `members`, `evict`, `set_limit`, `check`, `connect`, `swap`, `read`, `names` and `history`.
     #[must_use]
     pub fn during(self, verb: &'static str) -> Self {
         self.with(|parts| parts.verb = Some(verb))

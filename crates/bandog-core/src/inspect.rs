@@ -16,6 +16,9 @@ pub struct Row {
     pub kind: Option<Kind>,
     /// The holders of the lock. A held mutex has one holder, and a free lock has none.
     pub holders: Vec<Holder>,
+    /// The owners of the claims that have a place ([`crate::Claim::joins`]), in the order of the queue. Empty if the
+    /// lock has no queue.
+    pub queue: Vec<String>,
     /// The clients that wait for the lock and are in the store's registry (the list of clients). A backend leaves this
     /// list empty; [`Row::tell`] fills it in.
     pub waiters: Vec<Member>,
@@ -27,6 +30,8 @@ pub struct Holder {
     /// The owner, as it is in the store: the id of a claim, or the text of another library. None if the owner is not a
     /// text.
     pub owner: Option<String>,
+    /// What the holder holds. None if the kind is unknown.
+    pub kind: Option<Kind>,
     /// A fence ([`crate::Fence`]) that is not greater than the fence with which the holder writes. None if the holder
     /// is not a bandog client.
     ///
@@ -51,7 +56,7 @@ pub struct Holder {
 impl Row {
     /// The row of a free lock.
     pub fn free(key: &Key) -> Self {
-        Self { name: key.to_string(), kind: None, holders: Vec::new(), waiters: Vec::new() }
+        Self { name: key.to_string(), kind: None, holders: Vec::new(), queue: Vec::new(), waiters: Vec::new() }
     }
 
     /// The row of a lock with one holder.

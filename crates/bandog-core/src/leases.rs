@@ -3,13 +3,14 @@
 //! A backend only executes the calls of `bandog-sync`. It never waits for a lock, never renews a lock by itself, and
 //! does not count re-entries.
 
-use std::{fmt::Debug, time::Duration};
+use std::{fmt::Debug, num::NonZeroU32, time::Duration};
 
 use async_trait::async_trait;
 use tokio::sync::watch;
 
 use crate::{
-    Claim, ClientId, Fences, Inspect, Key, Kind, Kinds, LockState, Member, Notifier, Records, Result, Subscription,
+    Claim, ClientId, Error, ErrorKind, Fences, Inspect, Key, Kind, Kinds, LockState, Member, Notifier, Records, Result,
+    Subscription,
 };
 
 /// One step of [`Leases::apply`].
@@ -17,10 +18,15 @@ use crate::{
 pub enum Step {
     /// Grants the key to this claim, if no other claim holds it.
     Claim(Claim),
-    /// Frees the key and notifies its subscribers, if this claim holds it.
+    /// Frees the key and notifies its subscribers, if this claim holds it. If the claim has a place ([`Claim::joins`]),
+    /// the step removes the place.
     Release(Claim),
     /// Passes the key from one claim to another claim of the same key. This is one atomic step, and the subscribers are
     /// not notified. If `from` does not hold the key, the step is an ordinary claim of `to`.
+    ///
+    /// Both claims are of the same kind, or of the same number of permits. Exception: a pass from [`Kind::Write`] to
+    /// [`Kind::Read`] is a *downgrade*. It notifies the subscribers, because other readers can get the key now. Any
+    /// other pass, and each pass of [`Kind::Fair`], is refused with [`ErrorKind::Misused`](crate::ErrorKind::Misused).
     Pass {
         /// The claim that holds the key.
         from: Claim,
@@ -80,9 +86,13 @@ pub enum Verdict {
     },
     /// Another claim holds the key.
     Busy {
-        /// The time after which the other claim's hold expires, unless that hold is renewed. If that hold never
-        /// expires, the value is one second.
+        /// The time after which the store can perhaps grant the claim although nothing is released: because a hold
+        /// expires that is not renewed, or because the place of another claim expires. If the hold never expires, the
+        /// value is one second.
         retry_after: Duration,
+        /// The number of claims before this claim in the queue of the lock. None if the lock has no queue, or if the
+        /// claim has no place in the queue ([`Claim::joins`]).
+        ahead: Option<u32>,
     },
 }
 
@@ -95,7 +105,7 @@ pub enum Renewal {
         /// shorter than the requested ttl, and can differ from the duration in the grant or in an earlier renewal.
         valid_for: Duration,
     },
-    /// This claim does not hold the key. The store changed nothing.
+    /// This claim does not hold the key, and has no place ([`Claim::joins`]). The store changed nothing.
     Gone,
 }
 
@@ -108,7 +118,10 @@ pub enum Released {
         /// not know the number.
         others: Option<u32>,
     },
-    /// This claim did not hold the key. The store changed nothing.
+    /// This claim did not hold the key, but had a place ([`Claim::joins`]). The store has removed the place. If another
+    /// claim is the next one now, its subscriber has been notified.
+    LeftQueue,
+    /// This claim did not hold the key, and had no place. The store changed nothing.
     NotHeld,
 }
 
@@ -181,6 +194,8 @@ pub trait Leases: Debug + Send + Sync + 'static {
     /// Renews the claims, and returns one answer for each claim in the same order. A failure at one key does not affect
     /// the other keys.
     ///
+    /// If a claim waits and has a place ([`Claim::joins`]), the renewal keeps the place for another [`crate::PLACE`].
+    ///
     /// `Err` means that the state of the hold is unknown. If the store reports that the hold is lost, the answer is
     /// [`Renewal::Gone`].
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>>;
@@ -205,6 +220,18 @@ pub trait Leases: Debug + Send + Sync + 'static {
     async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
         let _ = (claim, notifier);
         Ok(Subscription::silent())
+    }
+
+    /// Changes the number of permits of the semaphore `key` ([`Kind::Permits`]), and notifies the waiting clients.
+    /// Claims that name the number before the change are still accepted.
+    ///
+    /// # Errors
+    /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the backend has no semaphores, as this default
+    ///   implementation.
+    /// - [`ErrorKind::Denied`](crate::ErrorKind::Denied): a lock of another family holds the name.
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+        let _ = permits;
+        Err(Error::new(ErrorKind::Unsupported, "this backend has no semaphores").during("set_limit").at(key))
     }
 
     /// Writes a client's row to the store's registry (the list of clients, for operators), and replaces the client's

@@ -25,7 +25,7 @@ mod memory;
 mod records;
 mod subscription;
 
-pub use claim::{Claim, ClaimId, ClientId, Kind, Kinds, MAX_TTL, MIN_TTL, OFFER, check_ttl};
+pub use claim::{Claim, ClaimId, ClientId, Family, Kind, Kinds, MAX_TTL, MIN_TTL, OFFER, PLACE, check_ttl};
 pub use clock::{Clock, Moment};
 pub use error::{Error, ErrorKind, Result};
 pub use fence::{Fence, Fences, MAX_BLOCK};
@@ -33,7 +33,7 @@ pub use finding::{Finding, Level};
 pub use inspect::{Holder, Inspect, Pattern, Row};
 pub use key::{Key, MAX_KEY_LEN};
 pub use leases::{Answer, Backend, Leases, Profile, Released, Renewal, Step, Verdict};
-pub use lock_state::{Hold, LockState};
+pub use lock_state::{Hold, LockState, Place, check_pass};
 pub use member::{MAX_WAITS, Member};
 pub use memory::Memory;
 pub use records::{Holding, Line, Reading, Record, Records, Swap, Swapped, Swaps, Version};

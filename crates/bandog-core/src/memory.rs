@@ -5,6 +5,7 @@ mod subscribers;
 
 use std::{
     collections::{BTreeMap, HashMap},
+    num::NonZeroU32,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -14,8 +15,8 @@ use tokio::sync::watch;
 
 use self::{records::RecordTable, subscribers::Subscribers};
 use crate::{
-    Answer, Claim, ClientId, Clock, Finding, Inspect, Key, Leases, LockState, Member, Moment, Notifier, Pattern,
-    Profile, Released, Renewal, Result, Row, Step, Subscription,
+    Answer, Claim, ClientId, Clock, Finding, Inspect, Key, Kind, Leases, LockState, Member, Moment, Notifier, Pattern,
+    Profile, Released, Renewal, Result, Row, Step, Subscription, Verdict,
 };
 
 /// A store in the memory of this process, for tests and for programs of one process. Clones share their locks and
@@ -73,7 +74,8 @@ impl Leases for Memory {
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
         let (mut state, now) = self.state_and_time();
-        steps.iter().map(|step| Ok(state.apply(step, now))).collect()
+        let apply = |step: &Step| state.apply(step, now).map_err(|error| error.during(step.verb()).at(step.key()));
+        steps.iter().map(apply).collect()
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
@@ -82,9 +84,20 @@ impl Leases for Memory {
     }
 
     async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
-        let id = self.state().subscribers.add(&claim.key, notifier);
+        let queued = match claim.kind {
+            Kind::Fair => Some(claim.id),
+            Kind::Mutex | Kind::Read | Kind::Write | Kind::Permits { .. } => None,
+        };
+        let id = self.state().subscribers.add(&claim.key, queued, notifier);
         let (shared, key) = (self.clone(), claim.key.clone());
         Ok(Subscription::new(move || shared.state().subscribers.remove(&key, id)))
+    }
+
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+        let (mut state, now) = self.state_and_time();
+        state.lock(key).set_limit(permits, now).map_err(|error| error.during("set_limit").at(key))?;
+        state.subscribers.notify(key, None);
+        Ok(())
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
@@ -134,7 +147,7 @@ impl Inspect for Memory {
         let (mut state, now) = self.state_and_time();
         let lock = state.lock(key);
         let (row, evicted) = (lock.row(key, now), lock.evict(now));
-        state.notify(key, evicted);
+        state.notify(key, evicted, now);
         Ok(row)
     }
 
@@ -144,12 +157,17 @@ impl Inspect for Memory {
 }
 
 impl MemoryState {
-    /// Applies a step. If the step frees a key, the subscribers of the key are notified.
-    fn apply(&mut self, step: &Step, now: Moment) -> Answer {
-        match self.lock(step.key()).apply(step, now) {
-            Answer::Released(released) => Answer::Released(self.notify(step.key(), released)),
-            claimed @ Answer::Claimed(_) => claimed,
-        }
+    /// Applies a step. If other claims can get the key after the step, their subscribers are notified.
+    fn apply(&mut self, step: &Step, now: Moment) -> Result<Answer> {
+        let answer = self.lock(step.key()).apply(step, now)?;
+        Ok(match (answer, step) {
+            (Answer::Released(released), _) => Answer::Released(self.notify(step.key(), released, now)),
+            (answer @ Answer::Claimed(Verdict::Granted { .. }), Step::Pass { from, to }) if from.kind != to.kind => {
+                self.subscribers.notify(step.key(), None); // A downgrade: other readers can get the key now.
+                answer
+            }
+            (answer @ Answer::Claimed(_), _) => answer,
+        })
     }
 
     /// The state of the lock with this name. A lock without a state gets the state of a free lock.
@@ -157,14 +175,18 @@ impl MemoryState {
         self.locks.entry(key.clone()).or_default()
     }
 
-    /// Notifies the subscribers of a key if `released` says that the key is free. Then `released` is returned with the
-    /// number of notified clients. The number is 0 if the key has no subscriber. Otherwise it is None, because this
-    /// backend does not know to which clients the subscribers belong.
-    fn notify(&self, key: &Key, released: Released) -> Released {
+    /// Notifies the subscribers of a key if `released` says that other claims can get the key now. Then `released` is
+    /// returned with the number of notified clients. The number is 0 if no subscriber was notified. Otherwise it is
+    /// None, because this backend does not know to which clients the subscribers belong.
+    fn notify(&self, key: &Key, released: Released, now: Moment) -> Released {
         if released == Released::NotHeld {
             return released;
         }
-        let has_subscribers = self.subscribers.notify(key);
-        Released::Freed { others: if has_subscribers { None } else { Some(0) } }
+        let next = self.locks.get(key).and_then(|lock| lock.next_in_queue(now));
+        let has_notified = self.subscribers.notify(key, next);
+        match released {
+            Released::Freed { .. } => Released::Freed { others: if has_notified { None } else { Some(0) } },
+            released @ (Released::LeftQueue | Released::NotHeld) => released,
+        }
     }
 }

@@ -168,7 +168,7 @@ fn held(name: &str, kind: Option<Kind>, owner: Option<String>, ttl_ms: i64, toke
         Some(last) => holder.fenced(Fence::new(last)),
         None => holder,
     };
-    Row { name: name.into(), kind, holders: vec![holder], waiters: Vec::new() }
+    Row { name: name.into(), kind, holders: vec![holder], queue: Vec::new(), waiters: Vec::new() }
 }
 
 /// Whether this field has the format of an owner's id: a UUID of 36 characters, a colon and a number. Redisson and

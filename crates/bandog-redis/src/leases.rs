@@ -170,7 +170,7 @@ impl Leases for Redis {
 
     async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
         let channel = match claim.kind {
-            Kind::Mutex => Channel(claim.key.as_str()),
+            Kind::Mutex | Kind::Fair | Kind::Read | Kind::Write | Kind::Permits { .. } => Channel(claim.key.as_str()),
         };
         let subscription = self.subscriptions.subscribe(channel, notifier).await;
         subscription.map_err(|error| error.during("subscribe").at(&claim.key))
@@ -328,7 +328,7 @@ fn verdict(claim: &Claim, reply: i64) -> Result<Verdict> {
     match reply {
         1.. => Ok(Verdict::Granted { fences: Fences::ending(Fence::new(number), claim.fences), valid_for: claim.ttl }),
         0 => Err(refusal::unexpected_reply(&Value::Int(reply))),
-        _ => Ok(Verdict::Busy { retry_after: Duration::from_millis(number) }),
+        _ => Ok(Verdict::Busy { retry_after: Duration::from_millis(number), ahead: None }),
     }
 }
 

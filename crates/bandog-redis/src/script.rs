@@ -133,7 +133,7 @@ fn claim<'s>(steps: impl Iterator<Item = &'s Step> + Clone, form: ScriptForm) ->
     for step in steps {
         let (Step::Claim(to) | Step::Pass { to, .. } | Step::Release(to)) = step;
         match to.kind {
-            Kind::Mutex => cmd.write_arg_fmt(to.id),
+            Kind::Mutex | Kind::Fair | Kind::Read | Kind::Write | Kind::Permits { .. } => cmd.write_arg_fmt(to.id),
         }
         cmd.arg(millis(to.ttl)).arg(to.fences.get());
         match step {
@@ -160,7 +160,7 @@ fn release<'s>(steps: impl Iterator<Item = &'s Step> + Clone, form: ScriptForm) 
     }
     for claim in claims() {
         match claim.kind {
-            Kind::Mutex => cmd.write_arg_fmt(claim.id),
+            Kind::Mutex | Kind::Fair | Kind::Read | Kind::Write | Kind::Permits { .. } => cmd.write_arg_fmt(claim.id),
         }
         cmd.write_arg_fmt(Channel(claim.key.as_str()));
         offers(&mut cmd, claim, count);
@@ -189,7 +189,7 @@ fn renew(claims: &[Claim], form: ScriptForm) -> Cmd {
     }
     for claim in claims {
         match claim.kind {
-            Kind::Mutex => cmd.write_arg_fmt(claim.id),
+            Kind::Mutex | Kind::Fair | Kind::Read | Kind::Write | Kind::Permits { .. } => cmd.write_arg_fmt(claim.id),
         }
         cmd.arg(millis(claim.ttl));
     }

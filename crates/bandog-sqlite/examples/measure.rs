@@ -198,7 +198,15 @@ fn ticks(child: &Child) -> u64 {
 fn claim(name: &str) -> Claim {
     let id = ClaimId { client: ClientId::random(), number: 1 };
     let fences = NonZeroU32::new(64).unwrap();
-    Claim { key: Key::new(name).unwrap(), id, kind: Kind::Mutex, ttl: Duration::from_secs(30), fences, offers: false }
+    Claim {
+        key: Key::new(name).unwrap(),
+        id,
+        kind: Kind::Mutex,
+        ttl: Duration::from_secs(30),
+        fences,
+        joins: false,
+        offers: false,
+    }
 }
 
 async fn take(store: &Sqlite, claim: &Claim) -> bool {

@@ -3,8 +3,8 @@
 use std::ptr;
 
 use bandog_core::{
-    Answer, Claim, ClaimId, Fence, Fences, Hold, Holder, Holding, Key, Kind, LockState, Moment, Pattern, Released,
-    Renewal, Result, Row, Step, Verdict,
+    Answer, Claim, ClaimId, Error, ErrorKind, Fence, Fences, Holder, Holding, Key, Kind, LockState, Moment, Pattern,
+    Released, Renewal, Result, Row, Step, Verdict,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params};
 
@@ -110,6 +110,7 @@ impl<'t> Table<'t> {
     pub(crate) fn apply(&mut self, step: &Step) -> Result<Answer, Fault> {
         match step.kind() {
             Kind::Mutex => self.apply_to_mutex(step),
+            Kind::Fair | Kind::Read | Kind::Write | Kind::Permits { .. } => Err(unsupported()),
         }
     }
 
@@ -127,7 +128,7 @@ impl<'t> Table<'t> {
         let (mut state, is_unseen) = self.lock_state(key, &lease, now_ns)?;
         // Each new fence is greater than `above`. So it is at least the time of the wall clock in microseconds.
         let above = u64::try_from(self.context.host.wall_micros() - 1).unwrap_or_default();
-        let answer = state.apply_above(step, now(), Fence::new(above));
+        let answer = state.apply_above(step, now(), Fence::new(above)).map_err(Fault::Described)?;
         match &answer {
             Answer::Claimed(Verdict::Granted { .. }) => self.write_hold(key, &lease, &state, now_ns)?,
             Answer::Claimed(Verdict::Busy { .. }) => {
@@ -144,8 +145,8 @@ impl<'t> Table<'t> {
                 }
                 self.notify_after_commit(key);
             }
-            Answer::Released(Released::NotHeld) => {
-                if lease.wanted == Wanted::Starving && !state.hold().is_some_and(|hold| hold.has_starving_waiter) {
+            Answer::Released(Released::NotHeld | Released::LeftQueue) => {
+                if lease.wanted == Wanted::Starving && !state.is_starving() {
                     self.write(sql::UNSTARVE, [key.as_str()])?;
                 }
             }
@@ -156,6 +157,7 @@ impl<'t> Table<'t> {
     pub(crate) fn renew(&mut self, claim: &Claim) -> Result<Renewal, Fault> {
         match claim.kind {
             Kind::Mutex => self.renew_mutex(claim),
+            Kind::Fair | Kind::Read | Kind::Write | Kind::Permits { .. } => Err(unsupported()),
         }
     }
 
@@ -265,10 +267,10 @@ impl<'t> Table<'t> {
     fn lock_state(&mut self, key: &Key, lease: &Lease, now_ns: i64) -> Result<(LockState, bool), Fault> {
         let fence = Fence::new(lease.fence.unsigned_abs());
         let HoldState::Held { owner, left, is_unseen } = self.state(key, lease, now_ns)? else {
-            return Ok((LockState::new(None, fence), false));
+            return Ok((LockState::of_mutex(None, false, fence), false));
         };
-        let (id, has_starving_waiter) = (owner.parse().unwrap_or(UNKNOWN_OWNER), lease.wanted == Wanted::Starving);
-        Ok((LockState::new(Some(Hold { id, until: now() + left, has_starving_waiter }), fence), is_unseen))
+        let id = owner.parse().unwrap_or(UNKNOWN_OWNER);
+        Ok((LockState::of_mutex(Some((id, now() + left)), lease.wanted == Wanted::Starving, fence), is_unseen))
     }
 
     /// Writes the hold of a grant or of an offer.
@@ -282,7 +284,7 @@ impl<'t> Table<'t> {
             // notified after the commit, so the mark is removed.
             Wanted::Waiting | Wanted::Starving if hold.id == ClaimId::OFFERED => Wanted::No,
             // A client that starved during an earlier hold has set this mark. The new hold has no starving waiter.
-            Wanted::Starving if !hold.has_starving_waiter => Wanted::Waiting,
+            Wanted::Starving if !state.is_starving() => Wanted::Waiting,
             wanted => wanted,
         };
         let (owner, ttl_ns) = (hold.id.to_string(), nanos(hold.until.since(now())));
@@ -301,7 +303,7 @@ impl<'t> Table<'t> {
         if let Some(now_ns) = sighted_ns {
             self.write(sql::SEE, params![key.as_str(), self.boot(), now_ns, lease.stamp])?;
         }
-        if state.hold().is_some_and(|hold| hold.has_starving_waiter) {
+        if state.is_starving() {
             self.mark(key, lease, Wanted::Starving)?;
         } else if self.context.lock_subscribers.has(key) {
             self.mark(key, lease, Wanted::Waiting)?;
@@ -347,7 +349,7 @@ impl<'t> Table<'t> {
             return Ok(None);
         }
         let last = Fence::new(lease.fence.unsigned_abs());
-        let holder = Holder { ttl: Some(left), ..Holder::new(owner).fenced(last) };
+        let holder = Holder { ttl: Some(left), kind: Some(Kind::Mutex), ..Holder::new(owner).fenced(last) };
         Ok(Some(Row::held(key, Some(Kind::Mutex), holder)))
     }
 
@@ -394,6 +396,10 @@ impl<'t> Table<'t> {
 /// gets each time of a row as this moment plus the remaining duration.
 fn now() -> Moment {
     Moment::from_nanos(1)
+}
+
+fn unsupported() -> Fault {
+    Fault::Described(Error::new(ErrorKind::Unsupported, "this backend has mutexes only"))
 }
 
 fn read_lease(row: &rusqlite::Row<'_>) -> rusqlite::Result<Lease> {

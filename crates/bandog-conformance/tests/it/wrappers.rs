@@ -60,6 +60,7 @@ async fn a_capped_backend_grants_less_than_requested() {
         kind: Kind::Mutex,
         ttl: TTL,
         fences: MAX_BLOCK,
+        joins: false,
         offers: false,
     };
     let (first, second, third) = (claim(1), claim(2), claim(3));

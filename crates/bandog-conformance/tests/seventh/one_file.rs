@@ -42,7 +42,7 @@ impl Leases for OneFile {
     }
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
-        let one = |step: &Step| self.of(step.key(), |record, now| record.apply(step, now));
+        let one = |step: &Step| self.of(step.key(), |record, now| record.apply(step, now)).flatten();
         steps.iter().map(one).collect()
     }
 

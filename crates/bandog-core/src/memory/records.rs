@@ -60,7 +60,7 @@ impl Records for Memory {
     }
 
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        let id = self.state().records.subscribers.add(key, notifier);
+        let id = self.state().records.subscribers.add(key, None, notifier);
         let (shared, key) = (self.clone(), key.clone());
         Ok(Subscription::new(move || shared.state().records.subscribers.remove(&key, id)))
     }
@@ -72,7 +72,7 @@ impl MemoryState {
     fn swap(&mut self, swap: &Swap, now: Moment, wall: SystemTime) -> Swapped {
         let swapped = self.swap_without_notifying(swap, now, wall);
         if swap.notifies && matches!(swapped, Swapped::Done(_)) {
-            self.records.subscribers.notify(&swap.key);
+            self.records.subscribers.notify(&swap.key, None);
         }
         swapped
     }

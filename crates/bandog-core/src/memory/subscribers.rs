@@ -2,40 +2,50 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::{Key, Notifier};
+use crate::{ClaimId, Key, Notifier};
 
-/// The notifiers of each key. Within a key, each notifier has the id that [`Subscribers::add`] returned for it.
+/// The subscribers of each key. Within a key, each subscriber has the id that [`Subscribers::add`] returned for it.
 #[derive(Debug, Default)]
 pub(super) struct Subscribers {
-    notifiers: HashMap<Key, BTreeMap<u64, Notifier>>,
+    of_keys: HashMap<Key, BTreeMap<u64, Subscriber>>,
     last_id: u64,
 }
 
+#[derive(Debug)]
+struct Subscriber {
+    notifier: Notifier,
+    /// The claim in the queue of a fair mutex that the subscriber waits for. None if the subscriber wants every
+    /// notification of its key.
+    queued: Option<ClaimId>,
+}
+
 impl Subscribers {
-    /// Adds a notifier, and returns the id with which [`Subscribers::remove`] removes the notifier.
-    pub(super) fn add(&mut self, key: &Key, notifier: Notifier) -> u64 {
+    /// Adds a subscriber, and returns the id with which [`Subscribers::remove`] removes the subscriber. `queued`: the
+    /// claim in the queue of a fair mutex that the subscriber waits for.
+    pub(super) fn add(&mut self, key: &Key, queued: Option<ClaimId>, notifier: Notifier) -> u64 {
         self.last_id += 1;
-        self.notifiers.entry(key.clone()).or_default().insert(self.last_id, notifier);
+        self.of_keys.entry(key.clone()).or_default().insert(self.last_id, Subscriber { notifier, queued });
         self.last_id
     }
 
-    /// Removes the notifier with this id. Nothing happens if the key has no such notifier.
+    /// Removes the subscriber with this id. Nothing happens if the key has no such subscriber.
     pub(super) fn remove(&mut self, key: &Key, id: u64) {
-        let Some(of_key) = self.notifiers.get_mut(key) else {
+        let Some(of_key) = self.of_keys.get_mut(key) else {
             return;
         };
         of_key.remove(&id);
         if of_key.is_empty() {
-            self.notifiers.remove(key);
+            self.of_keys.remove(key);
         }
     }
 
-    /// Notifies the subscribers of a key. Returns false if the key has no subscriber.
-    pub(super) fn notify(&self, key: &Key) -> bool {
-        let Some(of_key) = self.notifiers.get(key) else {
+    /// Notifies the subscribers of a key: those that want every notification, and the subscriber of the claim `next`,
+    /// which is the next one in the queue of a fair mutex. Returns false if no subscriber was notified.
+    pub(super) fn notify(&self, key: &Key, next: Option<ClaimId>) -> bool {
+        let Some(of_key) = self.of_keys.get(key) else {
             return false;
         };
-        of_key.values().for_each(Notifier::notify);
-        true
+        let is_meant = |subscriber: &&Subscriber| subscriber.queued.is_none() || subscriber.queued == next;
+        of_key.values().filter(is_meant).map(|subscriber| subscriber.notifier.notify()).count() > 0
     }
 }

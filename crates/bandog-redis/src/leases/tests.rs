@@ -8,7 +8,8 @@ use super::*;
 fn fuzz_answers() {
     let id = ClaimId { client: ClientId::random(), number: 7 };
     let (ttl, fences) = (Duration::from_secs(30), NonZeroU32::new(64).unwrap());
-    let claim = Claim { key: Key::new("orders").unwrap(), id, kind: Kind::Mutex, ttl, fences, offers: false };
+    let claim =
+        Claim { key: Key::new("orders").unwrap(), id, kind: Kind::Mutex, ttl, fences, joins: false, offers: false };
     let redis = Redis::new(RedisOptions::from_url("redis://localhost").unwrap()).unwrap();
     let samples = [":1790000000000063\r\n", ":-29999\r\n", ":0\r\n", ":2\r\n", "*2\r\n:1\r\n:0\r\n", "-OOM x\r\n"];
     crate::fuzz::replies("answers to steps", &samples, |reply| {

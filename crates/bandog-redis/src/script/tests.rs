@@ -108,6 +108,7 @@ fn claim_of(key: &str) -> Claim {
         kind: Kind::Mutex,
         ttl: Duration::from_secs(30),
         fences: NonZeroU32::new(64).unwrap(),
+        joins: false,
         offers: false,
     }
 }

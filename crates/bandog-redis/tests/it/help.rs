@@ -59,6 +59,7 @@ pub(crate) fn claim(key: &str) -> Claim {
         kind: Kind::Mutex,
         ttl: TTL,
         fences: NonZeroU32::new(64).unwrap(),
+        joins: false,
         offers: false,
     }
 }
@@ -120,7 +121,7 @@ pub(crate) fn granted(verdict: Verdict) -> Fences {
             assert_eq!(valid_for, TTL);
             fences
         }
-        Verdict::Busy { retry_after } => panic!("busy for {retry_after:?}"),
+        Verdict::Busy { retry_after, .. } => panic!("busy for {retry_after:?}"),
     }
 }
 

@@ -62,7 +62,7 @@ async fn every_verb_reports_the_state_of_the_lock() {
     assert_eq!(renew(&redis, &first).await.unwrap(), Renewal::Gone);
     assert_eq!(server.keys(), [""; 0]);
     fences(&redis, &first).await;
-    let Verdict::Busy { retry_after } = take(&redis, &second).await.unwrap() else { panic!("granted twice") };
+    let Verdict::Busy { retry_after, .. } = take(&redis, &second).await.unwrap() else { panic!("granted twice") };
     assert!(retry_after > Duration::from_secs(29) && retry_after <= Duration::from_secs(30), "{retry_after:?}");
     assert_eq!(renew(&redis, &first).await.unwrap(), Renewal::Extended { valid_for: first.ttl });
     assert_eq!(renew(&redis, &second).await.unwrap(), Renewal::Gone);
@@ -116,9 +116,9 @@ async fn a_lock_held_by_redisson_is_busy_for_its_ttl_and_stays_unchanged() {
     let claim = claim("plain");
     // A hold without a ttl is polled after a second. Redisson never creates such a hold, but other programs might.
     let busy = take(&redis, &claim).await.unwrap();
-    assert_eq!(busy, Verdict::Busy { retry_after: Duration::from_secs(1) });
+    assert_eq!(busy, Verdict::Busy { retry_after: Duration::from_secs(1), ahead: None });
     server.cmd(&["PEXPIRE", "plain", "2500"]);
-    let Verdict::Busy { retry_after } = take(&redis, &claim).await.unwrap() else { panic!("granted") };
+    let Verdict::Busy { retry_after, .. } = take(&redis, &claim).await.unwrap() else { panic!("granted") };
     assert!(retry_after <= Duration::from_millis(2500) && retry_after > Duration::from_millis(1500), "{retry_after:?}");
     assert_eq!(release(&redis, &claim).await.unwrap(), Released::NotHeld);
     assert_eq!(renew(&redis, &claim).await.unwrap(), Renewal::Gone);

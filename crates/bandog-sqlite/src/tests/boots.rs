@@ -22,7 +22,15 @@ fn machine(path: &Path, boot: &str, shift: i64) -> Sqlite {
 
 fn claim() -> Claim {
     let id = ClaimId { client: ClientId::random(), number: 1 };
-    Claim { key: Key::new("k").unwrap(), id, kind: Kind::Mutex, ttl: TTL, fences: NonZeroU32::MIN, offers: false }
+    Claim {
+        key: Key::new("k").unwrap(),
+        id,
+        kind: Kind::Mutex,
+        ttl: TTL,
+        fences: NonZeroU32::MIN,
+        joins: false,
+        offers: false,
+    }
 }
 
 async fn try_take(store: &Sqlite, claim: &Claim) -> Verdict {
@@ -59,7 +67,7 @@ async fn a_hold_of_another_boot_is_held_for_one_ttl_after_its_first_sighting() {
         let old = take(&machine(&path, "before", shift), &claim()).await.unwrap().last();
         let after = machine(&path, "after", 0);
         let first_seen = Instant::now();
-        assert_eq!(try_take(&after, &claim()).await, Verdict::Busy { retry_after: TTL });
+        assert_eq!(try_take(&after, &claim()).await, Verdict::Busy { retry_after: TTL, ahead: None });
         let new = take_eventually(&after, &claim()).await.last();
         assert!(
             first_seen.elapsed() >= TTL,
@@ -146,7 +154,7 @@ async fn queries_show_holds_of_another_boot_and_write_nothing() {
         let row = after.show(&ours.key).await.unwrap();
         assert_eq!((row.owner(), row.holders[0].ttl), (Some(ours.id.to_string().as_str()), Some(TTL)));
     }
-    assert_eq!(try_take(&after, &claim()).await, Verdict::Busy { retry_after: TTL });
+    assert_eq!(try_take(&after, &claim()).await, Verdict::Busy { retry_after: TTL, ahead: None });
 }
 
 #[tokio::test]

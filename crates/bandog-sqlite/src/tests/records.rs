@@ -32,6 +32,7 @@ fn claim() -> Claim {
         kind: Kind::Mutex,
         ttl: TTL,
         fences: std::num::NonZeroU32::MIN,
+        joins: false,
         offers: false,
     }
 }

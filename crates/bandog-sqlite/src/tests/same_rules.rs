@@ -33,6 +33,7 @@ fn claim(random: &mut fastrand::Rng, client: ClientId) -> Claim {
         kind: Kind::Mutex,
         ttl: Duration::from_millis(random.u64(1..=8) * 50),
         fences: NonZeroU32::new(random.u32(1..=5)).unwrap(),
+        joins: false,
         offers: random.bool(),
     }
 }
@@ -77,7 +78,7 @@ async fn each_step_has_the_answer_and_the_row_of_the_rules() {
                     2 | 3 => Step::Release(ours),
                     _ => Step::Pass { from, to: ours },
                 };
-                let ruled = state.apply_above(&step, now, Fence::new(WALL.load(Relaxed) - 1));
+                let ruled = state.apply_above(&step, now, Fence::new(WALL.load(Relaxed) - 1)).unwrap();
                 let answered = table.apply(&step).unwrap();
                 assert_eq!(without_others(answered), without_others(ruled), "{step:?}");
             }

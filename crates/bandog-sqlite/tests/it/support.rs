@@ -47,6 +47,7 @@ pub(crate) fn claim(key: &str, ttl: Duration) -> Claim {
         kind: Kind::Mutex,
         ttl,
         fences: NonZeroU32::new(4).unwrap(),
+        joins: false,
         offers: false,
     }
 }
@@ -78,7 +79,7 @@ pub(crate) fn fences(verdict: Verdict) -> Option<Fences> {
 pub(crate) async fn busy(store: &impl Leases, claim: &Claim) -> Duration {
     match try_take(store, claim).await.unwrap() {
         Verdict::Granted { .. } => panic!("{claim:?} was granted"),
-        Verdict::Busy { retry_after } => retry_after,
+        Verdict::Busy { retry_after, .. } => retry_after,
     }
 }
 

@@ -199,7 +199,15 @@ mod tests {
 
     fn claim(ttl: Duration) -> Claim {
         let id = ClaimId { client: ClientId::random(), number: 1 };
-        Claim { key: Key::new("key").unwrap(), id, kind: Kind::Mutex, ttl, fences: NonZeroU32::MIN, offers: false }
+        Claim {
+            key: Key::new("key").unwrap(),
+            id,
+            kind: Kind::Mutex,
+            ttl,
+            fences: NonZeroU32::MIN,
+            joins: false,
+            offers: false,
+        }
     }
 
     /// In a long outage, every call that times out leaves a claim that the store may have applied.

@@ -98,8 +98,15 @@ async fn records_match_a_trivial_model() {
         let clock = Clock::tokio();
         let store = Memory::new(clock);
         let id = ClaimId { client: ClientId::random(), number: seed };
-        let claim =
-            Claim { key: key("a"), id, kind: Kind::Mutex, ttl: STEP * 10, fences: NonZeroU32::MIN, offers: false };
+        let claim = Claim {
+            key: key("a"),
+            id,
+            kind: Kind::Mutex,
+            ttl: STEP * 10,
+            fences: NonZeroU32::MIN,
+            joins: false,
+            offers: false,
+        };
         let mut held_until = None;
         for _ in 0..150 {
             match random.u8(..10) {

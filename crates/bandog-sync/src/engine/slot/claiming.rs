@@ -62,7 +62,7 @@ impl<C: Call> Slot<C> {
             Ok(Verdict::Granted { fences, valid_for }) => {
                 self.granted(&claiming.attempt, fences, asked_at, valid_for, cx)
             }
-            Ok(Verdict::Busy { retry_after }) => self.refused(claiming, asked_at, retry_after, cx),
+            Ok(Verdict::Busy { retry_after, .. }) => self.refused(claiming, asked_at, retry_after, cx),
             Err(error) => self.claim_failed(claiming.attempt, error, cx),
         }
     }

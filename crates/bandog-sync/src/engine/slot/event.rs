@@ -172,8 +172,15 @@ impl<C> SlotContext<C> {
     pub(super) fn new_attempt(&mut self, key: &Key, terms: Terms) -> Box<Attempt> {
         self.claims += 1;
         let id = ClaimId { client: self.client, number: self.claims };
-        let claim =
-            Claim { key: key.clone(), id, kind: terms.kind, ttl: terms.ttl, fences: terms.fences, offers: false };
+        let claim = Claim {
+            key: key.clone(),
+            id,
+            kind: terms.kind,
+            ttl: terms.ttl,
+            fences: terms.fences,
+            joins: false,
+            offers: false,
+        };
         Box::new(Attempt::new(claim, terms, self.now))
     }
 }

@@ -367,7 +367,8 @@ mod tests {
     fn hold(valid_for: Duration) -> Hold {
         let (ttl, fences, id) = (ms(30_000), NonZeroU32::MIN, ClaimId { client: ClientId::random(), number: 1 });
         let terms = Terms { kind: Kind::Mutex, ttl, watchdog: true, fences, max_hold: None, quiet: false };
-        let claim = Claim { key: Key::new("key").unwrap(), id, kind: Kind::Mutex, ttl, fences, offers: false };
+        let claim =
+            Claim { key: Key::new("key").unwrap(), id, kind: Kind::Mutex, ttl, fences, joins: false, offers: false };
         let fences = Fences::ending(Fence::new(1), fences);
         Hold::granted(&Attempt::new(claim, terms, at(0)), fences, at(0), valid_for, at(1)).unwrap()
     }

@@ -766,7 +766,7 @@ impl World {
     }
 
     fn apply_step(&mut self, step: &Step) -> Answer {
-        let answer = self.store.apply(step, self.now);
+        let answer = self.store.apply(step, self.now).unwrap();
         self.detail(|| format!("{} {}: {answer:?}", step.verb(), claim_number(step)));
         if matches!(answer, Answer::Released(Released::Freed { .. })) {
             self.notify();
@@ -781,7 +781,7 @@ impl World {
     fn other_client(&mut self) {
         self.note("another client");
         if let Some(claim) = self.other.take() {
-            if self.store.apply(&Step::Release(claim), self.now) != Answer::Released(Released::NotHeld) {
+            if self.store.apply(&Step::Release(claim), self.now).unwrap() != Answer::Released(Released::NotHeld) {
                 self.notify();
             }
             return;
@@ -789,9 +789,9 @@ impl World {
         let id = ClaimId { client: ClientId::random(), number: self.number() };
         let ttl = Duration::from_millis(if self.chance(8) { self.rng.u64(50..2000) } else { 20 });
         let (key, kind, fences, offers) = (self.slot.key.clone(), Kind::Mutex, NonZeroU32::MIN, false);
-        let claim = Claim { key, id, kind, ttl, fences, offers };
+        let claim = Claim { key, id, kind, ttl, fences, joins: false, offers };
         if let Answer::Claimed(Verdict::Granted { mut fences, .. }) =
-            self.store.apply(&Step::Claim(claim.clone()), self.now)
+            self.store.apply(&Step::Claim(claim.clone()), self.now).unwrap()
         {
             let fence = fences.take().unwrap().get();
             assert!(fence > self.last_fence, "the fence of another client did not rise");
@@ -899,10 +899,11 @@ impl World {
             kind: Kind::Mutex,
             ttl: Duration::from_millis(1),
             fences: NonZeroU32::MIN,
+            joins: false,
             offers: false,
         };
-        let is_free =
-            matches!(self.store.clone().apply(&Step::Claim(claim), self.now), Answer::Claimed(Verdict::Granted { .. }));
+        let answer = self.store.clone().apply(&Step::Claim(claim), self.now).unwrap();
+        let is_free = matches!(answer, Answer::Claimed(Verdict::Granted { .. }));
         if !is_free || is_resting || self.slot.is_held() {
             self.busy_at = self.now;
         }
