@@ -25,9 +25,9 @@ fn fuzz_texts_of_lock_states() {
                 state.apply(&Step::Claim(claim.clone()), now);
                 state.apply(&Step::Pass { from: claim.clone(), to: claim_after(&claim) }, now);
                 state.apply(&Step::Release(claim_after(&claim)), now);
-                // A text whose fence is greater than the maximum of i64 is refused. Only the steps of this loop can
-                // have raised the fence above the maximum, and only by little. So such a fence begins with the digits
-                // of the maximum.
+                // A parser refuses a text whose fence is greater than the maximum of i64. The steps of this loop can
+                // raise the fence above that maximum, but only by a small number. So the first digits of such a fence
+                // are the first digits of the maximum.
                 let is_read = state.to_string().parse().is_ok_and(|read: LockState| read == state);
                 assert!(is_read || state.to_string().starts_with("922337203685477"), "{state}");
             }
