@@ -165,8 +165,8 @@ pub(crate) fn read() -> Result<Cli, Fault> {
     }
 }
 
-/// Replaces a wrong tip of clap: to write the name of the lock after `bandog lock --`. The words there are a program,
-/// not a name.
+/// Replaces a wrong tip of clap. If the name of a lock begins with `-`, clap proposes to write the name after `--`. But
+/// in `bandog lock`, the words after `--` are a program and its arguments.
 fn without_wrong_tip(mut error: clap::Error) -> clap::Error {
     let is_lock = error.get(ContextKind::Usage).is_some_and(|usage| usage.to_string().contains("bandog lock"));
     if is_lock && error.get(ContextKind::Suggested).is_some() {
@@ -176,8 +176,8 @@ fn without_wrong_tip(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// If an option is written before its subcommand, clap reports only that the option exists. This function adds where to
-/// write the option.
+/// If an option is written before its subcommand, clap reports only that the option exists. This function adds the
+/// right place of the option to the error.
 fn with_option_place(mut error: clap::Error) -> clap::Error {
     let text = |kind| match error.get(kind)? {
         ContextValue::StyledStr(text) => Some(text.to_string()),

@@ -90,7 +90,7 @@ pub(crate) fn escaped_lines(text: &str) -> String {
     text.chars().map(|c| if c == '\n' { c.to_string() } else { written(c) }).collect()
 }
 
-/// The character itself if it is safe for a terminal, else its Rust escape.
+/// The character itself if it is safe for a terminal. Otherwise, the escape sequence of the character in Rust.
 fn written(c: char) -> String {
     if is_plain(c) { c.to_string() } else { c.escape_debug().to_string() }
 }
@@ -106,7 +106,7 @@ fn sanitized(message: &str) -> String {
     escaped(&redacted(message, &SECRETS))
 }
 
-/// A URL of the command line that must not be printed, because it contains a password, and the text that replaces it.
+/// Two texts. The first is a URL of the command line that contains a password. The second replaces the URL in messages.
 type Secret = (String, String);
 
 /// The URLs that contain passwords, from all arguments. Each URL is in the result twice: as it is written, and in its

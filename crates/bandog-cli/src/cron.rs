@@ -113,6 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
 }
 
 impl Lang {
+    /// The language that the environment names. English if the environment names no language.
     fn of_environment() -> Self {
         let set = |name| env::var(name).ok().filter(|value| !value.is_empty());
         match ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(set) {

@@ -88,7 +88,7 @@ fn json(findings: &[Finding]) -> io::Result<()> {
     })
 }
 
-/// Prints the worst finding last.
+/// Prints the findings for people. The worst finding is printed last.
 fn table(findings: &[Finding]) -> io::Result<()> {
     let mut sorted: Vec<_> = findings.iter().collect();
     sorted.sort_by_key(|finding| finding.level);

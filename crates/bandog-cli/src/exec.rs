@@ -1,4 +1,5 @@
-//! The hidden step between `bandog lock` and its child: requests the parent-death signal, then becomes the child.
+//! The hidden step between `bandog lock` and its command. The step is a new process, which first requests a KILL signal
+//! from the kernel for the case that its parent dies. Then the process becomes the command.
 
 use std::{ffi::OsString, io, os::unix::process::CommandExt, process::Command};
 
@@ -17,8 +18,8 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// The command that starts the hidden step. The step then becomes `command`. Only this process can start the step,
-/// because the step checks the pid of its parent.
+/// Prepares the start of the hidden step, which then becomes `command`. Only this process can start the step, because
+/// the step checks the pid of its parent.
 pub(crate) fn step(command: &[OsString]) -> Command {
     // This path stays valid even if the program file is replaced while bandog waits for its lock.
     let mut step = Command::new("/proc/self/exe");
@@ -26,7 +27,7 @@ pub(crate) fn step(command: &[OsString]) -> Command {
     step
 }
 
-/// Replaces this process by the command. Returns only if that fails.
+/// Replaces this process by the command. Returns only if the replacement fails.
 pub(crate) fn run(args: &Args) -> Fault {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return Fault::system("cannot request the parent-death signal", error);

@@ -15,7 +15,7 @@ pub(crate) enum ExitCode {
     Failed,
     /// The child's own code. If the child could not be started, the code is 126 or 127.
     Child(u8),
-    /// 128 + N: signal N ended the child, or bandog while it waited.
+    /// 128 + N: signal N ended the child, or signal N ended bandog itself.
     Signal(i32),
     /// 64 (`EX_USAGE`): a wrong command line, name, duration or URL.
     Usage,

@@ -18,7 +18,7 @@ impl Fault {
         Self { code, message: message.into() }
     }
 
-    /// The command line is wrong.
+    /// The error for a wrong command line.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(ExitCode::Usage, message)
     }
@@ -28,8 +28,8 @@ impl Fault {
         Self::new(ExitCode::System, format!("{what}: {cause}"))
     }
 
-    /// An error that the library returned. It comes from the store, or from the library itself, before a request.
-    /// `store` is the text that names the store.
+    /// An error that the library returned: an error of the store, or an error that the library found before it sent a
+    /// request. `store` is the text that names the store.
     pub(crate) fn of(error: &Error, store: &str) -> Self {
         // Errors of files and certificates contain their own advice.
         let says_enough = store.starts_with("sqlite:") || error.to_string().contains("certificate");

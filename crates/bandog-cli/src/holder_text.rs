@@ -6,7 +6,8 @@ use bandog::{ClientId, Member, Row};
 
 use crate::console::escaped;
 
-/// Prefix of the program name that `bandog lock` registers in the store. The name of its command follows.
+/// `bandog lock` registers itself in the store with a program name. The program name consists of this prefix and the
+/// name of the command that `bandog lock` runs.
 pub(crate) const UNDER_BANDOG: &str = "bandog lock -- ";
 
 /// The holder as text. If the holder is registered in the store, the text describes the registered client. Otherwise
@@ -28,7 +29,8 @@ pub(crate) fn holder(row: &Row) -> Option<String> {
     holder().or_else(by_owner).map(|holder| holder + &since())
 }
 
-/// The time at which the holder got the lock, to the second. None if the fence contains no time.
+/// The time at which the holder got the lock, to the second. This time is read from the holder's fence. None if the
+/// fence contains no time.
 pub(crate) fn held_since(row: &Row) -> Option<String> {
     row.holder()?.since().map(|since| humantime::format_rfc3339_seconds(since).to_string())
 }
@@ -58,7 +60,7 @@ fn since(member: &Member) -> String {
     humantime::format_rfc3339_seconds(member.since).to_string()
 }
 
-/// The kind of client that writes such owners, and the id to print. None if the kind is unknown.
+/// The kind of the client that has written this owner into the store, and the id to print. None if the kind is unknown.
 fn kind(owner: &str) -> Option<(&'static str, &str)> {
     if ClientId::made(owner) {
         return Some(("a bandog client,", owner));

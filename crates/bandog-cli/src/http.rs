@@ -38,13 +38,14 @@ pub(crate) struct Options {
     http_host: Vec<HostName>,
 }
 
-/// A bound address that does not answer requests yet.
+/// A page whose address is bound. The page does not answer requests yet.
 #[derive(Debug)]
 pub(crate) struct Listening {
     listener: TcpListener,
     token: Option<Token>,
     /// The values of --http-host.
     hosts: Vec<HostName>,
+    /// The recorder of the metrics.
     figures: Figures,
 }
 

@@ -104,14 +104,14 @@ struct JobsClient<'a> {
 }
 
 impl<'a> JobsClient<'a> {
-    /// None if the store is the default one and does not exist yet.
+    /// Connects to the store. None if the store is the default store and does not exist yet.
     async fn open(store: &'a Store) -> Result<Option<Self>, Fault> {
         let Some(client) = store.connect_existing().await? else { return Ok(None) };
         let jobs = Jobs::over(&client).by(operator());
         Ok(Some(Self { store, jobs }))
     }
 
-    /// Runs a query. None if the store is the default one and does not exist yet.
+    /// Runs a query. None if the store is the default store and does not exist yet.
     fn query<T>(
         store: &'a Store,
         request: impl AsyncFnOnce(&JobsClient<'_>) -> Result<T, Fault>,
@@ -134,7 +134,7 @@ impl<'a> JobsClient<'a> {
         })
     }
 
-    /// Runs a request for one job.
+    /// Runs a request for the job `name`.
     fn with_job<T>(
         common: &Common,
         name: &str,
@@ -151,7 +151,7 @@ impl<'a> JobsClient<'a> {
         Self::with_client(common, "", request)
     }
 
-    /// Runs a request. If the store does not exist yet, this returns an error that begins with `message_start`.
+    /// Runs a request. If the store does not exist yet, returns an error whose message begins with `message_start`.
     fn with_client<T>(
         common: &Common,
         message_start: &str,

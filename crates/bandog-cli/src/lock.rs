@@ -104,7 +104,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let options = store.options()?;
     let ttl = args.lease.unwrap_or(options.ttl());
     let grace = Grace::new(ttl, args.lease.is_none(), args.kill_after)?;
-    // Everything runs on the main thread, because the kernel kills the child when the thread that started it exits.
+    // Everything runs on the main thread, because the kernel kills the child when the thread that started the child
+    // exits.
     runtime::block_on(async {
         let on_terminal = File::open("/dev/tty").is_ok();
         let signals = Signals::catch(on_terminal).map_err(|error| Fault::system("cannot catch signals", error))?;
@@ -127,8 +128,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
 }
 
 impl Args {
-    /// The program name that the client registers in the store. CMD's arguments are left out, because one of them might
-    /// be a secret.
+    /// The program name that the client registers in the store. The name contains no arguments of the command, because
+    /// an argument might be a secret.
     fn program(&self) -> String {
         let program = self.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
         format!("{}{program}", holder_text::UNDER_BANDOG).chars().take(PROGRAM).collect()
@@ -138,9 +139,9 @@ impl Args {
 /// Maximum length of the registered program name, in characters.
 const PROGRAM: usize = 200;
 
-/// The pid of the ancestor that runs under this lock, if there is one. The function first searches the variable
-/// BANDOG_HELD, because not every user has the right to query the store. If this finds nothing, the function queries
-/// the store for the holder.
+/// The pid of the ancestor that runs under this lock, if there is such an ancestor. The function first searches the
+/// variable BANDOG_HELD, because not every user has the right to query the store. If the variable does not contain the
+/// lock, the function queries the store for the holder.
 async fn held_above(name: &str, store: &Store, client: &Client) -> Option<i32> {
     if let Some(pid) = held::by_ancestor(name, &store.identity(client.store())) {
         return Some(pid);
@@ -165,16 +166,16 @@ fn waits_for_itself(name: &str, store: &Store, pid: i32) -> Fault {
 /// Timeout of the query in [`held_above`]. Only a command that runs under another lock makes this query.
 const HOLDER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Timeout of the last requests before the exit. If the store does not answer them, the lock is free when its ttl is
-/// over.
+/// Timeout of the last requests before the exit. If the store does not answer these requests, the lock is free when its
+/// ttl is over.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// If --wait is at least this long, the error names the holder. A script with a shorter --wait might retry often, and
-/// the query for the holder is expensive.
+/// If --wait is at least this long, the error about a busy lock names the holder. A script with a shorter --wait might
+/// retry often, and the query for the holder is expensive.
 const NAMES_HOLDER_AFTER: Duration = Duration::from_secs(1);
 
-/// If bandog has tried for at least this time to take the lock, and the store has not answered, the exit does not wait
-/// for the store either.
+/// If bandog tries for at least this time to take the lock, and the store never answers, bandog exits without waiting
+/// for the store.
 const OUT_OF_REACH: Duration = Duration::from_secs(5);
 
 /// One run of the command.
@@ -218,8 +219,8 @@ impl Run<'_> {
         match ended {
             ChildEnd::ByItself(code) => self.release(guard, code).await,
             ChildEnd::ForTheLock { danger, survivors } => {
-                // The lock is lost or about to expire. If bandog still holds it, and the store answers, this frees the
-                // lock for the next client.
+                // The lock is lost or about to expire. If bandog still holds the lock and the store answers, dropping
+                // the guard releases the lock for the next client.
                 drop(guard);
                 Err(self.lost(danger, &survivors))
             }
@@ -313,7 +314,7 @@ impl Run<'_> {
         Fault::new(ExitCode::Lost, message)
     }
 
-    /// Closes the client, which removes its rows from the store.
+    /// Closes the client. This removes the rows of the client from the store.
     async fn leave(self, client: &Client) {
         // If the store does not answer, the client's rows stay in the store until their ttl is over.
         let _ = timeout(self.exit_timeout, client.close()).await;

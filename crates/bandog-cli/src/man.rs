@@ -79,7 +79,7 @@ fn page(command: &Command) -> io::Result<Page> {
     Ok(Page { file: man.get_filename(), text })
 }
 
-/// The usage line of the help. It is used because it has the `--` in the right place.
+/// The synopsis of the page: the usage line of the help. The usage line has the `--` in the right place.
 fn synopsis(command: &Command) -> Roff {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage);

@@ -53,7 +53,8 @@ Examples:
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.store)?;
-    // The page is opened before the first client is created, so that the client's metrics are recorded.
+    // `Listening::open` also installs the recorder of the metrics. So this call comes before the creation of the first
+    // client: the recorder would miss metrics that are registered earlier.
     let page = Listening::open(args.http, &args.page)?;
     runtime::block_on_with_io(serve(&store, page))
 }

@@ -124,8 +124,8 @@ impl ProcessTree {
         }
     }
 
-    /// Signals the child's process group, if the child has its own. After the child is reaped, this does nothing,
-    /// because the kernel can reuse the group's id.
+    /// Signals the child's process group, if the child has a group of its own. After the child is reaped, this method
+    /// does nothing, because the kernel can reuse the group's id.
     fn signal_group(&self, signal: Signal) {
         if self.own_group && self.ended.is_none() {
             // An error is ignored, because the group might have ended already.
@@ -136,7 +136,7 @@ impl ProcessTree {
     /// Signals each descendant for which `wanted` returns true.
     fn signal_each(&self, signal: Signal, wanted: impl Fn(&Process) -> bool) {
         for process in process::descendants(&self.earlier_children).iter().filter(|process| wanted(process)) {
-            // A process of another user cannot be signalled. If it survives, `kill` returns it at the end.
+            // A process of another user cannot be signalled. If such a process survives, `kill` returns it at the end.
             let _ = process.signal(signal);
         }
     }

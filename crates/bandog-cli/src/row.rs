@@ -40,7 +40,7 @@ pub(crate) fn print_one(row: &Row, format: Format, store: &str) -> Result<ExitCo
 }
 
 /// Prints the result of `bandog release` if the command has taken the lock from its holder. `row` is the lock as it was
-/// before that.
+/// before the command.
 pub(crate) fn print_taken(row: &Row, format: Format, store: &str) -> Result<ExitCode, Fault> {
     let text = || {
         let holder = holder_text::holder(row).unwrap_or_else(|| "an unknown holder".into());

@@ -9,7 +9,7 @@ use crate::{exit_code::ExitCode, fault::Fault};
 const FILES: u64 = 24;
 
 /// Runs a future on the main thread. `bandog lock` must start its child on this thread: the kernel kills the child when
-/// the thread that started it exits, and the main thread lives as long as the process.
+/// the thread that started the child exits. The main thread lives as long as the process.
 pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
     check_files()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();

@@ -94,7 +94,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         return check::print(&file, print::Format { json: args.json });
     }
     let store = Store::of(&args.store)?;
-    // The page is opened before the first client is created, so that the client's metrics are recorded.
+    // `Listening::open` also installs the recorder of the metrics. So this call comes before the creation of the first
+    // client: the recorder would miss metrics that are registered earlier.
     let page = args.http.map(|address| Listening::open(address, &args.page)).transpose()?;
     runtime::block_on_with_io(serve::serve(&file, &args.file.display().to_string(), &store, args.drain, page))
 }

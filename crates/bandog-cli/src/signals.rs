@@ -13,8 +13,8 @@ use tokio::sync::mpsc;
 const ENDING: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
 /// Further signals that are forwarded to a running child.
 const OTHERS: [Signal; 4] = [Signal::USR1, Signal::USR2, Signal::WINCH, Signal::CONT];
-/// Signals that stop a process until CONT. On a terminal they are not caught, so that they stop the whole foreground
-/// group: bandog and its child.
+/// Signals that stop a process until the process gets CONT. If bandog has a terminal, these signals are not caught. So
+/// they stop the whole foreground group of the terminal: bandog and its child.
 const STOPPING: [Signal; 3] = [Signal::TSTP, Signal::TTIN, Signal::TTOU];
 /// Maximum number of queued signals. While the queue is full, the kernel merges equal signals.
 const WAITING: usize = 64;
@@ -41,8 +41,9 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Catches the signals of the lists above from now on. If this process ignored a signal when it started, as under
-    /// `nohup`, the signal stays ignored. `on_terminal` is true if the signals of `STOPPING` must not be caught.
+    /// From now on, catches CHILD and the signals in `ENDING`, `OTHERS` and `STOPPING`. If this process ignored a
+    /// signal when it started, as under `nohup`, the signal stays ignored. `on_terminal` is true if the signals of
+    /// `STOPPING` must not be caught.
     pub(crate) fn catch(on_terminal: bool) -> io::Result<Self> {
         let ignored = ignored();
         let stopping: &[Signal] = if on_terminal { &[] } else { &STOPPING };
@@ -74,8 +75,8 @@ impl Signals {
         }
     }
 
-    /// The next signal that asks bandog to exit. Other signals are dropped, because there is no child to forward them
-    /// to.
+    /// The next signal that asks bandog to exit. Other signals are dropped, because no child is running that could get
+    /// them.
     pub(crate) async fn ending(&mut self) -> Signal {
         loop {
             let caught = self.next().await;
@@ -85,7 +86,7 @@ impl Signals {
         }
     }
 
-    /// A signal that asks bandog to exit, if one has already come.
+    /// A signal that asks bandog to exit, if such a signal has already come.
     pub(crate) fn received_ending(&mut self) -> Option<Signal> {
         while let Ok(caught) = self.inbox.try_recv() {
             if ENDING.contains(&caught.signal) {
@@ -96,7 +97,7 @@ impl Signals {
     }
 }
 
-/// The kernel's mask of ignored signals, with bit 0 for signal 1. The mask is 0 if it cannot be read.
+/// The kernel's mask of ignored signals, with bit 0 for signal 1. The result is 0 if the mask cannot be read.
 fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

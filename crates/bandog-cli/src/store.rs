@@ -120,8 +120,8 @@ impl Store {
     }
 
     /// A text that identifies the store and its prefix. Two URLs of the same store give the same text, even if their
-    /// paths contain different links or their other options differ. `client` is the name that the client has for the
-    /// store. It is used if the store is not a file.
+    /// paths contain different links or their other options differ. If the store is not a file, `client` is used: the
+    /// name by which the client calls the store.
     pub(crate) fn identity(&self, client: &str) -> String {
         let options = self.url.split_once('?').map_or("", |(_, options)| options);
         let prefix = options.split('&').filter_map(|option| option.strip_prefix("prefix=")).next_back();
@@ -167,7 +167,7 @@ impl Store {
     }
 }
 
-/// The URL. If it names a file, the path is made absolute. So a child that changes its directory still uses the same
+/// The URL with an absolute path, if the URL names a file. So a child that changes its directory still uses the same
 /// file.
 fn absolute(url: &str) -> String {
     let Some(rest) = url.strip_prefix("sqlite:").filter(|_| ConnectOptions::parse(url).is_ok()) else {

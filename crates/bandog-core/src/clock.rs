@@ -25,7 +25,7 @@ impl Moment {
         self.0
     }
 
-    /// The time from `earlier` until this instant. Zero if this instant is not later.
+    /// The time from `earlier` until this instant. Zero if this instant is not later than `earlier`.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -54,7 +54,8 @@ impl Sub<Duration> for Moment {
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     source: ClockSource,
-    /// Number of nanoseconds by which this wall clock is ahead of its source. Negative if this wall clock is behind.
+    /// Number of nanoseconds by which this wall clock is ahead of the wall clock of its source. Negative if this wall
+    /// clock is behind.
     ahead: i64,
     /// Number of nanoseconds that is added to `ahead`. A test can change the number at any time.
     jumps: Option<&'static AtomicI64>,
@@ -75,7 +76,7 @@ impl Clock {
     ///
     /// It is `CLOCK_BOOTTIME` on Linux, and `CLOCK_MONOTONIC` on Apple's systems. On these systems, all processes of
     /// the machine read the same time, unless they are in different time namespaces. The clock starts again at each
-    /// boot. On any other system, it is the clock of [`std::time::Instant`], and its origin is the instant at which
+    /// boot. On any other system, this is the clock of [`std::time::Instant`]. The origin is then the instant at which
     /// this process reads the clock for the first time.
     pub const fn system() -> Self {
         Self::of(ClockSource::System)
@@ -86,8 +87,8 @@ impl Clock {
         Self::of(ClockSource::Tokio)
     }
 
-    /// The machine's clock plus `slept` nanoseconds, for tests. A test increases `slept` to simulate that the machine
-    /// was suspended: the clock shows a later time, but no timer has advanced.
+    /// The machine's clock plus `slept` nanoseconds, for tests. With a larger value of `slept`, a test simulates that
+    /// the machine was suspended: the clock shows a later time, but no timer has advanced.
     pub const fn system_and(slept: &'static AtomicU64) -> Self {
         Self::of(ClockSource::SystemAnd(slept))
     }
@@ -96,7 +97,8 @@ impl Clock {
         Self { source, ahead: 0, jumps: None }
     }
 
-    /// The same clock with its wall clock set ahead by this duration, for tests of machines whose clocks differ.
+    /// The same clock with its wall clock set ahead by this duration. This is for tests with machines whose clocks
+    /// differ.
     #[must_use]
     pub fn set_ahead(mut self, by: Duration) -> Self {
         self.ahead = self.ahead.saturating_add_unsigned(nanos(by));
@@ -111,7 +113,7 @@ impl Clock {
     }
 
     /// The same clock with its wall clock set ahead by this number of nanoseconds, or set back if the number is
-    /// negative. This is for tests of wall clocks that jump: a test can change the number at any time.
+    /// negative. A test can change the number at any time, so that the wall clock jumps.
     #[must_use]
     pub const fn jumping_by(mut self, jumps: &'static AtomicI64) -> Self {
         self.jumps = Some(jumps);
@@ -136,7 +138,7 @@ impl Clock {
     }
 
     /// Whether tokio's clock is paused in the caller's runtime, by `#[tokio::test(start_paused = true)]` or by
-    /// `tokio::time::pause`. If the clock runs, the result is always false. Outside a runtime, the result is false.
+    /// `tokio::time::pause`. The result is false if the clock runs, and outside a runtime.
     pub fn tokio_is_paused() -> bool {
         if tokio::runtime::Handle::try_current().is_err() {
             return false;
@@ -149,8 +151,8 @@ impl Clock {
         std_has_moved && tokio::time::Instant::now() == before
     }
 
-    /// The time of the wall clock. A wall clock can be wrong and can jump, so leases never use it. If several machines
-    /// must agree on a time, they use the store's clock instead.
+    /// The time of the wall clock. A wall clock can be wrong and can jump, so leases never use a wall clock. If several
+    /// machines must agree on a time, these machines use the store's clock.
     pub fn wall(&self) -> SystemTime {
         let shown = match self.source {
             ClockSource::System => SystemTime::now(),
@@ -195,9 +197,9 @@ fn system_now() -> Moment {
     Moment::from_nanos(nanos(ORIGIN.elapsed()))
 }
 
-/// Time between the origin of [`Clock::tokio`] and [`FIRST_READ`]. The origin must be earlier than `FIRST_READ`: if
-/// tokio's clock was paused before `FIRST_READ`, it shows a time before `FIRST_READ`, and a [`Moment`] cannot be before
-/// the origin.
+/// Time between the origin of [`Clock::tokio`] and [`FIRST_READ`]. The origin must be earlier than `FIRST_READ`,
+/// because a [`Moment`] cannot be before the origin. If tokio's clock was paused before `FIRST_READ`, the clock shows a
+/// time before `FIRST_READ`.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// The machine's clocks at the first read of [`Clock::tokio`].

@@ -26,8 +26,8 @@ impl Fence {
         self.0
     }
 
-    /// The number as a signed integer, for databases. It is never negative: a fence is at most the microseconds since
-    /// 1970 plus the number of fences that were reserved, which is far below the maximum of `i64`.
+    /// The number as a signed integer, for databases. The number is never negative: a fence is at most the microseconds
+    /// since 1970 plus the number of fences that were reserved. This sum is far below the maximum of `i64`.
     pub const fn as_i64(self) -> i64 {
         self.0.cast_signed()
     }
@@ -39,8 +39,8 @@ impl fmt::Display for Fence {
     }
 }
 
-/// Maximum size of a block: the fences that one grant reserves. The store keeps only the last fence of a block, so
-/// [`crate::Holder::fence`] is computed as if every block had this size.
+/// Maximum number of fences in a block. A block contains the fences that one grant reserves. The store keeps only the
+/// last fence of a block, so [`crate::Holder::fence`] is computed as if every block had this size.
 pub const MAX_BLOCK: NonZeroU32 = NonZeroU32::MIN.saturating_add(63);
 
 /// The block of consecutive fences that one grant reserved. The client uses the smallest fence first.

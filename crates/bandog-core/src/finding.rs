@@ -6,7 +6,7 @@ pub struct Finding {
     /// The severity.
     pub level: Level,
     /// The checked property in one or two words, such as `maxmemory-policy`. Later versions use the same words, so
-    /// scripts can compare them.
+    /// scripts can rely on these words.
     pub subject: String,
     /// The result of the check, in one sentence.
     pub says: String,

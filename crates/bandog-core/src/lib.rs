@@ -2,8 +2,9 @@
 //! store, such as Redis.
 //!
 //! A backend implements [`Leases`] (claim, renew, release, subscribe), [`Inspect`] (list the locks and their holders)
-//! and [`Records`] (texts with a version; the scheduler keeps its jobs in them). The crate `bandog-sync` implements the
-//! rest once for all backends: waiting, queues, re-entry, and the watchdog (the background task that renews leases).
+//! and [`Records`] (texts with a version, in which the scheduler keeps its jobs). All other parts are the same for all
+//! backends, and are in the crate `bandog-sync`: waiting, queues, re-entry, and the watchdog (the background task that
+//! renews leases).
 //!
 //! [`Memory`] is the reference backend. This crate opens no socket.
 //!

@@ -8,7 +8,7 @@ use crate::{ClientId, Key};
 pub const MAX_WAITS: usize = 32;
 
 /// A registered client: one row of the store's registry. The registry lists the clients that hold locks or wait for
-/// them.
+/// locks.
 ///
 /// A client renews its row together with its locks. A row that is not renewed expires after the ttl of the row. So a
 /// killed client stays listed until its row expires. The row is for operators only: no decision about a lock depends on

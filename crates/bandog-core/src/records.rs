@@ -14,8 +14,8 @@ use crate::{ClaimId, Error, ErrorKind, Key, Notifier, Pattern, Result, Subscript
 /// Maximum length of the name of a slot ([`Line::slot`]), in bytes of UTF-8.
 const MAX_SLOT_LEN: usize = 64;
 
-/// The version of a record. At every swap, the store assigns a new version, which is greater than the present version
-/// of the record.
+/// The version of a record. At every swap, the store assigns a new version to the record. The new version is greater
+/// than the present version.
 ///
 /// No version of a record is assigned twice, even if the store fails over, or if the record is deleted and created
 /// again. The only exception is a store whose clock was set back.
@@ -173,11 +173,11 @@ pub struct Reading {
     pub held: Vec<Result<bool>>,
 }
 
-/// The records of a store. Scheduled jobs are kept in records.
+/// The records of a store. The scheduler keeps its jobs in records.
 ///
-/// Records and locks have separate names: the record `orders` and the lock `orders` are independent. A backend without
-/// records implements none of the methods: with the default implementations, each call returns
-/// [`ErrorKind::Unsupported`], and each subscription is silent.
+/// Records and locks have separate names: the record `orders` and the lock `orders` are independent. A backend that
+/// does not support records implements none of the methods. In the default implementations, each call returns
+/// [`ErrorKind::Unsupported`], and each subscription is silent (it never notifies).
 ///
 /// One swap is atomic: the store checks the conditions, and writes the record and its lines, in one step. The swaps of
 /// one call are sent in one round trip, but they are not a transaction.
@@ -188,8 +188,8 @@ pub struct Reading {
 ///
 /// If [`Error::maybe_applied`] is true for an error, the store might or might not have done the swap. In this case, the
 /// caller repeats the swap from the same version, or reads the record. The store does a repeated swap at most once,
-/// with one exception. Suppose that a request to create a record is delayed, that its repetition creates the record,
-/// and that the record is then deleted. When the delayed request arrives, the store creates the record again.
+/// with one exception. Suppose that three things happen: a request to create a record is delayed, the repeated request
+/// creates the record, and the record is deleted. When the delayed request arrives, the store creates the record again.
 ///
 /// ```
 /// use bandog::{Clock, Key, backend::{Memory, Record, Records, Swap, Swapped}};
@@ -216,7 +216,7 @@ pub struct Reading {
 /// ```
 #[async_trait]
 pub trait Records: Send + Sync + 'static {
-    /// Does the swaps one after the other. A swap is done if its conditions are met.
+    /// Does the swaps one after the other. The store does a swap only if the conditions of that swap are met.
     ///
     /// # Errors
     /// As [`crate::Leases::ping`], if the store answered none of the swaps. The answer to a single swap
@@ -256,16 +256,16 @@ pub trait Records: Send + Sync + 'static {
         Err(unsupported("history").at(key))
     }
 
-    /// Calls `notifier` after each swap of this record that has [`Swap::notifies`] set. The swap can come from any
-    /// process. The calls end when the subscription is dropped.
+    /// Calls `notifier` after each swap of this record for which [`Swap::notifies`] is true. It does not matter which
+    /// process does the swap. The calls end when the subscription is dropped.
     ///
-    /// The backend must notify after every such swap that is done after this call has returned. The backend is also
-    /// allowed to notify without a reason. If a broken connection might have dropped a notification, the backend
-    /// notifies as soon as it is connected again. A notification has no data, so the subscriber must read the record.
+    /// After this call has returned, the backend must notify after every such swap. The backend is also allowed to
+    /// notify without a reason. If a broken connection might have dropped a notification, the backend notifies as soon
+    /// as it is connected again. A notification has no data, so the subscriber must read the record.
     ///
-    /// A backend returns [`Subscription::silent`] if it has no notifications, or if the store does not allow its user
-    /// to subscribe. The default implementation always returns [`Subscription::silent`]. The subscriber of a silent
-    /// subscription must poll.
+    /// A backend returns [`Subscription::silent`] if it does not support notifications, or if the store does not allow
+    /// the backend's user to subscribe. The default implementation always returns [`Subscription::silent`]. The
+    /// subscriber of a silent subscription must poll.
     ///
     /// # Errors
     /// As [`crate::Leases::ping`].
@@ -275,7 +275,7 @@ pub trait Records: Send + Sync + 'static {
     }
 }
 
-/// The error of a backend without records. `verb` is the operation that failed.
+/// The error of a backend that does not support records. `verb` is the operation that failed.
 fn unsupported(verb: &'static str) -> Error {
     Error::new(ErrorKind::Unsupported, "this backend has no records, so it cannot be used for scheduled jobs")
         .during(verb)

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 /// The callback of a subscriber. A backend calls the notifier when a lock might have become free, or when a record
 /// might have changed.
 ///
-/// A call is cheap, and can happen at any time and on any thread. An unnecessary call does no harm.
+/// A call of the notifier is cheap, and can happen at any time and on any thread. An unnecessary call does no harm.
 #[derive(Clone)]
 pub struct Notifier(Arc<dyn Fn() + Send + Sync>);
 
@@ -34,7 +34,7 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Creates an active subscription. When the subscription is dropped, `stop` is called once, and must not block.
+    /// Creates an active subscription. `stop` is called once, when the subscription is dropped. It must not block.
     pub fn new(stop: impl FnOnce() + Send + 'static) -> Self {
         Self { stop: Some(Box::new(stop)) }
     }

@@ -1,8 +1,8 @@
 //! The parts of the Gregorian calendar that cron needs. Day 0 is 1970-01-01; weekday 0 is Sunday.
 //!
-//! The functions `civil` and `first_of` calculate with years that begin on 1 March, because the leap day is the last
-//! day of such a year. An era is 400 years (146,097 days), and the calendar repeats after each era. Day 0 is 719,468
-//! days after 1 March of the year 0.
+//! The functions `civil` and `first_of` calculate with years that begin on 1 March. So a leap day is the last day of
+//! its year. An era is 400 years (146,097 days), and the calendar repeats after each era. Day 0 is 719,468 days after 1
+//! March of the year 0.
 //!
 //! In these functions, `of_era` is the number of a day, counted from the first day of its era. `of_year` is the number
 //! of a day, counted from 1 March as 0. `shifted` is the number of a month, counted from March as 0.

@@ -1,5 +1,5 @@
-//! Counts the seconds of the wall clock that match the calendar fields. The functions count bits in sets of values.
-//! They do not visit each match, because an expression that fires every second has 31 million matches a year.
+//! Counts the seconds of the wall clock that match the calendar fields. The functions count bits in sets of values. The
+//! functions do not visit each match, because an expression that fires every second has 31 million matches a year.
 
 use crate::{
     calendar::{civil, first_of, length, small, weekday},
@@ -27,7 +27,8 @@ impl Fields {
     /// Number of days from `first` to `last` that match. Both ends are included.
     fn days_between(&self, first: i64, last: i64) -> u64 {
         let ((mut year, mut month, day), (last_year, last_month, last_day)) = (civil(first), civil(last));
-        // `days` and `until` are sets of days of the month: the days from `first` on, and the days up to `last`.
+        // `days` and `until` are sets of days of the present month. `days` has the days that are not before `first`,
+        // and `until` has the days that are not after `last`.
         let (mut days, mut count) = (u32::MAX << day, 0);
         loop {
             let is_last = (year, month) == (last_year, last_month);
@@ -47,7 +48,7 @@ impl Fields {
         self.days_of(year, month) >> day & 1 == 1
     }
 
-    /// The matching days of a month, as a set of bits: bit 1 is the first day.
+    /// The matching days of a month, as a set of bits. Bit 1 is the first day of the month.
     fn days_of(&self, year: i64, month: u32) -> u32 {
         if !self.has_year(year) || self.possible >> month & 1 == 0 {
             return 0;

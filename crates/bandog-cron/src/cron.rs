@@ -4,7 +4,7 @@ use std::{fmt, iter::FusedIterator, str::FromStr};
 
 use crate::{Daylight, Dialect, Language, ParseError, Rules, Time, Zone, describe, fields::Fields, parse, zone};
 
-/// A compiled expression, with its zone and its text. The value has 96 bytes. In addition, the text is on the heap.
+/// A compiled expression, with its zone and its text. The value has 96 bytes, plus the text on the heap.
 ///
 /// A fire is an instant at which the expression matches the wall clock of the zone. Each fire is a whole second. Fires
 /// are in the years 1970 to 2199, or 1970 to 2099 if the expression has a year field that is not `*`.
@@ -114,7 +114,8 @@ impl Cron {
     /// The rules by which the expression was parsed: its dialect, and its [`DayMatch`](crate::DayMatch) if the
     /// [`DayMatch`](crate::DayMatch) differs from the dialect's default.
     ///
-    /// An equal expression can be made from the text, the rules, the zone and the [`daylight`](Self::daylight) rule.
+    /// To make an equal expression, only four values are needed: the text, the rules, the zone and the
+    /// [`daylight`](Self::daylight) rule.
     ///
     /// ```
     /// # use bandog_cron::{Cron, DayMatch, Dialect};
@@ -301,7 +302,7 @@ impl fmt::Display for Cron {
 #[derive(Debug, Clone)]
 pub struct Fires<'a> {
     cron: &'a Cron,
-    /// The last fire that was returned, or the start of the search. `None` after the last fire.
+    /// The fire that was returned most recently, or the start of the search. `None` if no fire is left.
     after: Option<Time>,
     /// The last instant that is included.
     until: Time,

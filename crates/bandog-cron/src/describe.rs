@@ -55,7 +55,7 @@ const FEW: usize = 6;
 
 impl Outline {
     fn of(fields: &Fields) -> Self {
-        // The numbers of the bits that are set.
+        // A closure that returns the numbers of the bits that are set in `mask`.
         let bits = |mask: u64| (0..64).filter(move |bit| mask >> bit & 1 == 1).collect::<Vec<u32>>();
         let (seconds, minutes, hours) = (bits(fields.seconds), bits(fields.minutes), bits(fields.hours.into()));
         // The set of weekdays, in which bit 0 is Sunday, is repeated, so that bit 7 is Sunday, too.

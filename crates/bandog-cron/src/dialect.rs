@@ -184,9 +184,10 @@ impl From<Dialect> for Rules {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Daylight {
-    /// The expression fires once for each matching time of each matching date. For a time in an overlap, it fires at
-    /// the first of the two instants. If one or more matching times are in a gap, it fires once, at the first instant
-    /// after the gap. If a gap begins on one date and ends on the next date, the times of the first date do not count.
+    /// The expression fires once for each matching time of each matching date. For a time in an overlap, the expression
+    /// fires at the first of the two instants. If one or more matching times are in a gap, the expression fires once,
+    /// at the first instant after the gap. If a gap begins on one date and ends on the next date, the times of the
+    /// first date do not count.
     Pinned,
     /// Real time counts: the expression does not fire for a time in a gap, and fires twice for a time in an overlap.
     Elapsed,

@@ -81,7 +81,7 @@ struct Refusal {
     fault: Fault,
 }
 
-/// A fault that a parser found, without the text of the whole expression.
+/// A fault that a parser found. This value does not contain the text of the expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// The field that is wrong. `None` if the fault is not in a single field.
@@ -94,8 +94,8 @@ pub(crate) struct Fault {
     pub(crate) what: String,
     /// What is allowed, or what was probably meant. Empty if there is no hint.
     pub(crate) hint: String,
-    /// The setting that the hint describes, if the hint describes a setting. From this remedy, the hint can be written
-    /// in each [`Phrasing`].
+    /// The setting that the hint describes. The hint can be written from this value in each [`Phrasing`]. `None` if the
+    /// hint describes no setting.
     pub(crate) remedy: Option<Remedy>,
 }
 
@@ -110,7 +110,7 @@ impl ParseError {
         Self(Box::new(Refusal { text: shown.collect(), fault }))
     }
 
-    /// The same error, but the hint writes its settings in this form.
+    /// The same error, but with a hint that writes settings in this form.
     #[must_use]
     pub fn phrased(mut self, phrasing: Phrasing) -> Self {
         self.0.fault.phrase(phrasing);
@@ -168,7 +168,7 @@ impl ParseError {
 }
 
 impl Fault {
-    /// Writes the settings of the hint in this form. A hint without a remedy does not change.
+    /// Writes the hint again, with its settings in this form. If there is no remedy, the hint does not change.
     fn phrase(&mut self, phrasing: Phrasing) {
         if let Some(remedy) = &self.remedy {
             self.hint = remedy.hint(phrasing);

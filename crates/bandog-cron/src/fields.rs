@@ -24,11 +24,11 @@ pub(crate) struct Fields {
     pub(crate) from_last: u32,
     /// Bit n is the item `L-nW`: the weekday (Monday to Friday) nearest to the day `L-n`. Bit 0 is the item `LW`.
     pub(crate) nearest_from_last: u32,
-    /// Each number has 32 years. Bit 0 of the first number is 1970.
+    /// Each number is a set of 32 years. Bit 0 of the first number is 1970.
     pub(crate) years: [u32; 5],
     /// Bit 1 is January.
     pub(crate) months: u16,
-    /// The months in `months` that are long enough for at least one day of the day-of-month field.
+    /// The months of the set `months` that are long enough for at least one day of the day-of-month field.
     pub(crate) possible: u16,
     /// Bit 0 is Sunday.
     pub(crate) weekdays: u8,
@@ -140,8 +140,8 @@ impl Fields {
         found
     }
 
-    /// Sets `possible` to the months in `months` that are long enough for at least one day of the day-of-month field. A
-    /// search for a match skips all other months.
+    /// Sets `possible` to the months of the set `months` that are long enough for at least one day of the day-of-month
+    /// field. A search for a match skips all other months.
     pub(crate) fn set_possible_months(&mut self) {
         self.possible = self.months;
         if self.either {
@@ -183,10 +183,11 @@ fn weeks(set: u8, first: u32) -> u32 {
 /// The weekday (Monday to Friday) that is nearest to this day and in the same month, as a set with one bit. `first` is
 /// the weekday of the first day of the month, and `length` is the number of days in the month.
 fn nearest(day: u32, first: u32, length: u32, dialect: Dialect) -> u32 {
+    // The weekday of this day: 0 is Sunday, and 6 is Saturday.
     let moved = match (first + day - 1) % 7 {
         6 if day == 1 => 3,
         6 => day - 1,
-        // If the last day of a month is a Sunday, Spring moves the match into the next month. There it never fires.
+        // The last day of the month is a Sunday, so the nearest weekday is in the next month. Spring then has no match.
         0 if day == length && dialect == Dialect::Spring => return 0,
         0 if day == length => day - 2,
         0 => day + 1,

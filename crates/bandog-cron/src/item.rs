@@ -117,7 +117,7 @@ pub(crate) fn days_of_week(word: Word<'_>, scale: &Scale, fields: &mut Fields) -
     Ok(())
 }
 
-/// Whether a day field is a single `*` or `?`, so that it matches every day.
+/// Whether a day field is a single `*` or `?`. Such a field matches every day.
 fn is_any(word: Word<'_>, dialect: Dialect) -> bool {
     word.text == "*" || word.text == "?" && dialect != Dialect::Unix
 }
@@ -162,10 +162,10 @@ fn value_or_range(item: Word<'_>, scale: &Scale, add: &mut impl FnMut(u32)) -> R
     Ok(())
 }
 
-/// Checks a range, and returns its first and its last value. If Sunday is both 0 and 7, a range that begins with 7
-/// begins with 0 in the result. `word` is the text of the range.
+/// Checks a range, and returns its first and its last value. If both 0 and 7 mean Sunday, a range such as `7-3` is
+/// returned as 0 to 3. `word` is the text of the range.
 fn range(word: Word<'_>, low: u32, high: u32, scale: &Scale) -> Result<(u32, u32), Fault> {
-    // Whether Sunday is both 0 and 7.
+    // Whether both 0 and 7 mean Sunday.
     let sunday = scale.field == Field::DayOfWeek && scale.dialect != Dialect::Quartz;
     match scale.dialect {
         _ if low <= high => Ok((low, high)),
@@ -225,8 +225,8 @@ fn digits(text: &str) -> Option<u32> {
     is_number.then(|| text.parse().unwrap_or(u32::MAX))
 }
 
-/// Parses a name such as `MON`, and returns the number that the dialect uses for this name. Sunday is 7 in the dialects
-/// in which Sunday is 0 or 7.
+/// Parses a name such as `MON`, and returns the number that the dialect uses for this name. If both 0 and 7 mean Sunday
+/// in the dialect, `SUN` is 7.
 fn named(word: Word<'_>, scale: &Scale) -> Result<u32, Fault> {
     let (text, names) = (word.text, scale.field.names());
     let short = |name: &str| name.is_char_boundary(3) && text.eq_ignore_ascii_case(&name[..3]);
@@ -303,8 +303,8 @@ fn nearest(item: Word<'_>, scale: &Scale, fields: &mut Fields) -> Result<(), Fau
     Ok(())
 }
 
-/// Parses `week`, the number after `#`. The result is counted from 0: it is 0 for `#1`, and 4 for `#5`. `item` is the
-/// whole item.
+/// Parses `week`, the number after `#`. The result is the index of the week, counted from 0: `#1` is 0, and `#5` is 4.
+/// `item` is the whole item, such as `FRI#2`.
 fn nth(item: Word<'_>, week: Word<'_>, scale: &Scale) -> Result<usize, Fault> {
     if scale.dialect == Dialect::Unix {
         return Err(no_special_characters(item, scale, b'#'));
@@ -341,7 +341,7 @@ fn no_special_characters(item: Word<'_>, scale: &Scale, character: u8) -> Fault 
     scale.fault(item, what, "the Quartz and Spring dialects have L, W and #")
 }
 
-/// The fault of an item with the special character `C`, which no dialect supports.
+/// The fault of an item with the special character `C`. No dialect supports this character.
 fn no_calendar(item: Word<'_>, scale: &Scale) -> Fault {
     let what = "C (the next day of a calendar) is not supported: no scheduler ever implemented it";
     scale.fault(item, what, "write the day itself")

@@ -47,7 +47,7 @@ impl Fields {
     /// The first matching day at or after this day.
     fn day_from(&self, day: i64) -> Option<i64> {
         let (mut year, mut month, day) = civil(day);
-        // The days of the first month that are not before `day`, as a set of bits.
+        // The days that are not before `day`, as a set of bits. This set applies only to the first month of the search.
         let mut days = u32::MAX << day;
         while year <= self.last_year() {
             let mut months = if self.has_year(year) { u32::from(self.possible) & u32::MAX << month } else { 0 };
@@ -69,7 +69,8 @@ impl Fields {
     /// The last matching day at or before this day.
     fn day_until(&self, day: i64) -> Option<i64> {
         let (mut year, mut month, day) = civil(day);
-        // The days of the last month that are not after `day`, as a set of bits.
+        // The days that are not after `day`, as a set of bits. This set applies only to the month in which the search
+        // begins.
         let mut days = u32::MAX >> (31 - day);
         while year >= FIRST_YEAR {
             let mut months = if self.has_year(year) { u32::from(self.possible) & u32::MAX >> (31 - month) } else { 0 };
@@ -88,7 +89,8 @@ impl Fields {
         None
     }
 
-    /// The first matching second of a day that is not before `from`. Seconds are counted from midnight.
+    /// The first second at or after `from` that matches the hours, minutes and seconds. Seconds are counted from
+    /// midnight.
     fn time_from(&self, from: u32) -> Option<u32> {
         let hours = u64::from(self.hours);
         let (hour, minute, second) = (from / 3600, from / 60 % 60, from % 60);
@@ -106,7 +108,8 @@ impl Fields {
         Some(hour * 3600 + self.minutes.trailing_zeros() * 60 + self.seconds.trailing_zeros())
     }
 
-    /// The last matching second of a day that is not after `until`. Seconds are counted from midnight.
+    /// The last second at or before `until` that matches the hours, minutes and seconds. Seconds are counted from
+    /// midnight.
     fn time_until(&self, until: u32) -> Option<u32> {
         let hours = u64::from(self.hours);
         let (hour, minute, second) = (until / 3600, until / 60 % 60, until % 60);

@@ -1,4 +1,5 @@
-//! Parses the text of an expression: macros such as `@daily`, the words, and the combination of the two day fields.
+//! Parses the text of an expression: splits the text into words, replaces macros such as `@daily`, and combines the two
+//! day fields.
 
 use crate::{
     DayMatch, Daylight, Dialect, Field, Language, Rules,
@@ -8,7 +9,7 @@ use crate::{
     item::{self, Scale},
 };
 
-/// Maximum length of an expression, in bytes. An expression that lists all seconds and all minutes is shorter.
+/// Maximum length of an expression, in bytes. Even an expression that lists all seconds and all minutes is shorter.
 const LONGEST: usize = 1024;
 
 /// A piece of the expression's text, and the position in the text at which the piece begins.
@@ -68,7 +69,7 @@ pub(crate) fn parse(text: &str, rules: Rules) -> Result<Fields, Fault> {
     let mut words = [Word { text: "", at: text.len() }; 7];
     let mut count = 0;
     for word in words_of(text) {
-        // After seven words, no empty word is left.
+        // The array has seven empty words. An eighth word is too many in each dialect.
         let Some(empty_word) = words.get_mut(count) else { return Err(too_many(word, dialect)) };
         *empty_word = word;
         count += 1;

@@ -123,8 +123,8 @@ impl FromStr for Time {
 }
 
 /// Parses a text with an instant of the year 9999 that [`Timestamp`] refuses. The result is the last instant. Many
-/// people write the end of the year 9999 to say "never ends". The end of the year 9999 is after [`Timestamp::MAX`],
-/// because [`Timestamp`] reserves the last hours of this year for the offsets of zones.
+/// people write the end of the year 9999 to say "never ends". But [`Timestamp::MAX`] is earlier than the end of the
+/// year 9999, because [`Timestamp`] reserves the last hours of that year for the offsets of zones.
 fn last_day(text: &str) -> Option<Timestamp> {
     let pieces = Pieces::parse(text).ok()?;
     let is_complete = pieces.time().is_some() && pieces.offset().is_some();

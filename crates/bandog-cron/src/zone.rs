@@ -40,10 +40,11 @@ pub struct Zone(Option<Arc<Table>>);
 #[derive(PartialEq, Eq)]
 struct Table {
     name: Box<str>,
+    /// The rules from which `starts` and `offsets` were made.
     rules: TimeZone,
     /// The instants at which the offsets start, in UTC seconds. The first instant is before all fires.
     starts: Vec<i64>,
-    /// The offset that begins at each start: the number of seconds by which the wall clock is ahead of UTC.
+    /// One offset for each start: from this start on, the wall clock is ahead of UTC by this number of seconds.
     offsets: Vec<i64>,
 }
 
@@ -172,6 +173,7 @@ impl Table {
         for at in self.span_of(from)..=self.span_of(until) {
             let (offset, first) = (self.offsets[at], self.first_wall(at, fields.daylight));
             let end = if at + 1 < self.starts.len() { self.end_wall(at) - 1 } else { i64::MAX };
+            // The wall-clock seconds at which fires can be counted under this offset.
             let (least, most) = (from.saturating_add(offset).max(first), until.saturating_add(offset).min(end));
             count += fields.count(least, most);
             let start = self.starts[at];
@@ -197,6 +199,7 @@ impl Table {
             }
             at += 1;
             let start = self.first_wall(at, fields.daylight);
+            // Whether `wall` is earlier than all wall-clock seconds that count under the new offset.
             let skipped = wall.is_some_and(|wall| wall < start);
             if skipped && self.fires_at_start(fields, at) {
                 return Some(self.starts[at]);
@@ -236,8 +239,8 @@ impl Table {
     }
 
     /// The first wall-clock second at which an expression can fire under an offset. If the clocks show a time twice,
-    /// only the rule `Elapsed` lets the expression fire both times. With the other rules, the returned second is after
-    /// the times that the clocks show again.
+    /// the expression fires both times only with the rule `Elapsed`. With the other rules, the returned second is after
+    /// all times that the clocks show for the second time.
     fn first_wall(&self, at: usize, daylight: Daylight) -> i64 {
         let Some(before) = at.checked_sub(1) else { return i64::MIN };
         match daylight {
@@ -252,8 +255,8 @@ impl Table {
     }
 
     /// Whether the expression fires at the start of an offset because the clocks skipped a matching time. There are
-    /// three conditions: the rule is `Pinned`, the offset begins after a gap, and a time in the gap matches. Only the
-    /// times on the date on which the gap ends count.
+    /// three conditions: the rule is `Pinned`, the offset begins after a gap, and a time in the gap matches. If the gap
+    /// begins on one date and ends on the next date, only the times of the second date count.
     fn fires_at_start(&self, fields: &Fields, at: usize) -> bool {
         if fields.daylight != Daylight::Pinned || at == 0 || self.offsets[at] <= self.offsets[at - 1] {
             return false;

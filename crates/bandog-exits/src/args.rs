@@ -6,27 +6,29 @@ use clap::{Parser, Subcommand};
 
 use crate::cell::Cell;
 
-/// Ends real programs in every way, and checks that each exits in time, with the right code and without a busy thread.
+/// Ends real programs in every possible way, and checks how each program exits.
 ///
-/// A cell is one combination of an engine (own-thread, current-runtime), a runtime and its end (multi-thread,
-/// current-thread, shutdown-background, shutdown-timeout, none), a store (memory, sqlite, redis, redis-killed,
-/// redis-stopped) and a way to end (dropped, released, forgotten, ...). Each exit is one child process, which plays one
-/// cell.
+/// A program must exit in time, with the right exit code and without a busy thread. A cell is one kind of exit: one
+/// combination of an engine (own-thread, current-runtime), a runtime and the way in which the runtime ends
+/// (multi-thread, current-thread, shutdown-background, shutdown-timeout, none), a store (memory, sqlite, redis,
+/// redis-killed, redis-stopped) and a way in which the program ends (dropped, released, forgotten, ...). Each child
+/// process plays one cell.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask exits", bin_name = "cargo xtask exits", after_help = EXAMPLES)]
 pub(crate) struct Args {
+    // `None` for the parent process, which starts the programs.
     #[command(subcommand)]
     pub(crate) role: Option<Role>,
-    /// Number of exits of each cell
+    /// Number of times that each cell is played
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub(crate) each: usize,
-    /// Number of exits of the cell that once hung: current-runtime, multi-thread, redis, dropped
+    /// Number of times that the cell current-runtime, multi-thread, redis, dropped is played, in which exits once hung
     #[arg(long, default_value_t = 1000, value_name = "N")]
     pub(crate) suspect: usize,
     /// Play only the cells whose name contains this text
     #[arg(long, default_value = "", value_name = "TEXT")]
     pub(crate) only: String,
-    /// Only print the names of all cells, and the number of combinations that make no sense, with the reasons
+    /// Play nothing; print the names of all cells, and how many combinations are left out for which reason
     #[arg(long)]
     pub(crate) list: bool,
 }
@@ -53,7 +55,7 @@ pub(crate) struct PlayArgs {
     /// The store's URL.
     #[arg(long)]
     pub(crate) url: String,
-    /// The number of this exit. Each program uses its number as the prefix of its keys.
+    /// The number of this exit. The keys of the program in the store begin with this number.
     #[arg(long)]
     pub(crate) number: usize,
     /// The id of the process that started this program.

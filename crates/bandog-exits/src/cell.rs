@@ -85,14 +85,14 @@ pub(crate) enum Way {
     Blocking,
 }
 
-/// If the engine has its own thread, the drop of the client's last handle waits for the store. This is the maximum time
-/// of this wait, as the documentation of `Client` states.
+/// Maximum time for which the drop of the client's last handle waits for the store. The documentation of `Client`
+/// promises this maximum. The drop waits only if the engine has its own thread.
 const LAST_WAIT: Duration = Duration::from_millis(100);
-/// Maximum time that a release waits for a store that does not answer. No attempt begins later than one request timeout
-/// after the start of the release, and each attempt takes at most one timeout. A pause between two attempts takes at
-/// most 250 ms.
+/// Maximum time that a release waits for a store that does not answer. The value is the sum of three times: the time in
+/// which new attempts can begin (one request timeout), the longest pause before the last attempt (250 ms), and the
+/// duration of the last attempt (one request timeout).
 const RELEASE: Duration = Duration::from_millis(250).saturating_add(TIMEOUT.saturating_mul(2));
-/// The timeout of `shutdown_timeout`.
+/// The timeout that the program passes to the runtime's method `shutdown_timeout`.
 pub(crate) const SHUTDOWN: Duration = Duration::from_millis(100);
 /// Time that a stopping scheduler gives its runs to end by themselves.
 pub(crate) const DRAIN: Duration = Duration::from_millis(20);
@@ -100,7 +100,7 @@ pub(crate) const DRAIN: Duration = Duration::from_millis(20);
 pub(crate) const GRACE: Duration = Duration::from_millis(20);
 
 impl Cell {
-    /// The cell in which a bug, now fixed, made about one of a hundred exits hang.
+    /// In this cell, about one of a hundred exits hung because of a bug. The bug is fixed.
     pub(crate) const SUSPECT: Self =
         Self { engine: Engine::CurrentRuntime, runtime: Ends::MultiThread, store: Store::Redis, way: Way::Dropped };
 
@@ -117,17 +117,17 @@ impl Cell {
         })
     }
 
-    /// If this combination is not played: the reason.
+    /// The reason why this combination is not played. `None` if the combination is played.
     pub(crate) fn makes_no_sense(self) -> Option<&'static str> {
         match (self.engine, self.runtime, self.way) {
             (Engine::CurrentRuntime, _, Way::Blocking) => {
-                Some("refused by the library: that engine cannot run while a call blocks")
+                Some("the library refuses blocking calls, because this engine cannot run while a call blocks")
             }
             (Engine::CurrentRuntime, Ends::None, _) => Some("an engine on the current runtime needs a runtime"),
             (_, Ends::None, way) if way != Way::Blocking => Some("async calls need a runtime"),
-            (_, Ends::ShutdownBackground | Ends::ShutdownTimeout, Way::Exit) => {
-                Some("process::exit ends the program before the runtime ends, so this is the same as multi-thread")
-            }
+            (_, Ends::ShutdownBackground | Ends::ShutdownTimeout, Way::Exit) => Some(
+                "process::exit ends the program before the runtime ends, so the result is the same as for multi-thread",
+            ),
             _ => None,
         }
     }
@@ -142,13 +142,15 @@ impl Cell {
         }
     }
 
-    /// Maximum time from the order to end until the exit, according to the documentation.
+    /// Maximum time from the moment when the program is ordered to end until its exit, according to the documentation.
     pub(crate) fn bound(self) -> Duration {
+        // The time for the drop of the last handles. With `Way::Waiting`, the program has two clients.
         let last = match (self.engine, self.way) {
             (Engine::CurrentRuntime, _) => Duration::ZERO,
             (Engine::OwnThread, Way::Waiting) => LAST_WAIT * 2,
             (Engine::OwnThread, _) => LAST_WAIT,
         };
+        // The time for the calls that the program makes when it ends.
         let way = match self.way {
             Way::Released => RELEASE + TIMEOUT * 2, // `close` waits for two timeouts.
             Way::NoClose => RELEASE,

@@ -43,8 +43,8 @@ pub(crate) struct Child {
 
 impl Child {
     /// Starts this program again with the subcommand `play`. The new process plays this cell on the store with this
-    /// URL.
-    /// `number` is the number of the exit. Each exit uses other keys, which begin with this number.
+    /// URL. `number` is the number of the exit. The keys of an exit begin with its number, so two exits never use the
+    /// same key.
     pub(crate) fn start(cell: Cell, url: &str, number: usize) -> io::Result<Self> {
         let Cell { engine, runtime, store, way } = &cell;
         let process = Command::new(env::current_exe()?)
@@ -60,8 +60,7 @@ impl Child {
         Ok(Self { cell, process, ended, ordered: None })
     }
 
-    /// Waits until the program reports that it is ready to receive the order that ends it. Returns false if the program
-    /// does not report this in time.
+    /// Waits until the program reports that it is ready to end. Returns false if this report does not arrive in time.
     pub(crate) fn is_ready(&mut self) -> bool {
         let Some(stdout) = &mut self.process.stdout else { return false };
         let mut word = [0; 6];
@@ -113,7 +112,8 @@ impl Child {
         Exit { cell: self.cell, took, cpu, fault }
     }
 
-    /// The text that the program printed on standard error, as a part of a sentence.
+    /// The text that the program printed on standard error, as an addition to a sentence. Empty if the program printed
+    /// no text.
     fn printed(&mut self) -> String {
         let mut words = String::new();
         if let Some(stderr) = &mut self.process.stderr {
@@ -133,11 +133,13 @@ impl Drop for Child {
     }
 }
 
-/// CPU time of a process. The process is running, or has ended and its exit status was not read yet.
+/// CPU time of a process. After the exit status of a process has been read, its CPU time is no longer available.
 fn cpu_time(pid: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The fields follow the name of the program, which can contain spaces.
+    // The fields are separated by spaces. The name of the program can also contain spaces, so only the fields after the
+    // name are counted.
     let fields = stat.rsplit_once(") ").map(|(_, fields)| fields).unwrap_or_default();
+    // These two fields are the CPU time in user mode and the CPU time in the kernel, in clock ticks.
     let ticks: u64 = fields.split(' ').skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
     Duration::from_millis(ticks * 1000 / clock_ticks_per_second().max(1))
 }
@@ -147,15 +149,15 @@ fn is_readable(file: &impl AsFd, within: Duration) -> bool {
     wait(&mut [PollFd::new(file, PollFlags::IN)], within) > 0
 }
 
-/// Waits until at least one of the files can be read. Returns the number of files that can
-/// be read.
+/// Waits until at least one of the files can be read, but at most for the time `within`. Returns the number of files
+/// that can be read.
 pub(crate) fn wait(files: &mut [PollFd<'_>], within: Duration) -> usize {
     let until = Instant::now() + within;
     loop {
         let left = until.saturating_duration_since(Instant::now());
         match poll(files, Timespec::try_from(left).ok().as_ref()) {
             Err(rustix::io::Errno::INTR) => {}
-            count => return count.expect("poll"),
+            count => return count.expect("the kernel can poll the files"),
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Plays every way in which a program that uses bandog can end, with real processes: `cargo xtask exits --help`.
+//! Starts real programs that use bandog, ends them in every possible way, and checks their exits. The command
+//! `cargo xtask exits --help` prints the options.
 //!
-//! A `cell` is one kind of exit, `play` is the program that ends, `batch` starts several programs and measures how they
-//! end, `run` goes through all cells, and `report` prints the result.
+//! A `cell` is one kind of exit, and `play` is the program that ends in this way. `child` starts and measures one
+//! program, `batch` starts several programs, `run` goes through all cells, and `report` prints the results.
 
 mod args;
 mod batch;

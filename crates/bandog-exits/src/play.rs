@@ -30,16 +30,17 @@ use crate::{
     cell::{DRAIN, Ends, Engine, GRACE, SHUTDOWN, Way},
 };
 
-/// The exit code of a program that has a busy thread after its end.
+/// The exit code of a program in which a thread still uses much CPU time after the cell was played.
 pub(crate) const BUSY: u8 = 98;
 /// If a call of `lock` has not returned after this time, the call counts as waiting for the lock.
 const WAITS: Duration = Duration::from_millis(30);
 
+/// The client of the cells with the way `Static`. A static variable is never dropped.
 static CLIENT: OnceLock<Client> = OnceLock::new();
 
-/// Plays one cell. Returns the exit code, except if the cell ends the program earlier.
+/// Plays one cell. Returns the exit code. Some cells end the program before this function returns.
 pub(crate) fn run(args: &PlayArgs) -> ExitCode {
-    set_parent_process_death_signal(Some(Signal::KILL)).expect("Linux has death signals");
+    set_parent_process_death_signal(Some(Signal::KILL)).expect("Linux supports a signal at the death of the parent");
     if getppid().is_none_or(|parent| parent.as_raw_nonzero().get().unsigned_abs() != args.parent) {
         return ExitCode::FAILURE; // The parent died before the death signal was requested.
     }
@@ -54,8 +55,8 @@ pub(crate) fn run(args: &PlayArgs) -> ExitCode {
         }
     };
     drop(handles);
-    // Every second program continues for a moment after the end of its runtime, as a program with several runtimes
-    // does.
+    // A program with several runtimes continues after the end of one runtime. Every second program of this test also
+    // continues for a moment, and checks that its threads become idle.
     if args.number.is_multiple_of(2) && !becomes_idle() {
         return ExitCode::from(BUSY);
     }
@@ -91,10 +92,10 @@ impl Drop for Ending {
     }
 }
 
-/// Plays an async program, up to the end of its runtime. Returns the guard and the client if they must be dropped after
+/// Plays the part of a cell that runs in the runtime. Returns the guard and the client if they must be dropped after
 /// the runtime has ended.
 async fn play_async(args: &PlayArgs) -> Option<(Guard, Client)> {
-    let client = options(args).connect().await.expect("connected");
+    let client = options(args).connect().await.expect("the store accepts a connection");
     match args.cell.way {
         Way::Job | Way::Stop => {
             schedule(args, &client).await;
@@ -106,11 +107,14 @@ async fn play_async(args: &PlayArgs) -> Option<(Guard, Client)> {
         }
         _ => {}
     }
-    let guard = client.mutex("exit").lock().await.expect("granted");
+    let guard = client.mutex("exit").lock().await.expect("the store grants the lock");
     if args.cell.way == Way::Waiting {
-        let other = options(args).connect().await.expect("connected");
-        let mut call = Box::pin(async move { other.mutex("exit").lock().await });
-        assert!(timeout(WAITS, &mut call).await.is_err(), "the call got the lock although the lock is held");
+        let second_client = options(args).connect().await.expect("the store accepts a connection");
+        let mut call = Box::pin(async move { second_client.mutex("exit").lock().await });
+        assert!(
+            timeout(WAITS, &mut call).await.is_err(),
+            "the waiting call got the lock, although another client held the lock"
+        );
         tokio::spawn(call);
     }
     ready().await;
@@ -119,7 +123,7 @@ async fn play_async(args: &PlayArgs) -> Option<(Guard, Client)> {
         Way::Released => {
             // An error means that the store does not answer.
             let _ = guard.release().await;
-            client.close().await.expect("closed");
+            client.close().await.expect("a client can be closed");
         }
         Way::NoClose => _ = guard.release().await,
         #[expect(clippy::mem_forget, reason = "programs leak guards, too")]
@@ -146,7 +150,7 @@ async fn schedule(args: &PlayArgs, client: &Client) {
         notify_began.notify_one();
         pending::<()>()
     });
-    let running = Scheduler::over(client).drain(DRAIN).job(job).start().await.expect("started");
+    let running = Scheduler::over(client).drain(DRAIN).job(job).start().await.expect("the scheduler starts");
     run_began.notified().await;
     ready().await;
     if args.cell.way == Way::Stop {
@@ -157,26 +161,27 @@ async fn schedule(args: &PlayArgs, client: &Client) {
 
 /// Plays a cell with the blocking interface, in a program without a runtime.
 fn blocking(args: &PlayArgs) {
-    let client = options(args).connect_blocking().expect("connected");
+    let client = options(args).connect_blocking().expect("the store accepts a connection");
     let mutex = client.mutex("exit");
-    let _guard = mutex.lock().expect("granted");
+    let _guard = mutex.lock().expect("the store grants the lock");
     wait_for_order();
 }
 
-/// Ends the program while a blocking task holds the lock. When the runtime shuts down, it waits for this task. The task
-/// drops the guard at its end.
+/// Ends the program while a blocking task holds the lock. A runtime that shuts down waits for this task. At its
+/// end, the task drops the guard.
 async fn blocking_in_runtime(client: Client) {
-    let client = client.blocking().expect("an engine on its own thread");
-    let (ends, ended) = oneshot::channel();
+    let client = client.blocking().expect("the engine runs on its own thread");
+    let (order_sender, order_receiver) = oneshot::channel();
     spawn_blocking(move || {
         let mutex = client.mutex("exit");
-        let _guard = mutex.lock().expect("granted");
+        let _guard = mutex.lock().expect("the store grants the lock");
         wait_for_order();
-        let _ = ends.send(());
+        let _ = order_sender.send(());
     });
-    ended.await.expect("the blocking task received the order");
+    order_receiver.await.expect("the blocking task received the order");
 }
 
+/// The options of each client of this program.
 fn options(args: &PlayArgs) -> ConnectOptions {
     let options = ConnectOptions::parse(&args.url).expect("a URL").timeout(TIMEOUT);
     let options = options.prefix(format!("{}:", args.number));
@@ -188,18 +193,18 @@ fn options(args: &PlayArgs) -> ConnectOptions {
 
 /// Reports that the program is ready, and waits for the order to end. The runtime runs other tasks during this wait.
 async fn ready() {
-    spawn_blocking(wait_for_order).await.expect("read");
+    spawn_blocking(wait_for_order).await.expect("the blocking task does not panic");
 }
 
 /// Reports that the program is ready, and blocks this thread until the order to end arrives.
 fn wait_for_order() {
     let mut out = stdout().lock();
-    writeln!(out, "ready").and_then(|()| out.flush()).expect("the parent reads");
-    stdin().lock().read_line(&mut String::new()).expect("an order");
+    writeln!(out, "ready").and_then(|()| out.flush()).expect("the parent process reads the output");
+    stdin().lock().read_line(&mut String::new()).expect("the parent process sends an order");
 }
 
-/// Whether all threads of this process become idle. They are idle if they use little CPU time in at least one of 200
-/// intervals.
+/// Whether all threads of this process become idle. The function measures up to 200 intervals. The threads are idle if
+/// in one of these intervals the whole process uses little CPU time.
 fn becomes_idle() -> bool {
     const INTERVAL: Duration = Duration::from_millis(10);
     (0..200).any(|_| {
@@ -209,6 +214,7 @@ fn becomes_idle() -> bool {
     })
 }
 
+/// CPU time that this process has used so far.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())

@@ -26,9 +26,9 @@ pub(crate) struct Report {
     since: Instant,
     /// One row for each store and each way to end.
     rows: BTreeMap<(String, String), Row>,
-    /// The fault of each wrong exit, with the name of its cell.
+    /// For each wrong exit, the name of its cell and the fault.
     faults: Vec<String>,
-    /// Combinations that are not played, by reason.
+    /// For each reason, the number of combinations that are not played for this reason.
     left_out: BTreeMap<&'static str, usize>,
     /// The names of all cells. Empty except after `--list`, which only prints the names.
     listed: Vec<String>,
@@ -58,10 +58,12 @@ impl Report {
         }
     }
 
+    /// Sets the list of cells that the report prints.
     pub(crate) fn list(&mut self, cells: &[Cell]) {
         self.listed = cells.iter().map(ToString::to_string).collect();
     }
 
+    /// Adds the results of these exits to the totals. Prints each fault immediately.
     pub(crate) fn add(&mut self, exits: Vec<Exit>) {
         for Exit { cell, took, cpu, fault } in exits {
             let row = self.rows.entry((name(&cell.store), name(&cell.way))).or_default();
@@ -92,7 +94,7 @@ impl fmt::Display for Report {
             writeln!(
                 f,
                 "{:<14} {:<10} {:>6} {:>6} {:>9} {:>7} {:>8}",
-                "store", "way", "exits", "wrong", "slowest", "CPU", "most CPU"
+                "store", "way to end", "exits", "wrong", "slowest", "avg CPU", "max CPU"
             )?;
         }
         for ((store, way), row) in &self.rows {
@@ -102,7 +104,7 @@ impl fmt::Display for Report {
             writeln!(f, "{store:<14} {way:<10} {exits:>6} {faults:>6} {slowest:>6} ms {cpu:>4} ms {most:>5} ms")?;
         }
         for (reason, count) in &self.left_out {
-            writeln!(f, "left out: {count} combinations: {reason}")?;
+            writeln!(f, "combinations that are not played: {count}, because: {reason}")?;
         }
         for fault in &self.faults {
             writeln!(f, "wrong: {fault}")?;
@@ -112,6 +114,6 @@ impl fmt::Display for Report {
         }
         let exits: usize = self.rows.values().map(|row| row.exits).sum();
         let wrong = self.faults.len();
-        writeln!(f, "{exits} exits in {:.0} s, {wrong} of them wrong", self.since.elapsed().as_secs_f64())
+        writeln!(f, "exits: {exits}, of which wrong: {wrong}; duration: {:.0} s", self.since.elapsed().as_secs_f64())
     }
 }

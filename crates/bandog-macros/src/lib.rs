@@ -108,8 +108,9 @@ mod words;
 /// # Calls within calls
 ///
 /// Async calls are not re-entrant. If a locked `async fn` calls another function with the same lock, the inner call
-/// waits for the outer call. Without the key `wait`, it waits forever. With the key `wait`, it waits for that time. If
-/// the functions are not async, the thread owns the lock, so the inner call on the same thread gets the lock again.
+/// waits for the outer call. Without the key `wait`, the inner call waits forever. With the key `wait`, the inner call
+/// waits for the given time. If the functions are not async, the thread owns the lock, so the inner call on the same
+/// thread gets the lock again.
 ///
 /// # Cancel safety
 ///
@@ -182,7 +183,7 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 /// |---|---|---|---|
 /// | `zone` | an IANA name | `UTC` | `Job::zone` |
 /// | `dialect` | `quartz`, `spring`, `unix` | `quartz` | `Dialect` |
-/// | `day_match` | the rule for an expression that restricts both day fields; `and`: both must match; `or`: one must match | the dialect's rule; Quartz refuses such an expression | `DayMatch` |
+/// | `day_match` | the rule for an expression that restricts both day fields (the day of the month and the day of the week); `and`: both must match; `or`: one must match | the dialect's rule; Quartz refuses such an expression | `DayMatch` |
 /// | `daylight` | `pinned`, `elapsed`, `skip`: what happens when clocks are set forward or back | `elapsed` if the hours are `*` or have a step, else `pinned` | `Daylight` |
 ///
 /// `initial_delay`, the delay of the first run, is for `fixed_rate` and `fixed_delay` only.
@@ -218,8 +219,9 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 ///
 /// A trigger with the value `-` disables the job, as in Spring: `cron = "${app.report.cron:-}"`.
 ///
-/// A default is checked when the program is compiled. The variable is checked when the scheduler starts. If its value
-/// is wrong, or if there is neither a variable nor a default, the start fails with an error that names the job.
+/// A default is checked when the program is compiled. The variable is checked when the scheduler starts. If the value
+/// of the variable is wrong, or if there is neither a variable nor a default, the start fails with an error that names
+/// the job.
 ///
 /// # The function
 ///

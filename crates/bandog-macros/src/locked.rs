@@ -126,16 +126,17 @@ impl Locked {
         }
     }
 
-    /// The name of a function in `bandog::__locked`, which the generated code calls first. The result of this function
-    /// is the variable `otherwise`. If the body did not run, or if the lock was lost, `otherwise` creates the return
-    /// value of the call. No other function in `bandog::__locked` checks the return type, so the compiler reports a
-    /// wrong return type only once.
+    /// The name of the function in `bandog::__locked` that the generated code calls first. The generated code keeps the
+    /// result of this call in the variable `otherwise`. If the body did not run, or if the lock was lost, `otherwise`
+    /// creates the return value of the locked function. No other function in `bandog::__locked` checks the return type,
+    /// so the compiler reports a wrong return type only once.
     fn otherwise(&self) -> TokenStream {
         if self.wait.is_some() { quote!(otherwise_tried) } else { quote!(otherwise) }
     }
 
-    /// Generates the statement by which the body can use the guard under the name from the key `guard`. `None` without
-    /// this key. The parameter `guard` is the variable that has the guard in the generated code.
+    /// Generates a statement that gives the guard a second name: the value of the key `guard`. The body can use the
+    /// guard by this name. `None` if the attribute does not have the key. The parameter `guard` is the variable that
+    /// has the guard in the generated code.
     fn bind_guard(&self, guard: &Ident) -> Option<TokenStream> {
         self.guard.as_ref().map(|name| quote!(let #name = &#guard;))
     }

@@ -32,10 +32,10 @@ fn literal(text: &LitStr, params: &[Ident]) -> Result<TokenStream> {
     Ok(quote_spanned!(span=> ::std::format!(#format, #(#placeholders),*)))
 }
 
-/// Splits a text into a format string for `format!`, and the paths of the placeholders. A path is the part of a
-/// placeholder before the colon, and moves out of the format string. The part after the colon, the format
-/// specification, stays in the format string. For example, `order-{order.id:08}` becomes the format string
-/// `order-{:08}` and the path `order.id`.
+/// Splits a text into a format string for `format!`, and the paths of the placeholders. A placeholder consists of a
+/// path and, after a colon, an optional format specification. The path is removed from the format string, and the
+/// format specification stays in it. For example, `order-{order.id:08}` becomes the format string `order-{:08}` and the
+/// path `order.id`.
 fn split(text: &str, params: &[Ident]) -> std::result::Result<(String, Vec<String>), String> {
     if let Some(control) = text.chars().find(|c| c.is_control()) {
         return Err(format!("the name has the control character {control:?}; only printable text is allowed"));

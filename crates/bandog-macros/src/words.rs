@@ -1,9 +1,9 @@
 //! Parts of hints in errors: the word that was probably meant, and lists of allowed words.
 
 /// The word in `known` that the user probably meant when writing `given`. The words can differ in upper and lower case,
-/// in underscores, and in at most two letters. `None` if no word is so similar.
+/// in underscores, and in at most two letters. `None` if no word in `known` is similar enough.
 pub(crate) fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
-    // Without the differences that do not count.
+    // Removes the differences that do not count: capital letters and underscores.
     let plain = |word: &str| word.to_lowercase().replace('_', "");
     let given = plain(given);
     let changes = |word: &str| distance(&given, &plain(word));

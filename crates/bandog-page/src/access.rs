@@ -63,7 +63,7 @@ impl Hosts {
         }
     }
 
-    /// Whether requests to this host are answered. A port can follow the host. IP addresses are allowed, because DNS
+    /// Whether requests to this host are answered. `host` can end with a port. IP addresses are allowed, because DNS
     /// rebinding works only with host names. But a page on a loopback address allows only loopback IP addresses.
     fn allow(&self, host: &str) -> bool {
         let Some(name) = host_name(host) else { return false };

@@ -1,4 +1,4 @@
-//! Work that takes CPU time, away from the threads that answer requests.
+//! Runs work that takes much CPU time on other threads than the threads that answer requests.
 
 use hyper::StatusCode;
 use tokio::{runtime::Handle, select, sync::oneshot, task::spawn_blocking};
@@ -13,7 +13,7 @@ use crate::source::Trouble;
 pub(crate) async fn aside<T: Send + 'static>(
     work: impl Future<Output = Result<T, Trouble>> + Send + 'static,
 ) -> Result<T, Trouble> {
-    // If this future is dropped, `caller` is dropped with it, and `gone` completes.
+    // If the future of this call is dropped, `caller` is dropped, too. Then `gone` completes.
     let (caller, gone) = oneshot::channel::<()>();
     let runtime = Handle::current();
     let task = spawn_blocking(move || {

@@ -1,5 +1,5 @@
-//! The part of a job's history that is kept in memory. It is used for the bars of the last runs and for the figures of
-//! the last day.
+//! The part of a job's history that is kept in memory. The page needs this part for the bars of the last runs and for
+//! the figures of the last day.
 
 use bandog_cron::Time;
 use bandog_schedule::{Kind, RunRow, State};
@@ -8,14 +8,15 @@ use serde::Serialize;
 /// Number of runs that the page draws as bars.
 pub(crate) const BARS: usize = 50;
 /// Number of successful runs that the store keeps in a job's history. The store also keeps this number of other runs.
-/// If the history has fewer successful runs than this number, no successful run is missing. The same is true for other
-/// runs.
+/// So if a history has fewer than this number of successful runs, no successful run is missing. The same is true for
+/// other runs.
 const KEPT: usize = 50;
 
 /// The ended runs of one job, without their texts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Digest {
-    /// The job's mark at the time of the query: a number that changes with each new line of its history.
+    /// The job's mark at the time of the query. A mark is a number that changes with each new line of the job's
+    /// history.
     pub(crate) mark: u64,
     /// The runs in the order of their ends, the latest last.
     pub(crate) runs: Vec<Brief>,
@@ -29,11 +30,12 @@ pub(crate) struct Digest {
 /// One run. Times are in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Brief {
+    /// The end of the run, since 1970.
     pub(crate) ended: i64,
     /// The duration of the run.
     took: u32,
-    /// The lag of a scheduled run: the time from its due time to its start. `None` for runs of other kinds, because
-    /// such runs are requested after their due time.
+    /// The lag of a scheduled run: the time from its due time to its start. `None` for a run of another kind. Such a
+    /// run is requested after its due time, so this time is no lag.
     pub(crate) lag: Option<u32>,
     pub(crate) state: State,
 }

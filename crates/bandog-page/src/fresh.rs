@@ -11,13 +11,13 @@ use tokio::time::{Instant, timeout};
 
 use crate::source::Trouble;
 
-/// Minimum time for which an answer is served again. This time is shorter than the page's polling interval, so a single
+/// An answer is served again for at least this time. The interval between two polls of the page is longer, so a single
 /// viewer always gets current data.
 const FRESH: Duration = Duration::from_secs(1);
 /// An answer is served again for at least this multiple of its fetch time (the duration of the query). So a store
 /// spends at most a fifth of its time on the queries of one kind.
 const MULTIPLE: u32 = 4;
-/// Time that a client waits for a new answer before it gets the previous answer.
+/// Time for which a client waits for a new answer. After this time, the client gets the previous answer.
 const SOON: Duration = Duration::from_millis(300);
 /// Maximum time for which a fetch continues after the waiting client has got the previous answer instead.
 const LINGER: Duration = Duration::from_secs(10);
@@ -111,7 +111,8 @@ impl<T> Fresh<T> {
 }
 
 impl<T: Send + Sync + 'static> Fresh<T> {
-    /// The last answer if this answer is still valid. Otherwise the result of `ask`, which queries the store.
+    /// Returns the last answer if this answer is still valid. Otherwise waits for a new answer. `ask` queries the
+    /// store, if no fetch is in progress.
     ///
     /// # Cancel safety
     /// Dropping the future ends the wait of this client. If no other client waits, the fetch is cancelled.
@@ -143,7 +144,8 @@ impl<T: Send + Sync + 'static> Fresh<T> {
         fetched
     }
 
-    /// The kept answer. If no valid answer is kept, the error has the fetch to wait for and the previous answer.
+    /// The kept answer. `Err` means that no valid answer is kept: it contains the fetch to wait for, and the previous
+    /// answer if there is one.
     #[expect(clippy::type_complexity, reason = "two values with a meaning each")]
     fn now<F>(&self, ask: impl FnOnce() -> F) -> Result<Fetched<T>, (Fetch<T>, Option<Known<T>>)>
     where
@@ -166,7 +168,7 @@ impl<T: Send + Sync + 'static> Fresh<T> {
     }
 }
 
-/// Starts a fetch, which stores its answer in `kept`. `changes` is the present number of changes.
+/// Starts a fetch, which stores its answer in `kept`. `changes` is the present value of [`Cache::changes`].
 fn fetch<T, F>(ask: F, kept: Arc<Mutex<Cache<T>>>, changes: u64, multiple: u32) -> Fetch<T>
 where
     T: Send + Sync + 'static,

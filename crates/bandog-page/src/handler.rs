@@ -36,20 +36,20 @@ use crate::{
 const STORE_TIME: Duration = Duration::from_secs(10);
 /// Timeout of a scan of all names in the store. The scan is slow on purpose, so that it does not disturb other clients.
 const SCAN_TIME: Duration = Duration::from_secs(600);
-/// The page serves a list of locks again for at least this multiple of the duration of the scan.
+/// A list of locks is served again until at least this multiple of the duration of its scan has passed.
 const SCAN_MULTIPLE: u32 = 10;
-/// Maximum time that a request waits for a scan. This time is shorter in tests.
+/// Maximum time for which a request waits for a scan. This time is shorter in tests.
 const SCAN_PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 /// Maximum time for which a scan continues after the request that started the scan has stopped waiting. The next
 /// request can then use the result.
 const SCAN_LINGER: Duration = Duration::from_secs(if cfg!(test) { 5 } else { 30 });
-/// The page serves the timeline again for at least this multiple of the duration of its computation.
+/// A timeline is served again until at least this multiple of the duration of its computation has passed.
 const TIMELINE_MULTIPLE: u32 = 20;
 /// Timeout for receiving the body of a request.
 const BODY_TIME: Duration = Duration::from_secs(10);
 /// Maximum size of the body of a request, in bytes.
 const BODY: usize = 64 * 1024;
-/// Maximum length of a reason, in bytes.
+/// Maximum length of the reason of a pause, in bytes.
 const REASON: usize = 1024;
 
 /// Media type of plain text.
@@ -77,15 +77,18 @@ pub(crate) struct Handler<S> {
     pub(crate) config: Arc<Config>,
 }
 
+/// What all clones of a [`Handler`] share: the store, and the answers of the store that are kept for some time.
 #[derive(Debug)]
 pub(crate) struct Shared<S> {
     source: Arc<S>,
     jobs: Arc<Fresh<Snapshot>>,
     /// The locks as JSON.
     locks: Fresh<Vec<Box<RawValue>>>,
+    /// The nodes and the pauses as JSON.
     nodes: Fresh<Box<RawValue>>,
     /// The starts of jobs in the next hour.
     timeline: Fresh<Hour>,
+    /// The figures above the list of jobs, as JSON.
     summary: Fresh<Box<RawValue>>,
     histories: Arc<Histories<S>>,
 }
@@ -165,6 +168,7 @@ impl<S: Source> Handler<S> {
         &self.shared.source
     }
 
+    /// The response to a request, whether the request succeeds or not.
     pub(crate) async fn answer<B>(&self, request: Request<B>) -> Reply
     where
         B: Body,
@@ -179,6 +183,7 @@ impl<S: Source> Handler<S> {
         })
     }
 
+    /// The response to a request that succeeds, or the error of a request that was refused or failed.
     async fn reply<B>(&self, request: Request<B>) -> Result<Reply, Trouble>
     where
         B: Body,
@@ -225,16 +230,18 @@ impl<S: Source> Handler<S> {
         Ok(jobs)
     }
 
+    /// The response with one job.
     async fn job(&self, name: &str) -> Result<Reply, Trouble> {
         let Known { at, value } = self.snapshot().await?;
         let job = value.get(name).ok_or_else(|| Trouble::no_job(name))?;
         Ok(self.written(at, named("job", &job.json)))
     }
 
+    /// The response with the requested part of the jobs.
     async fn jobs(&self, wanted: Wanted) -> Result<Reply, Trouble> {
         let Known { at, value } = self.snapshot().await?;
         if wanted.limit.is_none() {
-            // It takes some time to serialize thousands of jobs.
+            // This thread does not serialize the jobs, because that takes some time for thousands of jobs.
             let this = self.clone();
             return aside(async move { Ok(this.part(at, &value, &wanted, None)) }).await;
         }
@@ -244,13 +251,14 @@ impl<S: Source> Handler<S> {
         Ok(self.part(at, &value, &wanted, Some(bars)))
     }
 
-    /// A response with the requested part of the jobs. `bars` are the last runs of these jobs.
+    /// Writes the response with the requested part of the jobs. `bars` are the last runs of these jobs.
     fn part(&self, at: SystemTime, jobs: &Snapshot, wanted: &Wanted, bars: Option<HashMap<String, Vec<Bar>>>) -> Reply {
         let part = jobs.part(wanted);
         let jobs = part.jobs.iter().map(|job| &*job.json).collect();
         self.written(at, JobsPart { jobs, total: part.total, counts: part.counts, bars })
     }
 
+    /// The response with the requested part of the locks.
     async fn locks(&self, wanted: &Wanted) -> Result<Reply, Trouble> {
         let mut scan = Box::pin(self.clone().scan());
         let Ok(fetched) = timeout(SCAN_PATIENCE, &mut scan).await else {
@@ -262,18 +270,19 @@ impl<S: Source> Handler<S> {
         Ok(self.written(at, LocksPart { locks: locks.map(|lock| &**lock).collect(), total: value.len() }))
     }
 
-    /// The locks. The scan is cancelled when no request waits for it.
+    /// The locks that a scan has found. The scan is cancelled when no request waits for the scan.
     async fn scan(self) -> Fetched<Vec<Box<RawValue>>> {
         let source = Arc::clone(&self.shared.source);
         self.shared.locks.get(|| aside(in_time(SCAN_TIME, async move { source.locks().await }))).await
     }
 
+    /// The nodes and the pauses as JSON.
     async fn nodes(&self) -> Fetched<Box<RawValue>> {
         let source = Arc::clone(&self.shared.source);
         self.shared.nodes.get(|| aside(in_time(STORE_TIME, async move { source.nodes().await }))).await
     }
 
-    /// The figures of the last 24 hours and of the next hour.
+    /// The figures (numbers of runs, failures and so on) of the last 24 hours and of the next hour.
     async fn summary(&self) -> Fetched<Box<RawValue>> {
         let this = self.clone();
         let ask = async move {
@@ -340,8 +349,8 @@ impl<S: Source> Handler<S> {
 }
 
 impl Verb {
-    /// The action that this verb and the fields of the request's body describe. A field that the verb does not have is
-    /// refused.
+    /// The action that this verb and the fields of the request's body describe. A field that does not belong to the
+    /// verb is refused.
     fn with(self, ActFields { reason, id }: ActFields) -> Result<Act, Trouble> {
         let wrong = |message| Err(Trouble::new(StatusCode::BAD_REQUEST, "body", message));
         match (self, reason, id) {

@@ -27,10 +27,10 @@ pub(crate) const ENTRIES: usize = 64;
 pub(crate) const DIGESTS: usize = 20_000;
 /// Maximum number of histories that are read at the same time.
 const AT_ONCE: usize = 8;
-/// Number of queries in the rate limit's budget that are reserved for requests of viewers. The page does not use this
-/// reserve when it reads histories for the figures of the last day.
+/// Number of queries in the rate limit's budget that are reserved for requests of viewers. When the page reads
+/// histories for the figures of the last day, it leaves this number of queries in the budget.
 const RESERVE: u32 = 200;
-/// Maximum time that a query waits until the rate limit allows it.
+/// Maximum time for which a query waits until the rate limit allows the query.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Timeout for reading the histories that one answer needs. The histories that were not read in this time are read for
 /// the next answer.
@@ -83,7 +83,7 @@ impl<S: Source> Histories<S> {
     }
 
     /// Reads those histories of these jobs that have changed, as many as the rate limit and the timeout allow. Returns
-    /// all digests of these jobs that are known then.
+    /// all digests of these jobs that are known after that.
     pub(crate) async fn catch_up(&self, jobs: &[Marked]) -> Vec<(String, Arc<Digest>)> {
         let room = DIGESTS.min(jobs.len());
         let jobs = &jobs[..room];
@@ -95,7 +95,7 @@ impl<S: Source> Histories<S> {
         known.collect()
     }
 
-    /// The jobs whose history has lines that are not in their digests.
+    /// The jobs without a digest, and the jobs whose history has changed since the digest was made.
     fn changed<'a>(&'a self, jobs: &'a [Marked]) -> impl Iterator<Item = &'a Marked> {
         let digests = locked(&self.digests);
         let is_known = |(name, mark): &Marked| digests.get(name).is_some_and(|digest| digest.mark == *mark);
@@ -142,7 +142,7 @@ impl<S: Source> Histories<S> {
         }
     }
 
-    /// Waits for a short time until the rate limit allows a query.
+    /// Waits until the rate limit allows a query. If that would take too long, returns an error.
     async fn wait_for_pace(&self) -> Result<(), Trouble> {
         match self.pace.take(0) {
             Ok(()) => return Ok(()),
@@ -171,6 +171,7 @@ impl<S: Source> Histories<S> {
     }
 }
 
+/// The error of a request for which the rate limit allows no query in time.
 fn busy() -> Trouble {
     let message = "too many histories are requested at the same time: retry in a few seconds";
     Trouble::new(StatusCode::TOO_MANY_REQUESTS, "busy", message)

@@ -1,8 +1,8 @@
 //! A web page with the jobs, runs and held locks of one store, and the same data as JSON for programs.
 //!
-//! The command `bandog page` serves this page. With this crate, the page is part of your own service: [`Page::answer`]
-//! takes a request of hyper or axum and returns the response. The page needs no files and no build step. Its
-//! scripts use relative URLs, so the page works under any path.
+//! The command `bandog page` serves this page. This crate makes the page a part of your own service: [`Page::answer`]
+//! takes a request of hyper or axum and returns the response. The page needs no files and no build step. Its scripts
+//! use relative URLs, so the page works under any path.
 //!
 //! # In a hyper service
 //!
@@ -53,7 +53,8 @@
 //! # Access
 //!
 //! The page is read-only unless you set a token with [`Page::token`]. The page has no logins: in your own service, your
-//! middleware decides which requests reach the page. Note that the page also shows the output and the errors of jobs.
+//! middleware decides which requests reach the page. Every viewer of the page can also read the output and the errors
+//! of jobs.
 
 mod access;
 mod aside;

@@ -19,7 +19,7 @@ pub(crate) struct Pace(Mutex<Budget>);
 
 #[derive(Debug)]
 struct Budget {
-    /// Number of queries that were allowed at the time `at`.
+    /// Number of queries in the budget at the time `at`.
     left: f64,
     at: Instant,
 }
@@ -29,10 +29,10 @@ impl Pace {
         Self(Mutex::new(Budget { left: f64::from(BURST), at: Instant::now() }))
     }
 
-    /// Takes one query from the budget, if at least `reserve` queries then remain in the budget.
+    /// Takes one query from the budget. After that, at least `reserve` queries must remain in the budget.
     ///
     /// # Errors
-    /// If the budget is too small. The error is the time after which the budget is large enough.
+    /// Returns an error if the budget is too small. The error is the time after which the budget is large enough.
     pub(crate) fn take(&self, reserve: u32) -> Result<(), Duration> {
         let mut budget = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();

@@ -23,8 +23,9 @@ pub type Reply = Response<Full<Bytes>>;
 /// The page over one store. All clones share the answers of the store, so the store is queried once for all clones.
 ///
 /// A page needs a tokio runtime with time enabled. The load of the store does not depend on the number of clients. The
-/// store is queried for the list of jobs, for the nodes and for the locks: each of them at most once a second, and less
-/// often if a query takes long. The store is queried for histories of single jobs at most 100 times a second.
+/// page queries the store for the list of jobs, for the nodes and for the locks. It sends each of these three queries
+/// at most once a second, and less often if the query takes long. It queries the histories of single jobs at most 100
+/// times a second.
 #[derive(Clone)]
 pub struct Page {
     handler: Handler<OverStore>,
@@ -112,8 +113,8 @@ impl Page {
         self.handler.answer(request).await
     }
 
-    /// Serves the page on this listener, on a thread and a runtime of its own. So viewers do not slow the rest of the
-    /// program down. At most 128 connections are open at a time.
+    /// Serves the page on this listener. The page has its own thread and its own runtime, so viewers do not slow the
+    /// rest of the program down. At most 128 connections are open at a time.
     ///
     /// # Errors
     /// The operating system refuses a thread, or the listener cannot be used.

@@ -68,6 +68,7 @@ impl StateFilter {
     }
 }
 
+/// The error for a wrong parameter in the query.
 fn wrong(message: impl Into<String>) -> Trouble {
     Trouble::new(StatusCode::BAD_REQUEST, "query", message)
 }

@@ -25,8 +25,8 @@ use tokio::{
 
 use crate::{handler::Handler, source::Source};
 
-/// Maximum number of open connections. If a client opens one more, the page closes another connection: usually the one
-/// whose client has been silent for the longest time.
+/// Maximum number of open connections. If a client opens a further connection, the page closes another connection,
+/// usually that of the client that has been silent for the longest time.
 pub(crate) const CONNECTIONS: usize = 128;
 /// Timeout for receiving a request's head (its first line and headers). A connection that is silent for this time is
 /// closed, too. The timeout is shorter in tests.
@@ -37,17 +37,18 @@ const HEAD: usize = 16 * 1024;
 const HEADERS: usize = 64;
 /// Time after which the page accepts no further request on a connection. Browsers then open another connection.
 const LIFE: Duration = Duration::from_secs(60);
-/// Timeout of the last answer on a connection. It is the sum of the timeout of a query and some time for a client that
-/// reads slowly.
+/// Timeout of the last answer on a connection. This is the timeout of a query plus some time for a client that reads
+/// slowly.
 const LAST_ANSWER: Duration = Duration::from_secs(30);
 /// Pause after a failed accept. Usually the process has no free file descriptor then.
 const REFUSED: Duration = Duration::from_millis(100);
-/// Maximum time that a stopping page waits for the answers that are in progress.
+/// Maximum time for which a page that stops waits for the answers in progress.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A page that is served by [`crate::Page::serve`].
 ///
-/// Dropping this handle also ends the service, but does not wait for answers in progress.
+/// If this handle is dropped, the service ends without waiting for answers in progress. [`Serving::stop`] waits for
+/// them.
 #[derive(Debug)]
 pub struct Serving {
     address: SocketAddr,
@@ -159,7 +160,8 @@ fn close_one_if_full(open: &mut Vec<OpenConnection>) {
     }
 }
 
-/// Serves one connection from its first request to its end. `waits_for` is updated when the wait changes.
+/// Serves one connection from its first request to its end. Updates `waits_for` when the connection begins to wait for
+/// the other side.
 async fn serve_connection<S: Source>(
     stream: TcpStream,
     handler: Handler<S>,

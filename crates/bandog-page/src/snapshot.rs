@@ -32,7 +32,7 @@ pub(crate) struct Job {
     pub(crate) json: Box<RawValue>,
     /// A number that changes with each new line of the job's history.
     pub(crate) mark: u64,
-    /// The name in lower case.
+    /// The name in lower case, for the filter by name.
     lower: String,
     /// The end of the job's last run, in milliseconds since 1970.
     ended: Option<i64>,
@@ -41,7 +41,7 @@ pub(crate) struct Job {
     is_failing: bool,
 }
 
-/// Number of jobs in each state. The numbers include all jobs, also those that the filter by name excludes.
+/// Number of jobs in each state. All jobs are counted, even those that a request's filter by name excludes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Counts {
     pub(crate) all: usize,
@@ -90,7 +90,7 @@ impl Snapshot {
         jobs.into_iter().map(Job::marked).collect()
     }
 
-    /// The jobs that match, beginning at the offset. The limit is their maximum number.
+    /// The jobs that match the filters in `wanted`, from the offset on, and at most as many as the limit allows.
     pub(crate) fn part(&self, wanted: &Wanted) -> Part<'_> {
         let matching: Vec<&Job> =
             self.jobs.iter().filter(|job| job.is(wanted.is) && job.lower.contains(&wanted.name)).collect();
@@ -130,12 +130,13 @@ impl Job {
     }
 }
 
-/// Whether a run failed. The cause of a failure is the job or its node.
+/// Whether a run failed. A run that ended for a reason outside the job and its node, such as a cancelled run, has not
+/// failed.
 pub(crate) fn is_failure(run: &RunRow) -> bool {
     is_bad(run.state)
 }
 
-/// Whether this state is a failure. The cause of a failure is the job or its node.
+/// Whether this state is a failure, as in [`is_failure`].
 pub(crate) fn is_bad(state: State) -> bool {
     match state {
         State::Failed | State::TimedOut | State::Lost => true,

@@ -54,7 +54,7 @@ pub(crate) struct ActFields {
 /// The error of a request.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Trouble {
-    /// One word that identifies the kind of error. Programs can rely on it.
+    /// One word that identifies the kind of error. Programs can rely on this word.
     pub(crate) kind: &'static str,
     /// The text for people.
     pub(crate) message: String,

@@ -1,4 +1,4 @@
-//! Figures of the whole store: the runs of the last 24 hours, and the starts of the next hour.
+//! Figures of the whole store: about the runs of the last 24 hours, and about the starts of runs in the next hour.
 
 use std::{
     collections::BTreeMap,
@@ -14,8 +14,8 @@ use crate::{digest::Digest, snapshot::is_bad};
 
 /// The duration of the timeline, which begins now.
 pub(crate) const AHEAD: Duration = Duration::from_secs(3600);
-/// Maximum number of starts of one job on the timeline. If a job has more starts, the timeline does not show them,
-/// because they would hide the starts of other jobs. Such jobs are only counted.
+/// Maximum number of starts of one job on the timeline. If a job has more starts, the timeline shows none of these
+/// starts, because they would hide the starts of other jobs. Such jobs are only counted.
 pub(crate) const PER_JOB: usize = 12;
 /// Maximum number of starts that are listed with the names of their jobs.
 const LISTED: usize = 100;
@@ -55,6 +55,7 @@ struct Day {
     shortest: Option<Cut>,
 }
 
+/// A run that failed.
 #[derive(Debug, Serialize)]
 struct Failure {
     job: String,
@@ -94,6 +95,7 @@ pub(crate) struct Hour {
     often_jobs: Vec<String>,
 }
 
+/// One start of a job on the timeline.
 #[derive(Debug, Serialize)]
 struct Start {
     job: String,
@@ -107,7 +109,7 @@ pub(crate) fn day_before(now: SystemTime) -> i64 {
 
 impl Summary {
     /// `jobs` is a pair: the number of jobs in the store, and the number of jobs without a run in the last 24 hours.
-    /// `digests` does not contain the digests that were not read yet.
+    /// `digests` contains only the digests that were read already.
     pub(crate) fn new(
         now: SystemTime,
         jobs: (usize, usize),
@@ -119,10 +121,12 @@ impl Summary {
 }
 
 impl Day {
+    /// The parameters are those of [`Summary::new`]. `quiet` is the number of jobs without a run in the last 24 hours.
     fn new(now: i64, (jobs, quiet): (usize, usize), digests: &[(String, Arc<Digest>)]) -> Self {
         let since = now - DAY_MS;
         let (mut runs, mut failures, mut lags) = (0, 0, Vec::new());
         let mut oldest: Option<(i64, &str, State, &Digest)> = None;
+        // The histories that do not cover 24 hours: the start of each history, and the name of its job.
         let mut cuts: Vec<(i64, &str)> = Vec::new();
         for (name, digest) in digests {
             let ended = digest.since(since);

@@ -34,6 +34,7 @@ impl Served {
         Self::with(Some(Token::new(TOKEN).unwrap()), SocketAddr::from(([127, 0, 0, 1], 0)), &[])
     }
 
+    /// A page on this address, with this token, and with these additional host names.
     fn with(token: Option<Token>, address: SocketAddr, hosts: &[&str]) -> Self {
         let source = Fixed::default();
         let mut handler = Handler::new(source.clone());

@@ -9,9 +9,9 @@ use std::{
 const FIRST_DELAY: Duration = Duration::from_millis(5);
 /// Maximum delay between two attempts.
 const MAX_DELAY: Duration = Duration::from_millis(200);
-/// Minimum lifetime of a connection for a reset of the delay. A shorter connection does not reset the delay: some
-/// servers accept each connection and close it immediately, and a client of such a server would reconnect without any
-/// delay.
+/// A connection that lived at least this long resets the delay. A shorter connection does not reset it: some servers
+/// accept each connection and close it immediately. After a reset, a client of such a server would reconnect without
+/// any delay.
 const MIN_LIFETIME: Duration = Duration::from_millis(200);
 
 /// The delays before connection attempts. The first attempt has no delay. The delay before the second attempt is 5 ms.

@@ -67,9 +67,9 @@ impl Redis {
         pipe.cmd("EVALSHA").arg(UNKNOWN_SCRIPT).arg(0);
         pipe.cmd("EVAL").arg("return 1").arg(0);
         let mut replies = self.link.call(|_| pipe).await?;
-        // The last two replies belong to EVALSHA and EVAL. All earlier replies belong to SCRIPT LOAD. A server that
-        // accepts EVALSHA replies that it does not know the hash. A user without the right for EVALSHA needs the right
-        // for EVAL.
+        // The last two replies belong to EVALSHA and EVAL. All earlier replies belong to SCRIPT LOAD. If the user has
+        // the right to run EVALSHA, the server replies to EVALSHA that it does not know the hash. Without this right,
+        // the user needs the right to run EVAL.
         let runs = replies.split_off(replies.len().saturating_sub(2));
         if let [Value::ServerError(hash_error), text_reply] = &runs[..]
             && !refusal::is_no_script(&runs[0])

@@ -33,8 +33,8 @@ use crate::options::{Address, RedisOptions};
 
 /// Maximum duration of a connection attempt, even if the timeout of a request is longer.
 const MAX_DIAL_TIME: Duration = Duration::from_secs(5);
-/// Duration of a TLS handshake after which the client doubts that the server speaks TLS. Then the client probes whether
-/// Redis listens there without TLS.
+/// If a TLS handshake takes longer than this, the client doubts that the server speaks TLS, and probes whether Redis
+/// listens there without TLS.
 const TLS_SILENCE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Idle time of a connection before its first TCP keepalive probe. The probes detect that the peer has vanished.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
@@ -84,8 +84,8 @@ pub(crate) async fn dial(
     pushes: Option<Arc<dyn AsyncPushSender>>,
     probes: &mut TlsProbeBudget,
 ) -> Result<Connection> {
-    // The limit is shorter than the timeout of a request. So a request that waits for this attempt gets the cause of a
-    // failure before the timeout of the request.
+    // The limit is shorter than the timeout of a request. So if the attempt fails, a request that waits for it fails
+    // with the cause, and not with its own timeout.
     let limit = (options.timeout * 9 / 10).min(MAX_DIAL_TIME);
     let peer = Peer::default();
     match timeout(limit, connect(options, pushes, &peer, probes)).await {
@@ -96,10 +96,10 @@ pub(crate) async fn dial(
     }
 }
 
-/// Converts the error of a failed connection attempt. This is called only if the client was connected to the server
-/// before. Then the cause of the error might be temporary: for example, the certificate files are being replaced, or
-/// another program listens at the address of the server for a short time. So `Misused` and `Unsupported` become
-/// `Unavailable`, and waiters continue to wait.
+/// Converts the error of a failed connection attempt. This function is called only if the client was connected to the
+/// server before. Then the cause of the error might be temporary: for example, the certificate files are being
+/// replaced, or another program listens at the address of the server for a short time. So `Misused` and `Unsupported`
+/// become `Unavailable`, and waiters continue to wait.
 pub(crate) fn make_retryable(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Misused | ErrorKind::Unsupported => {

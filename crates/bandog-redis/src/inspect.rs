@@ -99,7 +99,7 @@ impl Redis {
     }
 }
 
-/// Adds the first query for a lock. It reads some fields of the hash.
+/// Adds the first query for a lock, which reads some fields of the hash.
 pub(crate) fn fields(pipe: &mut Pipeline, name: &str) {
     // A few fields are enough here, and a hash of another application might have millions of fields.
     pipe.cmd("HSCAN").arg(name).arg(0).arg("COUNT").arg(MAX_FIELDS);
@@ -183,7 +183,8 @@ pub(crate) fn is_owner(field: &str) -> bool {
 }
 
 /// A Redis glob that matches all names that the pattern matches, and perhaps more. `?` becomes `*`, because `?` matches
-/// one byte in Redis, and one character in a pattern. Characters that are special only in Redis are escaped.
+/// one byte in a Redis glob, and one character in a pattern of bandog. Characters that are special only in Redis are
+/// escaped.
 pub(crate) fn redis_glob(pattern: &Pattern) -> String {
     let mut glob = String::new();
     let mut chars = pattern.as_str().chars();

@@ -39,12 +39,12 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// - A server without persistence loses its locks when it restarts. A replica that takes over might not have the latest
 ///   locks. In both cases two clients might hold the same lock. The client that took the lock later has the greater
 ///   fence.
-/// - The fencing token is a key without a ttl. It stays in the store after a release, as in Redisson.
+/// - The key of the fencing token has no ttl. It stays in the store after a release, as in Redisson.
 ///
 /// # Layout
-/// The lock `N` is the hash `N` with the owner as its field. Its token is `redisson_lock_token:{N}`, and a release
-/// publishes `0` on the channel `redisson_lock__channel:{N}`. If the name itself contains `{`, no braces are added.
-/// This is the layout of Redisson's RLock and RFencedLock.
+/// The lock `N` is stored in the hash `N`. The only field of the hash is the id of the owner. The fencing token of the
+/// lock is in the key `redisson_lock_token:{N}`. A release publishes `0` on the channel `redisson_lock__channel:{N}`.
+/// If the name itself contains `{`, no braces are added. This is the layout of Redisson's RLock and RFencedLock.
 ///
 /// A client starves if it has waited for a lock for a second or more. Each claim of a starving client for the lock `N`
 /// sets the string `bandog:starving:{N}` with a ttl of 3 s. The next release then reserves the lock for starving
@@ -53,16 +53,18 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// The hash `bandog:client:UUID` contains a client's row in the registry, and has a ttl. The sorted set
 /// `bandog:clients` is the index of all clients.
 ///
-/// The record `R` is the hash `bandog:record:{R}`, its history is the hash `bandog:history:{R}`, and the set
-/// `bandog:records` contains the names of all records. These three keys have no ttl.
+/// A record is a text with a version, in which a schedule keeps its state. The record `R` is the hash
+/// `bandog:record:{R}`, its history is the hash `bandog:history:{R}`, and the set `bandog:records` contains the names
+/// of all records. These three keys have no ttl.
 ///
 /// # Rights
-/// A user needs the keys and channels above, and the commands `EVALSHA`, `SCRIPT LOAD` (or `EVAL` instead of both),
-/// `PTTL`, `HEXISTS`, `GET`, `TIME`, `SET`, `HSET`, `DEL`, `PEXPIRE`, `PUBLISH`, `SUBSCRIBE` and `UNSUBSCRIBE`, and
-/// `SELECT` for a database other than 0. Without `PUBLISH` or `SUBSCRIBE`, locks work and waiters poll.
+/// A user needs the rights for the keys and channels above, and for the commands `EVALSHA`, `SCRIPT LOAD` (or `EVAL`
+/// instead of both), `PTTL`, `HEXISTS`, `GET`, `TIME`, `SET`, `HSET`, `DEL`, `PEXPIRE`, `PUBLISH`, `SUBSCRIBE` and
+/// `UNSUBSCRIBE`, and `SELECT` for a database other than 0. Without `PUBLISH` or `SUBSCRIBE`, locks work and waiters
+/// poll.
 ///
 /// Further commands are needed for:
-/// - the index of clients, from which operators see the waiters: `ZADD`, `ZREM` and `ZRANGEBYSCORE`;
+/// - the index of clients, which shows operators the waiters: `ZADD`, `ZREM` and `ZRANGEBYSCORE`;
 /// - records: `HGET`, `HMGET`, `HGETALL`, `SADD`, `SREM` and `SSCAN`;
 /// - `show` and `list`: `HSCAN`, `SCAN`, `HMGET` and `ZRANGE`;
 /// - `evict`: `HSCAN`;
@@ -74,7 +76,7 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// the next call is made.
 ///
 /// Each connection runs on the Tokio runtime of the call that opened it. If that runtime ends, the next call opens the
-/// connection again, on the runtime of this next call.
+/// connection again, on its own runtime.
 pub struct Redis {
     pub(crate) options: RedisOptions,
     pub(crate) link: Link,
@@ -197,8 +199,8 @@ impl Leases for Redis {
 }
 
 impl Redis {
-    /// Sends the command that `pack` returns. If the server does not have our scripts, sends the command a second time,
-    /// after the scripts were loaded again.
+    /// Sends the command that `pack` returns. If the server does not have our scripts, the link sends the scripts
+    /// again, and then this function sends the command a second time.
     pub(crate) async fn ask(&self, pack: impl Fn(ScriptForm) -> Pipeline + Send + Sync) -> Result<Value> {
         self.ask_with_deadline(Instant::now() + self.options.timeout, pack).await
     }
@@ -277,7 +279,7 @@ impl Redis {
             Value::Int(-1) => Ok(Released::NotHeld),
             Value::Int(receivers) => {
                 let receivers = u32::try_from(receivers).map_err(|_| refusal::unexpected_reply(&reply))?;
-                // If this backend is subscribed, it is one of the receivers.
+                // If this backend is subscribed to the channel, it is one of the receivers.
                 let ours = receivers > 0 && self.subscriptions.is_subscribed(Channel(key.as_str()));
                 Ok(Released::Freed { others: Some(receivers - u32::from(ours)) })
             }
@@ -322,7 +324,7 @@ impl Redis {
 }
 
 /// Reads the reply of `claim.lua`. A positive number is the last fence that was granted. A negative number is the time
-/// in milliseconds until the present hold expires, with a minus sign.
+/// in milliseconds until the present hold of the lock expires, with a minus sign.
 fn verdict(claim: &Claim, reply: i64) -> Result<Verdict> {
     let number = reply.unsigned_abs();
     match reply {

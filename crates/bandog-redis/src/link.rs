@@ -61,6 +61,7 @@ struct SharedLink {
     closed: Notify,
 }
 
+/// The state of the link.
 #[derive(Debug, Clone)]
 enum Phase {
     /// No task runs.
@@ -69,7 +70,8 @@ enum Phase {
     Dialling,
     /// The connection is open.
     Up(Arc<LiveConnection>),
-    /// The attempt with this number failed. The next attempt follows after the backoff.
+    /// The attempt with this number failed. The next attempt follows after the backoff. But after an error that is not
+    /// retryable, such as a refused login, the next attempt follows when a call needs the connection.
     Failed(u64, Error),
 }
 
@@ -111,7 +113,7 @@ impl Link {
         *self.0.epoch.borrow()
     }
 
-    /// Does the same as [`Link::call_with_deadline`]. The deadline is the timeout of one request from now.
+    /// Calls [`Link::call_with_deadline`]. The deadline is the present time plus the timeout of one request.
     pub(crate) async fn call(&self, pack: impl FnOnce(ScriptForm) -> Pipeline + Send) -> Result<Vec<Value>> {
         self.call_with_deadline(Instant::now() + self.0.options.timeout, pack).await
     }
@@ -119,7 +121,7 @@ impl Link {
     /// Sends the pipeline that `pack` returns. Returns one value for each command of the pipeline. If the server
     /// refuses a command, the refusal is the value of this command, and the call does not fail.
     ///
-    /// If the connection is open, the first poll sends the pipeline.
+    /// If the connection is open, the first poll of the future sends the pipeline.
     ///
     /// # Errors
     /// - `Unavailable`: no connection could be opened, or no answer came in time.
@@ -185,11 +187,11 @@ impl SharedLink {
         }
     }
 
-    /// Waits until the connection is open. If a connection attempt starts after this call and fails, returns the error
-    /// of the attempt. `attempts_before` is the number of attempts that were started before the call.
+    /// Waits until the connection is open. If a connection attempt starts during this call and fails, returns the error
+    /// of the attempt. `attempts_before` is the number of attempts that were started before this call.
     ///
     /// This call starts the task at most once. A runtime that shuts down drops each new task before `spawn` returns. So
-    /// a call that starts the task again each time would never end.
+    /// a call that started the task again after each drop would never end.
     async fn wait_until_open(self: &Arc<Self>, attempts_before: u64) -> Result<Arc<LiveConnection>> {
         let mut phases = self.phase.subscribe();
         let mut has_started = false;
@@ -257,8 +259,8 @@ impl SharedLink {
                 () = &mut loading, if !loaded => loaded = true,
             }
         }
-        // When the driver is dropped, the calls in flight fail. The phase changes before that. So a caller that gets
-        // such an error and calls again does not use the same connection.
+        // When the driver is dropped, the calls in flight fail. The phase is changed before the driver is dropped. So a
+        // caller that gets such an error and calls again does not use the same connection.
         self.phase.send_replace(Phase::Dialling);
         drop(driver);
     }
@@ -285,7 +287,8 @@ async fn keep(keeper: Keeper) {
 
 /// Connects, lets calls use the connection, and reconnects when it breaks. This never returns.
 async fn redial(link: &SharedLink) {
-    // If the URL seems to be wrong about TLS, a TLS probe checks whether the server uses TLS.
+    // `tls_probes` limits the number of TLS probes. A probe checks whether the server uses TLS, if the URL seems to be
+    // wrong about this.
     let (mut backoff, mut tls_probes) = (Backoff::default(), TlsProbeBudget::for_commands());
     loop {
         sleep(backoff.next_delay()).await;
@@ -323,8 +326,8 @@ impl LiveConnection {
     async fn send(self: &Arc<Self>, pipe: &Pipeline, deadline: Instant) -> Result<Vec<Value>> {
         let mut mux = self.mux.clone();
         mux.set_response_timeout(deadline.saturating_duration_since(Instant::now()));
-        // Without `unconstrained`, a task that has used up its Tokio budget would not send in its first poll. Then a
-        // later call could send first.
+        // Without `unconstrained`, a task that has used up the poll budget of Tokio would not send in its first poll.
+        // Then a later call could send before this call.
         let answer = unconstrained(mux.send_packed_commands(pipe, 0, pipe.len())).await;
         let values = answer.map_err(|error| {
             if error.is_timeout() && self.unanswered.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_UNANSWERED {

@@ -26,8 +26,8 @@ const HISTORY: &str = "bandog:history:{";
 /// The key of the fencing token of the lock with this name.
 pub(crate) struct TokenKey<'a>(pub(crate) &'a str);
 
-/// The channel of a name. Each release of the lock with this name is published on it. If a swap of the record with this
-/// name notifies, the swap is published on it, too.
+/// The channel of a name. Each release of the lock with this name publishes a message on this channel. Each swap of the
+/// record with this name that notifies subscribers does the same.
 pub(crate) struct Channel<'a>(pub(crate) &'a str);
 
 /// The key that exists while a client starves for the lock with this name.
@@ -36,7 +36,7 @@ pub(crate) struct StarvingKey<'a>(pub(crate) &'a str);
 /// The key of a client's row in the registry.
 pub(crate) struct ClientRowKey(pub(crate) ClientId);
 
-/// The key of a record. A record and its history are in the same cluster slot.
+/// The key of a record. In a Redis Cluster, a record and its history are on the same server.
 pub(crate) struct RecordKey<'a>(pub(crate) &'a str);
 
 /// The key of a record's history.
@@ -83,8 +83,9 @@ impl fmt::Display for Channel<'_> {
     }
 }
 
-/// Writes the prefix and the name in braces. As in Redisson, a name that contains `{` gets no braces, because it may
-/// have its own hash tag for a cluster.
+/// Writes the prefix and the name in braces. As in Redisson, a name that contains `{` gets no braces, because the name
+/// may contain its own hash tag. (In a Redis Cluster, the hash tag is the part of a key in braces. It decides which
+/// server has the key.)
 fn prefixed(f: &mut fmt::Formatter<'_>, prefix: &str, name: &str) -> fmt::Result {
     f.write_str(prefix)?;
     if name.contains('{') {

@@ -38,9 +38,9 @@ pub(crate) enum Address {
 /// connection uses the new certificate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TlsFiles {
-    /// The file of the trusted authorities. If it is None, the authorities of the system are trusted.
+    /// The file of the trusted authorities. If the value is None, the authorities that the system trusts are used.
     pub(crate) ca: Option<PathBuf>,
-    /// The files of the client's certificate and of its key.
+    /// The file of the client's certificate, and the file of the key of this certificate.
     pub(crate) identity: Option<(PathBuf, PathBuf)>,
 }
 
@@ -55,8 +55,8 @@ impl RedisOptions {
     /// percent-decoded. If the URL has a user and no password, the password is empty.
     ///
     /// Over TLS, the server's certificate must be valid for the host. It must be signed by an authority in the file
-    /// `ca` or, without `ca`, by an authority that the system trusts. If the server asks for a client certificate, it
-    /// gets the certificate in `cert`. The files have PEM format, and are read at each connection attempt.
+    /// `ca` or, without `ca`, by an authority that the system trusts. If the server asks for a client certificate, the
+    /// client sends the certificate in `cert`. The files have PEM format, and are read at each connection attempt.
     ///
     /// # Errors
     /// Any other text is refused with `ErrorKind::Misused`. The message names the wrong part, and never contains a

@@ -137,7 +137,7 @@ impl Redis {
         }
     }
 
-    /// The lines of the record's history, in the order of their slots.
+    /// The lines of the record's history, sorted by slot. (The slot of a line is its name in the history.)
     async fn lines(&self, key: &Key) -> Result<Vec<Line>> {
         let mut pipe = Pipeline::with_capacity(1);
         pipe.cmd("HGETALL").arg(HistoryKey(key.as_str()).to_string());
@@ -212,8 +212,9 @@ impl PendingReplies {
 /// - 0: the record is deleted;
 /// - a positive number: the new version of the record;
 /// - a negative number: the microseconds until the swap is allowed, with a minus sign;
-/// - nil: the claim does not hold its lock;
-/// - a record, or no record: the present state, which is not the state that the swap expects.
+/// - nil: the swap requires that a claim holds a lock, and the claim does not hold the lock;
+/// - a record, or an empty array if there is no record: the present state, which is not the state that the swap
+///   expects.
 fn swapped(reply: Value) -> Result<Swapped> {
     match reply {
         Value::Int(0) => Ok(Swapped::Done(None)),
@@ -249,7 +250,7 @@ fn version(number: &str) -> Option<Version> {
     Version::new(version).filter(|_| version.to_string() == number)
 }
 
-/// Reads the reply of `read.lua` for a holding.
+/// Reads the reply of `read.lua` for a holding: whether this claim holds this lock.
 fn is_held(reply: Value) -> Result<bool> {
     match reply {
         Value::Int(held @ 0..=1) => Ok(held == 1),

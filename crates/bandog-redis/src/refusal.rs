@@ -17,7 +17,7 @@ pub(crate) fn refused(error: &ServerError) -> Error {
 }
 
 /// The error if the server refuses a command of the Redis handshake, such as the login. The client has sent no other
-/// commands yet, so none was applied. `store` is the server's address, for the message.
+/// commands yet, so no command was applied. `store` is the server's address, for the message.
 pub(crate) fn handshake_error(store: &str, error: &ServerError) -> Error {
     let (kind, message) = meaning(error);
     Error::new(kind.unwrap_or(Unavailable), format!("{store}: {message}")).caused_by(error.clone())
@@ -29,7 +29,7 @@ pub(crate) fn failed(error: RedisError) -> Error {
     Error::unavailable(message).ambiguous().caused_by(error)
 }
 
-/// The server error in a reply, if it is one.
+/// The server error, if the reply is one.
 pub(crate) fn server_error(value: &Value) -> Option<&ServerError> {
     match value {
         Value::ServerError(error) => Some(error),
@@ -94,8 +94,8 @@ fn meaning(error: &ServerError) -> (Option<ErrorKind>, &str) {
 ///
 /// - Before Redis 7, the server puts the position in the script before the error. So the code of the reply is `ERR` or
 ///   the position, and the code of the error follows in the text.
-/// - If the user lacks a right for a command inside a script, no server replies with the code `NOPERM`. So this error
-///   is recognized by its text.
+/// - If the user lacks a right for a command inside a script, no version of the server replies with the code `NOPERM`.
+///   So bandog recognizes this error by its text, and treats it as `NOPERM`.
 fn code(error: &ServerError) -> &str {
     let (code, details) = (error.code(), details(error));
     let is_script_position = is_script_position(code);
@@ -151,7 +151,7 @@ fn after_number(text: &str) -> &str {
     }
 }
 
-/// The text of the error that follows its code.
+/// The text that follows the code of the error.
 fn details(error: &ServerError) -> &str {
     error.details().unwrap_or_default()
 }

@@ -28,8 +28,8 @@ const MAX_STEP_TIME: Duration = Duration::from_millis(1);
 const FIRST_COUNT: usize = 128;
 /// Minimum number of keys that a later step visits.
 const MIN_COUNT: usize = 16;
-/// Maximum number of keys that a step visits. One step of thousands of keys takes a server far longer than several
-/// steps of hundreds of keys.
+/// Maximum number of keys that a step visits. For the same number of keys, one step of thousands of keys takes a server
+/// far longer than several steps of hundreds of keys.
 const MAX_COUNT: usize = 1024;
 
 /// Chooses the number of keys that the next step visits: fewer keys after a slow step, more keys after a fast step.
@@ -78,7 +78,8 @@ impl Redis {
     }
 
     /// The replies to these commands, and the time that the server needed for them. This time is measured by the
-    /// server's clock. If the server refuses TIME, it is measured by the client's clock, and includes the round trip.
+    /// server's clock. If the server refuses TIME, the time is measured by the client's clock, and includes the round
+    /// trip.
     async fn timed(&self, commands: Pipeline) -> Result<(Vec<Value>, Duration)> {
         let mut pipe = Pipeline::with_capacity(commands.len() + 2);
         pipe.cmd("TIME");
@@ -139,7 +140,7 @@ impl Redis {
     }
 }
 
-/// Reads the reply of a scan command. A name that is not UTF-8 is not a lock of ours.
+/// Reads the reply of a scan command. Names that are not UTF-8 are left out, because no lock of ours has such a name.
 fn scanned(replies: Vec<Value>) -> Result<(String, Vec<String>)> {
     match replies.first() {
         Some(Value::ServerError(error)) => Err(refusal::refused(error)),

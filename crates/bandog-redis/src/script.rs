@@ -46,9 +46,10 @@ struct Script {
 /// claims and passes only. (A pass gives a lock of one claim to another claim.)
 pub(crate) type Group = Vec<usize>;
 
-/// Groups the steps into commands: one command for all releases, and one command for all claims and passes. This halves
-/// the server's work for each step. So steps with different keys might run in another order. If any two steps have the
-/// same key, each step of the call gets its own command, in the original order.
+/// Groups the steps into commands: one command for all releases, and one command for all claims and passes. This
+/// grouping halves the server's work for each step. But the steps run in another order, which is allowed for steps with
+/// different keys. If any two steps have the same key, each step of the call gets its own command, in the original
+/// order.
 pub(crate) fn groups(steps: &[Step]) -> Vec<Group> {
     let mut keys: Vec<_> = steps.iter().map(|step| step.key().as_str()).collect();
     keys.sort_unstable();

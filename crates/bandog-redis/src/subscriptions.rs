@@ -1,8 +1,8 @@
 //! The connection for subscriptions. It has one Redis subscription for each channel that has subscribers.
 //!
 //! [`Channels`] keeps the subscribers of each channel. One task sends the SUBSCRIBE and UNSUBSCRIBE commands that are
-//! needed. It sends the next command for a channel when the previous command for this channel is answered. If the
-//! connection breaks, the task connects again, and subscribes to all channels again.
+//! needed. It sends the next command for a channel after the server has answered the previous command for this channel.
+//! If the connection breaks, the task connects again, and subscribes to all channels again.
 
 mod channels;
 mod connection;

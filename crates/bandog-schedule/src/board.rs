@@ -11,9 +11,9 @@ use crate::{
     recovery::new_era,
 };
 
-/// Publishes a change, and notifies every node. First, this gives the board a new version with the same text. Then it
-/// adds an item to the news (the record `schedule/news`), which names the changed jobs. `known`: the version and the
-/// text of the board, if the caller knows them. This saves a round trip.
+/// Publishes a change, and notifies every node. First, this function gives the board a new version with the same text.
+/// Then it adds an item to the news (the record `schedule/news`), which names the changed jobs. `known`: the version
+/// and the text of the board, if the caller knows them. If so, the function saves a round trip.
 pub(crate) async fn publish_change(
     client: &Client,
     known: Option<(Version, String)>,

@@ -51,7 +51,7 @@ impl CancelToken {
         }
     }
 
-    /// Notifies the run that the node stops. The run may continue until the drain (the time that a stop leaves to runs)
+    /// Notifies the run that the node stops. The run can continue until the drain (the time that a stop leaves to runs)
     /// has passed.
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Relaxed);
@@ -70,7 +70,7 @@ impl CancelToken {
         self.task.wake();
     }
 
-    /// Polls the run until it is done or dropped.
+    /// Polls the run's future once. The result is ready if the run has ended, or if the run must be dropped.
     pub(crate) fn until_dropped(
         &self,
         future: Pin<&mut (impl Future<Output = ()> + ?Sized)>,

@@ -12,6 +12,7 @@ use crate::{
     run::Failure,
 };
 
+/// The error about an attribute without a trigger.
 const NO_TRIGGER: &str = "it has no trigger: write one of `cron`, `fixed_rate`, `fixed_delay`, `at`";
 
 /// A function of the program that is declared with `#[bandog::scheduled]`.
@@ -96,7 +97,7 @@ impl Declaring {
         self.ready(|job| job.run(move |run| body(&Given { run, shares: Arc::clone(&shares) })))
     }
 
-    /// Completes the job of a function that may block.
+    /// Completes the job of a function that is allowed to block.
     pub fn run_blocking<F: Fn(&Given) -> Ended + Send + Sync + 'static>(self, body: F) -> Job {
         let shares = Arc::clone(&self.wants.shares);
         self.ready(|job| job.run_blocking(move |run| body(&Given { run, shares: Arc::clone(&shares) })))
@@ -119,7 +120,7 @@ impl Outcome for Ended {
     }
 }
 
-/// Converts the result of a declared function, whatever its type is.
+/// Converts the result of a declared function to a common type.
 pub fn ended<O: Outcome>(outcome: O) -> Ended {
     Ended(outcome.failure())
 }
@@ -169,7 +170,7 @@ fn trigger(name: &str, values: &mut BTreeMap<&str, String>) -> Result<Job> {
     })
 }
 
-/// Applies another key to the job.
+/// Applies a key that is neither the name nor the trigger to the job. `text`: the value of the key.
 fn option(job: Job, key: &str, text: &str) -> Job {
     match key {
         "zone" => job.zone(text),
@@ -205,16 +206,18 @@ fn with<T>(job: Job, value: Result<T>, set: fn(Job, T) -> Job) -> Job {
     }
 }
 
+/// Parses a duration. `key`: the key of the attribute, for the error.
 fn duration(key: &str, text: &str) -> Result<Duration> {
     humantime::parse_duration(text)
         .map_err(|_| Error::misused(format!("{key} = {text:?} is not a duration; write 500ms, 10s or 2m")))
 }
 
-/// Parses a value of a type of `bandog-cron`. The errors of these types name the allowed values.
+/// Parses a value whose type is defined in `bandog-cron`. The errors of these types name the allowed values.
 fn read<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<T> {
     text.parse().map_err(|error: T::Err| Error::misused(error.to_string()))
 }
 
+/// Parses a number. `key`: the key of the attribute, for the error.
 fn number<T: FromStr>(key: &str, text: &str) -> Result<T> {
     let least = if key == "pause_after" { 1 } else { 0 };
     text.parse().map_err(|_| Error::misused(format!("{key} = {text:?}; it must be a number from {least}")))

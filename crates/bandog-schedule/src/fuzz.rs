@@ -14,7 +14,9 @@ use crate::{
     trigger::Trigger,
 };
 
+/// The present time in the tests, in milliseconds since 1970.
 const NOW: i64 = 1_800_000_000_000;
+/// The id of the claim of a session.
 const CLAIM: &str = "00000000-0000-8000-8000-000000000001:7";
 
 /// Records of jobs, as nodes write them.
@@ -24,6 +26,7 @@ const RECORDS: &[&str] = &[
     r#"{"spec":null,"watermark":0,"anchor":0,"next_due":0,"fence":0,"run":0,"counts":{"ok":0,"failed":0,"skipped":0,"missed":0,"lost":0},"rings":[0,0,0],"streak":0,"busy":null,"last_success":null,"last":null,"running":[],"queue":[],"paused":{"by":"ops","at":1799999999999,"reason":"stock"}}"#,
 ];
 
+/// Parts of records, from which the fuzz tests build random texts.
 const WORDS: &[&str] = &[
     "null",
     "true",
@@ -63,7 +66,7 @@ fn fuzz_records_of_jobs() {
         let written = state.write().unwrap();
         assert_eq!(JobState::read(&written, &key).unwrap(), state);
         let trigger = state.spec.as_deref().and_then(|spec| spec.trigger()).unwrap_or(Trigger::FixedRate(1000));
-        // A plan from a damaged record may have any result, but must not panic.
+        // A plan from a damaged record can have any result, but must not panic.
         for (free_slots, events) in
             [(0, vec![]), (2, vec![Event::NodeDied(me.clone()), Event::RanUnclaimed(NOW - 1000)])]
         {

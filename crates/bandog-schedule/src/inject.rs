@@ -78,7 +78,7 @@ impl<T: Send + Sync + 'static> Inject for Shared<T> {
     }
 }
 
-/// The source of a run's parameters.
+/// The values from which the parameters of a run are taken.
 #[derive(Debug)]
 pub struct Given {
     pub(crate) run: Run,
@@ -133,7 +133,7 @@ impl Shares {
         twice.chain(lacking).collect()
     }
 
-    /// Stores a value for the jobs that have a parameter of its type.
+    /// Stores a value for the jobs that have a parameter of the value's type.
     pub(crate) fn keep<T: Send + Sync + 'static>(&self, value: T) {
         self.locked(|inner| {
             if inner.values.insert(TypeId::of::<T>(), Arc::new(value)).is_some() {

@@ -76,20 +76,22 @@ impl Job {
         job.at_least("fixed_rate", period, MIN_PERIOD)
     }
 
-    /// A job that fires immediately. After the end of each run, it waits for the delay and fires again. A run that an
-    /// operator has requested also starts a new delay. The delay must be between 1 ms and 365 days.
+    /// A job that fires immediately. After the end of each run, the job waits for the delay and fires again. A run that
+    /// an operator has requested also starts a new delay. The delay must be between 1 ms and 365 days.
     #[track_caller]
     pub fn fixed_delay(name: impl AsRef<str>, delay: Duration) -> Self {
         Self::new(name, TriggerDraft::FixedDelay(delay)).at_least("fixed_delay", delay, MIN_PERIOD)
     }
 
-    /// A job that fires once, at this instant. It never fires if the instant lies before the job's first registration.
+    /// A job that fires once, at this instant. The job never fires if the instant lies before the job's first
+    /// registration.
     #[track_caller]
     pub fn at(name: impl AsRef<str>, time: Time) -> Self {
         Self::new(name, TriggerDraft::At(time))
     }
 
-    /// A job that fires once, at its first registration. With [`Job::initial_delay`], it fires this time later.
+    /// A job that fires once, at its first registration. With [`Job::initial_delay`], the job fires after this delay
+    /// instead.
     #[track_caller]
     pub fn once(name: impl AsRef<str>) -> Self {
         Self::new(name, TriggerDraft::Once)
@@ -109,8 +111,8 @@ impl Job {
     /// keeps the first [`crate::MAX_ERROR`] bytes of an error's text.
     ///
     /// # Cancel safety
-    /// If a run is cancelled and does not end within [`Job::grace`], its future is dropped. If the node
-    /// has lost its session (the lock that proves that the node is alive), the future is dropped immediately.
+    /// If a run is cancelled and does not end within [`Job::grace`], its future is dropped. If the node has lost its
+    /// session (the lock that proves that the node is alive), the future is dropped immediately.
     pub fn run<F, G>(mut self, body: F) -> Self
     where
         F: Fn(Run) -> G + Send + Sync + 'static,
@@ -177,7 +179,8 @@ impl Job {
         self.with_cron("daylight", |cron| cron.daylight = Some(daylight))
     }
 
-    /// Changes the cron expression. `what`: the name of the setting in the error about another trigger.
+    /// Changes the cron expression. `what`: the name of the setting. If the job has another kind of trigger, the error
+    /// contains this name.
     fn with_cron(mut self, what: &str, set: impl FnOnce(&mut CronDraft)) -> Self {
         match &mut self.when {
             TriggerDraft::Cron(cron) => set(cron),
@@ -228,16 +231,16 @@ impl Job {
         self.at_least("misfire_grace", grace, Duration::ZERO)
     }
 
-    /// What happens to a run whose node died. Default: [`OnCrash::Abandon`]. Choose [`OnCrash::Retry`] if a tick
-    /// of the job must not be omitted, and no harm is done if it runs twice.
+    /// What happens to a run whose node died. Default: [`OnCrash::Abandon`]. Choose [`OnCrash::Retry`] if a tick of the
+    /// job must not be omitted, and no harm is done if it runs twice.
     pub fn on_crash(mut self, on_crash: OnCrash) -> Self {
         self.policy.on_crash = on_crash;
         self
     }
 
-    /// If a node does not renew its session for this time, it counts as dead. The lease can be shorter than a run,
-    /// because a live node renews its session during the run. The lease must be between 100 ms and 365 days. Default:
-    /// the watchdog of the client, which is 30 s by default.
+    /// If a node does not renew its session (the lock that proves that the node is alive) for this time, the node
+    /// counts as dead. The lease can be shorter than a run, because a live node renews its session during the run. The
+    /// lease must be between 100 ms and 365 days. Default: the watchdog of the client, which is 30 s by default.
     pub fn lease(mut self, lease: Duration) -> Self {
         match check_ttl("lease", lease) {
             Ok(lease) => self.lease = Some(lease),
@@ -253,13 +256,13 @@ impl Job {
         self.at_least("timeout", timeout, MIN_PERIOD)
     }
 
-    /// Maximum time for which a cancelled run can continue. Then it is dropped. Default: 5 s.
+    /// Maximum time for which a cancelled run can continue. After this time, the run is dropped. Default: 5 s.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.policy.grace = grace;
         self.at_least("grace", grace, Duration::ZERO)
     }
 
-    /// How a failed run is retried. Default: it is not retried.
+    /// How a failed run is retried. Default: a failed run is not retried.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.policy.retry = retry;
         self
@@ -319,7 +322,7 @@ impl Job {
         &self.name
     }
 
-    /// Checks that a duration is at least `least` and at most 365 days. `what`: its name in the error.
+    /// Checks that a duration is at least `least` and at most 365 days. `what`: the name of the setting, for the error.
     fn at_least(mut self, what: &str, value: Duration, least: Duration) -> Self {
         if !(least..=MAX_TTL).contains(&value) {
             let least = humantime::format_duration(least);
@@ -333,7 +336,8 @@ impl Job {
         self.error.get_or_insert(error);
     }
 
-    /// The job, with errors for users of the attribute: they name the keys of the attribute instead of methods.
+    /// Changes the errors of the cron expression: they name the keys of `#[bandog::scheduled]` instead of the methods
+    /// of this type.
     pub(crate) fn with_key_phrasing(mut self) -> Self {
         if let TriggerDraft::Cron(cron) = &mut self.when {
             cron.phrasing = Phrasing::Keys;
@@ -355,8 +359,8 @@ impl Job {
         self
     }
 
-    /// Checks the job, and returns the job as the scheduler keeps it. `lease`: the lease of a job that does not set
-    /// one. The value is the watchdog of the scheduler's client, or none if the scheduler has no client.
+    /// Checks the job, and returns the job as the scheduler keeps it. `lease`: the default lease, which is the watchdog
+    /// of the scheduler's client. None if the scheduler has no client.
     pub(crate) fn prepare(self, lease: Option<Duration>) -> Result<JobDefinition> {
         let named = |error: Error| Error::misused(format!("job {:?}: {error}", self.name));
         if let Some(error) = &self.error {

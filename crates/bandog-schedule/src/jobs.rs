@@ -1,4 +1,5 @@
-//! The jobs of a store, for operators, the command and the page. The process that uses this module needs no scheduler.
+//! The jobs of a store, for operators, for the `bandog` command and for the web page. A process that uses this module
+//! needs no scheduler.
 
 mod commands;
 mod forget;
@@ -20,8 +21,8 @@ use crate::{
 
 /// Maximum length of the reason of a pause or a reset, in bytes of UTF-8.
 pub const MAX_REASON: usize = 4096;
-/// Maximum number of attempts to change a record. If several processes change a record at the same time, only one of
-/// them succeeds, and the others try again.
+/// Maximum number of attempts to change a record. If several processes change a record at the same time, only one
+/// process succeeds, and the other processes try again.
 const MAX_ATTEMPTS: u32 = 1000;
 /// Maximum number of names in the error about an unknown job.
 const MAX_LISTED_NAMES: usize = 10;
@@ -29,8 +30,8 @@ const MAX_LISTED_NAMES: usize = 10;
 /// The jobs of a store: their settings, their histories, and commands to them. Cheap to clone.
 ///
 /// Nodes notice a command immediately. If the store has no notifications, or a notification is lost, nodes notice the
-/// command within a second. Commands are stored, so they also apply to nodes that start later. A run that is requested
-/// while no node has the job waits until such a node starts ([`Jobs::nodes`] lists the nodes).
+/// command within a second. Commands are stored, so they also apply to nodes that start later. If a run is requested
+/// while no node has the job, the run waits until a node with the job starts ([`Jobs::nodes`] lists the nodes).
 #[derive(Debug, Clone)]
 pub struct Jobs {
     client: Client,
@@ -63,7 +64,7 @@ impl Jobs {
         }
     }
 
-    /// The expired sessions among the sessions of these runs.
+    /// The sessions of these runs that have expired. A session is a renewed lock that proves that a node is alive.
     async fn ended<'a>(&self, live: impl Iterator<Item = &'a LiveRun>) -> Result<HashSet<Holding>> {
         let sessions: Vec<Holding> = live.filter_map(LiveRun::holding).collect::<HashSet<_>>().into_iter().collect();
         let mut ended = HashSet::new();
@@ -106,7 +107,7 @@ fn name_of(key: &Key) -> &str {
     key.as_str().strip_prefix(JOB_PREFIX).unwrap_or(key.as_str())
 }
 
-/// The job's trigger, or an error if this version of bandog cannot read it.
+/// The job's trigger, or an error if this version of bandog cannot read the trigger.
 fn readable_trigger(name: &str, state: &JobState) -> Result<Trigger> {
     let trigger = state.spec.as_ref().and_then(|spec| spec.trigger());
     trigger.ok_or_else(|| {
@@ -116,7 +117,7 @@ fn readable_trigger(name: &str, state: &JobState) -> Result<Trigger> {
     })
 }
 
-/// Checks the length of a reason.
+/// Checks the length of a reason, and returns the reason.
 fn check_reason(reason: &str) -> Result<String> {
     if reason.len() > MAX_REASON {
         return Err(Error::misused(format!("the reason has {} bytes; the maximum is {MAX_REASON}", reason.len())));

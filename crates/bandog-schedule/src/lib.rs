@@ -41,7 +41,8 @@ pub use run::{Kind, MAX_ERROR, MAX_NOTE, Outcome, Run};
 pub use scheduler::{Running, Scheduler};
 pub use simulate::{TestRun, TestScheduler, TestSetting};
 
-/// The items that the code of `#[bandog::scheduled]` uses. They are not a public API, and may change with each version.
+/// The items that the code of `#[bandog::scheduled]` uses. They are not a public API, and might change with each
+/// version.
 #[doc(hidden)]
 pub mod __declared {
     pub use crate::declared::{Declaring, Ended, Piece, ended};

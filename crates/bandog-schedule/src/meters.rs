@@ -16,7 +16,7 @@ pub(crate) fn claimed(result: &'static str) {
     counter!("bandog_claims_total", "result" => result).increment(1);
 }
 
-/// Records the delay of a run: the time between its planned start and its start.
+/// Records the delay of a run: the time between its planned start and its claim.
 pub(crate) fn began(run: &RunInfo) {
     let late = run.started.saturating_sub(run.due.millisecond());
     histogram!("bandog_run_lag_seconds", "job" => Arc::clone(&run.name)).record(seconds(late));
@@ -51,6 +51,7 @@ pub(crate) fn clock(ahead: f64) {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 have 41 bits")]
+/// Converts milliseconds to seconds.
 fn seconds(ms: UnixMs) -> f64 {
     ms as f64 / 1000.0
 }

@@ -89,10 +89,10 @@ pub(crate) fn due_time(name: &str, policy: &Policy, tick: UnixMs) -> UnixMs {
     tick.saturating_add_unsigned(spread)
 }
 
-/// Skips the ticks after the watermark up to `too_old`. They are so old that no policy runs them, for example after an
-/// outage of days or years. Returns these ticks as missed, and the cursor after them. `busy`: the start and the end of
-/// the last run. If a tick might overlap with that run, this function skips nothing, because an overlapped tick is not
-/// missed.
+/// Skips the ticks after the watermark up to `too_old`. These ticks are so old that no policy runs them, for example
+/// after an outage of days or years. Returns these ticks as missed, and the cursor after them. `busy`: the start and
+/// the end of the last run. If a tick might overlap with that run, this function skips nothing, because an overlapped
+/// tick is not missed.
 fn skip_old_ticks(
     trigger: &Trigger,
     cursor: TickCursor,
@@ -111,7 +111,7 @@ fn skip_old_ticks(
     (DueTicks { missed, last, ..DueTicks::default() }, cursor)
 }
 
-/// Decides what happens to each tick that is due now and later than the watermark. `busy`: the start and the end of the
+/// Decides what happens to each tick that is after the watermark and is due now. `busy`: the start and the end of the
 /// last run.
 pub(crate) fn due_ticks(
     name: &str,
@@ -147,7 +147,7 @@ pub(crate) fn due_ticks(
         }
         if nth + 1 >= MAX_VISITED {
             // The caller plans again immediately and examines the remaining ticks. Only the latest ticks are caught up,
-            // and they are among the remaining ones. So the late ticks of this call are missed.
+            // and these are among the remaining ticks. So the late ticks of this call are missed.
             late.drain(..).for_each(|tick| ticks.missed.add(tick));
             break;
         }

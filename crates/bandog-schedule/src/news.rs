@@ -23,7 +23,7 @@ const MAX_NAMES: usize = 16;
 /// Maximum number of attempts to add an item while other processes add items at the same time.
 const MAX_ATTEMPTS: u32 = 100;
 
-/// Jobs whose records have changed.
+/// The jobs whose records have changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ChangedJobs {
     Jobs(BTreeSet<String>),
@@ -57,6 +57,7 @@ impl ChangedJobs {
         Self::Jobs(BTreeSet::from([name.to_owned()]))
     }
 
+    /// Adds a job. If there are more than [`MAX_NAMES`] names, the value becomes [`ChangedJobs::All`].
     pub(crate) fn add(&mut self, name: &str) {
         if let Self::Jobs(names) = self
             && !names.contains(name)
@@ -87,14 +88,15 @@ impl News {
             .map_err(|source| Error::new(ErrorKind::Corrupt, "the news cannot be written").caused_by(source))
     }
 
+    /// Adds an item. If there are too many items, removes the oldest ones.
     fn add(&mut self, item: NewsItem) {
         let at = self.items.partition_point(|other| other.to < item.to);
         self.items.insert(at, item);
         self.items.drain(..self.items.len().saturating_sub(MAX_ITEMS));
     }
 
-    /// The jobs that changed between these two versions of the board. None if an item is missing in between, or if all
-    /// jobs might have changed.
+    /// The jobs that changed between these two versions of the board. None if an item between these versions is
+    /// missing, or if all jobs might have changed.
     pub(crate) fn since(&self, known: Version, now: Version) -> Option<Vec<&str>> {
         let (mut at, mut jobs) = (known.get(), Vec::new());
         while at < now.get() {
@@ -106,7 +108,7 @@ impl News {
     }
 }
 
-/// Adds an item about a change of the board. The write notifies the nodes.
+/// Adds an item about a change of the board from the version `from` to the version `to`. The write notifies the nodes.
 pub(crate) async fn add_news_item(
     client: &Client,
     from: Option<Version>,
@@ -132,7 +134,7 @@ pub(crate) async fn add_news_item(
     Err(Error::unavailable("other processes keep changing the news"))
 }
 
-/// The record's key.
+/// The key of the record of news.
 pub(crate) fn news_key() -> Result<Key> {
     Key::new("schedule/news")
 }

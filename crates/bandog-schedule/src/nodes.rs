@@ -57,8 +57,8 @@ pub(crate) async fn node_infos(client: &Client) -> Result<(NodeInfos, Option<ban
 
 /// The sessions that are held. Sessions are numbered 1, 2, 3, and so on, and a node takes the lowest free number. So
 /// the search checks [`NUMBERS`] numbers in each call, and ends when none of them is held. Then the search checks the
-/// sessions that the entries of registered nodes name. So the session of a registered node is found even if its number
-/// is high.
+/// sessions that the entries of registered nodes name. So the session of a registered node is found even if the number
+/// of the session is high.
 pub(crate) async fn sessions(client: &Client, infos: &NodeInfos) -> Result<Vec<Row>> {
     let mut names: BTreeSet<String> = infos.values().map(|info| info.session.clone()).collect();
     let mut sessions = Vec::new();

@@ -1,4 +1,5 @@
-//! Pauses of all jobs and of nodes. A single record contains all of them, and nodes read it with each poll.
+//! Pauses of all jobs and of nodes. A single record contains all of these pauses, and nodes read this record with each
+//! poll.
 //!
 //! A pause of all jobs is stored both in this record and in each job's record. This record makes the pause apply to
 //! jobs that are registered later. The write to a job's record gives that record a new version. So if a node has
@@ -24,8 +25,8 @@ pub(crate) struct StoredPauses {
 /// The last pause or resume of all jobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AllJobsPause {
-    /// Number of the pause or resume. Each pause or resume has a greater number than all earlier ones, and the one with
-    /// the greatest number is in effect. 0 means that there was never a pause of all jobs.
+    /// Number of the pause or resume. Each pause or resume has a greater number than all earlier ones. The pause or
+    /// resume with the greatest number is in effect. 0 means that there was never a pause of all jobs.
     pub(crate) number: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     /// The pause, or none after a resume.
@@ -66,15 +67,16 @@ impl StoredPauses {
 }
 
 impl AllJobsPause {
-    /// The next pause or resume. Its number is at least the present time in microseconds. So the number is greater than
-    /// all earlier numbers even if the store has lost the record.
+    /// The next pause or resume. `paused`: the pause, or none for a resume. The number of the result is at least the
+    /// present time in microseconds. So the number is greater than all earlier numbers even if the store has lost the
+    /// record.
     pub(crate) fn next(&self, paused: Option<Paused>, now: UnixMs) -> Self {
         let number = (self.number + 1).max(u64::try_from(now.saturating_mul(1000)).unwrap_or(0));
         Self { number, paused }
     }
 }
 
-/// The record's key.
+/// The key of the record of pauses.
 pub(crate) fn pauses_key() -> Result<Key> {
     Key::new("schedule/paused")
 }

@@ -1,8 +1,8 @@
 //! The rules: how a job's state changes when ticks are due, runs end, nodes die and operators send commands.
 //!
 //! All rules are plain functions on a state, without I/O and without a clock. A node plans on its copy of the state.
-//! Then it replaces the job's record in the store by the new state (a swap). If another node has changed the record in
-//! the meantime, the store refuses the swap, and the node plans again on the new record.
+//! Then the node replaces the job's record in the store by the new state (a swap). If another node has changed the
+//! record in the meantime, the store refuses the swap, and the node plans again on the new record.
 
 mod commands;
 mod history;
@@ -37,7 +37,8 @@ pub(crate) fn plan(state: &mut JobState, context: &PlanContext<'_>, events: &[Ev
     if context.session.is_some() && state.needs_heartbeat(context.now) {
         state.seen = context.now;
     }
-    // Index of the last end of an unclaimed run.
+    // Index of the last event that reports the end of an unclaimed run. If a tick ran unclaimed after this event, the
+    // run of that tick might still be under way.
     let last_end = events.iter().rposition(|event| matches!(event, Event::UnclaimedRunEnded(_)));
     for (nth, event) in events.iter().enumerate() {
         match event {
@@ -53,7 +54,7 @@ pub(crate) fn plan(state: &mut JobState, context: &PlanContext<'_>, events: &[Ev
     state.drop_deaths();
     if plan.is_restored {
         // The recovered record is written without a new claim. The store accepts a claim only while this node's session
-        // is held. But the store might have lost the session too, and this must not delay the recovery.
+        // is held. But the store might have lost the session too, and a lost session must not delay the recovery.
         ticks::start_runs(state, &PlanContext { free_slots: 0, ..*context }, &mut plan);
         return plan;
     }

@@ -11,7 +11,7 @@ use bandog_core::MAX_TTL;
 /// As text: `skip`, `queue` (the same as `queue(1)`), `queue(10)`, `allow(3)`, `replace`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overlap {
-    /// The tick is skipped, and recorded as skipped. Default, except for jobs with a fixed rate.
+    /// The tick is skipped, and recorded as skipped. This is the default, except for jobs with a fixed rate.
     Skip,
     /// Up to this number of ticks wait and run one after the other. Further ticks are skipped. With 1000,
     /// this is the default of jobs with a fixed rate.
@@ -46,7 +46,7 @@ pub enum CatchUp {
     Skip,
     /// The latest missed tick runs. Default.
     Once,
-    /// Of the missed ticks, the latest ones run, at most this number. They run in order, the oldest of them first.
+    /// The latest missed ticks run, at most this number. Among these ticks, the oldest one runs first.
     All(NonZeroU32),
 }
 
@@ -60,8 +60,8 @@ pub enum OnCrash {
     /// least once, and perhaps more often. This is the same as [`OnCrash::RetryUpTo`] with [`MAX_DEATHS`]. So a run
     /// that kills each of its nodes is not repeated forever.
     Retry,
-    /// As [`OnCrash::Retry`], but when this number of nodes has died during the run, the run is recorded as lost. If a
-    /// node is stopped ([`crate::Running::stop`]), it hands its run over, and does not count as dead.
+    /// As [`OnCrash::Retry`], but when this number of nodes has died during the run, the run is recorded as lost. A
+    /// node that is stopped ([`crate::Running::stop`]) hands its run over, and does not count as dead.
     RetryUpTo(NonZeroU32),
     /// The run is recorded as lost. So the tick runs at most once. This is the default, as in Spring.
     Abandon,
@@ -71,7 +71,7 @@ pub enum OnCrash {
 pub const MAX_DEATHS: u32 = 5;
 
 impl OnCrash {
-    /// Whether another node may run the tick again.
+    /// Whether another node is allowed to run the tick again.
     pub(crate) fn retries(self) -> bool {
         match self {
             Self::Retry | Self::RetryUpTo(_) => true,
@@ -130,7 +130,7 @@ pub struct Retry {
     pub(crate) times: u32,
     /// The first backoff.
     pub(crate) base: Duration,
-    /// The longest backoff.
+    /// The longest backoff, without the random time that is added.
     pub(crate) cap: Duration,
     within: Option<Duration>,
     until_next_tick: bool,
@@ -138,7 +138,8 @@ pub struct Retry {
 
 impl Retry {
     /// At most this number of retries. The first backoff (the time before a retry) is 1 s. Each further backoff is
-    /// twice as long, up to 1 minute. A random part of up to a tenth is added.
+    /// twice as long as the backoff before it. A backoff of more than 1 minute is shortened to 1 minute. Then a random
+    /// time is added, which is at most a tenth of the backoff.
     pub const fn times(times: u32) -> Self {
         let (base, cap) = (Duration::from_secs(1), Duration::from_secs(60));
         Self { times, base, cap, within: None, until_next_tick: false }
@@ -151,7 +152,7 @@ impl Retry {
         self
     }
 
-    /// The longest backoff.
+    /// The longest backoff, without the random time that is added.
     #[must_use]
     pub const fn to(mut self, cap: Duration) -> Self {
         self.cap = cap;
@@ -196,7 +197,8 @@ impl Retry {
 /// Lease of a job if the scheduler has no client. The value is the same as the default watchdog of a client.
 const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 
-/// The settings of a job, except its name, its trigger and its body.
+/// The settings of a job, except its name, its trigger and its body. The methods of [`crate::Job`] with the same names
+/// describe the settings.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Policy {
     pub(crate) overlap: Overlap,

@@ -1,7 +1,7 @@
 //! Recovery from a store that has lost data: all of it, or the latest changes.
 //!
 //! The era is a random name of the store's data. The board (the record that notifies nodes of changes) contains the era
-//! ([`EraWatch`]), and each job's record contains the era in which it was created. There are three cases:
+//! ([`EraWatch`]), and each job's record contains the era in which the record was created. There are three cases:
 //! - A record is missing, and the era has not changed: an operator has forgotten the job.
 //! - A record is missing, and the era has changed: the store has lost its data. This node restores its copy of the
 //!   record.
@@ -40,7 +40,7 @@ pub(crate) enum RecordRead {
     /// There is no record.
     Missing,
     /// The node's copy stays as it is. There are three cases: the node knows this version already, the record cannot be
-    /// parsed, or a swap is in flight, whose answer will be newer.
+    /// parsed, or a swap is in flight. The answer to the swap will be newer than this record.
     Unchanged,
     Found(Version, Box<JobState>),
 }
@@ -66,7 +66,7 @@ pub(crate) enum Recovered {
 }
 
 /// Handles a record that was read. Compares the record with the node's copy to find out whether the store has lost
-/// data. `era`: the era that the same call has read, or none if there is none.
+/// data. `era`: the era that the same call to the store has read. None if the store has no era.
 pub(crate) fn recover(entry: &mut JobEntry, read: RecordRead, era: Option<&str>, now: UnixMs) -> Recovered {
     match read {
         RecordRead::Missing => match era {
@@ -95,6 +95,7 @@ fn enter_era(entry: &mut JobEntry, era: Option<&str>) {
     }
 }
 
+/// Handles a missing record. Finds out whether the store has lost the record, or an operator has forgotten the job.
 fn record_missing(entry: &mut JobEntry, era: &str, now: UnixMs) -> Recovered {
     let Some(version) = entry.version.take() else {
         // This node has not written the record yet.
@@ -105,7 +106,7 @@ fn record_missing(entry: &mut JobEntry, era: &str, now: UnixMs) -> Recovered {
     let spec = known.spec.clone();
     entry.is_fault_logged = false;
     if known.born.as_ref().is_some_and(|born| born.era != era) {
-        // Before the loss, other nodes might have claimed ticks up to this time. So ticks before it are ignored.
+        // Before the loss, other nodes might have claimed ticks up to this time. So ticks before this time are ignored.
         let born = now.saturating_add(MAX_EARLY_MS).saturating_add(1);
         entry.state = Some(Box::new(JobState::create(&entry.definition.policy, born, spec, era)));
         entry.events.insert(0, Event::RecordLost(KnownRecord { state: Arc::new(*known), version, is_later: true }));
@@ -118,6 +119,7 @@ fn record_missing(entry: &mut JobEntry, era: &str, now: UnixMs) -> Recovered {
 
 /// Compares the record with the node's copy, and replaces the copy by the record.
 fn record_found(entry: &mut JobEntry, version: Version, mut state: Box<JobState>) -> Recovered {
+    // The record has another version now. So `is_later` is computed again for the earlier copies.
     for event in &mut entry.events {
         if let Event::RecordLost(known) = event {
             known.is_later = version < known.version;
@@ -127,12 +129,12 @@ fn record_found(entry: &mut JobEntry, version: Version, mut state: Box<JobState>
     let known = entry.version.replace(version).zip(entry.state.take());
     if let Some((known_version, known)) = known {
         if state.born.is_none() {
-            // A node of an older version wrote the record.
+            // A node with an older version of bandog wrote the record.
             state.born.clone_from(&known.born);
         }
         let is_later = version < known_version;
         if lacks(&state, &known, is_later) {
-            // A tick that ran without a claim was never in the store. So if it is not in the record, this does not
+            // A tick that ran without a claim was never in the store. So if the record lacks such a tick, this does not
             // prove that the store fell back.
             let is_sure = is_later || !entry.events.iter().any(|event| matches!(event, Event::RanUnclaimed(_)));
             is_rollback = is_sure && Lineage::of(&state, &known) == Lineage::Same;

@@ -19,7 +19,8 @@ use crate::{
 /// time.
 const MAX_ATTEMPTS: u32 = 20;
 
-/// Reads the jobs' records, creates the missing ones, and writes the jobs' settings. Returns the pauses in effect.
+/// Reads the jobs' records, creates the records that do not exist, and writes the jobs' settings. Returns the pauses in
+/// effect.
 pub(crate) async fn register(client: &Client, time: &mut Timekeeper, entries: &mut [JobEntry]) -> Result<KnownPauses> {
     let mut pauses = KnownPauses::default();
     // `left`: the jobs that are not registered yet.
@@ -44,8 +45,10 @@ pub(crate) async fn register(client: &Client, time: &mut Timekeeper, entries: &m
 }
 
 /// Finds the nodes whose sessions have expired. For each of these nodes, adds the event of its death to the jobs that
-/// the node ran. The dispatcher plans these events before the first tick. So the runs of dead nodes delay no tick.
+/// the node ran. The dispatcher plans these events before the first tick. So a run of a dead node does not delay the
+/// job's next tick.
 async fn add_node_deaths(client: &Client, entries: &mut [JobEntry]) -> Result<()> {
+    // The sessions of the job's runs under way.
     let running = |entry: &JobEntry| {
         let live = entry.state.iter().flat_map(|state| &state.running);
         live.filter_map(LiveRun::holding).collect::<HashSet<_>>()
@@ -89,7 +92,7 @@ async fn register_some<'a>(
         None => read_or_create_era(client, None).await?,
     };
     let mut swaps = Vec::new();
-    // For each job: whether its record is written, and the change of its settings.
+    // For each job: whether this call writes the job's record, and the change of the job's settings.
     let mut written = Vec::new();
     for ((entry, key), record) in entries.iter_mut().zip(keys).zip(records) {
         let spec = Box::new(JobSpec::new(&entry.definition.trigger, &entry.definition.policy));
@@ -165,8 +168,8 @@ fn log_change(job: &str, SpecChange { what, is_disputed }: &SpecChange) {
     }
 }
 
-/// Sets the settings of the state, and returns the change. If the trigger has changed, or the job was disabled and is
-/// enabled now, ticks before `now` do not count as missed.
+/// Replaces the settings in the state by the settings of this node's job (`spec`), and returns the change. If the
+/// trigger has changed, or the job was disabled and is enabled now, ticks before `now` do not count as missed.
 fn update_spec(state: &mut JobState, spec: Box<JobSpec>, now: UnixMs, name: &str) -> Option<SpecChange> {
     let Some(old) = &state.spec else {
         state.spec = Some(spec);

@@ -1,4 +1,4 @@
-//! Jobs and runs as operators see them: on the page, in `--json`, in tests.
+//! Jobs and runs as operators see them: on the web page, in `--json`, and in tests.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub struct JobRow {
     /// The next tick, RFC 3339 in UTC. None if the job will not fire any more, is paused, or waits for the end of a
     /// run.
     pub next: Option<String>,
-    /// The newest tick that was ever claimed, or the time of the job's first registration.
+    /// The newest tick that was ever claimed. Before the first claim, this is the time of the job's first registration.
     pub watermark: String,
     /// The time until which the job does not fire, because its watermark lies in the future, RFC 3339 in UTC. The cause
     /// is that the store's clock was ahead when the last tick was claimed. [`crate::Jobs::reset`] sets the watermark
@@ -112,7 +112,7 @@ pub enum State {
     Skipped,
     /// The tick did not run, because no node claimed it in time and the catch-up policy omits it.
     Missed,
-    /// Not a run, but a reset: the job's watermark was in the future, and an operator set it back
+    /// Not a run, but a reset: the job's watermark was in the future, and an operator has set the watermark back
     /// ([`crate::Jobs::reset`]). The row's `tick` is the old watermark, and `from` is the new one. The note contains
     /// the reason.
     Reset,
@@ -175,8 +175,8 @@ pub struct RunRow {
     /// The note that the body set with [`crate::Run::note`].
     pub note: Option<String>,
     /// Whether the run is recorded as under way, but its node is dead (the node's session has expired). When another
-    /// node with this job polls the store, it takes the run over or records the run as lost. Until then, the run is
-    /// orphaned.
+    /// node with this job polls the store, that node takes the run over or records the run as lost. Until then, the run
+    /// is orphaned.
     #[serde(default)]
     pub orphaned: bool,
 }
@@ -196,7 +196,7 @@ pub struct Fire {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRow {
     /// The node's name. The default is its machine and process, `host:pid`. A node registers itself soon after its
-    /// start. Before that, this might be the id of the node's client.
+    /// start. Before the registration, this field might contain the id of the node's client.
     pub node: String,
     /// The name of the node's program.
     pub program: Option<String>,

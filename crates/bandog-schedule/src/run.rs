@@ -51,16 +51,17 @@ impl Kind {
 /// A run of a job: its tick, its fence, and its cancellation. Clones refer to the same run.
 ///
 /// A single node of the cluster runs a tick. But no scheduler can promise that the effects of a run happen exactly
-/// once: a node might stop in the middle of a run, and then another node takes the run over. There are two remedies.
-/// Send [`Run::fence`] with each write, and let the resource refuse a fence that is smaller than the greatest fence
-/// that the resource has seen. Or use the job's name and [`Run::tick`] as an idempotency key.
+/// once: a node might stop in the middle of a run, and then another node takes the run over. Choose one of two
+/// remedies. Send [`Run::fence`] with each write, and let the resource refuse a fence that is smaller than the greatest
+/// fence that the resource has seen. Or use the job's name and [`Run::tick`] as an idempotency key.
 #[derive(Debug, Clone)]
 pub struct Run {
     info: Arc<RunInfo>,
     attempt: u32,
 }
 
-/// The values of a run that its body, its task and the dispatcher share.
+/// The values of a run that its body, its task and the dispatcher share. The methods of [`Run`] with the same names
+/// describe the values.
 #[derive(Debug)]
 pub(crate) struct RunInfo {
     pub(crate) name: Arc<str>,
@@ -127,7 +128,7 @@ impl Run {
 
     /// Resolves when the run should stop. There are four cases: the attempt has exceeded its timeout, the node stops
     /// and the drain (the time that a stop leaves to runs) is over, the run was cancelled, or the lease of the node's
-    /// session is about to expire. If the run does not end within the job's grace ([`crate::Job::grace`]), it is
+    /// session is about to expire. If the run does not end within the job's grace ([`crate::Job::grace`]), the run is
     /// dropped.
     ///
     /// # Cancel safety
@@ -177,7 +178,7 @@ impl Run {
     }
 
     /// Sets the note of this run in the history. A new note replaces the previous note. If the text is longer than
-    /// [`MAX_NOTE`] bytes, only its end is kept. After the run's end, this method has no effect.
+    /// [`MAX_NOTE`] bytes, only its last bytes are kept. After the run's end, this method has no effect.
     pub fn note(&self, text: impl Into<String>) {
         let text = text.into();
         let cut = text.len().saturating_sub(MAX_NOTE);
@@ -193,7 +194,7 @@ impl RunInfo {
     }
 }
 
-/// The result of a body: `()`, or a `Result` whose error is a failure.
+/// The result of a body: `()`, or a `Result`. An error counts as a failure of the run.
 #[diagnostic::on_unimplemented(
     message = "a job must return `()` or `Result<(), E>`, where `E` can be converted into a boxed error",
     label = "a scheduler cannot tell whether this value is a failure"

@@ -22,7 +22,7 @@ use crate::{
     trigger::Trigger,
 };
 
-/// Default duration of the drain: the time that a stop leaves to the runs under way.
+/// Default duration of the drain. The drain is the time for which runs can continue after the start of a stop.
 const DRAIN: Duration = Duration::from_secs(30);
 /// Maximum number of source locations in the error about several jobs with the same name.
 const MAX_LOCATIONS: usize = 5;
@@ -40,20 +40,24 @@ pub struct Scheduler {
     poll_interval: Option<Duration>,
     node: Option<String>,
     entries: Vec<JobEntry>,
-    /// The place in the source where each job was made, in the order of `entries`.
+    /// For each job in `entries`, in the same order: the place in the source where the job was made.
     locations: Vec<&'static Location<'static>>,
-    /// The errors of the jobs that were added.
+    /// The errors that the methods of this builder have found. [`Scheduler::start`] returns them.
     pub(crate) errors: Vec<Error>,
     /// The values for the parameters of declared jobs.
     shares: Shares,
     interner: Interner,
 }
 
-/// Saves memory: jobs with equal cron expressions share a single copy of the expression, and likewise for policies. A
-/// million jobs often have only few different expressions and the same policy.
+/// Saves memory. Jobs with equal cron expressions share a single copy of the expression, and jobs with equal policies
+/// share a single copy of the policy. A program with a million jobs often has only few different expressions and a
+/// single policy.
 #[derive(Default)]
 struct Interner {
+    /// The expressions of all jobs that were added. The key contains the values of an expression: its text, its rules,
+    /// its behavior when clocks are set forward or back, and its time zone.
     crons: HashMap<(Box<str>, Rules, Daylight, String), Arc<Cron>>,
+    /// The policy of the last job. If the next job has an equal policy, the two jobs share it.
     policy: Option<Arc<Policy>>,
 }
 
@@ -63,8 +67,8 @@ impl Scheduler {
         Self::default()
     }
 
-    /// A scheduler over this client's store and prefix. All schedulers with the same store and prefix form a cluster,
-    /// and each tick runs on a single one of them.
+    /// A scheduler whose jobs are in this client's store, under the client's prefix. All schedulers with the same store
+    /// and prefix form a cluster, and each tick runs on only one of these schedulers.
     pub fn over(client: &Client) -> Self {
         Self { client: Some(client.clone()), ..Self::default() }
     }
@@ -76,8 +80,8 @@ impl Scheduler {
         self
     }
 
-    /// Maximum time for which runs can continue after the start of [`Running::stop`]. Then the stop cancels them.
-    /// Default: 30 s.
+    /// Maximum time for which runs can continue after [`Running::stop`] is called. After this time, the scheduler
+    /// cancels the remaining runs. Default: 30 s.
     pub fn drain(mut self, time: Duration) -> Self {
         self.drain = Some(time);
         self
@@ -95,8 +99,8 @@ impl Scheduler {
         self
     }
 
-    /// The node's name in histories: 1 to [`crate::MAX_NODE`] bytes without control characters. Default: the machine's
-    /// name and the process, `host:pid`.
+    /// The node's name in histories. The name must have 1 to [`crate::MAX_NODE`] bytes and no control characters.
+    /// Default: `host:pid`, which is the name of the machine and the id of the process.
     pub fn node(mut self, name: impl Into<String>) -> Self {
         self.node = Some(name.into());
         self
@@ -131,7 +135,7 @@ impl Scheduler {
         self
     }
 
-    /// Uses these shared values, which other schedulers use too.
+    /// Uses these values for the parameters of declared jobs. Other schedulers use the same values.
     pub(crate) fn sharing(mut self, shares: &Shares) -> Self {
         self.shares = shares.clone();
         self
@@ -143,7 +147,7 @@ impl Scheduler {
     /// # Errors
     /// - `Misused`: a job has a wrong value, two jobs have the same name, or the caller is outside a tokio runtime.
     /// - `Unavailable`: the store does not answer.
-    /// - `Unsupported`: the store keeps no records.
+    /// - `Unsupported`: the store does not support records.
     ///
     /// # Cancel safety
     /// If the future is dropped, some jobs might be registered already, but none of them runs.
@@ -208,7 +212,7 @@ impl Scheduler {
 }
 
 impl Interner {
-    /// Replaces the expression and the policy by equal ones that are in memory already.
+    /// Replaces the expression and the policy by the equal values of an earlier job, if there is such a job.
     fn intern(&mut self, trigger: &mut Trigger, policy: &mut Arc<Policy>) {
         if let Trigger::Cron(cron) = trigger {
             let same = (cron.text().into(), cron.rules(), cron.daylight(), cron.zone().to_string());
@@ -230,8 +234,9 @@ impl fmt::Debug for Scheduler {
     }
 }
 
-/// Returns all errors as a single error. If several jobs have the same name, adds an error about this name. That error
-/// contains the places in the source where the jobs were made.
+/// Checks that there are no errors, and that each job has a different name. Otherwise returns a single error, which
+/// contains all errors. If several jobs have the same name, the error contains the places in the source where these
+/// jobs were made.
 fn check(entries: &[JobEntry], locations: &[&Location<'_>], mut errors: Vec<Error>) -> Result<()> {
     let mut named: Vec<(&str, &Location<'_>)> =
         entries.iter().map(|entry| &*entry.definition.name).zip(locations.iter().copied()).collect();
@@ -275,7 +280,7 @@ fn log_start(entries: &[JobEntry], time: &Timekeeper, pool: usize) {
         let (trigger, zone, next) = (trigger.text(), trigger.zone(), next.join(", "));
         let (overlap, catch_up, on_crash) = (policy.overlap, policy.catch_up, policy.on_crash);
         tracing::info!(job = %name, trigger, zone, next, %overlap, %catch_up, %on_crash, enabled = policy.enabled, "job");
-        // While a job with a fixed delay runs, its next tick is not known yet.
+        // While a job with a fixed delay runs, its next tick is not known yet. So this warning is only for idle jobs.
         if next.is_empty() && policy.enabled && state.is_idle() {
             tracing::warn!(job = %name, "the job will not fire any more");
         }
@@ -296,19 +301,20 @@ pub struct Running {
 }
 
 impl Running {
-    /// Ends the scheduler as a crash would: it releases and reports nothing.
+    /// Ends the scheduler like a crash: the scheduler neither releases its sessions nor reports the ends of its runs.
     pub(crate) fn crash(&self) {
         // The dispatcher owns the handles of its runs, so the runs are dropped too.
         self.task.abort();
     }
 
-    /// Stops the scheduler. From now on it claims no tick. Runs can continue for the time of [`Scheduler::drain`]. Then
-    /// the scheduler cancels the remaining runs, and drops each of them after its grace. Depending on
-    /// [`crate::OnCrash`], these runs are handed over to other nodes immediately, or are recorded as interrupted.
+    /// Stops the scheduler. From now on, the scheduler claims no tick. Runs can continue for the time of
+    /// [`Scheduler::drain`]. Then the scheduler cancels the remaining runs, and drops each of them after its grace.
+    /// Depending on [`crate::OnCrash`], a cancelled run is either handed over to another node immediately, or recorded
+    /// as interrupted.
     ///
     /// # Errors
-    /// `Unavailable` if the results of the runs could not be written to the store. Then other nodes take the
-    /// runs over after the lease has expired.
+    /// `Unavailable` if the results of the runs could not be written to the store. In that case, other nodes take the
+    /// runs over after the lease of this node has expired.
     ///
     /// # Cancel safety
     /// If the future is dropped after its first poll, the stop continues.

@@ -14,17 +14,17 @@ impl Running {
     ///
     /// From the first poll of this future on, these signals do not end the process by themselves, not even after the
     /// future has resolved. A process manager kills a process some time after the first signal. This time should be
-    /// longer than the drain and the grace of the jobs together. In Kubernetes, it is `terminationGracePeriodSeconds`,
-    /// which is 30 s by default. The default of the drain is 30 s too.
+    /// longer than the drain and the grace of the jobs together. In Kubernetes, this time is
+    /// `terminationGracePeriodSeconds`, which is 30 s by default. The default of the drain is 30 s too.
     ///
     /// # Errors
     /// As [`Running::stop`]; `Unsupported` if the system has no signals.
     ///
     /// # Panics
-    /// If the runtime has no I/O driver. The runtime of `#[tokio::main]` has one.
+    /// If the runtime has no I/O driver. The runtime of `#[tokio::main]` has this driver.
     ///
     /// # Cancel safety
-    /// Dropping the future drops the scheduler, which stops it without a drain.
+    /// Dropping the future drops this value. So the scheduler stops without a drain.
     ///
     /// ```no_run
     /// use bandog::schedule::{Job, Run, Scheduler};

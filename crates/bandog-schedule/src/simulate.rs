@@ -19,7 +19,8 @@ use crate::{Job, Jobs, Kind, Running, Scheduler, inject::Shares};
 /// when the test moves it. The simulation of one day takes about a second of real time.
 ///
 /// The clock of the tokio runtime must be paused: `#[tokio::test(start_paused = true)]`. All bodies run on the runtime
-/// of the test, in the order in which their ticks are due. If a body awaits a timer of tokio, this takes no real time.
+/// of the test, in the order in which their ticks are due. If a body awaits a timer of tokio, the wait takes no real
+/// time.
 ///
 /// ```
 /// use bandog::schedule::{Job, Run, TestScheduler};
@@ -80,7 +81,7 @@ pub struct TestSetting {
     /// The start of the simulation.
     at: Time,
     replicas: usize,
-    /// For each replica: whether its wall clock is ahead, and by how much it is wrong.
+    /// For each replica: whether its wall clock is ahead, and the difference from the correct time.
     skew: Vec<(bool, Duration)>,
     pool: usize,
     lease: Duration,
@@ -156,14 +157,15 @@ impl TestScheduler {
         Jobs::over(&self.outsider())
     }
 
-    /// Ends a replica like a crash: its runs are dropped, and it neither releases its session nor reports the runs'
-    /// ends.
+    /// Ends a replica like a crash: its runs are dropped, and the replica neither releases its session nor reports the
+    /// ends of the runs.
     ///
     /// # Panics
     /// If there is no such replica.
     pub fn crash(&mut self, replica: usize) {
         let node = &mut self.nodes[replica];
-        // The connection is cut first, because a dead process releases nothing.
+        // The connection is cut first. Otherwise the drop of the replica would release its session, which a dead
+        // process cannot do.
         node.wire.cut();
         if let Some(running) = node.running.take() {
             running.crash();
@@ -189,7 +191,7 @@ impl TestScheduler {
     /// Stops a replica as [`Running::stop`] does, with this drain (the time that the stop leaves to runs).
     ///
     /// # Errors
-    /// As [`Running::stop`]; for example, the replica is disconnected from the store.
+    /// As [`Running::stop`], for example if the replica is disconnected from the store.
     ///
     /// # Panics
     /// If there is no such replica.
@@ -235,6 +237,7 @@ impl TestScheduler {
         Ok(self.outsider().evict(format!("schedule/node/{number}")).await?.is_some())
     }
 
+    /// The schedulers of the replicas that were not stopped and have not crashed.
     fn running(&self) -> impl Iterator<Item = &Running> {
         self.nodes.iter().filter_map(|node| node.running.as_ref())
     }
@@ -258,7 +261,7 @@ impl TestScheduler {
     /// Stops all replicas one after the other, each as [`Running::stop`] does.
     ///
     /// # Errors
-    /// As [`Running::stop`]; for example, a replica is disconnected from the store.
+    /// As [`Running::stop`], for example if a replica is disconnected from the store.
     pub async fn stop(self) -> Result<()> {
         for running in self.nodes.into_iter().filter_map(|node| node.running) {
             running.stop().await?;
@@ -324,6 +327,7 @@ impl TestSetting {
     }
 }
 
+/// Parses an instant. Panics if the text is not an instant.
 fn instant(text: &str) -> Time {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
 }

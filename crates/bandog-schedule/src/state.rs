@@ -25,9 +25,9 @@ const HEARTBEAT_MS: DurationMs = 86_400_000;
 /// A job counts as unknown if it had no heartbeat for this time. No live node has the code of an unknown job.
 pub(crate) const MIN_UNKNOWN_MS: DurationMs = 2 * HEARTBEAT_MS;
 
-/// A job's record. Times are in milliseconds since 1970. A tick is an instant at which the job is due. To claim a tick
-/// or a run, a node writes it into the record before it runs it. An era is the random name of the store's data. It
-/// changes when the store loses its data.
+/// A job's record. Times are in milliseconds since 1970. A tick is an instant at which the job is due. Before a node
+/// runs a tick, the node claims the tick: it writes the tick's run into the record. The era is a random name of the
+/// store's data. When the store loses its data, the era changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct JobState {
     /// The settings of the job. None for jobs of this process only.
@@ -61,7 +61,7 @@ pub(crate) struct JobState {
     pub(crate) running: Vec<LiveRun>,
     /// The runs that wait to start.
     pub(crate) queue: VecDeque<QueuedRun>,
-    /// For each run under way or queued: how many nodes have died while they ran it. The key is the number of the run.
+    /// For each run under way or queued: how many nodes have died during this run. The key is the number of the run.
     /// When a node with an older version of bandog writes the record, this field is lost, and the count starts at 0
     /// again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,8 +72,8 @@ pub(crate) struct JobState {
     /// The last pause or resume of all jobs that was applied to this record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) all: Option<Box<AllJobsPause>>,
-    /// Time of the last heartbeat. Each node that has the job's code writes one when the last one is a day old. 0 for
-    /// jobs of this process only.
+    /// Time of the last heartbeat. Each node that has the job's code writes a heartbeat when the last heartbeat is a
+    /// day old. 0 for jobs of this process only.
     #[serde(default, skip_serializing_if = "is_never")]
     pub(crate) seen: UnixMs,
     /// The creation of the record. None for jobs of this process only, and for records of older versions of bandog.
@@ -84,12 +84,13 @@ pub(crate) struct JobState {
 /// The creation of a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Creation {
-    /// The era of the store's data at the creation. If the store loses its data, it gets another era.
+    /// The era of the store's data at the creation. If the store loses only its board (the record that contains the
+    /// present era), the new era replaces this value.
     pub(crate) era: String,
     /// Time of the creation. No earlier tick was ever claimed in this record.
     pub(crate) at: UnixMs,
-    /// Whether the record might lack values that an earlier record of the job had. True if the node that created this
-    /// record had no copy of an earlier one, and no other node has added the values of its copy yet.
+    /// Whether the record might lack values that an earlier record of the job had. True if no node has added the values
+    /// of its copy of an earlier record yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) fresh: bool,
     /// How often an operator has set the watermark back. If a node's copy of the record has a smaller number, the node
@@ -99,17 +100,18 @@ pub(crate) struct Creation {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-/// Whether the time is 0. Then it is not written.
+/// Whether the time is 0. A time of 0 is not written to the record.
 fn is_never(time: &UnixMs) -> bool {
     *time == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-/// Whether the count is 0. Then it is not written.
+/// Whether the count is 0. A count of 0 is not written to the record.
 fn is_none(count: &u32) -> bool {
     *count == 0
 }
 
+/// Number of runs and ticks by result. The fields have the same meaning as in [`crate::JobRow`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counts {
     pub(crate) ok: u64,
@@ -152,6 +154,7 @@ impl JobState {
         Self { born, seen: at, ..Self::new(policy, at, spec) }
     }
 
+    /// Parses a record. `key`: the key of the record, for the error.
     pub(crate) fn read(text: &str, key: &Key) -> Result<Self> {
         serde_json::from_str(text).map_err(|source| {
             Error::new(ErrorKind::Corrupt, "this version cannot read the record of the job").at(key).caused_by(source)
@@ -232,13 +235,15 @@ impl JobState {
         self.next_due = Some(end.saturating_add(trigger.delay()));
     }
 
-    /// As `wait_from`, for the end of an unclaimed run. If the next tick is later already, it does not change.
+    /// As `wait_from`, for the end of an unclaimed run. If the next tick is already later, the next tick does not
+    /// change.
     pub(crate) fn wait_from_unclaimed(&mut self, end: UnixMs, trigger: &Trigger) {
         self.next_due = self.next_due.max(Some(end.saturating_add(trigger.delay())));
     }
 
-    /// Marks a tick that ran without a claim. A job with a fixed delay has only one tick at a time. So if the same tick
-    /// is queued, it is removed from the queue. For other triggers, queued runs and retries stay in the queue.
+    /// Marks a tick that ran without a claim. A job with a fixed delay has only one tick at a time. So if a run of the
+    /// same tick is queued, this run is removed from the queue. For other triggers, queued runs and retries stay in the
+    /// queue.
     pub(crate) fn mark_ran(&mut self, tick: UnixMs, trigger: &Trigger) {
         self.watermark = self.watermark.max(tick);
         if let Trigger::FixedDelay(_) = trigger {

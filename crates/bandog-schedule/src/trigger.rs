@@ -75,8 +75,8 @@ impl Trigger {
         }
     }
 
-    /// Whether the trigger measures durations. The other triggers name instants of the calendar. If the wall clock is
-    /// set, they follow the clock.
+    /// Whether the trigger measures durations. The other triggers name instants of the calendar, which follow the wall
+    /// clock when the clock is set.
     pub(crate) fn is_counted(&self) -> bool {
         match self {
             Self::FixedRate(_) | Self::FixedDelay(_) | Self::Once => true,

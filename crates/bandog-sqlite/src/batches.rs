@@ -14,11 +14,12 @@ use tokio::sync::mpsc;
 
 use crate::{request::Request, work::AccessMode};
 
-/// Maximum number of requests in the channel to the writer. It is also the maximum number of requests in `quick` and
-/// `durable` together. Further requests wait until there is room in the channel, and enter it in the order of their
-/// arrival.
+/// Maximum number of requests in the channel to the writer. It is also the maximum number of requests in the queues
+/// `quick` and `durable` of [`Batches`] together. Further requests wait until there is room in the channel, and enter
+/// the channel in the order of their arrival.
 pub(crate) const MAX_QUEUED: usize = 512;
-/// Maximum number of queued durable writes. So there is always room in the queue for other requests.
+/// Maximum number of queued durable writes. It is less than [`MAX_QUEUED`], so durable writes alone cannot fill the
+/// queue.
 pub(crate) const MAX_DURABLE: usize = 256;
 /// Number of steps after which no further request is added to a transaction. The steps of a request measure its work:
 /// see `Work::steps`. So a transaction lasts some milliseconds at most, and then other processes can write.
@@ -35,7 +36,7 @@ const MAX_PAUSE: Duration = Duration::from_millis(2);
 /// Interval between attempts to begin a durable transaction while another process is writing.
 const BUSY_INTERVAL: Duration = Duration::from_micros(500);
 /// Number of attempts with the interval [`BUSY_INTERVAL`]. If all of them fail, the other process probably has a slow
-/// disk. So the interval grows after them.
+/// disk. So the next attempts have the interval [`SLOW_BUSY_INTERVAL`].
 const BUSY_ATTEMPTS: u32 = 20;
 /// Interval between attempts after the first [`BUSY_ATTEMPTS`] attempts.
 const SLOW_BUSY_INTERVAL: Duration = Duration::from_millis(4);
@@ -43,13 +44,13 @@ const SLOW_BUSY_INTERVAL: Duration = Duration::from_millis(4);
 /// The requests that wait for a transaction.
 ///
 /// In a durable transaction, a process holds SQLite's write lock until the data is on the disk. The write lock has no
-/// queue. If a process with durable writes takes the write lock again immediately, or polls it as often as the other
-/// processes, these other processes rarely get it. Then their short transactions of leases starve. So durable writes
-/// pause after each durable transaction, and poll rarely. They also have their own queue, so that quick requests of the
-/// same process overtake them.
+/// queue. If a process with durable writes takes the write lock again immediately, or polls the write lock as often as
+/// the other processes do, the other processes rarely get the write lock. Then their short lease transactions starve.
+/// So a process pauses its durable writes after each durable transaction, and rarely polls the write lock for them.
+/// Durable writes also have their own queue, so that quick requests of the same process overtake them.
 ///
-/// The table shows how long a lease request in a separate process waited while 4 or 8 processes only swapped records. A
-/// write to the disk took 20 ms or 100 ms. The last two columns show the times without these measures:
+/// The table shows how long a lease request in a separate process waited while 4 or 8 other processes did nothing but
+/// swap records. A write to the disk took 20 ms or 100 ms. The last two columns show the times without these measures:
 ///
 /// | | p99 | worst | without these measures: p99 | worst |
 /// |---|---|---|---|---|
@@ -106,8 +107,8 @@ impl Batches {
         Some(requests)
     }
 
-    /// Starts the pause after a durable transaction, in which other requests and processes can write. `begun` is the
-    /// moment at which the transaction began.
+    /// Starts the pause that follows a durable transaction. During the pause, other requests and processes can write.
+    /// `begun` is the moment at which the transaction began.
     pub(crate) fn pause_after(&mut self, begun: Moment) {
         let now = Clock::system().now();
         self.pause_until = now + (now.since(begun) / PAUSE_DIVISOR).min(MAX_PAUSE);
@@ -115,7 +116,7 @@ impl Batches {
     }
 
     /// Puts durable writes back into their queue, because another process blocks them. So quick requests do not wait
-    /// for them.
+    /// for the durable writes.
     pub(crate) fn put_back(&mut self, requests: Vec<Request>) {
         requests.into_iter().rev().for_each(|request| self.durable.push_front(request));
         let interval = if self.busy_attempts < BUSY_ATTEMPTS { BUSY_INTERVAL } else { SLOW_BUSY_INTERVAL };
@@ -135,7 +136,7 @@ impl Batches {
         }
     }
 
-    /// Waits until the next request arrives or this time has passed. Puts the request into its queue.
+    /// Waits until the next request arrives or this time has passed. If a request arrives, it is put into its queue.
     fn wait(&mut self, timeout: Duration) {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         match self.queue.poll_recv(&mut Context::from_waker(&waker)) {

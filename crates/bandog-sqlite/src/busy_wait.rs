@@ -1,4 +1,4 @@
-//! Lets this thread's statements wait while other processes have a transaction, and finds the process that blocks them.
+//! Lets the statements of a thread wait while another process has a transaction open, and finds that process.
 
 use std::{cell::Cell, fmt, path::Path, thread, time::Duration};
 
@@ -7,8 +7,8 @@ use bandog_core::{Clock, Moment};
 use crate::open_files::FileId;
 
 thread_local! {
-    /// The deadline until which this thread's statements wait for other connections. None if they do not wait. It is a
-    /// thread-local variable, because the busy handler is a plain function and cannot have other state.
+    /// The deadline until which this thread's statements wait for other connections. None if the statements do not
+    /// wait. It is a thread-local variable, because the busy handler is a plain function and cannot have other state.
     static DEADLINE: Cell<Option<Moment>> = const { Cell::new(None) };
 }
 
@@ -22,8 +22,9 @@ pub(crate) fn clear_deadline() {
     DEADLINE.set(None);
 }
 
-/// The busy handler of SQLite. It sleeps and returns true, so that SQLite retries. After the deadline it returns false.
-/// `attempt` is the number of earlier calls for the same lock.
+/// The busy handler of SQLite, which SQLite calls when another connection has locked the database. It sleeps and
+/// returns true, so that SQLite retries. After the deadline it returns false. `attempt` is the number of earlier calls
+/// for the same lock.
 pub(crate) fn handle_busy(attempt: i32) -> bool {
     if DEADLINE.get().is_none_or(|deadline| Clock::system().now() >= deadline) {
         return false;
@@ -32,8 +33,8 @@ pub(crate) fn handle_busy(attempt: i32) -> bool {
     true
 }
 
-/// Time until the next attempt. SQLite has no queue of waiting processes. So a process that has waited longer polls
-/// more often, and probably gets the lock before processes that began to wait later.
+/// Time until the next attempt. SQLite has no queue of waiting processes. So this function lets a process that has
+/// waited longer poll more often. Such a process then probably gets the lock before processes that began to wait later.
 ///
 /// The table compares intervals. Each cell has the value for 8 processes, and then the value for 16 processes. The
 /// processes only took and released locks. One take and one release are a cycle. The values are medians of 7 runs on 2
@@ -73,7 +74,8 @@ impl WriterProcess {
         use std::{fs, os::unix::fs::MetadataExt};
         let mut index = database.as_os_str().to_owned();
         index.push("-shm");
-        // The index is not opened, because closing any descriptor of the index would release our own locks on it.
+        // The index (the `-shm` file) is not opened, because closing any descriptor of the index would release our own
+        // locks on it.
         Self::of_inode(fs::metadata(&index).ok()?.ino())
     }
 
@@ -97,8 +99,8 @@ impl WriterProcess {
     #[cfg(target_os = "linux")]
     fn of_inode(inode: u64) -> Option<Self> {
         use std::fs;
-        // The kernel returns the list in pieces. If the list changes between two pieces, an entry may be missing. So
-        // the list is read up to three times.
+        // The kernel returns the list of locks in pieces. If the list changes between two pieces, an entry may be
+        // missing. So the list is read up to three times.
         let pid = (0..3).find_map(|_| writer_in(&fs::read_to_string("/proc/locks").ok()?, inode))?;
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned();
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
@@ -119,8 +121,9 @@ pub(crate) fn locking_process(database: &Path) -> String {
     WriterProcess::of_database(database).map_or_else(|| "another process".into(), |process| process.to_string())
 }
 
-/// The process that holds the write lock or the checkpoint lock of a WAL index, in the text of `/proc/locks`. These
-/// locks are the bytes 120 and 121 of the index. The kernel merges adjacent locks into one line.
+/// Finds the process that holds the write lock or the checkpoint lock of the index with this inode number. `locks` is
+/// the text of `/proc/locks`. The two locks are the bytes 120 and 121 of the index. The kernel merges adjacent locks
+/// into one line.
 #[cfg(any(target_os = "linux", test))]
 pub(crate) fn writer_in(locks: &str, inode: u64) -> Option<u32> {
     let inode = inode.to_string();

@@ -47,7 +47,7 @@ pub(crate) struct HandleContext {
     pub(crate) notification_file: Arc<NotificationFile>,
     /// The number of times that the database was opened.
     pub(crate) epoch: watch::Sender<u64>,
-    /// The times at which read-only requests first observed holds of other boots.
+    /// The times at which read-only requests first observed holds that were written under another boot id.
     pub(crate) sightings: Sightings,
 }
 
@@ -62,7 +62,7 @@ struct HandleInner {
 }
 
 impl Sqlite {
-    /// Creates a handle. It opens the database at its first request.
+    /// Creates a handle. The handle opens the database at its first request.
     ///
     /// # Errors
     /// - `ErrorKind::Misused`: the path is not the path of a file, or the timeout is less than 10 ms.
@@ -101,14 +101,14 @@ impl Sqlite {
         Arc::clone(&self.0.context)
     }
 
-    /// The purpose of a client's own reads, such as reads of records. These reads create a missing database, unless the
-    /// options forbid it. (The queries `list` and `show` never create the database.)
+    /// The purpose for which a ping or a read of records opens the database. Such a request creates a missing database,
+    /// unless the options forbid it. (The queries `list` and `show` never create the database.)
     pub(crate) fn purpose(&self) -> Purpose {
         if self.context().options.may_create { Purpose::Use } else { Purpose::Inspect }
     }
 
-    /// Sends a request to the writer thread and waits for the answer. Requests are executed in the order in which these
-    /// calls were first polled.
+    /// Sends a request to the writer thread and waits for the answer. Calls send their requests in the order in which
+    /// they were first polled.
     ///
     /// If the future is dropped before the request is in the queue, the request is not executed. If it is dropped
     /// later, the request may be executed.
@@ -122,8 +122,8 @@ impl Sqlite {
                 request = request.with_permit(unconstrained(permits.acquire_owned()).await.map_err(writer_ended)?);
             }
             // Calls enter the queue of the `send_order` lock in their first poll. Without this lock, a later call could
-            // take the room in the channel for which an earlier call waits. Without `unconstrained`, the first poll
-            // would not enter the queue if the task has used up its Tokio budget.
+            // take the room in the channel for which an earlier call waits. Without `unconstrained`, a call of a task
+            // that has used up the poll budget of Tokio would not enter this queue in its first poll.
             let order = unconstrained(self.0.send_order.lock()).await;
             unconstrained(queue.send(request)).await.map_err(writer_ended)?;
             drop(order);
@@ -153,7 +153,8 @@ impl fmt::Debug for Sqlite {
     }
 }
 
-/// The part of a request's timeout that the writer may use, so that its answer arrives before the caller's timeout.
+/// The time that the writer has for a request. This is less than the caller's timeout, so that the answer arrives
+/// before that timeout.
 fn writer_timeout(timeout: Duration) -> Duration {
     timeout - (timeout / 10).min(Duration::from_millis(100))
 }

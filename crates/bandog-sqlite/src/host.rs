@@ -69,8 +69,8 @@ impl Host {
 /// boot's clock.
 ///
 /// A process in a time namespace sees the machine's boot id, but the process's clock has an offset. So the offset is
-/// subtracted. The kernel reports only the offset of the namespace in which our child processes will run. If our own
-/// namespace is another one, or if the files of the kernel cannot be read, a random boot id is used. Then each hold of
+/// subtracted. The kernel reports only the offset of the namespace in which our child processes will run. If this is
+/// not our own namespace, or if the files of the kernel cannot be read, a random boot id is used. Then each hold of
 /// another process counts as a hold of another boot. Such a hold expires when this process has observed it for the
 /// hold's ttl without a renewal.
 #[cfg(target_os = "linux")]

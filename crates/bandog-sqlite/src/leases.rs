@@ -1,4 +1,4 @@
-//! The implementation of [`Leases`]: the operations that the engine calls.
+//! The implementation of [`Leases`]: the operations on locks that the client calls.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! [bandog](https://docs.rs/bandog) on one SQLite file, shared by several processes of one machine.
 //!
-//! [`Sqlite`] implements the backend traits of `bandog-core`. Give it to the client, or pass a URL
+//! [`Sqlite`] implements the backend traits of `bandog-core`. Give a [`Sqlite`] to the client, or pass a URL
 //! (`sqlite:/var/lib/me/locks.db`) to the `bandog` crate, which creates the backend.
 //!
 //! # Promises and limits
@@ -8,12 +8,12 @@
 //!   that share the file over a network would **not** exclude each other. So a file on a network file system is refused
 //!   when it is opened. Use a server to share locks between machines.
 //! - Leases expire by the machine's boot clock. This clock continues during suspend, and no program can set it. Each
-//!   hold has the boot id under which it was written. If the machine was restarted since then, or if the hold was
-//!   written in a container with its own boot id, the times of the hold belong to another clock. So a process counts
-//!   the lock as held until it has observed the hold for the hold's ttl without a renewal.
+//!   hold contains the boot id under which it was written. If the machine was restarted since then, or if the hold was
+//!   written in a container with its own boot id, the times of the hold belong to another clock. In this case, a
+//!   process counts the lock as held until it has observed the hold for the hold's ttl without a renewal.
 //! - A crash of a process loses nothing. A crash or a power failure of the machine might lose the leases that were
-//!   granted in the last moments before it. The processes that held these leases have ended, too. A swap of a record is
-//!   on the disk before the swap is answered.
+//!   granted shortly before the crash. The processes that held these leases have ended, too. A swap of a record is on
+//!   the disk before the swap is answered.
 //! - A process that is stopped (by `SIGSTOP` or by a debugger) in the middle of a transaction keeps the whole file
 //!   locked until it continues or dies. This is rare, because transactions last microseconds to milliseconds. While the
 //!   file is locked, queries and claims of held locks are answered, unless a write precedes them in the queue. A write
@@ -29,10 +29,10 @@
 //!   lost. But commits can be lost if another process opens the database before this copy.
 //! - A program that uses this crate must not open and close the file itself, for example to copy it. Closing the file
 //!   would release the locks that SQLite uses between processes.
-//! - If a program upgrades the tables of an older version, programs of that version can no longer use the file. They
-//!   report this as an error.
-//! - This crate works on Linux only. On other systems [`Sqlite::new`] returns `ErrorKind::Unsupported`, because
-//!   processes there have no common clock that cannot be set.
+//! - If a program upgrades the tables of an older version, programs of that version can no longer use the file, and
+//!   report an error.
+//! - This crate works on Linux only. On other systems [`Sqlite::new`] returns `ErrorKind::Unsupported`, because these
+//!   systems have no clock that all processes share and that no program can set.
 //!
 //! # How it works
 //! Each [`Sqlite`] has one thread that does all work on the database. The thread combines all queued requests into one

@@ -2,8 +2,9 @@
 //! waiters, and after a commit of a swap that notifies the subscribers of its record.
 //!
 //! The file is one page of slots. The hash of a key selects its slot. The keys of locks and of records share the slots.
-//! A notification writes a new number into the slot of its key. The kernel wakes every process that watches the file.
-//! But only a process that has a subscriber for a key of a changed slot queries the database. The file never grows.
+//! A notification writes a new number into the slot of its key. Then the kernel wakes every process that watches the
+//! file. But only a process that has a subscriber for a key of a changed slot queries the database. The file never
+//! grows.
 
 use std::{
     fs::{File, OpenOptions},
@@ -24,7 +25,7 @@ const SLOT_BYTES: usize = size_of::<u64>();
 #[derive(Debug)]
 pub(crate) struct NotificationFile {
     path: PathBuf,
-    /// The path of the database, whose permissions the file gets.
+    /// The path of the database. The notification file gets the permissions of the database.
     database: PathBuf,
 }
 

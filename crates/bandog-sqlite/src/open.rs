@@ -66,14 +66,15 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Opens the database. If other processes block this, the call waits, at most until this thread's deadline.
+    /// Opens the database. If other processes block this, the call waits, but not longer than until the deadline of
+    /// this thread: see [`busy_wait::set_deadline`].
     pub(crate) fn open(options: &SqliteOptions, purpose: Purpose) -> Result<Self, Fault> {
         Self::open_shared(options, purpose, None)
     }
 
-    /// Does the same as [`Self::open`], for a connection that stays open. As long as this connection has deleted files
-    /// open, no other connection of this process can be opened. Then the attempt to open another connection calls
-    /// `request_check`, and the owner of this connection checks the files.
+    /// Does the same as [`Self::open`], for a connection that stays open. If files that this connection has open are
+    /// deleted, no other connection of this process can be opened until this connection is closed. An attempt to open
+    /// another connection calls `request_check`. This function makes the owner of this connection check its files.
     pub(crate) fn open_shared(
         options: &SqliteOptions,
         purpose: Purpose,
@@ -178,10 +179,10 @@ impl Store {
             make_tables(&conn, path)?;
             version = VERSION;
         }
-        // The connection has executed a statement, so other processes see that the database is in use. From now on,
-        // SQLite in these processes deletes neither the log nor the index. The files at the paths are the files of this
-        // connection in three cases: they were at the paths before the connection was opened, another connection of
-        // this process has the same files open, or this process is found to have them open.
+        // The connection has executed a statement. So the other processes see that the database is in use, and from now
+        // on, they delete neither the log nor the index when they close the database. The files at the paths are the
+        // files of this connection in three cases: they were at the paths before the connection was opened, another
+        // connection of this process has the same files open, or `/proc` shows that this process has them open.
         let is_ours = |files: &FileIds| {
             let is_known = before.all() == Some(*files) || !registered.is_alone(database);
             files.database == database
@@ -215,7 +216,7 @@ fn close_untouched(conn: Connection) {
     drop(conn);
 }
 
-/// The flags with which SQLite opens the file. On Linux, SQLite never creates the file.
+/// The flags with which SQLite opens the file. On Linux, [`create_file`] creates the file, and SQLite never does.
 fn flags(may_create: bool) -> OpenFlags {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let is_created_by_us = cfg!(target_os = "linux") || !may_create;
@@ -227,7 +228,7 @@ fn flags(may_create: bool) -> OpenFlags {
 fn check_file_system(path: &Path) -> Result<(), Fault> {
     static WARNED: Once = Once::new();
     let Ok(Some(found)) = FileSystem::of(path) else {
-        return Ok(()); // If this is an error, opening the file reports it.
+        return Ok(()); // If this call has failed, opening the file reports the error.
     };
     match found.kind {
         FileSystemKind::Local | FileSystemKind::Memory => Ok(()),
@@ -350,6 +351,7 @@ fn create_directory(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Sets the permissions of a file or of a directory.
 #[cfg(unix)]
 fn restrict(path: &Path, mode: u32) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
@@ -375,9 +377,9 @@ fn create_file(_: &Path) -> io::Result<()> {
     Ok(()) // SQLite creates the file, with the process's default permissions.
 }
 
-/// Refuses a file with two names. SQLite places the log and the index beside the *name*. So processes that use the file
-/// by different names have different logs, and overwrite each other's data. Then a lock could have two holders, and the
-/// file would be damaged.
+/// Refuses a file with more than one name. SQLite derives the names of the log and the index from the name by which it
+/// opens the file. So processes that use the file by different names have different logs, and overwrite each other's
+/// data. Then a lock could have two holders, and the file would be damaged.
 #[cfg(unix)]
 fn check_single_name(path: &Path) -> Result<(), Fault> {
     use std::os::unix::fs::MetadataExt;

@@ -3,8 +3,8 @@
 //! SQLite maps the index of a log once for all connections of a process. If a connection is opened while another
 //! connection of the process still has a deleted index open, the new connection gets the deleted index together with
 //! the new log, and reads garbage. So while a connection of this process has files open that are no longer at their
-//! paths, no other connection is opened. The owner of the old connection is asked to check its files. The owner then
-//! detects that files were deleted, and closes the old connection.
+//! paths, no other connection is opened. An attempt to open another connection fails, and asks the owner of the old
+//! connection to check its files. The owner then detects that files were deleted, and closes the old connection.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -39,8 +39,8 @@ static REGISTRY: Mutex<ConnectionRegistry> = Mutex::new(ConnectionRegistry { ent
 
 impl RegisteredConnection {
     /// Registers a connection that is being opened. `found` contains the files that are at the paths of this database
-    /// now. If the connection cannot be opened yet because of another connection, this returns a fault for which
-    /// [`Fault::is_busy`] is true.
+    /// now. If another connection must be closed or checked first, this returns a fault for which [`Fault::is_busy`] is
+    /// true.
     pub(crate) fn open(
         database: FileId,
         found: FoundFiles,

@@ -15,8 +15,8 @@ pub(crate) struct Request {
     /// After this moment no caller waits for the answer, so the request is not executed.
     pub(crate) deadline: Moment,
     work: Box<dyn AnyWork>,
-    /// The permit of a request that waits for the disk. The permits limit the number of such requests in the queue.
-    /// Other requests have no permit.
+    /// The permit of a durable write. The permits limit the number of durable writes in the queue. Other requests have
+    /// no permit.
     permit: Option<OwnedSemaphorePermit>,
 }
 

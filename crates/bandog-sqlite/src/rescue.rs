@@ -4,11 +4,11 @@
 //! opens the database later sees only the database file. So the first process that detects the deletion blocks such
 //! later processes, and copies the log into the database:
 //!
-//! - To block the later processes, it locks the new index. SQLite does not open an index while another process has
-//!   locked it.
-//! - To copy the log, it takes the locks of the old index. So it waits for the processes that write to the old log. The
-//!   copy includes all of their commits: each of these processes takes a lock of the old index before it checks whether
-//!   its files are in place, and keeps the lock until it has committed.
+//! - To block the later processes, the first process locks the new index. SQLite does not open an index while another
+//!   process has locked it.
+//! - To copy the log, the first process takes the locks of the old index. So it waits for the processes that write to
+//!   the old log. The copy includes all of their commits: each of these processes takes a lock of the old index before
+//!   it checks whether its files are in place, and keeps the lock until it has committed.
 
 use std::{
     fs::{self, File},
@@ -79,8 +79,8 @@ fn lock_index(paths: &FilePaths) -> Result<Option<File>, Fault> {
     Ok(if is_in_place && was_only_read(&index) { Some(index) } else { None })
 }
 
-/// Whether no commit was made with this index. The third number of 4 bytes in the index counts the commits. If the
-/// index is new and empty, the number counts as 0.
+/// Whether no commit was made with this index. The bytes 8 to 11 of the index contain a number that counts the commits.
+/// If the index is new and empty, the number counts as 0.
 #[cfg(target_os = "linux")]
 fn was_only_read(index: &File) -> bool {
     use std::os::unix::fs::FileExt;
@@ -93,8 +93,8 @@ fn lock_index(_: &FilePaths) -> Result<Option<File>, Fault> {
     Ok(None)
 }
 
-/// Removes the log and the index that a deleted database has left beside a new one. Also removes an index whose log was
-/// deleted.
+/// Removes the log and the index that a deleted database has left beside a new, empty database. Also removes an index
+/// whose log was deleted.
 pub(crate) fn remove_leftovers(paths: &FilePaths) {
     let found = paths.find();
     let is_new = is_empty(&paths.database);

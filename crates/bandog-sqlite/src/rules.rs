@@ -75,8 +75,8 @@ pub(crate) enum HoldState<'r> {
         owner: &'r str,
         /// Time until the hold expires, if it is not renewed.
         left: Duration,
-        /// Whether a sighting of the hold must be stored. This is so if the hold is of another boot, and this boot has
-        /// not observed it with its present stamp before.
+        /// Whether a sighting of the hold must be stored. This is the case if the hold is of another boot, and this
+        /// boot has not yet observed the hold with its present stamp.
         is_unseen: bool,
     },
 }

@@ -9,8 +9,8 @@ use bandog_core::Key;
 
 use crate::rules::Sighting;
 
-/// Maximum number of sightings. When it is reached, all sightings are dropped. Then the observation of these holds
-/// starts again, and each hold counts as held for one more ttl.
+/// Maximum number of sightings. When this number is reached, all sightings are dropped. Then the observation of these
+/// holds starts again, and each hold counts as held for one more ttl.
 const MAX_SIGHTINGS: usize = 1024;
 
 /// The sightings of read-only requests. They are kept in memory, because a read-only request writes no row.
@@ -32,8 +32,8 @@ impl Sightings {
         now
     }
 
-    /// Drops all sightings. This is called when the database is opened again, because it may be another file. There,
-    /// the same stamp may belong to another hold.
+    /// Drops all sightings. This is called when the database is opened again, because it may be another file then. In
+    /// another file, the same stamp may belong to another hold.
     pub(crate) fn clear(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

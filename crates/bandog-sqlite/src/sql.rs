@@ -15,7 +15,7 @@ pub(crate) const TAKE: &str = body(include_str!("../sql/take.sql"));
 /// Writes a hold: a grant or an offer.
 pub(crate) const GRANT: &str = body(include_str!("../sql/grant.sql"));
 pub(crate) const RENEW: &str = body(include_str!("../sql/renew.sql"));
-/// Frees a lock without a waiters' mark, if this owner holds it.
+/// Frees a lock without a waiters' mark, if this owner holds the lock.
 pub(crate) const FREE: &str = body(include_str!("../sql/free.sql"));
 /// Frees a lock and removes the waiters' mark.
 pub(crate) const RELEASE: &str = body(include_str!("../sql/release.sql"));

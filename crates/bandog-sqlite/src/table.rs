@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The id of the holder if the owner in the row is not the id of a claim. No client has this id, so no client can renew
-/// or release the hold. The hold lasts until it expires.
+/// or release the hold. The hold ends only when it expires.
 const UNKNOWN_OWNER: ClaimId = ClaimId { number: 1, ..ClaimId::OFFERED };
 
 /// The tables, in one transaction.
@@ -126,7 +126,8 @@ impl<'t> Table<'t> {
         let lease = self.lease(key)?;
         let now_ns = self.context.host.now_ns();
         let (mut state, is_unseen) = self.lock_state(key, &lease, now_ns)?;
-        // Each new fence is greater than `above`. So it is at least the time of the wall clock in microseconds.
+        // Each new fence is greater than `above`. So each new fence is at least the time of the wall clock in
+        // microseconds.
         let above = u64::try_from(self.context.host.wall_micros() - 1).unwrap_or_default();
         let answer = state.apply_above(step, now(), Fence::new(above)).map_err(Fault::Described)?;
         match &answer {
@@ -237,7 +238,7 @@ impl<'t> Table<'t> {
         Ok(found)
     }
 
-    /// Applies a step of a common case: a claim of a lock whose row shows that it is free, or a release of a lock
+    /// Applies a step of a common case: a claim of a lock whose row shows that the lock is free, or a release of a lock
     /// without a waiters' mark. Returns None in other cases. The row is not read first, because that would make a step
     /// 50 % slower. The conditions of the two SQL statements repeat rules of [`LockState`]. The test `same_rules`
     /// checks that the statements and [`LockState`] agree.
@@ -262,8 +263,8 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// The state of the lock in this row. The times in it are relative to the moment of [`now`]. The bool says whether
-    /// a sighting of the hold must be stored: see [`HoldState::Held`].
+    /// The state of the lock in this row. The times in this state are relative to the moment of [`now`]. The bool says
+    /// whether a sighting of the hold must be stored: see [`HoldState::Held`].
     fn lock_state(&mut self, key: &Key, lease: &Lease, now_ns: i64) -> Result<(LockState, bool), Fault> {
         let fence = Fence::new(lease.fence.unsigned_abs());
         let HoldState::Held { owner, left, is_unseen } = self.state(key, lease, now_ns)? else {

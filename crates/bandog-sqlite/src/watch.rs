@@ -142,7 +142,7 @@ impl FileWatcher {
     /// Notifies the subscribers of each key whose slot has changed.
     fn notify(&mut self) -> io::Result<()> {
         let slots = self.file.slots()?;
-        // Records have no waiters' marks, because a swap that notifies always writes to the file.
+        // Records have no waiters' marks, because a swap that notifies always writes to the notification file.
         self.record_subscribers.notify(|key| slots.differ_at(&self.slots, key));
         let notified = self.lock_subscribers.notify(|key| slots.differ_at(&self.slots, key));
         self.slots = slots;

@@ -57,8 +57,11 @@ pub(crate) struct SubscribeToRecords;
 /// Does no work. But before each request, the writer checks whether the files of the database are in place. So this
 /// request causes such a check.
 pub(crate) struct CheckFiles;
+/// Writes the row of this client into the registry. The row expires after this ttl.
 pub(crate) struct Announce(pub(crate) Member, pub(crate) Duration);
+/// Deletes the row of this client from the registry.
 pub(crate) struct Withdraw(pub(crate) ClientId);
+/// Checks that the database can be read. Opens it for this purpose, if it is not open yet.
 pub(crate) struct Ping(pub(crate) Purpose);
 pub(crate) struct List(pub(crate) Pattern);
 pub(crate) struct Show(pub(crate) Key);

@@ -51,7 +51,8 @@ struct Writer {
     own_queue: mpsc::WeakSender<Request>,
     /// The open connection. None if the database is not open.
     store: Option<Store>,
-    /// Whether there was a request with [`Purpose::Use`]. After such a request, the database is always opened for use.
+    /// Whether there was a request with [`Purpose::Use`]. After such a request, the database is always opened for this
+    /// purpose.
     had_use_request: bool,
     /// The error of the latest attempt, if another process blocked it. Requests whose deadline passes get this error.
     blocked_by: Option<Error>,
@@ -273,8 +274,8 @@ fn log_rescue(database: &Path, outcome: RescueOutcome) {
     }
 }
 
-/// Answers the requests whose deadline has passed with an error, which is `reason` if there is one. Returns the
-/// earliest deadline of the remaining requests. None if no request remains.
+/// Answers each request whose deadline has passed with an error. The error is `reason`, if there is a reason. Returns
+/// the earliest deadline of the remaining requests. None if no request remains.
 fn refuse_overdue(requests: &mut Vec<Request>, reason: Option<&Error>) -> Option<Moment> {
     let now = Clock::system().now();
     if requests.iter().any(|request| request.deadline <= now) {

@@ -6,16 +6,17 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::ticks::{NodeArgs, TicksArgs};
 
-/// Random traffic on locks under faults, with a history that is checked.
+/// Makes random calls on locks under faults, and checks the history of the calls.
 ///
-/// Worker processes lock, try, wait, cancel, re-enter and release a few names as fast as they can. Meanwhile a nemesis
-/// kills and stops the workers, breaks their connections and disturbs the store. Each process records its events. At
-/// the end all faults are removed, and the history is checked: no two clients believed at the same time that they hold
-/// one lock, fences increased, each call ended in time, no client waited at a free lock, and no data of clients was
-/// left in the store.
+/// Worker processes use a few locks as fast as they can: they lock, try to lock, wait, cancel calls, lock again as the
+/// same owner, and release. Meanwhile the nemesis, which injects the faults, kills and stops the workers, breaks their
+/// connections and disturbs the store. Each process records its events. At the end all faults are removed, and the
+/// history is checked: no two clients believed at the same time that they hold the same lock, fences increased, each
+/// call ended in time, no client waited at a free lock, and no data of clients was left in the store.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask storm", bin_name = "cargo xtask storm", after_help = EXAMPLES)]
 pub(crate) struct Args {
+    // `None` for a run on locks.
     #[command(subcommand)]
     pub(crate) role: Option<Role>,
     /// The stores to test, one after the other [default: memory sqlite redis]
@@ -49,11 +50,11 @@ docs/PROOF.md says what is checked, what is not, and what was found.";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StoreKind {
-    /// Several clients in one process, behind a wire that can lose and hold calls
+    /// Several clients in one process; faults lose some of their calls to the store, or make them late
     Memory,
     /// Several processes on one file
     Sqlite,
-    /// Several processes on a separate server, each over a connection that can be cut
+    /// Several processes on a separate server; faults cut their connections
     Redis,
 }
 
@@ -102,12 +103,12 @@ impl fmt::Display for Profile {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Role {
-    /// A worker process: started by the storm itself
+    /// A worker process, which the storm itself starts
     #[command(hide = true)]
     Worker(WorkerArgs),
-    /// Jobs under faults: does each tick run once?
+    /// Runs scheduled jobs under faults, and checks that each tick (each due time of a job) runs once
     Ticks(TicksArgs),
-    /// A node of `ticks`: started by the storm itself
+    /// A node of the command `ticks`, which the storm itself starts
     #[command(hide = true)]
     TicksNode(NodeArgs),
 }
@@ -144,7 +145,7 @@ pub(crate) struct WorkerArgs {
     /// Number of seconds by which the clock of this process is ahead of the machine's clock
     #[arg(long, default_value_t = 0)]
     pub(crate) ahead: u64,
-    /// Sometimes takes locks by force
+    /// Whether the tasks sometimes take locks away from their holders by force
     #[arg(long)]
     pub(crate) evicts: bool,
 }

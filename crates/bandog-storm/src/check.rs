@@ -1,6 +1,6 @@
 //! The laws that each history must obey, under all faults.
 //!
-//! - `beliefs`: no two clients believe at the same time that they hold one lock, and fences increase;
+//! - `beliefs`: no two clients believe at the same time that they hold the same lock, and fences increase;
 //! - `resource`: no holder is overtaken, which means that no other client writes with a greater fence while the holder
 //!   believes that it holds the lock;
 //! - `calls`: each call ends in time, and with a documented result;
@@ -32,8 +32,9 @@ const REPORTED: usize = 3;
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) violations: Vec<Violation>,
-    /// Overlaps that docs/GUARANTEES.md allows, by the kind of fault that allows them. In an overlap, two clients
-    /// believe at the same time that they hold one lock.
+    /// The overlaps that a fault explains, so that they are not violations. In an overlap, two clients believe at the
+    /// same time that they hold the same lock. The key is the kind of the fault. docs/GUARANTEES.md lists the allowed
+    /// overlaps.
     pub(crate) excused: BTreeMap<FaultKind, Excused>,
     /// Number of writes of overtaken holders. A resource that checks the fence would refuse such a write.
     pub(crate) stale_writes: u64,
@@ -41,8 +42,8 @@ pub(crate) struct Findings {
     pub(crate) writes: u64,
     /// The longest time by which a call exceeded its limit.
     pub(crate) worst_overrun: Nanos,
-    /// The greatest number of turns that the other clients had while one client waited. The first two seconds of the
-    /// wait do not count.
+    /// The greatest number of turns that the other clients had while one client waited. A turn is the time in which one
+    /// client has the lock. The first two seconds of the wait do not count.
     pub(crate) most_passed_over: usize,
 }
 
@@ -57,11 +58,13 @@ pub(crate) struct Excused {
 /// A promise that was broken.
 #[derive(Debug, Clone)]
 pub(crate) struct Violation {
+    /// The law that was broken.
     pub(crate) law: &'static str,
-    /// The details, for people.
+    /// The details, as text for people.
     pub(crate) what: String,
     /// The number of the lock's name.
     pub(crate) name: usize,
+    /// The time of the violation.
     pub(crate) at: Nanos,
 }
 

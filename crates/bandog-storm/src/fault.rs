@@ -1,4 +1,5 @@
-//! The faults of workers and stores, and the behaviour of a lock that each fault allows.
+//! The kinds of faults, and their effects on locks. A fault affects a worker, its wire (the connection between the
+//! worker and the store), or the store.
 
 use std::fmt;
 
@@ -10,7 +11,7 @@ use crate::{
 /// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum FaultKind {
-    /// A worker is killed with `kill -9`, and replaced by a new one.
+    /// A worker is killed with `kill -9`, and replaced by a new worker.
     Kill,
     /// A worker is stopped for longer than its ttl.
     Stop,
@@ -18,9 +19,9 @@ pub(crate) enum FaultKind {
     StopInWrite,
     /// A worker is killed while it has SQLite's write lock.
     KillInWrite,
-    /// A worker is killed, and replaced by one in its own time namespace.
+    /// A worker is killed, and replaced by a worker in its own time namespace.
     TimeNamespace,
-    /// A worker is killed, and replaced by one with another boot id.
+    /// A worker is killed, and replaced by a worker with another boot id.
     OtherBoot,
     /// A worker's connections are reset.
     Cut,
@@ -71,8 +72,8 @@ use FaultKind::{
     ServerEmpty, ServerSleep, ServerStop, Slow, Stall, Stop, StopInWrite, TimeNamespace, WritesPaused,
 };
 
-/// Each kind of fault, its name in the history, the stores that can have the fault, and the profile of the fault. A
-/// fault without a profile is caused by a worker, and not by the nemesis.
+/// Each kind of fault, its name in the history, the stores that can have the fault, and the profile of the fault. If a
+/// fault has no profile, the workers cause this fault. The nemesis causes all other faults.
 const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 26] = {
     use StoreKind::{Memory as M, Redis as R, Sqlite as S};
     [
@@ -108,8 +109,12 @@ const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 26] = {
 impl FaultKind {
     /// The faults of this store in this profile.
     pub(crate) fn of(store: StoreKind, profile: Profile) -> Vec<Self> {
-        let comes = |of: &Option<Profile>| of.is_some_and(|of| of == profile || profile == Profile::Everything);
-        KINDS.iter().filter(|(_, _, stores, of)| stores.contains(&store) && comes(of)).map(|(kind, ..)| *kind).collect()
+        let is_in_profile = |of: &Option<Profile>| of.is_some_and(|of| of == profile || profile == Profile::Everything);
+        KINDS
+            .iter()
+            .filter(|(_, _, stores, of)| stores.contains(&store) && is_in_profile(of))
+            .map(|(kind, ..)| *kind)
+            .collect()
     }
 
     /// Whether the fault can make the store lose a hold (a granted lock) before the hold expires.

@@ -22,8 +22,8 @@ pub(crate) type CallId = u64;
 /// One line of a client's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A call for a lock begins. `watched` says whether a watchdog will renew the lock; otherwise the lock has a fixed
-    /// lease.
+    /// A call begins. `limit` is the time limit of the call. `watched` says whether a watchdog will renew the lock. If
+    /// not, the lock has a fixed lease.
     Asked { call: CallId, at: Nanos, task: u32, name: usize, verb: Verb, limit: Nanos, ttl: Nanos, watched: bool },
     /// The lock is granted. From the time `at` on, the client believes that it holds the lock. If the lock is not
     /// renewed, this belief ends at the time `until`.
@@ -59,11 +59,16 @@ pub(crate) enum Verb {
 /// The result of a call that returned no guard, or the result of the release of a guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
+    /// The lock was held by another call.
     Busy,
+    /// The future of the call was dropped.
     Cancelled,
+    /// The store did not answer in time.
     Unavailable,
+    /// The lock was lost before it was released.
     Lost,
     Released,
+    /// The client had been closed.
     Closed,
     /// An error that a correct call must never get.
     Refused,
@@ -132,7 +137,7 @@ fn read(line: &str) -> Option<Event> {
             at: next(&mut words)?,
             task: next(&mut words)?,
             name: next(&mut words)?,
-            verb: named(&VERBS, words.next()?)?,
+            verb: value_of(&VERBS, words.next()?)?,
             limit: next(&mut words)?,
             ttl: next(&mut words)?,
             watched: next::<u8>(&mut words)? == 1,
@@ -159,7 +164,7 @@ fn read(line: &str) -> Option<Event> {
         "answered" => Event::Answered {
             call: next(&mut words)?,
             at: next(&mut words)?,
-            outcome: named(&OUTCOMES, words.next()?)?,
+            outcome: value_of(&OUTCOMES, words.next()?)?,
         },
         "evicted" => Event::Evicted { from: next(&mut words)?, to: next(&mut words)?, name: next(&mut words)? },
         "stalled" => Event::Stalled { from: next(&mut words)?, to: next(&mut words)? },
@@ -173,7 +178,7 @@ fn next<T: FromStr>(words: &mut SplitWhitespace<'_>) -> Option<T> {
     words.next()?.parse().ok()
 }
 
-fn named<T: Copy>(words: &[(T, &str)], wanted: &str) -> Option<T> {
+fn value_of<T: Copy>(words: &[(T, &str)], wanted: &str) -> Option<T> {
     words.iter().find(|(_, word)| *word == wanted).map(|(value, _)| *value)
 }
 

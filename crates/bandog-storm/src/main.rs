@@ -1,7 +1,8 @@
-//! Random traffic on locks under faults, with a history that is checked: `cargo xtask storm --help`. The module `ticks`
-//! does the same with jobs: `cargo xtask storm ticks --help`.
+//! Makes random calls on locks while faults are injected, records a history, and checks the history. The module `ticks`
+//! does the same with scheduled jobs. `cargo xtask storm --help` and `cargo xtask storm ticks --help` print the
+//! options.
 //!
-//! `worker` makes the traffic, in separate processes. `nemesis` injects faults. `check` checks the history, and imports
+//! `worker` makes the calls, in separate processes. `nemesis` injects faults. `check` checks the history, and imports
 //! neither `worker` nor `nemesis`. docs/GUARANTEES.md contains the promises, and docs/PROOF.md contains the results.
 
 mod args;
@@ -26,13 +27,13 @@ use self::args::{Args, Role, StoreKind};
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let done = match &args.role {
+    let result = match &args.role {
         Some(Role::Worker(worker)) => worker::run(worker),
         Some(Role::TicksNode(node)) => ticks::node(node),
         Some(Role::Ticks(args)) => return ticks::run(args),
-        None => return locks(&args),
+        None => return run_on_stores(&args),
     };
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("storm: {error}");
@@ -41,8 +42,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the traffic on locks, once for each store.
-fn locks(args: &Args) -> ExitCode {
+/// Makes one run of calls on locks for each store, and prints the reports.
+fn run_on_stores(args: &Args) -> ExitCode {
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
     let stores = if args.stores.is_empty() { StoreKind::ALL.to_vec() } else { args.stores.clone() };
     // Whether no run has found a problem.

@@ -1,4 +1,4 @@
-//! Injects faults, and removes them.
+//! The nemesis: it injects faults into workers and stores, and removes the faults.
 
 use std::{
     fs,
@@ -19,7 +19,7 @@ use crate::{
 
 /// Timeout of the attempts to stop a worker in the middle of a write.
 const SEARCH_TIMEOUT: Duration = Duration::from_millis(500);
-/// Timeout for a worker to notice deleted files.
+/// Maximum time that the nemesis waits until a worker has replaced deleted files.
 const NEW_LOG_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A fault that has begun and is not removed yet.
@@ -30,8 +30,11 @@ pub(crate) struct Harm {
     from: u64,
     /// The index of the affected worker in the pool.
     slot: usize,
+    /// The affected client, if the fault affects only one client.
     client: u32,
+    /// The affected lock name, if the fault affects only one name.
     name: usize,
+    /// Duration of the fault.
     length: Duration,
 }
 
@@ -86,6 +89,7 @@ impl Nemesis {
 
     /// Random duration of a fault.
     fn length(&mut self, kind: FaultKind) -> Duration {
+        // The duration as a multiple of the ttl.
         let ttls = match kind {
             FaultKind::Stop | FaultKind::StopInWrite => 1.2 + self.random.f64(),
             FaultKind::Cut
@@ -141,12 +145,12 @@ impl Nemesis {
             FaultKind::ServerStop => pool.store.server().pause(),
             // The server answers after the sleep. This code does not wait for the answer.
             FaultKind::ServerSleep => {
-                let asked = pool.store.server().client().send(&[
+                let sent = pool.store.server().client().send(&[
                     "DEBUG",
                     "SLEEP",
                     &format!("{:.3}", harm.length.as_secs_f64()),
                 ]);
-                asked.expect("the server takes orders");
+                sent.expect("the command can be sent to the server");
             }
             FaultKind::WritesPaused => {
                 assert_eq!(pool.store.server().cmd(&["CLIENT", "PAUSE", &millis, "WRITE"]), Reply::Text("OK".into()));
@@ -161,11 +165,12 @@ impl Nemesis {
                 drop(fs::write(&other, []).and_then(|()| fs::rename(other, file)));
             }
             FaultKind::LogDeleted => delete_log(&pool.store.database(), &mut self.random),
-            FaultKind::Evict => unreachable!("the workers evict holders"),
+            FaultKind::Evict => unreachable!("only the workers evict holders, not the nemesis"),
         }
         true
     }
 
+    /// Injects a fault into the wire of the worker, if the worker has a wire.
     fn disturb_wire(&mut self, pool: &WorkerPool, harm: &Harm) {
         let Some(wire) = &pool.workers[harm.slot].wire else { return };
         match harm.kind {
@@ -183,8 +188,8 @@ impl Nemesis {
 
     /// Waits until the duration of the fault is over, and removes the fault.
     pub(crate) fn end(&self, pool: &mut WorkerPool, harm: &Harm) -> Fault {
-        let up = Duration::from_nanos(harm.from) + harm.length;
-        thread::sleep(up.saturating_sub(Duration::from_nanos(now())));
+        let end = Duration::from_nanos(harm.from) + harm.length;
+        thread::sleep(end.saturating_sub(Duration::from_nanos(now())));
         match harm.kind {
             FaultKind::Stop | FaultKind::StopInWrite => pool.workers[harm.slot].process.cont(),
             FaultKind::Slow
@@ -220,10 +225,10 @@ impl Nemesis {
             | FaultKind::NotificationFileReplaced
             | FaultKind::Evict => {}
         }
-        // All clients of a memory store are in one process, so they are stopped together.
-        let alone =
+        // All clients of a memory store are in one process, so the fault `Stop` affects all of them.
+        let affects_one_client =
             harm.kind.is_of_one_client() && !(harm.kind == FaultKind::Stop && matches!(pool.store, TestStore::Memory));
-        let client = alone.then_some(harm.client);
+        let client = affects_one_client.then_some(harm.client);
         let name = matches!(harm.kind, FaultKind::Forget | FaultKind::Evict).then_some(harm.name);
         Fault { kind: harm.kind, from: harm.from, to: now(), client, name }
     }
@@ -252,19 +257,20 @@ pub(crate) fn beside(database: &Path, ending: &str) -> PathBuf {
     PathBuf::from(format!("{}{ending}", database.display()))
 }
 
-/// Sends an order to the process of a memory store, and waits until it is executed.
+/// Sends an order to the process of a memory store, and waits until the process has executed the order.
 fn order(pool: &mut WorkerPool, slot: usize, order: &str) {
     let process = &mut pool.workers[slot].process;
     process.write_line(order);
     process.stdout_line("obeyed", Duration::from_secs(10));
 }
 
+/// Stops a worker at a moment when it has SQLite's write lock. Returns false if no such moment was found.
 fn stop_in_write(pool: &WorkerPool, slot: usize) -> bool {
     stop_while_writing(&pool.workers[slot].process, &pool.store.shared_memory())
 }
 
-/// Stops a process at a moment when it has SQLite's write lock. Returns false if no such moment was found before the
-/// timeout. The process then continues.
+/// Stops a process at a moment when it has SQLite's write lock. If no such moment is found before the timeout, this
+/// function returns false, and the process continues to run.
 pub(crate) fn stop_while_writing(process: &Process, shared_memory: &Path) -> bool {
     let until = Instant::now() + SEARCH_TIMEOUT;
     while Instant::now() < until {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 /// Number of lock names.
 pub(crate) const NAMES: usize = 16;
-/// Number of names that get half of all calls, so that they have many waiters.
+/// Number of hot names. About half of all calls use one of these names, so many callers wait for these locks.
 pub(crate) const HOT: usize = 4;
-/// Number of names whose locks are held for a long time. One task of each client locks only these names. The other
-/// tasks rarely lock these names.
+/// Number of names whose locks are held for a long time. These are the last of all names. One task of each client locks
+/// only these names. The other tasks rarely lock these names.
 pub(crate) const LONG: usize = 2;
 /// The watchdog's ttl. It is short, so that many locks are renewed, or lost, while they are held.
 pub(crate) const TTL: Duration = Duration::from_millis(600);

@@ -12,7 +12,7 @@ use crate::{
     plan,
 };
 
-/// The report shows the events up to this time before and after a violation, in nanoseconds.
+/// For each violation, the report shows the events that are at most this many nanoseconds earlier or later.
 const AROUND: Nanos = 100_000_000;
 /// Maximum number of events that are shown for a violation.
 const LINES: usize = 16;
@@ -114,14 +114,16 @@ impl Summary {
     }
 }
 
-/// The result of a call as text.
+/// The result of a call as text. This text is also a key of the JSON report.
 fn outcome(call: &Call) -> &'static str {
     match (&call.grant, call.answer) {
         (Some(grant), _) if grant.ended.is_some_and(|(_, held)| !held) => "granted, and lost",
         (Some(_), Some((_, Outcome::Unavailable))) => "granted, and released without an answer",
+        // The process was killed while it held the lock.
         (Some(grant), _) if grant.ended.is_none() => "granted, and killed",
         (Some(_), _) => "granted",
         (None, Some((_, outcome))) => outcome.word(),
+        // The process was killed while the call waited.
         (None, None) => "killed while it asked",
     }
 }
@@ -135,17 +137,21 @@ impl fmt::Display for Summary {
         }
         let faults: Vec<_> = self.faults.iter().map(|(kind, count)| format!("{} {count}", kind.word())).collect();
         let faults = if faults.is_empty() { "none".into() } else { faults.join(", ") };
-        writeln!(f, "  faults: {faults}; processes that did not run for more than 0.2 s: {}", self.stalls)?;
+        writeln!(f, "  faults: {faults}; times that a process did not run for more than 0.2 s: {}", self.stalls)?;
         let (writes, stale) = (findings.writes, findings.stale_writes);
-        writeln!(f, "  writes: {writes}, of which {stale} came too late, with a fence that is refused")?;
+        writeln!(f, "  writes to resources: {writes}, of which refused because of an old fence: {stale}")?;
         for (kind, excused) in &findings.excused {
             let longest = excused.longest / 1_000_000;
             let (word, overlaps) = (kind.word(), excused.overlaps);
-            writeln!(f, "  overlaps after {word}, as documented: {overlaps}, the longest of {longest} ms")?;
+            writeln!(f, "  allowed overlaps of two holders after the fault {word}: {overlaps}, longest: {longest} ms")?;
         }
-        writeln!(f, "  latest answer: {} ms past its limit", findings.worst_overrun / 1_000_000)?;
-        writeln!(f, "  most often passed over after two seconds: {} times", findings.most_passed_over)?;
-        writeln!(f, "  all ended {} ms after the stop order", self.ended_in.as_millis())?;
+        writeln!(f, "  longest time by which a call exceeded its limit: {} ms", findings.worst_overrun / 1_000_000)?;
+        writeln!(
+            f,
+            "  most turns of other clients during one wait, after its first 2 s: {}",
+            findings.most_passed_over
+        )?;
+        writeln!(f, "  time from the stop order until all workers had ended: {} ms", self.ended_in.as_millis())?;
         for wrong in &self.wrong {
             writeln!(f, "  WRONG: {wrong}")?;
         }
@@ -161,7 +167,11 @@ impl fmt::Display for Summary {
         if self.is_well() {
             return writeln!(f, "  nothing is wrong");
         }
-        writeln!(f, "  again: cargo xtask storm {store} --ops {} --profile {profile} --seed {seed}", self.ops)
+        writeln!(
+            f,
+            "  to repeat this run: cargo xtask storm {store} --ops {} --profile {profile} --seed {seed}",
+            self.ops
+        )
     }
 }
 
@@ -193,18 +203,18 @@ fn scene(history: &History, violation: &Violation) -> String {
 
 /// The events of this call as text, with their times.
 fn events_of(call: &Call) -> Vec<(Nanos, String)> {
-    let mut events = vec![(call.asked, format!("{call} asks"))];
+    let mut events = vec![(call.asked, format!("{call} begins"))];
     if let Some(grant) = &call.grant {
-        events.push((grant.at, format!("{call} is granted, until {} ms later", (grant.until - grant.at) / 1_000_000)));
+        events.push((grant.at, format!("{call} gets the lock for {} ms", (grant.until - grant.at) / 1_000_000)));
         if let Some((at, held)) = grant.ended {
-            events.push((at, format!("{call} {}", if held { "releases it" } else { "has lost it" })));
+            events.push((at, format!("{call} {}", if held { "releases the lock" } else { "has lost the lock" })));
         }
     }
     if let Some((at, outcome)) = call.answer {
-        events.push((at, format!("{call} is answered: {}", outcome.word())));
+        events.push((at, format!("{call} ends with the result {}", outcome.word())));
     }
     if let Some(killed) = call.killed.filter(|_| call.answer.is_none()) {
-        events.push((killed, format!("{call} is killed")));
+        events.push((killed, format!("the process of {call} is killed")));
     }
     events
 }

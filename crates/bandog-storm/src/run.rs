@@ -63,7 +63,7 @@ pub(crate) fn run(store: StoreKind, seed: u64, args: &Args) -> io::Result<Summar
     Ok(summary)
 }
 
-/// A directory for this run, and whether the directory is kept after the run.
+/// Makes a directory for this run. Returns its path, and whether the directory is kept after the run.
 fn directory(store: StoreKind, args: &Args) -> io::Result<(PathBuf, bool)> {
     match &args.keep {
         Some(keep) => {
@@ -92,18 +92,18 @@ fn kinds(store: StoreKind, profile: Profile, files: &Files) -> Vec<FaultKind> {
         };
         let possible = is_possible(home, files);
         if !possible {
-            eprintln!("skipped: {}, because this user is not allowed to use unshare for it", kind.word());
+            eprintln!("the fault {} is left out, because this user has no permission for `unshare`", kind.word());
         }
         possible
     });
     if kinds.is_empty() && profile != Profile::Calm {
-        eprintln!("{store} has no faults of the profile {profile}");
+        eprintln!("the profile {profile} contains no fault that is possible on the store {store}");
     }
     kinds
 }
 
-/// Makes traffic and faults until `ops` calls have ended. Returns the faults. Adds problems to `wrong`, and stops at
-/// the first problem.
+/// Injects faults until the workers have made `ops` calls. Returns the faults. If there is a problem, adds the problem
+/// to `wrong`, and stops.
 fn storm(
     pool: &mut WorkerPool,
     nemesis: &mut Nemesis,
@@ -113,7 +113,8 @@ fn storm(
 ) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut progress = Progress::new(store, ops);
-    let (mut done, mut since) = (0, Instant::now());
+    // The number of ended calls at the last progress, and the time of this progress.
+    let (mut last_done, mut last_progress) = (0, Instant::now());
     while pool.done() < ops && wrong.is_empty() {
         let until = Instant::now() + nemesis.pause();
         while Instant::now() < until && pool.done() < ops {
@@ -125,9 +126,9 @@ fn storm(
             faults.extend(harms.iter().map(|harm| nemesis.end(pool, harm)).collect::<Vec<_>>());
         }
         wrong.extend(pool.dead());
-        if pool.done() > done {
-            (done, since) = (pool.done(), Instant::now());
-        } else if since.elapsed() > STUCK {
+        if pool.done() > last_done {
+            (last_done, last_progress) = (pool.done(), Instant::now());
+        } else if last_progress.elapsed() > STUCK {
             wrong.push(format!("no call has ended for {STUCK:?}"));
         }
     }
@@ -150,12 +151,12 @@ fn end_all(pool: &mut WorkerPool, wrong: &mut Vec<String>) -> Duration {
     wrong.extend(late.map(|worker| format!("worker {} did not end within {END_TIMEOUT:?}", worker.first)));
     wrong.extend(pool.workers.iter().flat_map(super::worker_pool::Worker::left));
     wrong.extend(sweep_from_here(&pool.store).unwrap_or_else(|error| vec![error.to_string()]));
-    wrong.extend(pool.store.left().into_iter().map(|left| format!("left behind: {left}")));
+    wrong.extend(pool.store.left().into_iter().map(|left| format!("data left in the store: {left}")));
     took
 }
 
-/// Locks and releases each name from this process. For a memory store this does nothing, because the worker process
-/// makes this check itself.
+/// Locks and releases each name from this process. Returns the problems. For a memory store, this function does
+/// nothing, because the worker process itself makes this check.
 fn sweep_from_here(store: &TestStore) -> bandog::Result<Vec<String>> {
     let url = match store {
         TestStore::Memory => return Ok(Vec::new()),
@@ -164,7 +165,8 @@ fn sweep_from_here(store: &TestStore) -> bandog::Result<Vec<String>> {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        // With the ttl of the other clients, because the index of clients lasts as long as the longest ttl in it.
+        // The index of clients in the store lasts as long as the longest ttl of its clients. So this client has the
+        // same ttl as the other clients.
         let client = ConnectOptions::parse(url)?.watchdog(TTL).timeout(TIMEOUT).connect().await?;
         Ok(sweep::sweep(&client).await)
     })
@@ -190,6 +192,7 @@ impl Progress {
         Self { store, ops, start, shown: start, every, terminal }
     }
 
+    /// Prints the line if the interval has passed. `done` is the number of ended calls.
     fn show(&mut self, done: u64, faults: usize) {
         if self.shown.elapsed() < self.every {
             return;
@@ -204,6 +207,7 @@ impl Progress {
         let _ = stderr.flush();
     }
 
+    /// Removes the line from the terminal.
     fn end(&self) {
         if self.terminal {
             let _ = write!(io::stderr().lock(), "\r\x1b[K");

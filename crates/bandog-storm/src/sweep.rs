@@ -4,7 +4,7 @@ use bandog::Client;
 
 use crate::plan::{NAMES, RECHECK, SLACK, TTL, name};
 
-/// Locks and releases each name. Returns the names for which this failed, with the reason.
+/// Locks and releases each name. Returns a message for each name that cannot be locked or released.
 pub(crate) async fn sweep(client: &Client) -> Vec<String> {
     let mut stuck = Vec::new();
     for number in 0..NAMES {

@@ -35,7 +35,8 @@ impl TestStore {
         }
     }
 
-    /// A connection for one worker: its URL, and its wire.
+    /// The URL of the store for one worker, and the wire behind this URL. A wire is a proxy in front of the server,
+    /// which faults can disturb. `None` if the store has no server.
     pub(crate) fn connection(&self) -> (String, Option<Wire>) {
         match self {
             Self::Memory => ("memory:".into(), None),
@@ -50,7 +51,7 @@ impl TestStore {
     pub(crate) fn server(&self) -> &RedisServer {
         match self {
             Self::Redis(server) => server,
-            Self::Memory | Self::Sqlite(_) => unreachable!("only Redis has faults of a server"),
+            Self::Memory | Self::Sqlite(_) => unreachable!("only Redis has a server"),
         }
     }
 
@@ -59,6 +60,7 @@ impl TestStore {
         self.beside("")
     }
 
+    /// The file by which SQLite clients notify each other.
     pub(crate) fn notification_file(&self) -> PathBuf {
         self.beside("-bell")
     }
@@ -72,7 +74,7 @@ impl TestStore {
     fn beside(&self, ending: &str) -> PathBuf {
         match self {
             Self::Sqlite(path) => nemesis::beside(path, ending),
-            Self::Memory | Self::Redis(_) => unreachable!("only SQLite has files"),
+            Self::Memory | Self::Redis(_) => unreachable!("only SQLite has database files"),
         }
     }
 
@@ -94,14 +96,15 @@ fn rows(path: &Path) -> rusqlite::Result<Vec<String>> {
     statement.query_map([], |row| row.get(0))?.collect()
 }
 
-/// The remaining keys except fence counters, and the channels with subscribers. This function waits until the registry
-/// entries of killed clients have expired.
+/// The keys that are left in Redis, and the channels that still have subscribers. The keys of fence counters are left
+/// out. This function waits until the registry entries of killed clients have expired.
 fn keys(server: &RedisServer) -> Vec<String> {
     let until = Instant::now() + TTL + SLACK;
     loop {
         let left = keys_now(server);
-        let endless = left.iter().any(|key| key.ends_with("without an end"));
-        if left.is_empty() || endless || Instant::now() > until {
+        // It makes no sense to wait for a key that never expires.
+        let never_expires = left.iter().any(|key| key.ends_with("(never expires)"));
+        if left.is_empty() || never_expires || Instant::now() > until {
             return left;
         }
         thread::sleep(Duration::from_millis(20));
@@ -112,7 +115,7 @@ fn keys(server: &RedisServer) -> Vec<String> {
 fn keys_now(server: &RedisServer) -> Vec<String> {
     let unexpected = server.keys().into_iter().filter(|key| !key.starts_with("redisson_lock_token:{storm-"));
     let unexpected = unexpected.map(|key| match server.pttl(&key) {
-        -1 => format!("{key} without an end"),
+        -1 => format!("{key} (never expires)"),
         _ => key,
     });
     let channels = server.cmd(&["PUBSUB", "CHANNELS"]).texts();

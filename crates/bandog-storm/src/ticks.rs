@@ -1,4 +1,4 @@
-//! Jobs under faults: does each tick run once?
+//! Runs scheduled jobs under faults, and checks that each tick runs once.
 //!
 //! A tick is a time at which a job is due. `jobs` declares the scheduled jobs. `cluster` runs nodes (`node`) as
 //! processes over a real store and injects faults. `virtually` does the same with replicas in one process, on a virtual
@@ -29,13 +29,14 @@ use clap::ValueEnum;
 pub(crate) use self::node::{NodeArgs, run as node};
 use self::report::Report;
 
-/// Jobs under faults: does each tick run once?
+/// Runs scheduled jobs under faults, and checks that each tick (each due time of a job) runs once.
 ///
 /// Nodes run a hundred jobs with different policies. Each job fires once or ten times a second. The wall clocks of the
 /// nodes are wrong by up to 90 seconds. Meanwhile nodes are stopped for longer than their lease, killed, shut down and
 /// disconnected, and the store is killed. Each node records the start and the end of its runs. The history is checked:
 /// no attempt of a tick started twice, fences increased, no run started early, the overlap policy held in the whole
-/// cluster, each tick ran or was counted with its reason, and runs of dead nodes were taken over in time.
+/// cluster, each tick ran or the store counted it with the reason why it did not run, and runs of dead nodes were taken
+/// over in time.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TicksArgs {
@@ -54,7 +55,7 @@ pub(crate) struct TicksArgs {
     /// Minimum number of ticks, for the kinds `virtual` and `lock`
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     pub(crate) ticks: u64,
-    /// The seed of an earlier run, to repeat its choices; on a virtual clock, to repeat the complete run
+    /// The seed of an earlier run; repeats its random choices, or on a virtual clock the complete run
     #[arg(long, value_name = "S", default_value_t = 2026)]
     pub(crate) seed: u64,
     /// Prints a JSON object instead of the table
@@ -71,11 +72,11 @@ The exit code is 0 when nothing is wrong, 1 when a promise was broken. docs/PROO
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StoreKind {
-    /// Processes over their own server, each behind a wire that can be cut
+    /// Processes on a Redis server; each process has its own connection, which faults can cut
     Redis,
-    /// Processes over one file
+    /// Processes on one SQLite file
     Sqlite,
-    /// Replicas in memory, on a virtual clock
+    /// Replicas (nodes in one process) on a virtual clock
     Virtual,
     /// A named lock instead of the scheduler, on a virtual clock; each holder keeps the lock for a minimum time
     Lock,
@@ -84,7 +85,7 @@ pub(crate) enum StoreKind {
 /// Maximum number of ticks of one run on a virtual clock. If more ticks are requested, there are several runs with
 /// different seeds.
 const CHUNK: u64 = 100_000;
-/// Maximum number of ticks for one row of the table that `lock` prints.
+/// Maximum number of ticks for one row of the table for `StoreKind::Lock`.
 const LOCK_TICKS: u64 = 20_000;
 
 impl TicksArgs {
@@ -99,15 +100,15 @@ impl TicksArgs {
 
 /// Runs the jobs, checks the history, and prints the report.
 pub(crate) fn run(args: &TicksArgs) -> ExitCode {
-    let well = match args.store {
+    let is_well = match args.store {
         StoreKind::Redis | StoreKind::Sqlite => on_real_store(args),
         StoreKind::Virtual => Ok(in_virtual_time(args)),
         StoreKind::Lock => {
-            lock(args);
+            measure_lock(args);
             Ok(true)
         }
     };
-    match well {
+    match is_well {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -117,6 +118,7 @@ pub(crate) fn run(args: &TicksArgs) -> ExitCode {
     }
 }
 
+/// Makes one run of processes on Redis or SQLite. Returns whether nothing is wrong.
 fn on_real_store(args: &TicksArgs) -> std::io::Result<bool> {
     let begin = Instant::now();
     // The directory is in memory if possible, because a busy disk would stop all processes at the same time.
@@ -132,17 +134,19 @@ fn on_real_store(args: &TicksArgs) -> std::io::Result<bool> {
     Ok(report.is_well())
 }
 
+/// Makes one or more runs on a virtual clock. Returns whether nothing is wrong.
 fn in_virtual_time(args: &TicksArgs) -> bool {
     let nodes = usize::try_from(args.nodes).unwrap_or(usize::MAX);
+    // Ten jobs have 91 ticks in a second: nine of them have ten ticks, and one has one tick.
     let per_second = (args.jobs() as u64 * 91).div_ceil(10);
-    let (mut left, mut seed, mut all) = (args.ticks, args.seed, None::<Report>);
-    while left > 0 {
-        let ticks = left.min(CHUNK);
+    let (mut missing, mut seed, mut all) = (args.ticks, args.seed, None::<Report>);
+    while missing > 0 {
+        let ticks = missing.min(CHUNK);
         let begin = Instant::now();
         let size = virtually::Size { nodes, jobs: args.jobs(), seconds: ticks.div_ceil(per_second), seed };
         let history = virtually::run(size);
         let report = Report::new(args, seed, &history, begin.elapsed());
-        left -= ticks;
+        missing -= ticks;
         seed += 1;
         eprintln!("{}", report.line());
         all = Some(match all {
@@ -155,11 +159,13 @@ fn in_virtual_time(args: &TicksArgs) -> bool {
     all.is_well()
 }
 
-fn lock(args: &TicksArgs) {
+/// Measures a named lock without a scheduler. Prints one row for each deviation of the clocks and each minimum hold.
+fn measure_lock(args: &TicksArgs) {
     let ticks = args.ticks.min(LOCK_TICKS);
+    // The maximum deviation of the clocks, and the minimum time for which a holder keeps the lock, in seconds.
     for (skew, min) in [(0, 1), (2, 1), (2, 9), (90, 1), (90, 9)] {
         let (skew, min) = (Duration::from_secs(skew), Duration::from_secs(min));
         let outcome = lock::run(args.nodes, ticks, skew, min, args.seed);
-        report::lock(args, skew, min, outcome);
+        report::print_lock_row(args, skew, min, outcome);
     }
 }

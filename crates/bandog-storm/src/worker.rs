@@ -1,4 +1,5 @@
-//! A worker process: it has clients, and each client has tasks that make calls until the process is ordered to stop.
+//! A worker process. The process has clients, and each client has tasks. The tasks make calls until the process is
+//! ordered to stop.
 
 mod client_context;
 mod memory;
@@ -38,6 +39,7 @@ const BEAT: Duration = Duration::from_millis(50);
 pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
     let runtime = runtime(args.first);
     let (ops, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    // Some clients run their engines on this runtime, so they must be made in its context.
     let _inside = runtime.enter();
     let shared = Shared::new(args.clients);
     let clients = (0..args.clients).map(|number| client(args, &shared, number)).collect::<Result<Vec<_>>>()?;
@@ -56,6 +58,7 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
     Ok(())
 }
 
+/// Runs the tasks of all clients to their end, and closes the clients.
 async fn work(args: &WorkerArgs, clients: &[Client], ops: &Arc<AtomicU64>, stop: &Arc<AtomicBool>) {
     let mut tasks = Vec::new();
     for (client, number) in clients.iter().zip(args.first..) {
@@ -75,14 +78,16 @@ async fn work(args: &WorkerArgs, clients: &[Client], ops: &Arc<AtomicU64>, stop:
     }
 }
 
-/// The runtime of a process. Half of the processes get a current-thread runtime, and the other half a multi-thread
-/// runtime, so that both kinds are tested.
+/// The runtime of the process with this number. Half of the processes get a current-thread runtime, and the other half
+/// a multi-thread runtime, so that both kinds are tested.
 fn runtime(number: u32) -> Runtime {
     let mut builder =
         if number.is_multiple_of(2) { Builder::new_current_thread() } else { Builder::new_multi_thread() };
     builder.worker_threads(2).enable_all().build().expect("a runtime")
 }
 
+/// Makes the client with this number, without a connection yet. The engine of every fourth client runs on the runtime
+/// of the process.
 fn client(args: &WorkerArgs, shared: &Shared, number: u32) -> Result<Client> {
     let on_current = (args.first + number) % 4 == 3;
     if args.url == "memory:" {

@@ -17,8 +17,9 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
     processes: u32,
-    /// Clients in one process.
+    /// Number of clients in one process.
     clients: u32,
+    /// Number of tasks of one client.
     tasks: u32,
 }
 
@@ -34,6 +35,7 @@ impl Size {
 /// The environment of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Home {
+    /// The machine itself.
     Machine,
     /// A time namespace whose clocks are ahead of the machine's clocks by this number of seconds.
     TimeNamespace(u64),
@@ -73,7 +75,7 @@ pub(crate) struct WorkerPool {
     seed: u64,
     /// Whether the workers sometimes take locks by force.
     evicts: bool,
-    /// Number of calls of the workers that were killed.
+    /// Number of calls that the killed workers had made.
     done: u64,
 }
 
@@ -88,14 +90,15 @@ impl WorkerPool {
         pool
     }
 
-    /// Kills a worker, and starts a new worker in the environment `home`. Returns the time of the kill, and the number
-    /// of the killed worker's first client.
+    /// Kills the worker with the index `slot`, and starts a new worker in the environment `home`. Returns the time of
+    /// the kill, and the number of the killed worker's first client.
     pub(crate) fn replace(&mut self, slot: usize, home: Home) -> (Nanos, u32) {
         let (at, first) = self.kill(slot);
         self.workers[slot] = self.spawn_worker(home);
         (at, first)
     }
 
+    /// Kills the worker with the index `slot`. Returns the same values as `replace`.
     fn kill(&mut self, slot: usize) -> (Nanos, u32) {
         let at = now();
         let worker = &mut self.workers[slot];
@@ -109,6 +112,7 @@ impl WorkerPool {
         (at, first)
     }
 
+    /// Starts a worker process, and adds its clients to `lives`.
     fn spawn_worker(&mut self, home: Home) -> Worker {
         let (url, wire) = self.store.connection();
         let first = u32::try_from(self.lives.len()).expect("few clients");
@@ -120,17 +124,17 @@ impl WorkerPool {
         let mut command = at_home(home, &self.files);
         let ahead = if let Home::TimeNamespace(ahead) = home { ahead } else { 0 };
         command.arg("worker").args(["--url", &url]).arg("--dir").arg(self.files.dir());
-        let number = |command: &mut Command, name: &str, value: u64| {
+        let add_number = |command: &mut Command, name: &str, value: u64| {
             command.arg(name).arg(value.to_string());
         };
-        number(&mut command, "--first", first.into());
-        number(&mut command, "--clients", self.size.clients.into());
-        number(&mut command, "--tasks", self.size.tasks.into());
-        number(&mut command, "--names", NAMES as u64);
-        number(&mut command, "--seed", self.seed.wrapping_add(u64::from(first) << 40));
-        number(&mut command, "--ttl", millis(TTL));
-        number(&mut command, "--timeout", millis(TIMEOUT));
-        number(&mut command, "--ahead", ahead);
+        add_number(&mut command, "--first", first.into());
+        add_number(&mut command, "--clients", self.size.clients.into());
+        add_number(&mut command, "--tasks", self.size.tasks.into());
+        add_number(&mut command, "--names", NAMES as u64);
+        add_number(&mut command, "--seed", self.seed.wrapping_add(u64::from(first) << 40));
+        add_number(&mut command, "--ttl", millis(TTL));
+        add_number(&mut command, "--timeout", millis(TIMEOUT));
+        add_number(&mut command, "--ahead", ahead);
         if self.evicts {
             command.arg("--evicts");
         }
@@ -194,17 +198,18 @@ fn at_home(home: Home, files: &Files) -> Command {
     }
 }
 
-/// A shell script that runs a program with another boot id. `$0` is a file with the other boot id, which replaces the
-/// kernel's file.
+/// A shell script that runs a program with another boot id. `$0` is a file that contains the other boot id. The script
+/// mounts this file in the place of the kernel's file.
 const OTHER_BOOT: &str = r#"mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@""#;
 
+/// Writes a file that contains another boot id, and returns its path.
 fn other_boot(files: &Files) -> PathBuf {
     let path = files.dir().join("other-boot-id");
     std::fs::write(&path, "b0070ther-0000-4000-8000-000000000000\n").expect("the directory can be written to");
     path
 }
 
-/// Whether this machine allows this environment.
+/// Whether a worker can run in this environment on this machine.
 pub(crate) fn is_possible(home: Home, files: &Files) -> bool {
     let mut command = match home {
         Home::Machine => return true,

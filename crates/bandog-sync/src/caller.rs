@@ -1,5 +1,5 @@
-//! Identifies the task or thread that called `lock()`, for warnings about tasks that wait for a lock which they hold
-//! themselves.
+//! Identifies the task or thread that called `lock()`. With this value, the engine can warn about a task that waits for
+//! a lock that the task itself holds.
 
 use std::{
     fmt,
@@ -8,8 +8,8 @@ use std::{
 
 use tokio::task;
 
-/// The task from which a call came, or the thread if the call came from no task. All branches of one `join!` belong to
-/// the same task. So do all futures that one `block_on` polls.
+/// The task from which a call came, or the thread if the call came from no task. All branches of one `join!` count as
+/// the same caller, and all futures that one `block_on` polls do so, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Caller {
     Task(task::Id),

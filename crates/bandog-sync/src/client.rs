@@ -1,4 +1,5 @@
-//! The client of a store. A client has one backend and one engine. The engine sends all requests to the backend.
+//! The client of a store. A client has one backend and one engine (an actor). The engine makes all calls of the
+//! backend.
 
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
@@ -12,22 +13,23 @@ use crate::{
     ClientOptions, Mutex, Notifications, OutageReporter, Owner, blocking, engine::Msg, handle::Handle, prefix,
 };
 
-/// A client of one store, from which locks are made. Clones are the same client. The client lives until the last of its
-/// clones, locks and guards is dropped.
+/// A client of one store. [`Client::mutex`] makes the locks of a client. Clones are the same client. The client lives
+/// until the last of its clones, locks and guards is dropped.
 ///
-/// The client renews and releases locks on its own thread. So it can do this even while the user's runtime is blocked,
-/// and even after that runtime has ended.
+/// The client renews and releases locks on its own thread. So locks are renewed and released even while the user's
+/// runtime is blocked, and even after that runtime has ended.
 ///
 /// # At the end of a program
-/// A client does not keep its process alive. [`Client::close`] releases all locks, and takes two request timeouts at
+/// A client does not keep its process alive. [`Client::close`] releases all locks, which takes two request timeouts at
 /// most. Without `close`, releases are sent in the background. The client ends when the last of its clones, locks and
 /// guards is dropped. That drop waits up to 100 ms for releases that the store has not answered. If the process ends
-/// before a release has reached the store, the lock of that release expires after its ttl. The same is true for locks
-/// that are held at `process::exit` or at an abort, and for locks whose guard or client is leaked or is in a static.
+/// before a release has reached the store, the lock stays held until its ttl has passed. The same happens to locks that
+/// are held at `process::exit` or at an abort. The same also happens to locks whose guard or client is leaked or is in
+/// a static, because Rust does not drop such values.
 ///
-/// With [`ClientOptions::on_current_runtime`] no drop waits, and the client ends with its runtime. The end of a Tokio
-/// runtime waits for its `spawn_blocking` threads. So if a blocking call in such a thread waits for a lock, the end of
-/// the runtime also waits for that call.
+/// With [`ClientOptions::on_current_runtime`] no drop waits, and the client ends when its runtime ends. The end of a
+/// Tokio runtime always waits for the `spawn_blocking` threads of that runtime. So if a blocking call in such a thread
+/// waits for a lock, the end of the runtime also waits for that call.
 #[derive(Clone)]
 pub struct Client {
     handle: Arc<Handle>,
@@ -164,8 +166,8 @@ impl Client {
         self.query(|backend| Box::pin(async move { backend.members().await })).await
     }
 
-    /// The registered clients. If the store does not allow this user to read the registry, returns an empty list,
-    /// because a query of a lock must not fail for that reason.
+    /// The registered clients. Returns an empty list if the store does not allow this user to read the registry. This
+    /// is no error, because a query of a lock must also work without this right.
     async fn known_members(&self) -> Result<Vec<Member>> {
         match self.members().await {
             Err(error) if error.kind() == ErrorKind::Denied => {
@@ -179,8 +181,8 @@ impl Client {
     }
 
     /// Adds the holding and waiting clients to these rows, and removes the prefix from the names of the locks. Holders
-    /// that are not in `members` are queried by id, because clients of earlier versions are not in the registry's
-    /// index.
+    /// that are not in `members` are queried by their ids, because clients of earlier versions of bandog are not in the
+    /// registry's index.
     async fn describe_rows(&self, rows: &mut [Row], mut members: Vec<Member>) -> Result<()> {
         let known: HashSet<ClientId> = members.iter().map(|member| member.id).collect();
         let unknown_ids: HashSet<ClientId> = rows
@@ -206,11 +208,11 @@ impl Client {
     /// Takes a lock from its holder, so that it is free. Returns the previous state of the lock, or `None` if it was
     /// not held. Waiting clients are notified.
     ///
-    /// If a guard of this client holds the lock, that guard is lost immediately. A guard of another client is lost at
-    /// the next renewal of its lock, after a third of the ttl at most. But if its lock has a fixed lease, the guard of
-    /// another client is lost when the lease expires. Until then, it is possible that the old guard and the guard of
-    /// the next holder both seem valid. The next holder's fence is larger, so a resource that checks fences can refuse
-    /// the old holder.
+    /// If a guard of this client holds the lock, that guard is lost immediately. If a guard of another client holds the
+    /// lock, that guard is lost at the lock's next renewal, after a third of the ttl at most. But if the lock has a
+    /// fixed lease, it is never renewed, and that guard is lost when the lease expires. Until the old guard is lost, it
+    /// is possible that the old guard and the guard of the next holder both seem valid. The next holder's fence is
+    /// larger, so a resource that checks fences can refuse the old holder.
     ///
     /// # Errors
     /// As [`Client::show`].
@@ -251,12 +253,12 @@ impl Client {
         Ok(findings)
     }
 
-    /// Subscribes to a record. The record is named without the client's prefix. Each swap of the record with
-    /// [`Swap::notifies`](bandog_core::Swap::notifies) causes a notification, no matter which client makes the swap.
+    /// Subscribes to a record. The record is named without the client's prefix. A swap of the record causes a
+    /// notification if [`Swap::notifies`](bandog_core::Swap::notifies) is true, no matter which client makes the swap.
     ///
-    /// This call does no I/O. The client subscribes at the store in the background, and retries until it succeeds. The
-    /// first notification arrives when the client has subscribed, because the record may have changed before that
-    /// moment. There is also a notification after each reconnection to the store.
+    /// This call does no I/O. The client subscribes at the store in the background, and retries until the subscription
+    /// succeeds. The first notification arrives when the client has subscribed, because the record may have changed
+    /// before that moment. There is also a notification after each reconnection to the store.
     ///
     /// Notifications can be lost. A caller that must not miss a change must also poll the record.
     ///
@@ -279,7 +281,7 @@ impl Client {
         Notifications::through(|notifier| self.subscribe_record(record, notifier))
     }
 
-    /// Calls the notifier for each change, until the subscription is dropped.
+    /// Calls the notifier for each change of the record, until the returned subscription is dropped.
     pub(crate) fn subscribe_record(&self, record: &Key, notifier: Notifier) -> Result<Subscription> {
         let (id, key) = (self.handle.ticket(), self.handle.key(record.as_str())?);
         self.handle.send(Msg::SubscribeRecord { id, key, notifier })?;
@@ -296,8 +298,8 @@ impl Client {
     }
 
     /// Closes the client: releases all of its locks, and ends all of its waiting calls. Returns when the store has
-    /// answered the releases, or after twice the request timeout. From then on, guards and calls of this client return
-    /// `ErrorKind::Closed`.
+    /// answered the releases, or after two request timeouts at the latest. From then on, guards and calls of this
+    /// client return `ErrorKind::Closed`.
     ///
     /// # Errors
     /// None at present. It is no error if the client was closed before.
@@ -310,12 +312,12 @@ impl Client {
         }
     }
 
-    /// Waits until the store has answered all requests of this client, for tests that inspect the store.
+    /// Waits until the store has answered all requests of this client. This is for tests that inspect the store.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn idle(&self) {
-        // If the engine has ended, no request is in flight. So an error is ignored.
+        // An error means that the engine has ended. In that case no request is in flight, so the error is ignored.
         let _ = self.request(Msg::WaitForIdle).await;
     }
 
@@ -324,7 +326,8 @@ impl Client {
         self.handle.clock
     }
 
-    /// The ttl of locks that have neither a lease nor their own ttl: [`ClientOptions::watchdog`].
+    /// The ttl that was set with [`ClientOptions::watchdog`]. It applies to each lock for which [`Mutex::lease`] and
+    /// [`Mutex::watchdog`] set no other ttl.
     pub fn ttl(&self) -> Duration {
         self.handle.watchdog_ttl()
     }
@@ -333,18 +336,19 @@ impl Client {
         &self.handle
     }
 
-    /// Lets the engine poll the request of a user, and returns the result. If the caller drops its future, the request
-    /// is dropped, too.
+    /// Runs a request of a user: the engine polls the request, and this call returns the result. If the future of this
+    /// call is dropped, the request is dropped, too.
     pub(crate) async fn query<T: Send + 'static>(
         &self,
         query: impl FnOnce(Arc<dyn Backend>) -> QueryFuture<T> + Send + 'static,
     ) -> Result<T> {
+        // Makes the message with this query. `reply` takes the result.
         let wrapped = |reply: oneshot::Sender<Result<T>>| {
             Msg::Query(Box::new(move |backend| {
                 let query = query(backend);
                 Box::pin(async move {
                     let mut reply = reply;
-                    // If the caller drops its future, the query ends.
+                    // This branch ends the query if the caller has dropped its future.
                     tokio::select! {
                         biased;
                         () = reply.closed() => {}
@@ -367,7 +371,8 @@ impl Client {
 }
 
 impl Client {
-    /// Returns a reporter. While it exists, the caller logs outages of the store, and the engine does not.
+    /// Returns a reporter. While the reporter exists, the engine does not log outages of the store, because the caller
+    /// of this function logs them.
     #[doc(hidden)]
     pub fn outage_reporter(&self) -> OutageReporter {
         OutageReporter::new(Arc::clone(&self.handle))

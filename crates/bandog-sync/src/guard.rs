@@ -37,7 +37,7 @@ impl Guard {
     }
 
     /// The fencing token of this lock: a number that is larger than the number of every earlier holder. If an [`Owner`]
-    /// takes a lock several times, all of its guards have the same fence.
+    /// takes a lock again while it holds the lock, all of these guards have the same fence.
     pub fn fence(&self) -> Fence {
         self.turn.fence
     }
@@ -70,8 +70,8 @@ impl Guard {
     /// before. It never resolves if the lock is released.
     ///
     /// The future resolves before the store can grant the lock to another client. There is one exception: if the store
-    /// itself lost the lock, or its clock jumped, the future resolves at the next renewal. The future is `Clone`, and
-    /// can be used after the guard is dropped.
+    /// itself lost the lock, or the clock of the store jumped, the future resolves at the next renewal. The future is
+    /// `Clone`, and can be used after the guard is dropped.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -93,8 +93,8 @@ impl Guard {
     }
 
     /// Returns a future that resolves when only `grace` is left before the lock is lost. Use this future if your work
-    /// needs some time to stop. Each successful renewal moves the moment at which the future resolves to a later time.
-    /// Even after the future has resolved, a later renewal can still succeed, and then the lock is not lost.
+    /// needs some time to stop. Each successful renewal postpones this moment. Even after the future has resolved, a
+    /// renewal can still succeed. In that case the lock is not lost.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
@@ -117,7 +117,7 @@ impl Guard {
     /// - `ErrorKind::Closed`: the client was closed with [`crate::Client::close`].
     ///
     /// # Cancel safety
-    /// The lock is released even if this future is dropped before it is ready, or before its first poll.
+    /// If this future is dropped, the lock is released nevertheless. This is true even before the first poll.
     pub async fn release(self) -> Result<()> {
         let held = self.check_held();
         let Some(mut turn) = Arc::into_inner(self.turn) else { return held };
@@ -127,8 +127,8 @@ impl Guard {
         answer.await.unwrap_or_else(|_| Err(Error::closed()))
     }
 
-    /// Marks this lock as lost, as if its lease had expired, to test how a program reacts. In the store, the lock is
-    /// still held until the guard is dropped or the ttl has passed.
+    /// Marks this lock as lost, as if its lease had expired. This is for tests of how a program reacts to a loss. In
+    /// the store, the lock stays held until the guard is dropped or the ttl has passed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -152,7 +152,7 @@ impl Guard {
         &self.turn.handle
     }
 
-    /// The status of the turn, and the clock that is needed to read it.
+    /// The status of the turn, and the clock that is needed to read the status.
     pub(crate) fn status_and_clock(&self) -> (Arc<TurnStatus>, Clock) {
         (Arc::clone(&self.turn.status), self.turn.handle.clock)
     }
@@ -170,9 +170,11 @@ impl fmt::Debug for Guard {
     }
 }
 
-/// A *turn* begins when a call gets the hold, and ends when this value is dropped with the last guard. A *hold* is what
-/// the store has granted to the client. It serves several calls one after another. If an owner takes the lock again,
-/// all of the owner's guards share one turn. The drop of a turn tells the engine that the next call can have the hold.
+/// A *hold* is what the store has granted to the client: the lock belongs to this client until a deadline. A hold can
+/// serve several calls, one after another. A *turn* is the part of a hold that belongs to one call. The turn begins
+/// when the call gets the hold, and ends when the last guard of the turn is dropped. If an owner takes the lock again,
+/// all of the owner's guards share this value. The drop of this value tells the engine that the next call can have the
+/// hold.
 pub(crate) struct Turn {
     pub(crate) hold: HoldId,
     pub(crate) key: Key,
@@ -183,8 +185,8 @@ pub(crate) struct Turn {
     pub(crate) owner: Option<Owner>,
     /// Where the result of the release goes. `None` if nobody waits for the result.
     pub(crate) report: Option<oneshot::Sender<Result<()>>>,
-    /// This must stay the last field, so that it is dropped last: the client must not end before the release has been
-    /// sent.
+    /// This must stay the last field. Rust drops fields in the order of their declaration, and the drop of the last
+    /// handle ends the client. The client must not end before the release has been sent.
     pub(crate) handle: Arc<Handle>,
 }
 
@@ -241,7 +243,8 @@ struct DeadlineWatch {
     clock: Clock,
     /// How long before the deadline the watch resolves.
     grace: Duration,
-    /// Resolves at the next change of the status. `None` until the next poll registers for that change.
+    /// Resolves at the next change of the status. `None` if this value has not registered for that change. The next
+    /// poll registers then.
     woken: Option<Pin<Box<OwnedNotified>>>,
 }
 

@@ -18,8 +18,8 @@ use crate::engine::{Engine, Msg, Runner, Terms, Ticket};
 /// Maximum time for which the drop of a handle waits for pending releases.
 const LAST_WAIT: Duration = Duration::from_millis(100);
 
-/// The part of a client that the client, its locks and its guards share. When the last of them is dropped, the handle
-/// is dropped. The drop of the handle ends the engine.
+/// The part of a client that the client, its locks and its guards share. The handle is dropped with the last of these
+/// values. The drop of the handle ends the engine.
 pub(crate) struct Handle {
     /// The mailbox has no limit, because a drop cannot wait until there is room. The mailbox stays small nevertheless,
     /// because each message belongs to a call or guard that exists or was just dropped.
@@ -33,9 +33,9 @@ pub(crate) struct Handle {
     pub(crate) timeout: Duration,
     /// The kinds of locks that the backend supports.
     kinds: Kinds,
-    /// The terms of a lock for which the user has set no options.
+    /// The terms (such as the ttl) of a lock for which the user has set no options.
     terms: Terms,
-    /// Number of tickets given out so far: the next ticket.
+    /// The next ticket. A ticket is the number of a call or of a record subscription.
     tickets: AtomicU64,
     /// Number of [`OutageReporter`]s.
     outage_reporters: AtomicUsize,
@@ -87,7 +87,7 @@ impl Handle {
         Ok(handle)
     }
 
-    /// A sender that does not keep the client alive.
+    /// A sender of messages to the engine. This sender does not keep the client alive.
     pub(crate) fn mailbox(&self) -> mpsc::UnboundedSender<Msg> {
         self.mailbox.clone()
     }
@@ -109,8 +109,9 @@ impl Handle {
         Err(Error::misused(format!("{} has no locks of the kind {kind:?}", self.store)))
     }
 
-    /// Returns true at the first call, and false at each later call. So the client logs only once that the store does
-    /// not let this user read the registry.
+    /// Returns true at the first call, and false at each later call. The caller logs the denial only if the result is
+    /// true, so this log line is written once per client. A denial means that the store does not let this user read the
+    /// registry.
     pub(crate) fn is_first_denial(&self) -> bool {
         !self.denied_logged.swap(true, Relaxed)
     }
@@ -142,7 +143,7 @@ impl Handle {
         self.runner.is_own_thread()
     }
 
-    /// Whether a caller logs outages, so that the engine does not.
+    /// Whether a user of this client logs outages itself. In that case the engine does not log them.
     pub(crate) fn has_outage_reporter(&self) -> bool {
         self.outage_reporters.load(Relaxed) > 0
     }
@@ -161,7 +162,8 @@ impl Drop for Handle {
     }
 }
 
-/// While a reporter exists, the code that created it logs outages of the store, and the engine does not.
+/// While a reporter exists, the engine does not log outages of the store, because the code that created the reporter
+/// logs them.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct OutageReporter(Arc<Handle>);

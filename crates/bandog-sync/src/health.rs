@@ -15,8 +15,8 @@ pub struct Health {
     pub reachable: bool,
     /// Time since the store's last answer. `None` if the store has never answered this client.
     pub last_answer: Option<Duration>,
-    /// Time since the beginning of the present outage. An outage begins when a request fails, or at the moment when a
-    /// ping is sent that gets no answer. `None` if the store is reachable.
+    /// Time since the beginning of the present outage. An outage begins when a request fails. If a ping gets no answer,
+    /// the outage began when that ping was sent. `None` if the store is reachable.
     pub away_for: Option<Duration>,
     /// The newest error of the present outage, without secrets. `None` if the store is reachable.
     pub error: Option<String>,

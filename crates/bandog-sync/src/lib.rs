@@ -1,5 +1,5 @@
-//! Distributed locks over any backend: an engine that sends all requests, a watchdog that renews locks, and guards that
-//! know when they are lost.
+//! Distributed locks that work with any backend: an engine that sends all requests, a watchdog that renews locks, and
+//! guards that know whether their lock is lost.
 //!
 //! Users add the `bandog` crate, which re-exports this one. A [`Client`] is started over a
 //! [`Backend`](bandog_core::Backend).

@@ -1,5 +1,5 @@
 //! The common part of all kinds of locks: a name, terms and an owner. `Mutex` and `blocking::Mutex` pass their calls on
-//! to this type.
+//! to this type. A *turn* begins when a call gets the lock, and ends when the last guard of the turn is dropped.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(crate) struct Lock {
     handle: Arc<Handle>,
-    /// The name with the client's prefix. If the name is not allowed, each call that locks returns this error.
+    /// The name with the client's prefix. An error if the name is not allowed: each call that locks returns this error.
     key: Result<Key>,
     terms: Result<Terms>,
     /// The owner for which the calls take the lock. `None` if there is no owner.
@@ -128,8 +128,8 @@ impl Lock {
     }
 }
 
-/// A call in the engine's queue. This value is created before the first await of the call. So if the user drops the
-/// call's future at any await, the drop of this value cancels the call.
+/// A call in the engine's queue. This value is created before the first await of the call. So the user can drop the
+/// call's future at any await: this value is dropped then, and its drop cancels the call.
 struct QueuedCall<'a> {
     handle: &'a Handle,
     ticket: Ticket,
@@ -154,8 +154,8 @@ impl QueuedCall<'_> {
         }
     }
 
-    /// Removes the call from its owner's list of calls. If the call shares its owner's turn and has not taken it yet,
-    /// returns the turn.
+    /// Removes the call from the owner's list of calls. If the engine has let the call share the owner's turn, and the
+    /// call has not taken that turn yet, returns the turn.
     fn end(&self) -> Option<Arc<Turn>> {
         self.owner.as_ref().and_then(|owner| owner.call_ended(&self.key, self.ticket))
     }

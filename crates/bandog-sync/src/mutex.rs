@@ -49,13 +49,13 @@ impl Mutex {
     ///
     /// The time counts from the moment at which a caller gets the lock. If an owner takes the lock again, the time
     /// still counts from the owner's first guard. After the loss, the lock becomes free for other clients when the
-    /// guard is dropped, or after its ttl.
+    /// guard is dropped, or when the lock's ttl has passed.
     #[must_use]
     pub fn max_hold(self, time: Duration) -> Self {
         Self { lock: self.lock.max_hold(time) }
     }
 
-    /// The same lock for a caller that logs a loss itself. The client then logs the loss only at debug level.
+    /// The same lock, for a caller that logs a loss itself. So the client logs the loss only at debug level.
     #[doc(hidden)]
     #[must_use]
     pub fn quiet(self) -> Self {
@@ -77,7 +77,7 @@ impl Mutex {
     /// - `ErrorKind::Denied`: the store refused the request.
     /// - `ErrorKind::Unavailable`: the store did not answer within 5 s, and has never answered this client. After the
     ///   store's first answer, calls wait through outages instead.
-    /// - `ErrorKind::Lost`: the owner still has guards of this lock that are lost.
+    /// - `ErrorKind::Lost`: the owner has lost this lock, but has not dropped all of its guards yet.
     /// - `ErrorKind::Overloaded`: too many calls of this client wait ([`crate::ClientOptions::max_waiting`]).
     /// - `ErrorKind::Closed`: the client was closed with [`crate::Client::close`].
     ///
@@ -127,7 +127,7 @@ impl Mutex {
     ///
     /// # Errors
     /// As [`Mutex::lock`], and `ErrorKind::Lost` if the lock was lost before the body ended. If the body ended before
-    /// the loss, its value is returned.
+    /// the loss, the call returns the value of the body.
     ///
     /// # Cancel safety
     /// If the future is dropped, first the body is dropped, and then the lock is released.

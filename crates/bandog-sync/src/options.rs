@@ -56,20 +56,21 @@ impl ClientOptions {
 
     /// Maximum number of calls of this client that get a lock one after another without a new request to the store.
     /// This number is also the number of fences that the store reserves with one grant. Default: 64. A larger number
-    /// counts as 64, because a client releases a lock after 64 calls to let other clients get it. With 1, each call
-    /// needs a request to the store.
+    /// counts as 64, because a client releases a lock after 64 calls, so that other clients can get the lock. With 1,
+    /// each call needs a request to the store.
     #[must_use]
     pub fn local_turns(mut self, turns: NonZeroU32) -> Self {
         self.local_turns = turns;
         self
     }
 
-    /// Runs the engine as a task of the runtime in which the client is started, instead of on its own thread.
+    /// Runs the engine (the part of the client that sends the requests) as a task of the runtime in which the client is
+    /// started. Without this option, the engine has its own thread.
     ///
-    /// This saves two thread switches for each call, but it has two disadvantages. If the runtime is blocked for longer
-    /// than a ttl, locks are lost. And the client ends when its runtime ends. In that case, the release of a guard that
-    /// was dropped shortly before might never be sent, and the lock expires after its ttl. To prevent this, await
-    /// [`crate::Guard::release`] or [`Client::close`] before the runtime ends.
+    /// This option saves two thread switches for each call, but it has two disadvantages. If the runtime is blocked for
+    /// longer than a ttl, locks are lost. And the client ends when this runtime ends. If a guard was dropped shortly
+    /// before the end of the runtime, the release might never be sent. The lock of that guard then expires after its
+    /// ttl. To prevent this, await [`crate::Guard::release`] or [`Client::close`] before the runtime ends.
     #[must_use]
     pub fn on_current_runtime(mut self) -> Self {
         self.current_runtime = true;

@@ -10,7 +10,7 @@ use bandog_core::{ClientId, Key};
 
 use crate::{engine::Ticket, guard::Turn};
 
-/// An owner can take a lock again while it holds it. The lock is released when the last of the owner's guards is
+/// An owner can take a lock again while it holds the lock. The lock is released when the last of the owner's guards is
 /// dropped.
 ///
 /// Owners are explicit, because neither a thread nor a task identifies an owner: async tasks move between threads, and
@@ -83,9 +83,10 @@ impl Owner {
         None
     }
 
-    /// Lets a waiting call share the owner's turn, if the owner has one. The call's entry in this table keeps the turn
-    /// until the call takes the turn or ends. The engine must not keep the turn, not even for a moment: if the last
-    /// guard were released in that moment, [`crate::Guard::release`] would return before the lock is released.
+    /// If the owner has a turn, lets a waiting call share that turn, and returns true. The call's entry in this table
+    /// keeps the turn until the call takes the turn or ends. The engine must not keep the turn, not even for a moment:
+    /// if the last guard were released in that moment, [`crate::Guard::release`] would return before the lock is
+    /// released.
     pub(crate) fn share(&self, key: &Key, call: Ticket) -> bool {
         let mut keys = self.keys();
         let Some(KeyEntry { turn, calls }) = keys.get_mut(key) else { return false };
@@ -111,7 +112,8 @@ impl Owner {
         self.keys().get(key).is_some_and(|entry| entry.calls.len() > 1)
     }
 
-    /// Records that the owner got this turn. The turn may have ended already.
+    /// Records that the owner got this turn. The turn may have ended already. In that case there is nothing to record,
+    /// and the key's entry is removed unless calls of the owner still wait.
     pub(crate) fn hold(&self, key: &Key, turn: Weak<Turn>) {
         self.keys().entry(key.clone()).or_default().turn = turn;
         self.change(key, |_| ());

@@ -24,6 +24,7 @@ pub(crate) fn check(prefix: String) -> Result<String> {
 pub(crate) fn finding(ours: &str, members: &[Member]) -> Finding {
     let prefixes: BTreeSet<&str> = members.iter().map(|member| &*member.prefix).chain([ours]).collect();
     let used: Vec<&str> = prefixes.into_iter().filter(|prefix| !prefix.is_empty()).collect();
+    // A prefix in use that begins with the prefix `short`, and is longer.
     let longer = |short: &str| used.iter().find(|prefix| **prefix != short && prefix.starts_with(short)).copied();
     match used.iter().find_map(|short| Some((*short, longer(short)?))) {
         Some((short, long)) => Finding::advice(

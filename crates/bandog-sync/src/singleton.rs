@@ -16,8 +16,7 @@ type TaskResult = std::result::Result<(), Box<dyn std::error::Error + Send + Syn
 
 /// Maximum delay before the first retry.
 const MAX_FIRST_DELAY: Duration = Duration::from_millis(100);
-/// Maximum delay before any retry. This is also the duration of a run after which earlier failures do not count any
-/// more.
+/// Maximum delay before any retry. A run that takes at least this time also resets the number of failures to zero.
 const MAX_DELAY: Duration = Duration::from_secs(30);
 
 impl Client {
@@ -39,9 +38,9 @@ impl Client {
     /// does not see changes that an earlier run made to its clone.
     ///
     /// If a replica dies, another replica takes over when the ttl has passed. The ttl is that of the client
-    /// ([`crate::ClientOptions::watchdog`]). For another ttl see [`Mutex::singleton`]. The limits of [`Guard::lost`]
-    /// apply: a task that blocks its thread cannot be cancelled, and after a failover of the store, two tasks might run
-    /// at the same time for a moment. So send [`Guard::fence`] with each write.
+    /// ([`crate::ClientOptions::watchdog`]). For another ttl see [`Mutex::singleton`]. A singleton task has the same
+    /// limits as [`Guard::lost`]: a task that blocks its thread cannot be cancelled. And after a failover of the store,
+    /// two tasks might run at the same time for a moment. So send [`Guard::fence`] with each write.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -76,7 +75,7 @@ impl Client {
     ///
     /// # Cancel safety
     /// If the future is dropped while the task runs, the task is dropped, and then the lock is released. If the call
-    /// still waits, it leaves the queue.
+    /// still waits for the lock, the call leaves the queue.
     pub async fn singleton(
         &self,
         name: impl AsRef<str>,
@@ -187,7 +186,7 @@ async fn run(guard: Guard, task: impl AsyncFnOnce(&Guard) -> TaskResult) -> Resu
         }
     };
     match (end, guard.check_held()) {
-        // The client was closed, and that ended the lock. So this is no loss.
+        // The lock has ended because the client was closed. The caller gets `ErrorKind::Closed` instead of a loss.
         (RunEnd::Lost, Err(error)) if error.kind() == bandog_core::ErrorKind::Closed => Err(error),
         (RunEnd::Lost, _) => {
             drop(guard);

@@ -35,7 +35,7 @@ pub(crate) enum TurnState {
     },
     Lost,
     Closed,
-    /// The turn was released before it was lost, so it can never be lost.
+    /// The guards have released the turn. A released turn never becomes lost.
     Released,
 }
 
@@ -89,7 +89,7 @@ impl TurnStatus {
         self.changed.notify_waiters();
     }
 
-    /// Resolves at the next wake-up after this call.
+    /// A future that resolves when [`Self::wake`] is called after this call.
     pub(crate) fn woken(&self) -> OwnedNotified {
         Arc::clone(&self.changed).notified_owned()
     }

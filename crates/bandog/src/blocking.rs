@@ -5,7 +5,7 @@
 //! # fn sweep(_fence: bandog::Fence) {}
 //! let client = bandog::blocking::connect("memory:")?; // redis://localhost, sqlite:/var/lib/shop/locks.db
 //! let orders = client.mutex("orders");
-//! let guard = orders.lock()?; // a watchdog thread renews it until it is released or dropped
+//! let guard = orders.lock()?; // a watchdog thread renews the lock until the guard is released or dropped
 //! sweep(guard.fence());
 //! guard.release()?; // an error if the lock was lost before the release
 //! let swept = orders.run(|guard| guard.fence().get())?; // locks, runs the closure, releases
@@ -14,22 +14,25 @@
 //! # }
 //! ```
 //!
-//! - The owner of a lock is a thread. If a thread locks a mutex that it already holds, it gets another guard
-//!   immediately, and the lock is released with the last guard. A guard cannot leave its thread.
-//! - In async code, a call that waits fails with [`ErrorKind::Misused`](crate::ErrorKind::Misused), because it would
-//!   stop the other tasks of the runtime. Such calls work in `spawn_blocking` and `block_in_place`.
+//! - The owner of a lock is a thread. If a thread locks a mutex that it already holds, the call returns another guard
+//!   immediately. The lock is released when the last of these guards is released or dropped. A guard cannot be moved to
+//!   another thread.
+//! - In async code, a call that waits fails with [`ErrorKind::Misused`](crate::ErrorKind::Misused), because the wait
+//!   would block a thread of the runtime, and so the other tasks on this thread. Inside `spawn_blocking` and
+//!   `block_in_place`, calls that wait are allowed.
 //! - The only way to cancel a waiting call is to call [`Client::close`] from another thread. If a program does not
 //!   handle Ctrl-C, Ctrl-C ends the process, and the locks of the process expire after their ttl.
 //!
-//! The module `blocking` of the crate `bandog-sync` explains each of these points. Its types are re-exported here.
+//! The module `blocking` of the crate `bandog-sync` explains each of these points. The types of that module are
+//! re-exported here.
 
 #[doc(inline)]
 pub use bandog_sync::blocking::{Client, Guard, Lost, Mutex};
 
 use crate::{ConnectOptions, Result};
 
-/// Waits for the first answer of the store that the URL names, and returns a client for it. URLs are those of
-/// [`crate::connect()`].
+/// Connects to the store that the URL names, waits for its first answer, and returns a client for the store. The URLs
+/// are the same as for [`crate::connect()`].
 ///
 /// ```
 /// # fn main() -> bandog::Result<()> {
@@ -40,7 +43,7 @@ use crate::{ConnectOptions, Result};
 /// ```
 ///
 /// # Errors
-/// The errors of [`crate::connect()`]. In async code, the call fails with
+/// The same errors as [`crate::connect()`]. In async code, the call fails with
 /// [`ErrorKind::Misused`](crate::ErrorKind::Misused).
 pub fn connect(url: impl AsRef<str>) -> Result<Client> {
     ConnectOptions::parse(url)?.connect_blocking()

@@ -16,7 +16,7 @@ use crate::{
     url::{Parts, Scheme, check_timeout, redact},
 };
 
-/// Waits for the first answer of the store that the URL names, and returns a client for it.
+/// Connects to the store that the URL names, waits for its first answer, and returns a client for the store.
 ///
 /// - `redis://user:password@host:6379/0`: one Redis server. The keys have the format of Redisson.
 /// - `rediss://user:password@host:6379/0`: the same over TLS. By default, the client trusts the authorities that the
@@ -31,8 +31,9 @@ use crate::{
 /// Every URL accepts these options:
 ///
 /// - `?watchdog=DURATION`: the ttl of locks without a lease, between 100 ms and 365 days; the default is `30s`. A
-///   watchdog renews such a lock after each third of its ttl. (A lock with a lease is not renewed.)
-/// - `?timeout=DURATION`: the maximum duration of one request; the default is `3s`.
+///   watchdog renews such a lock whenever a third of the ttl has passed. A lock with a lease is not renewed. (The
+///   method `lease` of a mutex sets a lease.)
+/// - `?timeout=DURATION`: the maximum duration of one request to the store; the default is `3s`.
 /// - `?prefix=TEXT`: a prefix, which the client adds to every name in the store. The prefix must end in `:`. See
 ///   [`ClientOptions::prefix`].
 ///
@@ -45,18 +46,19 @@ use crate::{
 ///
 /// # Errors
 /// - [`ErrorKind::Misused`]: the URL is wrong, or a file that the URL names cannot be used.
-/// - [`ErrorKind::Unsupported`]: the backend is not compiled in, the URL names Sentinel, Cluster or another store, or
-///   the server is not a Redis server.
+/// - [`ErrorKind::Unsupported`]: the backend is not compiled in, the URL names Redis Sentinel, Redis Cluster or another
+///   unsupported store, or the server is not a Redis server.
 /// - [`ErrorKind::Denied`]: the server refused the user, the password or the certificate.
 /// - [`ErrorKind::Unavailable`]: nothing answered within 5 s.
 ///
 /// # Paused time
-/// A store of `memory:` uses the machine's clock. In a test with `#[tokio::test(start_paused = true)]`, its leases
-/// would never expire. So in such a test, the call fails with [`ErrorKind::Misused`]. Use
+/// In a test with `#[tokio::test(start_paused = true)]`, tokio's clock jumps over each wait, and the machine's clock
+/// does not. A store of `memory:` uses the machine's clock. So after a wait of hours in such a test, a lease of seconds
+/// would still be valid. To avoid this, the call fails with [`ErrorKind::Misused`] in such a test. Use
 /// [`testing::client()`](crate::testing::client) instead.
 ///
-/// With Redis or SQLite, the call logs a warning in such a test. Under a paused clock, the timers of the runtime fire
-/// immediately while a call waits for the store.
+/// With Redis or SQLite, the call only logs a warning in such a test: while a call waits for the store, the timers of
+/// the runtime fire immediately.
 ///
 /// # Cancel safety
 /// If the future is dropped, the client that this call has started is stopped.
@@ -64,7 +66,7 @@ pub async fn connect(url: impl AsRef<str>) -> Result<Client> {
     ConnectOptions::parse(url)?.connect().await
 }
 
-/// The options of a client. Some options can also be in the URL; the others cannot.
+/// The options of a client. Some of them can also be set in the URL.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -77,6 +79,7 @@ pub async fn connect(url: impl AsRef<str>) -> Result<Client> {
 pub struct ConnectOptions {
     url: String,
     parts: Parts,
+    /// The ttl of locks without a lease.
     ttl: Duration,
     client: ClientOptions,
     /// Whether the client's background task runs on the current runtime.
@@ -123,11 +126,11 @@ impl ConnectOptions {
         self
     }
 
-    /// With this option, the client never creates the store. The option is for programs that only read a store. It
-    /// matters for SQLite only, because the clients of other stores never create their store.
+    /// With this option, the client never creates the SQLite file. The option is for programs that only read a store.
+    /// It has no effect for other stores.
     ///
-    /// If the SQLite file does not exist, every call fails with [`ErrorKind::Unavailable`]: immediately after
-    /// [`ConnectOptions::connect_lazy`], and after 5 s in [`ConnectOptions::connect`].
+    /// If the file does not exist, [`ConnectOptions::connect`] fails with [`ErrorKind::Unavailable`] after 5 s.
+    /// [`ConnectOptions::connect_lazy`] succeeds, and each call of its client fails with the same error immediately.
     #[must_use]
     pub fn must_exist(mut self) -> Self {
         self.must_exist = true;
@@ -173,7 +176,7 @@ impl ConnectOptions {
     /// Starts a client and waits for the store's first answer.
     ///
     /// # Errors
-    /// As [`connect()`].
+    /// The same errors as [`connect()`].
     ///
     /// # Cancel safety
     /// If the future is dropped, the client that this call has started is stopped.
@@ -194,10 +197,11 @@ impl ConnectOptions {
     /// ```
     ///
     /// # Errors
-    /// As [`connect()`], and [`ErrorKind::Misused`] in async code and after [`ConnectOptions::on_current_runtime`].
+    /// The same errors as [`connect()`], and [`ErrorKind::Misused`] in async code and after
+    /// [`ConnectOptions::on_current_runtime`].
     pub fn connect_blocking(self) -> Result<blocking::Client> {
-        // A paused clock of tokio does not matter here, because blocking calls use the machine's clock. They wait on
-        // the caller's thread.
+        // Here it does not matter whether tokio's clock is paused: blocking calls wait on the caller's thread, and use
+        // the machine's clock.
         let client = self.start()?.blocking()?;
         client.ready()?;
         Ok(client)
@@ -228,7 +232,8 @@ impl fmt::Debug for ConnectOptions {
     }
 }
 
-/// The store that has this name in this process. If the name is empty, this is a new store.
+/// Returns the store that has this name in this process, and creates it for the first call. If the name is empty, each
+/// call creates a new store.
 fn memory(name: &str) -> Memory {
     static NAMED: LazyLock<Mutex<HashMap<String, Memory>>> = LazyLock::new(Mutex::default);
     let fresh = || Memory::new(Clock::system());

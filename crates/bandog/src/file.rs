@@ -1,5 +1,5 @@
-//! The path in a URL of SQLite. A URL is refused if it probably contains a mistake that would create the file in an
-//! unexpected directory.
+//! Reads the path in a URL of SQLite. Refuses a URL that probably contains a mistake, because SQLite would create the
+//! file in an unexpected directory.
 
 use bandog_core::{Error, Result};
 

@@ -5,7 +5,7 @@
 //! # async fn sweep(_fence: bandog::Fence) {}
 //! let client = bandog::connect("memory:").await?; // redis://localhost, sqlite:/var/lib/shop/locks.db
 //! let orders = client.mutex("orders");
-//! let guard = orders.lock().await?; // renewed by a watchdog until it is released or dropped
+//! let guard = orders.lock().await?; // a watchdog renews the lock until the guard is released or dropped
 //! tokio::select! { biased;
 //!     () = guard.lost() => println!("another process may hold the lock now"),
 //!     () = sweep(guard.fence()) => guard.release().await?,
@@ -14,17 +14,17 @@
 //! ```
 //!
 //! [`blocking`] has the same calls without async. [`macro@locked`] runs a whole function under a lock.
-//! [`macro@scheduled`] and [`schedule`] run jobs. A tick is a time at which a job is due. Each tick runs on one node of
-//! the cluster.
+//! [`macro@scheduled`] and [`schedule`] run jobs. A tick is a time at which a job is due. At each tick, one node of the
+//! cluster runs the job.
 //!
 //! # Features
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `redis` | yes | the backend for Redis |
-//! | `schedule` | yes | jobs and both attributes; without this feature, cron, time zones and serde are not compiled |
+//! | `schedule` | yes | jobs, `locked` and `scheduled`; otherwise cron, time zones and serde are not compiled |
 //! | `sqlite` | no | the backend for SQLite, which compiles a C library |
-//! | `test-util` | no | `Guard::lose`, which loses a lock in a test |
+//! | `test-util` | no | `Guard::lose`, which makes a test lose a lock |
 //!
 //! # In your tests
 //!
@@ -42,7 +42,7 @@
 //!
 //!     let guard = client.mutex("orders").lease(Duration::from_secs(3600)).lock().await?;
 //!     assert!(other.mutex("orders").try_lock().await?.is_none());
-//!     guard.lost().await; // shortly before the hour is over, so before another process can be granted the lock
+//!     guard.lost().await; // shortly before the hour is over: no other process can get the lock yet
 //!     assert!(other.mutex("orders").try_lock_for(Duration::from_secs(60)).await?.is_some());
 //!     Ok(())
 //! }
@@ -82,7 +82,7 @@ pub use bandog_schedule as schedule;
 /// The traits and types for writing a backend.
 ///
 /// The crate `bandog-conformance` of the same repository has the laws, which are tests that every backend must pass.
-/// The docs of this crate show a whole backend of about sixty lines, and its tests.
+/// The docs of `bandog-conformance` show a whole backend of about sixty lines, and its tests.
 pub mod backend {
     #[doc(inline)]
     pub use bandog_core::{

@@ -20,7 +20,8 @@ pub trait Returned {
     fn failed(error: Error) -> Self;
 }
 
-/// The return type of a locked function with `wait`, which gives up if the lock stays busy.
+/// The return type of a locked function with the option `wait`. Such a function gives up if the lock stays busy for the
+/// whole wait.
 #[diagnostic::on_unimplemented(
     message = "a function under `#[bandog::locked(wait = …)]` must return `Result<Option<T>, E>` with `E: From<bandog::Error>`",
     label = "this is not such a `Result`",
@@ -50,25 +51,27 @@ impl<T, E: From<Error>> Tried for Result<Option<T>, E> {
     }
 }
 
-/// The functions that make the values which a locked function returns instead of the value of its body. `R` is the
-/// return type of the locked function.
+/// Makes the value that a locked function returns when it does not return the value of its body: `failed` makes it
+/// after an error of the lock, and `busy` makes it if the lock stayed busy. `R` is the return type of the locked
+/// function.
 pub struct Otherwise<R> {
     failed: fn(Error) -> R,
     busy: fn() -> R,
 }
 
-/// The values for a function without `wait`. Such a function waits until the lock is free.
+/// The return values of a locked function without `wait`. Such a function waits until the lock is free.
 pub fn otherwise<R: Returned>() -> Otherwise<R> {
     Otherwise { failed: R::failed, busy: || unreachable!("lock() without a limit never returns busy") }
 }
 
-/// The values for a function with `wait`.
+/// The return values of a locked function with `wait`.
 pub fn otherwise_tried<R: Tried>() -> Otherwise<R> {
     Otherwise { failed: R::failed, busy: R::busy }
 }
 
 impl<R> Otherwise<R> {
-    /// The guard, or the value that the function returns without running its body.
+    /// Returns the guard. If there is none, the error is the value that the locked function returns without running its
+    /// body.
     pub fn guard<G>(&self, locked: Result<impl Locked<G>, Error>) -> Result<G, R> {
         locked.map_err(self.failed)?.into_guard().ok_or_else(self.busy)
     }
@@ -134,9 +137,9 @@ pub mod blocking {
     use crate::blocking::{Client, Guard, Mutex};
     use crate::{Error, Result};
 
-    /// A client that can make a blocking mutex. The generated code calls the method of this trait and not a function. A
-    /// method call also works on any pointer to a client. If a value is not a client, the compiler's error contains the
-    /// long name of the method.
+    /// A client that can make a blocking mutex. The generated code calls a method and not a function, because a method
+    /// call also works on a reference or another pointer to a client. The method has a long name, because the
+    /// compiler's error shows this name if a value is not a client.
     pub trait Mutexes {
         /// The lock of this name.
         fn mutex_of_bandog_client(&self, name: impl AsRef<str>) -> Result<Mutex>;
@@ -154,7 +157,8 @@ pub mod blocking {
         }
     }
 
-    /// Calls the body. A closure is needed so that a `return` in the body does not skip [`end`].
+    /// Calls the body. The body is a closure, so a `return` in the body ends only the closure, and the generated code
+    /// still calls [`end`].
     pub fn call<R>(body: impl FnOnce() -> R) -> R {
         body()
     }

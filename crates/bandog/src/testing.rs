@@ -40,16 +40,16 @@
 //! # Losing a lock
 //!
 //! A test can make a client lose its lock in three ways:
-//! - The test lets the lease expire. A lock with `.lease(ttl)` is not renewed, as in the example above.
+//! - The test lets the lease expire, as in the example above: a lock with `.lease(ttl)` is not renewed.
 //! - Another client evicts the holder: `other.evict("order-17").await?`. The holder notices the loss at its next
 //!   renewal.
 //! - The test calls `guard.lose()`. Then the lock is lost immediately. This method needs bandog's feature `test-util`,
 //!   so that no program calls it by mistake.
 //!
-//! # Why no feature flag
+//! # Why this module needs no feature flag
 //!
 //! Every build of bandog contains the memory store and tokio's clock anyway. This module adds only a few lines of code.
-//! Without a feature flag, a first test needs no change in `Cargo.toml`.
+//! Because it has no feature flag, a first test needs no change in `Cargo.toml`.
 
 use bandog_core::{Clock, Memory};
 use bandog_sync::{Client, ClientOptions};
@@ -67,7 +67,7 @@ pub use bandog_schedule::{TestRun, TestScheduler, TestSetting};
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> bandog::Result<()> {
 /// let client = bandog::testing::client();
 /// let guard = client.mutex("orders").lease(Duration::from_secs(3600)).lock().await?;
-/// guard.lost().await; // an hour of virtual time
+/// guard.lost().await; // after almost an hour of virtual time
 /// assert!(client.mutex("orders").try_lock_for(Duration::from_secs(60)).await?.is_some());
 /// # Ok(()) }
 /// ```
@@ -80,7 +80,8 @@ pub fn client() -> Client {
     Store::new().client()
 }
 
-/// A store in memory. The clients of one test share the store as processes share a server. A clone is the same store.
+/// A store in memory. The clients of one test share the store as processes share a server. All clones of this value are
+/// the same store.
 ///
 /// ```
 /// // In a test: #[tokio::test(start_paused = true)]
@@ -106,7 +107,7 @@ impl Store {
         Self { memory: Memory::new(Clock::tokio()) }
     }
 
-    /// A new client of this store, which stands for another process. Its watchdog has the default ttl, 30 s.
+    /// A new client of this store. In a test, each client stands for a process. The watchdog has the default ttl, 30 s.
     ///
     /// # Panics
     /// Outside a Tokio runtime.

@@ -24,8 +24,11 @@ pub(crate) struct Parts {
     pub(crate) scheme: Scheme,
     /// The part between the scheme's colon and the options: a host, a path or a name.
     pub(crate) place: String,
+    /// The ttl of locks without a lease.
     pub(crate) watchdog: Option<Duration>,
+    /// The maximum duration of one request to the store.
     pub(crate) timeout: Option<Duration>,
+    /// The text that the client puts before every name in the store.
     pub(crate) prefix: String,
     /// The URL for the backend: the scheme, the place, and the options that only this backend knows.
     pub(crate) rest: String,
@@ -203,8 +206,8 @@ fn check_host(rest: &str, shown: &str) -> Result<()> {
     )))
 }
 
-/// Refuses a URL without the path of a socket. The path can contain any character, even an `@`. So the path must be at
-/// the beginning of the URL or directly after the `@` that ends the user and the password.
+/// Refuses a URL without the path of a socket. The path can contain any character, even an `@`. So the path must follow
+/// directly after the `//`, or after the `@` that ends the user and the password.
 fn check_socket(rest: &str, shown: &str) -> Result<()> {
     let is_login_and_path = |(login, path): (&str, &str)| path.starts_with('/') && !login.contains(['/', '?', '#']);
     let rest = rest.strip_prefix("//").unwrap_or_default();
@@ -260,7 +263,7 @@ fn without_password(url: &str, instead: &str) -> String {
     if url.split_once(':').is_some_and(|(scheme, _)| is_local(scheme)) {
         return url.to_owned(); // These URLs have no password, but the name of a file can look like a password.
     }
-    // A password with an `@` should have been encoded. If it was not, the password ends at the last `@` of the URL.
+    // An `@` in a password should be written as `%40`. If it was not, the password ends at the last `@` of the URL.
     let Some((head, place)) = url.rsplit_once('@') else { return without_suspicious_port(url) };
     let place = without_unknown_options(place);
     let Some((scheme, login)) = head.split_once("://") else {

@@ -1,5 +1,6 @@
 //! A queue of messages, and the thread that prints the messages. A stopped terminal or a full pipe blocks this thread
-//! only. It blocks neither the signal handling nor the client's engine, which renews locks and also logs warnings.
+//! only. The signal handling is not blocked. The client's engine, which renews locks and also logs warnings, is not
+//! blocked either.
 
 use std::{
     sync::{

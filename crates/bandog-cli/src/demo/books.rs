@@ -30,7 +30,7 @@ pub(super) struct Counts {
     pub(super) sweeps: u32,
     /// Number of replicas that swept.
     pub(super) swept_by: u32,
-    /// Sweeps that repeated a tick, because the first replica of this tick had died.
+    /// Sweeps that repeated a tick, because the replica that had swept for this tick before had died.
     pub(super) taken_over: u32,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Counts {
 pub(super) struct Tick {
     /// Time of the tick, in ms since the Unix epoch.
     pub(super) at: i64,
-    /// The attempt of the scheduler's run. None if the replica's own timer started the sweep.
+    /// The attempt number of the scheduler's run. None if the replica's own timer started the sweep.
     pub(super) attempt: Option<u32>,
     /// The fence of the scheduler's run. None if the replica's own timer started the sweep.
     pub(super) fence: Option<Fence>,

@@ -7,8 +7,8 @@ use super::fault::DemoFault;
 /// Interval of the sweeps of each replica.
 pub(super) const TICK: Duration = Duration::from_millis(500);
 
-/// Maximum number of times that all replicas together can close an order in one second of the demo. Without a lock,
-/// each replica might close each order, so the same order can count several times.
+/// Maximum number of closed orders in one second of the demo, for all replicas together. Without a lock, several
+/// replicas might close the same order. This order then counts once for each of these replicas.
 const CLOSINGS: u32 = 1500;
 
 /// Number of orders that a single replica can close in one second of the demo. With the scheduler, only one replica
@@ -40,18 +40,19 @@ impl Plan {
         Duration::from_secs(self.seconds.into())
     }
 
-    /// Time from the start of a phase until its last order is overdue. It is a fifth of the demo, and a phase can use
-    /// half of the demo. The rest of the phase is a reserve, because a loaded machine needs time to start replicas.
+    /// Time from the start of a phase until its last order is overdue. This time is a fifth of the demo's duration, but
+    /// a phase can use half of the demo's duration. The rest of the phase is a reserve: a loaded machine needs more
+    /// time to start the replicas.
     pub(super) fn overdue_within(&self) -> Duration {
         self.seconds() / 5
     }
 
     /// Time that the payment provider needs to answer for one order.
     ///
-    /// The answers for all orders together take half of the time in which the orders become overdue. So even if a
-    /// single replica closes all orders, as with the scheduler, it is never late. A sweep takes about half of the
-    /// interval between two ticks, whatever the number of orders is. So if replicas begin to sweep at the same time
-    /// without a lock, their sweeps overlap.
+    /// The answers for all orders together take half of the time in which the orders become overdue. So a single
+    /// replica that closes all orders, as with the scheduler, is never late. A sweep takes about half of the interval
+    /// between two ticks, whatever the number of orders is. So if replicas begin to sweep at the same time without a
+    /// lock, their sweeps overlap.
     pub(super) fn payment(&self) -> Duration {
         (self.overdue_within() / 2 / self.orders).clamp(Duration::from_millis(1), Duration::from_millis(50))
     }

@@ -26,12 +26,13 @@ use super::{
 };
 use crate::exit_code::ExitCode;
 
-/// When the demo ends, a scheduler gives its replica this time to finish the present sweep. The demo waits for the
-/// replica even longer.
+/// When the demo ends, the scheduler of a replica waits at most this long for the end of the present sweep. The demo
+/// itself waits longer for the replica.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// The configuration of a replica. The replica reads it as one line of JSON from its standard input. Arguments are not
-/// used, because the configuration can contain a password, and other users can see the arguments of a process.
+/// The configuration of a replica. The replica reads the configuration as one line of JSON from its standard input. The
+/// configuration is not passed in arguments: it can contain a password, and other users can see the arguments of a
+/// process.
 ///
 /// A second line of the input asks the replica to exit after the present sweep. If the input closes, the demo has died.
 #[derive(Debug, Serialize, Deserialize)]
@@ -74,7 +75,7 @@ pub(crate) fn run() -> Result<ExitCode, crate::fault::Fault> {
 enum Ended {
     /// The demo has asked the replica to exit.
     Dismissed,
-    /// The demo has died. Its directory still exists, and has this path.
+    /// The demo has died, so it could not remove its directory. The value is the directory's path.
     Orphaned(PathBuf),
 }
 
@@ -168,7 +169,7 @@ async fn next_tick() -> i64 {
 /// Removes the demo's directory after the demo has died. All replicas do this at the same time, and some of them might
 /// not have closed their files yet. So the removal is retried.
 fn remove_directory(place: &Path) {
-    // No other directory is ever removed.
+    // A directory that does not belong to a demo is never removed.
     if !place.file_name().is_some_and(|name| name.to_string_lossy().starts_with(store::DIRECTORY_PREFIX)) {
         return;
     }

@@ -78,6 +78,7 @@ impl<'a> Report<'a> {
         let title = |phase: &Outcome| if phase.lock { "with bandog" } else { "without a lock" };
         let titles = self.phases.iter().map(|phase| paint.bold(&format!("{:>16}", title(phase))));
         let mut table = row("", titles);
+        // Adds a row with one number of each phase.
         let mut add = |name, count: fn(&Counts) -> u32| {
             table.push_str(&row(name, self.phases.iter().map(|phase| format!("{:>16}", count(&phase.counts)))));
         };
@@ -87,6 +88,7 @@ impl<'a> Report<'a> {
         add("ticks", |counts| counts.ticks);
         add("sweeps", |counts| counts.sweeps);
         add("replicas that swept", |counts| counts.swept_by);
+        // Adds a row whose numbers should be zero.
         let mut judge = |name, count: fn(&Counts) -> u32| {
             table.push_str(&row(name, self.phases.iter().map(|phase| judged(paint, count(&phase.counts)))));
         };

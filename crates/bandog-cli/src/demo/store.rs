@@ -19,8 +19,8 @@ const JOB: &str = "overdue-orders-";
 /// Prefix of all names that the demo uses in the store, unless the URL sets a prefix.
 const PREFIX: &str = "bandog-demo:";
 
-/// Ttl of the watchdog, unless the URL sets one. It is also the lease of the job. It is short: after a replica is
-/// killed, another replica soon takes over its work.
+/// Ttl of the watchdog, unless the URL sets another ttl. The ttl is also the lease of the job. This lease is short. So
+/// another replica soon takes over the work of a killed replica.
 const WATCHDOG: Duration = Duration::from_secs(3);
 
 /// The store of the scheduler, and a client for the demo itself. This client runs no job.
@@ -59,7 +59,7 @@ impl DemoStore {
     /// replica expires.
     pub(super) async fn close(self) {
         if !self.is_private {
-            // If the store does not answer, the job's record stays in it.
+            // If the store does not answer, the job's record stays in the store.
             let _ = self.remove().await;
         }
         // An error is ignored, because this client holds no lock.
@@ -92,7 +92,8 @@ pub(super) async fn connect(url: &str) -> Result<Client, DemoFault> {
     options(url)?.must_exist().connect().await.map_err(|error| fault(error, url))
 }
 
-/// The options of the URL. If the URL sets no watchdog or no prefix, those of the demo are used.
+/// The options of the URL. If the URL sets no watchdog, the demo's watchdog is used. If the URL sets no prefix, the
+/// demo's prefix is used.
 fn options(url: &str) -> Result<ConnectOptions, DemoFault> {
     let options = ConnectOptions::parse(url).map_err(|error| fault(error, url))?;
     let options = if url.contains("watchdog=") { options } else { options.watchdog(WATCHDOG) };

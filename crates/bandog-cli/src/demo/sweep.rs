@@ -19,7 +19,8 @@ use super::{
 /// One replica's sweeper.
 pub(super) struct Sweeper {
     replica: u16,
-    /// Never contended, because a replica has one thread. The mutex is needed because the job's future must be `Send`.
+    /// The mutex is never contended, because a replica has one thread. The mutex is needed because the job's future
+    /// must be `Send`.
     shop: Mutex<Shop>,
     /// Time that the payment provider needs to answer.
     payment: Duration,
@@ -44,8 +45,8 @@ impl Sweeper {
         self.shop.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records an error in the shop's database, which the demo reads. If the record fails, there is no other place for
-    /// the error.
+    /// Records an error in the shop's database. The demo reads this record. If the record cannot be written, the error
+    /// is lost.
     pub(super) fn note(&self, trouble: impl Display) {
         let _ = self.shop().note_trouble(self.replica, &trouble.to_string());
     }
@@ -72,8 +73,8 @@ impl Sweeper {
         let (at, fence) = (run.tick().millisecond(), Some(run.fence()));
         let _sweep = self.begin(Tick { at, attempt: Some(run.attempt()), fence })?;
         tokio::select! { biased;
-            // After a cancellation, another replica might run the job. This sweep is then dropped at its `await`, which
-            // is between two orders.
+            // After a cancellation, another replica might run the job. This sweep is then dropped at its only `await`.
+            // In each round of the loop, this `await` comes before the first write.
             () = run.cancelled() => Ok(Swept::Interrupted),
             swept = self.three_steps(fence) => swept,
         }

@@ -63,8 +63,8 @@ impl View {
         ));
     }
 
-    /// Starts the display of a phase. `store` is the name of the scheduler's store. It is none for the phase without a
-    /// scheduler.
+    /// Starts the display of a phase. `store` is the name of the scheduler's store. `store` is none for the phase
+    /// without a scheduler.
     pub(super) fn begin(&mut self, store: Option<&str>, plan: &Plan) {
         let title = match store {
             Some(store) => format!("{} {}", self.paint.bold("With bandog"), self.paint.faint(&format!("on {store}"))),

@@ -13,7 +13,7 @@ pub(super) fn all(store: &Store) -> Vec<Finding> {
 }
 
 /// A finding if the command line contains a password. A password in the variable BANDOG_URL is no problem, because only
-/// this user can read it.
+/// this user can read the variable.
 fn password(store: &Store) -> Option<Finding> {
     store.shows_password().then(|| {
         Finding::advice(
@@ -24,8 +24,8 @@ fn password(store: &Store) -> Option<Finding> {
     })
 }
 
-/// A finding about `/proc`. `bandog lock` needs it in two cases: to start its command through `/proc/self/exe`, and to
-/// find the processes that it must terminate.
+/// A finding about `/proc`. `bandog lock` needs `/proc` for two purposes: to start its command through
+/// `/proc/self/exe`, and to find the processes that it must terminate.
 fn processes() -> Finding {
     let is_visible = |name: &str| fs::metadata(format!("/proc/{name}")).is_ok();
     if !is_visible("self/exe") {

@@ -11,7 +11,7 @@ use bandog_page::Token;
 
 use crate::fault::Fault;
 
-/// The variable with the token. Commands of jobs do not inherit it.
+/// The variable with the token. Commands of jobs do not inherit this variable.
 pub(crate) const VARIABLE: &str = "BANDOG_HTTP_TOKEN";
 
 /// Maximum number of bytes that are read from the file. This is enough for the longest token and some whitespace.

@@ -121,7 +121,8 @@ fn unknown(args: &Args) -> Result<ExitCode, Fault> {
             let what = format!("{} with their histories", names.join(", "));
             confirm(("forget", "forgets"), &what, "they are kept", client)?;
         }
-        // Only the jobs that the operator has confirmed are deleted. Other jobs might have become unknown since then.
+        // Only the jobs that the operator has confirmed are deleted. A job that becomes unknown after the query is not
+        // deleted.
         let names: Vec<&str> = unknown.iter().map(|job| job.name.as_str()).collect();
         let (objects, failure) = one_by_one(&names, async |name| {
             let forgotten = client.jobs.forget_unknown(name, *older).await;
@@ -147,8 +148,8 @@ fn unknown(args: &Args) -> Result<ExitCode, Fault> {
 }
 
 /// Calls `forget` for one job after another, until a call fails. Returns the result for each job. After a failure, also
-/// returns the name of the failed job and the error. `forget` returns false if the job was not deleted, because a
-/// scheduler has it again.
+/// returns the name of the failed job and the error. `forget` returns false if a scheduler has the job again. Then the
+/// job was not deleted.
 async fn one_by_one<'a>(
     names: &[&'a str],
     forget: impl AsyncFn(&str) -> Result<bool, Fault>,

@@ -79,7 +79,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     print::done(words::table(["RUN", "TICK", "KIND", "STATE", "LAG", "TOOK", "ATTEMPT", "NODE"], &lines))
 }
 
-/// The table row of a run, with its error and its output below.
+/// The table row of a run. The lines below the row show the error and the output of the run.
 fn line(run: &RunRow, clock: &Clock) -> TableRow<8> {
     let dash = || "-".to_owned();
     let is_run = run.id > 0;

@@ -56,7 +56,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
     })
 }
 
-/// The second half of a message that begins with "no job". It is for a pattern that no job matches.
+/// The second half of the message for a pattern that no job matches. The first half is "no job".
 fn which(pattern: &str) -> String {
     if pattern == "*" { "was ever registered here".into() } else { format!("has a name like {:?}", escaped(pattern)) }
 }

@@ -1,4 +1,4 @@
-//! `bandog jobs nodes`: the schedulers that run over the store, as far as they are known.
+//! `bandog jobs nodes`: the schedulers that run over a store, and the pauses.
 
 use std::{
     collections::BTreeSet,
@@ -86,12 +86,13 @@ fn zones_warning(nodes: &[NodeRow]) -> Option<String> {
         .then(|| format!("time-zone tables of {all}: in zones whose rules differ, nodes might compute different ticks"))
 }
 
-/// Whether no running node has this pause. `name` is the name of a node or of a machine.
+/// Whether the pause `paused` applies to no running node. `name` is the name of the node or of the machine that is
+/// paused.
 fn is_absent(name: &str, paused: &Paused, nodes: &[NodeRow]) -> bool {
     !nodes.iter().any(|node| is_called(node, name) && node.paused.as_ref() == Some(paused))
 }
 
-/// Whether a pause with this name applies to this node. The name is that of the node, or of its machine.
+/// Whether `name` is the name of this node, or the name of the machine on which this node runs.
 fn is_called(node: &NodeRow, name: &str) -> bool {
     node.node == name || node.node.rsplit_once(':').is_some_and(|(host, _)| host == name)
 }

@@ -153,7 +153,7 @@ fn resume_job(common: &Common, name: &str) -> Result<ExitCode, Fault> {
     })
 }
 
-/// Reports the earlier pause that the new pause replaces, if there was one.
+/// Reports the earlier pause that the new pause replaces, if there was an earlier pause.
 fn report_previous(paused: Option<&Paused>) {
     if let Some(Paused { by, reason, at }) = paused {
         report(&format!("it was paused before, by {} since {at}: {}", escaped(by), escaped(reason)));

@@ -21,7 +21,8 @@ use crate::{
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval between two queries of the schedulers. This query is expensive on a server with many keys.
 const NODES_INTERVAL: Duration = Duration::from_secs(2);
-/// The wait fails if no scheduler runs for this time, or if the store does not answer for this time.
+/// With `--wait`, the command fails if the store has not answered for this time. Without `--timeout`, it also fails if
+/// no scheduler has run for this time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs a job now, in addition to its ticks.
@@ -80,7 +81,7 @@ async fn requested(args: &Args, client: &JobsClient<'_>, id: u64) -> Result<Exit
     print::done(print::json(&run.ok_or_else(|| vanished(&args.name, id))?))
 }
 
-/// Prints the run that has ended, for a command with --wait.
+/// Prints the result of a run that has ended, for a command with --wait.
 fn ended(args: &Args, run: &RunRow) -> Result<ExitCode, Fault> {
     if args.common.json {
         print::done(print::json(run))?;
@@ -92,7 +93,7 @@ fn ended(args: &Args, run: &RunRow) -> Result<ExitCode, Fault> {
     Ok(if run.state == State::Ok { ExitCode::Done } else { ExitCode::Failed })
 }
 
-/// Polls a run until it has ended.
+/// Queries the store repeatedly until a run has ended.
 struct Follower<'a> {
     client: &'a JobsClient<'a>,
     name: &'a str,

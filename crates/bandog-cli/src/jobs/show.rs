@@ -84,7 +84,7 @@ fn lines(job: &JobRow, upcoming: &[Fire], now: Time) -> Vec<String> {
     ];
     let paused = job.paused.iter().chain(&job.all_paused);
     lines.extend(paused.map(|paused| format!("paused    since {}", clock.at(&paused.at))));
-    // Only the first row shows the head; the other rows are indented.
+    // Puts `head` in front of the first row, and indents the other rows by the same width.
     let under = |head: &'static str, rows: Vec<String>| {
         let heads = [head].into_iter().chain(std::iter::repeat(""));
         rows.into_iter().zip(heads).map(|(row, head)| format!("{head:<10}{row}")).collect::<Vec<_>>()

@@ -10,7 +10,7 @@ use bandog_cron::{Time, Zone};
 
 use crate::console::escaped;
 
-/// The present time and the time zone for the output.
+/// The present time, and the time zone in which times are printed.
 pub(super) struct Clock {
     now: Time,
     zone: Option<Zone>,
@@ -22,7 +22,8 @@ impl Clock {
         Self { now, zone: zone.and_then(|zone| Zone::named(zone).ok()) }
     }
 
-    /// An instant, in the zone of the output. The rows of the store have instants in UTC.
+    /// An instant as text, in the zone of the output. `time` is the instant as a text in UTC, as in the rows of the
+    /// store.
     pub(super) fn at(&self, time: &str) -> String {
         match (time.parse::<Time>(), &self.zone) {
             (Ok(time), Some(zone)) => time.at(zone).to_string(),
@@ -156,7 +157,7 @@ pub(super) fn run(run: &RunRow, clock: &Clock) -> String {
     words.join(", ")
 }
 
-/// One row of a table, and the lines below the row, which are indented.
+/// One row of a table, and further lines. The further lines are printed below the row, and are indented.
 pub(super) struct TableRow<const N: usize> {
     pub(super) cells: [String; N],
     pub(super) below: Vec<String>,

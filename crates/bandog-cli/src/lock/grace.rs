@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use crate::fault::Fault;
 
-/// Maximum of the default time between TERM and KILL. The user can set a longer time with --kill-after.
+/// The default time between TERM and KILL is at most this. The user can set a longer time with --kill-after.
 const LONGEST: Duration = Duration::from_secs(5);
-/// Maximum time between KILL and the deadline, the time at which the lock expires. In this time the processes die.
+/// KILL is sent at most this long before the deadline. The deadline is the time at which the lock expires. The
+/// processes need the time between KILL and the deadline to die.
 const HEAD_START: Duration = Duration::from_millis(100);
 
 /// Maximum interval between two checks of the child and the deadline. The child is polled because the parent of bandog
@@ -20,7 +21,7 @@ pub(super) struct Grace {
     pub(super) kill_after: Duration,
     /// Time between KILL and the deadline.
     pub(super) head_start: Duration,
-    /// Interval between two checks of the deadline. It is shorter than the interval of renewals.
+    /// Interval between two checks of the deadline. This interval is shorter than the interval between two renewals.
     pub(super) check_interval: Duration,
 }
 

@@ -1,5 +1,5 @@
 //! The locks that this process runs under. Each lock is held by an ancestor of this process, until the command of this
-//! ancestor has ended. If this process waited for one of these locks, it would wait forever.
+//! ancestor has ended. If this process waited for such a lock, the wait would never end.
 
 use std::{env, ffi::OsString};
 
@@ -17,20 +17,21 @@ pub(super) struct Held {
     store: String,
     /// The id of the client that holds the lock. In the store, the owner of the lock begins with this id and a colon.
     client: String,
-    /// The pid of the command, or 0 if it is not known yet.
+    /// The pid of the command, or 0 if the pid is not known yet.
     pid: i32,
     /// The start time of the command, as in `Process::number`.
     started: u64,
 }
 
-/// The pid of the ancestor that runs under this lock, if there is one. When the command that runs under the lock has
-/// ended, its background processes have no such ancestor any more. So they are allowed to wait for the lock.
+/// The pid of the ancestor that runs under this lock, if there is such an ancestor. After the command of the lock has
+/// ended, its background processes have no such ancestor any more. So a background process is allowed to wait for the
+/// lock.
 pub(super) fn by_ancestor(name: &str, store: &str) -> Option<i32> {
     above().iter().find(|held| held.name == name && held.store == store).map(|held| held.pid)
 }
 
-/// The pid of the ancestor whose lock has this owner in the store, if there is one. This finds the ancestor even if
-/// BANDOG_HELD contains another spelling of the store or of the name.
+/// The pid of the ancestor whose lock has this owner in the store, if there is such an ancestor. This function finds
+/// the ancestor even if BANDOG_HELD contains another spelling of the store or of the name.
 pub(super) fn by_owner(owner: &str) -> Option<i32> {
     let client = owner.split(':').next()?;
     above().iter().find(|held| held.client == client).map(|held| held.pid)
@@ -55,8 +56,8 @@ pub(super) fn with(name: &str, store: &str, client: &str) -> String {
     text(&held)
 }
 
-/// The value of BANDOG_HELD, after the pid of this process was added. This process is about to become the command. None
-/// if this process runs under no lock.
+/// Adds the pid of this process to the value of BANDOG_HELD, and returns the new value. This process is about to become
+/// the command of the last lock. None if this process runs under no lock.
 pub(crate) fn with_own_pid() -> Option<String> {
     let mut held = all();
     let last = held.last_mut()?;

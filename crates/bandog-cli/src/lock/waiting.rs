@@ -16,11 +16,12 @@ use crate::{
     holder_text,
 };
 
-/// Delay before the first message. A shorter wait prints nothing.
+/// Delay before the first message. A wait that ends earlier prints nothing.
 const QUIET: Duration = Duration::from_millis(500);
-/// Minimum interval between two queries.
+/// Minimum pause between two queries.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The pause after a query is at least this many times as long as the query. This limits the load on the store.
+/// A factor that limits the load on the store: the pause after a query lasts at least `SHARE` times as long as the
+/// query.
 const SHARE: u32 = 50;
 
 /// Reports the holder, and later each new holder, until the future is dropped. On a terminal, the report is a single
@@ -53,8 +54,8 @@ pub(super) async fn report_holder(client: &Client, name: &str) -> Infallible {
     }
 }
 
-/// Whether the holder is printed anywhere. If not, the query for the holder is skipped, because it is expensive on a
-/// server with many keys.
+/// Whether the holder is printed anywhere. If not, bandog does not query the holder, because this query is expensive on
+/// a server with many keys.
 pub(super) fn is_reported() -> bool {
     stderr().is_terminal() || tracing::enabled!(Level::INFO)
 }

@@ -28,12 +28,12 @@ pub(super) enum LockDanger {
     Expiring,
     /// The deadline of the lock has passed while bandog or the whole machine was stopped.
     Expired,
-    /// The lock was lost before its deadline: an operator took it away by force, or the store has lost its data.
+    /// The lock was lost before its deadline: an operator took the lock away by force, or the store has lost its data.
     Gone,
 }
 
-/// Watches until the child has ended, or until the lock is in danger. In the second case, this terminates the child, so
-/// that the child does not outlive the lock.
+/// Watches until the child has ended, or until the lock is in danger. In the second case, this function terminates the
+/// child, because the child must not outlive the lock.
 pub(super) async fn watch(guard: &Guard, processes: &mut ProcessTree, signals: &mut Signals, grace: Grace) -> ChildEnd {
     let mut deadline = Deadline::of(guard);
     let mut check = interval(grace.check_interval);
@@ -75,8 +75,8 @@ async fn end(
     let kill_time = async {
         match danger {
             LockDanger::Expiring => tokio::select! {
-                // If a renewal succeeds now, the deadline moves. But the child has got TERM already, so it also gets
-                // KILL, at the latest after `kill_after`.
+                // If a renewal succeeds now, the deadline moves. But the child has got TERM already, so the child also
+                // gets KILL, at the latest after `kill_after`.
                 () = sleep(grace.kill_after) => {}
                 () = guard.expiring(grace.head_start) => {}
             },
@@ -101,7 +101,7 @@ async fn end(
     }
 }
 
-/// The deadline of the lock, as far as it was observed.
+/// The latest deadline of the lock that bandog has seen.
 struct Deadline {
     clock: Clock,
     /// The latest of all observed deadlines.
@@ -114,7 +114,7 @@ impl Deadline {
         Self { clock, latest: clock.now() + guard.remaining() }
     }
 
-    /// Observes the present deadline, which each renewal moves.
+    /// Reads the present deadline of the lock. Each renewal moves the deadline.
     fn observe(&mut self, guard: &Guard) {
         self.latest = self.latest.max(self.clock.now() + guard.remaining());
     }

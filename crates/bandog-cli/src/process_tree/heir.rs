@@ -52,8 +52,8 @@ impl Heir {
     fn start(marks: &[(&str, String)]) -> io::Result<Self> {
         let mut command = Command::new("/proc/self/exe");
         command.arg0("bandog").args([NAME, "--"]).args(marks.iter().map(|(name, value)| format!("{name}={value}")));
-        // If this bandog runs in the command of an outer bandog, it has inherited the marks of that command. This heir
-        // must not have these variables, so that the heir of the outer bandog does not kill it.
+        // If this bandog runs in the command of an outer bandog, it has inherited the marks of that command. The new
+        // heir must not have these variables: otherwise, the heir of the outer bandog would kill the new heir.
         for (name, _) in marks {
             command.env_remove(name);
         }
@@ -70,7 +70,7 @@ impl Heir {
     }
 }
 
-/// Waits until bandog dismisses the heir or exits. If bandog exits without dismissing the heir, this kills the
+/// Waits until bandog dismisses the heir or exits. If bandog exits without dismissing the heir, the heir kills the
 /// descendants.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     // Signals to bandog's process group, or from its terminal, must not reach the heir. And the heir must not keep

@@ -22,7 +22,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Reads a process. None if it does not exist.
+    /// Reads a process. None if the process does not exist.
     fn read(pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The program's name is in brackets, and can itself contain spaces and brackets. The first field after the name
@@ -64,8 +64,8 @@ impl Process {
         (self.pid.as_raw_nonzero().get(), self.started)
     }
 
-    /// Whether both values describe the same process. The other fields can differ, if the values were read at different
-    /// times.
+    /// Whether both values describe the same process. Only the pid and the start time are compared, because the other
+    /// fields can change while the process runs.
     fn is_same_as(self, other: Self) -> bool {
         self.pid == other.pid && self.started == other.started
     }
@@ -93,9 +93,9 @@ pub(crate) fn children() -> Vec<Process> {
 
 /// All running descendants of this process, except the processes in `excluded` and their descendants.
 ///
-/// The scan is not atomic: if a parent is reaped during the scan, its child might be missing in the result. But this
-/// process reaps no child during the scan. So it was another descendant that reaped the parent, and the result contains
-/// this other descendant. An empty result therefore means that there are no running descendants.
+/// The scan is not atomic: if a process is reaped during the scan, the children of this process might be missing in the
+/// result. Our own process reaps no process during the scan. So another descendant has reaped the process, and the
+/// result contains that descendant. Therefore, an empty result means that no descendant is running.
 pub(crate) fn descendants(excluded: &[Process]) -> Vec<Process> {
     let mut children_of: HashMap<i32, Vec<Process>> = HashMap::new();
     for process in all() {

@@ -19,7 +19,7 @@ use crate::{
 /// Number of next fires to print.
 const FIRES: usize = 3;
 
-/// A job as JSON. The values of its environment are left out, because they might be secrets.
+/// A job as JSON. The values of its environment variables are left out, because they might be secrets.
 #[derive(Serialize)]
 pub(super) struct JobJson<'a> {
     name: &'a str,
@@ -84,8 +84,8 @@ pub(super) fn print(file: &JobFile, format: print::Format) -> Result<ExitCode, F
     }))
 }
 
-/// A job as text: its trigger, next fires, command and policies. `lease` is the default lease, if it is known. `row` is
-/// the job's row in the store.
+/// A job as text: its trigger, next fires, command and policies. `lease` is the default lease, and `row` is the job's
+/// row in the store. Both are none if the store is not used.
 pub(super) fn lines(entry: &JobEntry, lease: Option<Duration>, row: Option<&JobRow>) -> Vec<String> {
     let job = JobJson::from(entry);
     let next = match row.map_or_else(|| job.next.clone(), |row| next(entry, row)) {
@@ -110,7 +110,7 @@ pub(super) fn lines(entry: &JobEntry, lease: Option<Duration>, row: Option<&JobR
     ]
 }
 
-/// The next fires. The store knows the first fire, and the later fires are computed from it.
+/// The next fires. The first fire is read from the row in the store. The later fires are computed from the first fire.
 fn next(entry: &JobEntry, row: &JobRow) -> Vec<String> {
     let Some(first) = row.next.as_ref().and_then(|next| next.parse().ok()) else { return Vec::new() };
     let zone = entry.trigger.zone();

@@ -212,7 +212,8 @@ impl<C: Future<Output = ()>, H: Future<Output = ()>> StopRequests<'_, C, H> {
         }
     }
 
-    /// Resolves when the command must be dead. Call this after [`Self::any`] has resolved.
+    /// Resolves at the time at which all processes of the command must be dead: at the request `hurried`, or some time
+    /// after the end of the grace period. Call this after [`Self::any`] has resolved.
     async fn kill(&mut self) {
         if !self.grace.is_zero() {
             tokio::select! {

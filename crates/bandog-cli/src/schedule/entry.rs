@@ -91,7 +91,7 @@ fn later(time: Time, delay: Duration) -> Time {
 }
 
 impl JobEntry {
-    /// The next fires, as if the job were registered at this instant.
+    /// The next fires, as if the job were registered at the time `now`.
     pub(super) fn fires(&self, now: Time, count: usize) -> Vec<Time> {
         let first = match &self.trigger {
             Trigger::Cron(cron) => cron.next(now),

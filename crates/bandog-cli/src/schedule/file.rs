@@ -17,10 +17,10 @@ use crate::fault::Fault;
 
 /// Maximum size of a file, in bytes.
 const LONGEST: u64 = 32 << 20;
-/// Maximum size of the pool. It is limited because each run needs two processes, a keeper and a command.
+/// Maximum size of the pool. The pool is limited because each run needs two processes, a keeper and a command.
 const LARGEST_POOL: usize = 10_000;
 
-/// A file without mistakes.
+/// A file of jobs without mistakes.
 #[derive(Debug)]
 pub(super) struct JobFile {
     /// Maximum number of simultaneous runs.
@@ -76,7 +76,7 @@ fn no_text(name: &str, error: &std::string::FromUtf8Error) -> Fault {
     mistakes.into_result(name, &Text::new(&text), Vec::new()).err().unwrap_or_else(|| Fault::usage(name))
 }
 
-/// Reads the maximum number of simultaneous runs. It is 1 if the file does not set it.
+/// Reads the maximum number of simultaneous runs. The number is 1 if the file does not set it.
 fn pool(root: Table<'_>) -> NonZeroUsize {
     let read = || {
         let (_, value) = root.get("pool")?;

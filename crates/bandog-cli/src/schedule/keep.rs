@@ -47,8 +47,8 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// The final report of the keeper, as one line of JSON. When the keeper sends it, all processes of the run are dead,
-/// except the survivors.
+/// The final report of the keeper, as one line of JSON. When the keeper sends the report, all processes of the run are
+/// dead, except the survivors.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct KeeperReport {
     pub(super) ended: CommandEnd,

@@ -36,22 +36,22 @@ enum MistakeKind {
 }
 
 impl Mistakes {
-    /// A syntax error of TOML.
+    /// Adds a syntax error of TOML.
     pub(super) fn syntax(&self, at: Range<usize>, what: impl Into<String>) {
         self.0.borrow_mut().push(Mistake { at, what: what.into(), kind: MistakeKind::Syntax });
     }
 
-    /// A wrong key or value.
+    /// Adds a mistake: a wrong key or a wrong value.
     pub(super) fn add(&self, at: Range<usize>, what: impl Into<String>) {
         self.0.borrow_mut().push(Mistake { at, what: what.into(), kind: MistakeKind::Meaning });
     }
 
-    /// Ok if there are no mistakes, else an error with all mistakes in the file's order. `tables` contains the position
-    /// at which each table starts.
+    /// Ok if there are no mistakes, else an error with all mistakes in the file's order. `tables` contains the start of
+    /// each table, as a position in the text.
     ///
     /// If a table has a syntax error, the parser might have missed some keys. So the other mistakes of this table are
-    /// not reported. If a line has several syntax errors, only the first is reported, because it is usually the cause
-    /// of the others.
+    /// not reported. If a line has several syntax errors, only the first syntax error is reported, because the first is
+    /// usually the cause of the others.
     pub(super) fn into_result(self, file: &str, text: &Text<'_>, mut tables: Vec<usize>) -> Result<(), Fault> {
         tables.sort_unstable();
         let table = |mistake: &Mistake| tables.partition_point(|start| *start <= mistake.at.start);

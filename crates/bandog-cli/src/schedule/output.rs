@@ -15,8 +15,8 @@ const LONGEST: usize = 8 * 1024;
 /// Maximum number of bytes at the end of the output that are kept.
 const KEPT: usize = 4 * 1024;
 
-/// The last bytes of a command's output. Standard output and standard error are mixed, in the order in which they were
-/// read.
+/// The last bytes of a command's output. The bytes of standard output and of standard error are mixed, in the order in
+/// which bandog has read them.
 #[derive(Debug, Default)]
 pub(super) struct Tail(Mutex<VecDeque<u8>>);
 
@@ -78,14 +78,15 @@ impl Lines {
         Self { name: format!("[{}] ", escaped(job)).into_bytes(), begun: Vec::new() }
     }
 
-    /// Adds bytes of the output. Returns the lines that are now complete, ready to print.
+    /// Adds bytes of the output. Returns the lines that are now complete, each with the job's name in front.
     fn with(&mut self, mut bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         while !bytes.is_empty() {
             if self.begun.len() == LONGEST && bytes[0] != b'\n' {
                 self.end(&mut out);
             }
-            // The bytes that can belong to this line: at most a line of `LONGEST` bytes and its newline.
+            // The number of bytes that can still belong to the unfinished line. A whole line has at most `LONGEST`
+            // bytes and a newline.
             let near = bytes.len().min(LONGEST + 1 - self.begun.len());
             let newline = bytes[..near].iter().position(|byte| *byte == b'\n');
             let piece = newline.unwrap_or(near.min(LONGEST - self.begun.len()));
@@ -99,7 +100,8 @@ impl Lines {
         out
     }
 
-    /// The unfinished line at the end of the output, ready to print. The result is empty if there is no such line.
+    /// The unfinished line at the end of the output, with the job's name in front. The result is empty if there is no
+    /// such line.
     fn rest(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         if !self.begun.is_empty() {

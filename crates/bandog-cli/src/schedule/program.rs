@@ -29,7 +29,8 @@ impl fmt::Display for Missing {
     }
 }
 
-/// Checks whether the program of a command exists. If `env` contains a PATH, the program is searched there.
+/// Checks whether the program of a command exists. If `env` contains a PATH, the program is searched in the directories
+/// of this PATH.
 pub(super) fn check(command: &[OsString], env: &[(String, String)]) -> Result<(), Missing> {
     let path = env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_str());
     command.first().map_or(Err(Missing::NotFound), |program| find(program, path))

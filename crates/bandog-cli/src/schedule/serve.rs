@@ -32,8 +32,8 @@ use crate::{
 /// Time between TERM and KILL. It is shorter than the grace period that the scheduler gives to a run. So the end of the
 /// command is still recorded.
 const GRACE: Duration = Duration::from_secs(4);
-/// Timeout of the last requests before the exit. If the store does not answer them, other nodes wait until the leases
-/// have expired.
+/// Timeout of the last requests before the exit. If the store does not answer these requests, other nodes wait until
+/// the leases have expired.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of jobs that are printed at the start.
 const PRINTED: usize = 100;
@@ -45,7 +45,7 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(6);
 struct RunningCommands {
     /// Number of running commands.
     running: watch::Sender<usize>,
-    /// Set when the jobs have been printed. A command that is due earlier starts only then.
+    /// Set when the jobs have been printed. A command that is due earlier waits for this flag.
     begin: watch::Sender<bool>,
     /// Set by a second signal: all commands are killed immediately.
     hurry: watch::Sender<bool>,
@@ -99,7 +99,7 @@ pub(super) async fn serve(
     }
 }
 
-/// The job for the scheduler. Each of its runs runs the entry's command.
+/// Creates the job for the scheduler. Each run of the job runs the command of the entry.
 fn job(entry: &JobEntry, store: &Store, commands: &Arc<RunningCommands>) -> Job {
     let work = Arc::new(work(entry, store));
     let commands = Arc::clone(commands);
@@ -109,7 +109,7 @@ fn job(entry: &JobEntry, store: &Store, commands: &Arc<RunningCommands>) -> Job 
     })
 }
 
-/// The command of a job, with all that it needs to run.
+/// The command of a job, with its environment and its grace period.
 fn work(entry: &JobEntry, store: &Store) -> CommandSpec {
     CommandSpec {
         job: entry.name.clone(),
@@ -176,8 +176,8 @@ impl RunningCommands {
         }
         drop(running);
         if *self.hurry.borrow() {
-            // Bandog itself killed the command, so the run must not be recorded as failed. This future waits until the
-            // process exits.
+            // Bandog itself killed the command, so the run must not be recorded as failed. Therefore, this future never
+            // resolves. It is dropped when bandog exits.
             pending::<()>().await;
         }
         done.result
@@ -208,7 +208,7 @@ impl RunningCommands {
 
 /// Resolves when the flag is set.
 async fn raised(flag: &watch::Sender<bool>) {
-    // The wait fails only if the sender is dropped, which this borrow prevents.
+    // The wait fails only if the sender is dropped. The sender is borrowed here, so it cannot be dropped.
     let _ = flag.subscribe().wait_for(|flag| *flag).await;
 }
 

@@ -77,8 +77,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The value of a key that contains a policy. If the value is wrong, the message comes from the parser of the
-    /// policy.
+    /// Reads the value of a key as a policy. If the value is wrong, the parser of the policy provides the message.
     pub(super) fn policy<T: std::str::FromStr<Err = bandog::Error>>(self, key: &str) -> Option<T> {
         let (text, value) = self.text(key)?;
         match text.parse() {
@@ -88,7 +87,7 @@ impl<'a> Table<'a> {
     }
 
     /// Reports a mistake if a required key is missing. `header` is the position of the table's header. Returns `found`,
-    /// the value of the key that the caller has read.
+    /// which is the value that the caller has read for this key.
     pub(super) fn required<T>(self, key: &str, header: Range<usize>, found: Option<T>) -> Option<T> {
         if !self.entries.contains_key(key) {
             self.mistakes.add(header, format!("{} has no {key}", self.called));
@@ -124,8 +123,8 @@ pub(super) fn kind(value: &DeValue<'_>) -> &'static str {
     }
 }
 
-/// The known key that the user probably meant. It differs from `key` in at most two letters. Differences in `_`, in `-`
-/// and in capital letters are ignored.
+/// The known key that the user probably meant. The known key differs from `key` in at most two letters. Differences in
+/// `_`, in `-` and in capital letters are ignored.
 fn meant<'a>(key: &str, keys: &[&'a str]) -> Option<&'a str> {
     let plain: String = key.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
     let distance = |known: &&str| strsim::damerau_levenshtein(&plain, &known.replace('_', ""));

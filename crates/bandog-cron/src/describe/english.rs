@@ -53,7 +53,8 @@ fn interval_phrase(shape: &Shape, unit: &str, max: u32) -> String {
     }
 }
 
-/// The phrase for the hours. It follows the phrase for the minutes and begins with a space, or is empty.
+/// The phrase for the hours. This phrase is appended to the phrase for the minutes. So it begins with a space, or is
+/// empty.
 fn hours_phrase(outline: &Outline) -> String {
     match &outline.hours {
         Shape::All if matches!(outline.minutes, Shape::All | Shape::Steps { .. }) => String::new(),

@@ -45,8 +45,8 @@ impl Shape {
         }
     }
 
-    /// The values one by one, where `max` is the field's largest value. For `All`, the result is empty, because a
-    /// phrase never lists all values of a field.
+    /// The values one by one. `max` is the field's largest value. For `All`, the result is empty, because a phrase
+    /// never lists all values of a field.
     pub(super) fn values(&self, max: u32) -> Vec<u32> {
         match self {
             Self::All | Self::None => Vec::new(),

@@ -11,8 +11,8 @@ use crate::{
     words::{listed, nearest},
 };
 
-/// The result of a check. An error is the second part of an error message. The first part names the key and its text,
-/// as in `zone` is "Mars".
+/// The result of a check. An error is the second half of an error message. The first half names the key and its text,
+/// for example: `zone` is "Mars".
 type Checked = std::result::Result<(), String>;
 
 /// A key of the attribute.
@@ -27,9 +27,9 @@ pub(crate) struct Key {
 /// The names of the keys that are triggers. A trigger decides when the job is due.
 pub(crate) const TRIGGERS: [&str; 4] = ["cron", "fixed_rate", "fixed_delay", "at"];
 
-/// All keys.
+/// All keys. The checks `limit` and `pause` are for durations: `pause` accepts the duration zero, and `limit` does not.
 pub(crate) const KEYS: [Key; 25] = [
-    Key { name: "cron", example: "0 15 10 ? * MON-FRI", check: |_| Ok(()) }, // See the function `cron`.
+    Key { name: "cron", example: "0 15 10 ? * MON-FRI", check: |_| Ok(()) }, // The function `cron` checks this text.
     Key { name: "fixed_rate", example: "5s", check: period },
     Key { name: "fixed_delay", example: "5s", check: period },
     Key { name: "at", example: "2026-12-31T23:59:00Z", check: instant },
@@ -63,8 +63,9 @@ pub(crate) fn cron(texts: &[Text]) -> Result<()> {
     let dialect = find(texts, "dialect").map_or(Some(Dialect::Quartz), read);
     let days = find(texts, "day_match").map(read::<DayMatch>);
     let (Some(dialect), false) = (dialect, days == Some(None)) else {
-        // The dialect or the day match could not be read. Either its text is wrong, and this error was reported before.
-        // Or its text contains an environment variable without a default, so the text is not known yet.
+        // The dialect or the day match is not known, for one of two reasons. The text can be wrong. Then its own check
+        // has reported the error. Or the text can contain an environment variable without a default. Then the value is
+        // known only when the job is created.
         return Ok(());
     };
     let rules: Rules = days.flatten().map_or_else(|| dialect.into(), |days| dialect.days(days));

@@ -13,7 +13,7 @@ use crate::signature;
 pub(crate) struct Function<'a> {
     name: &'a Ident,
     vis: &'a Visibility,
-    /// The `#[cfg]` attributes of the function. The generated items must have them, too.
+    /// The `#[cfg]` attributes of the function. The generated items must have the same attributes.
     conditions: Vec<&'a Attribute>,
     is_async: bool,
     params: Vec<Param<'a>>,
@@ -62,8 +62,9 @@ impl<'a> Function<'a> {
         })
     }
 
-    /// Generates two things. The first is a type with the function's name, whose function `job()` returns the job. The
-    /// second is an entry in the program's list of jobs. `texts` are the keys of the attribute.
+    /// Generates two things. The first is a type, which has the same name as the function. The associated function
+    /// `job()` of this type returns the job. The second is an entry in the program's list of jobs. `texts` are the
+    /// values of the attribute's keys.
     pub(crate) fn job(&self, texts: &[Text]) -> TokenStream {
         let Self { name, vis, conditions, .. } = self;
         let support = quote!(::bandog::schedule::__declared);
@@ -94,18 +95,21 @@ impl<'a> Function<'a> {
         }
     }
 
-    /// Generates the code that sets the body of the job. The body gets a value for each parameter from the run, and
-    /// calls the function with these values. `declaring` is the variable that creates the job.
+    /// Generates the code that sets the body of the job. When the job runs, the body gets a value for each parameter of
+    /// the function, and calls the function with these values. `declaring` is the variable that creates the job.
     fn run(&self, declaring: &Ident) -> TokenStream {
         let Self { name, params, returned, .. } = self;
         let support = quote!(::bandog::schedule::__declared);
-        // One variable name for each parameter, such as `take_0` and `take_1`.
+        // Creates a variable name for each parameter: `take_0`, `take_1` and so on.
         let numbered = |word: &str| -> Vec<Ident> {
             (0..params.len()).map(|at| format_ident!("{word}_{at}", span = Span::mixed_site())).collect()
         };
+        // In the generated code, the function `take_0` gets the value of the first parameter from a run, and `value_0`
+        // is this value.
         let (takes, values) = (numbered("take"), numbered("value"));
         let types = params.iter().map(|param| param.given);
         let references = params.iter().map(|param| param.reference);
+        // The parameter of the generated body: all that a run gives to the function.
         let given = Ident::new("given", Span::mixed_site());
         let call = quote!(#name(#(#references #values),*));
         let (run, end) = if self.is_async {

@@ -18,13 +18,13 @@ use crate::{
     words::listed,
 };
 
-/// Generates the unchanged function, and a type with the function's name, which creates the job.
+/// Returns the unchanged function, followed by a generated type with the same name. This type creates the job.
 pub(crate) fn expand(attribute: TokenStream, function: TokenStream) -> Result<TokenStream> {
     let function: ItemFn = syn::parse2(function).map_err(|error| {
         Error::new(error.span(), format!("`#[bandog::scheduled]` must be on a function with a body: {error}"))
     })?;
     let texts = read(attribute);
-    // The name and the signature of the function, after they were checked.
+    // `Function::read` also checks that the function can be a job.
     let shape = Function::read(&function);
     let (texts, shape) = match (texts, shape) {
         (Ok(texts), Ok(shape)) => (texts, shape),
@@ -65,7 +65,7 @@ fn read(attribute: TokenStream) -> Result<Vec<Text>> {
     Err(fault)
 }
 
-/// Converts the value of the key `name` into a text. A key for a number, and the key for `true` or `false`, also accept
+/// Converts the value of the key `name` into a text. A key whose value is a number, and the key `enabled`, also accept
 /// a value without quotes. `example` is a correct value, which the error message shows.
 fn literal(name: &str, value: Expr, example: &str) -> Result<LitStr> {
     let span = keys::span(&value);
@@ -91,7 +91,7 @@ fn check_trigger(texts: &[Text]) -> Result<()> {
         let message = format!("a job has one trigger, but this job has `{}` and `{}`", trigger.key, other.key);
         return Err(Error::new(other.span(), message));
     }
-    // If the job has the key `name`, its trigger must be one of the triggers in `to`.
+    // Checks one key: if the job has the key `name`, the trigger of the job must be in `to`.
     let belongs = |name: &str, to: &[&str]| match find(texts, name) {
         Some(text) if !to.contains(&trigger.key) => {
             let message = format!("`{name}` is only for {}, but this job has `{}`", listed(to), trigger.key);

@@ -4,12 +4,13 @@ use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::{Error, LitStr, Result};
 
-/// The text of a key, split into its pieces.
+/// The value of a key of the attribute. The value is a text, and is split into pieces.
 pub(crate) struct Text {
     /// The name of the key.
     pub(crate) key: &'static str,
     /// The text as it is in the source.
     literal: LitStr,
+    /// The pieces, in the order of the text.
     pieces: Vec<Piece>,
 }
 
@@ -74,10 +75,10 @@ impl Piece {
     }
 }
 
-/// Splits a text into its pieces. The error is a message.
+/// Splits a text into its pieces. If the text is wrong, returns the message of the compile error.
 fn split(text: &str) -> std::result::Result<Vec<Piece>, String> {
     let (mut pieces, mut rest) = (Vec::new(), text);
-    // `place` is the text after `${`.
+    // `before` is the plain text before `${`, and `place` is the text after it.
     while let Some((before, place)) = rest.split_once("${") {
         let Some((inside, after)) = place.split_once('}') else {
             return Err(format!("`${{` has no end in {text:?}; write ${{NAME}} or ${{NAME:default}}"));

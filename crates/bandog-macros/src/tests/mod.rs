@@ -8,9 +8,11 @@ mod scheduled;
 
 use proc_macro2::TokenStream;
 
+/// The function that expands an attribute: `locked::expand` or `scheduled::expand`.
 type Expand = fn(TokenStream, TokenStream) -> syn::Result<TokenStream>;
 
-/// Every error of this attribute on this function, each with the source text at which the error points.
+/// Expands this attribute on this function, which must fail. Returns all errors, each with the source text at which the
+/// error points.
 fn faults(expand: Expand, attribute: &str, function: &str) -> Vec<(String, String)> {
     let fault = match expand(attribute.parse().unwrap(), function.parse().unwrap()) {
         Ok(made) => panic!("{attribute} is accepted, and expands to {made}"),

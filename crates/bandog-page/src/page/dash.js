@@ -3,17 +3,17 @@
 import { $, fill, put } from "./view.js";
 import { clock, minute, span, state } from "./words.js";
 
-const SLOTS = 50; // Bars in a row.
+const SLOTS = 50; // Number of bars in a row.
 const STEP = 4; // Distance between bars, in units of the drawing.
-const BASE = 18; // Good runs are above this line, failures below it.
-const UP = 16;
-const DOWN = 11;
+const BASE = 18; // Position of the base line. Bars of failures are below this line, and all other bars above it.
+const UP = 16; // Maximum height of a bar above the base line.
+const DOWN = 11; // Maximum height of a bar below the base line.
 
 const at = (text) => Date.parse(text);
 
 /**
- * Draws a bar for each run of a job. The height of the bar is the duration. Bars of failures hang down and end in a
- * point. Bars of runs that neither succeeded nor failed are hollow.
+ * Draws a bar for each run of a job. The height of a bar shows the duration of the run. Bars of failures hang down and
+ * end in a point. Bars of runs that neither succeeded nor failed are hollow.
  */
 export function paintBars(svg, bars) {
   const known = bars ?? [];
@@ -75,10 +75,10 @@ function covers({ jobs, jobs_read: read, jobs_cut: cut, lag, shortest }) {
   return `${sample}The store keeps the last 50 good and 50 bad runs of a job: ${who} more often, and count from ${span(shortest.covers_ms)} ago on.`;
 }
 
-const WIDE = 10; // One minute, in units of the drawing.
-const HIGH = 40;
+const WIDE = 10; // Width of one minute, in units of the drawing.
+const HIGH = 40; // Maximum height of a column.
 
-/** The starts of the next hour: a column for each minute. */
+/** Draws the starts of the next hour, with one column for each minute. */
 export function paintHour(hour, now) {
   const from = at(hour.from);
   const svg = $("#hour svg");
@@ -94,7 +94,7 @@ export function paintHour(hour, now) {
   svg.setAttribute("aria-label", `${total} starts in the next hour`);
   [...$("#hour .axis").children].forEach((label, quarter) => put(label, minute(from + quarter * 15 * 60000, quarter === 4)));
   const coming = hour.starts.filter(({ due }) => at(due) > now - 1000);
-  // Only the first start of each job is shown.
+  // Of each job, only the first start is listed.
   const first = coming.filter(({ job }, place) => coming.findIndex((other) => other.job === job) === place);
   put($('[data-f="coming"]'), first.length ? first.slice(0, 4).map(({ job, due }) => `${minute(at(due))} ${job}`).join(" · ") + (first.length > 4 ? " …" : "") : "No start in the next hour.");
   $('[data-f="coming"]').title = coming.slice(0, 30).map(({ job, due }) => `${clock(at(due), now)} ${job}`).join("\n");
@@ -102,7 +102,7 @@ export function paintHour(hour, now) {
   put($('[data-f="often"]'), hour.often ? `Not drawn: ${hour.often === 1 ? "1 job that starts" : `${hour.often.toLocaleString("en-GB")} jobs that start`} more than 12 times an hour (${names}).` : "");
 }
 
-/** The starts of the minute under the pointer. */
+/** Describes the starts in the minute under the pointer. */
 export function showMinute(svg, event) {
   if (!svg.hour) return;
   const box = svg.getBoundingClientRect();

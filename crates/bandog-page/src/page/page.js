@@ -1,21 +1,24 @@
-// The data of the page, its polls, and its actions.
+// The data of the page, the polls for this data, and the actions on jobs.
 
 import { paintBars, paintDay, paintHour, showBar, showMinute } from "./dash.js";
 import { HERE, ago, clock, seconds } from "./words.js";
 import { $, fill, paintInside, paintJob, paintLocks, paintNodes, paintRuns, put, shape, sync, tickJob } from "./view.js";
 
-const INTERVAL = 2000; // Interval between two polls, in ms; longer if a poll takes long.
+const INTERVAL = 2000; // Minimum interval between two polls, in ms. If a poll takes long, the interval is longer.
 const TIMEOUT = 15000; // Timeout of an answer, in ms.
 const STORE_TIMEOUT = 30000; // Timeout of the figures of the whole store, in ms.
-const ROWS = 50; // Jobs on one page of the list.
-const LOCKS = 200; // Locks that are listed.
-const OVERVIEW = 5000; // Interval between two polls of the whole store; longer if a poll takes long.
+const ROWS = 50; // Number of jobs on one page of the list.
+const LOCKS = 200; // Maximum number of locks that are listed.
+const OVERVIEW = 5000; // Minimum interval between two polls of the figures of the whole store, in ms.
 
+// The newest answers. `read` and `locksRead` are the times of the answers. `ahead` is the number of ms by which the
+// server's clock is ahead of the browser's clock. `acts` says whether the page accepts actions.
 const known = { jobs: [], bars: {}, locks: [], read: 0, locksRead: 0, ahead: 0, isKnown: false, acts: false };
+// The filter of the list of jobs, and the offset of the first job.
 const shown = { chip: "all", filter: "", offset: 0 };
-const open = new Map(); // Job's name -> its runs.
-const unfolded = new Set(); // Groups of failures that are shown one by one.
-let token; // Kept in memory only, never stored.
+const open = new Map(); // From the name of each opened job to the runs of the job.
+const unfolded = new Set(); // The keys of the groups of failures that are shown one by one.
+let token; // The token is only kept in memory, and never stored.
 let timer;
 let locksTimer;
 let storeTimer;
@@ -50,7 +53,7 @@ async function pollJobs() {
   const [jobs, nodes, ...runs] = answers;
   if (jobs.value) {
     const { total, counts, bars } = jobs.value;
-    // A history that was not read in time comes with the next poll.
+    // If a history was not read in time, its bars come with a later poll. Until then, the page shows the old bars.
     const kept = Object.fromEntries(jobs.value.jobs.map(({ name }) => [name, bars[name] ?? known.bars[name]]));
     Object.assign(known, { jobs: jobs.value.jobs, total, counts, bars: kept, read: Date.parse(jobs.value.at), isKnown: true });
   }
@@ -82,7 +85,7 @@ async function pollStore() {
   if (!document.hidden) storeTimer = setTimeout(pollStore, Math.max(OVERVIEW, 4 * (performance.now() - begun)));
 }
 
-/** Polls the locks: a scan of the store, which can take long, so the jobs do not wait for the locks. */
+/** Polls the locks. The server scans the store for them, which can take long. So the poll of the jobs does not wait. */
 async function pollLocks() {
   clearTimeout(locksTimer);
   const begun = performance.now();
@@ -98,7 +101,7 @@ async function pollLocks() {
   if (!document.hidden) locksTimer = setTimeout(pollLocks, Math.max(INTERVAL, 4 * (performance.now() - begun)));
 }
 
-/** The query of the requested jobs. */
+/** The query string for the requested jobs. */
 function query() {
   return new URLSearchParams({ limit: ROWS, offset: shown.offset, name: shown.filter, is: shown.chip }).toString();
 }
@@ -229,7 +232,7 @@ function unfold(item, key) {
   paintOpen(item, item.job);
 }
 
-/** Texts that change with the time. */
+/** Updates the texts that change with the time. */
 function tick() {
   for (const item of $("#jobs").children) if (item.job) tickJob($(".row", item), item.job, now());
   const age = now() - known.read;
@@ -244,7 +247,7 @@ function everySecond() {
   setTimeout(everySecond, 1000 - (now() % 1000));
 }
 
-/** The names of open jobs are in the fragment, so that a link opens them. */
+/** Writes the names of the opened jobs into the fragment of the URL, so that a link to this URL opens the same jobs. */
 function remember() {
   history.replaceState(null, "", open.size ? `#${[...open.keys()].map(encodeURIComponent).join("&")}` : location.pathname);
 }
@@ -302,7 +305,7 @@ function showMessage(words) {
 
 // ---- Filtering
 
-/** Requests the jobs for the present filter immediately, from this offset. */
+/** Requests the jobs that match the present filter, from this offset on. */
 function choose(offset = 0) {
   shown.offset = offset;
   paintChips();
@@ -326,7 +329,7 @@ $("#filter").addEventListener("input", ({ target }) => {
 $("#back").addEventListener("click", () => choose(Math.max(0, shown.offset - ROWS)));
 $("#forth").addEventListener("click", () => choose(shown.offset + ROWS));
 
-/** Shows one job, opened. */
+/** Shows only this job, and opens it. */
 function goTo(name) {
   Object.assign(shown, { chip: "all", filter: name });
   $("#filter").value = name;
@@ -349,11 +352,11 @@ for (const name of location.hash.slice(1).split("&").filter(Boolean)) {
   try {
     open.set(decodeURIComponent(name), undefined);
   } catch {
-    // The fragment is not one that this page wrote, so it is ignored.
+    // This page did not write this fragment, so the fragment is ignored.
   }
 }
 
-/** A link to a job that is on another page of the list shows that job alone. */
+/** Starts the page. If the URL names a job that is on another page of the list, only that job is shown. */
 async function start() {
   await pollJobs();
   const [name] = open.keys();

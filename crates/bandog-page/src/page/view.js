@@ -1,4 +1,4 @@
-// The content of the page. A text is replaced only if it differs, so that focus and selection are kept.
+// Writes the content of the page. A text is replaced only if it has changed, so that focus and selection are kept.
 
 import { HERE, ago, clock, collapse, seconds, span, state, until, words } from "./words.js";
 
@@ -8,7 +8,7 @@ export function put(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Sets the texts of the parts with these `data-f` names. */
+/** Sets the texts of elements. The keys of `texts` are the `data-f` names of the elements. */
 export function fill(root, texts) {
   for (const [name, text] of Object.entries(texts)) put($(`[data-f="${name}"]`, root), text);
 }
@@ -19,7 +19,8 @@ export function shape(element, name, tone = "") {
   if (element.dataset.tone !== tone) element.dataset.tone = tone;
 }
 
-/** Gives `parent` one child per item, in order. A present child is kept if its key is the key of an item. */
+/** Gives `parent` one child for each item, in the order of the items. A child is kept if an item has the key of the
+ * child. */
 export function sync(parent, items, key, make, paint) {
   const old = new Map([...parent.children].map((child) => [child.dataset.key, child]));
   const left = new Set(parent.children);
@@ -38,7 +39,7 @@ export function sync(parent, items, key, make, paint) {
 const running = (job) => job.live.filter((run) => run.state === "running");
 const at = (text) => Date.parse(text);
 
-/** The parts of a job that change with time. */
+/** Updates the parts of a job's row that change with time. */
 export function tickJob(row, job, now) {
   paintNext(row, job, now);
   const last = job.last;
@@ -82,7 +83,7 @@ function nextFire(job, now) {
   return { name: "none", tone: "quiet", text };
 }
 
-/** A job's row, without the parts that change with time. */
+/** Updates a job's row, without the parts that change with time. */
 export function paintJob(item, job) {
   const row = $(".row", item);
   fill(row, { name: job.name, description: job.description || job.trigger });
@@ -98,7 +99,7 @@ export function paintJob(item, job) {
   fill(row, { node: run ? run.node + (run.orphaned ? ", which is dead" : "") + others : "idle" });
 }
 
-/** The details of an opened job. */
+/** Updates the details of an opened job. */
 export function paintInside(inside, job, acts, now) {
   const paused = $('[data-f="paused"]', inside);
   const pauses = [job.paused && ["Paused", job.paused], job.all_paused && ["All jobs are paused", job.all_paused]].filter(Boolean);
@@ -132,8 +133,8 @@ function makeFact([name]) {
   return fact;
 }
 
-/** The runs of an opened job: those that wait or run, then those that ended. `unfolded` has the keys of the groups of
- * failures that are shown one by one. */
+/** Updates the runs of an opened job: first the runs that wait or run, then the runs that have ended. `unfolded` has
+ * the keys of the groups of failures that are shown one by one. */
 export function paintRuns(inside, job, runs, now, unfolded) {
   const seen = new Map();
   const keyOf = (run) => {
@@ -144,7 +145,7 @@ export function paintRuns(inside, job, runs, now, unfolded) {
   const rows = collapse(runs).flatMap((same) => {
     const each = same.map((run) => ({ run, same: [run], key: keyOf(run) }));
     if (same.length === 1) return each;
-    // The oldest run identifies a growing group.
+    // A group can grow at its new end. So the key of a group contains the key of its oldest run.
     const group = { run: same[0], same, key: `${job.name} ${each.at(-1).key} and more` };
     return unfolded.has(group.key) ? [group, ...each.map((row) => ({ ...row, isPart: true }))] : [group];
   });
@@ -204,15 +205,15 @@ function paintRun(row, job, { run, same, key, isPart }, now, unfolded) {
 }
 
 /**
- * The fences that the holder's grant reserved. The holder has one of these fences. If its process passes the lock on,
- * the next caller gets the next fence.
+ * The fences that the holder's grant reserved. The holder has one of these fences. If the lock goes to another caller
+ * in the same process, that caller gets the next fence.
  */
 function fences(lock) {
   if (lock.fence == null) return "–";
   return lock.fence_to == null || lock.fence_to === lock.fence ? String(lock.fence) : `${lock.fence} to ${lock.fence_to}`;
 }
 
-/** Shows a text. If it has more than one line, only the first line is visible until it is unfolded. */
+/** Shows a text. If the text has more than one line, only the first line is visible until the user unfolds the text. */
 function note(cell, text) {
   if (cell.dataset.text === text) return;
   cell.dataset.text = text;
@@ -225,7 +226,7 @@ function note(cell, text) {
   cell.replaceChildren(details);
 }
 
-/** The nodes that run jobs, and the pauses. */
+/** Updates the list of the nodes that run jobs, and of the pauses. */
 export function paintNodes({ running, pauses }) {
   const all = running.map(({ node, zones, paused }) => node + (zones ? ` (time zones ${zones})` : "") + (paused ? `, paused ${by(paused)}` : ""));
   const tables = new Set(running.map(({ zones }) => zones).filter(Boolean));
@@ -237,7 +238,7 @@ export function paintNodes({ running, pauses }) {
   put(element, lines.join("\n"));
 }
 
-/** The locks that are held. */
+/** Updates the table of the locks that are held. */
 export function paintLocks(locks, age) {
   sync($("#locks tbody"), locks, (lock) => lock.name, makeLock, (row, lock) => {
     const holder = lock.holder ? `${lock.holder.program} (process ${lock.holder.pid} on ${lock.holder.host})` : (lock.owner ?? "unknown");

@@ -23,7 +23,8 @@ export function ago(ms) {
   return s < 1 ? "just now" : `${seconds(s)} ago`;
 }
 
-/** Text for a fire that is due in `ms`. A claim takes a moment, so a fire up to 2 s ago is shown as "now". */
+/** Text for a fire that is due in `ms` milliseconds. A run starts some time after its fire, so a fire that is less than
+ * 2 s old is shown as "now". */
 export function until(ms) {
   if (ms > 0) return `in ${seconds(Math.ceil(ms / 1000))}`;
   return ms > -2000 ? "now" : `overdue by ${seconds(Math.floor(-ms / 1000))}`;
@@ -56,7 +57,7 @@ function zoneName({ zone }, instant) {
   return zone.formatToParts(instant).find(({ type }) => type === "timeZoneName")?.value ?? "";
 }
 
-/** Date, time and zone. The year is left out if it is the present year, and the date if it is today. */
+/** Date, time and zone. If the date is today, the date is left out. If the year is the present year, it is left out. */
 export function clock(instant, now, zone = HERE) {
   const formats = format(zone);
   const { day, date, year, time } = formats;
@@ -66,13 +67,13 @@ export function clock(instant, now, zone = HERE) {
   return `${brief.format(instant).replace(",", "")}, ${text}`;
 }
 
-/** Hours and minutes in the browser's zone, with or without its name. */
+/** Hours and minutes in the browser's zone, with or without the name of the zone. */
 export function minute(instant, withZone = false) {
   const formats = format(HERE);
   return formats.short.format(instant) + (withZone ? ` ${zoneName(formats, instant)}` : "");
 }
 
-/** Groups the runs: successive failures that differ in numbers only, such as times, are one group. */
+/** Groups the runs. Successive failures are one group if their texts differ only in numbers, such as times. */
 export function collapse(runs) {
   const groups = [];
   for (const run of runs) {
@@ -84,7 +85,7 @@ export function collapse(runs) {
   return groups.map((group) => group.runs);
 }
 
-/** Each state's shape and tone; the word itself is always shown too. */
+/** The shape and the tone (colour) of each state. The page always shows the name of the state, too. */
 const STATES = {
   queued: ["wait", "quiet"],
   running: ["run", "live"],
@@ -104,5 +105,5 @@ export function state(name) {
   return { shape, tone, word: words(name) };
 }
 
-/** A name of the interface as words. */
+/** A name from an answer of the server as words: `timed_out` becomes `timed out`. */
 export const words = (name) => String(name).replaceAll("_", " ");

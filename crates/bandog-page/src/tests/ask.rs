@@ -62,10 +62,10 @@ impl Asker {
         Some(reply)
     }
 
-    /// Waits until the page closes the connection. Returns false if the page does not close it in time.
+    /// Waits until the page closes the connection. Returns false if the page does not close the connection in time.
     pub(super) fn ends(&mut self) -> bool {
         let mut rest = Vec::new();
-        // A reset also closes the connection. A timeout does not close it.
+        // A reset also closes the connection. After a timeout, the connection is still open.
         match self.0.read_to_end(&mut rest) {
             Ok(_) => true,
             Err(error) => !matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut),

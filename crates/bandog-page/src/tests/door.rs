@@ -6,6 +6,7 @@ use super::{Served, TOKEN};
 
 const JSON: &str = "Content-Type: application/json";
 
+/// The header with the token.
 fn key() -> String {
     format!("Authorization: Bearer {TOKEN}")
 }

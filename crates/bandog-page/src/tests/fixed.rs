@@ -20,7 +20,9 @@ pub(super) struct Fixed(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
+    /// Whether each query fails.
     is_away: AtomicBool,
+    /// Whether no query is answered.
     hangs: AtomicBool,
     /// Additional jobs: `job-0`, `job-1`, …
     more: AtomicUsize,
@@ -28,10 +30,15 @@ struct Inner {
     quiet: AtomicUsize,
     /// Number of successful runs of each job.
     ok: AtomicUsize,
+    /// Number of queries of the list of jobs.
     job_queries: AtomicUsize,
+    /// Number of queries of histories.
     histories: AtomicUsize,
+    /// Number of all scans so far.
     scans: AtomicUsize,
+    /// Number of scans that are in progress.
     scanning: AtomicUsize,
+    /// The actions so far, each with the name of its job.
     acts: Mutex<Vec<(String, Act)>>,
 }
 
@@ -43,7 +50,7 @@ pub(super) const SPELT: &str = "orders%2Fsweep%20fr%C3%BCh%3F";
 /// The end of the last run of each job.
 static LAST: LazyLock<String> = LazyLock::new(|| humantime::format_rfc3339_millis(SystemTime::now()).to_string());
 
-/// A scan that is in progress.
+/// A scan that is in progress. The drop of this value ends the scan.
 struct Scan<'a>(&'a AtomicUsize);
 
 impl Drop for Scan<'_> {
@@ -53,12 +60,12 @@ impl Drop for Scan<'_> {
 }
 
 impl Fixed {
-    /// From now on each query fails.
+    /// After this call, each query fails.
     pub(super) fn goes_away(&self) {
         self.0.is_away.store(true, SeqCst);
     }
 
-    /// From now on no query is answered.
+    /// After this call, no query is answered.
     pub(super) fn hangs(&self) {
         self.0.hangs.store(true, SeqCst);
     }
@@ -71,7 +78,7 @@ impl Fixed {
         self.0.quiet.store(jobs, SeqCst);
     }
 
-    /// Adds a run to each job.
+    /// Adds a successful run to each job.
     pub(super) fn runs(&self) {
         self.0.ok.fetch_add(1, SeqCst);
     }
@@ -86,7 +93,7 @@ impl Fixed {
         self.0.histories.load(SeqCst)
     }
 
-    /// Number of all scans, and number of the scans that are in progress.
+    /// Two numbers: all scans so far, and the scans that are in progress now.
     pub(super) fn scans(&self) -> (usize, usize) {
         (self.0.scans.load(SeqCst), self.0.scanning.load(SeqCst))
     }
@@ -95,6 +102,7 @@ impl Fixed {
         self.0.acts.lock().unwrap().clone()
     }
 
+    /// Returns these rows, unless the store is away or hangs.
     async fn answer<T>(&self, rows: T) -> Result<T, Trouble> {
         if self.0.hangs.load(SeqCst) {
             return std::future::pending().await;
@@ -105,6 +113,7 @@ impl Fixed {
         Ok(rows)
     }
 
+    /// The row of the job with this name.
     fn job(&self, name: &str) -> JobRow {
         let ok = self.0.ok.load(SeqCst);
         // The last run of the job ended just now. Jobs whose name begins with `quiet` have never run.

@@ -12,7 +12,7 @@ use hyper::{Method, Uri};
 use super::{Served, TOKEN, ask::SOON};
 use crate::route::Route;
 
-/// Only one request in this number of random requests is sent to the page, because a request over a socket is slow.
+/// Only every twentieth random request is sent to the page, because a request over a socket is slow.
 const SENT: u64 = 20;
 
 #[test]

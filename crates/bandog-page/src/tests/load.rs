@@ -11,7 +11,7 @@ use super::{
 };
 use crate::pace::{BURST, PER_SECOND};
 
-/// Requests these paths from this number of connections at the same time.
+/// Opens this number of connections, which request these paths at the same time. Each path is requested once.
 fn crowd(page: &Served, clients: usize, paths: &[String]) {
     thread::scope(|scope| {
         for client in 0..clients {

@@ -6,6 +6,7 @@ use hyper::{Request, StatusCode, body::Bytes, header, service::Service};
 
 use crate::{Page, Reply, Token};
 
+/// A client of a new store in memory.
 async fn client() -> bandog::Client {
     bandog::connect("memory:").await.unwrap()
 }

@@ -70,8 +70,8 @@ impl Peer {
 
     /// The TLS error of the connection, if there is one. `store` is the server's address, for the error message.
     ///
-    /// This error can occur after the client has finished the TLS handshake: a server might refuse the client's
-    /// certificate so late.
+    /// This error can occur after the client has finished the TLS handshake: some servers check the client's
+    /// certificate only then.
     pub(super) fn tls_error(&self, store: &str) -> Option<Error> {
         self.state().tls_error.as_ref().map(|fault| tls::refused(store, fault))
     }
@@ -110,7 +110,8 @@ impl Peer {
 }
 
 /// The kind of peer that sends these first bytes. None if there are no bytes, or if they may come from Redis. Redis
-/// begins each answer with the sign of a RESP type, for example `%` in the answer to HELLO, and `-` in a refusal.
+/// begins each answer with a sign for the type of the answer, for example `%` in the answer to HELLO, and `-` in a
+/// refusal.
 fn identify(head: &[u8]) -> Option<String> {
     match head {
         [] | [b'%' | b'-' | b'*' | b'+' | b'$' | b'>' | b'|', ..] => None,

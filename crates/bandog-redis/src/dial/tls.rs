@@ -1,7 +1,7 @@
 //! TLS: the trusted authorities, the client's certificate, and the errors of a failed TLS handshake.
 //!
 //! The cryptography provider is passed to each configuration. It is not installed as the default of the process. So
-//! this crate works in the same way if the user's program has installed another default provider.
+//! this crate works in the same way even if the user's program has installed another provider as the default.
 
 use std::{io, path::Path, sync::Arc};
 
@@ -48,8 +48,8 @@ pub(super) fn cause(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref()?.downcast_ref()
 }
 
-/// The error of a failed TLS handshake. The message names the side that refused the other side, and the remedy. `store`
-/// is the server's address, for the message.
+/// The error of a failed TLS handshake. The message says which side refused the other side, and what the user can do.
+/// `store` is the server's address, for the message.
 pub(super) fn refused(store: &str, error: &rustls::Error) -> Error {
     let (kind, message) = meaning(error);
     Error::new(kind, format!("{store}: {message}")).caused_by(error.clone())

@@ -25,8 +25,8 @@ fn every_refusal_has_a_meaning() {
     }
 }
 
-/// Checks each kind of error with the texts of every version. In some cases the script fails with the error. In others
-/// it returns the error as an element of a list.
+/// Checks each kind of error with the texts of every version of Redis and Valkey. Some texts are the error with which
+/// the script failed. The other texts are errors that the script returned as elements of a list.
 #[test]
 fn an_error_inside_a_script_has_the_same_kind_on_every_version() {
     let of_6 = "ERR Error running script (call to f_6f): @user_script:14: ";

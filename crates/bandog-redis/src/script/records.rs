@@ -30,7 +30,8 @@ pub(crate) fn swap(swaps: &[Swap], form: ScriptForm) -> Cmd {
             }),
         })
         .collect();
-    // The number of swaps that are not plain, and the number of their history lines.
+    // The number of swaps that are not plain (see `is_plain`), and the number of the history lines that these swaps
+    // write.
     let (changes, lines) = swaps
         .iter()
         .filter(|swap| !is_plain(swap))

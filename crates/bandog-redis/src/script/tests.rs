@@ -113,7 +113,7 @@ fn claim_of(key: &str) -> Claim {
     }
 }
 
-/// The names in a header line, without text in parentheses and without units.
+/// The names in this line of the script's header comment, without text in parentheses and without units.
 fn words(script: &Script, line: &str) -> Vec<String> {
     let lines = script.text.lines().filter_map(|line| line.strip_prefix("-- ")?.split_once(": "));
     let lines: BTreeMap<&str, &str> = lines.collect();
@@ -121,12 +121,14 @@ fn words(script: &Script, line: &str) -> Vec<String> {
     words.map(|word| word.trim_end_matches(" in ms").into()).collect()
 }
 
+/// The number of keys and the number of other arguments in a call of a script.
 fn called_with(cmd: &Cmd) -> (usize, usize) {
     let texts = texts(cmd);
     let keys: usize = texts[2].parse().unwrap();
     (keys, texts.len() - 3 - keys)
 }
 
+/// All parts of a command, as texts.
 fn texts(cmd: &Cmd) -> Vec<String> {
     let text = |arg| match arg {
         Arg::Simple(bytes) => String::from_utf8(Vec::from(bytes)).unwrap(),

@@ -112,7 +112,8 @@ impl Channels {
         }
     }
 
-    /// Whether a connection is needed. While there is no connection, each channel in this collection has subscribers.
+    /// Whether a connection is needed, that is, whether this collection contains a channel. (While there is no
+    /// connection, it contains only channels with subscribers.)
     pub(super) fn is_needed(&self) -> bool {
         !self.states.is_empty()
     }
@@ -128,7 +129,7 @@ impl Channels {
     }
 
     /// The next command to send for this channel. None if no command is needed, or if the previous command is not
-    /// answered yet. The caller must send the returned command, because it counts as sent after this call.
+    /// answered yet. The caller must send the returned command, because the command counts as sent after this call.
     pub(super) fn next_request(&mut self, channel: &str) -> Option<ChannelRequest> {
         let state = self.states.get_mut(channel)?;
         let (server, request) = match (state.server, state.subscribers.is_empty()) {
@@ -205,8 +206,8 @@ impl Channels {
     pub(super) fn connection_lost(&mut self) {
         self.states.retain(|_, state| !state.subscribers.is_empty());
         for state in self.states.values_mut() {
-            // This includes each channel with an unanswered command: an earlier subscription to the channel may have
-            // been confirmed before this command was sent.
+            // This also applies to a channel with an unanswered command: the server may have confirmed a subscription
+            // to the channel before this command was sent.
             state.missed = true;
             state.server = ServerState::Unsubscribed;
         }

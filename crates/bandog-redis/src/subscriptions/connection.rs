@@ -19,8 +19,8 @@ use crate::{
 /// Maximum number of requests that are sent and not answered yet. Further requests would only wait in the server's
 /// queue while their timeouts run.
 const MAX_IN_FLIGHT: usize = 64;
-/// Maximum number of consecutive requests that are not answered in time. When it is reached, the connection is closed
-/// and opened again.
+/// Maximum number of consecutive requests that are not answered in time. When this number is reached, the connection is
+/// closed and opened again.
 const MAX_UNANSWERED: u32 = 2;
 
 /// The requests that are sent and not answered yet.
@@ -60,7 +60,7 @@ pub(super) async fn run(shared: Arc<SharedSubscriptions>, mut changes: Unbounded
                 let error = if was_reached { make_retryable(error) } else { error };
                 shared.state().channels.connection_failed(&error);
                 // After an error that is not retryable, such as a refused login, the next attempt would fail in the
-                // same way. So this attempt is delayed until a new caller subscribes.
+                // same way. So the next attempt is delayed until a new caller subscribes.
                 while !error.is_retryable() && !shared.state().channels.has_waiting_caller() {
                     if changes.recv().await.is_none() {
                         return;

@@ -14,13 +14,13 @@ const NEVER: UnixMs = UnixMs::MAX;
 pub(super) struct Agenda {
     /// Time of each job's next planning, or [`NEVER`].
     times: Vec<UnixMs>,
-    /// The jobs, sorted by time. An item is outdated, and is ignored, if the job has a different time in `times`.
+    /// The jobs, sorted by time. An item is outdated, and is ignored, if the job has a different time in `times` now.
     due: BinaryHeap<Reverse<(UnixMs, JobId)>>,
     /// Jobs to plan in this round.
     ready: VecDeque<(JobId, SlotPriority)>,
     /// Start of the dispatcher.
     started: UnixMs,
-    /// The value of `started` after each step of the wall clock was added to it.
+    /// The time `started` plus all steps of the wall clock since then. It is used for jobs that have a period.
     counted: UnixMs,
 }
 

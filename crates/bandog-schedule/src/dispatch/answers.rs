@@ -22,10 +22,10 @@ pub(super) struct Answered {
 /// What the planner does after an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum AfterAnswer {
-    /// The new state is written, so the planner applies its plan. `has_more`: the planner must plan the job again,
-    /// because the job got events or became ready while the swap was in flight.
+    /// The store has written the new state. So the planner applies the plan of the swap. `has_more`: the planner must
+    /// plan the job again, because the job got events or became ready while the swap was in flight.
     Apply { plan: Plan, has_more: bool },
-    /// The swap was refused, because another process has written the record in the meantime. This is the present
+    /// The swap was refused, because another process has written the record in the meantime. The value is the present
     /// record.
     Take(Record),
     /// There is no record: an operator has removed the job, or the store has lost the record. To find out which, the
@@ -84,6 +84,7 @@ mod tests {
     use super::*;
     use crate::{Job, Run, plan::Event, state::JobState};
 
+    /// Delay before a job is planned again, if the store does not answer.
     const SLOW: Duration = Duration::from_millis(800);
 
     /// An entry with a swap in flight that contains the first of its two events.
@@ -100,6 +101,7 @@ mod tests {
         entry
     }
 
+    /// Handles the answer for this entry, and returns the next step of the planner.
     fn after(entry: &mut JobEntry, answer: Result<Swapped>) -> AfterAnswer {
         let Answered { starts, next } = take_answer(entry, answer, SLOW).unwrap();
         assert_eq!((starts, entry.pending.is_none()), (3, true));

@@ -11,7 +11,7 @@ use crate::trigger::DurationMs;
 /// Minimum interval between two warnings about one job. A warning compares the backlog (the number of queued ticks)
 /// with the backlog before this interval.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
-/// A job has a backlog if at least this number of ticks is queued. A single queued tick is normal, because one is
+/// A job has a backlog if at least this number of ticks is queued. A single queued tick is normal, because a tick is
 /// queued whenever a run takes slightly longer than the period.
 const MIN_BACKLOG: usize = 2;
 
@@ -40,7 +40,7 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// Logs the growth of a job's backlog. `period`: the job's period. `most`: maximum number of ticks that may wait.
+    /// Logs the growth of a job's backlog. `period`: the job's period. `most`: maximum number of queued ticks.
     pub(super) fn log(&self, job: &str, period: DurationMs, most: NonZeroU32) {
         let Self { before, waiting, time } = self;
         let period = humantime::format_duration(Duration::from_millis(period.unsigned_abs()));
@@ -57,8 +57,8 @@ impl Growth {
 }
 
 impl Backlogs {
-    /// Records the number of a job's queued ticks. Once a minute, the number is compared with the number a minute
-    /// before. If it is greater, the growth is returned.
+    /// Records the number of a job's queued ticks. Once a minute, compares this number with the number of the last
+    /// minute. If the number has grown, returns the growth.
     pub(super) fn observe(&mut self, job: JobId, waiting: usize, now: impl FnOnce() -> Moment) -> Option<Growth> {
         if waiting < MIN_BACKLOG {
             self.0.remove(&job);

@@ -21,7 +21,8 @@ use super::{
 };
 use crate::{pauses::KnownPauses, plan::RunEnd};
 
-/// Maximum time of a sleep without a store. The wall clock might jump during a sleep, and is read in each round.
+/// Maximum duration of a sleep without a store. The wall clock might be set during a sleep. The dispatcher notices this
+/// in the next round, because it reads the wall clock in each round.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
 pub(crate) struct Dispatcher {

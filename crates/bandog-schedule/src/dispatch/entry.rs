@@ -22,7 +22,7 @@ pub(crate) type JobId = u32;
 pub(crate) struct JobEntry {
     pub(crate) definition: JobDefinition,
     /// The last known state. None in two cases: the job is in the store and its record was not read yet, or the job is
-    /// of this process and was not planned yet.
+    /// a job of this process and was not planned yet.
     pub(crate) state: Option<Box<JobState>>,
     /// The version of the record. None if the job has no record, for example because it is a job of this process.
     pub(crate) version: Option<Version>,
@@ -94,7 +94,8 @@ impl JobEntry {
     }
 
     /// Whether the record needs a write that no tick causes. There are two cases. A heartbeat is due. Or an operator
-    /// has paused or resumed all jobs, but the operator's process ended before it had written this to the job's record.
+    /// has paused or resumed all jobs, but the operator's process ended before it had written the pause or resume to
+    /// the job's record.
     pub(super) fn needs_write(&self, all: &AllJobsPause, now: UnixMs) -> bool {
         let needs_write = |state: &JobState| state.has_not_applied(all) || state.needs_heartbeat(now);
         self.is_shared && self.state.as_deref().is_some_and(needs_write)

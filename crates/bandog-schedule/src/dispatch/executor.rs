@@ -40,8 +40,8 @@ impl RunHandle {
         self.info.kind == Kind::Unclaimed
     }
 
-    /// Asks the run to end. The job's policy sets a grace, which is the time that the run has to end. When the grace is
-    /// over, the run is dropped.
+    /// Asks the run to end. The job's policy sets the grace: the time for which the run can continue after this call.
+    /// When the grace is over, the run is dropped.
     pub(crate) fn cancel(&self, reason: CancelReason) {
         self.info.cancel.cancel_run(reason);
     }
@@ -238,10 +238,10 @@ async fn run_attempt(body: &Body, policy: &Policy, report: &EndReport) -> Attemp
         Either::Right((is_timeout, _)) => is_timeout,
     };
     cancel.cancel_attempt(report.attempt);
-    // The result of the body if the body ends within its grace, otherwise an error.
+    // The result of the body if the body ends within the job's grace, otherwise an error.
     let rest = Box::pin(time::timeout(policy.grace, body_future)).await;
     match (is_timeout, rest) {
-        // The body succeeded within its grace.
+        // The body succeeded within the job's grace.
         (_, Ok(None)) => AttemptEnd::Ok,
         (true, Ok(Some(Failure(error)))) => AttemptEnd::Failed(State::TimedOut, error),
         (true, Err(_)) => AttemptEnd::Failed(State::TimedOut, timeout_text(policy.timeout)),
@@ -258,12 +258,13 @@ fn finished(done: Option<Failure>, cancel: &CancelToken) -> AttemptEnd {
     }
 }
 
+/// The error of an attempt that has exceeded this timeout.
 fn timeout_text(timeout: Option<Duration>) -> String {
     format!("it took longer than {:?}", timeout.unwrap_or_default())
 }
 
-/// Reports the end of a run to the dispatcher when this value is dropped. So a run that panics or is dropped is
-/// reported too.
+/// Reports the end of a run to the dispatcher when this value is dropped. So the end is also reported if the run panics
+/// or is dropped.
 struct EndReport {
     job: JobId,
     info: Arc<RunInfo>,

@@ -81,8 +81,8 @@ pub(super) fn record_unclaimed_end(entry: &mut JobEntry, run: &RunInfo, ended: R
 
 /// The next tick of a job with a fixed delay. The delay begins at the latest known end of a run. Known ends are the end
 /// in the state, the ends of this node's runs that are not written yet, and the ends of unclaimed runs. If another node
-/// runs the job, the end of that run is unknown. Then there is no tick until the store answers. If no end is known, a
-/// tick that waits in the queue runs, because an unclaimed run does not need the claim of a queued one. The tick never
+/// runs the job, the end of that run is unknown. In that case, there is no tick until the store answers. If no end is
+/// known, the tick that waits in the queue runs. It does not need a claim, because the run is unclaimed. The tick never
 /// counts as too late, because a job with a fixed delay has only one tick at a time.
 fn next_fixed_delay_tick(state: &JobState, delay: DurationMs, events: &[Event]) -> Option<UnixMs> {
     let mut due = state.next_due;
@@ -112,6 +112,7 @@ mod tests {
     use super::*;
     use crate::{Job, Run};
 
+    /// Start of each test.
     const T0: UnixMs = 1_800_000_000_000;
 
     fn entry(job: Job) -> JobEntry {
@@ -120,6 +121,8 @@ mod tests {
         entry
     }
 
+    /// The tick that runs unclaimed at the time `after`, if there is one. The tick and `after` are in milliseconds
+    /// after the start of the test.
     fn take(entry: &mut JobEntry, after: UnixMs) -> Option<UnixMs> {
         take_unclaimed(entry, T0 + after, &"here".into()).map(|live| live.tick - T0)
     }

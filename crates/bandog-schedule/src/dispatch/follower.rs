@@ -65,7 +65,7 @@ impl Follower {
         self.outages.is_down()
     }
 
-    /// Whether news wait to be published.
+    /// Whether there is news that is not published yet.
     pub(super) fn has_news(&self) -> bool {
         self.store.as_ref().is_some_and(StoreIo::has_news)
     }
@@ -79,7 +79,7 @@ impl Follower {
         self.polls.until_next(now)
     }
 
-    /// Time until the poll that a notification asked for.
+    /// Time until the next poll that a notification has requested.
     pub(super) fn until_notified_poll(&self, now: Moment) -> Option<Duration> {
         self.polls.until_requested(now)
     }
@@ -157,7 +157,7 @@ impl Follower {
             StoreEvent::EraRead(result) => {
                 self.era.read_ended();
                 match result {
-                    // This call reads all jobs together with the board, which contains the era.
+                    // The next call reads all jobs together with the board, which contains the era.
                     Ok(_) => self.read_all(planner),
                     Err(error) => self.unanswered(&error, planner),
                 }
@@ -165,13 +165,13 @@ impl Follower {
             StoreEvent::NewsPublished(result) => {
                 self.store.iter_mut().for_each(StoreIo::news_published);
                 if let Err(error) = result {
-                    // The other nodes read all jobs again within 30 s.
+                    // The other nodes find the changes within 30 s, when they read all jobs again.
                     self.unanswered(&error, planner);
                 }
             }
             StoreEvent::Notified => self.polls.notified(planner.local().moment()),
             StoreEvent::NodeRegistered(Ok(others)) => warn_about_other_zones(planner.node(), &others),
-            // The registration only serves operators, and the next session repeats it.
+            // The registration is only for operators. This node registers itself again when it claims its next session.
             StoreEvent::NodeRegistered(Err(error)) => {
                 tracing::debug!(%error, "this node was not registered for operators")
             }
@@ -257,7 +257,7 @@ impl Follower {
         self.polls.answered();
         let Some(OutageEnd { was_logged }) = self.outages.answered() else { return };
         if was_logged {
-            // The log level is that of the entry about the start of the outage.
+            // This log entry has the same level as the entry about the start of the outage.
             tracing::warn!("the store answers again: ticks are claimed again");
         }
         // After an outage, another store might answer, or the store might have lost its latest data. So all records are
@@ -400,8 +400,8 @@ impl Follower {
         }
     }
 
-    /// Logs that the store fell back to an earlier state. Usually many jobs are affected at the same time, and this is
-    /// logged only once for all of them.
+    /// Logs that the store fell back to an earlier state. Usually many jobs are affected at the same time. In that
+    /// case, only one of these jobs is logged.
     fn log_rollback(&mut self, job: JobId, planner: &Planner) {
         if self.era.may_log_rollback(planner.local().moment()) {
             let job = &**planner.local().jobs().name(job);

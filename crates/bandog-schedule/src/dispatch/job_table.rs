@@ -73,8 +73,8 @@ impl JobTable {
         Some((ReadJob { job, known: entry.version }, job_key(&entry.definition.name).ok()?))
     }
 
-    /// Whether a record that was read is outdated. This happens if the answer to a swap arrives between the send and
-    /// the answer of the read, and contains a later version of the record.
+    /// Whether a record that was read is outdated. This happens if the answer to a swap arrives while the read is in
+    /// flight, and the swap has written a later version of the record.
     pub(super) fn is_outdated(&self, read: ReadJob, record: &Result<Option<Record>>) -> bool {
         let known = self[read.job].version;
         let version = record.as_ref().map(|record| record.as_ref().map(|record| record.version));

@@ -10,7 +10,8 @@ use crate::news::News;
 /// The last version of the board that this node has handled.
 #[derive(Debug, Default)]
 pub(super) struct KnownBoard {
-    /// None before the first poll, if there was no board, or if the next poll must read all jobs.
+    /// None in three cases: there was no poll yet, the last poll has found no board, or the next poll must read all
+    /// jobs.
     version: Option<Version>,
     /// Whether the last read of the news did not show which jobs have changed. Perhaps another process has changed the
     /// board, but has not written the news yet.

@@ -30,6 +30,7 @@ pub(super) const MAX_PER_ROUND: usize = 1024;
 /// Maximum number of runs that a warning about a full pool lists.
 const MAX_NAMED_RUNS: usize = 3;
 
+/// The jobs of this node, their agenda, their local runs, and the node's clock.
 pub(super) struct LocalJobs {
     jobs: JobTable,
     agenda: Agenda,
@@ -83,7 +84,7 @@ impl LocalJobs {
         self.agenda.ready() > 0
     }
 
-    /// Whether more jobs are ready than one round may plan.
+    /// Whether more jobs are ready than one round can plan.
     pub(super) fn is_busy(&self) -> bool {
         self.agenda.ready() > MAX_PER_ROUND
     }
@@ -105,9 +106,9 @@ impl LocalJobs {
         meters::clock(self.time.check_offset());
     }
 
-    /// If the wall clock was set, moves ticks by the same step. Periods are measured on the monotonic clock. So the
-    /// moved ticks are those of jobs of this process that have a period. Ticks of cron expressions and of jobs in the
-    /// store are not moved.
+    /// If the wall clock was set, moves the ticks of the jobs of this process that have a period. Their ticks move by
+    /// the step of the clock, because periods are measured on the monotonic clock. The ticks of cron expressions and of
+    /// jobs in the store are not moved.
     pub(super) fn follow_clock(&mut self) {
         self.time.follow_wall();
         let Some(by) = self.time.jumped() else { return };

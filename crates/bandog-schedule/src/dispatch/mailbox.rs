@@ -14,7 +14,7 @@ const MAX_PER_ROUND: usize = 1024;
 const MAX_DELAY: Duration = Duration::from_millis(250);
 
 /// A message to the dispatcher. `RunEnded`: a run has ended; `note` is the text that the job's body has set for the
-/// history. `Stop`: begins a stop; `drain` is the time for which the runs may continue, and `done` gets the result.
+/// history. `Stop`: begins a stop; `drain` is the time for which the runs can continue, and `done` gets the result.
 #[derive(Debug)]
 pub(crate) enum Message {
     RunEnded {
@@ -42,7 +42,7 @@ pub(crate) enum Message {
 /// stays small, because each message comes from the end of a run or from a call of [`crate::Running`].
 pub(super) struct Mailbox {
     receiver: mpsc::UnboundedReceiver<Message>,
-    /// Number of further messages that this round may handle.
+    /// Number of further messages that this round can handle.
     left: usize,
     /// Whether the channel might contain messages that the last round did not handle.
     has_more: bool,
@@ -55,7 +55,7 @@ impl Mailbox {
         Self { receiver, left: 0, has_more: false, read_at: now }
     }
 
-    /// Begins a round, which may handle a limited number of messages. `is_busy`: whether very many jobs are ready. If
+    /// Begins a round, which can handle a limited number of messages. `is_busy`: whether very many jobs are ready. If
     /// so, the planning of these jobs comes first, and the mailbox is read only four times a second.
     pub(super) fn begin_round(&mut self, is_busy: bool, now: Moment) {
         if !is_busy || now.since(self.read_at) > MAX_DELAY {
@@ -90,6 +90,7 @@ impl Mailbox {
 mod tests {
     use super::*;
 
+    /// Reads the mailbox in a round at this time. Returns the number of messages.
     fn round(mailbox: &mut Mailbox, is_busy: bool, ms: u64) -> usize {
         mailbox.begin_round(is_busy, Moment::from_nanos(0) + Duration::from_millis(ms));
         std::iter::from_fn(|| mailbox.next_of_round()).count()

@@ -1,4 +1,4 @@
-//! Collects the ticks that did not run, and logs them together. So many such ticks do not flood the log.
+//! Collects the ticks that did not run, and logs them together, because a log entry for each tick would flood the log.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

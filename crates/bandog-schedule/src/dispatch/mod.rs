@@ -1,10 +1,11 @@
 //! The dispatcher: one tokio task per scheduler. It keeps the agenda (when each job is planned next), claims the ticks
 //! of the jobs, and starts and cancels runs.
 //!
-//! Each round handles the messages that have arrived (ends of runs, answers of the store, calls of [`crate::Running`]),
-//! takes the jobs that are due, plans each of them, and sends all swaps of the round together. The rules are in
-//! [`crate::plan`]. A swap replaces a job's record in the store if the record still has the known version. A job has at
-//! most one swap in flight. Events that arrive while a swap is in flight are planned after the answer to the swap.
+//! In each round, the dispatcher handles the messages that have arrived (ends of runs, answers of the store, calls of
+//! [`crate::Running`]). It plans each job that is due. At the end of the round, it sends the swaps of all these jobs
+//! together. The rules are in [`crate::plan`]. A swap replaces a job's record in the store if the record still has the
+//! known version. A job has at most one swap in flight. Events that arrive while a swap is in flight are planned after
+//! the answer to the swap.
 //!
 //! The job's record decides which runs exist. After each answer of the store, the dispatcher compares the claims of
 //! this node in the record with its local runs: it starts a run for each claim without a run, and drops each run whose

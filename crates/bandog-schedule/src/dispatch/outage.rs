@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bandog_core::Moment;
 
-/// Minimum interval between two outages that are logged, for a store that is often unavailable.
+/// Minimum interval between two log entries about outages. So a store that is often unavailable does not flood the log.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The present outage, if there is one, and the last log entry about an outage.

@@ -103,7 +103,7 @@ impl Planner {
         let entry = &self.local.jobs()[job];
         let must_write = !entry.events.is_empty() || entry.needs_write(self.pauses.all_jobs(), self.local.now());
         if !must_write && slots == 0 && entry.running().is_empty() {
-            // Another node with a free slot may claim the tick now. This node plans the job when it has a free slot.
+            // Another node with a free slot can claim the tick now. This node plans the job when it has a free slot.
             if !self.local.pool().is_closed() {
                 self.local.join_slot_queue(job);
             }
@@ -148,8 +148,8 @@ impl Planner {
         std::mem::replace(&mut self.swaps, rest).into_iter().unzip()
     }
 
-    /// The store does not answer. If a tick of the job is due and the job's policy allows runs without a claim, this
-    /// starts a run of that tick.
+    /// Called while the store does not answer. If a tick of the job is due and the job's policy allows runs without a
+    /// claim, starts a run of that tick.
     fn run_unclaimed(&mut self, job: JobId, slots: usize) {
         if slots == 0 || self.local.pool().has_run(job) || self.pauses.is_node_paused() {
             return;
@@ -210,7 +210,8 @@ impl Planner {
         self.local.reconcile(job, session.as_ref());
     }
 
-    /// The session under which this node runs the job. If there is none, begins to claim one and returns none.
+    /// The session under which this node runs the job. If this node has no such session, begins to claim a session and
+    /// returns none.
     fn session_of(&self, job: JobId, store: &mut Option<StoreIo>) -> Option<Holding> {
         let entry = &self.local.jobs()[job];
         store.as_mut().filter(|_| entry.is_shared)?.session(entry.definition.policy.lease)
@@ -232,7 +233,7 @@ impl Planner {
         self.local.schedule(job, time.saturating_add(delay));
     }
 
-    /// Whether this node may claim ticks of the job.
+    /// Whether this node is allowed to claim ticks of the job.
     fn may_claim(&self, job: JobId) -> bool {
         let entry = &self.local.jobs()[job];
         // Whether a pause of this node or a run without a claim prevents claims.
@@ -314,7 +315,8 @@ impl Planner {
     }
 
     /// Sets the pauses that were read from the store. If this node was resumed, plans all jobs of the store. A pause or
-    /// resume of all jobs needs no plan here, because the operator's process also writes it to each job's record.
+    /// resume of all jobs needs no plan here, because the operator's process also writes the pause or resume to each
+    /// job's record.
     pub(super) fn set_pauses(&mut self, pauses: KnownPauses) {
         if self.pauses.set(pauses) {
             self.local.make_all_ready(self.local.jobs().shared_ids());
@@ -326,7 +328,7 @@ impl Planner {
         self.pauses.skip_version(version);
     }
 
-    /// Plans the jobs whose records need a write that no tick causes.
+    /// Plans the jobs whose records need a write that no tick causes, for example a heartbeat.
     pub(super) fn plan_jobs_that_need_a_write(&mut self) {
         let (all, now) = (self.pauses.all_jobs(), self.local.now());
         let behind = self.local.jobs().iter().filter(|(_, entry)| entry.needs_write(all, now));

@@ -20,9 +20,9 @@ pub(super) struct NodeContext<'a> {
     /// The name of this node.
     pub(super) node: &'a Arc<str>,
     pub(super) now: UnixMs,
-    /// Maximum number of runs of the job that may start on this node now.
+    /// Maximum number of runs of the job that can start on this node now.
     pub(super) free_slots: usize,
-    /// Whether this node may claim ticks of the job.
+    /// Whether this node is allowed to claim ticks of the job.
     pub(super) may_claim: bool,
 }
 
@@ -30,8 +30,8 @@ pub(super) struct NodeContext<'a> {
 pub(super) enum SharedPlan {
     /// The plan does not change the record.
     Unchanged(Plan),
-    /// The caller must send this swap. The entry's `pending` has the plan until the store answers. `starts`: number of
-    /// runs that the swap claims for this node.
+    /// The caller must send this swap. The entry's `pending` contains the plan until the store answers. `starts`:
+    /// number of runs that the swap claims for this node.
     Swap { swap: Swap, starts: usize },
     /// No plan is possible: the node has no copy of the record, or the new state cannot be converted to a record.
     Impossible,
@@ -95,7 +95,7 @@ fn plan_context<'a>(
         node: context.node,
         session,
         free_slots: context.free_slots,
-        // Whether this node may claim ticks of the job.
+        // Whether this node is allowed to claim ticks of the job.
         is_current: context.may_claim,
         all,
     }
@@ -108,6 +108,7 @@ mod tests {
     use super::*;
     use crate::{Job, Run, state::JobSpec};
 
+    /// Start of each test.
     const T0: UnixMs = 1_800_000_000_000;
 
     fn session() -> Option<Holding> {

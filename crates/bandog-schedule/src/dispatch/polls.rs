@@ -14,7 +14,7 @@ pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const READ_ALL_EVERY: u32 = 30;
 /// Minimum interval between two polls that are caused by notifications.
 const MIN_POLL_DISTANCE: Duration = Duration::from_millis(50);
-/// Delay before a call is sent again after the store has not answered. The delay doubles with each attempt, up to
+/// Delay before the repetition of a call that the store has not answered. The delay doubles with each attempt, up to
 /// [`POLL_INTERVAL`].
 pub(super) const RETRY: Duration = Duration::from_millis(100);
 
@@ -56,8 +56,8 @@ impl Polls {
         self.next = now;
     }
 
-    /// Handles a notification. If several notifications arrive within a short time, the first one causes a poll
-    /// immediately, and all further ones together cause one more poll.
+    /// Handles a notification. If several notifications arrive within a short time, the first notification causes a
+    /// poll immediately, and the further notifications together cause one more poll.
     pub(super) fn notified(&mut self, now: Moment) {
         self.requested.get_or_insert(self.last_requested.map_or(now, |last| now.max(last + MIN_POLL_DISTANCE)));
     }
@@ -144,7 +144,7 @@ mod tests {
         Moment::from_nanos(0) + Duration::from_millis(ms)
     }
 
-    /// Polls if it is time.
+    /// Begins a poll if one is due at this time. Returns whether a poll has begun.
     fn poll(polls: &mut Polls, ms: u64) -> bool {
         let is_new = polls.begins_interval(at(ms));
         polls.begins_poll(is_new, at(ms))

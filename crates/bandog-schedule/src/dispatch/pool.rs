@@ -21,10 +21,10 @@ const MIN_LOGGED_WAIT: Duration = Duration::from_secs(1);
 /// the tick first.
 const MAX_CLAIM_DELAY_MS: DurationMs = 20;
 
-/// Which jobs may take a free slot first.
+/// Which jobs can take a free slot first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SlotPriority {
-    /// The job may take a slot only if no job waits in the queue.
+    /// The job can take a slot only if no job waits in the queue.
     Normal,
     /// The job has waited in the queue, and a slot is free for it now.
     NextInQueue,
@@ -35,7 +35,7 @@ pub(super) enum SlotPriority {
 enum Phase {
     /// Runs are claimed and started.
     Open,
-    /// The node stops. No run is claimed any more. The present runs may continue until the drain (the time that a stop
+    /// The node stops. No run is claimed any more. The present runs can continue until the drain (the time that a stop
     /// leaves to runs) is over.
     Closed,
     /// The drain is over, so the runs are cancelled.
@@ -103,7 +103,7 @@ impl Pool {
         }
     }
 
-    /// Number of slots that a job of this priority may take.
+    /// Number of slots that a job of this priority can take.
     pub(super) fn slots_for(&self, priority: SlotPriority) -> usize {
         match priority {
             SlotPriority::Normal if !self.queue.is_empty() => 0,
@@ -183,7 +183,7 @@ impl Pool {
         self.runs_of(job).any(|(_, run)| run.is_unclaimed())
     }
 
-    /// Closes the pool. From now on, it has no free slot. Notifies the runs that the node stops.
+    /// Closes the pool. From now on, the pool has no free slot. Notifies the runs that the node stops.
     pub(super) fn close(&mut self) {
         self.phase = Phase::Closed;
         self.runs().for_each(RunHandle::stop);
@@ -199,7 +199,7 @@ impl Pool {
         self.runs().for_each(|run| run.cancel(CancelReason::NodeStops));
     }
 
-    /// Adds the job to the queue for slots, unless it is there already.
+    /// Adds the job to the queue for slots, unless the job is in the queue already.
     pub(super) fn join_queue(&mut self, job: JobId, now: Moment) {
         if !std::mem::replace(&mut self.is_waiting[index(job)], true) {
             self.queue.push_back(WaitingJob { job, since: now, is_logged: false });
@@ -219,7 +219,7 @@ impl Pool {
         self.has_queue() && self.free_slots() > 0
     }
 
-    /// Removes jobs from the queue and returns them: one job for each free slot, first the jobs that have waited
+    /// Removes jobs from the queue and returns them: one job for each free slot, beginning with the job that has waited
     /// longest.
     pub(super) fn leave_queue(&mut self) -> impl Iterator<Item = JobId> {
         let count = self.free_slots().min(self.queue.len());

@@ -44,7 +44,7 @@ pub(super) fn prepare(
     }
 }
 
-/// The time before which a retry of a run that starts now must begin, if the policy limits the time of retries.
+/// The deadline for the retries of a run that starts now. None if the policy does not limit the time of retries.
 fn retry_deadline(entry: &JobEntry, time: &Timekeeper) -> Option<Box<RetryDeadline>> {
     let limit = entry.definition.policy.retry.limit(|| until_next_tick(entry, time))?;
     let clock = time.clock();

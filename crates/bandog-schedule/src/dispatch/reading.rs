@@ -13,8 +13,8 @@ use crate::{
     trigger::{DurationMs, UnixMs},
 };
 
-/// A watermark (the newest tick that was ever claimed) in the future is logged only if it is ahead by more than this
-/// time. So small steps of the store's clock are not logged.
+/// A watermark (the newest tick that was ever claimed) in the future is logged only if the watermark is ahead of the
+/// store's clock by more than this time. So small steps of the store's clock are not logged.
 const MAX_AHEAD_MS: DurationMs = 60_000;
 
 /// Parses a record, and warns about contents that an operator has to correct.
@@ -38,7 +38,7 @@ pub(super) fn read_record(entry: &mut JobEntry, record: Record, now: UnixMs) -> 
 }
 
 /// Logs that the record cannot be read, for example because a newer version of bandog has written it. This is logged
-/// only once, and is logged again only after the record could be read in between.
+/// only once. It is logged again only if this node could read the record in the meantime.
 pub(super) fn log_unreadable(entry: &mut JobEntry, error: &Error) {
     if entry.pending.is_none() && !std::mem::replace(&mut entry.is_fault_logged, true) {
         tracing::error!(job = %entry.definition.name, %error, "the job's record cannot be read: this node does not run the job until it can");

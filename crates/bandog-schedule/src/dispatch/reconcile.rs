@@ -1,4 +1,4 @@
-//! Starts and cancels the local runs of a job until they match its state.
+//! Starts and cancels the local runs of a job until these runs match the job's state.
 
 use std::collections::HashSet;
 
@@ -16,9 +16,9 @@ use crate::{cancel::CancelReason, state::LiveRun};
 /// the job, if it has one. Jobs of this process need no session.
 pub(super) fn reconcile(job: JobId, entry: &JobEntry, session: Option<&Holding>, pool: &mut Pool, time: &Timekeeper) {
     let Some(state) = &entry.state else { return };
-    // The fences of the runs that have ended here.
+    // The fences of the local runs that have ended, but whose ends are not written yet.
     let over = entry.ended_fences();
-    // Whether this node should run the job for this entry of the state.
+    // Whether this node should execute this run of the state.
     let is_ours = |live: &&LiveRun| {
         let is_here = !entry.is_shared || (session.is_some() && live.holding().as_ref() == session);
         is_here && !over.contains(&live.fence)
@@ -56,7 +56,7 @@ mod tests {
         Holding { key: Key::new("schedule/node/1").unwrap(), id }
     }
 
-    /// A job of the store with one run per fence, under these sessions.
+    /// A job of the store with these runs. Each pair contains the fence of a run and the number of the run's session.
     fn entry(runs: &[(u64, u64)]) -> JobEntry {
         let mut entry = JobEntry::new(Job::once("job").run(async |_: Run| ()).prepare(None).unwrap());
         let mut state = JobState::new(&entry.definition.policy, 1000, None);

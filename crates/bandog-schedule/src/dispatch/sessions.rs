@@ -1,4 +1,4 @@
-//! This node's sessions: renewed locks that prove that the node is alive. The jobs of a node may have leases of
+//! This node's sessions: renewed locks that prove that the node is alive. The jobs of a node can have leases of
 //! different lengths. For each length, the node has one session, whose lock has a lease of this length.
 
 use std::time::Duration;
@@ -19,14 +19,16 @@ const MAX_SESSIONS: u32 = 10_000;
 /// Delay before a failed attempt to claim a session is repeated.
 const RETRY: Duration = Duration::from_millis(500);
 
+/// The sessions of this node, one for each length of lease.
 pub(super) struct Sessions {
     client: Client,
     sessions: Vec<Session>,
-    /// Futures of the next events: claims in flight, and for each held session its loss and the time shortly before its
-    /// expiry.
+    /// Futures of the next events: the result of each claim in flight, and two events for each held session. These are
+    /// the loss of the session, and the time shortly before its expiry.
     events: FuturesUnordered<BoxFuture<'static, SessionEvent>>,
 }
 
+/// A session that this node holds or is claiming.
 struct Session {
     /// The length of the lease.
     lease: Duration,
@@ -39,7 +41,7 @@ impl Sessions {
         Self { client, sessions: Vec::new(), events: FuturesUnordered::new() }
     }
 
-    /// The session of this lease. If there is none, begins to claim one and returns none.
+    /// The session of this lease. If this node has no such session, begins to claim a session and returns none.
     pub(super) fn get(&mut self, lease: Duration) -> Option<Holding> {
         if let Some(session) = self.of(lease) {
             return session.held.as_ref().filter(|(guard, _)| !guard.is_lost()).map(|(_, holding)| holding.clone());
@@ -97,7 +99,7 @@ impl Sessions {
         }
     }
 
-    /// Drops a session that has expired, and claims the next one.
+    /// Drops a session that has expired, and begins to claim a new session.
     pub(super) fn replace(&mut self, lease: Duration, holding: &Holding) {
         let Some(session) = self.sessions.iter_mut().find(|session| session.lease == lease) else { return };
         if session.held.as_ref().is_some_and(|(_, held)| held == holding) {
@@ -126,7 +128,7 @@ impl Sessions {
         self.events.next().await
     }
 
-    /// The session of this lease, which might still be claimed.
+    /// The session of this lease. This node might still be claiming the session.
     fn of(&self, lease: Duration) -> Option<&Session> {
         self.sessions.iter().find(|session| session.lease == lease)
     }

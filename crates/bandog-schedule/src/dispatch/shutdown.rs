@@ -1,4 +1,4 @@
-//! The stop of the dispatcher, which begins with the drain (the time for which runs may continue). Also keeps the
+//! The stop of the dispatcher, which begins with the drain (the time for which runs can continue). Also keeps the
 //! callers that wait until no run is under way.
 
 use std::time::Duration;
@@ -22,14 +22,14 @@ struct Stop {
     until: Moment,
     /// Whether the drain is over and the runs are cancelled.
     is_drained: bool,
-    /// Start of the present state in which no run is under way and the store answers, but some events are not written.
-    /// None in any other state.
+    /// Since this time, no run is under way and the store answers, but some events are not written. None if this is not
+    /// the case now.
     refused_since: Option<Moment>,
-    /// Gets the result of the stop.
+    /// Receives the result of the stop.
     done: oneshot::Sender<Result<()>>,
 }
 
-/// The work that a stop may have to wait for.
+/// The work that a stop might have to wait for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OpenWork {
     /// Whether no run is under way and every event is written.
@@ -70,7 +70,7 @@ impl Shutdown {
         self.stop.as_ref().filter(|stop| !stop.is_drained).map(|stop| stop.until.since(now))
     }
 
-    /// Whether the dispatcher may end now.
+    /// Whether the dispatcher can end now.
     pub(super) fn is_over(&mut self, work: OpenWork, now: Moment) -> bool {
         let Some(stop) = &mut self.stop else { return false };
         // The stop does not wait for a store that is down. When this node's lease has expired, other nodes take over
@@ -90,7 +90,7 @@ impl Shutdown {
     /// Answers the caller of the stop.
     pub(super) fn finish(self, result: Result<()>) {
         if let Some(stop) = self.stop {
-            // The caller may have dropped its future.
+            // The caller might have dropped its future.
             let _ = stop.done.send(result);
         }
     }
@@ -106,7 +106,7 @@ impl Shutdown {
 
     pub(super) fn notify_idle_waiters(&mut self) {
         self.idle_waiters.drain(..).for_each(|waiter| {
-            // The caller may have dropped its future.
+            // The caller might have dropped its future.
             let _ = waiter.send(());
         });
     }

@@ -56,7 +56,7 @@ impl StoreIo {
         }
     }
 
-    /// The session of this lease. If there is none, begins to claim one and returns none.
+    /// The session of this lease. If this node has no such session, begins to claim a session and returns none.
     pub(super) fn session(&mut self, lease: Duration) -> Option<Holding> {
         self.sessions.get(lease)
     }
@@ -74,7 +74,7 @@ impl StoreIo {
         Ok(())
     }
 
-    /// Drops a session that has expired, and claims the next one.
+    /// Drops a session that has expired, and begins to claim a new session.
     pub(super) fn replace_session(&mut self, lease: Duration, holding: &Holding) {
         self.sessions.replace(lease, holding);
     }
@@ -149,15 +149,15 @@ impl StoreIo {
         self.news.is_waiting()
     }
 
-    /// Publishes the changed jobs, unless there are none or a publication is in flight. `known`: the board's version
-    /// and text as this node knows them.
+    /// Publishes the changed jobs, unless no job has changed or a publication is in flight. `known`: the board's
+    /// version and text as this node knows them.
     pub(super) fn publish_news(&mut self, known: impl FnOnce() -> Option<(Version, String)>) {
         let Some(changed) = self.news.begin() else { return };
         let (client, known) = (self.client.clone(), known());
         self.call(async move { StoreEvent::NewsPublished(publish_change(&client, known, &changed).await) });
     }
 
-    /// Ends the publication in flight, so the next one is allowed.
+    /// Ends the publication in flight, so the next publication is allowed.
     pub(super) fn news_published(&mut self) {
         self.news.published();
     }
@@ -179,8 +179,8 @@ impl StoreIo {
     /// Releases the sessions. Then makes the other nodes read the jobs in `to_read`, and the jobs whose changes are not
     /// published yet.
     pub(super) async fn end(&mut self, to_read: ChangedJobs) -> Result<()> {
-        // Whether there is anything that the other nodes have to notice: unpublished news, calls in flight, or
-        // sessions.
+        // Whether the other nodes have to be notified. This is true in three cases: there is unpublished news, a call
+        // is in flight, or there is a session.
         let was_used = self.news.is_waiting() || !self.in_flight.is_empty() || !self.sessions.is_idle();
         let mut changed = self.news.take_all();
         changed.join(to_read);
@@ -194,7 +194,7 @@ impl StoreIo {
         result.and(publish_change(&self.client, None, &changed).await)
     }
 
-    /// Begins a call. Its event is returned by `next_event`.
+    /// Begins a call. After the answer, `next_event` returns the call's event.
     fn call(&self, call: impl Future<Output = StoreEvent> + Send + 'static) {
         self.in_flight.push(Box::pin(call));
     }

@@ -12,8 +12,8 @@ use bandog_sync::Guard;
 use super::entry::JobId;
 use crate::nodes::NodeInfos;
 
-/// An event from the store. `sent` is the time before the call: the answer contains the store's time, and the round
-/// trip limits the error of that time.
+/// An event from the store. `sent` is the time at which the call was sent. The answer contains the store's time. The
+/// duration of the call limits the error of that time.
 pub(super) enum StoreEvent {
     /// The answers to the swaps of these jobs' records.
     Swapped {
@@ -58,7 +58,7 @@ pub(super) struct ReadJob {
 }
 
 /// An event of one of this node's sessions. `Claimed`: a claim of a session has succeeded or failed. `Lost`: the
-/// session has expired or was taken away. `lease`: the length of the session's lease.
+/// session has expired or was removed from the store. `lease`: the length of the session's lease.
 pub(super) enum SessionEvent {
     Claimed {
         lease: Duration,

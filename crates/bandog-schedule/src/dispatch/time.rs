@@ -6,21 +6,22 @@ use bandog_core::{Clock, Moment};
 
 use crate::trigger::{DurationMs, UnixMs};
 
-/// A reading of the store's clock that is older than this is replaced by any new reading.
+/// Maximum age of a reading of the store's clock. An older reading is replaced by the next reading, even if the next
+/// reading is less exact.
 const MAX_AGE: Duration = Duration::from_secs(30);
 
 /// Maximum drift of this machine's or the store's clock within [`MAX_AGE`], in microseconds.
 const MAX_DRIFT_MICROS: i64 = 20_000;
 
-/// A step of the time counts as a jump if it is at least this long. Smaller steps are corrections of the clock.
+/// Minimum length of a step of the time that counts as a jump. Smaller steps are corrections of the clock.
 const MIN_JUMP_MS: DurationMs = 100;
 
-/// A difference between this machine's clock and the store's clock is logged if it is greater than this, in seconds.
+/// Maximum difference between this machine's clock and the store's clock that is not logged, in seconds.
 const MAX_CLOCK_OFFSET: f64 = 1.0;
 
-/// Computes the store's time. It starts from the time in an answer of the store, and adds the time that has passed on
-/// the monotonic clock. So jumps of this machine's wall clock have no effect. Before the store's first answer, or
-/// without a store, it uses this machine's wall clock.
+/// Computes the store's time. The computation starts with the time in an answer of the store, and adds the time that
+/// has passed since then on the monotonic clock. So jumps of this machine's wall clock have no effect. Before the
+/// store's first answer, or without a store, the result is the time of this machine's wall clock.
 #[derive(Debug)]
 pub(crate) struct Timekeeper {
     clock: Clock,
@@ -84,15 +85,15 @@ impl Timekeeper {
         self.micros().div_euclid(1000)
     }
 
-    /// Duration until this time; zero if it has passed.
+    /// Duration until this time; zero if the time has passed.
     pub(crate) fn until(&self, time: UnixMs) -> Duration {
         let left = time.saturating_mul(1000).saturating_sub(self.micros());
         Duration::from_micros(u64::try_from(left).unwrap_or(0))
     }
 
-    /// Handles the store's time in an answer. `sent`: when the call was sent. The new reading replaces the last one in
-    /// three cases: its round trip is not longer, so it is at least as exact; the last reading is old; or the two
-    /// readings contradict each other, so the store's clock was set.
+    /// Handles the store's time in an answer. `sent`: the time at which the call was sent. The new reading replaces the
+    /// last reading in three cases: the round trip of the new reading is not longer, so the new reading is at least as
+    /// exact; the last reading is too old; or the two readings contradict each other, so the store's clock was set.
     pub(crate) fn observe(&mut self, sent: Moment, store: SystemTime) {
         let (got, store) = (self.clock.now(), since_1970(store));
         let round_trip = got.since(sent);
@@ -154,6 +155,7 @@ mod tests {
 
     const EPOCH: SystemTime = SystemTime::UNIX_EPOCH;
 
+    /// Handles an answer of the store. `shown`: computes the store's time from the time of the monotonic clock.
     async fn answered(time: &mut Timekeeper, round_trip: Duration, shown: impl FnOnce(Duration) -> SystemTime) {
         let sent = time.moment();
         tokio::time::advance(round_trip / 2).await;

@@ -29,7 +29,7 @@ pub(crate) struct JobDefinition {
     pub(crate) body: Body,
 }
 
-/// Executes one attempt of a body. A panic is a failure.
+/// Executes one attempt of a body. A panic counts as a failure.
 pub(crate) async fn run_body(body: &Body, run: Run) -> Option<Failure> {
     let making = AssertUnwindSafe(async { body(run).await });
     let failure = making.catch_unwind().await;

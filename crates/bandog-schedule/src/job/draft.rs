@@ -20,7 +20,8 @@ pub(super) enum TriggerDraft {
 pub(super) struct CronDraft {
     pub(super) text: Box<str>,
     pub(super) dialect: Dialect,
-    /// The rule for expressions that restrict both kinds of days. None: the default of the dialect.
+    /// The rule for an expression that restricts both the day of the month and the day of the week. None: the default
+    /// of the dialect.
     pub(super) days: Option<DayMatch>,
     pub(super) daylight: Option<Daylight>,
     pub(super) zone: Option<Box<str>>,
@@ -29,7 +30,7 @@ pub(super) struct CronDraft {
 }
 
 impl TriggerDraft {
-    /// Checks the values. A disabled job may have the expression `-`.
+    /// Checks the values, and returns the trigger. Only a disabled job can have the expression `-`.
     pub(super) fn prepare(&self, enabled: bool) -> Result<Trigger> {
         Ok(match self {
             Self::Cron(cron) if !enabled && cron.is_dash() => Trigger::Never,
@@ -43,10 +44,12 @@ impl TriggerDraft {
 }
 
 impl CronDraft {
+    /// Parses the expression, and checks that there are ticks.
     fn prepare(&self) -> Result<Cron> {
         let Self { text, dialect, days, daylight, zone, phrasing } = self;
         let rules = days.map_or_else(|| (*dialect).into(), |days| dialect.days(days));
-        // The expression begins a new line. So in the next line, the caret is below the wrong character.
+        // The picture has two lines: the expression, and a caret that marks the wrong character. So the picture must
+        // begin a new line. Otherwise the caret would not be below this character.
         let refused = |error: ParseError| {
             Error::misused(format!(
                 "this is no expression of the {dialect} dialect\n{}",

@@ -1,5 +1,5 @@
 //! Commands to jobs. A command is a swap of the job's record: the store refuses the write if another process has
-//! changed the record after this process has read it. After a successful swap, the nodes are notified.
+//! changed the record since this process has read the record. After a successful swap, the nodes are notified.
 
 use std::collections::HashSet;
 
@@ -29,7 +29,7 @@ impl Jobs {
     /// As [`Jobs::show`]; `Misused` when 10,000 runs are queued already.
     ///
     /// # Cancel safety
-    /// If the future is dropped after its first poll, the command may still take effect.
+    /// If the future is dropped after its first poll, the command might still take effect.
     pub async fn run(&self, name: &str) -> Result<u64> {
         let runs = self.send(name, |state, _| check_queue_room(name, state, 1).map(|()| Command::Run)).await?;
         Ok(runs.first().copied().unwrap_or_default())
@@ -41,7 +41,7 @@ impl Jobs {
     /// As [`Jobs::show`]; `Misused` for a reason of more than [`crate::MAX_REASON`] bytes.
     ///
     /// # Cancel safety
-    /// If the future is dropped after its first poll, the command may still take effect.
+    /// If the future is dropped after its first poll, the command might still take effect.
     pub async fn pause(&self, name: &str, reason: &str) -> Result<()> {
         self.send(name, |_, now| Ok(Command::Pause(self.paused(reason, now)?))).await.map(|_| ())
     }
@@ -53,7 +53,7 @@ impl Jobs {
     /// As [`Jobs::show`].
     ///
     /// # Cancel safety
-    /// If the future is dropped after its first poll, the command may still take effect.
+    /// If the future is dropped after its first poll, the command might still take effect.
     pub async fn resume(&self, name: &str) -> Result<bool> {
         let mut was_paused = false;
         self.send(name, |state, _| {
@@ -71,20 +71,20 @@ impl Jobs {
     /// As [`Jobs::show`].
     ///
     /// # Cancel safety
-    /// If the future is dropped after its first poll, the command may still take effect.
+    /// If the future is dropped after its first poll, the command might still take effect.
     pub async fn cancel(&self, name: &str, run: Option<u64>) -> Result<Vec<u64>> {
         self.send(name, |_, _| Ok(Command::Cancel(run))).await
     }
 
-    /// Runs the ticks from `from` to `to`, both included, one after the other. Ticks that have run already run again.
-    /// Returns the number of ticks, which is at most 10,000.
+    /// Runs the ticks from `from` to `to`, both included, one after the other. If a tick of this range has run before,
+    /// the tick runs again. Returns the number of ticks, which is at most 10,000.
     ///
     /// # Errors
     /// As [`Jobs::show`]; `Misused` if the range has no ticks, has more than 10,000 ticks or ends in the future, if the
     /// job has a fixed delay, and if more than 10,000 runs would be queued.
     ///
     /// # Cancel safety
-    /// If the future is dropped after its first poll, the command may still take effect.
+    /// If the future is dropped after its first poll, the command might still take effect.
     pub async fn backfill(&self, name: &str, from: Time, to: Time) -> Result<u64> {
         let command = |state: &JobState, now: UnixMs| {
             let ticks = past_ticks(name, state, from, to, now)?;
@@ -95,11 +95,11 @@ impl Jobs {
         Ok(u64::try_from(runs.len()).unwrap_or(u64::MAX))
     }
 
-    /// Sets a watermark in the future back to the store's present time, and adds a line to the history with the
-    /// operator, the reason, and both times.
+    /// Sets the job's watermark (the newest tick that was ever claimed) back to the store's present time, if the
+    /// watermark lies in the future. Adds a line to the history with the operator, the reason, and both times.
     ///
-    /// Use this after the store's clock was ahead and has been corrected. While it was ahead, nodes claimed ticks of
-    /// the future. So the job does not fire until the last claimed tick has passed ([`crate::JobRow::rests_until`]).
+    /// Use this if the store's clock was ahead and was corrected later. While the clock was ahead, nodes claimed ticks
+    /// of the future. So the job does not fire until the last claimed tick has passed ([`crate::JobRow::rests_until`]).
     /// After the reset, each of these ticks can be claimed again, with a greater fence.
     ///
     /// # Errors
@@ -107,7 +107,7 @@ impl Jobs {
     /// the future, and if the job has one tick only, which was claimed already.
     ///
     /// # Cancel safety
-    /// If the future is dropped after its first poll, the command may still take effect.
+    /// If the future is dropped after its first poll, the command might still take effect.
     pub async fn reset(&self, name: &str, reason: &str) -> Result<()> {
         let command = |state: &JobState, now: UnixMs| {
             let trigger = readable_trigger(name, state)?;
@@ -129,8 +129,8 @@ impl Jobs {
         self.send(name, command).await.map(|_| ())
     }
 
-    /// Applies a command to the present record, and notifies the nodes. Returns the numbers of the runs that the
-    /// command has created or cancelled.
+    /// Applies a command to the present record, and notifies the nodes. `command`: creates the command from the job's
+    /// state and the store's time. Returns the numbers of the runs that the command has created or cancelled.
     async fn send(
         &self,
         name: &str,

@@ -22,7 +22,7 @@ impl Jobs {
     /// As [`Jobs::show`]; `Misused` while a node runs the job.
     ///
     /// # Cancel safety
-    /// If the future is dropped after its first poll, the command may still take effect.
+    /// If the future is dropped after its first poll, the command might still take effect.
     pub async fn forget(&self, name: &str) -> Result<()> {
         let (record, _) = self.record(name).await?;
         self.remove(name, record, |_| true).await?;
@@ -36,7 +36,7 @@ impl Jobs {
     /// once a day. So a job that never fires is not listed while a node has it.
     ///
     /// # Errors
-    /// `Misused` for less than two days; else as [`Jobs::list`].
+    /// `Misused` if `older` is less than two days; else as [`Jobs::list`].
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
@@ -60,7 +60,7 @@ impl Jobs {
     /// As [`Jobs::unknown`] and [`Jobs::forget`].
     ///
     /// # Cancel safety
-    /// If the future is dropped after its first poll, the command may still take effect.
+    /// If the future is dropped after its first poll, the command might still take effect.
     pub async fn forget_unknown(&self, name: &str, older: Duration) -> Result<bool> {
         at_least_two_days(older)?;
         let reading = self.client.read(&[job_key(name)?], &[]).await?;
@@ -74,11 +74,11 @@ impl Jobs {
         Ok(forgotten)
     }
 
-    /// Removes a record if `is_so` returns true for its state and no node runs the job. If `is_so` returns false,
-    /// removes nothing and returns false.
+    /// Removes the record of a job and returns true, if `is_so` returns true for the job's state. If `is_so` returns
+    /// false, removes nothing and returns false. Returns an error if a node runs the job.
     async fn remove(&self, name: &str, mut record: Record, is_so: impl Fn(Option<&JobState>) -> bool) -> Result<bool> {
         for _ in 0..MAX_ATTEMPTS {
-            // A record that cannot be parsed can still be removed. Then `state` is none.
+            // A record that cannot be parsed can still be removed. In that case, `state` is none.
             let state = JobState::read(&record.value, &job_key(name)?).ok();
             if !is_so(state.as_ref()) {
                 return Ok(false);
@@ -101,7 +101,8 @@ impl Jobs {
     }
 }
 
-/// Whether the job can be removed: no node has it, no run is queued, and it is not paused.
+/// Whether the job can be removed: no node has the job, no run is queued, and the job is not paused. `older`: the
+/// minimum age of the job's last heartbeat.
 fn is_abandoned(state: &JobState, older: Duration, now: UnixMs) -> bool {
     let is_old = state.unknown_since(now).is_some_and(|since| now.saturating_sub(since) >= duration_ms(older));
     is_old && state.queue.is_empty() && state.paused.is_none()

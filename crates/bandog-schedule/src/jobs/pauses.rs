@@ -31,12 +31,12 @@ impl Jobs {
     ///
     /// # Errors
     /// `Misused` for a reason of more than [`crate::MAX_REASON`] bytes; else as
-    /// [`Records::swap`](bandog_core::Records::swap). After any other error, the pause might be in effect:
-    /// for some jobs immediately, and for the other jobs within half a minute. If so, repeat the call.
+    /// [`Records::swap`](bandog_core::Records::swap). After any other error, the pause might be in effect for some jobs
+    /// already, and might take effect for the other jobs within half a minute. In that case, repeat the call.
     ///
     /// # Cancel safety
-    /// If the future is dropped after its first poll, the command may take effect for all jobs or for some. Repeat the
-    /// call.
+    /// If the future is dropped after its first poll, the command might take effect for all jobs or for some.
+    /// Repeat the call.
     pub async fn pause_all(&self, reason: &str) -> Result<()> {
         let pauses = self.change(StoredPauses::of, |pauses, now| {
             pauses.all = pauses.all.next(Some(self.paused(reason, now)?), now);
@@ -47,14 +47,14 @@ impl Jobs {
 
     /// Ends the pause of all jobs. From now on, their ticks run again. Jobs that are also paused by [`Jobs::pause`]
     /// stay paused. Ticks during the pause are recorded as skipped. Returns false if there was no pause of all jobs. If
-    /// the record of pauses cannot be parsed, this call replaces the record. This also ends the pauses of nodes.
+    /// the record of pauses cannot be parsed, this call replaces the record, which also ends the pauses of nodes.
     ///
     /// # Errors
     /// As [`Jobs::pause_all`].
     ///
     /// # Cancel safety
-    /// If the future is dropped after its first poll, the command may take effect for all jobs or for some. Repeat the
-    /// call.
+    /// If the future is dropped after its first poll, the command might take effect for all jobs or for some.
+    /// Repeat the call.
     pub async fn resume_all(&self) -> Result<bool> {
         let mut was_paused = false;
         // A record that cannot be parsed is replaced, because no scheduler can start while such a record exists.
@@ -72,8 +72,8 @@ impl Jobs {
 
     /// Pauses a node. Until [`Jobs::resume_node`], the node claims no tick, and other nodes claim the ticks instead.
     /// The pause starts immediately, or within a second if the notification is lost. Runs under way on the node
-    /// continue. `node` is a name from [`Jobs::nodes`] or a history (`host:pid`). The name of a machine without a pid
-    /// pauses all nodes of the machine, including nodes that start later. A node can be paused before it starts.
+    /// continue. `node` is a name from [`Jobs::nodes`] or from a history (`host:pid`). The name of a machine without a
+    /// pid pauses all nodes of the machine, including nodes that start later. A node can be paused before it starts.
     ///
     /// # Errors
     /// `Misused` for a name that no node can have (1 to [`crate::MAX_NODE`] bytes without control characters), for a
@@ -81,7 +81,7 @@ impl Jobs {
     /// [`Records::swap`](bandog_core::Records::swap).
     ///
     /// # Cancel safety
-    /// If the future is dropped after its first poll, the command may still take effect.
+    /// If the future is dropped after its first poll, the command might still take effect.
     pub async fn pause_node(&self, node: &str, reason: &str) -> Result<()> {
         check_node(node)?;
         self.change(StoredPauses::of, |pauses, now| {
@@ -103,7 +103,7 @@ impl Jobs {
     /// As [`Records::swap`](bandog_core::Records::swap).
     ///
     /// # Cancel safety
-    /// If the future is dropped after its first poll, the command may still take effect.
+    /// If the future is dropped after its first poll, the command might still take effect.
     pub async fn resume_node(&self, node: &str) -> Result<bool> {
         let mut was_paused = false;
         self.change(StoredPauses::of, |pauses, _| {
@@ -139,7 +139,7 @@ impl Jobs {
     }
 
     /// Changes the record of pauses, which nodes read with each poll. `read`: parses the record. `change`: changes the
-    /// pauses at this time.
+    /// pauses. Its second argument is the store's time.
     async fn change(
         &self,
         read: impl Fn(Option<&Record>) -> Result<StoredPauses>,
@@ -185,8 +185,9 @@ impl Jobs {
         Ok(was_paused)
     }
 
-    /// Writes a pause or resume of all jobs into these records. Returns the keys of the records that another process
-    /// has changed at the same time.
+    /// Writes a pause or resume of all jobs into these records. Sets `was_paused` if an earlier pause of all jobs was
+    /// in effect for one of these jobs. Returns the keys of the records that another process has changed at the same
+    /// time.
     async fn write_to_some_jobs(&self, keys: Vec<Key>, all: &AllJobsPause, was_paused: &mut bool) -> Result<Vec<Key>> {
         let reading = self.client.read(&keys, &[]).await?;
         let now = Time::from(reading.now).millisecond();

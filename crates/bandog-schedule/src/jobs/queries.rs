@@ -54,9 +54,9 @@ impl Jobs {
         Ok(row(name, &state, now, &ended))
     }
 
-    /// The history of a job, the latest entry first: the queued runs, then the runs under way, then the ended runs. The
-    /// run that ended last is the first one of the ended runs. The store keeps the last 50 successful runs, the last 50
-    /// other runs, and the last 50 ranges of ticks that did not run.
+    /// The history of a job, the latest entry first: the queued runs, then the runs under way, then the ended runs.
+    /// Among the ended runs, the run that ended last comes first. The store keeps the last 50 successful runs, the last
+    /// 50 other runs, and the last 50 ranges of ticks that did not run.
     ///
     /// # Errors
     /// As [`Jobs::show`].
@@ -76,8 +76,8 @@ impl Jobs {
         past.sort_by_key(|past| Reverse((past.ended, past.id, past.attempt)));
         let waiting = state.queue.iter().rev().map(|waiting| waiting.row(name));
         let running = state.running.iter().rev().map(|live| live_row(live, name, &ended));
-        // The history was read after the record. If a run has ended between the two reads, both contain the run. Such a
-        // run is listed only once.
+        // The history was read after the record. If a run has ended between the two reads, both the record and the
+        // history contain the run. Such a run is listed only once.
         let has_ended = |run: &RunRow| past.iter().any(|past| past.id == run.id && past.attempt >= run.attempt);
         let now = waiting.chain(running).filter(|run| !has_ended(run));
         Ok(now.chain(past.iter().map(|past| past.row(name))).collect())
@@ -109,9 +109,10 @@ impl Jobs {
         Ok(fires)
     }
 
-    /// The next ticks of the jobs whose names match, if they are due within the time `within`. `most` is the maximum
-    /// number of ticks of each job. The ticks are sorted by the job's name and then by time. A job that is paused or
-    /// disabled has no next tick. A job with a fixed delay has a single next tick, and no next tick while it runs.
+    /// The ticks that are due from now until the end of the time `within`, for the jobs whose names match. `most` is
+    /// the maximum number of ticks of each job. The ticks are sorted by the job's name and then by time. A job that is
+    /// paused or disabled has no next tick. A job with a fixed delay has a single next tick, and no next tick while it
+    /// runs.
     ///
     /// # Errors
     /// As [`Jobs::list`].
@@ -161,7 +162,8 @@ impl Jobs {
         let mut nodes = BTreeMap::new();
         for session in sessions {
             // A node has a session for each length of lease that its jobs use. So several sessions can belong to the
-            // same node. A client can also have several nodes.
+            // same node. One client can also serve several nodes. So a row is identified by the client and the name of
+            // the node.
             let Some(holder) = session.holders.into_iter().next() else { continue };
             let (owner, member) = (holder.owner.unwrap_or_default(), holder.member);
             let client = owner.split_once(':').map_or(owner.as_str(), |(client, _)| client).to_owned();
@@ -177,6 +179,8 @@ impl Jobs {
             };
             nodes.insert((client, name), node);
         }
+        // A session that is not registered yet has no name. If another session of the same client is registered, the
+        // row without a name is left out. Otherwise the list would contain the same node twice.
         let named: HashSet<String> =
             nodes.keys().filter(|(_, name)| name.is_some()).map(|(client, _)| client.clone()).collect();
         nodes.retain(|(client, name), _| name.is_some() || !named.contains(client));
@@ -199,6 +203,7 @@ impl Jobs {
         Ok(self.client.read(&[], &[]).await?.now.into())
     }
 
+    /// The job's state and the store's time.
     async fn state(&self, name: &str) -> Result<(JobState, SystemTime)> {
         let (record, now) = self.record(name).await?;
         Ok((JobState::read(&record.value, &job_key(name)?)?, now))
@@ -258,6 +263,7 @@ impl<'a> UpcomingTicks<'a> {
         self.trigger.next(self.cursor)
     }
 
+    /// The row of this tick for operators.
     fn fire(&self, tick: UnixMs) -> Fire {
         Fire {
             job: self.name.to_owned(),

@@ -16,8 +16,8 @@ pub(super) fn similar_names<'a>(name: &str, known: &'a [String]) -> Vec<&'a str>
 fn nearest<'a>(name: &str, known: &'a [String]) -> (Vec<&'a str>, usize) {
     let wanted = name.to_lowercase();
     let length = wanted.chars().count();
-    // If the lengths of two names differ by more than the limit, then more characters than the limit are different too.
-    // So such a name is not compared.
+    // `most` is the maximum number of different characters. If the lengths of two names differ by more than this
+    // number, the names have too many different characters. So they are not compared.
     let mut similar: Vec<(usize, &str)> = known
         .iter()
         .filter_map(|known| {
@@ -48,7 +48,7 @@ fn most(length: usize) -> usize {
     length.max(3) / 3
 }
 
-/// The best of these names.
+/// The best of these names. `near`: the names, each with its number of different characters.
 fn first(mut near: Vec<(usize, &str)>) -> Vec<&str> {
     near.sort_unstable();
     near.into_iter().take(MAX_SUGGESTIONS).map(|(_, known)| known).collect()

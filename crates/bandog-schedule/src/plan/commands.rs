@@ -13,6 +13,7 @@ use crate::{
     state::{HistoryEntry, JobState, QueuedRun},
 };
 
+/// Applies a command of an operator to the state.
 pub(super) fn apply_command(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, command: &Command) {
     match command {
         Command::Run => plan.runs.push(enqueue(state, Kind::Manual, context.now)),
@@ -30,6 +31,7 @@ pub(super) fn apply_command(state: &mut JobState, context: &PlanContext<'_>, pla
     }
 }
 
+/// Ends the pause of this job, if the job is paused.
 fn resume(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan) {
     if state.paused.take().is_some() {
         state.streak = 0;
@@ -54,8 +56,9 @@ pub(super) fn apply_all_jobs_pause(
     }
 }
 
-/// Called at the end of a pause: skips the ticks that were due during the pause. The job and all jobs can be paused at
-/// the same time. If the other pause is still in effect, nothing is skipped until that pause ends.
+/// Called at the end of a pause: skips the ticks that were due during the pause. There are two pauses, which can be in
+/// effect at the same time: the pause of this job, and the pause of all jobs. If one of them is still in effect, this
+/// function skips nothing.
 fn continue_after_pause(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan) {
     if state.is_paused() {
         return;
@@ -64,7 +67,7 @@ fn continue_after_pause(state: &mut JobState, context: &PlanContext<'_>, plan: &
     if skipped.ticks > 0 {
         state.watermark = skipped.last;
         if state.spec.as_ref().is_some_and(|spec| !spec.enabled) {
-            // Ticks of a disabled job never run. So the pause is not the reason, and they do not count as skipped.
+            // The ticks of a disabled job never run, even without a pause. So they do not count as skipped.
             return;
         }
         state.next_due = state.next_due.map(|due| due.max(context.now));
@@ -80,7 +83,7 @@ fn cancel(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, run:
         live.cancel = true;
         plan.runs.push(live.id);
     }
-    // `gone`: the queued runs that are cancelled. `left`: the other ones.
+    // `gone`: the queued runs that are cancelled. `left`: the other queued runs.
     let (gone, left) = state.queue.iter().partition::<Vec<QueuedRun>, _>(|queued| is_meant(queued.id));
     state.queue = left.into();
     for QueuedRun { id, kind, tick, attempt } in gone {
@@ -109,6 +112,7 @@ fn cancel(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, run:
             },
         );
     }
+    // If no run is left and a job with a fixed delay has no next tick, a new delay begins now.
     if state.is_idle() {
         state.next_due = state.next_due.or(Some(context.now.saturating_add(context.trigger.delay())));
     }

@@ -16,8 +16,8 @@ use crate::{
 /// normal, because a tick can be claimed this time before it is due.
 const MAX_EARLY_MS: DurationMs = ticks::MAX_EARLY_MS;
 
-/// The time until which the job rests: it does not fire, because the store's clock was ahead. This time is the later
-/// one of the watermark and the last end of a run. None if this time does not lie in the future.
+/// The job rests until this time: it does not fire, because the store's clock was ahead. The time is either the
+/// watermark or the end of the last run, whichever is later. None if this time does not lie in the future.
 pub(crate) fn rests_until(state: &JobState, now: UnixMs) -> Option<UnixMs> {
     let ended = state.busy.map(|(_, ended)| ended);
     ended.max(Some(state.watermark)).filter(|until| *until > now.saturating_add(MAX_EARLY_MS))
@@ -47,7 +47,8 @@ pub(super) fn reset(state: &mut JobState, context: &PlanContext<'_>, plan: &mut 
     state.busy = state.busy.filter(|(_, ended)| *ended <= now);
     if state.anchor > now {
         state.anchor = match context.trigger {
-            // The distance between the new and the old anchor is a multiple of the period. So the ticks do not move.
+            // The periods of a fixed rate are counted from the anchor. The distance between the new and the old anchor
+            // is a multiple of the period. So the ticks do not move.
             Trigger::FixedRate(period) => now + (state.anchor - now) % period,
             Trigger::Cron(_) | Trigger::FixedDelay(_) | Trigger::At(_) | Trigger::Once | Trigger::Never => now + 1,
         };

@@ -18,9 +18,9 @@ struct Death {
     count: u32,
     /// Number of deaths after which the run is not retried.
     max: u32,
-    /// Whether the run is not retried after this death.
+    /// Whether this is the last allowed death. If so, the run is not retried.
     is_last: bool,
-    /// Whether the run was cancelled before.
+    /// Whether the run was cancelled before the death.
     is_cancelled: bool,
 }
 
@@ -36,7 +36,7 @@ impl Death {
     }
 }
 
-/// Applies the end of a run: counts the run, retries it if the job's policy allows this, and records it.
+/// Applies the end of a run: counts the run, records its end, and retries the run if the job's policy allows a retry.
 pub(crate) fn end_run(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, ended: &RunEnd) {
     // Whether this is the run that has ended.
     let is_it = |live: &LiveRun| live.id == ended.id && live.fence == ended.fence;
@@ -96,7 +96,7 @@ pub(super) fn end_runs_of_dead_node(
     while let Some(at) = state.running.iter().position(|live| live.holding().as_ref() == Some(holding)) {
         let live = state.running.remove(at);
         // `busy` is not set, because the time of the death is unknown. So ticks after the start of this run do not
-        // count as overlapping with it.
+        // count as overlapping with the run.
         let (id, attempt, fence) = (live.id, live.attempt, live.fence);
         state.wait_from(context.now, context.trigger);
         let death = count_death(state, context, &live);
@@ -128,7 +128,7 @@ pub(super) fn unclaimed_ended(state: &mut JobState, context: &PlanContext<'_>, p
     // Whether this end is in the record already.
     let is_it = |last: &HistoryEntry| (last.fence, last.tick, &last.node) == (past.fence, past.tick, &past.node);
     if state.last.as_deref().is_some_and(is_it) {
-        // An earlier swap has written this end, but its answer was lost.
+        // An earlier swap has written this end, but the answer to that swap was lost.
         return;
     }
     state.wait_from_unclaimed(past.ended, context.trigger);
@@ -151,7 +151,7 @@ fn count_death(state: &mut JobState, context: &PlanContext<'_>, live: &LiveRun) 
     Death { count, max, is_last: count >= max, is_cancelled: live.cancel }
 }
 
-/// Pauses the job if it has failed too often in a row.
+/// Pauses the job if the job has failed too often in a row.
 fn pause_after(state: &mut JobState, context: &PlanContext<'_>) {
     if context.policy.pause_after.is_some_and(|max| state.streak >= max.get()) && state.paused.is_none() {
         let reason = format!("{} runs failed in a row", state.streak);

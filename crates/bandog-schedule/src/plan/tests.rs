@@ -9,12 +9,14 @@ use crate::{
     state::{HistoryEntry, format_time},
 };
 
+/// Start of each test.
 const T0: UnixMs = 1_800_000_000_000;
 
 fn n(count: u32) -> NonZeroU32 {
     NonZeroU32::new(count).unwrap()
 }
 
+/// The session of a new node. `number`: the number of its claim.
 fn holding(number: u64) -> Holding {
     Holding { key: Key::new("schedule/node/1").unwrap(), id: ClaimId { client: ClientId::random(), number } }
 }
@@ -49,6 +51,7 @@ impl Fixture {
         Self::new(Trigger::FixedRate(1000), Policy::new(overlap))
     }
 
+    /// Plans the job at the time `after`, in milliseconds after the start of the test.
     fn at(&mut self, after: UnixMs, events: &[Event]) -> Plan {
         let context = PlanContext {
             name: "job",
@@ -64,20 +67,24 @@ impl Fixture {
         plan(&mut self.state, &context, events)
     }
 
+    /// The event that a run has ended in this state. `nth`: the index of the run among the runs under way.
     fn end(&self, nth: usize, state: State, after: UnixMs) -> Event {
         let live = &self.state.running[nth];
         let (id, fence, attempt) = (live.id, live.fence, live.attempt);
         Event::RunEnded(RunEnd { id, fence, attempt, state, at: T0 + after, error: None, note: None })
     }
 
+    /// The ticks of the runs under way, in milliseconds after the start of the test.
     fn running(&self) -> Vec<UnixMs> {
         self.state.running.iter().map(|live| live.tick - T0).collect()
     }
 
+    /// The ticks of the queued runs, in milliseconds after the start of the test.
     fn waiting(&self) -> Vec<UnixMs> {
         self.state.queue.iter().map(|queued| queued.tick - T0).collect()
     }
 
+    /// Applies a command of an operator at the time `after`, in milliseconds after the start of the test.
     fn command(&mut self, after: UnixMs, command: &Command) -> Plan {
         apply_command(&mut self.state, "job", &self.trigger, &self.policy, T0 + after, command)
     }
@@ -113,7 +120,8 @@ fn overlap_skip_records_overlapping_ticks_once() {
         let plan = job.at(second * 1000, &[]);
         assert_eq!((plan.starts, plan.skipped, plan.lines.len()), (0, 1, 1));
     }
-    // No node plans the ticks of 4 s and 5 s in time. A later plan has the same result.
+    // No node plans the job when the ticks of 4 s and 5 s are due. The plan at 5.5 s skips both ticks, as earlier plans
+    // would have done.
     let ended = job.end(0, State::Ok, 5500);
     let plan = job.at(5500, &[ended]);
     assert_eq!((plan.starts, plan.skipped), (0, 2), "the ticks of 4 s and 5 s were due while the job ran");
@@ -375,7 +383,8 @@ fn a_pause_of_all_jobs_is_applied_before_any_tick_and_the_latest_counts() {
     let plan = job.at(0, &[]);
     assert_eq!((plan.starts, plan.not_before, job.state.watermark), (0, None, T0 - 1));
     assert!(job.state.all_paused().is_some() && job.state.paused.is_none());
-    // A node that does not know the pause yet plans: the older state does not end the pause. Then an operator resumes.
+    // A node that does not know the pause yet plans the job. The older knowledge of this node does not end the pause.
+    // Afterwards, an operator resumes all jobs.
     job.all = all_jobs_pause(3, false);
     assert_eq!((job.at(2000, &[]).starts, job.state.is_paused()), (0, true));
     let plan = job.command(3500, &Command::SetAllJobsPause(all_jobs_pause(6, false)));
@@ -438,8 +447,8 @@ fn jitter_is_the_same_on_every_node_and_keeps_the_ticks_in_order() {
     assert_ne!(misfire::due_time("job", &policy, T0), misfire::due_time("other", &policy, T0));
 }
 
-/// Runs 500 ticks of a fixed rate with this jitter. Each run takes the time `took`. Returns the number of ticks that
-/// started, and the number of ticks that overlapped with the run before them.
+/// Runs 500 ticks of a fixed rate with this jitter. Each run takes the time `took`. Returns the job, the number of
+/// ticks that started, and the number of ticks that overlapped with the run before them.
 fn spread(rate: UnixMs, jitter: UnixMs, took: UnixMs, catch_up: CatchUp) -> (Fixture, usize, usize) {
     let mut policy = Policy::new(Overlap::Skip);
     (policy.jitter, policy.catch_up) = (std::time::Duration::from_millis(jitter.unsigned_abs()), catch_up);
@@ -495,7 +504,8 @@ fn an_unclaimed_run_is_counted_once_though_its_end_arrives_twice() {
     assert_eq!((job.state.counts.ok, lines), (2, 0));
 }
 
-/// A node without the store cannot know that another node runs the job, so the end of its own run starts no delay.
+/// A node that cannot reach the store does not know that another node runs the job. So the end of the node's own run
+/// starts no delay.
 #[test]
 fn an_unclaimed_run_that_ends_during_a_claimed_one_starts_no_delay() {
     let mut job = Fixture::new(Trigger::FixedDelay(1000), Policy::new(Overlap::Skip));
@@ -636,7 +646,8 @@ fn a_resume_after_a_year_counts_the_ticks_without_a_visit_of_each() {
         let began = std::time::Instant::now();
         let plan = job.command(YEAR, &Command::Resume);
         let took = began.elapsed();
-        // A visit of each of 31 million ticks takes seconds in a release build, and minutes in a test build.
+        // If the code examined each of the 31 million ticks, the command would take seconds in a release build, and
+        // minutes in a test build.
         assert!(took < std::time::Duration::from_millis(200), "{took:?}");
         assert_eq!((job.state.counts.skipped, plan.lines.len()), (365 * 86_400 + 1, 1));
         assert_eq!(job.state.watermark, T0 + YEAR);

@@ -14,7 +14,8 @@ use crate::{
     trigger::{DurationMs, UnixMs},
 };
 
-/// A tick can be claimed this time before it is due, but not earlier. The store's clock decides.
+/// Maximum time by which the claim of a tick can precede the time at which the tick is due. The store checks this limit
+/// with its own clock.
 pub(crate) const MAX_EARLY_MS: DurationMs = 500;
 
 /// Claims the ticks that are due: adds their runs to the queue, and raises the watermark (the newest tick that was ever
@@ -30,14 +31,15 @@ pub(super) fn claim_ticks(state: &mut JobState, context: &PlanContext<'_>, plan:
     state.next_due = None;
     plan.not_before = Some(last.saturating_sub(MAX_EARLY_MS));
     let mut skipped = TickRange::default();
+    // Whether a run under way prevents new runs. Only the policy `Overlap::Skip` uses this value.
     let is_blocked = !state.running.is_empty();
     let mut runs = due.run;
     match context.policy.overlap {
         Overlap::Skip => {
             due.overlapped.iter().for_each(|tick| skipped.add(*tick));
-            // Several ticks have waited for a slot or a node. Only the latest one runs, because each other one would
-            // overlap with the tick after it.
-            // `caught`: number of runs that are caught up. They are the first ones in `runs`.
+            // If several ticks have waited for a slot or a node, only the latest one runs. The run of an earlier tick
+            // would overlap with the next tick. `caught`: number of ticks that are caught up. They are the first
+            // elements of `runs`.
             let caught = runs.iter().filter(|(_, kind)| *kind == Kind::CatchUp).count();
             let latest = runs.len().saturating_sub(1).max(caught);
             runs.drain(caught..latest).for_each(|(tick, _)| skipped.add(tick));
@@ -83,6 +85,7 @@ fn replace(
     let Some(last) = runs.pop() else { return };
     runs.drain(..).for_each(|(tick, _)| skipped.add(tick));
     runs.push(last);
+    // Whether an operator has requested the run.
     let by_hand = |queued: &QueuedRun| matches!(queued.kind, Kind::Manual | Kind::Backfill);
     let (kept, gone) = state.queue.iter().partition::<Vec<QueuedRun>, _>(|queued| by_hand(queued));
     gone.iter().for_each(|queued| skipped.add(queued.tick));
@@ -93,7 +96,7 @@ fn replace(
     }
 }
 
-/// Whether a queued run could start, if a slot is free.
+/// Whether a run is queued, and the overlap policy allows one more run.
 fn can_start(state: &JobState, policy: &Policy) -> bool {
     !state.queue.is_empty() && state.running.len() < policy.overlap.max_runs()
 }

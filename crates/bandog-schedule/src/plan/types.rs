@@ -24,12 +24,12 @@ pub(crate) struct PlanContext<'a> {
     pub(crate) node: &'a Arc<str>,
     /// This node's session. None for a job of this process only.
     pub(crate) session: Option<&'a Holding>,
-    /// Number of runs that this node may start.
+    /// Maximum number of runs that this node can start now.
     pub(crate) free_slots: usize,
     /// Whether this node is allowed to claim ticks of the job. False, for example, if the store has a greater revision
     /// of the job.
     pub(crate) is_current: bool,
-    /// The last known pause of all jobs.
+    /// The last known pause or resume of all jobs.
     pub(crate) all: &'a AllJobsPause,
 }
 
@@ -92,7 +92,7 @@ pub(crate) enum Command {
     },
 }
 
-/// What a plan does in addition to the new state. The effects apply only after the state is written.
+/// What a plan does in addition to the new state. The node acts on these values only after the state is written.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// Number of runs that this node claims.
@@ -114,11 +114,11 @@ pub(crate) struct Plan {
     pub(crate) skipped: u64,
     /// Ticks that no node claimed in time, and that do not run.
     pub(crate) missed: TickRange,
-    /// Ticks whose node died, and that do not run again.
+    /// Ticks whose node died during the run, and that do not run again.
     pub(crate) lost: TickRange,
-    /// Ticks whose node died, and that run again.
+    /// Ticks whose node died during the run, and that run again.
     pub(crate) died: TickRange,
-    /// Whether the plan restored a record that the store had lost. If so, `missed` and `lost` are ticks of which nobody
-    /// knows whether they ran before the loss.
+    /// Whether the plan restored a record that the store had lost. If so, `missed` and `lost` contain ticks that might
+    /// have run before the loss.
     pub(crate) is_restored: bool,
 }

@@ -15,10 +15,12 @@ fn split_number(text: &str) -> (&str, Option<&str>) {
     }
 }
 
+/// Parses a number of at least 1.
 fn count(text: &str) -> Option<NonZeroU32> {
     text.parse().ok()
 }
 
+/// Whether the text consists of digits only.
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -34,6 +36,7 @@ fn unreadable<T>(what: &str, text: &str, words: &[&str], known: &str) -> Result<
     }
 }
 
+/// The error about a text that is not a policy. The parameters are those of [`unreadable`].
 fn unknown<T>(what: &str, text: &str, known: &str) -> Result<T> {
     Err(Error::misused(format!("{what} = {text:?} is unknown; write {known}")))
 }
@@ -152,7 +155,8 @@ impl FromStr for Retry {
 fn read_retry(text: &str) -> Option<Retry> {
     let mut words = text.split_whitespace().peekable();
     let mut retry = Retry::times(words.next()?.parse().ok()?);
-    // Reads the duration after this word. The inner option is none if the word does not follow.
+    // Reads this word and the duration after it. Returns `Some(None)` if the text does not continue with this word, and
+    // `None` if the duration cannot be parsed.
     let mut time = |word| {
         if words.next_if_eq(&word).is_none() {
             return Some(None);

@@ -11,8 +11,8 @@ use bandog_sync::Client;
 
 use crate::records::{board_key, single_answer};
 
-/// After an outage, all records are read. This is the minimum interval between two such reads. In between, the polls
-/// find the changes.
+/// After an outage, a node reads all records. This is the minimum interval between two of these reads. If a second
+/// outage ends within this interval, the next poll reads the records.
 const READ_INTERVAL: Duration = Duration::from_secs(1);
 /// Minimum interval between two log entries about a store that fell back to an earlier state.
 const ROLLBACK_LOG_INTERVAL: Duration = Duration::from_secs(60);
@@ -26,6 +26,7 @@ pub(crate) struct EraWatch {
     is_reading: bool,
     /// Time of the last read of all records after an outage.
     all_read_at: Option<Moment>,
+    /// Time of the last log entry about a store that fell back to an earlier state.
     rollback_logged_at: Option<Moment>,
 }
 
@@ -87,7 +88,7 @@ pub(crate) async fn read_or_create_era(client: &Client, known: Option<String>) -
         let swaps = client.swap(&[Swap::new(board.clone(), from, era.clone())]).await?;
         match single_answer(swaps.each)? {
             Swapped::Differs(Some(record)) if !record.value.is_empty() => return Ok(record.value),
-            // Older versions write an empty text.
+            // Older versions of bandog write an empty text.
             Swapped::Differs(Some(record)) => {
                 from = Some(record.version);
                 era = known.clone().unwrap_or(era);

@@ -7,8 +7,8 @@ use crate::state::{JobState, LiveRun};
 pub(super) enum Lineage {
     /// Both are versions of the same record. Either of them can be the later version.
     Same,
-    /// Either an operator has forgotten the job and a node has created its record again, or an operator has set the
-    /// job's watermark back.
+    /// Either an operator has forgotten the job and a node has created the job's record again, or an operator has set
+    /// the job's watermark back.
     Recreated,
     /// The store has lost its data, and a node has created the record again.
     StoreLost,
@@ -30,7 +30,7 @@ impl Lineage {
 /// Whether the record lacks a change that the store had confirmed to this node. `known`: the node's copy. `is_later`:
 /// whether the copy has a greater version than the record.
 pub(super) fn lacks(state: &JobState, known: &JobState, is_later: bool) -> bool {
-    // Whether the numbers of the record are smaller than those of the copy.
+    // Whether the watermark or the fence of the record is smaller than that of the copy.
     let is_behind = || state.watermark < known.watermark || state.fence < known.fence;
     // Whether a run is under way in the record, but has ended according to the copy.
     let is_undone = || state.running.iter().any(|live| has_ended(known, live));
@@ -57,7 +57,7 @@ pub(super) fn has(state: &JobState, live: &LiveRun) -> bool {
     state.running.iter().any(|other| other.fence == live.fence)
 }
 
-/// Whether no node has added the values of its copy to the record since the creation of the record.
+/// Whether the record is as it was created: no node has added the values of its copy of an earlier record yet.
 pub(super) fn is_fresh(state: &JobState) -> bool {
     state.born.as_ref().is_some_and(|born| born.fresh)
 }

@@ -16,6 +16,7 @@ pub(crate) enum PausesRead {
     Unreadable(Option<Version>, Error),
 }
 
+/// Compares the record in the store with the node's copy (`known`).
 pub(crate) fn compare_pauses(known: &KnownPauses, record: Option<&Record>) -> PausesRead {
     let version = record.map(|record| record.version);
     if version == known.version {

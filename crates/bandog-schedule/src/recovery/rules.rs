@@ -1,8 +1,8 @@
 //! Merges a node's copy of a record into the record in the store, which has lost some or all of its values.
 //!
 //! These are rules of a plan: they do no I/O and read no clock. The node's copy might be old, because other nodes might
-//! have claimed ticks that the copy does not have. So if a tick might have been claimed before the loss, it is recorded
-//! as missed and never runs. The watermark (the newest tick that was ever claimed) never falls.
+//! have claimed ticks that the copy does not have. So if a tick might have been claimed before the loss, the tick is
+//! recorded as missed and never runs. The watermark (the newest tick that was ever claimed) never falls.
 
 use super::lineage::{Lineage, has, has_ended, is_beyond, is_fresh, lacks};
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     trigger::UnixMs,
 };
 
-// Texts in the history for ticks of which it is not known whether they ran.
+// Texts in the history for ticks that might have run or not, and for runs whose ends are unknown.
 const TICKS_UNKNOWN: &str = "the store lost the job's record: whether another node ran them before that is not known";
 const QUEUED_UNKNOWN: &str = "the store lost the job's record while they waited: whether they ran is not known";
 const END_UNKNOWN: &str = "the store lost how the run ended";
@@ -42,8 +42,8 @@ pub(crate) fn restore(state: &mut JobState, context: &PlanContext<'_>, plan: &mu
     true
 }
 
-/// Some numbers never fall. Each of these numbers is raised to the number in the node's copy, if that number is
-/// greater.
+/// Raises the numbers that never fall, such as the watermark. If a number is greater in the node's copy, the record
+/// gets the number of the copy.
 fn raise_numbers(state: &mut JobState, known: &JobState) {
     state.watermark = state.watermark.max(known.watermark);
     state.fence = state.fence.max(known.fence);
@@ -64,7 +64,7 @@ fn settle_ended_runs(state: &mut JobState, context: &PlanContext<'_>, plan: &mut
     for live in over {
         let end = known.last.as_ref().filter(|last| last.fence == Some(live.fence));
         if end.is_none() && !is_ours(context, &live) {
-            // Another node runs this run. Either that node reports the end, or its session expires.
+            // Another node executes this run. Either that node reports the end, or its session expires.
             continue;
         }
         let end_state = end.map_or(State::Lost, |last| last.state);
@@ -88,7 +88,7 @@ fn keep_local_runs(state: &mut JobState, context: &PlanContext<'_>, known: &JobS
     }
 }
 
-/// Adds the values of the node's copy to a record that a node has created without them.
+/// Adds the values of the node's copy to a record that a node has created without these values.
 fn inherit(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, known: &JobState) {
     let Some(Creation { at, fresh, .. }) = state.born.as_deref_mut() else { return };
     // Whether nothing was claimed in the new record yet. `at`: the time of its creation.
@@ -123,7 +123,8 @@ fn inherit(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, kno
     raise_numbers(state, known);
 }
 
-/// Records the ticks between the watermark of the node's copy and the time `until`. It is not known whether they ran.
+/// Records the ticks between the watermark of the node's copy and the time `until`. It is not known whether these ticks
+/// ran.
 fn record_unknown_ticks(
     state: &mut JobState,
     context: &PlanContext<'_>,
@@ -179,6 +180,7 @@ fn is_ours(context: &PlanContext<'_>, live: &LiveRun) -> bool {
     context.session.is_some() && live.holding().as_ref() == context.session
 }
 
+/// A line of the history for a range of ticks. `why`: the explanation for operators.
 fn history_range((first, last, ticks): (UnixMs, UnixMs, u64), state: State, now: UnixMs, why: &str) -> HistoryEntry {
     HistoryEntry {
         id: 0,

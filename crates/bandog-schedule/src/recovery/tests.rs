@@ -1,6 +1,7 @@
 use super::*;
 use crate::{Job, Run};
 
+/// Start of each test.
 const T0: UnixMs = 1_800_000_000_000;
 
 fn v(number: u64) -> Version {
@@ -29,6 +30,8 @@ fn found(version: u64, state: JobState) -> RecordRead {
     RecordRead::Found(v(version), Box::new(state))
 }
 
+/// The version of the node's copy of a lost record, and whether this version is later than the version in the store.
+/// None if the node has no such copy.
 fn remembers(entry: &JobEntry) -> Option<(u64, bool)> {
     match entry.events.first() {
         Some(Event::RecordLost(known)) => Some((known.version.get(), known.is_later)),

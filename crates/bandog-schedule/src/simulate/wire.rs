@@ -40,7 +40,8 @@ impl Wire {
         if self.is_cut.load(Relaxed) { Err(Error::unavailable("the wire is cut")) } else { Ok(&self.store) }
     }
 
-    /// The answer to a call with this number of items, after the connection was cut.
+    /// The answer to a call while the connection is cut: one error for each item of the call. `count`: the number of
+    /// items.
     fn refused<T>(&self, count: usize, error: &Error) -> Vec<Result<T>> {
         (0..count).map(|_| Err(error.clone())).collect()
     }

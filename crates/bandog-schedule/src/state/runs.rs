@@ -63,7 +63,8 @@ impl<'de> Deserialize<'de> for SessionClaim {
     }
 }
 
-/// A run that a node has claimed.
+/// A run under way: a node has claimed the run, and its end is not written to the record yet. [`RunRow`] describes the
+/// fields with the same names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LiveRun {
     pub(crate) id: u64,
@@ -91,7 +92,8 @@ impl LiveRun {
     }
 }
 
-/// A line of the history: a run that ended, or a range of ticks that did not run.
+/// A line of the history: a run that ended, or a range of ticks that did not run. [`RunRow`] describes the fields with
+/// the same names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HistoryEntry {
     pub(crate) id: u64,
@@ -117,6 +119,7 @@ pub(crate) struct HistoryEntry {
 }
 
 impl HistoryEntry {
+    /// Parses a line. None if the text is not a line of a history.
     pub(crate) fn read(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }

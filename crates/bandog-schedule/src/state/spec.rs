@@ -10,7 +10,8 @@ use crate::{
     trigger::{DurationMs, Trigger, UnixMs, duration_ms},
 };
 
-/// The settings of a job in its record. Processes that do not have the job's code, such as the command, read them.
+/// The settings of a job in its record. The methods of [`crate::Job`] describe the settings. Processes that do not have
+/// the job's code, such as the `bandog` command, read the settings from there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JobSpec {
     pub(crate) trigger: TriggerSpec,
@@ -31,8 +32,8 @@ pub(crate) enum TriggerSpec {
         text: String,
         dialect: String,
         zone: String,
-        /// The `day_match` of the job. None if the job uses the default of the dialect. The same is true for
-        /// `daylight`.
+        /// The `day_match` of the job. None if the job uses the default. In the same way, `daylight` is none if the job
+        /// uses the default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         days: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -110,7 +111,8 @@ impl JobSpec {
         })
     }
 
-    /// Lists the differences, such as `trigger: cron 0 * * * * ? (quartz, UTC) -> fixed_rate 5s`.
+    /// Lists the differences between these settings and the new settings (`other`), for example
+    /// `trigger: cron 0 * * * * ? (quartz, UTC) -> fixed_rate 5s`.
     pub(crate) fn change_to(&self, other: &Self) -> String {
         let settings = [
             ("trigger", self.trigger_text(), other.trigger_text()),
@@ -125,6 +127,8 @@ impl JobSpec {
         changed.map(|(what, old, new)| format!("{what}: {old} -> {new}")).collect::<Vec<_>>().join(", ")
     }
 
+    /// The trigger in one line. A cron expression is followed by its dialect, its zone, and the settings that differ
+    /// from the default.
     fn trigger_text(&self) -> String {
         if let TriggerSpec::Cron { text, dialect, zone, days, daylight } = &self.trigger {
             let rules = [Some(dialect), Some(zone), days.as_ref(), daylight.as_ref()];

@@ -45,8 +45,8 @@ fn a_trigger_of_an_older_version_is_read() {
     assert_eq!(spec(job).trigger, trigger);
 }
 
-/// Records written by the version of commit 58f9083: of a job whose run was retried after the death of its node, and of
-/// one with queued runs.
+/// Two records that the version of commit 58f9083 has written. The first record belongs to a job whose run was retried
+/// after the death of a node. The second record belongs to a job with queued runs.
 const OLDER: [&str; 2] = [include_str!("records/58f9083-poison.json"), include_str!("records/58f9083-waits.json")];
 
 #[test]

@@ -16,7 +16,7 @@ use crate::{
 /// reached 4 MiB, unless a reader prevents the reset.
 const LONG_WAL: u64 = 64 << 20;
 /// The latest SQLite version with the following bug: if a process reset the WAL while another process used it, the
-/// database could be damaged. Some older versions also have the fix: see [`REPAIRED`].
+/// database could be damaged. Some older versions have the fix already: see [`REPAIRED`].
 const LAST_AFFECTED_VERSION: i32 = 3_051_002;
 /// Ranges of older SQLite versions that have the fix. The end of each range is not included.
 const REPAIRED: [std::ops::Range<i32>; 2] = [3_044_006..3_045_000, 3_050_007..3_051_000];
@@ -24,14 +24,14 @@ const REPAIRED: [std::ops::Range<i32>; 2] = [3_044_006..3_045_000, 3_050_007..3_
 /// Number of steps of SQLite's virtual machine between two checks of the clock.
 const CLOCK_STEPS: i32 = 10_000;
 
-/// Does all checks of an open database. The check of its integrity ends at `until`.
+/// Does all checks of an open database. The check of the integrity ends at `until` at the latest.
 pub(super) fn all(store: &mut Store, options: &SqliteOptions, until: Moment) -> Vec<Finding> {
     let version = version(rusqlite::version_number(), store.is_current());
     vec![integrity(store, options, until), writer(store, options), version, wal(options)]
 }
 
-/// Checks whether every page and row can be read. The check is one transaction, which blocks no other process. It ends
-/// at `until`, even if it is not finished.
+/// Checks whether every page and row can be read. The check is one transaction, which blocks no other process. The
+/// check is stopped at `until`, even if it is not finished.
 pub(crate) fn integrity(store: &mut Store, options: &SqliteOptions, until: Moment) -> Finding {
     const SUBJECT: &str = "integrity";
     // Older versions of rusqlite return nothing here. Newer versions return a result that is never an error.

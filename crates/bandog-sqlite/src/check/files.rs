@@ -10,7 +10,7 @@ use crate::{
     disk::{self, FileSystem, FileSystemKind},
 };
 
-/// Minimum free space of the disk, in bytes. If less is free, a finding reports it, because the write-ahead log of a
+/// Minimum free space of the disk, in bytes. If less is free, a finding reports this, because the write-ahead log of a
 /// busy day might fill the disk.
 const MIN_FREE_SPACE: u64 = 64 << 20;
 
@@ -90,7 +90,7 @@ pub(super) fn rights(options: &SqliteOptions) -> Vec<Finding> {
         );
         findings.push(Finding::advice(SUBJECT, says, format!("chmod o= {}", open.join(" "))));
     }
-    // Every user can write to the directory, and it has no sticky bit.
+    // The finding if every user can write to the directory, and the directory has no sticky bit.
     if let Some(directory) = options.path.parent()
         && fs::metadata(directory).is_ok_and(|found| found.mode() & 0o002 != 0 && found.mode() & 0o1000 == 0)
     {

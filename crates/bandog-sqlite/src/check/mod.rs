@@ -1,4 +1,4 @@
-//! The findings of `doctor`: conditions that might endanger the locks of a file.
+//! The findings of the command `bandog doctor`: conditions that might endanger the locks of a file.
 //!
 //! Scripts rely on the subjects of the findings: `filesystem`, `space`, `rights`, `users`, `inotify`, `writer`,
 //! `integrity`, `version`, `wal`.

@@ -13,13 +13,16 @@ use rusqlite::Connection;
 
 use crate::{Sqlite, SqliteOptions, host::Host};
 
+/// An hour in nanoseconds.
 const HOUR: i64 = 3_600_000_000_000;
 const TTL: Duration = Duration::from_millis(300);
 
+/// A handle on a machine with this boot id. `shift` is added to the time of the boot clock, in nanoseconds.
 fn machine(path: &Path, boot: &str, shift: i64) -> Sqlite {
     Sqlite::on(Host::other(boot, shift, SystemTime::now), SqliteOptions::at(path)).unwrap()
 }
 
+/// A claim of the lock `k` by a new client.
 fn claim() -> Claim {
     let id = ClaimId { client: ClientId::random(), number: 1 };
     Claim {
@@ -40,6 +43,7 @@ async fn try_take(store: &Sqlite, claim: &Claim) -> Verdict {
     }
 }
 
+/// Claims the lock once. None if the lock is held.
 async fn take(store: &Sqlite, claim: &Claim) -> Option<Fences> {
     match try_take(store, claim).await {
         Verdict::Granted { fences, .. } => Some(fences),

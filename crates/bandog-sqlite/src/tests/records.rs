@@ -19,11 +19,14 @@ use crate::{
 const HOUR: Duration = Duration::from_secs(3600);
 const TTL: Duration = Duration::from_millis(300);
 
+/// A handle on a machine with this boot id and this wall clock. `shift` is added to the time of the boot clock, in
+/// nanoseconds.
 fn machine(dir: &tempfile::TempDir, boot: &str, shift: i64, wall: fn() -> SystemTime) -> Sqlite {
     let options = SqliteOptions::at(dir.path().join("locks.db")).timeout(Duration::from_secs(20));
     Sqlite::on(Host::other(boot, shift, wall), options).unwrap()
 }
 
+/// A claim of the lock `lock` by a new client.
 fn claim() -> Claim {
     let id = ClaimId { client: ClientId::random(), number: 1 };
     Claim {
@@ -37,11 +40,13 @@ fn claim() -> Claim {
     }
 }
 
+/// Takes the lock, and returns the holding that reads and swaps can require.
 async fn take(store: &Sqlite, claim: &Claim) -> Holding {
     store.apply(&[Step::Claim(claim.clone())]).await.remove(0).unwrap();
     Holding { key: claim.key.clone(), id: claim.id }
 }
 
+/// Whether the claim in this holding still holds the lock.
 async fn is_valid(store: &Sqlite, holding: &Holding) -> bool {
     store.read(&[], std::slice::from_ref(holding)).await.unwrap().held.remove(0).unwrap()
 }
@@ -55,6 +60,7 @@ async fn wait_until_expired(store: &Sqlite, holding: &Holding) {
     }
 }
 
+/// Swaps the record `r`. Returns its new version, or None after a deletion.
 async fn swap(store: &Sqlite, from: Option<Version>, to: Option<&str>) -> Option<Version> {
     let swap = Swap { to: to.map(Into::into), ..Swap::new(Key::new("r").unwrap(), from, "") };
     match store.swap(&[swap]).await.unwrap().each.remove(0).unwrap() {
@@ -63,6 +69,7 @@ async fn swap(store: &Sqlite, from: Option<Version>, to: Option<&str>) -> Option
     }
 }
 
+/// The number of sightings in the database.
 fn sightings(dir: &tempfile::TempDir) -> u32 {
     let raw = Connection::open(dir.path().join("locks.db")).unwrap();
     raw.query_row("select count(*) from sighting", [], |row| row.get(0)).unwrap()
@@ -86,6 +93,7 @@ impl Work for Probe {
 
 #[tokio::test]
 async fn swaps_wait_for_the_disk_and_leases_do_not() {
+    // The values of `pragma synchronous`: with FULL, a commit waits for the disk.
     const NORMAL: u32 = 1;
     const FULL: u32 = 2;
     assert_eq!(SwapRecords(Vec::new()).access_mode(), AccessMode::DurableWrite);
@@ -181,8 +189,8 @@ async fn a_holding_in_another_file_is_observed_from_the_start() {
     let (holding, after) =
         (take(&machine(&dir, "before", 0, SystemTime::now), &ours).await, machine(&dir, "after", 0, SystemTime::now));
     wait_until_expired(&after, &holding).await;
-    // The other file has a hold of the same lock and claim with the same stamp. Only the file shows that this is
-    // another hold.
+    // The other file has a hold of the same lock by the same claim with the same stamp. The two holds differ only in
+    // their file.
     take(&machine(&other, "before", 0, SystemTime::now), &ours).await;
     for ending in ["-wal", "-shm"] {
         let _ = std::fs::remove_file(dir.path().join(format!("locks.db{ending}")));

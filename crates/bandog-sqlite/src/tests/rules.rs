@@ -7,6 +7,7 @@ use crate::{
     rules::{HoldState, Lease, Sighting, Wanted},
 };
 
+/// A hold of the owner `me` that expires at 1,100 ns and has a ttl of 100 ns.
 fn held(is_of_this_boot: bool) -> Lease {
     Lease {
         owner: Some("me".into()),
@@ -19,6 +20,7 @@ fn held(is_of_this_boot: bool) -> Lease {
     }
 }
 
+/// The state in which the owner `me` still holds the lock for this time.
 fn is_held(left_ns: u64, is_unseen: bool) -> HoldState<'static> {
     HoldState::Held { owner: "me", left: Duration::from_nanos(left_ns), is_unseen }
 }

@@ -1,4 +1,4 @@
-//! The tables follow the rules of `LockState`, also in the cases that an SQL statement decides alone.
+//! The tables follow the rules of `LockState`, also in the cases in which a single SQL statement decides the answer.
 
 use std::{
     num::NonZeroU32,
@@ -46,8 +46,8 @@ fn without_others(answer: Answer) -> Answer {
     }
 }
 
-/// Random steps and renewals of few names are executed while time passes. After each of them, the answer and the
-/// visible row must be the same as with the rules of `LockState`.
+/// Executes random steps and renewals on three locks, while time passes. After each of them, the answer and the visible
+/// row must be the same as with the rules of `LockState`.
 #[tokio::test(start_paused = true)]
 async fn each_step_has_the_answer_and_the_row_of_the_rules() {
     let dir = tempfile::tempdir().unwrap();

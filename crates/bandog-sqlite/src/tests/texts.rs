@@ -1,4 +1,4 @@
-//! Texts that we read or write: the kernel's files, the SQL files, error messages.
+//! Tests of texts that bandog reads or writes: the kernel's files, the SQL files, error messages.
 
 use std::{fs, path::Path};
 

@@ -6,7 +6,7 @@ use crate::history::Nanos;
 const OVERLAP: &str = "no two clients hold one lock at the same time";
 const FENCE: &str = "fences increase with every grant";
 
-/// The time span in which the holder of a call believed that it held the lock.
+/// The time span in which the client of `call` believed that it held the lock.
 struct Belief<'a> {
     call: &'a Call,
     from: Nanos,
@@ -23,7 +23,9 @@ pub(super) fn check(history: &History, excuses: &Excuses, name: usize, findings:
     fences(&beliefs, excuses, name, findings);
 }
 
+/// Finds beliefs that overlap.
 fn overlaps(beliefs: &[Belief<'_>], excuses: &Excuses, name: usize, findings: &mut Findings) {
+    // The earlier beliefs that have not ended yet.
     let mut open: Vec<&Belief<'_>> = Vec::new();
     for newer in beliefs {
         open.retain(|older| older.to > newer.from);
@@ -37,7 +39,7 @@ fn overlaps(beliefs: &[Belief<'_>], excuses: &Excuses, name: usize, findings: &m
                 Some(kind) => findings.excused(kind, end - newer.from),
                 None => {
                     let length = end - newer.from;
-                    let what = format!("{} and {}, for {} µs", older.call, newer.call, length / 1_000);
+                    let what = format!("{} and {} overlap for {} µs", older.call, newer.call, length / 1_000);
                     findings.broken(OVERLAP, name, newer.from, what);
                 }
             }
@@ -46,7 +48,9 @@ fn overlaps(beliefs: &[Belief<'_>], excuses: &Excuses, name: usize, findings: &m
     }
 }
 
+/// Finds fences that did not increase.
 fn fences(beliefs: &[Belief<'_>], excuses: &Excuses, name: usize, findings: &mut Findings) {
+    // The belief with the greatest fence so far.
     let mut greatest: Option<&Belief<'_>> = None;
     for belief in beliefs {
         let Some(before) = greatest.filter(|before| before.call.fence() >= belief.call.fence()) else {
@@ -59,7 +63,7 @@ fn fences(beliefs: &[Belief<'_>], excuses: &Excuses, name: usize, findings: &mut
         let excused =
             before.call.fence() > belief.call.fence() && excuses.find(belief.call, before.call, belief.from).is_some();
         if !excused {
-            let what = format!("{} was granted before {}", before.call, belief.call);
+            let what = format!("the fence of {} is not smaller than that of the later {}", before.call, belief.call);
             findings.broken(FENCE, name, belief.from, what);
         }
     }

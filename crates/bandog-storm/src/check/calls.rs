@@ -20,11 +20,12 @@ pub(super) fn check(history: &History, findings: &mut Findings) {
             in_time(call, call.asked, answered, call.limit, &pauses, findings);
         }
         if let Some(grant) = &call.grant {
+            // The release of the lock must end within the request timeout.
             if let (Some((from, _)), Some((to, _))) = (grant.ended, call.answer) {
                 in_time(call, from, to, nanos(TIMEOUT), &pauses, findings);
             }
             if grant.again.is_some_and(|again| again != grant.fence) {
-                findings.broken(AGAIN, call.name, grant.at, format!("{call} got {:?}", grant.again));
+                findings.broken(AGAIN, call.name, grant.at, format!("{call} locked again, and got {:?}", grant.again));
             }
         }
         if let Some((at, outcome @ (Outcome::Refused | Outcome::Closed))) = call.answer {
@@ -44,8 +45,8 @@ fn ends(call: &Call, findings: &mut Findings) {
     }
 }
 
-/// Checks that the step of the call between `from` and `to` took no longer than `limit`. Time in which the process
-/// could not run does not count.
+/// Checks that one step of the call, from the time `from` to the time `to`, took no longer than `limit` plus the
+/// tolerance. Time in which the process could not run does not count.
 fn in_time(call: &Call, from: Nanos, to: Nanos, limit: Nanos, pauses: &Pauses, findings: &mut Findings) {
     let took = to.saturating_sub(from);
     let allowed = limit.saturating_add(nanos(SLACK));
@@ -55,7 +56,7 @@ fn in_time(call: &Call, from: Nanos, to: Nanos, limit: Nanos, pauses: &Pauses, f
     let took = took.saturating_sub(pauses.during(call.process, from, to));
     findings.worst_overrun = findings.worst_overrun.max(took.saturating_sub(limit));
     if took > allowed {
-        let what = format!("{call} took {} ms, and {} are allowed", took / 1_000_000, limit / 1_000_000);
+        let what = format!("{call} took {} ms, but its limit is {} ms", took / 1_000_000, limit / 1_000_000);
         findings.broken(LATE, call.name, from, what);
     }
 }

@@ -1,5 +1,6 @@
-//! Overlaps that docs/GUARANTEES.md allows. If the store loses a hold, the holder still believes that it holds the
-//! lock. This belief ends when the holder notices the loss.
+//! Overlaps that docs/GUARANTEES.md allows. In an overlap, two clients believe at the same time that they hold the same
+//! lock. This happens if the store loses a hold (a granted lock). The old holder then still believes that it holds the
+//! lock, until it notices the loss.
 
 use super::{Call, History};
 use crate::{

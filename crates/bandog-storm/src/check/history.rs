@@ -28,7 +28,7 @@ pub(crate) struct History {
     pub(crate) resources: Vec<Vec<ResourceWrite>>,
     /// The time when all clients had ended.
     pub(crate) end: Nanos,
-    /// The index in `calls` of each call, by its client and its id.
+    /// For each call, its index in `calls`. The key is the client and the id of the call.
     pub(super) index: HashMap<(u32, CallId), usize>,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Grant {
     /// The time of the holder's last check of its guard, and whether the lock was held then. `None` if the holder made
     /// no last check, because it was killed.
     pub(crate) ended: Option<(Nanos, bool)>,
-    /// The fence that the owner got when it locked again during this grant.
+    /// The fence that the owner got when it locked the same lock again during this grant.
     pub(crate) again: Option<u64>,
 }
 
@@ -90,12 +90,14 @@ impl Call {
         (grant.at < to).then_some((grant.at, to))
     }
 
-    /// The time from which on this call certainly does not hold the lock. `None` if the lock was not granted.
+    /// The earliest time at which this call certainly does not hold the lock any more. `None` if the call never got the
+    /// lock.
     pub(crate) fn surely_free(&self) -> Option<Nanos> {
         let grant = self.grant.as_ref()?;
         Some(match (grant.ended, self.killed) {
             (Some((at, true)), _) => self.answer.map_or(at, |(answered, _)| answered),
-            // A renewal might have been in flight when the loss was noticed.
+            // When the client noticed the loss, a renewal might have been on its way to the store. The renewal could
+            // extend the hold by one ttl.
             (Some((at, false)), _) => at.saturating_add(self.ttl),
             (None, killed) => killed.unwrap_or(grant.until).saturating_add(self.ttl),
         })
@@ -210,7 +212,7 @@ impl History {
         }
     }
 
-    /// Sorts the faults, and the time spans in which runtimes were blocked. Call this after all events were added.
+    /// Sorts the faults, and the time spans in which runtimes were blocked. Call this method after the last `add`.
     pub(crate) fn tidy(&mut self) {
         self.faults.sort_by_key(|fault| fault.from);
         self.blocked.sort_unstable();
@@ -233,8 +235,8 @@ impl History {
     }
 }
 
-/// Parses each line of a file, and passes the values to `take`. An incomplete last line is ignored, because the process
-/// that wrote it might have been killed. A missing file counts as empty.
+/// Parses each line of a file, and passes the values to `take`. The last line can be incomplete if its process was
+/// killed. An incomplete line is ignored. A missing file counts as empty.
 fn lines<T: FromStr<Err: fmt::Display>>(path: &Path, mut take: impl FnMut(T)) -> io::Result<()> {
     if !fs::exists(path)? {
         return Ok(());

@@ -10,9 +10,11 @@ use crate::history::ResourceWrite;
 const STALE: &str = "no holder is overtaken while it believes";
 const SHARED: &str = "a fence belongs to one holder";
 
-/// Simulates the resource under the lock with this name, and checks its writes.
+/// Simulates the resource that the lock with this name protects, and checks the writes to the resource.
 pub(super) fn check(history: &History, excuses: &Excuses, name: usize, findings: &mut Findings) {
+    // The write with the greatest fence so far.
     let mut greatest: Option<ResourceWrite> = None;
+    // Number of writes of each call so far.
     let mut written: HashMap<(u32, u64), u32> = HashMap::new();
     for entry in &history.resources[name] {
         findings.writes += 1;
@@ -28,19 +30,20 @@ pub(super) fn check(history: &History, excuses: &Excuses, name: usize, findings:
         let calls = (history.find(entry.client, entry.call), history.find(before.client, before.call));
         let (Some(writer), Some(overtaker)) = calls else { continue };
         if before.fence == entry.fence {
-            findings.broken(SHARED, name, at(writer), format!("{writer} and {overtaker}"));
+            findings.broken(SHARED, name, at(writer), format!("{writer} and {overtaker} wrote with the same fence"));
             continue;
         }
         findings.stale_writes += 1;
+        // Whether the writer certainly believed at this write that it held the lock.
         let sure = writer.grant.as_ref().is_some_and(|grant| grant.sure_writes >= *count);
         if sure && excuses.find(writer, overtaker, end(writer)).is_none() {
-            let what = format!("{writer} wrote, and believed, after {overtaker} had written");
+            let what = format!("{writer} wrote after {overtaker}, and still believed that it held the lock");
             findings.broken(STALE, name, at(writer), what);
         }
     }
 }
 
-/// The time at which a violation of this call is reported.
+/// The time that the report gives for a violation by this call.
 fn at(call: &Call) -> u64 {
     call.answered_at().unwrap_or(call.asked)
 }

@@ -1,4 +1,5 @@
-//! Tests of the checker with hand-written histories: correct ones that must pass, and for each law one that breaks it.
+//! Tests of the checker with hand-written histories. Correct histories must pass. For each law, there is also a history
+//! that breaks the law.
 
 use super::{Findings, History, check};
 use crate::{
@@ -10,7 +11,7 @@ use crate::{
 const MS: Nanos = 1_000_000;
 const TTL: Nanos = 600 * MS;
 
-/// A hand-written history. All times are in milliseconds.
+/// A hand-written history. The methods take all times in milliseconds.
 struct Story(History);
 
 impl Story {
@@ -22,11 +23,13 @@ impl Story {
         self.0.add(&Life { client, process: client, killed: None }, event);
     }
 
+    /// A call with this method and this time limit begins.
     fn asks_with(&mut self, client: u32, call: CallId, at: Nanos, verb: Verb, limit: Nanos) {
         let (at, limit) = (at * MS, limit.saturating_mul(MS));
         self.record(client, Event::Asked { call, at, task: 0, name: 0, verb, limit, ttl: TTL, watched: true });
     }
 
+    /// A call of `lock` without a time limit begins.
     fn asks(&mut self, client: u32, call: CallId, at: Nanos) {
         self.asks_with(client, call, at, Verb::Lock, Nanos::MAX);
     }
@@ -100,7 +103,7 @@ fn a_long_hold_is_compared_with_all_that_follow() {
 
 #[test]
 fn a_stopped_holder_believes_until_its_deadline_and_no_longer() {
-    let late = |granted| {
+    let story = |granted| {
         let mut story = Story::new();
         story.asks(1, 0, 10);
         story.granted(1, 0, 10, 5);
@@ -109,8 +112,8 @@ fn a_stopped_holder_believes_until_its_deadline_and_no_longer() {
         story.holds(2, 0, granted, granted + 10, 6);
         story.ends(1_000)
     };
-    is_broken(&late(610), &[]);
-    is_broken(&late(605), &["no two clients hold one lock at the same time"]);
+    is_broken(&story(610), &[]);
+    is_broken(&story(605), &["no two clients hold one lock at the same time"]);
 }
 
 #[test]
@@ -147,7 +150,8 @@ fn a_hold_that_the_store_lost_excuses_an_overlap_for_one_ttl() {
         story.holds(2, 0, 70, 80, 6);
         story.asks(3, 0, 81);
         story.granted(3, 0, 81, 7);
-        // If `to` is more than a ttl after the fault, a renewal has succeeded although the store had lost the hold.
+        // The hold ends at the time `to`. If this is more than a ttl after the fault, a renewal has succeeded although
+        // the store had lost the hold.
         story.record(1, Event::Held { call: 0, at: 500 * MS, until: 500 * MS + TTL, writes: 1 });
         story.record(1, Event::Ended { call: 0, at: to * MS, held: true, writes: 1 });
         story.releases(3, 0, to + 10);
@@ -246,7 +250,7 @@ fn a_call_that_exceeds_its_limit_is_found_unless_its_process_was_paused() {
     let mut stalled = Story::new();
     stalled.asks_with(1, 0, 10, Verb::TryLockFor, 100);
     stalled.record(1, Event::Answered { call: 0, at: 3_000 * MS, outcome: Outcome::Busy });
-    // The stall and the block overlap. The checker must not count the common time twice.
+    // These two time spans overlap. The checker must count their common time once.
     stalled.record(1, Event::Stalled { from: 20 * MS, to: 1_000 * MS });
     stalled.record(1, Event::Blocked { from: 20 * MS, to: 1_010 * MS });
     is_broken(&stalled.ends(4_000), &["every call ends within its limit"]);

@@ -1,5 +1,5 @@
 //! Checks two laws. First, no client waits at a free lock for longer than a lost notification can explain. Second, no
-//! client is passed over. A client is passed over if the other clients get the lock again and again while it waits.
+//! client is passed over. A client is passed over if it waits while the other clients get the lock again and again.
 
 use std::collections::BTreeSet;
 
@@ -15,13 +15,15 @@ const STARVED: &str = "no client is passed over for ever";
 /// A client that has waited for this time has priority over clients that have waited for a shorter time.
 const STARVING: Nanos = 2_000_000_000;
 /// Maximum number of turns of each client while a client with priority waits. A turn is the time in which one client
-/// has the lock. The maximum is more than one, because several clients can have priority, and their order is random.
+/// has the lock. The maximum is greater than one, because several clients can have priority at the same time, and get
+/// the lock in a random order.
 const PASSED_OVER: usize = 12;
 
+/// The start and the end of a time span.
 type Span = (Nanos, Nanos);
 
 /// Finds time spans longer than `bound` in which no client held a lock, although a client waited for this lock and no
-/// fault was near.
+/// fault explains the wait.
 pub(super) fn check(history: &History, bound: Nanos, findings: &mut Findings) {
     let faults = disturbed(history);
     for name in 0..history.resources.len() {
@@ -35,14 +37,14 @@ pub(super) fn check(history: &History, bound: Nanos, findings: &mut Findings) {
             let (from, to) = (call.asked, call.answered_at().or(call.killed).unwrap_or(history.end));
             let free = gaps.iter().map(|(begin, end)| (*end).min(to).saturating_sub((*begin).max(from))).max();
             if free.is_some_and(|free| free > bound) {
-                let what = format!("{call} waited {} ms while no client held it", free.unwrap_or(0) / 1_000_000);
+                let what = format!("{call} waited {} ms while no client held the lock", free.unwrap_or(0) / 1_000_000);
                 findings.broken(FREE, name, from, what);
             }
         }
     }
 }
 
-/// Finds clients that waited while the other clients had many turns, although no fault was near.
+/// Finds clients that waited while the other clients had too many turns, although no fault explains this.
 pub(super) fn check_starved(history: &History, findings: &mut Findings) {
     let faults = merged(disturbed(history));
     let clients = history.calls.iter().map(|call| call.client).collect::<BTreeSet<_>>().len();
@@ -58,14 +60,16 @@ pub(super) fn check_starved(history: &History, findings: &mut Findings) {
         for call in calls().filter(|call| waits(call)) {
             let end = call.answered_at().or(call.killed).unwrap_or(history.end);
             let before_end = grants[..before(&grants, end)].iter().rev().take_while(|(at, _)| *at > call.asked);
+            // The last time during this wait at which this client got the lock for another of its calls.
             let own = before_end.copied().find(|(_, client)| *client == call.client).map_or(0, |(at, _)| at);
-            let disturbed = faults[..before(&faults, end)].last().map_or(0, |(_, to)| *to);
-            let since = call.asked.max(own).max(disturbed).saturating_add(STARVING);
+            let last_fault = faults[..before(&faults, end)].last().map_or(0, |(_, to)| *to);
+            // Turns count from this time on.
+            let since = call.asked.max(own).max(last_fault).saturating_add(STARVING);
             let passed = before(&turns, end).saturating_sub(before(&turns, since));
             findings.most_passed_over = findings.most_passed_over.max(passed);
             if passed > PASSED_OVER * clients {
                 let what = format!(
-                    "{call} waited {} ms while others were granted it {passed} times",
+                    "{call} waited {} ms while other clients got the lock {passed} times",
                     (end - call.asked) / 1_000_000
                 );
                 findings.broken(STARVED, name, call.asked, what);
@@ -79,15 +83,15 @@ fn before<T>(spans: &[(Nanos, T)], moment: Nanos) -> usize {
     spans.partition_point(|(at, _)| *at < moment)
 }
 
-/// Time spans in which a fault was near.
+/// Time spans in which a fault, or the effects of a fault, can make clients wait.
 fn disturbed(history: &History) -> Vec<Span> {
     let faults = history.faults.iter().map(|fault| (fault.from, aftermath(fault.to)));
     let stalls = history.stalled.iter().map(|(_, from, to)| (*from, aftermath(*to)));
     faults.chain(stalls).collect()
 }
 
-/// The time at which the effects of a fault have ended. `healed` is the end of the fault itself. Afterwards, all
-/// earlier holds have to expire, and the waiters have to poll the store again.
+/// The time at which the effects of a fault have ended. `healed` is the end of the fault itself. After this end, all
+/// earlier holds must first expire, and the waiters must poll the store again.
 fn aftermath(healed: Nanos) -> Nanos {
     healed.saturating_add(nanos(TTL + SLACK))
 }
@@ -120,7 +124,7 @@ fn merged(mut spans: Vec<Span>) -> Vec<Span> {
     merged
 }
 
-/// The times between the spans, and the time from the last span to `end`.
+/// The gaps between the spans, and the gap from the last span to `end`. The spans are sorted, and do not overlap.
 fn between(spans: &[Span], end: Nanos) -> Vec<Span> {
     let ends = spans.iter().skip(1).map(|(from, _)| *from).chain([end]);
     spans.iter().zip(ends).filter(|((_, to), next)| to < next).map(|((_, to), next)| (*to, next)).collect()

@@ -33,11 +33,11 @@ pub(crate) struct Findings {
     pub(crate) totals: Tally,
     /// Number of starts of second and later attempts.
     pub(crate) retries: u64,
-    /// Number of ghosts. If a node is paused for too long, another node takes over its runs. When the paused node is
-    /// awake again, it continues these runs for a short time. Such a continued run is a ghost.
-    pub(crate) ghosts: u64,
-    /// The longest time for which a ghost continued after the pause of its node.
-    pub(crate) longest_ghost: Nanos,
+    /// Number of overtaken runs. If a node is paused for too long, another node takes over its runs. When the pause has
+    /// ended, the first node continues these runs for a short time. Such a continued run is an overtaken run.
+    pub(crate) overtaken_runs: u64,
+    /// The longest time for which an overtaken run continued after the pause and the takeover.
+    pub(crate) longest_overtaken: Nanos,
     /// Times from the kill of a node to the next attempt of a run of this node.
     pub(crate) takeovers: Vec<Nanos>,
     /// For runs that a stopping node cancelled: times from the end of the run to its next attempt.
@@ -93,8 +93,8 @@ impl Findings {
         self.duplicates += other.duplicates;
         self.unexplained += other.unexplained;
         self.retries += other.retries;
-        self.ghosts += other.ghosts;
-        self.longest_ghost = self.longest_ghost.max(other.longest_ghost);
+        self.overtaken_runs += other.overtaken_runs;
+        self.longest_overtaken = self.longest_overtaken.max(other.longest_overtaken);
         self.totals.add(&other.totals);
         for (all, more) in [(&mut self.takeovers, other.takeovers), (&mut self.handovers, other.handovers)] {
             all.extend(more);
@@ -128,17 +128,24 @@ fn once(history: &History, job: &Job, starts: &[&Start], findings: &mut Findings
     for start in starts.iter().filter(|start| start.attempt > 1) {
         findings.retries += 1;
         if !job.retry {
-            findings.broken("once", job, format!("an abandoned tick was retried: {start:?}"));
+            findings.broken(
+                "once",
+                job,
+                format!("a tick was retried, although the policy is to abandon it: {start:?}"),
+            );
         } else if !has_reason(history, seen.get(&(start.tick, start.attempt - 1)).copied(), start) {
             findings.broken("once", job, format!("a tick was taken over from a live node: {start:?}"));
         }
     }
 }
 
-/// Whether a takeover had a reason. There is a reason in three cases: the node of the previous attempt was killed or
-/// asked to stop; this node might have lost its session; or faults kept this node from renewing its lease for at least
-/// a third of the lease's length. If the previous attempt never started, its node is unknown. Then a fault of any node
-/// is a reason.
+/// Whether a takeover had a reason. There are three possible reasons:
+/// - the node of the previous attempt was killed or asked to stop;
+/// - this node might have lost its session;
+/// - faults prevented the renewal of this node's lease for at least a third of the lease.
+///
+/// If the previous attempt never started, its node is unknown. In this case, the end or a fault of any node is a
+/// reason.
 fn has_reason(history: &History, before: Option<&Start>, start: &Start) -> bool {
     let enough = history.terms.lease / 3;
     if let Some(before) = before {
@@ -148,8 +155,10 @@ fn has_reason(history: &History, before: Option<&Start>, start: &Start) -> bool 
         // A node that was asked to stop can still start a run that it claimed before.
         return history.ended_between(before.node, 0, start.at) || is_hindered || history.harms.iter().any(is_evicted);
     }
+    // The delay of the start after the tick.
     let late = u64::try_from(start.store - start.tick).unwrap_or(0).saturating_mul(1_000_000);
     let from = start.at.saturating_sub(late + history.terms.lease);
+    // Whether any node ended in this time.
     let gone = history.lives.keys().any(|node| history.ended_between(*node, from, start.at));
     gone || history.hindered(None, from, start.at) >= enough
 }
@@ -161,11 +170,11 @@ fn fences(history: &History, job: &Job, starts: &[&Start], findings: &mut Findin
     claims.sort_unstable_by_key(|start| (start.attempt, start.id));
     let first = claims.iter().filter(|start| start.attempt == 1).collect::<Vec<_>>();
     for pair in first.windows(2).filter(|pair| pair[0].fence >= pair[1].fence || pair[0].tick >= pair[1].tick) {
-        findings.broken("fences", job, format!("{:?} was claimed before {:?}", pair[0], pair[1]));
+        findings.broken("fences", job, format!("fence or tick did not increase: {:?}, {:?}", pair[0], pair[1]));
     }
     claims.sort_unstable_by_key(|start| (start.id, start.attempt));
     for pair in claims.windows(2).filter(|pair| pair[0].id == pair[1].id && pair[0].fence >= pair[1].fence) {
-        findings.broken("fences", job, format!("{:?} was claimed before {:?}", pair[0], pair[1]));
+        findings.broken("fences", job, format!("the fence did not increase: {:?}, {:?}", pair[0], pair[1]));
     }
     let mut all = HashSet::new();
     for start in starts.iter().filter(|start| !all.insert(start.fence)) {
@@ -176,7 +185,11 @@ fn fences(history: &History, job: &Job, starts: &[&Start], findings: &mut Findin
     }
     for pair in starts.windows(2).filter(|pair| pair[0].at < pair[1].at && pair[0].fence > pair[1].fence) {
         if pieces(history, pair[1]).first().is_some_and(|(from, _)| *from == pair[1].at) {
-            findings.broken("fences", job, format!("{:?} began before {:?}", pair[0], pair[1]));
+            findings.broken(
+                "fences",
+                job,
+                format!("{:?} has a greater fence than the later run {:?}", pair[0], pair[1]),
+            );
         }
     }
 }
@@ -185,7 +198,7 @@ fn fences(history: &History, job: &Job, starts: &[&Start], findings: &mut Findin
 fn early(history: &History, job: &Job, starts: &[&Start], findings: &mut Findings) {
     for start in starts {
         if start.store < start.tick - EARLY {
-            findings.broken("early", job, format!("{} ms before its tick: {start:?}", start.tick - start.store));
+            findings.broken("early", job, format!("started {} ms too early: {start:?}", start.tick - start.store));
         }
         let from = start.at.saturating_sub(history.terms.lease);
         if start.attempt == 1 && !job.waits && history.hindered(Some(start.node), from, start.at) == 0 {
@@ -242,24 +255,25 @@ fn overlap(history: &History, job: &Job, starts: &[&Start], findings: &mut Findi
         }
         alive.push(start);
         if alive.len() > job.limit {
-            let what = format!("{} at a time, not {}: {alive:?}", alive.len(), job.limit);
+            let what = format!("{} runs at the same time, allowed: {}: {alive:?}", alive.len(), job.limit);
             findings.broken("overlap", job, what);
         }
     }
-    ghosts(history, starts, findings);
+    overtaken_runs(history, starts, findings);
 }
 
-/// Counts the ghosts: runs that continued after a pause of their node, although another node had taken them over.
-fn ghosts(history: &History, starts: &[&Start], findings: &mut Findings) {
+/// Counts the overtaken runs: their nodes continued them after a pause, although another node had taken them over.
+fn overtaken_runs(history: &History, starts: &[&Start], findings: &mut Findings) {
     let mut next: HashMap<(u64, u32), &Start> = HashMap::new();
     next.extend(starts.iter().map(|start| ((start.id, start.attempt), *start)));
     for start in starts {
         let Some(after) = next.get(&(start.id, start.attempt + 1)) else { continue };
         let Some((end, _)) = start.end.filter(|(end, _)| *end > after.at) else { continue };
+        // The end of the last fault of the node before the end of the run.
         let woken = history.harms.iter().filter(|harm| harm.node == Some(start.node) && harm.to <= end);
         let woken = woken.map(|harm| harm.to).max().unwrap_or(after.at);
-        findings.ghosts += 1;
-        findings.longest_ghost = findings.longest_ghost.max(end.saturating_sub(woken.max(after.at)));
+        findings.overtaken_runs += 1;
+        findings.longest_overtaken = findings.longest_overtaken.max(end.saturating_sub(woken.max(after.at)));
     }
 }
 
@@ -270,25 +284,31 @@ fn accounts(job: &Job, tally: &Tally, starts: &[&Start], findings: &mut Findings
     let counted = tally.runs() + tally.skipped + tally.missed;
     if ticks != counted {
         findings.unexplained += ticks.abs_diff(counted);
-        findings.broken("accounts", job, format!("{ticks} ticks, and {counted} in the counters: {tally:?}"));
+        findings.broken("accounts", job, format!("{ticks} ticks were due, the store counted {counted}: {tally:?}"));
     }
     let began: HashSet<i64> = starts.iter().map(|start| start.tick).collect();
+    // Ticks that were not due, or were not claimed yet.
     let off =
         |tick: &&i64| (**tick - tally.first) % job.period != 0 || **tick > tally.watermark || **tick < tally.first;
     for tick in began.iter().filter(off) {
-        findings.broken("accounts", job, format!("tick {tick} is not a tick of the job: {tally:?}"));
+        findings.broken("accounts", job, format!("tick {tick} ran, but was not due: {tally:?}"));
     }
     let seen = began.len() as u64;
     // A node can die after it has claimed a run and before the body of the run starts. Then the store counts the run as
     // lost, running or queued. If the node was asked to stop in this time, the store counts the run as failed.
     if seen > tally.runs() || tally.runs() > seen + tally.lost + tally.failed + tally.running + tally.queued {
         findings.unexplained += tally.runs().abs_diff(seen);
-        findings.broken("accounts", job, format!("{seen} ticks began, and the store has {tally:?}"));
+        findings.broken("accounts", job, format!("{seen} ticks ran, but the store counted {tally:?}"));
     }
+    // Ticks with a successful run, according to the records of the nodes.
     let well: HashSet<i64> =
         starts.iter().filter(|start| matches!(start.end, Some((_, End::Ok)))).map(|start| start.tick).collect();
     if tally.ok > well.len() as u64 {
-        findings.broken("accounts", job, format!("{} runs ended well, and the store has {tally:?}", well.len()));
+        findings.broken(
+            "accounts",
+            job,
+            format!("{} ticks were successful, but the store counted {tally:?}", well.len()),
+        );
     }
     findings.ticks += ticks;
     findings.ran += seen;
@@ -300,13 +320,17 @@ fn accounts(job: &Job, tally: &Tally, starts: &[&Start], findings: &mut Findings
 /// over, extend the limit. If the policy allows takeovers, no run is lost. At the end of the test, no run is running.
 fn takeover(history: &History, job: &Job, tally: &Tally, starts: &[&Start], findings: &mut Findings) {
     if tally.running > 0 {
-        findings.broken("takeover", job, format!("no node runs any more, and the store has {tally:?}"));
+        findings.broken(
+            "takeover",
+            job,
+            format!("all nodes have stopped, but a run is recorded as running: {tally:?}"),
+        );
     }
     if !job.retry {
         return;
     }
     if tally.lost > 0 {
-        findings.broken("takeover", job, format!("lost instead of retried: {tally:?}"));
+        findings.broken("takeover", job, format!("a run was lost instead of retried: {tally:?}"));
     }
     let mut by_run: HashMap<u64, Vec<&Start>> = HashMap::new();
     starts.iter().for_each(|start| by_run.entry(start.id).or_default().push(start));
@@ -318,7 +342,11 @@ fn takeover(history: &History, job: &Job, tally: &Tally, starts: &[&Start], find
         let extra = extra(history, start, next.copied(), (from, until));
         if until.saturating_sub(from) > within + extra + history.terms.slack {
             let took = until.saturating_sub(from) / 1_000_000;
-            findings.broken("takeover", job, format!("{took} ms after its node ended: {start:?}, next {next:?}"));
+            findings.broken(
+                "takeover",
+                job,
+                format!("no takeover for {took} ms after the node ended: {start:?}, next: {next:?}"),
+            );
         }
         if let (Some(next), 0) = (next, extra) {
             let times = if is_kill { &mut findings.takeovers } else { &mut findings.handovers };
@@ -356,7 +384,11 @@ fn extra(history: &History, start: &Start, next: Option<&Start>, (from, until): 
 /// No run is claimed under an ended session, and a stopped node leaves no session.
 fn sessions(history: &History, findings: &mut Findings) {
     for orphan in history.orphans.iter().filter(|orphan| orphan.claimed > orphan.ended) {
-        findings.broken("sessions", &history.jobs[orphan.job], format!("claimed under an ended session: {orphan:?}"));
+        findings.broken(
+            "sessions",
+            &history.jobs[orphan.job],
+            format!("a run was claimed under an ended session: {orphan:?}"),
+        );
     }
     if history.left > 0 {
         findings

@@ -32,7 +32,7 @@ const LEASE: Duration = Duration::from_secs(2);
 const SLACK: Duration = Duration::from_secs(1);
 /// Interval of progress messages.
 const PROGRESS: Duration = Duration::from_secs(10);
-/// Timeout for a node to start or stop.
+/// Timeout for the start and for the stop of a node.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs the nodes, and returns the history.
@@ -50,9 +50,10 @@ pub(crate) fn run(args: &TicksArgs, dir: &Path) -> io::Result<History> {
         if reported.elapsed() >= PROGRESS {
             reported = Instant::now();
             let left = end.saturating_duration_since(reported).as_secs();
-            eprintln!("{left} s left: {} runs began, {} harms", cluster.began(), cluster.harms.len());
+            eprintln!("remaining time: {left} s, started runs: {}, faults: {}", cluster.began(), cluster.harms.len());
         }
     }
+    // The time at which the faults had ended.
     let over = now();
     // In this time, the nodes take over the remaining runs of dead nodes.
     thread::sleep(LEASE + SLACK * 3);
@@ -93,7 +94,7 @@ struct Cluster {
     nodes: Vec<Node>,
     /// The number of the next node.
     next: u32,
-    /// For each node, when it was killed or asked to stop.
+    /// The times at which nodes were killed or asked to stop, by the number of the node.
     lives: BTreeMap<u32, Life>,
     /// The faults so far.
     harms: Vec<Harm>,
@@ -129,6 +130,7 @@ impl Cluster {
         }
     }
 
+    /// Starts the next node.
     fn start(&mut self) -> Node {
         let (url, wire) = match &self.store {
             NodeStore::Redis(server) => {
@@ -166,6 +168,7 @@ impl Cluster {
         }
     }
 
+    /// Kills a node, and starts a new node in its place.
     fn kill(&mut self, at: usize) {
         let node = &mut self.nodes[at];
         let number = node.number;
@@ -173,23 +176,24 @@ impl Cluster {
         node.process.kill();
         node.process.wait(PATIENCE);
         self.lives.insert(number, Life { killed: Some(from), asked: None });
-        self.done(HarmKind::Kill, Some(number), from);
-        // The delay can be longer than a takeover, because a new node checks for dead nodes, too. If the new node
-        // always started early, it could hide that the other nodes do not take runs over.
+        self.record_harm(HarmKind::Kill, Some(number), from);
+        // A new node also takes over the runs of dead nodes. If a new node always started early, the test would not
+        // notice that the other nodes take over no runs. So the delay is sometimes longer than a takeover.
         self.replace(at, 8000);
     }
 
+    /// Asks a node to stop, and starts a new node in its place.
     fn stop(&mut self, at: usize) {
         let from = now();
         let number = self.nodes[at].number;
         self.lives.insert(number, Life { killed: None, asked: Some(from) });
         self.nodes[at].process.term();
         self.nodes[at].process.wait(PATIENCE);
-        self.done(HarmKind::Stop, Some(number), from);
+        self.record_harm(HarmKind::Stop, Some(number), from);
         self.replace(at, 3500);
     }
 
-    /// Replaces an ended node by a new node, which starts after a random delay of up to `within_ms` milliseconds.
+    /// Waits for a random delay of up to `within_ms` milliseconds, and replaces an ended node by a new node.
     fn replace(&mut self, at: usize, within_ms: u64) {
         thread::sleep(Duration::from_millis(fastrand::u64(..within_ms)));
         let node = self.start();
@@ -201,12 +205,13 @@ impl Cluster {
     fn stall(&mut self, at: usize, time: Duration) {
         let from = now();
         self.nodes[at].process.stop();
+        // A stopped node that has SQLite's write lock blocks all nodes.
         let blocks_all = self.shared_memory().is_some_and(|file| has_write_lock(self.nodes[at].process.pid(), &file));
         thread::sleep(time);
         self.nodes[at].process.cont();
-        self.done(HarmKind::Stall, Some(self.nodes[at].number), from);
+        self.record_harm(HarmKind::Stall, Some(self.nodes[at].number), from);
         if blocks_all {
-            self.done(HarmKind::Locked, None, from);
+            self.record_harm(HarmKind::Locked, None, from);
         }
     }
 
@@ -222,7 +227,7 @@ impl Cluster {
     /// Locks the database file for this time, as another program could do.
     fn lock_store(&mut self, time: Duration) {
         let NodeStore::Sqlite(path) = &self.store else { return };
-        let hold = || -> rusqlite::Result<Nanos> {
+        let hold_lock = || -> rusqlite::Result<Nanos> {
             let mut other = rusqlite::Connection::open(path)?;
             other.busy_timeout(PATIENCE)?;
             let transaction = other.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
@@ -231,17 +236,17 @@ impl Cluster {
             transaction.rollback()?;
             Ok(from)
         };
-        let from = hold().expect("the file can be locked");
-        self.done(HarmKind::Locked, None, from);
+        let from = hold_lock().expect("the file can be locked");
+        self.record_harm(HarmKind::Locked, None, from);
     }
 
-    /// Deletes the log of the database, its index or both while the nodes have these files open.
+    /// Deletes the log of the database, the index of the log, or both, while the nodes have these files open.
     fn delete_log(&mut self) {
         let NodeStore::Sqlite(path) = &self.store else { return };
         let from = now();
         nemesis::delete_log(path, &mut fastrand::Rng::new());
         nemesis::await_log(path);
-        self.done(HarmKind::LogDeleted, None, from);
+        self.record_harm(HarmKind::LogDeleted, None, from);
     }
 
     /// The file that contains SQLite's own locks. `None` for Redis.
@@ -264,23 +269,25 @@ impl Cluster {
         wire.cut();
         thread::sleep(time);
         wire.refuse(false);
-        self.done(HarmKind::Cut, Some(self.nodes[at].number), from);
+        self.record_harm(HarmKind::Cut, Some(self.nodes[at].number), from);
     }
 
+    /// Kills the Redis server, and starts the server again.
     fn kill_store(&mut self) {
         let from = now();
         let NodeStore::Redis(server) = &self.store else { return };
         server.kill();
         thread::sleep(Duration::from_millis(fastrand::u64(..800)));
         server.restart();
-        self.done(HarmKind::Store, None, from);
+        self.record_harm(HarmKind::Store, None, from);
     }
 
     /// Records a fault that began at `from` and has ended now.
-    fn done(&mut self, kind: HarmKind, node: Option<u32>, from: Nanos) {
+    fn record_harm(&mut self, kind: HarmKind, node: Option<u32>, from: Nanos) {
         self.harms.push(Harm { kind, node, from, to: now() });
     }
 
+    /// Stops all nodes.
     fn end(&mut self) {
         for node in &mut self.nodes {
             self.lives.insert(node.number, Life { killed: None, asked: Some(now()) });
@@ -298,18 +305,18 @@ impl Cluster {
         let read: bandog::Result<(Vec<bandog::Result<Option<Record>>>, usize)> = runtime.block_on(async {
             let client = ConnectOptions::parse(self.url())?.connect().await?;
             let mut records = Vec::new();
-            for some in keys.chunks(16) {
-                records.extend(client.read(some, &[]).await?.records);
+            for chunk in keys.chunks(16) {
+                records.extend(client.read(chunk, &[]).await?.records);
             }
             Ok((records, Jobs::over(&client).nodes().await?.len()))
         });
         let (records, left) = read.map_err(io::Error::other)?;
-        let one = |(record, job): (bandog::Result<Option<Record>>, usize)| {
+        let to_tally = |(record, job): (bandog::Result<Option<Record>>, usize)| {
             let record = record.map_err(io::Error::other)?.ok_or_else(|| io::Error::other("a job has no record"))?;
             let json: serde_json::Value = serde_json::from_str(&record.value)?;
             Ok(tally(&json, jobs::declared(job).period))
         };
-        Ok((records.into_iter().zip(0..).map(one).collect::<io::Result<_>>()?, left))
+        Ok((records.into_iter().zip(0..).map(to_tally).collect::<io::Result<_>>()?, left))
     }
 }
 
@@ -317,9 +324,9 @@ impl Cluster {
 fn tally(record: &serde_json::Value, period: Ms) -> Tally {
     let ms = |key: &str| record[key].as_i64().unwrap_or_default();
     let count = |key: &str| record["counts"][key].as_u64().unwrap_or_default();
-    let many = |key: &str| record[key].as_array().map_or(0, |all| all.len() as u64);
-    // A job with a fixed rate has its first tick at the anchor, a time in its record. A job with a cron expression has
-    // its first tick at the next whole second after the anchor.
+    let len = |key: &str| record[key].as_array().map_or(0, |all| all.len() as u64);
+    // The anchor is a time in the record of the job. The first tick of a job with a fixed rate is at the anchor. The
+    // first tick of a job with a cron expression is at the next whole second.
     let first = if period == 1000 { (ms("anchor") + 999) / 1000 * 1000 } else { ms("anchor") };
     Tally {
         first,
@@ -329,8 +336,8 @@ fn tally(record: &serde_json::Value, period: Ms) -> Tally {
         skipped: count("skipped"),
         missed: count("missed"),
         lost: count("lost"),
-        running: many("running"),
-        queued: many("queue"),
+        running: len("running"),
+        queued: len("queue"),
     }
 }
 
@@ -339,7 +346,7 @@ fn log(dir: &Path, node: u32) -> PathBuf {
     dir.join(format!("node-{node}"))
 }
 
-/// Reads the records of all nodes.
+/// Reads the records of all nodes. Returns the started runs, and adds the recorded faults to `harms`.
 fn read(dir: &Path, nodes: u32, harms: &mut Vec<Harm>) -> io::Result<Vec<Start>> {
     let mut starts: Vec<Start> = Vec::new();
     for node in 0..nodes {
@@ -355,7 +362,8 @@ fn read(dir: &Path, nodes: u32, harms: &mut Vec<Harm>) -> io::Result<Vec<Start>>
     Ok(starts)
 }
 
-/// Reads one line of a node's records. `open` has the indexes in `starts` of the runs that have not ended.
+/// Reads one line of a node's records. `open` contains the runs that have not ended yet: the key is the job and the
+/// fence, and the value is the index of the run in `starts`.
 fn read_line(
     node: u32,
     line: &str,

@@ -45,14 +45,15 @@ pub(crate) enum End {
     Dropped,
 }
 
-/// The declaration of a job. Each tick of the job is a multiple of the period after the first tick.
+/// The properties of a job. The time between two successive ticks of the job is always one period.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) name: String,
+    /// The time between two successive ticks.
     pub(crate) period: Ms,
     /// Maximum number of simultaneous runs.
     pub(crate) limit: usize,
-    /// Whether a tick that comes during a run waits until the run has ended.
+    /// Whether a tick that is due during a run of the job waits until this run has ended.
     pub(crate) waits: bool,
     /// Whether another node takes over a run whose node has died.
     pub(crate) retry: bool,
@@ -65,19 +66,27 @@ pub(crate) struct Tally {
     pub(crate) first: Ms,
     /// The latest tick that was claimed. If no tick was claimed yet, the watermark is before the first tick.
     pub(crate) watermark: Ms,
+    /// Number of ticks whose run was successful.
     pub(crate) ok: u64,
+    /// Number of ticks whose run failed or was cancelled.
     pub(crate) failed: u64,
+    /// Number of ticks that did not run because of another run of the job.
     pub(crate) skipped: u64,
+    /// Number of ticks that no node claimed in time.
     pub(crate) missed: u64,
+    /// Number of ticks whose node died during the run, and that were not retried.
     pub(crate) lost: u64,
+    /// Number of ticks whose run has not ended yet.
     pub(crate) running: u64,
+    /// Number of ticks that wait for another run of the job.
     pub(crate) queued: u64,
 }
 
-/// The times at which a node was killed or asked to stop. If a new node replaces an ended node, the new node has
-/// another number.
+/// The time at which a node was killed or asked to stop. Both fields are `None` while the node is running. If a new
+/// node replaces an ended node, the new node has another number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Life {
+    /// The time at which the node was killed.
     pub(crate) killed: Option<Nanos>,
     /// The time at which the node was asked to stop.
     pub(crate) asked: Option<Nanos>,
@@ -148,7 +157,7 @@ pub(crate) struct Terms {
     pub(crate) check_interval: Nanos,
     /// Tolerance for delays on this machine.
     pub(crate) slack: Nanos,
-    /// The time at which the faults had ended. A takeover is required only if it was due by this time.
+    /// The time at which the faults had ended. Takeovers that were due later are not required.
     pub(crate) over: Nanos,
 }
 
@@ -159,7 +168,7 @@ pub(crate) struct History {
     pub(crate) tallies: Vec<Tally>,
     /// All runs, in the order of their starts.
     pub(crate) starts: Vec<Start>,
-    /// The ends of the nodes, by the number of the node.
+    /// The times at which nodes were killed or asked to stop, by the number of the node.
     pub(crate) lives: BTreeMap<u32, Life>,
     pub(crate) harms: Vec<Harm>,
     pub(crate) orphans: Vec<Orphan>,
@@ -192,8 +201,8 @@ impl Tally {
 }
 
 impl History {
-    /// Total time between `from` and `to` in which faults affected this node or the store. If no node is given, faults
-    /// of every node count.
+    /// Total time between `from` and `to` in which faults affected this node or the store. If `node` is `None`, the
+    /// faults of all nodes count.
     pub(crate) fn hindered(&self, node: Option<u32>, from: Nanos, to: Nanos) -> Nanos {
         let concerns = |harm: &&Harm| harm.node.is_none() || node.is_none() || harm.node == node;
         let lasting = |harm: &&Harm| !matches!(harm.kind, HarmKind::Kill | HarmKind::Stop);

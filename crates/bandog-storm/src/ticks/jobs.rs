@@ -10,13 +10,13 @@ use super::{
 /// Period of the jobs with a fixed rate. Every tenth job has a cron expression instead, and is due once a second.
 const RATE: Duration = Duration::from_millis(100);
 
-/// Records the start and the end of each run's body.
+/// Records the start and the end of the body of each run.
 pub(crate) trait Witness: Clone + Send + Sync + 'static {
     fn begins(&self, job: usize, run: &Run);
     fn ends(&self, job: usize, run: &Run, end: End);
 }
 
-/// The declaration of a job for the checker.
+/// The properties of the job with this number, for the checker.
 pub(crate) fn declared(number: usize) -> Job {
     let period = if is_cron(number) { 1000 } else { 100 };
     let (limit, retry) = (limit(overlap(number)), on_crash(number) != OnCrash::Abandon);
@@ -24,7 +24,7 @@ pub(crate) fn declared(number: usize) -> Job {
     Job { name: format!("storm-{number}"), period, limit, waits, retry }
 }
 
-/// The job as the scheduler runs it.
+/// The job that a node gives to its scheduler.
 pub(crate) fn job(number: usize, witness: impl Witness) -> schedule::Job {
     let name = declared(number).name;
     let job = match is_cron(number) {
@@ -79,8 +79,8 @@ fn limit(overlap: Overlap) -> usize {
 }
 
 fn on_crash(number: usize) -> OnCrash {
-    // The storm might kill the node that runs a tick, then the node that takes the tick over, and so on. The checker
-    // expects that the tick is retried until a run ends.
+    // The storm might kill the node that runs a tick, later the node that has taken the tick over, and so on. The
+    // checker expects that the tick is retried until a run ends, so the number of retries has no limit.
     if (number / 3).is_multiple_of(2) { OnCrash::RetryUpTo(NonZeroU32::MAX) } else { OnCrash::Abandon }
 }
 
@@ -88,8 +88,8 @@ fn three() -> NonZeroU32 {
     NonZeroU32::MIN.saturating_add(2)
 }
 
-/// The random duration of a body. It is usually up to 300 ms. In about one of five runs it is zero, and in one of 150
-/// runs it is some seconds.
+/// A random duration for a body. Most durations are shorter than 300 ms. About one of five durations is zero, and one
+/// of 150 durations is some seconds.
 fn length() -> Duration {
     Duration::from_millis(match fastrand::u32(..150) {
         0 => fastrand::u64(1000..6000),

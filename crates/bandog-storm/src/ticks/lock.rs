@@ -1,5 +1,5 @@
 //! A named lock instead of a scheduler, in virtual time. Each node has a timer on its own wall clock. When the timer
-//! fires, the node tries to take the lock. If it succeeds, the node runs the job, and keeps the lock for a minimum
+//! fires, the node tries to take the lock. A node that gets the lock runs the job, and keeps the lock for a minimum
 //! time.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -14,23 +14,24 @@ const BODY: Duration = Duration::from_millis(50);
 /// The lock's fixed lease.
 const LEASE: Duration = Duration::from_secs(60);
 
-/// The result.
+/// The result of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outcome {
     pub(crate) ticks: u64,
-    /// Number of runs of ticks that had run before.
+    /// Number of runs that repeated a tick. The first run of a tick does not count.
     pub(crate) duplicates: u64,
     /// Number of ticks without a run.
     pub(crate) lost: u64,
 }
 
-/// Runs the nodes. Their clocks are wrong by up to `skew`, and each holder keeps the lock for at least `min`. In one of
-/// 500 cases, a timer fires up to five minutes late.
+/// Runs the nodes. The clocks of the nodes are wrong by up to `skew`. Each holder keeps the lock for at least `min`. In
+/// one of 500 cases, a timer fires up to five minutes late.
 pub(crate) fn run(nodes: u32, ticks: u64, skew: Duration, min: Duration, seed: u64) -> Outcome {
     fastrand::seed(seed);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     runtime.expect("a runtime").block_on(async {
         let store = Memory::new(Clock::tokio());
+        // Number of runs of each tick.
         let ran = Arc::new(std::sync::Mutex::new(HashMap::<u64, u64>::new()));
         let begin = Instant::now() + PERIOD * 30;
         let mut timers = Vec::new();
@@ -55,6 +56,7 @@ pub(crate) fn run(nodes: u32, ticks: u64, skew: Duration, min: Duration, seed: u
     })
 }
 
+/// Runs the timer of one node. `ran` counts the runs of each tick.
 async fn run_timer(lock: &Mutex, begin: Instant, ticks: u64, min: Duration, ran: &std::sync::Mutex<HashMap<u64, u64>>) {
     for tick in 0..ticks {
         let due = begin + PERIOD * u32::try_from(tick).expect("some thousand ticks");

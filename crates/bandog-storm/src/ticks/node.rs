@@ -19,7 +19,7 @@ use crate::history::Log;
 
 /// Interval at which a node checks whether it gets CPU time.
 const BEAT: Duration = Duration::from_millis(20);
-/// If a check is late by at least this time, the time is recorded as time without CPU.
+/// If a check is late by more than this time, the node records that it got no CPU time since the previous check.
 const STARVED: Duration = Duration::from_millis(150);
 /// Maximum number of simultaneous runs.
 const POOL: usize = 256;
@@ -38,7 +38,7 @@ pub(crate) struct NodeArgs {
     /// Number of jobs
     #[arg(long)]
     jobs: usize,
-    /// Deviation of the node's wall clock, in milliseconds ahead
+    /// Number of milliseconds by which the node's wall clock is ahead; negative if the clock is behind
     #[arg(long, allow_hyphen_values = true)]
     skew: i64,
     /// The lease of the node, in milliseconds
@@ -56,20 +56,21 @@ pub(crate) fn run(args: &NodeArgs) -> Result<()> {
     runtime.expect("a runtime").block_on(serve(args, log))
 }
 
+/// Runs the scheduler until the process receives SIGTERM.
 async fn serve(args: &NodeArgs, log: Arc<Log>) -> Result<()> {
     fastrand::seed(args.seed);
     let mut term = signal(SignalKind::terminate()).expect("SIGTERM can be caught");
     let lease = Duration::from_millis(args.lease);
     let client = ConnectOptions::parse(&args.url)?.watchdog(lease).timeout(lease / 3).connect().await?;
-    let by = Duration::from_millis(args.skew.unsigned_abs());
-    let clock = if args.skew < 0 { Clock::system().set_back(by) } else { Clock::system().set_ahead(by) };
+    let deviation = Duration::from_millis(args.skew.unsigned_abs());
+    let clock = if args.skew < 0 { Clock::system().set_back(deviation) } else { Clock::system().set_ahead(deviation) };
     let scheduler = Scheduler::over(&client).clock(clock).pool(POOL).drain(DRAIN);
     let running = scheduler.jobs((0..args.jobs).map(|job| jobs::job(job, Lines(Arc::clone(&log))))).start().await?;
     println!("ready");
     term.recv().await;
     let stopped = running.stop().await;
     client.idle().await;
-    // If the store does not answer, the lease expires.
+    // An error is ignored: if the store does not answer, the lease of this node expires.
     drop(client.close().await);
     stopped
 }

@@ -21,6 +21,7 @@ pub(crate) struct Report {
     /// Number of faults of each kind.
     harms: BTreeMap<HarmKind, u64>,
     findings: Findings,
+    /// Duration of the run or of all runs together.
     took: Duration,
 }
 
@@ -50,7 +51,10 @@ impl Report {
         let Findings { ticks, duplicates, unexplained, violations, .. } = &self.findings;
         let (seed, took) = (self.seeds.0, self.took);
         let wrong = violations.len();
-        format!("seed {seed}: {ticks} ticks, {duplicates} twice, {unexplained} unexplained, {wrong} wrong, {took:.1?}")
+        format!(
+            "seed: {seed}, ticks: {ticks}, repeated starts of an attempt: {duplicates}, ticks without an explanation: \
+             {unexplained}, violations: {wrong}, duration: {took:.1?}"
+        )
     }
 
     pub(crate) fn print(&self, args: &TicksArgs) {
@@ -59,11 +63,11 @@ impl Report {
             return;
         }
         let Self { seeds, nodes, findings, took, .. } = self;
-        println!("ticks over {}, seeds {} to {}, {took:.0?}", word(args.store), seeds.0, seeds.1);
+        println!("ticks on the store {}, seeds: {} to {}, duration: {took:.0?}", word(args.store), seeds.0, seeds.1);
         for (what, value) in self.rows() {
             println!("  {what:<44}{value}");
         }
-        println!("  {:<44}{nodes}", "nodes that lived, one after the other");
+        println!("  {:<44}{nodes}", "nodes, including replacements");
         for (kind, count) in &self.harms {
             println!("  {:<44}{count}", kind.word());
         }
@@ -74,24 +78,39 @@ impl Report {
         println!("{}", if self.is_well() { "nothing is wrong" } else { "something is wrong" });
     }
 
+    /// The labels and the values of the table. The labels are also keys of the JSON object.
     fn rows(&self) -> Vec<(&'static str, String)> {
-        let Findings { ticks, ran, duplicates, unexplained, totals, retries, ghosts, longest_ghost, .. } =
-            &self.findings;
+        let Findings {
+            ticks, ran, duplicates, unexplained, totals, retries, overtaken_runs, longest_overtaken, ..
+        } = &self.findings;
         let (takeovers, handovers) = (&self.findings.takeovers, &self.findings.handovers);
         let lags = &self.findings.lags;
+        // The delay that `part` of 1000 starts do not exceed.
         let lag = |part: usize| lags.get((lags.len() * part / 1000).min(lags.len().saturating_sub(1))).unwrap_or(&0);
         vec![
             ("ticks", ticks.to_string()),
+            // Number of ticks with at least one started run.
             ("of them began", ran.to_string()),
+            // Number of starts that repeated an attempt which had already started.
             ("started twice", duplicates.to_string()),
+            // Number of ticks that neither ran nor were counted by the store, and of ticks that were counted twice.
             ("unexplained", unexplained.to_string()),
+            // Numbers of ticks, according to the counters of the store.
             ("ok, failed, lost", format!("{}, {}, {}", totals.ok, totals.failed, totals.lost)),
             ("skipped, missed", format!("{}, {}", totals.skipped, totals.missed)),
             ("running or queued in the end", (totals.running + totals.queued).to_string()),
+            // Number of starts of second and later attempts.
             ("taken over: second and later attempts", retries.to_string()),
+            // Time from the kill of a node until the start of the next attempt of a run of this node.
             ("after a kill (middle, longest)", times(takeovers)),
+            // Time from the end of a run that a stopping node cancelled until the start of its next attempt.
             ("after a clean stop (middle, longest)", times(handovers)),
-            ("overtaken runs of nodes that stood still", format!("{ghosts}; at most {} ms after", ms(*longest_ghost))),
+            // Runs that a node continued after a pause, although another node had taken them over.
+            (
+                "overtaken runs of nodes that stood still",
+                format!("{overtaken_runs}, longest: {} ms", ms(*longest_overtaken)),
+            ),
+            // Delay between a tick and the start of its run, on nodes without faults.
             ("start lag of unhurt nodes, p50, p99, p99.9", format!("{}, {}, {} ms", lag(500), lag(990), lag(999))),
         ]
     }
@@ -100,6 +119,7 @@ impl Report {
         let rows: BTreeMap<&str, String> = self.rows().into_iter().collect();
         let harms: BTreeMap<&str, u64> = self.harms.iter().map(|(kind, count)| (kind.word(), *count)).collect();
         let Findings { ticks, ran, duplicates, unexplained, .. } = &self.findings;
+        // `told` contains the first violations of each law, as text.
         json!({
             "store": word(store), "seeds": [self.seeds.0, self.seeds.1], "nodes": self.nodes, "seconds": self.took.as_secs(),
             "ticks": ticks, "ran": ran, "duplicates": duplicates, "unexplained": unexplained,
@@ -108,8 +128,8 @@ impl Report {
     }
 }
 
-/// One row of the results of `lock`.
-pub(crate) fn lock(args: &TicksArgs, skew: Duration, min: Duration, outcome: Outcome) {
+/// Prints the result of one measurement of a named lock without a scheduler.
+pub(crate) fn print_lock_row(args: &TicksArgs, skew: Duration, min: Duration, outcome: Outcome) {
     let Outcome { ticks, duplicates, lost } = outcome;
     if args.json {
         let (skew, min) = (skew.as_secs(), min.as_secs());
@@ -119,11 +139,13 @@ pub(crate) fn lock(args: &TicksArgs, skew: Duration, min: Duration, outcome: Out
         );
     } else {
         println!(
-            "a lock held for {min:?}, clocks within ±{skew:?}: {ticks} ticks, {duplicates} ran again, {lost} lost"
+            "minimum hold: {min:?}, clock deviation: ±{skew:?}, ticks: {ticks}, repeated runs: {duplicates}, \
+             ticks without a run: {lost}"
         );
     }
 }
 
+/// The name of the store on the command line.
 fn word(store: StoreKind) -> &'static str {
     match store {
         StoreKind::Redis => "redis",
@@ -133,10 +155,15 @@ fn word(store: StoreKind) -> &'static str {
     }
 }
 
-/// The number of these times, their median and their maximum, as text.
+/// The number of times in this sorted list, their median and their maximum, as text.
 fn times(sorted: &[Nanos]) -> String {
     let middle = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
-    format!("{} of them, {} ms, {} ms", sorted.len(), ms(middle), ms(sorted.last().copied().unwrap_or_default()))
+    format!(
+        "count: {}, median: {} ms, longest: {} ms",
+        sorted.len(),
+        ms(middle),
+        ms(sorted.last().copied().unwrap_or_default())
+    )
 }
 
 fn ms(nanos: Nanos) -> u64 {

@@ -1,4 +1,4 @@
-//! Tests of the checker: histories that must fail, one for each law, and one that must pass.
+//! Tests of the checker. A correct history must pass. For each law, there is also a history that breaks the law.
 
 use std::collections::BTreeMap;
 
@@ -30,8 +30,8 @@ fn good() -> History {
     }
 }
 
-/// A correct history, except that node 0 is killed in its last run. Node 1 takes the run over when this time has
-/// passed.
+/// The correct history with one change: node 0 is killed during its last run. When the time `after` has passed since
+/// the kill, node 1 takes this run over.
 fn taken_over(after: Nanos) -> History {
     let mut history = good();
     let killed = history.starts[2].at + 50 * MS;
@@ -148,7 +148,7 @@ fn a_late_takeover_is_seen_also_while_others_are_hurt() {
         history.harms = vec![Harm { kind, node, ..others }];
         breaks(&history, &[]);
     }
-    // A node claimed the attempt between these two, and never started it.
+    // Attempt 2 is missing: a node claimed this attempt, but died before the start.
     history.harms = vec![others];
     history.starts[3].attempt = 3;
     breaks(&history, &[]);

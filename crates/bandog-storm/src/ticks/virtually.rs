@@ -1,5 +1,5 @@
-//! Runs replicas on a virtual clock. The replicas are nodes in one process. The ticks of a day take about a minute of
-//! real time. The seed determines the whole run.
+//! Runs replicas on a virtual clock. The replicas are nodes in one process. A day of virtual time takes about a minute
+//! of real time. The seed determines the whole run.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,6 +20,7 @@ use super::{
 
 /// The start of the virtual clock.
 const BEGIN: &str = "2026-11-20T07:30:00Z";
+/// The start of the virtual clock in milliseconds since 1970.
 const BEGIN_MS: Ms = 1_795_159_800_000;
 /// The lease of a replica.
 const LEASE: Duration = Duration::from_secs(10);
@@ -87,6 +88,7 @@ async fn storm(size: Size) -> History {
     History { jobs, tallies, starts: recorder.take(), lives, harms, orphans, left, terms }
 }
 
+/// The final counters of a job.
 async fn tally(test: &TestScheduler, job: usize) -> Tally {
     let declared_job = jobs::declared(job);
     let row = test.jobs().show(&declared_job.name).await.expect("the job is known");
@@ -97,12 +99,12 @@ async fn tally(test: &TestScheduler, job: usize) -> Tally {
 }
 
 fn millis(time: &str) -> Ms {
-    like(Run::tick, time).expect("a row has times").millisecond()
+    parse_as(Run::tick, time).expect("a row has times").millisecond()
 }
 
-/// Parses a text. The type of the result is the return type of the given function. So this module does not have to
-/// import the type of ticks.
-fn like<T: std::str::FromStr>(_: fn(&Run) -> T, text: &str) -> Option<T> {
+/// Parses a text. The type of the result is the return type of the function in the first argument. So this module does
+/// not have to import the type of ticks.
+fn parse_as<T: std::str::FromStr>(_: fn(&Run) -> T, text: &str) -> Option<T> {
     text.parse().ok()
 }
 
@@ -120,7 +122,8 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// Injects a random fault or none. Then starts new replicas for ended ones, if too many are down or by chance.
+    /// Injects a random fault or no fault. Afterwards starts new replicas in the place of ended replicas: always if too
+    /// many replicas are down, otherwise by chance.
     async fn harm(
         &mut self,
         nodes: usize,
@@ -167,15 +170,15 @@ impl Cluster {
         self.harms.push(Harm { kind, node, from, to: recorder.now() });
     }
 
-    /// Removes the session with this number from the store. Records the runs that its node claims before the node
-    /// notices the removal.
+    /// Removes the session with this number from the store. A short time later, records the runs of the session's node
+    /// that the store still has as running.
     async fn evict(&mut self, session: u32, recorder: &Recorder) {
         let from = recorder.now();
         if !self.test.evict_session(session).await.expect("the store answers") {
             return;
         }
         self.harms.push(Harm { kind: HarmKind::Evicted, node: None, from, to: from + nanos(LEASE) / 3 });
-        let ended = store(from);
+        let ended = store_time(from);
         self.test.advance(LEASE / 20).await;
         for job in 0..self.jobs {
             let row = self.test.jobs().show(&jobs::declared(job).name).await.expect("the job is known");
@@ -186,7 +189,7 @@ impl Cluster {
         }
     }
 
-    /// Stops a replica regularly.
+    /// Asks a replica to stop, and waits for its end.
     async fn stop(&mut self, node: u32, recorder: &Recorder) {
         let from = recorder.now();
         self.lives.insert(node, Life { killed: None, asked: Some(from) });
@@ -200,6 +203,7 @@ impl Cluster {
 struct Recorder {
     began: Instant,
     starts: Arc<Mutex<Vec<Start>>>,
+    /// The runs that have not ended.
     open: Arc<Mutex<Open>>,
 }
 
@@ -211,6 +215,7 @@ impl Recorder {
         Self { began: Instant::now(), starts: Arc::default(), open: Arc::default() }
     }
 
+    /// The recorder for this replica.
     fn of(&self, node: u32) -> NodeRecorder {
         NodeRecorder { recorder: self.clone(), node }
     }
@@ -219,11 +224,12 @@ impl Recorder {
         nanos(self.began.elapsed())
     }
 
-    /// Forgets the runs of a killed node that have not ended. So the ends of these runs are not recorded.
+    /// Forgets the open runs of a killed node, so that the ends of these runs are not recorded.
     fn close(&self, node: u32) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).retain(|(.., of), _| *of != node);
     }
 
+    /// Takes all recorded runs out of the recorder.
     fn take(&self) -> Vec<Start> {
         std::mem::take(&mut *self.starts.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -240,7 +246,7 @@ impl Witness for NodeRecorder {
         let mut starts = self.recorder.starts.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, node, fence) = (self.recorder.now(), self.node, run.fence().get());
         self.recorder.open.lock().unwrap_or_else(PoisonError::into_inner).insert((job, fence, node), starts.len());
-        let store = store(at);
+        let store = store_time(at);
         let (tick, attempt, id) = (run.tick().millisecond(), run.attempt(), run.id());
         starts.push(Start { job, tick, attempt, id, fence, node, at, store, end: None });
     }
@@ -254,8 +260,8 @@ impl Witness for NodeRecorder {
     }
 }
 
-/// The time of the store's clock at this time of the test.
-fn store(at: Nanos) -> Ms {
+/// The time of the store's clock when the time `at` has passed since the start of the test.
+fn store_time(at: Nanos) -> Ms {
     BEGIN_MS + Ms::try_from(at / 1_000_000).expect("some years at most")
 }
 

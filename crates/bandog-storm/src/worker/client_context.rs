@@ -47,6 +47,7 @@ impl ClientContext {
         self.clock.now().as_nanos().saturating_sub(self.ahead)
     }
 
+    /// The number of the next call.
     pub(super) fn next_call(&self) -> CallId {
         self.calls.fetch_add(1, Relaxed)
     }
@@ -61,9 +62,9 @@ impl ClientContext {
         self.resources[name].write(&ResourceWrite { fence: guard.fence().get(), client: self.number, call });
     }
 
-    /// The present time, and the deadline of the guard (the time at which its hold expires). First the clock is read,
-    /// then the remaining time of the guard. So the deadline is never too late, even if the process is paused between
-    /// the two reads.
+    /// The present time, and the deadline of the guard (the time at which its hold expires). This method reads the
+    /// clock first, and the remaining time of the guard second. So the returned deadline is never too late, even if the
+    /// process is paused between the two reads.
     pub(super) fn deadline(&self, guard: &Guard) -> (Nanos, Nanos) {
         let at = self.now();
         (at, at + nanos(guard.remaining()))

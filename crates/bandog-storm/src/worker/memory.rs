@@ -1,4 +1,4 @@
-//! A memory store with faults: its clients can be disconnected, and the store can lose a lock.
+//! A memory store with faults: the calls of clients to the store can be lost or late, and the store can lose a lock.
 
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use bandog_conformance::wrap::{Forgetful, Lossy, Stopped, Which};
 use crate::sweep::sweep;
 
 pub(super) type ForgetfulStore = Forgetful<Memory>;
+/// The access of one client to the store. Faults can make calls late or lose them.
 type Wire = Lossy<Stopped<ForgetfulStore>>;
 
 /// The store of this process, and the wires of its clients.
@@ -56,10 +57,11 @@ impl Shared {
         super::print_line("obeyed");
     }
 
+    /// Makes the store lose this lock.
     fn forget(&self, name: &str) {
-        let key = Key::new(name).expect("a good name");
+        let key = Key::new(name).expect("the name is valid");
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        runtime.block_on(self.store.forget(&key)).expect("memory answers");
+        runtime.block_on(self.store.forget(&key)).expect("the memory store answers");
         self.store.reconnected();
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct Section<'a> {
 
 impl Section<'_> {
     /// Runs the section. At its beginning and at its end, the section writes to the resource and records the state of
-    /// the guard.
+    /// the guard. If `reenters` is true, the owner also locks the same lock a second time.
     pub(super) async fn run(mut self, guard: Guard, mutex: &Mutex, reenters: bool) -> Outcome {
         let call = self.call;
         let (at, until) = self.context.deadline(&guard);
@@ -38,14 +38,14 @@ impl Section<'_> {
         self.context.write(self.name, &guard, call);
         let again = if reenters { self.reenter(&guard, mutex).await } else { None };
         self.body(&guard).await;
-        // Some holders write without a check of their guard, like a process that was paused after the check. If the
-        // lock was lost, the resource must refuse such a write because of its fence.
+        // Some holders write although they have lost the lock. A process that is paused between its check of the guard
+        // and its write does the same. The resource must refuse such a write because of the fence.
         if !guard.is_lost() || self.random.bool() {
             self.context.write(self.name, &guard, call);
         }
         let (at, held) = (self.context.now(), !guard.is_lost());
         self.context.note(&Event::Ended { call, at, held, writes: 2 });
-        // An owner is allowed to drop its guards in any order.
+        // An owner can have two guards, and is allowed to drop them in any order.
         let last = match again {
             Some(again) if self.random.bool() => {
                 drop(guard);
@@ -107,7 +107,8 @@ impl Section<'_> {
 
     /// Releases or drops the guard. `held` says whether the lock was held at the last check.
     async fn release(&mut self, guard: Guard, held: bool) -> Outcome {
-        let unheld = if held { Outcome::Released } else { Outcome::Lost };
+        // The outcome of a drop, which returns no result.
+        let outcome_of_drop = if held { Outcome::Released } else { Outcome::Lost };
         match self.random.u8(..20) {
             0..9 => drop(guard),
             9 => {
@@ -123,6 +124,6 @@ impl Section<'_> {
                 return outcome;
             }
         }
-        unheld
+        outcome_of_drop
     }
 }

@@ -1,4 +1,5 @@
-//! One task: a random call, its critical section, and the next call.
+//! One task, which makes random calls one after the other. After a call that got the lock, the task runs a critical
+//! section.
 
 use std::{
     sync::{
@@ -31,7 +32,7 @@ pub(super) struct Traffic {
     names: usize,
     ttl: Duration,
     timeout: Duration,
-    /// Whether the task sometimes takes a lock by force.
+    /// Whether the task sometimes takes a lock away from its holder by force.
     evicts: bool,
 }
 
@@ -76,24 +77,25 @@ impl Traffic {
         }
     }
 
+    /// Makes one random call, and runs the critical section if the call gets the lock.
     async fn call(&mut self) -> Outcome {
         let params = self.params();
         match self.random.u8(..100) {
             0..40 => {
-                let call = self.ask(&params, Verb::Lock, Duration::MAX);
+                let call = self.record_begin(&params, Verb::Lock, Duration::MAX);
                 let guard = params.mutex.lock().await.map(Some);
-                self.answered(call, &params, guard).await
+                self.handle_answer(call, &params, guard).await
             }
             40..62 => {
-                let call = self.ask(&params, Verb::TryLock, self.timeout);
+                let call = self.record_begin(&params, Verb::TryLock, self.timeout);
                 let guard = params.mutex.try_lock().await;
-                self.answered(call, &params, guard).await
+                self.handle_answer(call, &params, guard).await
             }
             62..88 => {
                 let wait = Duration::from_millis(self.random.u64(1..250));
-                let call = self.ask(&params, Verb::TryLockFor, wait);
+                let call = self.record_begin(&params, Verb::TryLockFor, wait);
                 let guard = params.mutex.try_lock_for(wait).await;
-                self.answered(call, &params, guard).await
+                self.handle_answer(call, &params, guard).await
             }
             _ => self.cancel(&params).await,
         }
@@ -102,28 +104,29 @@ impl Traffic {
     /// Makes a call, and drops its future if there is no answer after some polls of the future. In half of the cases,
     /// the task also waits for some time before it drops the future.
     async fn cancel(&mut self, params: &CallParams) -> Outcome {
-        let call = self.ask(params, Verb::Dropped, Duration::MAX);
-        let (turns, pause) = (self.random.u32(..8), Duration::from_millis(self.random.u64(..4)));
-        let patience = async {
-            for _ in 0..turns {
+        let call = self.record_begin(params, Verb::Dropped, Duration::MAX);
+        let (polls, pause) = (self.random.u32(..8), Duration::from_millis(self.random.u64(..4)));
+        // When this future ends, the task drops the future of the call.
+        let wait_before_drop = async {
+            for _ in 0..polls {
                 tokio::task::yield_now().await;
             }
-            if turns.is_multiple_of(2) {
+            if polls.is_multiple_of(2) {
                 time::sleep(pause).await;
             }
         };
         let guard = tokio::select! { biased;
             guard = params.mutex.lock() => guard.map(Some),
-            () = patience => {
+            () = wait_before_drop => {
                 self.note_answer(call, Outcome::Cancelled);
                 return Outcome::Cancelled;
             }
         };
-        self.answered(call, params, guard).await
+        self.handle_answer(call, params, guard).await
     }
 
     /// Handles the answer of a call: runs the critical section, or records the result.
-    async fn answered(&mut self, call: CallId, params: &CallParams, answer: Result<Option<Guard>>) -> Outcome {
+    async fn handle_answer(&mut self, call: CallId, params: &CallParams, answer: Result<Option<Guard>>) -> Outcome {
         match answer {
             Ok(Some(guard)) => {
                 let (name, ttl, long) = (params.name, params.ttl, params.name >= self.names - LONG);
@@ -145,16 +148,20 @@ impl Traffic {
 
     /// Random parameters for the next call.
     fn params(&mut self) -> CallParams {
-        let short = self.names - LONG;
+        // From this number on, names belong to locks that are held for a long time.
+        let first_long = self.names - LONG;
         let name = match self.random.u8(..200) {
-            0 => short + self.random.usize(..LONG),
-            _ if self.task == 0 => short + self.random.usize(..LONG),
+            // Each task sometimes uses one of the names that are held for a long time.
+            0 => first_long + self.random.usize(..LONG),
+            // The first task of each client uses only these names.
+            _ if self.task == 0 => first_long + self.random.usize(..LONG),
+            // About half of the calls use the hot names.
             1..100 => self.random.usize(..HOT),
-            _ => self.random.usize(..short),
+            _ => self.random.usize(..first_long),
         };
         let mutex = self.context.client.mutex(plan::name(name));
         // Half of the long sections have a fixed lease, which they can exceed.
-        let watched = self.random.u8(..10) < if name < short { 8 } else { 5 };
+        let watched = self.random.u8(..10) < if name < first_long { 8 } else { 5 };
         let lease = Duration::from_millis(self.random.u64(100..600));
         let (mutex, ttl) = if watched { (mutex, self.ttl) } else { (mutex.lease(lease), lease) };
         let owner = (self.random.u8(..20) == 0).then(|| self.context.client.owner());
@@ -163,7 +170,7 @@ impl Traffic {
     }
 
     /// Records the beginning of a call, and returns the call's number.
-    fn ask(&self, params: &CallParams, verb: Verb, limit: Duration) -> CallId {
+    fn record_begin(&self, params: &CallParams, verb: Verb, limit: Duration) -> CallId {
         let call = self.context.next_call();
         let (at, task, limit) =
             (self.context.now(), self.task, if limit == Duration::MAX { Nanos::MAX } else { nanos(limit) });
@@ -172,13 +179,14 @@ impl Traffic {
         call
     }
 
+    /// Records the end of a call.
     fn note_answer(&self, call: CallId, outcome: Outcome) {
         self.context.note(&Event::Answered { call, at: self.context.now(), outcome });
     }
 
-    /// Takes a lock by force. The eviction is recorded twice: before the call with an estimated end, and after a
-    /// successful call with the real end. The first record is needed because the process might be killed before it can
-    /// write the second.
+    /// Takes a lock away from its holder by force. The eviction is recorded twice: before the call with an estimated
+    /// end, and after a successful call with the real end. The first record is necessary because the process might be
+    /// killed before it can write the second record.
     async fn evict(&mut self) {
         let name = self.random.usize(..self.names);
         let from = self.context.now();

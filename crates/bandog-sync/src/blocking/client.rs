@@ -5,8 +5,8 @@ use bandog_core::{ClientId, Error, Finding, Member, Pattern, Result, Row};
 use super::{Mutex, thread, wait::wait};
 use crate::Health;
 
-/// A client of one store, for code without async. Its clones, and the async [`crate::Client`] from which it was
-/// created, are the same client.
+/// A client of one store, for code without async. All clones of this value, and the async [`crate::Client`] from which
+/// this value was created, are the same client.
 ///
 /// Created by [`crate::Client::blocking`]. In async code, calls of this client, its mutexes and its guards return
 /// `ErrorKind::Misused`. See [the module](super).
@@ -136,8 +136,8 @@ impl Client {
     }
 
     /// Closes the client: releases all of its locks, and ends all of its calls that wait, also in other threads.
-    /// Returns when the store has answered the releases, or after twice the request timeout. From then on, guards and
-    /// calls of this client return `ErrorKind::Closed`.
+    /// Returns when the store has answered the releases, or after two request timeouts at the latest. From then on,
+    /// guards and calls of this client return `ErrorKind::Closed`.
     ///
     /// # Errors
     /// `ErrorKind::Misused` in async code. In that case the client is not closed.
@@ -146,7 +146,7 @@ impl Client {
         wait(self.client.close())
     }
 
-    /// Waits until the store has answered all requests of this client, for tests that inspect the store.
+    /// Waits until the store has answered all requests of this client. This is for tests that inspect the store.
     ///
     /// # Errors
     /// `ErrorKind::Misused` in async code.

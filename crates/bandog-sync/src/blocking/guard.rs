@@ -12,8 +12,8 @@ use super::{Lost, thread, wait::answer};
 /// store lost its data. Work that must not run twice should check [`Guard::is_lost`], and send [`Guard::fence`] with
 /// each write.
 ///
-/// A guard cannot be sent to another thread, because its thread is the owner of the lock. But other threads can use
-/// references to it.
+/// A guard cannot be sent to another thread, because the thread that has taken the lock is the owner of the lock. But
+/// other threads can use references to the guard.
 ///
 /// ```compile_fail,E0277
 /// # fn main() -> bandog::Result<()> {
@@ -38,7 +38,7 @@ impl Guard {
     }
 
     /// The fencing token of this lock: a number that is larger than the number of every earlier holder. If a thread
-    /// takes a lock several times, all of its guards have the same fence.
+    /// takes a lock again while it holds the lock, all of these guards have the same fence.
     pub fn fence(&self) -> Fence {
         self.guard.fence()
     }
@@ -59,7 +59,7 @@ impl Guard {
     /// let guard = client.mutex("orders").lock()?;
     /// for page in pages {
     ///     if guard.is_lost() {
-    ///         break; // release() reports it
+    ///         break; // release() reports the loss
     ///     }
     ///     write(page, guard.fence());
     /// }
@@ -96,7 +96,8 @@ impl Guard {
         answer(self.guard.release(), limit, clock)
     }
 
-    /// Marks this lock as lost, as if its lease had expired, to test how a program reacts. See [`crate::Guard::lose`].
+    /// Marks this lock as lost, as if its lease had expired. This is for tests of how a program reacts to a loss. See
+    /// [`crate::Guard::lose`].
     #[cfg(feature = "test-util")]
     pub fn lose(&self) {
         self.guard.lose();

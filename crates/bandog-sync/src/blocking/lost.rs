@@ -38,11 +38,11 @@ impl Lost {
         Self { status, clock }
     }
 
-    /// Waits until the lock has ended. Returns true if the lock was lost or its client was closed, and false if the
-    /// lock was released.
+    /// Waits until the lock is lost or released. Returns true if the lock was lost or its client was closed, and false
+    /// if the lock was released.
     ///
     /// A loss is reported before the store can grant the lock to another client. There is one exception: if the store
-    /// itself lost the lock, or its clock jumped, the loss is reported at the next renewal.
+    /// itself lost the lock, or the clock of the store jumped, the loss is reported at the next renewal.
     ///
     /// # Errors
     /// `ErrorKind::Misused` in async code.

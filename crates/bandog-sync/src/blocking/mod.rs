@@ -1,5 +1,5 @@
-//! The same locks for code without async. A call that waits blocks its thread. The thread is the owner of the locks
-//! that it takes.
+//! The same locks as in the async API, for code without async. A call that waits blocks its thread. Each thread is the
+//! owner of the locks that it takes.
 //!
 //! ```
 //! # fn main() -> bandog::Result<()> {
@@ -15,8 +15,8 @@
 //! ```
 //!
 //! The async and the blocking calls of one client use the same engine, and wait in the same queue. The engine renews
-//! locks on its own thread while the user's threads work or wait. So there are no blocking calls for a client that was
-//! started with [`crate::ClientOptions::on_current_runtime`].
+//! locks on its own thread while the user's threads work or wait. A client that was started with
+//! [`crate::ClientOptions::on_current_runtime`] has no such thread, so it has no blocking calls.
 //!
 //! # Inside a Tokio runtime
 //! While a runtime polls a task on a thread, a blocking call on that thread would also block other tasks. Such a call
@@ -27,10 +27,10 @@
 //! | a thread outside runtimes, or one that has only entered a runtime's `Handle` | works |
 //! | `spawn_blocking`, `block_in_place` | works |
 //! | a task, or the future of `block_on`, on any kind of runtime | `Misused` |
-//! | `tokio::task::unconstrained`, hooks and destructors that a runtime runs between tasks, other runtimes | not detected: the call blocks the thread, and tasks of that thread count as one owner |
+//! | `tokio::task::unconstrained`, hooks and destructors that a runtime runs between tasks, runtimes other than Tokio | not detected: the call blocks the thread, and tasks of that thread count as one owner |
 //!
-//! A guard can be dropped anywhere, and its drop does not wait for the store. Only the drop of the last part of a
-//! client (a clone, mutex or guard) waits, for 100 ms at most.
+//! A guard can be dropped anywhere, and its drop does not wait for the store. There is one exception: when the last
+//! clone, mutex or guard of a client is dropped, that drop waits for 100 ms at most.
 //!
 //! # Interrupts
 //! A signal cannot cancel a call that waits. Without a signal handler, Ctrl-C ends the process. In that case the locks

@@ -15,8 +15,8 @@ use crate::lock::Lock;
 ///
 /// This type is a handle. It is cheap to create, creating it does no I/O, and its clones are the same lock.
 ///
-/// By default the client renews a held lock until its guard is dropped (the *watchdog*), whatever the thread does in
-/// this time. [`Mutex::lease`] turns that off.
+/// By default the client renews a held lock until its guard is dropped (the *watchdog*), even if the thread is busy or
+/// blocked. [`Mutex::lease`] turns that off.
 #[derive(Debug, Clone)]
 pub struct Mutex {
     lock: Lock,
@@ -56,7 +56,7 @@ impl Mutex {
     /// - `ErrorKind::Denied`: the store refused the request.
     /// - `ErrorKind::Unavailable`: the store did not answer within 5 s, and has never answered this client. After the
     ///   store's first answer, calls wait through outages instead.
-    /// - `ErrorKind::Lost`: the thread still has guards of this lock that are lost.
+    /// - `ErrorKind::Lost`: the thread has lost this lock, but has not dropped all of its guards yet.
     /// - `ErrorKind::Overloaded`: too many calls of this client wait ([`crate::ClientOptions::max_waiting`]).
     /// - `ErrorKind::Closed`: the client was closed with [`super::Client::close`].
     pub fn lock(&self) -> Result<Guard> {

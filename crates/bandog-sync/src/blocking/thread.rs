@@ -46,18 +46,18 @@ pub(super) fn may_block(verb: &'static str) -> Result<()> {
 
 /// Whether Tokio polls a task, or the future of a `block_on`, on this thread right now.
 ///
-/// Tokio has no API for this question. But during such a poll, Tokio limits the number of operations (the *budget*). In
-/// `spawn_blocking` and `block_in_place` there is no such limit. So this function tests whether there is a limit. The
-/// check for a `Handle` alone would not be enough: a thread has a `Handle` in all of these cases, and also when it has
-/// only entered a runtime.
+/// Tokio has no API for this question. But Tokio limits the number of operations (the *budget*) while it polls a task.
+/// In `spawn_blocking` and `block_in_place` there is no such limit. So this function tests whether there is a limit.
+/// The check for a `Handle` alone would not be enough, because a thread has a `Handle` in all of these cases. A thread
+/// that has only entered a runtime has a `Handle`, too.
 fn polls_a_task() -> bool {
     if Handle::try_current().is_err() {
         return false;
     }
     let mut context = Context::from_waker(Waker::noop());
-    // The drop of this value at the end of the function restores the budget.
+    // `_first` is dropped at the end of the function. Its drop restores the budget.
     let Poll::Ready(_first) = coop::poll_proceed(&mut context) else { return true };
-    // The budget is a number below 256. If that many operations are possible, there is no limit.
+    // The budget is a number below 256. So if 256 operations are possible, there is no limit.
     (0..u8::MAX).any(|_| match coop::poll_proceed(&mut context) {
         Poll::Ready(taken) => {
             taken.made_progress();

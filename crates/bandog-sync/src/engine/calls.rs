@@ -51,7 +51,7 @@ pub(super) enum Completion {
         result: Result<()>,
     },
     Registered(Result<()>),
-    /// A request has ended whose answer the engine does not need.
+    /// A request has ended, and the engine does not need its answer.
     QueryEnded,
 }
 

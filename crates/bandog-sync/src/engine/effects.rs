@@ -74,7 +74,7 @@ impl Engine {
         self.change(key, |slot, cx| slot.on(event, cx));
     }
 
-    /// Handles the timer of a slot.
+    /// Handles a slot's timer that has fired.
     pub(super) fn slot_is_due(&mut self, key: &Key) {
         if let Some(entry) = self.slots.get_mut(key) {
             entry.timer = None;
@@ -82,7 +82,7 @@ impl Engine {
         self.on(key, Event::Due);
     }
 
-    /// Handles the end of a release request: the store's answer, or an error if there was none in time.
+    /// Handles the end of a release request, with the store's answer or an error.
     pub(super) fn release_answered(&mut self, id: HoldId, answer: Result<Released>) {
         let now = self.cx.now;
         let woke_no_client = matches!(answer, Ok(Released::Freed { others: Some(0) }));
@@ -103,7 +103,7 @@ impl Engine {
         self.on(&key, event);
     }
 
-    /// Repeats each release whose time to be sent again has come.
+    /// Repeats each release that is due now.
     pub(super) fn releases_are_due(&mut self) {
         self.releases_timer = None;
         while let Some(step) = self.releases.take_due(self.cx.now) {
@@ -213,7 +213,8 @@ impl Engine {
         let turn = Arc::new(Turn { hold, key: key.clone(), fence, status, owner, report: None, handle });
         let weak_turn = Arc::downgrade(&turn);
         if reply.send(Ok(Some(TurnGrant::New(turn)))).is_err() {
-            return; // The caller has dropped its future. So `send` returns the turn, and its drop ends the turn.
+            // The caller has dropped its future. So `send` has returned `turn`, and the drop of `turn` ends the turn.
+            return;
         }
         // The caller has the turn now. The engine gives the owner only a weak reference, which does not keep the turn
         // alive.
@@ -259,8 +260,8 @@ impl SlotEntry {
     }
 }
 
-/// Logs the loss of a lock. `by_max_hold`: the turn has reached its `max_hold`. `is_quiet`: the caller logs the loss
-/// itself.
+/// Logs the loss of a lock. `by_max_hold`: the lock was lost because the turn has reached its `max_hold`. `is_quiet`:
+/// the caller logs the loss itself.
 fn log_loss(key: &Key, fence: Option<Fence>, by_max_hold: bool, is_quiet: bool) {
     let fence = fence.map(Fence::get);
     if by_max_hold {

@@ -9,7 +9,8 @@ use tokio::sync::oneshot;
 use super::{Engine, timers::Timer};
 use crate::Health;
 
-/// If the newest answer is younger than this, no ping is necessary. It is also the minimum interval between two pings.
+/// If the newest answer is younger than this, no ping is necessary. This is also the minimum interval between two
+/// pings.
 const MAX_ANSWER_AGE: Duration = Duration::from_secs(1);
 /// Maximum time for which a caller waits for the ping: half of the default timeout of a Kubernetes probe.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -18,7 +19,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 #[derive(Default)]
 pub(super) struct StoreHealth {
     last_answer: Option<Moment>,
-    /// When the present outage began, and its newest error.
+    /// When the present outage began, and the newest error of the outage. `None` if there is no outage.
     fault: Option<(Moment, Error)>,
     /// When the last ping was sent.
     pinged: Option<Moment>,
@@ -43,8 +44,8 @@ impl StoreHealth {
         self.fault = Some((since, error.clone()));
     }
 
-    /// When the present ping was sent, if its answer is late and the store has not answered any other request since
-    /// then.
+    /// If the ping in flight is late, returns the moment when the ping was sent. A ping is late if two conditions are
+    /// met: it was sent at least `patience` ago, and the store has not answered any request since it was sent.
     fn late_since(&self, now: Moment, patience: Duration) -> Option<Moment> {
         let sent = self.pinged.filter(|_| self.ping.is_some())?;
         let is_late = now.since(sent) >= patience && self.last_answer.is_none_or(|answer| answer < sent);
@@ -67,9 +68,10 @@ impl Engine {
         // Whether the newest answer is so young that no ping is necessary.
         let is_known =
             store_health.fault.is_none() && StoreHealth::is_within(store_health.last_answer, now, MAX_ANSWER_AGE);
-        // Whether the last ping is so young that no other ping must be sent yet.
+        // Whether the last ping was sent so recently that the minimum interval forbids another ping.
         let is_pinged = StoreHealth::is_within(store_health.pinged, now, MAX_ANSWER_AGE);
-        // If the ping in flight is already late, a new caller does not wait for it.
+        // Whether a new caller waits for the ping in flight. A new caller does not wait for a ping that is already
+        // late.
         let is_awaited = store_health.ping.is_some() && StoreHealth::is_within(store_health.pinged, now, PATIENCE);
         if is_known || (!is_awaited && (is_pinged || store_health.ping.is_some())) {
             self.answer_with_health(caller);

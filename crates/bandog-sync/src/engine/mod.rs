@@ -19,9 +19,9 @@
 //!
 //! # A round
 //! The engine sleeps until there is work. Then it processes all answers, messages, notifications and timers that are
-//! ready, in this order, and sends the requests that they caused. Answers are first, so that a message is handled with
-//! the newest knowledge about the store. Timers are last, so that no call times out while its answer is waiting to be
-//! processed.
+//! ready, in this order. Then it sends the requests that result from this work. Answers are first, so that a message is
+//! handled with the newest knowledge about the store. Timers are last, so that no call times out while its answer is
+//! waiting to be processed.
 //!
 //! # Decisions
 //! The engine itself decides nothing about a key. It passes each event to the key's state machine ([`slot`]) or to the
@@ -99,20 +99,20 @@ pub(crate) use self::msg::{HoldId, LockRequest, Msg, Patience, Terms, Ticket, Tu
 pub(crate) use self::runner::Runner;
 pub(crate) use self::slot::MAX_TURNS;
 
-/// Time for which an engine on its own thread polls its mailbox, after the hold of a key went from one call of this
-/// client to the next. The turn of the next call often ends sooner than a sleeping thread would wake up.
+/// An engine on its own thread polls its mailbox for this time after the hold of a key went from one call of this
+/// client to the next call. The turn of the next call often ends sooner than a sleeping thread would wake up.
 const SPIN: Duration = Duration::from_micros(30);
 /// Maximum number of messages processed in one round.
 const MAX_MESSAGES: usize = 256;
-/// Maximum interval at which the engine reads the clock. A timer alone is not enough: it can stop while the machine is
-/// suspended, but the deadlines do not stop.
+/// Maximum interval at which the engine reads the clock. A timer alone is not enough, because a timer can stop while
+/// the machine is suspended. The deadlines do not stop.
 const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A map with a fast hash, because each call uses several lookups. The hash has a random seed, like the hash of the
 /// standard library.
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
-/// The slot of a key. It exists while the key has a waiting call, a claim or a hold.
+/// The slot of a key. The entry exists while the key has a waiting call, a claim or a hold.
 struct SlotEntry {
     slot: Slot<WaitingCall>,
     /// When the slot's timer fires. `None` if the timer is not set.
@@ -161,8 +161,8 @@ pub(crate) struct Engine {
     outages: Outages,
     /// Callers that wait until no release is pending and no request is in flight. The callers in this field and in
     /// `closers` are answered by the drop of their oneshot. When the engine is dropped, the fields above are dropped
-    /// first. They can contain the last handle of the backend. So when these callers get their answer, the backend is
-    /// closed already.
+    /// first. Those fields can contain the last handle of the backend. So when these callers get their answer, the
+    /// backend is closed already.
     idle_waiters: Vec<oneshot::Sender<()>>,
     /// Set when the client closes: the latest moment at which the engine ends.
     closing: Option<Moment>,
@@ -229,9 +229,9 @@ impl Engine {
         }
     }
 
-    /// Polls the mailbox until a message arrives, but not longer than [`SPIN`] after a hold was last passed on. After
-    /// that message, the engine can poll again for the rest of [`SPIN`], because the message is often not the expected
-    /// release: the caller that released before often sends its next call first.
+    /// Polls the mailbox until a message arrives. The engine polls only until [`SPIN`] has passed since a hold was last
+    /// passed on. Within this time, the engine polls again after each message. The first message is often not the
+    /// expected release, because the caller that has just released the lock often sends its next call first.
     fn spin(&mut self, messages: &mut Vec<Msg>) {
         if std::mem::take(&mut self.passed_on) {
             self.spin_until = Some(self.clock.now() + SPIN);
@@ -353,8 +353,8 @@ impl Engine {
             Msg::Start(handle) => self.handle = handle,
             Msg::Lock(request) => self.lock(request),
             Msg::Cancel { key, ticket } => self.on(&key, Event::Cancel(ticket)),
-            // After the client was closed, the slot does not exist any more. Then `report` is dropped, and its caller
-            // gets `ErrorKind::Closed`.
+            // After the client was closed, the slot does not exist any more. Then `report` is dropped, and the caller
+            // of `release()` gets `ErrorKind::Closed`.
             Msg::Release { key, hold, report } => self.on(&key, Event::TurnEnded { hold, report }),
             Msg::WarnBefore { key, hold, grace } => self.on(&key, Event::WarnBefore { hold, grace }),
             Msg::Recheck(key) => self.on(&key, Event::Recheck),
@@ -455,7 +455,7 @@ impl Engine {
         }
     }
 
-    /// Adds the round trip of an answered request to the average.
+    /// Updates the average round trip with the round trip of an answered request.
     fn measure_round_trip(&mut self, asked_at: Moment) {
         self.cx.round_trip = self.cx.round_trip * 7 / 8 + self.cx.now.since(asked_at) / 8;
     }
@@ -501,7 +501,7 @@ impl Engine {
     }
 }
 
-/// An engine can also end by a panic, or because its runtime ends. In both cases, all guards must be lost.
+/// An engine can also end by a panic, or because its runtime ends. In both cases, all guards must report a loss.
 impl Drop for Engine {
     fn drop(&mut self) {
         self.slots.values().for_each(|entry| entry.slot.lose_all());

@@ -14,8 +14,8 @@ pub(super) struct KeyNotifications(Arc<Mailbox>);
 
 #[derive(Debug, Default)]
 struct Mailbox {
-    /// The keys for which a notification has arrived. Each entry has the flag of the notifier that added it. While the
-    /// flag is set, that notifier does not add the key again.
+    /// The keys for which a notification has arrived, each with a flag of the notifier that has added the key. While
+    /// the flag is set, that notifier does not add the key again.
     keys: Mutex<Vec<(Key, Arc<AtomicBool>)>>,
     /// Wakes the engine after a key was added.
     arrived: Notify,

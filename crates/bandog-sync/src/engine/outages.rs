@@ -39,8 +39,8 @@ impl Outages {
         if std::mem::take(&mut self.is_away) && was_logged { OutageLog::Ended } else { OutageLog::Nothing }
     }
 
-    /// Records that the store has not answered a request. `is_logged_elsewhere`: whether the user of the client logs
-    /// outages itself.
+    /// Records that the store has not answered a request. `is_logged_elsewhere` returns whether the program that uses
+    /// this client logs outages itself.
     pub(super) fn not_answered(&mut self, now: Moment, is_logged_elsewhere: impl FnOnce() -> bool) -> OutageLog {
         let began = !std::mem::replace(&mut self.is_away, true);
         let may_log = self.logged_at.is_none_or(|logged| now.since(logged) >= LOG_INTERVAL);

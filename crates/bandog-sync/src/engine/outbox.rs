@@ -14,7 +14,7 @@ const MAX_BATCH: usize = 32;
 /// If at least this many steps are in flight and the store is near, a batch that is not full waits for more steps. Many
 /// small batches would cost the client and the store more than the short wait.
 const GATHER_ABOVE: usize = MAX_BATCH / 2;
-/// A store counts as near if its round trip (a request and its answer) is shorter than this. It is also the maximum
+/// A store counts as near if its round trip (a request and its answer) is shorter than this. This is also the maximum
 /// time for which a batch waits for more steps.
 const MAX_GATHER_TIME: Duration = Duration::from_millis(1);
 /// Maximum number of holds in one renewal request.

@@ -7,8 +7,8 @@ use bandog_core::{ErrorKind, Key, MAX_WAITS, Member, Moment, Result};
 
 use super::{Engine, timers::Timer};
 
-/// Delay of the first registration. A client that holds a lock for a shorter time is not registered, because no
-/// operator could see it.
+/// Delay of the first registration. If a client holds a lock for a shorter time, the client is not registered, because
+/// an operator could not notice such a short hold.
 const REGISTER_AFTER: Duration = Duration::from_millis(100);
 /// Minimum interval between two registrations. It applies when the second registration only updates the list of locks
 /// for which this client waits.
@@ -75,7 +75,8 @@ impl Engine {
         self.timers.set(Timer::Registration, timer, Some(earlier));
     }
 
-    /// Registers this client again. If the client holds no lock and waits for none, removes it from the registry.
+    /// Registers this client, or repeats its registration. If the client holds no lock and waits for no lock, removes
+    /// the client from the registry instead.
     pub(super) fn registration_is_due(&mut self, now: Moment) {
         self.registration.timer = None;
         let waits = self.slots.iter().filter(|(_, entry)| entry.slot.is_waiting()).map(|(key, _)| key.clone());

@@ -1,20 +1,21 @@
-//! Pending releases: each release is repeated until the store has answered it.
+//! Pending releases: a release request is repeated until the store has answered.
 //!
 //! A *claim* is a request for a key, and a *hold* is what the store gives for a claim. A *turn* begins when a call gets
 //! the hold, and ends when the last guard of the turn is dropped. Calls of one owner can share a turn. A release starts
 //! in four cases:
 //! - The last guard of a turn was dropped, and no other call of this client gets the hold.
-//! - A grant arrived too late, or no call waits for it any more.
-//! - No call waits for a claim any more, but the store may have applied the claim, or may have a note that this client
+//! - A grant arrived too late, or no call waits for the lock any more.
+//! - No call waits for a claim any more. But the store may have applied the claim, or may have noted that this client
 //!   starves (has waited for a long time).
 //! - A hold was exchanged for a new one, and the store may still apply a request of the old claim
 //!   ([`Releases::start_later`]).
 //!
 //! A claim is *unsure* if one of its requests had no answer. The store may have applied that request, or may still
-//! apply it. A store that runs does so no later than one request timeout after the error of that request, or after the
-//! answer to a later request of the same claim. A store that was stopped can do so when it continues. So the release of
-//! an unsure claim is sent twice: immediately, until the store answers, and again one request timeout after that answer.
-//! If the store applied the unanswered request after the first release, the second release frees the key.
+//! apply it. A running store applies the request no later than one request timeout after the error of that request, or
+//! after the answer to a later request of the same claim. A store that was stopped can apply the request when the store
+//! continues. So an unsure claim is released twice. The first release is sent immediately, and is repeated until the
+//! store answers. The second release is sent one request timeout after that answer. If the store applied the unanswered
+//! request after the first release, the second release frees the key.
 //!
 //! Like a slot, this is a state machine that does no I/O.
 
@@ -24,8 +25,8 @@ use bandog_core::{Claim, Error, ErrorKind, Key, Moment, Released, Result, Step};
 
 use super::{Map, backoff::backoff_after, msg::HoldId, slot::Report};
 
-/// Limit for pending releases. If there are more, unsure claims are released only until their ttl and one request
-/// timeout have passed.
+/// If more releases than this are pending, the release of an unsure claim is not repeated any more after the claim's
+/// ttl plus one request timeout.
 const MAX_UNSURE: usize = 1000;
 
 /// A claim whose release is not finished.
@@ -41,10 +42,10 @@ struct PendingRelease {
     /// Whether an earlier release may have been applied. If so, a later release that finds nothing to release does not
     /// mean that the lock was lost.
     repeated: bool,
-    /// Whether the store has answered a release. An unsure claim is then released once more, and that release is the
-    /// last one.
+    /// Whether the store has answered a release of this claim. If the claim is unsure, exactly one more release follows
+    /// after that answer.
     answered: bool,
-    /// Number of releases without an answer.
+    /// Number of release requests without an answer.
     faults: u32,
     /// When the release is sent again, if that is planned.
     due: Option<Moment>,
@@ -81,16 +82,17 @@ impl Releases {
         self.pending.is_empty()
     }
 
-    /// Starts the release of a claim, and returns the step to send. `report` gets the result: the
-    /// store's answer, or the first error that comes when one request timeout has passed, so after two at the latest.
-    /// `unsure`: the store may still apply a request of the claim.
+    /// Starts the release of a claim, and returns the step to send. `report` gets the result, which is the store's
+    /// answer or an error. While the release is repeated, an error is reported only if one request timeout has passed
+    /// since the start. So `report` gets the result after two request timeouts at the latest. `unsure`: the store may
+    /// still apply a request of the claim.
     pub(super) fn start(&mut self, claim: Claim, unsure: bool, report: Option<Report>, now: Moment) -> Step {
         let (id, step) = (claim.id.number, Step::Release(claim.clone()));
         let (repeated, answered, faults, due) = (false, false, 0, None);
         let mut pending = PendingRelease { claim, report, since: now, unsure, repeated, answered, faults, due };
         if let Some(earlier) = self.pending.remove(&id) {
             // A release of this claim is pending already, because the claim was unsure. The new release replaces the
-            // pending release, and keeps its flags.
+            // pending release, and takes over the flags of the pending release.
             if let Some(moment) = earlier.due {
                 self.due.remove(&(moment, id));
             }
@@ -101,8 +103,8 @@ impl Releases {
         step
     }
 
-    /// Releases an unsure claim whose hold was exchanged. The release is sent one request timeout from now, when a
-    /// store that runs can no longer apply a request of that claim.
+    /// Releases an unsure claim whose hold was exchanged. The release is sent one request timeout from now. At that
+    /// time, a running store no longer applies an old request of that claim.
     pub(super) fn start_later(&mut self, claim: Claim, now: Moment) {
         let id = claim.id.number;
         let (report, unsure, repeated, answered, faults) = (None, true, true, true, 0);
@@ -136,9 +138,10 @@ impl Releases {
         pending.repeated |= error.maybe_applied();
         pending.faults += 1;
         let age = now.since(pending.since);
-        // If no request of the claim can be applied any more, the hold has expired after its ttl. An unsure claim is
-        // released for a longer time, because a store that was stopped can apply an old request when it continues. But
-        // in a long outage each call can leave an unsure claim, so their number is limited.
+        // A release is repeated until the hold has expired. If the store can no longer apply a request of the claim,
+        // the hold expires after the ttl. The release of an unsure claim is repeated for a longer time, because a store
+        // that was stopped can apply an old request when the store continues. But in a long outage each call can leave
+        // an unsure claim, so the number of unsure claims is limited.
         let is_crowded = number > MAX_UNSURE && age > pending.claim.ttl + self.timeout;
         let has_expired = if pending.unsure { is_crowded } else { age > pending.claim.ttl };
         let repeats = error.is_retryable() && !has_expired;

@@ -41,7 +41,7 @@ impl Runner {
         Ok(Self::CurrentRuntime)
     }
 
-    /// Whether the engine has its own thread, and so runs even while the user's threads are blocked.
+    /// Whether the engine has its own thread. Such an engine runs even while the user's threads are blocked.
     pub(crate) fn is_own_thread(&self) -> bool {
         matches!(self, Self::OwnThread { .. })
     }
@@ -73,8 +73,8 @@ impl EngineEnd {
 
     fn wait(&self, at_most: Duration) {
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        // After the time `at_most`, the engine continues in the background. If the process ends before a release is
-        // answered, the lock of that release might expire only after its ttl.
+        // If the engine has not ended within `at_most`, it continues in the background. If the process ends before a
+        // release is answered, the lock of that release might expire only after its ttl.
         drop(self.changed.wait_timeout_while(done, at_most, |done| !*done));
     }
 }

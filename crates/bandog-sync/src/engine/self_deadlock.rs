@@ -20,7 +20,8 @@ const WARN_INTERVAL: Duration = Duration::from_secs(60);
 pub(super) struct DeadlockWarnings(Map<Key, Moment>);
 
 impl DeadlockWarnings {
-    /// Logs that a call may wait for a lock that its own task or thread took `held_for` ago.
+    /// Logs that a call may wait for a lock that the task or thread of the call holds itself. `held_for` is the time
+    /// since the task or thread took the lock.
     pub(super) fn warn(&mut self, key: &Key, caller: Caller, held_for: Duration, now: Moment) {
         self.0.retain(|_, warned| now.since(*warned) < WARN_INTERVAL);
         if self.0.contains_key(key) {

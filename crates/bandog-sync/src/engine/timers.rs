@@ -28,7 +28,7 @@ pub(super) struct Timers(BTreeSet<(Moment, Timer)>);
 impl Timers {
     /// Moves the timer from the moment in `set` to the moment `to`. In both parameters, `None` means that the timer is
     /// not set. The owner of the timer keeps `set`. The owner must clear `set` when the timer fires. Before the owner
-    /// drops `set`, it must call this function with `to` = `None`.
+    /// drops `set`, the owner must call this function with `to` = `None`.
     pub(super) fn set(&mut self, timer: Timer, set: &mut Option<Moment>, to: Option<Moment>) {
         if *set == to {
             return;

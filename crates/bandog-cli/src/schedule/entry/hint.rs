@@ -11,7 +11,8 @@ const FIRES: usize = 400;
 const SIX_FIELDS: &str = "in a file seconds come first, and one day field is ?, as in `0 */5 * * * ?`; name the days of \
                           the week, since Quartz counts them from SUN = 1";
 
-/// The message for a file. `said` is the message of the parser, with its own hint at the end.
+/// The message about a wrong cron expression in a file. `said` is the message of the parser, which ends with the
+/// parser's own hint.
 pub(super) fn in_a_file(error: &ParseError, expression: &str, said: &str) -> String {
     match file_hint(expression) {
         Some(hint) => {
@@ -45,8 +46,8 @@ fn file_hint(expression: &str) -> Option<String> {
     }
 }
 
-/// The hint for five fields. They might be a line of a crontab, or they might be six fields of which one is missing. So
-/// the hint also describes what the proposed expression `six` means.
+/// The hint for an expression with five fields. The expression might be a line of a crontab, or an expression of Quartz
+/// without the seconds. So the hint also describes what the proposed expression `six` means.
 fn meaning(five: &str, six: &str) -> String {
     let means = Cron::parse(six).map(|cron| cron.describe()).unwrap_or_default();
     match Cron::parse_with(five, Dialect::Unix) {
@@ -57,8 +58,8 @@ fn meaning(five: &str, six: &str) -> String {
     }
 }
 
-/// The expression as six fields of Quartz. The five fields are a line of a crontab, or fields of Quartz without the
-/// seconds. None if no such expression is found.
+/// Converts an expression with five fields into an expression of Quartz with six fields. The five fields are a line of
+/// a crontab, or fields of Quartz without the seconds. None if no expression of Quartz with the same meaning is found.
 fn six_fields(expression: &str, five: &[&str]) -> Option<String> {
     let Ok(unix) = Cron::parse_with(expression, Dialect::Unix) else {
         let six = format!("0 {}", five.join(" "));

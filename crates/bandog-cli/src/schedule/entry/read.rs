@@ -90,7 +90,7 @@ pub(in crate::schedule) fn read(
     })
 }
 
-/// Reports names that two jobs have. The store has a single record for each name, so a name must be unique.
+/// Reports each name that more than one job has. The store has a single record for each name, so a name must be unique.
 pub(in crate::schedule) fn report_duplicates(
     tables: &[(Range<usize>, &DeTable<'_>)],
     text: &Text<'_>,
@@ -132,7 +132,7 @@ fn command(table: Table<'_>) -> Option<Vec<OsString>> {
                     format!("this is {}; write each word of the command in quotation marks", kind(other)),
                 ),
             });
-            // All mistakes are reported before the return.
+            // The mistakes of all words are reported before the return.
             texts.collect::<Vec<_>>().into_iter().collect::<Option<_>>()?
         }
         other => {
@@ -204,8 +204,8 @@ fn cron(table: Table<'_>, text: &Text<'_>) -> Option<Cron> {
     Some(cron)
 }
 
-/// The position of the mistake in the file, and the parser's message. If the file writes the expression with escapes,
-/// the position is the whole value.
+/// The position of the mistake in the file, and the parser's message. If the expression contains escapes in the file,
+/// the position is that of the whole value.
 fn position(
     error: &ParseError,
     expression: &str,
@@ -213,6 +213,7 @@ fn position(
     text: &Text<'_>,
 ) -> (Range<usize>, String) {
     let picture = error.picture();
+    // The last line of the picture: carets under the mistake, and the parser's message.
     let under = picture.rsplit('\n').next().unwrap_or_default().trim_start();
     let what = under.trim_start_matches('^').trim_start();
     let carets = under.len() - under.trim_start_matches('^').len();

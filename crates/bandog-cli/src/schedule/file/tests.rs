@@ -51,7 +51,7 @@ fn read(text: &str) -> Result<JobFile, String> {
     JobFile::parse("jobs.toml", &Text::new(text)).map_err(|fault| fault.to_string())
 }
 
-/// The mistakes of a job with these lines after its name and command.
+/// Reads a job that has a name, a command, and these lines. Returns the message about the job's mistakes.
 fn refused(lines: &str) -> String {
     read(&format!("[[job]]\nname = \"x\"\ncommand = \"true\"\n{lines}\n")).unwrap_err()
 }
@@ -267,7 +267,7 @@ fn many_mistakes_are_counted_and_the_first_are_reported() {
     assert!(message.starts_with("jobs.toml has 999 mistakes\n") && message.ends_with("\n  and 949 more"), "{message}");
 }
 
-/// Damaged files: a byte more, a byte less, a repeated line, a piece from elsewhere.
+/// Damages a correct file at random places: removes text, repeats text, or inserts other text.
 #[test]
 fn damaged_files_do_not_make_the_parser_panic() {
     let seed = fastrand::u64(..);

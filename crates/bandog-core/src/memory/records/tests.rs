@@ -1,5 +1,5 @@
-//! Compares the records of the memory backend with a simple model, which keeps a list of all swaps and searches the
-//! list.
+//! Compares the records of the memory backend with a simple model. The model keeps a list of all swaps, and searches
+//! this list for each answer.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,8 @@ const SLOTS: [&str; 3] = ["ok:0", "ok:1", "lost"];
 /// Unit of the times in this test.
 const STEP: Duration = Duration::from_millis(10);
 
-/// All swaps that were done, each with the version that the store assigned. None for a swap that deleted its record.
+/// All swaps that were done, each with the version that the store assigned. The version is None if the swap deleted the
+/// record.
 #[derive(Default)]
 struct Model {
     done: Vec<(Swap, Option<Version>)>,

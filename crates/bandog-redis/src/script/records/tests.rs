@@ -78,10 +78,12 @@ fn key(name: &str) -> Key {
     Key::new(name).unwrap()
 }
 
+/// A plain swap of the record with this name, from version 7 to the value `x`.
 fn from(name: &str) -> Swap {
     Swap::new(key(name), Version::new(7), "x")
 }
 
+/// All parts of a command, as texts.
 fn texts(cmd: &Cmd) -> Vec<String> {
     let text = |arg| match arg {
         Arg::Simple(bytes) => String::from_utf8(Vec::from(bytes)).unwrap(),

@@ -2,6 +2,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
+/// A notifier, and a function that returns the number of its notifications so far.
 fn counter() -> (Notifier, impl Fn() -> usize) {
     let count = Arc::new(AtomicUsize::new(0));
     let notified = count.clone();

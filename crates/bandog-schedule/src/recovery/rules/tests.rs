@@ -11,6 +11,7 @@ use crate::{
     trigger::{Trigger, UnixMs},
 };
 
+/// Start of each test.
 const T0: UnixMs = 1_800_000_000_000;
 
 /// A node and its job, which fires every second.
@@ -29,6 +30,7 @@ impl Node {
         Self { trigger: Trigger::FixedRate(1000), policy: Policy::new(Overlap::Skip), session }
     }
 
+    /// A record that is created at this time after the start of the test.
     fn born(&self, at: UnixMs, era: &str) -> JobState {
         let spec = JobSpec::new(&self.trigger, &self.policy);
         JobState::create(&self.policy, T0 + at, Some(Box::new(spec)), era)
@@ -53,6 +55,7 @@ impl Node {
     }
 }
 
+/// The event that the store has lost a record of which the node has this copy.
 fn memory(state: &JobState, is_later: bool) -> Event {
     Event::RecordLost(KnownRecord { state: Arc::new(state.clone()), version: Version::new(1).unwrap(), is_later })
 }
@@ -158,7 +161,8 @@ fn a_run_of_this_node_continues_unless_others_have_claimed_its_tick() {
     assert_eq!(known.running.iter().map(|live| live.tick - T0).collect::<Vec<_>>(), [3000]);
     for (watermark, goes_on) in [(2000, true), (3000, false), (4000, false)] {
         let mut state = old.clone();
-        // Another node has changed the record since, so it is not the earlier record any more.
+        // Another node has changed the record after the loss, so the record is not equal to the earlier record any
+        // more.
         (state.watermark, state.run) = (T0 + watermark, 9);
         node.plan(&mut state, 3500, &[memory(&JobState { fence: u64::MAX / 2, ..known.clone() }, true)]);
         assert_eq!(!state.running.is_empty(), goes_on, "{watermark}");
