@@ -13,7 +13,7 @@ use tokio::sync::{futures::OwnedNotified, oneshot};
 
 use crate::{
     Owner,
-    engine::{HoldId, Msg},
+    engine::{HoldId, Msg, SlotId, Ticket},
     handle::Handle,
     turn_status::{TurnState, TurnStatus},
 };
@@ -44,7 +44,7 @@ impl Guard {
 
     /// The lock's name, with the client's prefix.
     pub fn key(&self) -> &Key {
-        &self.turn.key
+        self.turn.key()
     }
 
     /// The lock's name, and the id of the claim that holds the lock in the store. A [`Swap`](bandog_core::Swap) can
@@ -52,7 +52,7 @@ impl Guard {
     /// another under the same claim. The guards of these calls return the same value.
     pub fn holding(&self) -> Holding {
         let id = ClaimId { client: self.turn.handle.id, number: self.turn.hold };
-        Holding { key: self.turn.key.clone(), id }
+        Holding { key: self.turn.key().clone(), id }
     }
 
     /// Whether the lock is lost, so that another client might hold it now. Once this call has returned true, it always
@@ -100,7 +100,8 @@ impl Guard {
     /// Dropping the future changes nothing.
     pub fn expiring(&self, grace: Duration) -> Expiring {
         // If the engine has ended, this message is not received. In that case the turn is lost, so the future resolves.
-        let _ = self.turn.handle.send(Msg::WarnBefore { key: self.turn.key.clone(), hold: self.turn.hold, grace });
+        let (slot, hold, ticket) = (self.turn.slot.clone(), self.turn.hold, self.turn.ticket);
+        let _ = self.turn.handle.send(Msg::WarnBefore { slot, hold, ticket, grace });
         Expiring(self.watch_deadline(grace))
     }
 
@@ -176,8 +177,11 @@ impl fmt::Debug for Guard {
 /// all of the owner's guards share this value. The drop of this value tells the engine that the next call can have the
 /// hold.
 pub(crate) struct Turn {
+    /// The slot of the engine that has the hold.
+    pub(crate) slot: SlotId,
     pub(crate) hold: HoldId,
-    pub(crate) key: Key,
+    /// The ticket of the call that got the turn.
+    pub(crate) ticket: Ticket,
     pub(crate) fence: Fence,
     /// The deadline of the turn, or how the turn ended. The engine has this status, too.
     pub(crate) status: Arc<TurnStatus>,
@@ -191,11 +195,15 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
+    pub(crate) fn key(&self) -> &Key {
+        &self.slot.key
+    }
+
     pub(crate) fn check_held(&self) -> Result<()> {
         match self.status.state(self.handle.clock.now()) {
             TurnState::Held { .. } | TurnState::Released => Ok(()),
-            TurnState::Lost => Err(Error::lost(&self.key)),
-            TurnState::Closed => Err(Error::closed().at(&self.key)),
+            TurnState::Lost => Err(Error::lost(self.key())),
+            TurnState::Closed => Err(Error::closed().at(self.key())),
         }
     }
 }
@@ -203,11 +211,11 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         if let Some(owner) = &self.owner {
-            owner.forget(&self.key);
+            owner.forget(self.key(), self.slot.lane);
         }
         // If the engine has ended, there is nothing left to release.
-        let (key, report) = (self.key.clone(), self.report.take());
-        let _ = self.handle.send(Msg::Release { key, hold: self.hold, report });
+        let (slot, report) = (self.slot.clone(), self.report.take());
+        let _ = self.handle.send(Msg::Release { slot, hold: self.hold, ticket: self.ticket, report });
     }
 }
 

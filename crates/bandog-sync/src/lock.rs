@@ -11,7 +11,7 @@ use tracing::Instrument;
 use crate::{
     Guard, Owner,
     caller::Caller,
-    engine::{LockRequest, Msg, Patience, Terms, Ticket, TurnGrant},
+    engine::{Lane, LockRequest, Msg, Patience, SlotId, Terms, Ticket, TurnGrant},
     guard::Turn,
     handle::Handle,
 };
@@ -117,12 +117,12 @@ impl Lock {
             if owner.client() != self.handle.id {
                 return Err(Error::misused("the owner belongs to another client").at(key));
             }
-            if let Some(turn) = owner.enter(key, ticket) {
+            if let Some(turn) = owner.enter(key, terms.kind, ticket)? {
                 return turn.check_held().map(|()| Some(Guard::of(turn)));
             }
         }
-        let call =
-            QueuedCall { handle: &self.handle, ticket, key: key.clone(), owner: self.owner.clone(), served: false };
+        let slot = SlotId { key: key.clone(), lane: Lane::of(terms.kind, ticket) };
+        let call = QueuedCall { handle: &self.handle, ticket, slot, owner: self.owner.clone(), served: false };
         let span = tracing::debug_span!("bandog.lock", %key);
         call.wait(terms, patience).instrument(span).await
     }
@@ -133,7 +133,7 @@ impl Lock {
 struct QueuedCall<'a> {
     handle: &'a Handle,
     ticket: Ticket,
-    key: Key,
+    slot: SlotId,
     owner: Option<Owner>,
     /// Whether the engine has answered the call.
     served: bool,
@@ -143,9 +143,17 @@ impl QueuedCall<'_> {
     /// Sends the call to the engine, and waits for the answer.
     async fn wait(mut self, terms: Terms, patience: Patience) -> Result<Option<Guard>> {
         let (reply, answer) = oneshot::channel();
-        let (key, owner, caller) = (self.key.clone(), self.owner.clone(), Caller::present());
-        self.handle.send(Msg::Lock(LockRequest { key, ticket: self.ticket, owner, caller, terms, patience, reply }))?;
-        let answer = answer.await.map_err(|_| Error::closed().during("lock").at(&self.key))?;
+        let (slot, owner, caller) = (self.slot.clone(), self.owner.clone(), Caller::present());
+        self.handle.send(Msg::Lock(LockRequest {
+            slot,
+            ticket: self.ticket,
+            owner,
+            caller,
+            terms,
+            patience,
+            reply,
+        }))?;
+        let answer = answer.await.map_err(|_| Error::closed().during("lock").at(&self.slot.key))?;
         self.served = true;
         match answer? {
             Some(TurnGrant::New(turn)) => Ok(Some(Guard::of(turn))),
@@ -157,7 +165,7 @@ impl QueuedCall<'_> {
     /// Removes the call from the owner's list of calls. If the engine has let the call share the owner's turn, and the
     /// call has not taken that turn yet, returns the turn.
     fn end(&self) -> Option<Arc<Turn>> {
-        self.owner.as_ref().and_then(|owner| owner.call_ended(&self.key, self.ticket))
+        self.owner.as_ref().and_then(|owner| owner.call_ended(&self.slot.key, self.slot.lane, self.ticket))
     }
 }
 
@@ -166,7 +174,7 @@ impl Drop for QueuedCall<'_> {
         drop(self.end());
         if !self.served {
             // If the engine has ended, there is no queue to leave.
-            let _ = self.handle.send(Msg::Cancel { key: self.key.clone(), ticket: self.ticket });
+            let _ = self.handle.send(Msg::Cancel { slot: self.slot.clone(), ticket: self.ticket });
         }
     }
 }

@@ -14,12 +14,12 @@
 use std::{
     cell::Cell,
     collections::{BTreeMap, BTreeSet, VecDeque},
-    env,
+    env, mem,
     num::NonZeroU32,
     rc::Rc,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     thread::{self, ThreadId},
     time::Duration,
@@ -165,6 +165,7 @@ struct OpenCall {
 /// A turn (the use of a hold by one call) that still has guards.
 struct OpenTurn {
     hold: HoldId,
+    ticket: Ticket,
     fence: Fence,
     status: Arc<TurnStatus>,
     owner: Option<u8>,
@@ -177,8 +178,8 @@ struct OpenTurn {
 enum Message {
     Lock(NewCall<TestCall>),
     Cancel(Ticket),
-    TurnEnded { hold: HoldId, report: Option<Report> },
-    WarnBefore { hold: HoldId, grace: Duration },
+    TurnEnded { hold: HoldId, ticket: Ticket, report: Option<Report> },
+    WarnBefore { hold: HoldId, ticket: Ticket, grace: Duration },
 }
 
 #[derive(Debug, Clone)]
@@ -259,8 +260,8 @@ impl World {
             has_faults: !is_calm,
             fences: NonZeroU32::MIN.saturating_add([0, 2, 63][rng.usize(..3)]),
             now,
-            slot: Slot::new(Key::new("key").unwrap()),
-            cx: SlotContext::new(ClientId::random(), TIMEOUT, now),
+            slot: Slot::new(SlotId { key: Key::new("key").unwrap(), lane: Lane::Mutex }),
+            cx: SlotContext::new(ClientId::random(), TIMEOUT, now, Arc::new(AtomicU64::new(1))),
             releases: Releases::new(TIMEOUT),
             store: LockState::default(),
             callers,
@@ -401,14 +402,14 @@ impl World {
         if reports {
             self.reports.push((result, was_lost));
         }
-        self.mailbox.push_back(Message::TurnEnded { hold: turn.hold, report });
+        self.mailbox.push_back(Message::TurnEnded { hold: turn.hold, ticket: turn.ticket, report });
     }
 
     fn warn_before(&mut self) {
-        let holds: Vec<_> = self.turns.iter().map(|turn| turn.hold).collect();
-        let Some(hold) = self.rng.choice(holds) else { return };
+        let holds: Vec<_> = self.turns.iter().map(|turn| (turn.hold, turn.ticket)).collect();
+        let Some((hold, ticket)) = self.rng.choice(holds) else { return };
         let grace = Duration::from_millis(self.rng.u64(1..600));
-        self.mailbox.push_back(Message::WarnBefore { hold, grace });
+        self.mailbox.push_back(Message::WarnBefore { hold, ticket, grace });
     }
 
     // What the engine does.
@@ -453,13 +454,13 @@ impl World {
                 self.note("the slot gets a cancel");
                 self.on(Event::Cancel(ticket));
             }
-            Message::TurnEnded { hold, report } => {
+            Message::TurnEnded { hold, ticket, report } => {
                 self.note("the slot gets the end of a turn");
-                self.on(Event::TurnEnded { hold, report });
+                self.on(Event::TurnEnded { hold, ticket, report });
             }
-            Message::WarnBefore { hold, grace } => {
-                self.on(Event::WarnBefore { hold, grace });
-                let turn = self.turns.iter().find(|turn| turn.hold == hold);
+            Message::WarnBefore { hold, ticket, grace } => {
+                self.on(Event::WarnBefore { hold, ticket, grace });
+                let turn = self.turns.iter().find(|turn| turn.ticket == ticket);
                 if let Some(TurnState::Held { until }) = turn.map(|turn| turn.status.state(self.now))
                     && until - grace > self.now
                 {
@@ -545,7 +546,7 @@ impl World {
             Effect::WaitBegan
             | Effect::TurnEnded { .. }
             | Effect::TurnReleased { .. }
-            | Effect::MayWaitForItself { .. }
+            | Effect::CheckForDeadlock { .. }
             | Effect::Renewed
             | Effect::RenewalFailed(_)
             | Effect::SubscriptionDenied(_) => {}
@@ -553,7 +554,7 @@ impl World {
     }
 
     fn start_turn(&mut self, call: &TestCall, turn: NewTurn) {
-        let NewTurn { hold, fence, status, is_passed_on, .. } = turn;
+        let NewTurn { hold, ticket, fence, status, is_passed_on, .. } = turn;
         self.sums.turns += 1;
         self.sums.passed_on += u64::from(is_passed_on);
         assert!(matches!(status.state(self.cx.now), TurnState::Held { .. }), "a turn begins that is lost already");
@@ -574,12 +575,13 @@ impl World {
         assert!(call.has_gone() || first == Some(call.ticket), "a call was passed over");
         if self.calls.remove(&call.ticket).is_none() {
             // The caller has dropped its future, so the turn is dropped.
-            return self.mailbox.push_back(Message::TurnEnded { hold, report: None });
+            return self.mailbox.push_back(Message::TurnEnded { hold, ticket, report: None });
         }
         let owner = call.owner;
         let ends = call.max_hold.map(|longest| self.now + longest);
-        let mut turn = OpenTurn { hold, fence, status, owner, guards: 1, ends };
-        let same: Vec<_> = self.slot.calls().filter(|(_, other)| other.shares_with(call)).map(|(at, _)| at).collect();
+        let mut turn = OpenTurn { hold, ticket, fence, status, owner, guards: 1, ends };
+        let waiting = self.calls.values().filter(|open| open.has_arrived && open.call.shares_with(call));
+        let same: Vec<_> = waiting.map(|open| open.call.ticket).collect();
         for ticket in same {
             let Some(shared) = self.slot.take_call(ticket, &mut self.cx) else { continue };
             if self.calls.remove(&shared.ticket).is_some() {
@@ -788,7 +790,7 @@ impl World {
         }
         let id = ClaimId { client: ClientId::random(), number: self.number() };
         let ttl = Duration::from_millis(if self.chance(8) { self.rng.u64(50..2000) } else { 20 });
-        let (key, kind, fences, offers) = (self.slot.key.clone(), Kind::Mutex, NonZeroU32::MIN, false);
+        let (key, kind, fences, offers) = (self.slot.id.key.clone(), Kind::Mutex, NonZeroU32::MIN, false);
         let claim = Claim { key, id, kind, ttl, fences, joins: false, offers };
         if let Answer::Claimed(Verdict::Granted { mut fences, .. }) =
             self.store.apply(&Step::Claim(claim.clone()), self.now).unwrap()
@@ -813,7 +815,7 @@ impl World {
             self.note("an operator takes the lock");
             let holder = self
                 .store
-                .row(&self.slot.key, self.now)
+                .row(&self.slot.id.key, self.now)
                 .and_then(|row| row.holders.into_iter().next())
                 .map(|holder| holder.owner);
             self.evicted.extend(holder.flatten().and_then(|owner| owner.parse::<ClaimId>().ok()));
@@ -894,7 +896,7 @@ impl World {
         let is_resting = matches!(self.slot.stage, Stage::Resting { .. });
         let probe = ClaimId { client: ClientId::random(), number: 0 };
         let claim = Claim {
-            key: self.slot.key.clone(),
+            key: self.slot.id.key.clone(),
             id: probe,
             kind: Kind::Mutex,
             ttl: Duration::from_millis(1),
@@ -950,7 +952,7 @@ impl World {
     fn check_note(&self) {
         let is_over = self.slot.is_unused() && self.releases.is_empty() && self.outbox.is_empty();
         let is_quiet = self.steps.is_empty() && self.late.is_empty() && self.replies.is_empty();
-        let is_held = self.store.row(&self.slot.key, self.now).is_some();
+        let is_held = self.store.row(&self.slot.id.key, self.now).is_some();
         if is_over && is_quiet && is_held && !self.has_refused_release && self.store.to_string().ends_with(" starving")
         {
             panic!("a note stays behind that a waiter starves");
@@ -1023,7 +1025,7 @@ impl World {
         if self.has_refused_release {
             self.move_to(self.now + Duration::from_secs(2));
         }
-        let row = self.store.row(&self.slot.key, self.now);
+        let row = self.store.row(&self.slot.id.key, self.now);
         assert_eq!(row, None, "a lock stays behind");
         assert!(!self.is_subscribed.load(SeqCst), "a subscription stays behind");
     }
