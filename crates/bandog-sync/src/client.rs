@@ -10,7 +10,8 @@ use bandog_core::{
 use tokio::sync::oneshot;
 
 use crate::{
-    ClientOptions, Mutex, Notifications, OutageReporter, Owner, blocking, engine::Msg, handle::Handle, prefix,
+    ClientOptions, Mutex, Notifications, OutageReporter, Owner, RwLock, Semaphore, blocking, engine::Msg,
+    handle::Handle, prefix,
 };
 
 /// A client of one store. [`Client::mutex`] makes the locks of a client. Clones are the same client. The client lives
@@ -62,6 +63,17 @@ impl Client {
     /// allowed, each call that locks returns `ErrorKind::Misused`. This call is cheap and does no I/O.
     pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
         Mutex::new(Arc::clone(&self.handle), name.as_ref())
+    }
+
+    /// The read-write lock with this name. The same rules as for [`Client::mutex`] apply.
+    pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
+        RwLock::new(Arc::clone(&self.handle), name.as_ref())
+    }
+
+    /// The semaphore with this name and this number of permits. All clients must name the same number: a call with
+    /// another number than the store's returns `ErrorKind::Misused`. The same rules as for [`Client::mutex`] apply.
+    pub fn semaphore(&self, name: impl AsRef<str>, limit: u32) -> Semaphore {
+        Semaphore::new(Arc::clone(&self.handle), name.as_ref(), limit)
     }
 
     /// A new owner. With [`Mutex::by`], an owner can take a lock again while it holds it.

@@ -1,5 +1,6 @@
-//! The common part of all kinds of locks: a name, terms and an owner. `Mutex` and `blocking::Mutex` pass their calls on
-//! to this type. A *turn* begins when a call gets the lock, and ends when the last guard of the turn is dropped.
+//! The common part of all kinds of locks: a name, terms and an owner. `Mutex`, `RwLock`, `Semaphore` and their blocking
+//! twins pass their calls on to this type. A *turn* begins when a call gets the lock, and ends when the last guard of
+//! the turn is dropped.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -29,9 +30,18 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    pub(crate) fn new(handle: Arc<Handle>, name: &str, kind: Kind) -> Self {
-        let terms = handle.terms(kind);
+    pub(crate) fn new(handle: Arc<Handle>, name: &str, kind: Result<Kind>) -> Self {
+        let terms = kind.and_then(|kind| handle.terms(kind));
         Self { key: handle.key(name), terms, handle, owner: None }
+    }
+
+    /// The lock of another kind with the same name and options. `kind` gets the present kind.
+    pub(crate) fn of_kind(self, kind: impl FnOnce(Kind) -> Result<Kind>) -> Self {
+        let handle = Arc::clone(&self.handle);
+        self.with_terms(|terms| {
+            let Terms { kind, fences, .. } = handle.terms(kind(terms.kind)?)?;
+            Ok(Terms { kind, fences, ..terms })
+        })
     }
 
     /// The same lock with a fixed lease, which is never renewed.
@@ -96,8 +106,14 @@ impl Lock {
         Ok(value)
     }
 
-    pub(crate) fn handle(&self) -> &Handle {
+    pub(crate) fn handle(&self) -> &Arc<Handle> {
         &self.handle
+    }
+
+    /// An error if the name, the kind or one of the terms is not allowed.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.key()?;
+        self.terms.as_ref().map(|_| ()).map_err(Error::clone)
     }
 
     pub(crate) fn key(&self) -> Result<&Key> {

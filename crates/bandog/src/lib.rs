@@ -70,7 +70,9 @@ pub use bandog_core::{
 #[doc(inline)]
 pub use bandog_macros::{locked, scheduled};
 #[doc(inline)]
-pub use bandog_sync::{Client, ClientOptions, Expiring, Guard, Health, Lost, Mutex, Notifications, Owner};
+pub use bandog_sync::{
+    Client, ClientOptions, Expiring, Guard, Health, Lost, Mutex, Notifications, Owner, RwLock, Semaphore, WriteGuard,
+};
 
 pub use self::connect::{ConnectOptions, connect};
 pub use self::url::{redact, without_secrets};

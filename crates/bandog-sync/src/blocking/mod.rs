@@ -43,6 +43,8 @@ mod guard;
 mod lock;
 mod lost;
 mod mutex;
+mod rwlock;
+mod semaphore;
 mod thread;
 mod wait;
 
@@ -50,3 +52,5 @@ pub use client::Client;
 pub use guard::Guard;
 pub use lost::Lost;
 pub use mutex::Mutex;
+pub use rwlock::{RwLock, WriteGuard};
+pub use semaphore::Semaphore;
