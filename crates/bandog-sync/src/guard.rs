@@ -13,7 +13,8 @@ use tokio::sync::{futures::OwnedNotified, oneshot};
 
 use crate::{
     Owner,
-    engine::{HoldId, Msg, SlotId, Ticket},
+    caller::Caller,
+    engine::{DowngradeRequest, HoldId, Msg, SlotId, Ticket, TurnGrant},
     handle::Handle,
     turn_status::{TurnState, TurnStatus},
 };
@@ -126,6 +127,26 @@ impl Guard {
         turn.report = Some(report);
         drop(turn);
         answer.await.unwrap_or_else(|_| Err(Error::closed()))
+    }
+
+    /// Turns the lock of a writer into the lock of a reader. See [`crate::WriteGuard::downgrade`].
+    pub(crate) async fn downgrade(self) -> Result<Self> {
+        let key = self.key().clone();
+        let Some(turn) = Arc::into_inner(self.turn) else {
+            let message = "the owner has other guards of this lock, so it cannot become a read lock";
+            return Err(Error::misused(message).during("downgrade").at(&key));
+        };
+        turn.check_held()?;
+        let (reply, answer) = oneshot::channel();
+        let (slot, hold, owner) = (turn.slot.clone(), turn.hold, turn.owner.clone());
+        let (ticket, caller) = (turn.handle.ticket(), Caller::present());
+        let request = DowngradeRequest { slot, hold, turn: turn.ticket, ticket, owner, caller, reply };
+        turn.handle.send(Msg::Downgrade(request))?;
+        // `turn` is kept until the answer, so that its status stays that of a held lock.
+        match answer.await.map_err(|_| Error::closed().during("downgrade").at(&key))?? {
+            Some(TurnGrant::New(reader)) => Ok(Self::of(reader)),
+            Some(TurnGrant::Shared) | None => Err(Error::lost(&key)),
+        }
     }
 
     /// Marks this lock as lost, as if its lease had expired. This is for tests of how a program reacts to a loss. In

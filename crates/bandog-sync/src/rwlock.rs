@@ -148,6 +148,35 @@ impl RwLock {
 pub struct WriteGuard(pub(crate) Guard);
 
 impl WriteGuard {
+    /// Turns this write lock into a read lock. No other writer gets the lock between the two, and readers that wait can
+    /// get it now. The guard of the reader has a new fence.
+    ///
+    /// If an owner has further guards of this lock, the lock stays a write lock until the last of them is dropped, and
+    /// the call returns `ErrorKind::Misused`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+    /// # let client = bandog::connect("memory:").await?;
+    /// let catalogue = client.rwlock("catalogue");
+    /// let reader = catalogue.write().await?.downgrade().await?;
+    /// assert!(catalogue.try_write().await?.is_none());
+    /// assert!(catalogue.try_read().await?.is_some());
+    /// # reader.release().await }
+    /// ```
+    ///
+    /// # Errors
+    /// After an error, this guard no longer exists, and the write lock is released in the background.
+    /// - `ErrorKind::Lost`: the lock was lost before it became a read lock.
+    /// - `ErrorKind::Misused`: the owner has other guards of this lock.
+    /// - `ErrorKind::Denied`: the store refused the request.
+    /// - `ErrorKind::Closed`: the client was closed.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the lock is released, as a write lock or as a read lock.
+    pub async fn downgrade(self) -> Result<Guard> {
+        self.0.downgrade().await
+    }
+
     /// Releases the lock and reports the result, as [`Guard::release`].
     ///
     /// # Errors

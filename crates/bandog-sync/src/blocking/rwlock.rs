@@ -95,6 +95,15 @@ impl RwLock {
 pub struct WriteGuard(Guard);
 
 impl WriteGuard {
+    /// Turns this write lock into a read lock. No other writer gets the lock between the two. See
+    /// [`crate::WriteGuard::downgrade`].
+    ///
+    /// # Errors
+    /// As [`crate::WriteGuard::downgrade`], and `ErrorKind::Misused` in async code.
+    pub fn downgrade(self) -> Result<Guard> {
+        self.0.downgrade()
+    }
+
     /// Releases the lock and reports the result, as [`Guard::release`].
     ///
     /// # Errors

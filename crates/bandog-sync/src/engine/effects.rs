@@ -13,8 +13,8 @@ use bandog_core::{Error, ErrorKind, Fence, Key, Released, Result};
 use super::{
     Engine, SlotEntry,
     lane::{Lane, SlotId},
-    msg::{HoldId, LockReply, LockRequest, Ticket, TurnGrant},
-    slot::{Call, Counts, Effect, Event, NewCall, NewTurn, Slot, SlotContext},
+    msg::{DowngradeRequest, HoldId, LockReply, LockRequest, Ticket, TurnGrant},
+    slot::{Call, Counts, Effect, Event, NewCall, NewDowngrade, NewTurn, Slot, SlotContext},
     timers::{Timer, Timers},
 };
 use crate::{Owner, guard::Turn};
@@ -70,6 +70,15 @@ impl Engine {
             }
             slot.on(Event::Lock(NewCall { ticket, caller, terms, patience, call }), cx);
         });
+    }
+
+    /// Handles a call that turns a write lock into a read lock.
+    pub(super) fn downgrade(&mut self, request: DowngradeRequest) {
+        let DowngradeRequest { slot, hold, turn, ticket, owner, caller, reply } = request;
+        let call = WaitingCall { owner, reply };
+        // If the slot does not exist any more, the client was closed. Then `call` is dropped, and the caller gets
+        // `ErrorKind::Closed`.
+        self.on(&slot, Event::Downgrade(NewDowngrade { hold, turn, ticket, caller, call }));
     }
 
     fn add_slot(&mut self, id: SlotId) {
@@ -197,6 +206,13 @@ impl Engine {
             Effect::Renew(hold) => self.outbox.push_renewal(id.clone(), hold),
             Effect::Subscribe(claim) => self.calls.subscribe(claim, self.notifications.notifier(id)),
             Effect::StartTurn { call, turn } => self.start_turn(id, call, turn),
+            Effect::Adopt(adoption) => {
+                let readers = SlotId { key: key.clone(), lane: Lane::Read };
+                if !self.slots.contains_key(&readers) {
+                    self.add_slot(readers.clone());
+                }
+                self.on(&readers, Event::Adopt(adoption));
+            }
             Effect::Refuse(call) => {
                 self.metrics.refused();
                 call.answer(Ok(None));

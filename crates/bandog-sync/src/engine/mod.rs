@@ -101,7 +101,7 @@ use self::{
 use crate::handle::Handle;
 
 pub(crate) use self::lane::{Lane, OwnedAs, SlotId};
-pub(crate) use self::msg::{HoldId, LockRequest, Msg, Patience, Terms, Ticket, TurnGrant};
+pub(crate) use self::msg::{DowngradeRequest, HoldId, LockRequest, Msg, Patience, Terms, Ticket, TurnGrant};
 pub(crate) use self::runner::Runner;
 pub(crate) use self::slot::MAX_TURNS;
 
@@ -361,6 +361,7 @@ impl Engine {
         match msg {
             Msg::Start(handle) => self.handle = handle,
             Msg::Lock(request) => self.lock(request),
+            Msg::Downgrade(request) => self.downgrade(request),
             Msg::Cancel { slot, ticket } => self.on(&slot, Event::Cancel(ticket)),
             // After the client was closed, the slot does not exist any more. Then `report` is dropped, and the caller
             // of `release()` gets `ErrorKind::Closed`.

@@ -36,6 +36,7 @@ pub(crate) enum Msg {
     /// The first message. The engine puts this handle into each turn, so that a guard keeps the client alive.
     Start(Weak<Handle>),
     Lock(LockRequest),
+    Downgrade(DowngradeRequest),
     /// A caller has dropped the future of its [`LockRequest`].
     Cancel {
         slot: SlotId,
@@ -101,6 +102,20 @@ pub(crate) struct LockRequest {
     pub(crate) reply: LockReply,
 }
 
+/// A call that turns a write lock into a read lock.
+pub(crate) struct DowngradeRequest {
+    /// The slot of the writers.
+    pub(crate) slot: SlotId,
+    /// The hold and the ticket of the writer's turn.
+    pub(crate) hold: HoldId,
+    pub(crate) turn: Ticket,
+    /// The ticket of the reader's turn.
+    pub(crate) ticket: Ticket,
+    pub(crate) owner: Option<Owner>,
+    pub(crate) caller: Caller,
+    pub(crate) reply: LockReply,
+}
+
 /// The terms of a hold: what its claim asks the store for, and what the engine does with the hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terms {
@@ -142,6 +157,7 @@ impl fmt::Debug for Msg {
         f.write_str(match self {
             Self::Start(_) => "Start",
             Self::Lock(_) => "Lock",
+            Self::Downgrade(_) => "Downgrade",
             Self::Cancel { .. } => "Cancel",
             Self::Release { .. } => "Release",
             Self::WarnBefore { .. } => "WarnBefore",

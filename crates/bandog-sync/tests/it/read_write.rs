@@ -1,7 +1,7 @@
 //! Read-write locks: readers share a claim, writers do not starve, and an upgrade is refused.
 
-use bandog_conformance::wrap::{Counting, Delayed};
-use bandog_core::ErrorKind;
+use bandog_conformance::wrap::{Counting, Delayed, Fate, Lossy};
+use bandog_core::{ErrorKind, Inspect};
 use bandog_sync::{Client, WriteGuard};
 use futures_util::future::join_all;
 use tokio::{
@@ -9,7 +9,7 @@ use tokio::{
     time,
 };
 
-use crate::kit::{client, held, kind, memory, ms, soon};
+use crate::kit::{client, held, key, kind, memory, ms, paused, soon};
 
 async fn writing(client: &Client) -> JoinHandle<bandog_core::Result<WriteGuard>> {
     let lock = client.rwlock("catalogue");
@@ -192,4 +192,101 @@ async fn a_name_is_used_as_one_family_at_a_time() {
     assert_eq!(kind(client.semaphore("orders", 2).acquire().await), Some(ErrorKind::Denied));
     assert!(client.mutex("orders").fair().try_lock().await.unwrap().is_none());
     drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_lets_waiting_readers_in_and_keeps_writers_out() {
+    let store = memory();
+    let (ours, theirs) = (client(store.clone()), client(store.clone()));
+    let writer = ours.rwlock("catalogue").write().await.unwrap();
+    let lost = writer.lost();
+    let (local, remote) = (ours.rwlock("catalogue"), theirs.rwlock("catalogue"));
+    let local = tokio::spawn(async move { local.read().await });
+    let remote = tokio::spawn(async move { remote.read().await });
+    yield_now().await;
+    theirs.idle().await;
+    let before = writer.fence();
+    let reader = writer.downgrade().await.unwrap();
+    assert!(reader.fence() > before);
+    let (local, remote) = (soon(local).await.unwrap().unwrap(), soon(remote).await.unwrap().unwrap());
+    assert_eq!(local.fence(), reader.fence(), "local readers share the new hold");
+    assert!(theirs.rwlock("catalogue").try_write().await.unwrap().is_none());
+    assert!(time::timeout(ms(60_000), lost).await.is_err(), "the writer was reported as lost");
+    assert!(!reader.is_lost());
+    drop((local, remote));
+    reader.release().await.unwrap();
+    ours.idle().await;
+    theirs.idle().await;
+    assert_eq!(held(&store).await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_without_an_answer_is_repeated() {
+    for fate in [Fate::ReplyLost, Fate::RequestLost, Fate::Refused, Fate::Late(ms(500))] {
+        let store = memory();
+        let wire = Lossy::new(store.clone());
+        let (ours, theirs) = (client(wire.clone()), client(store.clone()));
+        let writer = ours.rwlock("catalogue").write().await.unwrap();
+        wire.next([fate]);
+        let reader = soon(writer.downgrade()).await.unwrap();
+        assert!(theirs.rwlock("catalogue").try_write().await.unwrap().is_none());
+        let other = theirs.rwlock("catalogue").try_read().await.unwrap();
+        assert!(other.is_some(), "{fate:?}");
+        drop(other);
+        reader.release().await.unwrap();
+        soon(ours.idle()).await;
+        theirs.idle().await;
+        assert_eq!(held(&store).await, [""; 0], "{fate:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_downgrade_releases_the_lock() {
+    for cancel_at in 0..60 {
+        let store = memory();
+        let ours = client(Delayed::new(store.clone(), cancel_at, ms(20), ms(20)));
+        let writer = ours.rwlock("catalogue").write().await.unwrap();
+        drop(time::timeout(ms(cancel_at), writer.downgrade()).await);
+        ours.idle().await;
+        assert_eq!(held(&store).await, [""; 0], "dropped after {cancel_at} ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_of_a_lost_lock_is_an_error() {
+    let store = memory();
+    let wire = Lossy::new(store.clone());
+    let ours = paused().watchdog(ms(3000)).over(wire.clone()).unwrap();
+    let writer = ours.rwlock("catalogue").write().await.unwrap();
+    let lost = writer.lost();
+    wire.always(Fate::RequestLost);
+    assert_eq!(kind(soon(writer.downgrade()).await), Some(ErrorKind::Lost));
+    soon(lost).await;
+    let theirs = client(store.clone());
+    drop(soon(theirs.rwlock("catalogue").write()).await.unwrap());
+    wire.heal();
+    soon(ours.idle()).await;
+    theirs.idle().await;
+    assert_eq!(held(&store).await, [""; 0]);
+
+    let writer = ours.rwlock("catalogue").write().await.unwrap();
+    store.evict(&key("catalogue")).await.unwrap();
+    let next = theirs.rwlock("catalogue").try_write().await.unwrap().unwrap();
+    assert_eq!(kind(soon(writer.downgrade()).await), Some(ErrorKind::Lost));
+    next.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_downgrades_only_its_last_guard() {
+    let client = client(memory());
+    let owner = client.owner();
+    let lock = client.rwlock("catalogue").by(&owner);
+    let (outer, inner) = (lock.write().await.unwrap(), lock.write().await.unwrap());
+    assert_eq!(kind(inner.downgrade().await), Some(ErrorKind::Misused));
+    let reader = outer.downgrade().await.unwrap();
+    assert_eq!(kind(lock.try_write().await), Some(ErrorKind::Misused), "the owner is a reader now");
+    let again = lock.try_read().await.unwrap().unwrap();
+    assert_eq!(again.fence(), reader.fence());
+    drop((again, reader));
+    drop(lock.write().await.unwrap());
 }

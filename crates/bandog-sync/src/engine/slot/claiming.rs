@@ -67,6 +67,9 @@ impl<C: Call> Slot<C> {
         answer: Result<Verdict>,
         cx: &mut SlotContext<C>,
     ) {
+        if self.downgrades_to(claim) {
+            return self.downgrade_answered(asked_at, answer, cx);
+        }
         let claiming = match mem::take(&mut self.stage) {
             Stage::Claiming(claiming) if claiming.attempt.claim.id.number == claim => claiming,
             stage => {

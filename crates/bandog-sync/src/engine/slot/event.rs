@@ -13,7 +13,10 @@ use std::{
 use bandog_core::{Claim, ClaimId, ClientId, Error, Fence, Moment, Renewal, Result, Step, Subscription, Verdict};
 use tokio::sync::oneshot;
 
-use super::attempt::Attempt;
+use super::{
+    attempt::Attempt,
+    downgrade::{Adoption, NewDowngrade},
+};
 use crate::{
     caller::Caller,
     engine::{
@@ -75,6 +78,10 @@ pub(in crate::engine) enum Event<C> {
     /// A writer of this client begins to wait for the key, or no writer waits any more. Only the slot of the readers
     /// gets this event.
     WriterWaits(bool),
+    /// A writer wants to become a reader. Only the slot of the writers gets this event.
+    Downgrade(NewDowngrade<C>),
+    /// A downgrade was granted. Only the slot of the readers gets this event.
+    Adopt(Adoption<C>),
     /// The backend has reconnected. The store may have lost the hold, and this client may have missed notifications.
     Reconnected,
     /// An operator has changed the key, so perhaps the store does not have the hold any more.
@@ -102,6 +109,8 @@ pub(in crate::engine) enum Effect<C> {
     Subscribe(Claim),
     /// The turn of this call begins.
     StartTurn { call: C, turn: NewTurn },
+    /// Pass the hold of a downgrade on to the slot of the readers.
+    Adopt(Adoption<C>),
     /// Answer this call with "the lock is held".
     Refuse(C),
     /// Answer this call with an error.

@@ -126,6 +126,11 @@ impl Hold {
         self.terms
     }
 
+    /// The end of the hold in this client if no further renewal succeeds.
+    pub(super) fn until(&self) -> Moment {
+        self.validity.until()
+    }
+
     pub(super) fn streak(&self) -> Streak {
         self.streak
     }

@@ -70,11 +70,13 @@
 //! - `attempt`: a claim that is not granted yet; `claiming`: how claims are sent and answered;
 //! - `hold`: a granted hold with its deadline and renewals (`validity`); `holds`: the holds of one slot; `turn`: one
 //!   turn; `turns`: how turns begin and end; `readers`: how readers share a hold;
+//! - `readers`: how readers share a hold; `downgrade`: how a writer becomes a reader;
 //! - `polls`: when a waiting client claims again although no notification arrived;
 //! - `streak`: how a busy client lets other clients get the key.
 
 mod attempt;
 mod claiming;
+mod downgrade;
 mod event;
 mod hold;
 mod holds;
@@ -89,7 +91,9 @@ mod waiting;
 
 use bandog_core::{Claim, Error, Key, Kind, Moment, Subscription};
 
-use self::{attempt::Attempt, hold::HoldDue, holds::Holds, queue::Queue, streak::Streak, turns::release};
+use self::{
+    attempt::Attempt, downgrade::Downgrade, hold::HoldDue, holds::Holds, queue::Queue, streak::Streak, turns::release,
+};
 use super::{
     lane::{Lane, SlotId},
     msg::{HoldId, Terms, Ticket},
@@ -98,6 +102,7 @@ use crate::caller::Caller;
 
 pub(crate) use self::streak::MAX_TURNS;
 pub(super) use self::{
+    downgrade::NewDowngrade,
     event::{Call, Counts, Effect, Event, NewCall, NewTurn, Report, SlotContext},
     waiting::FIRST_ANSWER,
 };
@@ -119,6 +124,8 @@ pub(super) struct Slot<C> {
     refusals: u64,
     /// The error of the last claim. Cleared when the store answers a claim.
     fault: Option<Error>,
+    /// The present downgrade of a writer.
+    downgrade: Option<Box<Downgrade<C>>>,
     /// Whether a writer of this client waits. Then no hold of readers stays open.
     writer_waits: bool,
 }
@@ -185,6 +192,7 @@ impl<C: Call> Slot<C> {
             wake_ups: WakeUps::Off,
             refusals: 0,
             fault: None,
+            downgrade: None,
             writer_waits: false,
         }
     }
@@ -203,6 +211,8 @@ impl<C: Call> Slot<C> {
             Event::Subscribed(subscription) => self.subscribed(subscription, cx),
             Event::Notified => self.notified(cx),
             Event::WriterWaits(waits) => self.writer_waits(waits),
+            Event::Downgrade(downgrade) => self.downgrade(downgrade, cx),
+            Event::Adopt(adoption) => self.adopt(adoption, cx),
             Event::Reconnected => {
                 self.renew_now(cx);
                 self.may_be_free(cx);
@@ -221,12 +231,13 @@ impl<C: Call> Slot<C> {
             Stage::Resting { until } => Some(*until),
             Stage::Idle | Stage::Claiming(_) | Stage::Releasing(_) => None,
         };
-        [stage, self.holds.next_due(), self.queue.next_due()].into_iter().flatten().min()
+        let downgrade = self.downgrade.as_ref().and_then(|downgrade| downgrade.next_due());
+        [stage, self.holds.next_due(), downgrade, self.queue.next_due()].into_iter().flatten().min()
     }
 
     /// Whether the slot has no call, no claim and no hold. The engine then removes it.
     pub(super) fn is_unused(&self) -> bool {
-        self.queue.is_empty() && matches!(self.stage, Stage::Idle) && self.holds.is_empty()
+        self.queue.is_empty() && matches!(self.stage, Stage::Idle) && self.holds.is_empty() && self.downgrade.is_none()
     }
 
     /// Whether a call waits for the store to grant the key.
@@ -248,10 +259,11 @@ impl<C: Call> Slot<C> {
     }
 
     pub(super) fn counts(&self) -> Counts {
+        let downgrades = self.downgrade.as_ref().is_some_and(|downgrade| downgrade.is_in_flight());
         Counts {
             waiting: self.queue.len(),
             holds: self.holds.len(),
-            claiming: usize::from(matches!(self.stage, Stage::Claiming(_))),
+            claiming: usize::from(matches!(self.stage, Stage::Claiming(_)) || downgrades),
         }
     }
 
@@ -283,13 +295,14 @@ impl<C: Call> Slot<C> {
     /// Marks all turns as lost, because the engine ends.
     pub(super) fn lose_all(&self) {
         self.holds.iter().flat_map(|hold| hold.turns().iter()).for_each(|turn| turn.status.lose());
+        self.downgrade.iter().for_each(|downgrade| downgrade.lose());
     }
 
     /// Whether the slot can have a hold with these terms in addition to its present holds. If not, a call with these
     /// terms waits until a present hold ends, or gets the next turn of a present hold.
     fn fits(&self, terms: Terms) -> bool {
         match terms.kind {
-            Kind::Mutex | Kind::Fair | Kind::Write => !self.is_held(),
+            Kind::Mutex | Kind::Fair | Kind::Write => !self.is_held() && self.downgrade.is_none(),
             Kind::Read => true,
             Kind::Permits { take, of } => self.holds.permits() + u64::from(take.get()) <= u64::from(of.get()),
         }
@@ -319,6 +332,7 @@ impl<C: Call> Slot<C> {
         while let Some(id) = self.holds.due(now) {
             self.hold_is_due(id, cx);
         }
+        self.downgrade_is_due(cx);
         match &mut self.stage {
             Stage::Waiting { retry_at: moment, .. } | Stage::Resting { until: moment } if *moment <= now => {
                 self.claim_next(cx);
@@ -354,6 +368,7 @@ impl<C: Call> Slot<C> {
     /// Answers all calls with `ErrorKind::Closed` and releases all holds.
     fn close(&mut self, cx: &mut SlotContext<C>) {
         self.fail_all(&Error::closed(), cx);
+        self.fail_downgrade(&Error::closed(), cx);
         let ids: Vec<_> = self.holds.iter().map(hold::Hold::id).collect();
         for hold in ids.into_iter().filter_map(|id| self.holds.remove(id)) {
             for turn in hold.turns().iter() {

@@ -157,7 +157,7 @@ impl<C: Call> Slot<C> {
     }
 
     /// Removes a hold that is not lost from the slot.
-    fn take_hold(&mut self, id: HoldId) -> Option<Box<Hold>> {
+    pub(super) fn take_hold(&mut self, id: HoldId) -> Option<Box<Hold>> {
         self.holds.get_present(id)?;
         self.count_own_hold();
         self.holds.remove(id)
