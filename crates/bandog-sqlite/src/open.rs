@@ -18,7 +18,7 @@ use crate::{
 /// The application id `bdog` in the header of the database. The command `file` and other programs read it.
 const APPLICATION: i64 = 0x6264_6f67;
 /// The version of the tables that this program writes.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 
 /// The version of a database without tables.
 const NO_TABLES: i64 = 0;
@@ -28,6 +28,8 @@ const FIRST_VERSION: i64 = 1;
 const REGISTRY: i64 = 2;
 /// The first version with records.
 const RECORDS: i64 = 3;
+/// The first version with locks that are not mutexes.
+const LOCKS: i64 = 4;
 
 /// The purpose for which a database is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,6 +128,11 @@ impl Store {
         self.version >= RECORDS
     }
 
+    /// Whether the database has the tables of the locks that are not mutexes.
+    pub(crate) fn has_locks(&self) -> bool {
+        self.version >= LOCKS
+    }
+
     /// Begins a transaction that reads one consistent state.
     pub(crate) fn begin_read(&self) -> Result<Transaction<'_>, Fault> {
         Ok(Transaction::new_unchecked(&self.conn, TransactionBehavior::Deferred)?)
@@ -163,7 +170,7 @@ impl Store {
         #[allow(unused_mut, reason = "rusqlite before 0.41 sets the handler without it")]
         let mut conn = Connection::open_with_flags(path, flags(may_create))?;
         conn.busy_handler(Some(busy_wait::handle_busy as fn(i32) -> bool))?;
-        conn.set_prepared_statement_cache_capacity(32);
+        conn.set_prepared_statement_cache_capacity(64);
         let mut version = version(&conn, path)?;
         if version == NO_TABLES && !may_create {
             return Err(Fault::NoDatabase);
@@ -309,6 +316,9 @@ fn make_tables(conn: &Connection, path: &Path) -> Result<(), Fault> {
     }
     if version < RECORDS {
         transaction.execute_batch(sql::RECORDS)?;
+    }
+    if version < LOCKS {
+        transaction.execute_batch(sql::LOCKS)?;
     }
     transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.commit().map_err(Fault::Commit)

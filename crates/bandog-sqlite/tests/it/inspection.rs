@@ -115,7 +115,7 @@ async fn an_older_version_is_upgraded_with_its_holds() {
     let store = dir.open();
     assert!(store.show(&Key::new("old").unwrap()).await.unwrap().is_held());
     assert!(take(&store, &claim("old", TTL)).await.is_none(), "the upgrade freed the held lock");
-    assert_eq!(version(&dir), (3, 1));
+    assert_eq!(version(&dir), (4, 1));
     assert_eq!(store.members().await.unwrap(), []);
     assert!(store.show(&Key::new("old").unwrap()).await.unwrap().is_held());
 }
@@ -130,7 +130,7 @@ async fn several_handles_may_upgrade_the_tables_at_the_same_time() {
         for task in tasks {
             task.await.unwrap().unwrap();
         }
-        assert_eq!(version(&dir), (3, 1));
+        assert_eq!(version(&dir), (4, 1));
     }
 }
 
@@ -158,7 +158,7 @@ async fn an_older_version_has_no_records_until_a_request_upgrades_it() {
         assert_eq!(tables(), (version, 0));
         let record = put(&store, "r", None, "new").await;
         assert!(record.is_some());
-        assert_eq!(tables(), (3, 2));
+        assert_eq!(tables(), (4, 2));
         assert!(store.show(&Key::new("old").unwrap()).await.unwrap().is_held(), "the upgrade freed the held lock");
         assert_eq!(get(&dir.open(), "r").await.unwrap().value, "new");
     }

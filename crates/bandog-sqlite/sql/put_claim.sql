@@ -1,0 +1,11 @@
+-- Writes a new hold or a new place.
+-- ?1 name
+-- ?2 id
+-- ?3 kind
+-- ?4 rank
+-- ?5 fence: the end of the reserved block, or null for a place
+-- ?6 expires
+-- ?7 ttl
+-- ?8 this boot
+-- Result: none.
+insert into claim (name, id, kind, rank, fence, expires, ttl, boot, stamp) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1);
