@@ -80,11 +80,13 @@ impl Table<'_> {
         Ok(by_name)
     }
 
-    /// Writes the difference between two states of a lock. `ended` are rows whose holds and places had ended before.
+    /// Writes the difference between two states of a lock. `asked` is the claim of the step that made the difference: its
+    /// times are always written, because they can be equal by chance although another boot wrote them. `ended` are rows whose holds and places had ended before.
     /// `last_rank` is the greatest rank of the rows. Returns the new greatest rank.
     pub(crate) fn write_claim_rows(
         &mut self,
         key: &Key,
+        asked: Option<ClaimId>,
         ended: &[ClaimId],
         states: [&LockState; 2],
         mut last_rank: i64,
@@ -92,8 +94,13 @@ impl Table<'_> {
     ) -> Result<i64, Fault> {
         let [before, after] = states;
         let mut changes: Vec<_> = ended.iter().map(|id| RowChange::Ended(*id)).collect();
-        add_changes(&mut changes, holds(before), holds(after));
-        add_changes(&mut changes, before.places().iter().map(Entry::from), after.places().iter().map(Entry::from));
+        add_changes(&mut changes, asked, holds(before), holds(after));
+        add_changes(
+            &mut changes,
+            asked,
+            before.places().iter().map(Entry::from),
+            after.places().iter().map(Entry::from),
+        );
         // A place becomes a hold by the deletion of one row and the addition of another row with the same id.
         for change in &changes {
             if let RowChange::Ended(id) = change {
@@ -130,13 +137,19 @@ fn holds(state: &LockState) -> impl Iterator<Item = Entry> {
 
 /// Adds the changes between two lists. In the later list, entries of the earlier list have the same order, and new
 /// entries are at the end.
-fn add_changes(changes: &mut Vec<RowChange>, before: impl Iterator<Item = Entry>, after: impl Iterator<Item = Entry>) {
+fn add_changes(
+    changes: &mut Vec<RowChange>,
+    asked: Option<ClaimId>,
+    before: impl Iterator<Item = Entry>,
+    after: impl Iterator<Item = Entry>,
+) {
     let mut after = after.peekable();
     for old in before {
         match after.next_if(|new| new.id == old.id) {
             None => changes.push(RowChange::Ended(old.id)),
             // The times of the hold of a fair mutex are in the table `lease`.
-            Some(new) if new.until != old.until && !(matches!(new.kind, Kind::Fair) && new.fence.is_some()) => {
+            Some(Entry { kind: Kind::Fair, fence: Some(_), .. }) => {}
+            Some(new) if new.until != old.until || Some(new.id) == asked => {
                 changes.push(RowChange::Extended(new.id, new.until));
             }
             Some(_) => {}

@@ -61,7 +61,7 @@ impl Table<'_> {
         let row = self.row(key, &stored, now_ns);
         let before = stored.state.clone();
         if let Released::Freed { .. } = stored.state.evict(self.moment(now_ns)) {
-            self.store(key, &mut stored, &before, Change::Freed, now_ns)?;
+            self.store(key, &mut stored, (&before, None), Change::Freed, now_ns)?;
         }
         Ok(row)
     }

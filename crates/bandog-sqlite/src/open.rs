@@ -59,7 +59,7 @@ pub(crate) struct Store {
     /// The files that the connection has open.
     files: OpenFiles,
     /// The version of the tables.
-    version: i64,
+    version: Cell<i64>,
     /// Whether SQLite has opened the database for reading only.
     is_read_only: bool,
     /// The registration of the connection. Fields are dropped in order, and this is the last field. So the registration
@@ -113,24 +113,32 @@ impl Store {
         purpose == Purpose::Inspect || (self.is_current() && !self.is_read_only)
     }
 
+    /// Reads the version of the tables again, if they had an older version: another process might have upgraded them.
+    pub(crate) fn refresh_version(&self, path: &Path) -> Result<(), Fault> {
+        if !self.is_current() {
+            self.version.set(version(&self.conn, path)?);
+        }
+        Ok(())
+    }
+
     /// Whether the tables have this program's version.
     pub(crate) fn is_current(&self) -> bool {
-        self.version == VERSION
+        self.version.get() == VERSION
     }
 
     /// Whether the database has the registry of clients.
     pub(crate) fn has_registry(&self) -> bool {
-        self.version >= REGISTRY
+        self.version.get() >= REGISTRY
     }
 
     /// Whether the database has records.
     pub(crate) fn has_records(&self) -> bool {
-        self.version >= RECORDS
+        self.version.get() >= RECORDS
     }
 
     /// Whether the database has the tables of the locks that are not mutexes.
     pub(crate) fn has_locks(&self) -> bool {
-        self.version >= LOCKS
+        self.version.get() >= LOCKS
     }
 
     /// Begins a transaction that reads one consistent state.
@@ -201,7 +209,7 @@ impl Store {
             return Err(Fault::FilesReplaced(None));
         };
         let files = OpenFiles::new(paths, files);
-        let durability = Cell::new(Durability::Process);
+        let (durability, version) = (Cell::new(Durability::Process), Cell::new(version));
         Ok(Self { conn, durability, files, version, is_read_only, _registered: registered })
     }
 }

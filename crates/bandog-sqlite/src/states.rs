@@ -60,7 +60,14 @@ impl Table<'_> {
         let mut stored = self.load_once(key, now_ns)?;
         let before = stored.state.clone();
         let (now, above) = (self.moment(now_ns), self.fence_floor());
-        let answer = stored.state.apply_above(step, now, above).map_err(Fault::Refused)?;
+        let answer = match stored.state.apply_above(step, now, above) {
+            Ok(answer) => answer,
+            Err(error) => {
+                // Otherwise a hold of another boot would never expire for claims of another family.
+                self.write_sightings(&mut stored, now_ns)?;
+                return Err(Fault::Refused(error));
+            }
+        };
         let change = match (&answer, step) {
             (Answer::Claimed(Verdict::Granted { .. }), Step::Pass { from, to }) if from.kind != to.kind => {
                 Change::Freed // A downgrade: other readers can get the lock now.
@@ -74,7 +81,11 @@ impl Table<'_> {
             (Answer::Released(Released::LeftQueue), _) => Change::LeftQueue,
             (Answer::Released(Released::Freed { .. }), _) => Change::Freed,
         };
-        let has_notified = self.store(key, &mut stored, &before, change, now_ns)?;
+        let asked = match step {
+            Step::Claim(claim) | Step::Pass { to: claim, .. } => Some(claim.id),
+            Step::Release(_) => None,
+        };
+        let has_notified = self.store(key, &mut stored, (&before, asked), change, now_ns)?;
         self.loaded = Some((key.clone(), stored));
         match answer {
             Answer::Released(Released::Freed { .. }) if !has_notified => {
@@ -90,7 +101,7 @@ impl Table<'_> {
         let mut stored = self.load_once(&claim.key, now_ns)?;
         let before = stored.state.clone();
         let renewal = stored.state.renew(claim, self.moment(now_ns));
-        self.store(&claim.key, &mut stored, &before, Change::Quiet, now_ns)?;
+        self.store(&claim.key, &mut stored, (&before, Some(claim.id)), Change::Quiet, now_ns)?;
         self.loaded = Some((claim.key.clone(), stored));
         Ok(renewal)
     }
@@ -101,7 +112,7 @@ impl Table<'_> {
         let mut stored = self.load(key, now_ns)?;
         let before = stored.state.clone();
         stored.state.set_limit(permits, self.moment(now_ns)).map_err(Fault::Refused)?;
-        self.store(key, &mut stored, &before, Change::Freed, now_ns)?;
+        self.store(key, &mut stored, (&before, None), Change::Freed, now_ns)?;
         Ok(())
     }
 
@@ -178,20 +189,19 @@ impl Table<'_> {
     }
 
     /// Writes the changes of a lock since the state `before`, and notifies the waiters after the commit, if they may get
-    /// the lock now. Returns whether there are waiters that are notified.
+    /// the lock now. `asked` is the claim that got or kept a hold or a place, if there is one. Returns whether there are
+    /// waiters that are notified.
     pub(crate) fn store(
         &mut self,
         key: &Key,
         stored: &mut StoredState,
-        before: &LockState,
+        (before, asked): (&LockState, Option<ClaimId>),
         change: Change,
         now_ns: i64,
     ) -> Result<bool, Fault> {
-        let StoredState { state, lease, ended, unseen, last_rank } = stored;
-        for (name, stamp) in unseen.drain(..) {
-            self.write(sql::SEE, params![name, self.host().boot(), now_ns, stamp])?;
-        }
-        *last_rank = self.write_claim_rows(key, &mem::take(ended), [before, state], *last_rank, now_ns)?;
+        self.write_sightings(stored, now_ns)?;
+        let StoredState { state, lease, ended, last_rank, .. } = stored;
+        *last_rank = self.write_claim_rows(key, asked, &mem::take(ended), [before, state], *last_rank, now_ns)?;
         if let Some(Limit { now, before }) = state.limits().filter(|_| state.limits() != before.limits()) {
             self.write(sql::SET_LIMIT, params![key.as_str(), now, before])?;
         }
@@ -201,7 +211,8 @@ impl Table<'_> {
             Change::LeftQueue if !state.holds().is_empty() && !is_shared(lease) => false,
             Change::LeftQueue | Change::Freed => self.notify_waiters(key, lease, state, now_ns),
         };
-        let has_new_holds = state.holds() != before.holds();
+        let holds_asked = || state.holds().iter().any(|hold| Some(hold.id) == asked);
+        let has_new_holds = state.holds() != before.holds() || holds_asked();
         let wanted = match lease.wanted {
             _ if state.is_starving() && !state.holds().is_empty() => Wanted::Starving,
             // The waiters are notified after the commit, and set the mark again.
@@ -220,6 +231,14 @@ impl Table<'_> {
         }
         lease.wanted = wanted;
         Ok(has_notified)
+    }
+
+    /// Writes the first sightings of holds and places of another boot.
+    fn write_sightings(&mut self, stored: &mut StoredState, now_ns: i64) -> Result<(), Fault> {
+        for (name, stamp) in stored.unseen.drain(..) {
+            self.write(sql::SEE, params![name, self.host().boot(), now_ns, stamp])?;
+        }
+        Ok(())
     }
 
     /// Writes the row of the table `lease`, so that the name is occupied until the last hold expires.

@@ -176,8 +176,11 @@ impl Writer {
                         return Err(fault);
                     }
                 }
-            } else if store.serves(purpose) {
-                return Ok(store);
+            } else {
+                store.refresh_version(&options.path)?;
+                if store.serves(purpose) {
+                    return Ok(store);
+                }
             }
         }
         let store = Store::open_shared(options, purpose, Some(self.request_check()))?;
