@@ -1,4 +1,4 @@
--- Writes a new hold or a new place.
+-- Writes a new hold or a new place. If the claim has an expired row, the new row replaces it.
 -- ?1 name
 -- ?2 id
 -- ?3 kind
@@ -8,4 +8,7 @@
 -- ?7 ttl
 -- ?8 this boot
 -- Result: none.
-insert into claim (name, id, kind, rank, fence, expires, ttl, boot, stamp) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1);
+insert into claim (name, id, kind, rank, fence, expires, ttl, boot, stamp) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1)
+on conflict (name, id) do update set
+    kind = excluded.kind, rank = excluded.rank, fence = excluded.fence, expires = excluded.expires, ttl = excluded.ttl,
+    boot = excluded.boot, stamp = claim.stamp + 1;

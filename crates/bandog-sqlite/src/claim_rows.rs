@@ -1,6 +1,6 @@
 //! The rows of the table `claim`: the holds and the places of locks that are not mutexes.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use bandog_core::{ClaimId, Error, Fence, Hold, Key, Kind, LockState, Moment, Place};
 use rusqlite::{Row, params, types::Type};
@@ -108,25 +108,36 @@ impl Table<'_> {
                 self.write(sql::FORGET, [sighting_name(key, *id)])?;
             }
         }
-        let (now, boot) = (self.moment(now_ns), self.host().boot());
+        let now = self.moment(now_ns);
         for change in changes {
             match change {
                 RowChange::Ended(_) => {}
-                RowChange::Extended(id, until) => {
-                    let ttl_ns = nanos(until.since(now));
-                    let row = params![key.as_str(), id.to_string(), now_ns.saturating_add(ttl_ns), ttl_ns, boot];
-                    self.write(sql::EXTEND_CLAIM, row)?;
-                }
+                RowChange::Extended(id, until) => self.extend_claim_row(key, id, until.since(now), now_ns)?,
                 RowChange::Added(Entry { id, kind, until, fence }) => {
                     last_rank += 1;
                     let (ttl_ns, fence) = (nanos(until.since(now)), fence.map(Fence::as_i64));
                     let (id, kind, until_ns) = (id.to_string(), kind.to_string(), now_ns.saturating_add(ttl_ns));
-                    let row = params![key.as_str(), id, kind, last_rank, fence, until_ns, ttl_ns, boot];
+                    let row = params![key.as_str(), id, kind, last_rank, fence, until_ns, ttl_ns, self.host().boot()];
                     self.write(sql::PUT_CLAIM, row)?;
                 }
             }
         }
         Ok(last_rank)
+    }
+
+    /// Extends the row of a hold or of a place, so that it lasts for this time. The times of the hold of a fair mutex
+    /// are in the table `lease`, so its row in this table does not matter.
+    pub(crate) fn extend_claim_row(
+        &mut self,
+        key: &Key,
+        id: ClaimId,
+        valid_for: Duration,
+        now_ns: i64,
+    ) -> Result<(), Fault> {
+        let (ttl_ns, boot) = (nanos(valid_for), self.host().boot());
+        let row = params![key.as_str(), id.to_string(), now_ns.saturating_add(ttl_ns), ttl_ns, boot];
+        self.write(sql::EXTEND_CLAIM, row)?;
+        Ok(())
     }
 }
 

@@ -95,14 +95,21 @@ impl Table<'_> {
         }
     }
 
-    /// Renews the hold or the place of a claim.
+    /// Renews the hold or the place of a claim. Only the rows of this claim are compared and written, because thousands
+    /// of places can be renewed together.
     pub(crate) fn renew_state(&mut self, claim: &Claim) -> Result<Renewal, Fault> {
-        let now_ns = self.host().now_ns();
-        let mut stored = self.load_once(&claim.key, now_ns)?;
-        let before = stored.state.clone();
+        let (key, now_ns) = (&claim.key, self.host().now_ns());
+        let mut stored = self.load_once(key, now_ns)?;
         let renewal = stored.state.renew(claim, self.moment(now_ns));
-        self.store(&claim.key, &mut stored, (&before, Some(claim.id)), Change::Quiet, now_ns)?;
-        self.loaded = Some((claim.key.clone(), stored));
+        if let Renewal::Extended { valid_for } = renewal {
+            self.write_sightings(&mut stored, now_ns)?;
+            self.extend_claim_row(key, claim.id, valid_for, now_ns)?;
+            let StoredState { state, lease, .. } = &mut stored;
+            if state.holds().iter().any(|hold| hold.id == claim.id) {
+                self.write_lease(key, lease, state, lease.wanted, now_ns)?;
+            }
+        }
+        self.loaded = Some((key.clone(), stored));
         Ok(renewal)
     }
 

@@ -70,11 +70,10 @@ impl Machines {
         self.on(machine, |table| table.renew(claim)).unwrap() != Renewal::Gone
     }
 
-    /// Repeats the claim until it is granted. Returns the time that this took. Calls `meanwhile` between two attempts.
-    async fn take_eventually(&self, machine: usize, claim: &Claim, meanwhile: impl Fn()) -> Duration {
+    /// Repeats the claim until it is granted. Returns the time that this took.
+    async fn take_eventually(&self, machine: usize, claim: &Claim) -> Duration {
         let start = Clock::tokio().now();
         while !self.take(machine, claim) {
-            meanwhile();
             tokio::time::advance(STEP).await;
             assert!(now().since(start) < TTL * 10, "{claim:?} is never granted");
         }
@@ -109,7 +108,7 @@ async fn a_hold_of_another_boot_lasts_for_one_ttl_after_its_first_sighting() {
             let (ours, theirs) = (machines.claim(kind), machines.claim(rival));
             assert!(machines.take(0, &ours));
             tokio::time::advance(TTL / 2).await;
-            let waited = machines.take_eventually(1, &theirs, || {}).await;
+            let waited = machines.take_eventually(1, &theirs).await;
             assert!(waited >= TTL && waited < TTL + STEP * 2, "{kind} for {rival}: {waited:?}");
             assert!(!machines.renew(0, &ours));
         }
@@ -140,7 +139,7 @@ async fn the_place_of_a_dead_waiter_of_another_boot_expires() {
     let [holder, dead, waiting] = [(); 3].map(|()| machines.claim(Kind::Fair));
     assert!(machines.take(0, &holder) && !machines.take(0, &dead) && !machines.take(1, &waiting));
     machines.on(0, |table| table.apply(&Step::Release(holder))).unwrap();
-    let waited = machines.take_eventually(1, &waiting, || {}).await;
+    let waited = machines.take_eventually(1, &waiting).await;
     assert!(waited <= PLACE + STEP * 2 && waited > PLACE - STEP * 2, "{waited:?}");
 }
 
@@ -154,7 +153,7 @@ async fn a_renewal_by_another_boot_keeps_its_hold() {
             assert!(machines.renew(0, &ours) && !machines.take(1, &theirs), "{kind} for {rival}");
             tokio::time::advance(STEP).await;
         }
-        let waited = machines.take_eventually(1, &theirs, || {}).await;
+        let waited = machines.take_eventually(1, &theirs).await;
         assert!(waited > TTL - STEP * 2, "{kind} for {rival}: {waited:?}");
     }
 }

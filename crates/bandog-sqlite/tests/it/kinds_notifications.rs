@@ -43,7 +43,7 @@ impl Waiter {
     }
 
     /// Waits for a notification after `change`.
-    async fn is_notified_after(&self, what: &str, change: impl Future) {
+    async fn is_notified_after(&self, what: &str, change: impl Future<Output: Send> + Send) {
         let before = self.count();
         change.await;
         eventually(what, async || self.count() > before).await;
