@@ -71,7 +71,7 @@ impl Machines {
     }
 
     /// Repeats the claim until it is granted. Returns the time that this took.
-    async fn take_eventually(&self, machine: usize, claim: &Claim) -> Duration {
+    async fn take_eventually(&mut self, machine: usize, claim: &Claim) -> Duration {
         let start = Clock::tokio().now();
         while !self.take(machine, claim) {
             tokio::time::advance(STEP).await;

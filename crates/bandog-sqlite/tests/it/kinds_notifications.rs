@@ -42,10 +42,8 @@ impl Waiter {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Waits for a notification after `change`.
-    async fn is_notified_after(&self, what: &str, change: impl Future<Output: Send> + Send) {
-        let before = self.count();
-        change.await;
+    /// Waits for a notification after the first `before` notifications.
+    async fn is_notified(&self, what: &str, before: usize) {
         eventually(what, async || self.count() > before).await;
     }
 }
@@ -65,15 +63,14 @@ async fn a_release_of_each_kind_notifies_waiters_in_other_handles() {
         let (here, there, ours) = (dir.open(), dir.open(), of_kind(holder));
         take(&there, &ours).await.unwrap();
         let waiting = Waiter::new(&here, waiter).await;
-        let what = format!("{waiter} waits for {holder}");
-        waiting
-            .is_notified_after(&what, async {
-                assert_eq!(release(&there, &ours).await, Released::Freed { others: None })
-            })
-            .await;
+        let before = waiting.count();
+        assert_eq!(release(&there, &ours).await, Released::Freed { others: None });
+        waiting.is_notified(&format!("{waiter} waits for {holder}"), before).await;
         take(&here, &waiting.claim).await.unwrap();
         let next = Waiter::new(&there, waiter_beside(waiter)).await;
-        next.is_notified_after("an eviction", async { there.evict(&ours.key).await.unwrap().unwrap() }).await;
+        let before = next.count();
+        there.evict(&ours.key).await.unwrap().unwrap();
+        next.is_notified("an eviction", before).await;
     }
 }
 
@@ -96,18 +93,17 @@ async fn only_the_next_waiter_of_a_fair_mutex_is_notified() {
         queue.push(Waiter::new(&here, Kind::Fair).await);
     }
     let other_counts = |queue: &[Waiter]| queue.iter().skip(1).map(Waiter::count).sum::<usize>();
-    queue[0].is_notified_after("the first waiter is next", release(&there, &ours)).await;
+    release(&there, &ours).await;
+    queue[0].is_notified("the first waiter is next", 0).await;
     assert_eq!(other_counts(&queue), 0);
     // The first waiter gives up, and the second waiter is next.
-    queue[1]
-        .is_notified_after("the second waiter is next", async {
-            assert_eq!(release(&there, &queue[0].claim).await, Released::LeftQueue);
-        })
-        .await;
+    assert_eq!(release(&there, &queue[0].claim).await, Released::LeftQueue);
+    queue[1].is_notified("the second waiter is next", 0).await;
     queue.remove(0);
     assert_eq!(other_counts(&queue), 0);
     take(&here, &queue[0].claim).await.unwrap();
-    queue[1].is_notified_after("the third waiter is next", release(&here, &queue[0].claim)).await;
+    release(&here, &queue[0].claim).await;
+    queue[1].is_notified("the third waiter is next", 0).await;
 }
 
 #[tokio::test]
@@ -118,14 +114,18 @@ async fn a_writer_that_leaves_the_queue_a_downgrade_and_a_greater_limit_notify()
     take(&there, &reader).await.unwrap();
     busy(&there, &writer).await;
     let waiting = Waiter::new(&here, Kind::Read).await;
-    waiting.is_notified_after("the writer leaves the queue", release(&there, &writer)).await;
+    let before = waiting.count();
+    release(&there, &writer).await;
+    waiting.is_notified("the writer leaves the queue", before).await;
     take(&here, &waiting.claim).await.unwrap();
     release(&here, &waiting.claim).await;
     release(&there, &reader).await;
 
     take(&there, &writer).await.unwrap();
     let waiting = Waiter::new(&here, Kind::Read).await;
-    waiting.is_notified_after("a downgrade", pass(&there, &writer, &reader)).await;
+    let before = waiting.count();
+    pass(&there, &writer, &reader).await.unwrap();
+    waiting.is_notified("a downgrade", before).await;
     take(&here, &waiting.claim).await.unwrap();
     there.evict(&reader.key).await.unwrap().unwrap();
 
