@@ -64,7 +64,10 @@ impl Table<'_> {
             return Ok(Vec::new());
         }
         let params = [key.as_str(), self.host().boot()];
-        Ok(self.statement(sql::CLAIMS)?.query_map(params, read_claim)?.collect::<Result<_, _>>()?)
+        let rows = self.statement(sql::CLAIMS)?.query_map(params, read_claim)?;
+        let mut rows = rows.collect::<Result<Vec<_>, _>>()?;
+        rows.sort_unstable_by_key(|row| row.rank);
+        Ok(rows)
     }
 
     /// The rows of all locks by name, those of each lock sorted by rank.
@@ -77,6 +80,7 @@ impl Table<'_> {
                 by_name.entry(row.get(8)?).or_default().push(read_claim(row)?);
             }
         }
+        by_name.values_mut().for_each(|rows| rows.sort_unstable_by_key(|row| row.rank));
         Ok(by_name)
     }
 

@@ -50,14 +50,14 @@ impl Table<'_> {
     /// The row of one lock, for operators.
     pub(crate) fn show(&mut self, key: &Key) -> Result<Row, Fault> {
         let now_ns = self.host().now_ns();
-        let stored = self.load(key, now_ns)?;
+        let stored = self.load_holds(key, now_ns)?;
         Ok(self.row(key, &stored, now_ns).unwrap_or_else(|| Row::free(key)))
     }
 
     /// Frees a lock. Returns its row if it was held.
     pub(crate) fn evict(&mut self, key: &Key) -> Result<Option<Row>, Fault> {
         let now_ns = self.host().now_ns();
-        let mut stored = self.load(key, now_ns)?;
+        let mut stored = self.load_holds(key, now_ns)?;
         let row = self.row(key, &stored, now_ns);
         let before = stored.state.clone();
         if let Released::Freed { .. } = stored.state.evict(self.moment(now_ns)) {
@@ -87,6 +87,13 @@ impl Table<'_> {
             found.extend(self.row(&key, &stored, now_ns));
         }
         Ok(found)
+    }
+
+    /// The state of a lock without the limit of a semaphore, which operators do not see.
+    fn load_holds(&mut self, key: &Key, now_ns: i64) -> Result<StoredState, Fault> {
+        self.loaded = None; // The caller may change the rows.
+        let (lease, claims) = (self.lease(key)?, self.claim_rows(key)?);
+        self.assemble(key, lease, claims, None, now_ns)
     }
 
     /// The row of this lock for operators. None if no client holds the lock.

@@ -73,10 +73,13 @@ impl NotificationFile {
 #[cfg(target_os = "linux")]
 impl Slots {
     /// Whether the topic's slot has changed since `before`. If so, this topic or another topic of the same slot was
-    /// notified.
+    /// notified. A claim in a queue is also notified with its key, because the release of a mutex notifies the key only.
     pub(crate) fn differ_at(&self, before: &Self, topic: &Topic) -> bool {
-        let at = slot(topic) * SLOT_BYTES;
-        self.0[at..at + SLOT_BYTES] != before.0[at..at + SLOT_BYTES]
+        let differs = |topic: &Topic| {
+            let at = slot(topic) * SLOT_BYTES;
+            self.0[at..at + SLOT_BYTES] != before.0[at..at + SLOT_BYTES]
+        };
+        differs(topic) || topic.queued.is_some() && differs(&Topic::of(&topic.key))
     }
 }
 

@@ -31,6 +31,8 @@ pub(crate) const FORGET: &str = body(include_str!("../sql/forget.sql"));
 /// Reads the holds and the places of a lock that is not a mutex.
 pub(crate) const CLAIMS: &str = body(include_str!("../sql/claims.sql"));
 pub(crate) const ALL_CLAIMS: &str = body(include_str!("../sql/all_claims.sql"));
+/// Checks whether the owner of a lease holds the name as a fair mutex.
+pub(crate) const IS_FAIR: &str = body(include_str!("../sql/is_fair.sql"));
 /// Writes a new hold or a new place.
 pub(crate) const PUT_CLAIM: &str = body(include_str!("../sql/put_claim.sql"));
 pub(crate) const EXTEND_CLAIM: &str = body(include_str!("../sql/extend_claim.sql"));

@@ -40,7 +40,7 @@ pub(crate) struct StoredState {
 pub(crate) enum Change {
     /// No waiter can get the lock because of this change.
     Quiet,
-    /// A claim was refused, and its client subscribes to notifications.
+    /// A claim was refused, and its client subscribes to notifications that need a waiters' mark.
     Subscribed,
     /// A claim has given up its place.
     LeftQueue,
@@ -51,6 +51,12 @@ pub(crate) enum Change {
 /// Whether this lease is occupied by a lock whose holds are in the table `claim`.
 pub(crate) fn is_shared(lease: &Lease) -> bool {
     matches!(lease.owner.as_deref(), Some(READ_WRITE | SEMAPHORE))
+}
+
+/// Whether the client of this refused claim needs a waiters' mark. The release of a fair mutex notifies the claim that is
+/// next in the queue without a mark. So a release does not wake all waiters of the queue.
+fn needs_mark(claim: &Claim, state: &LockState) -> bool {
+    !matches!(claim.kind, Kind::Fair) || state.hold().is_some_and(|hold| !matches!(hold.kind, Kind::Fair))
 }
 
 impl Table<'_> {
@@ -73,7 +79,7 @@ impl Table<'_> {
                 Change::Freed // A downgrade: other readers can get the lock now.
             }
             (Answer::Claimed(Verdict::Busy { .. }), Step::Claim(claim) | Step::Pass { to: claim, .. })
-                if self.has_subscriber(&Topic::of_claim(claim)) =>
+                if needs_mark(claim, &stored.state) && self.has_subscriber(&Topic::of_claim(claim)) =>
             {
                 Change::Subscribed
             }
@@ -136,6 +142,12 @@ impl Table<'_> {
             Some((_, stored)) => Ok(stored),
             None => self.load(key, now_ns),
         }
+    }
+
+    /// Whether the owner of this lease holds the name as a fair mutex.
+    pub(crate) fn is_fair(&mut self, key: &Key, lease: &Lease) -> Result<bool, Fault> {
+        let params = params![key.as_str(), lease.owner];
+        Ok(self.has_locks() && self.statement(sql::IS_FAIR)?.query_row(params, |_| Ok(())).optional()?.is_some())
     }
 
     /// Reads the state of a lock.

@@ -9,7 +9,6 @@ use bandog_core::{
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params};
 
 use crate::{
-    claim_rows::sighting_name,
     fault::Fault,
     handle::HandleContext,
     host::Host,
@@ -179,7 +178,6 @@ impl<'t> Table<'t> {
                     return Ok(Answer::Released(Released::Freed { others: Some(0) }));
                 }
                 self.notify_after_commit(Topic::of(key));
-                self.notify_fair_waiter(key, now_ns)?;
             }
             Answer::Released(Released::NotHeld | Released::LeftQueue) => {
                 if lease.wanted == Wanted::Starving && !state.is_starving() {
@@ -241,6 +239,9 @@ impl<'t> Table<'t> {
         let is_held = self.state(topic.key.as_str(), &lease, now_ns)? != HoldState::Free;
         if !is_held || states::is_shared(&lease) && self.may_grant_share(&topic.key, now_ns)? {
             self.context.lock_subscribers.notify(|wanted| wanted == topic);
+        }
+        if topic.queued.is_some() && self.is_fair(&topic.key, &lease)? {
+            return Ok(()); // The release of a fair mutex notifies the claim that is next, without a mark.
         }
         self.mark(&topic.key, &lease, Wanted::Waiting)
     }
@@ -315,18 +316,6 @@ impl<'t> Table<'t> {
             self.mark(key, lease, Wanted::Starving)?;
         } else if self.has_subscriber(&Topic::of(key)) {
             self.mark(key, lease, Wanted::Waiting)?;
-        }
-        Ok(())
-    }
-
-    /// If a claim waits in the queue of a fair mutex of this name, notifies its subscriber after the commit.
-    fn notify_fair_waiter(&mut self, key: &Key, now_ns: i64) -> Result<(), Fault> {
-        for row in self.claim_rows(key)? {
-            let is_waiting = row.fence.is_none() && matches!(row.kind, Kind::Fair);
-            if is_waiting && self.state(&sighting_name(key, row.id), &row.times, now_ns)? != HoldState::Free {
-                self.notify_after_commit(Topic { key: key.clone(), queued: Some(row.id) });
-                break;
-            }
         }
         Ok(())
     }

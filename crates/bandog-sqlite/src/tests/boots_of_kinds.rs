@@ -9,7 +9,7 @@ use bandog_core::{Answer, Claim, ClaimId, ClientId, Clock, Key, Kind, Moment, PL
 use tempfile::TempDir;
 
 use crate::{
-    Sqlite, SqliteOptions,
+    Sqlite, SqliteOptions, busy_wait,
     fault::Fault,
     host::Host,
     open::{Durability, Purpose, Store},
@@ -38,6 +38,7 @@ impl Machines {
         let host =
             |&(boot, shift): &(&str, i64)| Host::with_clock(Clock::tokio(), SystemTime::now).of_boot(boot, shift);
         let handles = boots.iter().map(|boot| Sqlite::on(host(boot), options.clone()).unwrap()).collect();
+        busy_wait::set_deadline(Clock::system().now() + Duration::from_secs(10));
         let store = Store::open(&options, Purpose::Use).unwrap();
         Self { handles, store, client: ClientId::random(), claims: 0, _dir: dir }
     }

@@ -41,11 +41,11 @@ impl Waiter {
     fn count(&self) -> usize {
         self.count.load(Ordering::SeqCst)
     }
+}
 
-    /// Waits for a notification after the first `before` notifications.
-    async fn is_notified(&self, what: &str, before: usize) {
-        eventually(what, async || self.count() > before).await;
-    }
+/// Waits for a notification after the first `before` notifications.
+async fn is_notified(count: &AtomicUsize, what: &str, before: usize) {
+    eventually(what, async || count.load(Ordering::SeqCst) > before).await;
 }
 
 #[tokio::test]
@@ -65,12 +65,12 @@ async fn a_release_of_each_kind_notifies_waiters_in_other_handles() {
         let waiting = Waiter::new(&here, waiter).await;
         let before = waiting.count();
         assert_eq!(release(&there, &ours).await, Released::Freed { others: None });
-        waiting.is_notified(&format!("{waiter} waits for {holder}"), before).await;
+        is_notified(&waiting.count, &format!("{waiter} waits for {holder}"), before).await;
         take(&here, &waiting.claim).await.unwrap();
         let next = Waiter::new(&there, waiter_beside(waiter)).await;
         let before = next.count();
         there.evict(&ours.key).await.unwrap().unwrap();
-        next.is_notified("an eviction", before).await;
+        is_notified(&next.count, "an eviction", before).await;
     }
 }
 
@@ -94,16 +94,16 @@ async fn only_the_next_waiter_of_a_fair_mutex_is_notified() {
     }
     let other_counts = |queue: &[Waiter]| queue.iter().skip(1).map(Waiter::count).sum::<usize>();
     release(&there, &ours).await;
-    queue[0].is_notified("the first waiter is next", 0).await;
+    is_notified(&queue[0].count, "the first waiter is next", 0).await;
     assert_eq!(other_counts(&queue), 0);
     // The first waiter gives up, and the second waiter is next.
     assert_eq!(release(&there, &queue[0].claim).await, Released::LeftQueue);
-    queue[1].is_notified("the second waiter is next", 0).await;
+    is_notified(&queue[1].count, "the second waiter is next", 0).await;
     queue.remove(0);
     assert_eq!(other_counts(&queue), 0);
     take(&here, &queue[0].claim).await.unwrap();
     release(&here, &queue[0].claim).await;
-    queue[1].is_notified("the third waiter is next", 0).await;
+    is_notified(&queue[1].count, "the third waiter is next", 0).await;
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn a_writer_that_leaves_the_queue_a_downgrade_and_a_greater_limit_notify()
     let waiting = Waiter::new(&here, Kind::Read).await;
     let before = waiting.count();
     release(&there, &writer).await;
-    waiting.is_notified("the writer leaves the queue", before).await;
+    is_notified(&waiting.count, "the writer leaves the queue", before).await;
     take(&here, &waiting.claim).await.unwrap();
     release(&here, &waiting.claim).await;
     release(&there, &reader).await;
@@ -125,7 +125,7 @@ async fn a_writer_that_leaves_the_queue_a_downgrade_and_a_greater_limit_notify()
     let waiting = Waiter::new(&here, Kind::Read).await;
     let before = waiting.count();
     pass(&there, &writer, &reader).await.unwrap();
-    waiting.is_notified("a downgrade", before).await;
+    is_notified(&waiting.count, "a downgrade", before).await;
     take(&here, &waiting.claim).await.unwrap();
     there.evict(&reader.key).await.unwrap().unwrap();
 
@@ -141,6 +141,6 @@ async fn a_writer_that_leaves_the_queue_a_downgrade_and_a_greater_limit_notify()
     let _subscription = here.subscribe(&waiting, notifier).await.unwrap();
     let before = count.load(Ordering::SeqCst);
     there.set_limit(&held.key, NonZeroU32::new(4).unwrap()).await.unwrap();
-    eventually("a greater limit", async || count.load(Ordering::SeqCst) > before).await;
+    is_notified(&count, "a greater limit", before).await;
     take(&here, &waiting).await.unwrap();
 }
