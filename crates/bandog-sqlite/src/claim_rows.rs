@@ -160,7 +160,8 @@ fn add_changes(
 ) {
     let mut after = after.peekable();
     for old in before {
-        match after.next_if(|new| new.id == old.id) {
+        // A claim whose hold has expired can get a new hold with a new fence in the same step.
+        match after.next_if(|new| new.id == old.id && new.fence == old.fence) {
             None => changes.push(RowChange::Ended(old.id)),
             // The times of the hold of a fair mutex are in the table `lease`.
             Some(Entry { kind: Kind::Fair, fence: Some(_), .. }) => {}
