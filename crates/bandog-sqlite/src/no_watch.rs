@@ -2,12 +2,13 @@
 
 use std::{io, sync::Arc};
 
-use bandog_core::Key;
+use crate::{
+    notification_file::NotificationFile,
+    subscribers::{Subscribers, Topic},
+};
 
-use crate::{notification_file::NotificationFile, subscribers::Subscribers};
-
-/// A function that sets the waiters' marks of the given keys again.
-pub(crate) type RestoreMarks = Box<dyn Fn(Vec<Key>) + Send>;
+/// A function that sets the waiters' marks of the given topics again.
+pub(crate) type RestoreMarks = Box<dyn Fn(Vec<Topic>) + Send>;
 
 /// A watch thread, which cannot exist here.
 #[derive(Debug)]
