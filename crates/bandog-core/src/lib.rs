@@ -31,7 +31,7 @@ pub use clock::{Clock, Moment};
 pub use error::{Error, ErrorKind, Result};
 pub use fence::{Fence, Fences, MAX_BLOCK};
 pub use finding::{Finding, Level};
-pub use inspect::{Holder, Inspect, Pattern, Row};
+pub use inspect::{Holder, Inspect, Pattern, Row, Waiting};
 pub use key::{Key, MAX_KEY_LEN};
 pub use leases::{Answer, Backend, Leases, Profile, Released, Renewal, Step, Verdict};
 pub use lock_state::{Hold, Limit, LockState, Place, check_pass};
