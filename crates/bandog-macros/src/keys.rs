@@ -9,31 +9,50 @@ use syn::{
 
 use crate::words::{listed, nearest};
 
-/// The keys of one attribute, with their values. A method that reads a key also removes the key from this list.
+/// The keys of one attribute, with their values. The value of a key without a value is its own name. A method that reads a key also removes the key from this list.
 pub(crate) struct Keys(Vec<(Ident, Expr)>);
 
 impl Keys {
-    /// Parses the keys. A key that is not in `known` is an error, and a key that is given twice is an error. The
-    /// returned error combines the errors of all keys.
-    pub(crate) fn parse(tokens: TokenStream, known: &[&str]) -> Result<Self> {
+    /// Parses the keys. The keys in `flags` have no value, and all other keys have one. A key that is not in `known` is
+    /// an error, and a key that is given twice is an error. The returned error combines the errors of all keys.
+    pub(crate) fn parse(tokens: TokenStream, known: &[&str], flags: &[&str]) -> Result<Self> {
         let keys = Punctuated::<Key, Token![,]>::parse_terminated.parse2(tokens)?;
-        let keys: Vec<_> = keys.into_iter().map(|Key(name, value)| (name, value)).collect();
-        let mut faults = keys.iter().enumerate().filter_map(|(at, (name, _))| {
-            if !known.contains(&name.to_string().as_str()) {
+        let keys: Vec<_> = keys.into_iter().collect();
+        let mut faults = keys.iter().enumerate().filter_map(|(at, Key(name, value))| {
+            let text = name.to_string();
+            if !known.contains(&text.as_str()) {
                 return Some(unknown(name, known));
             }
-            let twice = keys.iter().take(at).any(|(earlier, _)| earlier == name);
+            let fault = |message| Some(Error::new(name.span(), message));
+            match (flags.contains(&text.as_str()), value) {
+                (true, Some(_)) => return fault(format!("`{name}` takes no value: write {name}")),
+                (false, None) => return fault(format!("`{name}` has no value: write {name} = \"…\"")),
+                (true, None) | (false, Some(_)) => {}
+            }
+            let twice = keys.iter().take(at).any(|Key(earlier, _)| earlier == name);
             twice.then(|| Error::new(name.span(), format!("`{name}` is given twice")))
         });
-        let Some(mut fault) = faults.next() else { return Ok(Self(keys)) };
-        faults.for_each(|other| fault.combine(other));
-        Err(fault)
+        if let Some(mut fault) = faults.next() {
+            faults.for_each(|other| fault.combine(other));
+            return Err(fault);
+        }
+        drop(faults);
+        let with_value = |Key(name, value)| {
+            let value = value.unwrap_or_else(|| syn::parse_quote!(#name));
+            (name, value)
+        };
+        Ok(Self(keys.into_iter().map(with_value).collect()))
     }
 
     /// Removes the key `name` and returns its value. `None` if the attribute does not have the key.
     pub(crate) fn take(&mut self, name: &str) -> Option<Expr> {
         let at = self.0.iter().position(|(key, _)| key == name)?;
         Some(self.0.swap_remove(at).1)
+    }
+
+    /// Removes the key `name`, which has no value. `None` if the attribute does not have the key.
+    pub(crate) fn flag(&mut self, name: &str) -> Option<Span> {
+        self.take(name).map(|key| span(&key))
     }
 
     /// Removes the key `name` and returns its value, which must be a text. `None` if the attribute does not have the
@@ -43,8 +62,8 @@ impl Keys {
     }
 }
 
-/// The name and the value of one key.
-struct Key(Ident, Expr);
+/// The name of one key, and its value if it has one.
+struct Key(Ident, Option<Expr>);
 
 impl Parse for Key {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
@@ -53,11 +72,8 @@ impl Parse for Key {
             return Err(Error::new(text.span(), format!("a value must have a key: write name = {:?}", text.value())));
         }
         let name: Ident = input.parse()?;
-        if !input.peek(Token![=]) {
-            return Err(Error::new(name.span(), format!("`{name}` has no value: write {name} = \"…\"")));
-        }
-        input.parse::<Token![=]>()?;
-        Ok(Self(name, input.parse()?))
+        let value = input.parse::<Option<Token![=]>>()?.map(|_| input.parse()).transpose()?;
+        Ok(Self(name, value))
     }
 }
 

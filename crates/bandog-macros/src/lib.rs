@@ -4,6 +4,7 @@ use proc_macro::TokenStream;
 
 mod duration;
 mod keys;
+mod kind;
 mod locked;
 mod scheduled;
 mod signature;
@@ -50,7 +51,50 @@ mod words;
 /// | `max_hold` | the maximum time for which one call can hold the lock, even if the lock is renewed; the same bounds as `lease` | no limit |
 /// | `guard` | a name by which the body can use the guard: `guard = guard` | the body cannot use the guard |
 ///
-/// Names, durations and keys are checked when the program is compiled.
+/// | `fair` | no value: waiting calls get the lock in their order ([`Mutex::fair`](https://docs.rs/bandog/latest/bandog/struct.Mutex.html#method.fair)) | no guaranteed order |
+/// | `shared`, `exclusive` | no value: the body runs as a reader or as the writer of a read-write lock ([`RwLock`](https://docs.rs/bandog/latest/bandog/struct.RwLock.html)) | a mutex |
+/// | `permits`, `of` | numbers: `permits = 2, of = 5` takes 2 of the 5 permits of a semaphore ([`Semaphore`](https://docs.rs/bandog/latest/bandog/struct.Semaphore.html)) | a mutex |
+///
+/// Names, durations, numbers and keys are checked when the program is compiled.
+///
+/// # Kinds of locks
+///
+/// An attribute has at most one of `fair`, `shared`, `exclusive` and `permits`.
+///
+/// ```
+/// use bandog::{Client, Result};
+///
+/// #[bandog::locked(name = "catalogue", shared)]
+/// async fn look_up(client: &Client, id: u64) -> Result<u64> {
+///     Ok(id) // beside other readers, but not beside `load`
+/// }
+///
+/// #[bandog::locked(name = "catalogue", exclusive, wait = "5s")]
+/// async fn load(client: &Client) -> Result<Option<()>> {
+///     Ok(Some(()))
+/// }
+///
+/// #[bandog::locked(name = "gpu", permits = 2, of = 5)]
+/// async fn train(client: &Client) -> Result<()> {
+///     Ok(()) // with 2 of 5 permits
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// let client = bandog::connect("memory:").await?;
+/// assert_eq!(look_up(&client, 7).await?, 7);
+/// assert!(load(&client).await?.is_some());
+/// train(&client).await
+/// # }
+/// ```
+///
+/// A semaphore with fewer permits than the attribute takes does not compile:
+///
+/// ```compile_fail
+/// #[bandog::locked(name = "gpu", permits = 6, of = 5)]
+/// async fn train(client: &bandog::Client) -> bandog::Result<()> {
+///     Ok(())
+/// }
+/// ```
 ///
 /// # What the function returns
 ///

@@ -3,17 +3,19 @@
 use std::time::Duration;
 
 use proc_macro2::{Span, TokenStream};
-use quote::{quote, quote_spanned};
+use quote::{format_ident, quote, quote_spanned};
 use syn::{AttrStyle, Error, Expr, Ident, ItemFn, Result, Type};
 
 use crate::{
     duration,
     keys::{self, Keys},
+    kind::{self, Kind},
     signature, template,
 };
 
 /// The keys that the attribute accepts.
-const KEYS: [&str; 6] = ["name", "client", "wait", "lease", "max_hold", "guard"];
+const KEYS: [&str; 11] =
+    ["name", "client", "wait", "lease", "max_hold", "guard", "shared", "exclusive", "fair", "permits", "of"];
 
 /// The checked keys of the attribute, and the return type of the function.
 struct Locked {
@@ -21,8 +23,9 @@ struct Locked {
     name: TokenStream,
     /// The code of an expression for a reference to the client.
     client: TokenStream,
+    kind: Kind,
     wait: Option<Duration>,
-    /// The method calls on the mutex for `lease` and `max_hold`.
+    /// The method calls on the handle of the lock, for its kind, `lease` and `max_hold`.
     options: TokenStream,
     /// The name by which the body can use the guard.
     guard: Option<Ident>,
@@ -49,18 +52,20 @@ impl Locked {
         if let Some(constness) = &sig.constness {
             return Err(Error::new(constness.span, "a `const fn` cannot lock, because the compiler can run it"));
         }
-        let mut keys = Keys::parse(attribute, &KEYS)?;
+        let mut keys = Keys::parse(attribute, &KEYS, &kind::FLAGS)?;
         let params = signature::params(sig);
         let Some(name) = keys.take("name") else {
             return Err(Error::new(Span::call_site(), "the lock has no name: write name = \"orders\""));
         };
         let wait = keys.text("wait", "5s")?;
         let wait = wait.map(|text| duration::read("wait", &text, Duration::ZERO..=duration::LONGEST, "0s and 365d"));
+        let kind = Kind::read(&mut keys)?;
         Ok(Self {
             name: template::name(name, &params)?,
             client: client(keys.take("client"), &params)?,
+            kind,
             wait: wait.transpose()?,
-            options: options(&mut keys)?,
+            options: options(kind, &mut keys)?,
             guard: keys.take("guard").map(binding).transpose()?,
             returned: signature::returned(
                 sig,
@@ -73,13 +78,15 @@ impl Locked {
     fn waiting(&self, block: &syn::Block) -> TokenStream {
         let Self { name, client, options, returned, .. } = self;
         let support = quote!(::bandog::__locked);
-        let [mutex, guard, value, otherwise] = hygienic(["mutex", "guard", "value", "otherwise"]);
+        let [handle, guard, value, otherwise] = hygienic(["handle", "guard", "value", "otherwise"]);
         let (bind_guard, lock, make_otherwise) = (self.bind_guard(&guard), self.lock(), self.otherwise());
+        let (constructor, arguments) = self.kind.constructor();
+        let constructor = Ident::new(constructor, Span::call_site());
         let statements = &block.stmts;
         quote! {
             let #otherwise = #support::#make_otherwise::<#returned>();
-            let #mutex = #support::mutex(#client, #name) #options;
-            let #guard = match #otherwise.guard(#mutex.#lock.await) {
+            let #handle = #support::#constructor(#client, #name #arguments) #options;
+            let #guard = match #otherwise.guard(#handle.#lock.await) {
                 ::core::result::Result::Ok(#guard) => #guard,
                 ::core::result::Result::Err(#value) => return #value,
             };
@@ -99,15 +106,17 @@ impl Locked {
     fn blocking(&self, block: &syn::Block) -> TokenStream {
         let Self { name, client, options, returned, .. } = self;
         let support = quote!(::bandog::__locked);
-        let [mutex, guard, value, otherwise] = hygienic(["mutex", "guard", "value", "otherwise"]);
+        let [handle, guard, value, otherwise] = hygienic(["handle", "guard", "value", "otherwise"]);
         let (bind_guard, lock, make_otherwise) = (self.bind_guard(&guard), self.lock(), self.otherwise());
+        let (constructor, arguments) = self.kind.constructor();
+        let constructor = format_ident!("{constructor}_of_bandog_client");
         quote! {
             let #otherwise = #support::#make_otherwise::<#returned>();
-            let #mutex = {
-                use #support::blocking::Mutexes as _;
-                (#client).mutex_of_bandog_client(#name)
+            let #handle = {
+                use #support::blocking::Locks as _;
+                (#client).#constructor(#name #arguments)
             };
-            let #guard = #mutex.and_then(|#mutex| #mutex #options.#lock);
+            let #guard = #handle.and_then(|#handle| #handle #options.#lock);
             let #guard = match #otherwise.guard(#guard) {
                 ::core::result::Result::Ok(#guard) => #guard,
                 ::core::result::Result::Err(#value) => return #value,
@@ -118,12 +127,9 @@ impl Locked {
         }
     }
 
-    /// Generates the method call on the mutex that takes the lock.
+    /// Generates the method call on the handle that takes the lock.
     fn lock(&self) -> TokenStream {
-        match self.wait.map(duration::tokens) {
-            None => quote!(lock()),
-            Some(wait) => quote!(try_lock_for(#wait)),
-        }
+        self.kind.lock(self.wait.map(duration::tokens))
     }
 
     /// The name of the function in `bandog::__locked` that the generated code calls first. The generated code keeps the
@@ -166,9 +172,9 @@ fn client(given: Option<Expr>, params: &[Ident]) -> Result<TokenStream> {
     Err(Error::new(Span::call_site(), message))
 }
 
-/// Generates the method calls on the mutex for the keys `lease` and `max_hold`.
-fn options(keys: &mut Keys) -> Result<TokenStream> {
-    let mut calls = TokenStream::new();
+/// Generates the method calls on the handle for its kind and for the keys `lease` and `max_hold`.
+fn options(kind: Kind, keys: &mut Keys) -> Result<TokenStream> {
+    let mut calls = kind.option();
     for name in ["lease", "max_hold"] {
         let Some(text) = keys.text(name, "10s")? else { continue };
         let time = duration::tokens(duration::read(name, &text, duration::TTLS, "100ms and 365d")?);

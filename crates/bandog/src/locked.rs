@@ -7,7 +7,7 @@ use std::{
     task::Poll,
 };
 
-use crate::{Client, Error, Guard, Mutex};
+use crate::{Client, Error, Guard, Mutex, RwLock, Semaphore, WriteGuard};
 
 /// The return type of a locked function, which is a function under `#[bandog::locked]`.
 #[diagnostic::on_unimplemented(
@@ -77,7 +77,7 @@ impl<R> Otherwise<R> {
     }
 }
 
-/// The result of `lock()` or `try_lock_for()`: a guard or an optional guard.
+/// The result of a call that takes a lock, such as `lock()` or `try_lock_for()`: a guard or an optional guard.
 pub trait Locked<G> {
     /// The guard, or `None` if the lock stayed busy.
     fn into_guard(self) -> Option<G>;
@@ -89,7 +89,19 @@ impl Locked<Self> for Guard {
     }
 }
 
+impl Locked<Self> for WriteGuard {
+    fn into_guard(self) -> Option<Self> {
+        Some(self)
+    }
+}
+
 impl Locked<Self> for crate::blocking::Guard {
+    fn into_guard(self) -> Option<Self> {
+        Some(self)
+    }
+}
+
+impl Locked<Self> for crate::blocking::WriteGuard {
     fn into_guard(self) -> Option<Self> {
         Some(self)
     }
@@ -106,6 +118,16 @@ pub fn mutex(client: &Client, name: impl AsRef<str>) -> Mutex {
     client.mutex(name)
 }
 
+/// The read-write lock of this name.
+pub fn rwlock(client: &Client, name: impl AsRef<str>) -> RwLock {
+    client.rwlock(name)
+}
+
+/// The semaphore of this name.
+pub fn semaphore(client: &Client, name: impl AsRef<str>, limit: u32) -> Semaphore {
+    client.semaphore(name, limit)
+}
+
 /// Runs the body and returns its value. If the lock is lost before the body has ended, this function drops the body and
 /// returns `None`.
 pub async fn until_lost<R>(guard: &Guard, body: impl Future<Output = R>) -> Option<R> {
@@ -118,7 +140,8 @@ pub async fn until_lost<R>(guard: &Guard, body: impl Future<Output = R>) -> Opti
 }
 
 /// Releases the lock, and returns the value of the function: the body's value, or an error if the lock was lost.
-pub async fn end<R>(guard: Guard, value: Option<R>, otherwise: Otherwise<R>) -> R {
+pub async fn end<R>(guard: impl Into<Guard>, value: Option<R>, otherwise: Otherwise<R>) -> R {
+    let guard = guard.into();
     let key = guard.key().clone();
     let released = guard.release().await;
     // If the body held the lock to its end, its value is returned even if the release fails.
@@ -134,26 +157,48 @@ pub fn never<T>() -> T {
 /// The functions for locked functions without async.
 pub mod blocking {
     use super::Otherwise;
-    use crate::blocking::{Client, Guard, Mutex};
+    use crate::blocking::{Client, Guard, Mutex, RwLock, Semaphore};
     use crate::{Error, Result};
 
-    /// A client that can make a blocking mutex. The generated code calls a method and not a function, because a method
-    /// call also works on a reference or another pointer to a client. The method has a long name, because the
-    /// compiler's error shows this name if a value is not a client.
-    pub trait Mutexes {
-        /// The lock of this name.
+    /// A client that can make blocking locks. The generated code calls a method and not a function, because a method
+    /// call also works on a reference or another pointer to a client. The methods have long names, because the
+    /// compiler's error shows the name if a value is not a client.
+    pub trait Locks {
+        /// The mutex of this name.
         fn mutex_of_bandog_client(&self, name: impl AsRef<str>) -> Result<Mutex>;
+
+        /// The read-write lock of this name.
+        fn rwlock_of_bandog_client(&self, name: impl AsRef<str>) -> Result<RwLock>;
+
+        /// The semaphore of this name.
+        fn semaphore_of_bandog_client(&self, name: impl AsRef<str>, limit: u32) -> Result<Semaphore>;
     }
 
-    impl Mutexes for crate::Client {
+    impl Locks for crate::Client {
         fn mutex_of_bandog_client(&self, name: impl AsRef<str>) -> Result<Mutex> {
             Ok(self.blocking()?.mutex(name))
         }
+
+        fn rwlock_of_bandog_client(&self, name: impl AsRef<str>) -> Result<RwLock> {
+            Ok(self.blocking()?.rwlock(name))
+        }
+
+        fn semaphore_of_bandog_client(&self, name: impl AsRef<str>, limit: u32) -> Result<Semaphore> {
+            Ok(self.blocking()?.semaphore(name, limit))
+        }
     }
 
-    impl Mutexes for Client {
+    impl Locks for Client {
         fn mutex_of_bandog_client(&self, name: impl AsRef<str>) -> Result<Mutex> {
             Ok(self.mutex(name))
+        }
+
+        fn rwlock_of_bandog_client(&self, name: impl AsRef<str>) -> Result<RwLock> {
+            Ok(self.rwlock(name))
+        }
+
+        fn semaphore_of_bandog_client(&self, name: impl AsRef<str>, limit: u32) -> Result<Semaphore> {
+            Ok(self.semaphore(name, limit))
         }
     }
 
@@ -164,7 +209,8 @@ pub mod blocking {
     }
 
     /// Releases the lock, and returns the value of the function: the body's value, or an error if the lock was lost.
-    pub fn end<R>(guard: Guard, value: R, otherwise: Otherwise<R>) -> R {
+    pub fn end<R>(guard: impl Into<Guard>, value: R, otherwise: Otherwise<R>) -> R {
+        let guard = guard.into();
         let (key, lost) = (guard.key().clone(), guard.is_lost());
         let released = guard.release();
         // If the body held the lock to its end, its value is returned even if the release fails.

@@ -42,7 +42,7 @@ pub(crate) fn expand(attribute: TokenStream, function: TokenStream) -> Result<To
 /// variable by its default.
 fn read(attribute: TokenStream) -> Result<Vec<Text>> {
     let known: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
-    let mut keys = Keys::parse(attribute, &known)?;
+    let mut keys = Keys::parse(attribute, &known, &[])?;
     let mut texts = Vec::new();
     let mut faults: Vec<Error> = Vec::new();
     for key in &KEYS {

@@ -21,7 +21,8 @@ fn wrong_keys_are_refused() {
     rejects_attribute("name = \"a\", maxHold = \"1s\"", "unknown key `maxHold`; did you mean `max_hold`?", "maxHold");
     rejects_attribute(
         "name = \"a\", colour = 1",
-        "unknown key `colour`; the known keys are `name`, `client`, `wait`, `lease`, `max_hold`, `guard`",
+        "unknown key `colour`; the known keys are `name`, `client`, `wait`, `lease`, `max_hold`, `guard`, `shared`, \
+         `exclusive`, `fair`, `permits`, `of`",
         "colour",
     );
     rejects_attribute("name = \"a\", name = \"b\"", "`name` is given twice", "name");
@@ -92,6 +93,25 @@ fn wrong_durations_are_refused() {
         "`max_hold` is \"0s\"; it must be between 100ms and 365d",
         "\"0s\"",
     );
+}
+
+#[test]
+fn wrong_kinds_are_refused() {
+    let example = "write permits = 2, of = 5";
+    for (kind, message, place) in [
+        ("shared = true", "`shared` takes no value: write shared", "shared"),
+        ("shared, exclusive", "a lock has one kind: write `shared` or `exclusive`, not both", "exclusive"),
+        ("fair, permits = 1, of = 2", "a lock has one kind: write `fair` or `permits`, not both", "1"),
+        ("fair, fair", "`fair` is given twice", "fair"),
+        ("fiar", "unknown key `fiar`; did you mean `fair`?", "fiar"),
+        ("permits = 2", &format!("`permits` needs the number of all permits: {example}"), "2"),
+        ("of = 5", &format!("`of` needs the number of permits to take: {example}"), "5"),
+        ("permits = 6, of = 5", "`permits` is 6, but the semaphore has only 5 permits", "6"),
+        ("permits = 0, of = 5", "`permits` takes a number from 1 to 4294967295: write permits = 5", "0"),
+        ("permits = 1, of = \"5\"", "`of` takes a number from 1 to 4294967295: write of = 5", "\"5\""),
+    ] {
+        rejects_attribute(&format!("name = \"a\", {kind}"), message, place);
+    }
 }
 
 #[test]

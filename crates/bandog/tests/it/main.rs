@@ -7,6 +7,7 @@ mod fuzz;
 mod handed_over;
 mod health;
 mod locked;
+mod locked_kinds;
 mod locked_shapes;
 mod readme;
 mod scheduled;
