@@ -7,7 +7,7 @@ use bandog_core::{
 
 use super::{Capped, Counting, Delayed, Forgetful, Lossy, Stopped, Which, WithoutSubscriptions};
 
-/// Implements [`Records`] for a wrapper that passes each call to the backend inside it.
+/// Implements [`Records`] for a wrapper. The wrapper passes each call to the wrapped backend unchanged.
 macro_rules! impl_records {
     ($wrapper:ident) => {
         #[async_trait]
