@@ -108,8 +108,8 @@ impl<B: Backend> Lossy<B> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a call, or loses the call, as its fate requires. The call must be of a kind that need not be applied after
-    /// a delay. So with the fate [`Fate::Late`], the call is not made at all.
+    /// Makes a call, or loses the call, as its fate requires. This function is for calls that are never late: if the
+    /// fate is [`Fate::Late`], the call is not made at all. For calls that can be late, there is [`Lossy::send`].
     pub(super) async fn ask<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
         let fate = self.state().fate(false);
         match fate {
@@ -120,8 +120,9 @@ impl<B: Backend> Lossy<B> {
         Err(lost())
     }
 
-    /// Makes a call, or loses the call, as its fate requires. With the fate [`Fate::Late`], the call is made later in a
-    /// separate task. So the call must own its data.
+    /// Makes a call, or loses the call, as its fate requires. This function is for calls that can be late: if the fate
+    /// is [`Fate::Late`], a separate task makes the call after the delay. This task can outlive `self`. So the closure
+    /// `call` gets a clone of this backend, and returns a future that owns its data.
     pub(super) async fn send<T, F>(&self, call: impl FnOnce(Self) -> F) -> Result<T>
     where
         T: Send + 'static,
@@ -188,6 +189,7 @@ impl<B: Backend> Leases for Lossy<B> {
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
         let sent = steps.to_vec();
+        // `wire`: a clone of `self`, which a late call can own.
         let answers = self.send(|wire| async move { wire.inner().apply(&sent).await }).await;
         answers.unwrap_or_else(|error| {
             let at_each = |step: &Step| Err(error.clone().during(step.verb()).at(step.key()));

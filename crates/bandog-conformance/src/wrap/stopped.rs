@@ -86,7 +86,8 @@ impl<B: Backend> Stopped<B> {
         &self.0.backend
     }
 
-    /// Waits while this part of a call is held.
+    /// A gate is the point before a part of a call at which the call can be held. If the test holds this part now,
+    /// waits until the test no longer holds this part. Otherwise returns immediately.
     pub(super) async fn gate(&self, which: Which) {
         let is_held = {
             let standstill = self.0.standstill.borrow();
@@ -110,7 +111,8 @@ impl<B: Backend> Stopped<B> {
         call.await
     }
 
-    /// Makes a call. Waits before the request while requests are held, and before the answer while answers are held.
+    /// Passes a call on to the wrapped backend, through two gates. At the first gate, before the request, the call
+    /// waits while requests are held. At the second gate, before the answer, the call waits while answers are held.
     pub(super) async fn through<T>(&self, call: impl Future<Output = T>) -> T {
         self.gate(Which::Requests).await;
         let answer = call.await;
