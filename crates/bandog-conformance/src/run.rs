@@ -9,34 +9,36 @@ use tokio::time;
 
 use crate::{Law, Unkept, World};
 
-/// The name of the test that a child process runs.
+/// The name of the test that a child process runs. Some laws start the test binary again as a child process, with this
+/// name as an argument.
 pub const CHILD: &str = "child_of_the_laws";
 
-/// Timeout of a law.
+/// Maximum time of a law.
 const LAW_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Runs one law on a new world. If the law does not apply to this world, the reason is printed.
+/// Checks that a backend keeps a law: makes a new world, and runs the law on this world. If the law does not apply to
+/// this world, prints the reason.
 ///
 /// # Panics
-/// When the law is broken.
+/// If the backend breaks the law, or if the law does not end within ten minutes.
 pub async fn keep<W: World>(number: u32, name: &str, law: impl AsyncFnOnce(&W) -> Law) {
     let world = W::start().await;
     let tried = time::timeout(LAW_TIMEOUT, law(&world)).await;
-    match tried.unwrap_or_else(|_| panic!("law {number} ({name}) does not end on {}", W::NAME)) {
+    match tried.unwrap_or_else(|_| panic!("law {number} ({name}) did not end within {LAW_TIMEOUT:?} on {}", W::NAME)) {
         Ok(()) => {}
         Err(Unkept::Cannot(why)) => say(&format!("law {number} ({name}) does not apply to {}: {why}\n", W::NAME)),
         Err(Unkept::Failed(error)) => panic!("law {number} ({name}) is broken by {}: {error}", W::NAME),
     }
 }
 
-/// Prints a line directly to stdout. The test harness would hide the output of `println!` in a test that passes.
+/// Prints a line directly to stdout, because the test harness hides the output of `println!` if the test passes.
 fn say(line: &str) {
-    // If stdout is closed, the law still passes.
+    // An error means that stdout is closed. The law passes nevertheless.
     let _ = io::stdout().lock().write_all(line.as_bytes());
 }
 
-/// Makes one named test for each law. Call it as `conformance!(MyWorld)`, or as `conformance!(paused MyWorld)` for
-/// tests with a paused clock.
+/// Makes one named test for each law. Use `conformance!(MyWorld)`, or `conformance!(paused MyWorld)` if Tokio's clock
+/// must be paused in the tests.
 #[macro_export]
 macro_rules! conformance {
     (paused $world:ty) => {
@@ -45,9 +47,9 @@ macro_rules! conformance {
     ($world:ty) => {
         $crate::each_law! { (#[tokio::test]) $world }
 
-        /// This function is not a test by itself. The laws about processes start this binary again and run only this
-        /// test. The environment of the new process has the address of a store. Without an address, the function does
-        /// nothing.
+        /// This function tests nothing by itself. A law about processes starts this binary again as a child process,
+        /// which runs only this function. The environment of the child process has the address of a store. In an
+        /// ordinary test run, there is no such address, and this function does nothing.
         #[test]
         fn child_of_the_laws() {
             $crate::serve_as_child::<$world>();

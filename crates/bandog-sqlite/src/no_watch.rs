@@ -1,4 +1,5 @@
-//! The watch of the notification file on systems without inotify. It never starts, and waiters poll.
+//! The watch of the notification file on systems without inotify. On these systems the watch cannot start, so waiters
+//! poll.
 
 use std::{io, sync::Arc};
 
@@ -6,7 +7,8 @@ use bandog_core::Key;
 
 use crate::{notification_file::NotificationFile, subscribers::Subscribers};
 
-/// A function that sets the waiters' marks of the given keys again.
+/// A function that sets the waiters' mark of each lock with one of these keys again. The mark says that processes wait
+/// for the lock. The process that frees the lock notifies the waiters and removes the mark.
 pub(crate) type RestoreMarks = Box<dyn Fn(Vec<Key>) + Send>;
 
 /// A watch thread, which cannot exist here.

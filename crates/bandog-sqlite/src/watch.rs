@@ -27,7 +27,8 @@ use crate::{
 /// sets the marks for the waiters that do not claim.
 const RESTORE_DELAY: Duration = Duration::from_millis(50);
 
-/// A function that sets the waiters' marks of the given keys again.
+/// A function that sets the waiters' mark of each lock with one of these keys again. The mark says that processes wait
+/// for the lock. The process that frees the lock notifies the waiters and removes the mark.
 pub(crate) type RestoreMarks = Box<dyn Fn(Vec<Key>) + Send>;
 
 /// The watch thread. It ends when this value is dropped.

@@ -1,8 +1,8 @@
 //! Many waiters, many names, and many tasks.
 //!
-//! In these laws, a turn is the time from a grant of the lock to its release. A client starves if its claims are
-//! refused for a second. An offer is a state of a released lock: for a short time, only starving clients are granted
-//! the lock.
+//! In these laws, a *turn* of a task is the time from a grant of the lock to the release of this lock. A client
+//! *starves* if the store has refused its claims for a second. An *offer* is a state of a released lock: for a short
+//! time, the store grants the lock only to starving clients.
 
 use std::{
     sync::{
@@ -18,7 +18,9 @@ use tokio::{task::JoinHandle, time};
 
 use crate::{
     Census, Law, Unkept, World,
-    kit::{MAX_WAIT, NAME, bare_claim, claim, nothing_left, release, served, take, until, waiter, within},
+    kit::{
+        MAX_WAIT, NAME, bare_claim, claim, guard_of_waiter, nothing_left, release, start_waiter, take, until, within,
+    },
     wrap::{Counting, WithoutSubscriptions},
 };
 
@@ -29,25 +31,27 @@ pub async fn no_herd<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let (a, b) = (world.client(), world.over(counts.clone()));
     let guard = take(&a, NAME).await?;
-    let first = waiter(&b).await;
+    let first = start_waiter(&b).await;
     let others: Vec<_> = (1..WAITERS).map(|_| wait_for(&b)).collect();
     tokio::task::yield_now().await;
     b.idle().await;
     assert_eq!(counts.subscribes(), 1);
     let claims_before = counts.claims();
     guard.release().await?;
-    let guard = served(first, world.slack()).await?;
+    let guard = guard_of_waiter(first, world.slack()).await?;
     b.idle().await;
     let woken = counts.claims() - claims_before;
-    assert!(woken <= 3, "one release caused {woken} claims"); // A poll can cause another claim.
+    // A waiter that polls at the same time can cause another claim.
+    assert!(woken <= 3, "one release caused {woken} claims");
     guard.release().await?;
     for other in others {
-        within(MAX_WAIT, "a waiter", other).await.expect("the task does not panic")?;
+        within(MAX_WAIT, "a waiter", other).await.expect("the task has panicked")?;
     }
     nothing_left(world, &[&a, &b]).await;
     Ok(())
 }
 
+/// Starts a task that waits for the lock, and releases the lock at once.
 fn wait_for(client: &Client) -> JoinHandle<Result<(), Unkept>> {
     let mutex = client.mutex(NAME);
     tokio::spawn(async move { Ok(mutex.lock().await?.release().await?) })
@@ -59,7 +63,7 @@ pub async fn many_waiters_many_names<W: World>(world: &W) -> Law {
     let names = world.many();
     let (a, b) = (world.client(), world.client());
     let guard = take(&a, NAME).await?;
-    let first_waiter = waiter(&b).await;
+    let first_waiter = start_waiter(&b).await;
     let before = world.connections().await;
     let mut guards = Vec::new();
     for name in 0..names {
@@ -79,13 +83,13 @@ pub async fn many_waiters_many_names<W: World>(world: &W) -> Law {
     tokio::task::yield_now().await;
     b.idle().await;
     if let (Ok(before), Ok(after)) = (before, world.connections().await) {
-        assert!(after <= before, "{before} connections became {after}");
+        assert!(after <= before, "the number of connections rose from {before} to {after}");
     }
     drop((guard, guards));
     for waiter in waiting {
-        within(MAX_WAIT * 3, "a waiter", waiter).await.expect("the task does not panic")?;
+        within(MAX_WAIT * 3, "a waiter", waiter).await.expect("the task has panicked")?;
     }
-    served(first_waiter, MAX_WAIT).await?.release().await?;
+    guard_of_waiter(first_waiter, MAX_WAIT).await?.release().await?;
     assert_eq!(census.entered(), (names * WAITERS) as u64);
     nothing_left(world, &[&a, &b]).await;
     Ok(())
@@ -116,7 +120,7 @@ pub async fn fuzz_lost_update<W: World>(world: &W) -> Law {
     };
     let tasks: Vec<_> = (0..TASKS).map(task).collect();
     for task in tasks {
-        within(MAX_WAIT * 2, "a task", task).await.expect("the task does not panic")?;
+        within(MAX_WAIT * 2, "a task", task).await.expect("the task has panicked")?;
     }
     let sum: u64 = counters.iter().map(|counter| counter.load(Relaxed)).sum();
     assert_eq!(sum, TASKS as u64 * ROUNDS);
@@ -124,8 +128,8 @@ pub async fn fuzz_lost_update<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 93: if a hundred tasks wait for one lock, at most one of them holds the lock at a time, and each of them has
-/// held the lock within 30 s.
+/// Law 93: if a hundred tasks wait for one lock, at most one task holds the lock at a time, and within 30 s every task
+/// has held the lock.
 pub async fn parallel_100<W: World>(world: &W) -> Law {
     const TASKS: usize = 100;
     let clients = [world.client(), world.client(), world.client()];
@@ -146,7 +150,7 @@ pub async fn parallel_100<W: World>(world: &W) -> Law {
     until(|| census.entered() > 0).await;
     let all = async {
         for task in tasks {
-            task.await.expect("the task does not panic")?;
+            task.await.expect("the task has panicked")?;
         }
         Ok::<_, bandog_core::Error>(())
     };
@@ -156,11 +160,11 @@ pub async fn parallel_100<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 100: a waiter that cannot subscribe gets the lock, although the tasks of another client take it repeatedly.
-/// The tasks of the other client continue to get the lock, too.
+/// Law 100: a waiter that cannot subscribe gets the lock, although the tasks of another client take the lock
+/// repeatedly. The tasks of the other client continue to get the lock, too.
 pub async fn waiter_without_subscription_is_served<W: World>(world: &W) -> Law {
     const TASKS: u64 = 4;
-    const SERVED: u64 = 3;
+    const POLLING_TURNS: u64 = 3;
     let (busy, polling) = (world.client(), world.over(WithoutSubscriptions::new(world.backend())));
     let (turns, polling_turns) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let mut tasks: Vec<_> = (0..TASKS).map(|_| take_turns(&busy, &turns)).collect();
@@ -168,24 +172,24 @@ pub async fn waiter_without_subscription_is_served<W: World>(world: &W) -> Law {
     tasks.push(take_turns(&polling, &polling_turns));
     let turns_of_both = async {
         for _ in 0..2 {
-            let (goal, polling_goal) = (turns.load(Relaxed) + TASKS, polling_turns.load(Relaxed) + SERVED);
+            let (goal, polling_goal) = (turns.load(Relaxed) + TASKS, polling_turns.load(Relaxed) + POLLING_TURNS);
             until(|| turns.load(Relaxed) >= goal && polling_turns.load(Relaxed) >= polling_goal).await;
         }
     };
     within(MAX_WAIT * 2, "the turns of both clients", turns_of_both).await;
     for task in tasks {
         task.abort();
-        assert!(task.await.is_err(), "a task runs until it is aborted");
+        assert!(task.await.is_err(), "a task ended before it was aborted");
     }
     nothing_left(world, &[&busy, &polling]).await;
     Ok(())
 }
 
-/// Law 100: if the tasks of several clients take the lock repeatedly, every client gets it again and again, with or
-/// without subscriptions.
+/// Law 100: if the tasks of several clients take the lock repeatedly, every client gets the lock again and again, with
+/// or without subscriptions.
 pub async fn all_clients_are_served<W: World>(world: &W) -> Law {
     const TASKS: usize = 4;
-    const SERVED: u64 = 2;
+    const TURNS: u64 = 2;
     let polling = world.over(WithoutSubscriptions::new(world.backend()));
     let clients = [world.client(), world.client(), world.client(), polling];
     let turns: [_; 4] = std::array::from_fn(|_| Arc::new(AtomicU64::new(0)));
@@ -194,14 +198,14 @@ pub async fn all_clients_are_served<W: World>(world: &W) -> Law {
         .collect();
     let all = async {
         for _ in 0..3 {
-            let goals: Vec<_> = turns.iter().map(|turns| turns.load(Relaxed) + SERVED).collect();
+            let goals: Vec<_> = turns.iter().map(|turns| turns.load(Relaxed) + TURNS).collect();
             until(|| turns.iter().zip(&goals).all(|(turns, goal)| turns.load(Relaxed) >= *goal)).await;
         }
     };
     within(MAX_WAIT * 3, "the turns of all clients", all).await;
     for task in tasks {
         task.abort();
-        assert!(task.await.is_err(), "a task runs until it is aborted");
+        assert!(task.await.is_err(), "a task ended before it was aborted");
     }
     nothing_left(world, &[&clients[0], &clients[1], &clients[2], &clients[3]]).await;
     Ok(())
@@ -212,16 +216,17 @@ pub async fn all_clients_are_served<W: World>(world: &W) -> Law {
 pub async fn offer<W: World>(world: &W) -> Law {
     let store = world.backend();
     let ttl = world.slack() * 10;
-    let ask = || bare_claim(NAME, ttl);
-    let starving = || Claim { offers: true, ..ask() };
-    // `offers` also has an effect on the release of a claim: if the store has refused a starving client in the
-    // meantime, the release makes an offer.
-    let generous = starving;
-    let (holder, waiter) = (ask(), starving());
-    let held = claim(&store, &holder).await?.expect("the lock is free");
+    let ordinary = || bare_claim(NAME, ttl);
+    // With `offers`, a claim says that its client starves.
+    let starving = || Claim { offers: true, ..ordinary() };
+    // When a claim with `offers` is released, `offers` has a second effect: if the store has refused a starving client
+    // in the meantime, the release makes an offer.
+    let offering = starving;
+    let (holder, waiter) = (ordinary(), starving());
+    let held = claim(&store, &holder).await?.expect("the lock was refused, although it was free");
     assert_eq!(claim(&store, &waiter).await?, None);
-    assert_eq!(claim(&store, &waiter).await?, None, "a repeated claim is refused, too");
-    let next_holder = generous();
+    assert_eq!(claim(&store, &waiter).await?, None, "a repeated claim was granted, although the lock was held");
+    let next_holder = offering();
     let passed = store.apply(&[Step::Pass { from: holder.clone(), to: next_holder.clone() }]).await;
     assert!(matches!(passed[..], [Ok(Answer::Claimed(Verdict::Granted { .. }))]), "{passed:?}");
     assert!(release(&store, &next_holder).await?);
@@ -229,36 +234,39 @@ pub async fn offer<W: World>(world: &W) -> Law {
     // The offer expires soon. On a slow machine it can expire between these calls, so the answers are checked only if
     // all of them came before the offer expired.
     let offered = time::Instant::now();
-    let others = claim(&store, &ask()).await?;
+    let others = claim(&store, &ordinary()).await?;
     let row = store.show(&waiter.key).await?;
     let rows = store.list(&Pattern::all()).await?;
     let evicted = store.evict(&waiter.key).await?;
     let granted = claim(&store, &waiter).await?;
     if offered.elapsed() < OFFER {
-        assert_eq!(others, None, "an offer is not for an ordinary claim");
-        assert_eq!((row.is_held(), rows, evicted), (false, Vec::new(), None), "an offer is not a hold");
-        let mut fences = granted.expect("the offer is for starving clients");
-        assert!(fences.take() > Some(held.last()), "{fences:?} after {held:?}");
+        assert_eq!(others, None, "an offer was granted to a client that does not starve");
+        assert_eq!((row.is_held(), rows, evicted), (false, Vec::new(), None), "an offer was shown as a hold");
+        let mut fences = granted.expect("an offer was not granted to a starving client");
+        assert!(
+            fences.take() > Some(held.last()),
+            "the fences {fences:?} are not greater than the earlier fences {held:?}"
+        );
         assert!(release(&store, &waiter).await?);
-        let next = ask();
-        assert!(claim(&store, &next).await?.is_some(), "one refusal causes one offer");
+        let next = ordinary();
+        assert!(claim(&store, &next).await?.is_some(), "one refusal caused two offers");
         assert!(release(&store, &next).await?);
     }
     nothing_left(world, &[]).await;
 
-    // A starving client can withdraw its claim by releasing it. Then the next release makes no offer.
-    let (holder, withdrawn, next) = (generous(), starving(), ask());
+    // A starving client can withdraw its claim: the client sends a release for this claim. Then the next release makes
+    // no offer.
+    let (holder, withdrawn, next) = (offering(), starving(), ordinary());
     assert!(claim(&store, &holder).await?.is_some());
     assert_eq!(claim(&store, &withdrawn).await?, None);
     assert!(!release(&store, &withdrawn).await?);
     assert!(release(&store, &holder).await?);
-    assert!(claim(&store, &next).await?.is_some(), "a withdrawn claim causes no offer");
+    assert!(claim(&store, &next).await?.is_some(), "a withdrawn claim caused an offer");
     assert!(release(&store, &next).await?);
     nothing_left(world, &[]).await;
 
-    // If the starving client does not claim again, nobody takes the offer. Then the offer expires, and the lock is
-    // free.
-    let (holder, gone, next) = (generous(), starving(), ask());
+    // If the starving client does not repeat its claim, the offer expires, and then the lock is free.
+    let (holder, gone, next) = (offering(), starving(), ordinary());
     assert!(claim(&store, &holder).await?.is_some());
     assert_eq!(claim(&store, &gone).await?, None);
     assert!(release(&store, &holder).await?);
@@ -269,7 +277,7 @@ pub async fn offer<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// A task that takes the lock repeatedly, and counts its turns.
+/// Starts a task that takes the lock repeatedly. `turns` counts its turns.
 fn take_turns(client: &Client, turns: &Arc<AtomicU64>) -> JoinHandle<Result<(), Unkept>> {
     let (mutex, turns) = (client.mutex(NAME), Arc::clone(turns));
     tokio::spawn(async move {

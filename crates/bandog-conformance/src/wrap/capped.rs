@@ -11,7 +11,7 @@ use bandog_core::{
 /// A backend that limits the duration of a hold, or the number of fences of a grant.
 ///
 /// If a claim, a pass or a renewal requests more than the limit, this backend grants only the limit. (A pass gives a
-/// lock from one claim to another.) As the trait requires, the answer says what was granted.
+/// lock from one claim to another.) The answer says what was granted, as the trait `Leases` requires.
 #[derive(Debug)]
 pub struct Capped<B>(Arc<Caps<B>>);
 
@@ -23,12 +23,13 @@ struct Caps<B> {
 }
 
 impl<B: Backend> Capped<B> {
-    /// This backend with short leases: a hold lasts for at most `max_ttl` after its grant or its last renewal.
+    /// Wraps this backend, and shortens its leases: a hold lasts for at most `max_ttl` after its grant or its last
+    /// renewal.
     pub fn short_leases(backend: B, max_ttl: Duration) -> Self {
         Self(Arc::new(Caps { backend, max_ttl, max_fences: MAX_BLOCK }))
     }
 
-    /// This backend with few fences: a grant reserves at most `max_fences`.
+    /// Wraps this backend, and limits its fences: a grant reserves at most `max_fences` fences.
     pub fn few_fences(backend: B, max_fences: NonZeroU32) -> Self {
         Self(Arc::new(Caps { backend, max_ttl: MAX_TTL, max_fences }))
     }

@@ -11,10 +11,10 @@ use bandog_core::{
 };
 use tokio::time;
 
-/// A backend whose calls are delayed by random durations, before and after they are applied.
+/// A backend whose calls are delayed by random durations, before and after the store applies them.
 ///
-/// Calls are applied in the order in which they were first polled, as the trait requires. Their answers come in any
-/// order. The same seed gives the same delays.
+/// The store applies the calls in the order in which they were first polled, as the trait `Leases` requires. The
+/// answers come in any order. The same seed gives the same delays.
 #[derive(Debug)]
 pub struct Delayed<B>(Arc<DelayedShared<B>>);
 
@@ -29,8 +29,8 @@ struct DelayedShared<B> {
 }
 
 impl<B: Backend> Delayed<B> {
-    /// Makes this backend slow. Each call is sent after a delay of up to `before`. In this time, later calls wait. Each
-    /// answer is delayed by up to `after`.
+    /// Makes this backend slow. Each call is sent after a delay of up to `before`, and later calls wait during this
+    /// delay. Each answer is delayed by up to `after`.
     pub fn new(backend: B, seed: u64, before: Duration, after: Duration) -> Self {
         let random = Mutex::new(fastrand::Rng::with_seed(seed));
         Self(Arc::new(DelayedShared { backend, before, after, random, sending: tokio::sync::Mutex::default() }))

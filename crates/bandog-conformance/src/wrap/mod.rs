@@ -1,4 +1,5 @@
-//! Backends that wrap another backend: they count, delay, lose or hold its calls, or grant less.
+//! Backends that wrap another backend. They count, delay, lose or hold back the calls to this backend, or grant less
+//! than was requested.
 //!
 //! All clones of a wrapper share one state. So a test can keep one clone and pass another clone to a client.
 

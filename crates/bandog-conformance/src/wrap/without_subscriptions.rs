@@ -8,7 +8,7 @@ use bandog_core::{
     Subscription,
 };
 
-/// A backend that refuses every subscription, like a store whose user lacks the right.
+/// A backend that refuses every subscription, like a store whose user does not have the right to subscribe.
 #[derive(Debug)]
 pub struct WithoutSubscriptions<B>(Arc<B>);
 
@@ -22,6 +22,7 @@ impl<B: Backend> WithoutSubscriptions<B> {
         &self.0
     }
 
+    /// The error of a call that subscribes.
     pub(super) fn refused(key: &Key) -> Error {
         Error::new(ErrorKind::Denied, "this user is not allowed to subscribe").during("subscribe").at(key)
     }
