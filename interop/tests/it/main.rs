@@ -9,6 +9,7 @@ mod counter_file;
 mod deaths;
 mod exclusion;
 mod fences;
+mod golden;
 mod hand_over;
 mod java;
 mod java_alone;
