@@ -24,7 +24,7 @@ const LOG: &str = "target/xtask/maven.log";
 pub(crate) fn run(if_installed: bool, args: &[String]) -> Result<(), Fault> {
     let missing = tools::missing_packages(&[JDK, MAVEN]);
     if if_installed && !missing.is_empty() {
-        eprintln!("not run: the tests with Redisson, because {} is not installed", missing.join(" and "));
+        eprintln!("not run: the tests with Redisson, because packages are missing: {}", missing.join(" "));
         return Ok(());
     }
     tools::require(&[REDIS, JDK, MAVEN])?;

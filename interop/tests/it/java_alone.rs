@@ -20,12 +20,15 @@ const THREADS: usize = 4;
 /// Number of turns of each thread in the contended tests.
 const TIMES: u64 = 250;
 /// Timeout of the contended tests, which is reached only if the test fails.
-const CONTENDED: Duration = Duration::from_secs(60);
+const CONTENDED: Duration = Duration::from_secs(120);
+/// The ttl in the contended tests. With a ttl of 30 s, a contended run of Redisson alone once took 29 s longer than
+/// usual, as if all waiters had missed a message and slept until the ttl had passed.
+const CONTENDED_TTL: Duration = Duration::from_secs(10);
 
 /// Adds to one counter from this number of threads of each JVM, under locks of this kind. `name_of` gives the name of
 /// a thread's lock. Returns the number of additions that were lost.
 fn lost_additions(kind: LockKind, second: Version, threads: usize, name_of: impl Fn(usize) -> String) -> u64 {
-    let pair = JavaPair::start(second);
+    let pair = JavaPair::start_with(second, CONTENDED_TTL);
     let counter = Counter::new();
     let start = Instant::now();
     let locks = locks(&pair, kind, threads, name_of);

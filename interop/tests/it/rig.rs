@@ -63,8 +63,13 @@ pub(crate) struct JavaPair {
 impl JavaPair {
     /// Starts both JVMs. The first one has the current version of Redisson, the second one has this version.
     pub(crate) fn start(second: Version) -> Self {
+        Self::start_with(second, TTL)
+    }
+
+    /// Like [`start`](Self::start), with this `lockWatchdogTimeout`.
+    pub(crate) fn start_with(second: Version, watchdog: Duration) -> Self {
         let server = RedisServer::start();
-        let [one, two] = start_all(&server, TTL, [Version::Current, second]);
+        let [one, two] = start_all(&server, watchdog, [Version::Current, second]);
         Self { server, one, two }
     }
 }

@@ -49,9 +49,11 @@ fn a_deleted_latch_does_not_wake_waiters() {
     let pair = JavaPair::start(Version::Current);
     let latch = pair.one.latch("a", "start");
     assert!(latch.set(1));
+    pair.server.cmd(&["CONFIG", "RESETSTAT"]);
     let endless = pair.two.latch("endless", "start").waits();
-    let bounded = pair.two.latch("bounded", "start").waits_for(Duration::from_secs(1));
-    eventually(SOON, || subscribers(&pair.server, &latch_channel("start")) == 1);
+    let bounded = pair.two.latch("bounded", "start").waits_for(Duration::from_secs(3));
+    // A waiter reads the count before and after its subscription, and then sleeps.
+    eventually(SOON, || pair.server.calls("get") == 4);
     assert!(latch.delete());
     assert_eq!(bounded.answer(SOON), "open");
     assert!(endless.answered().is_none());

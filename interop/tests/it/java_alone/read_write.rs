@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bandog_testkit::eventually;
 
-use super::{CONTENDED, THREADS, TIMES, locks};
+use super::{CONTENDED, CONTENDED_TTL, THREADS, TIMES, locks};
 use crate::{
     counter_file::Counter,
     java::{Java, PendingAnswer, SOON, Version},
@@ -107,7 +107,7 @@ fn with_different_names_additions_are_lost_and_readers_see_additions() {
 /// Lets the threads of both JVMs add to a counter, and as many threads check that nothing is added while they read.
 /// Returns the first error of a thread.
 fn read_and_write(second: Version, name_of: impl Fn(usize) -> String) -> (Counter, Result<(), String>) {
-    let pair = JavaPair::start(second);
+    let pair = JavaPair::start_with(second, CONTENDED_TTL);
     let counter = Counter::new();
     let start = Instant::now();
     let writers = locks(&pair, LockKind::Write, THREADS, &name_of);
