@@ -45,7 +45,10 @@ async fn both_ways(name: &str) {
     let to_us = granted - start;
     assert!(guard.fence().get() > first);
     // Java's unlock leaves a latch (an additional key) in Redis for a few milliseconds.
-    eventually(SOON, || rig.server.keys() == sorted([name.to_owned(), token(name)]));
+    eventually(SOON, || {
+        let keys = rig.server.keys();
+        if keys == sorted([name.to_owned(), token(name)]) { Ok(()) } else { Err(keys) }
+    });
     assert_eq!(rig.java.ask("a", &["try", name]), "busy");
 
     eventually(SOON, || rig.subscribers(name) == 1);
