@@ -73,6 +73,9 @@ pub(crate) enum Task {
     },
     /// Test the same locks from Rust and from Java's Redisson; needs a JDK and Maven.
     Interop {
+        /// If a JDK or Maven is missing, print this and succeed.
+        #[arg(long)]
+        if_installed: bool,
         /// Arguments of the tests, such as a part of the names of the tests to run.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
