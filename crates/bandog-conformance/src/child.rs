@@ -121,6 +121,10 @@ async fn run_commands(client: &Client) {
                 record_kit::add_one_notifying(client).await.expect("the record can be swapped");
                 println!("{SAYS}notified");
             }
+            ["count_down"] => {
+                client.latch(NAME).count_down().await.expect("the latch can be counted down");
+                println!("{SAYS}counted");
+            }
             ["swap", times, ref slot @ ..] => {
                 for done in 0..times.parse().expect("a number") {
                     record_kit::add_one(client, &slot.join(" "), done).await.expect("the record can be swapped");

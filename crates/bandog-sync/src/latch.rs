@@ -15,8 +15,8 @@ const RETRY_DELAY: Duration = Duration::from_millis(50);
 /// Minimum time for which the store remembers an operation.
 const MIN_REMEMBERED: Duration = Duration::from_secs(30);
 
-/// Maximum count of a latch.
-const MAX_COUNT: u64 = i64::MAX.unsigned_abs();
+/// Maximum count of a latch. The scripts on Redis and JSON documents represent all numbers up to this one exactly.
+const MAX_COUNT: u64 = 1 << 53;
 
 /// A count-down latch: a counter in the store. Calls wait until the counter has reached zero.
 ///
@@ -79,7 +79,7 @@ impl Latch {
     /// ```
     ///
     /// # Errors
-    /// - `ErrorKind::Misused`: the name is not allowed, or the count is 0 or greater than 2^63 - 1.
+    /// - `ErrorKind::Misused`: the name is not allowed, or the count is 0 or greater than 2^53.
     /// - `ErrorKind::Denied`: the store refused the request, or has other data under this name.
     /// - `ErrorKind::Unavailable`: the store did not answer within three request timeouts. If `maybe_applied` of the
     ///   error is true, the operation might have been applied.
@@ -110,7 +110,7 @@ impl Latch {
     /// count is 0.
     ///
     /// # Errors
-    /// As [`Latch::set`], and `ErrorKind::Misused` if the number is 0 or greater than 2^63 - 1.
+    /// As [`Latch::set`], and `ErrorKind::Misused` if the number is 0 or greater than 2^53.
     ///
     /// # Cancel safety
     /// As [`Latch::count_down`].

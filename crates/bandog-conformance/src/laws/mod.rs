@@ -10,6 +10,7 @@ pub mod cancel;
 pub mod crowd;
 pub mod faults;
 pub mod fencing;
+pub mod latches;
 pub mod lease;
 pub mod loss;
 pub mod names;

@@ -112,7 +112,7 @@ mod tests {
         // An open latch is as a latch that does not exist.
         let late = operation(4, LatchAction::CountDown(number(1)));
         assert_eq!(state.apply(&late, 1201), Ok(LatchAnswer { has_changed: false, count: 0 }));
-        assert_eq!(state.apply(&operation(5, LatchAction::Delete), 1201).unwrap().has_changed, false);
+        assert!(!state.apply(&operation(5, LatchAction::Delete), 1201).unwrap().has_changed);
         assert_eq!(state.apply(&operation(6, LatchAction::Set(number(1))), 1201).unwrap().count, 1);
         assert_eq!(state.apply(&operation(7, LatchAction::Set(number(9))), 1201).unwrap().count, 1);
         assert_eq!(state.apply(&late, 1202), Err(LatchAnswer { has_changed: false, count: 1 }));
