@@ -1,13 +1,14 @@
 //! The count-down latch: calls wait until a counter has reached zero.
 
-use std::{num::NonZeroU64, sync::Arc, time::Duration};
+use std::{num::NonZeroU64, pin::pin, sync::Arc, time::Duration};
 
 use bandog_core::{
     Backend, Clock, Error, Key, LatchAction, LatchAnswer, LatchOperation, MAX_TTL, Moment, OperationId, Result,
 };
+use futures_util::future::{Either, select};
 use tokio::time;
 
-use crate::{Client, Notifications};
+use crate::{Client, Notifications, engine::FIRST_ANSWER};
 
 /// Delay before an operation without an answer is repeated.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
@@ -136,12 +137,12 @@ impl Latch {
     /// Waits until the latch is open. Returns immediately if it is open now.
     ///
     /// The call subscribes to the latch, and also polls the count: at least once a second, and after each reconnection.
-    /// If the store answers the first poll, the call waits through later outages.
+    /// After the store's first answer to this call, the call waits through outages.
     ///
     /// # Errors
     /// - `ErrorKind::Misused`: the name is not allowed.
     /// - `ErrorKind::Denied`: the store refused the request, or has other data under this name.
-    /// - `ErrorKind::Unavailable`: the store did not answer the first poll within one request timeout.
+    /// - `ErrorKind::Unavailable`: the store did not answer this call within 5 s.
     /// - `ErrorKind::Unsupported`: the backend has no latches.
     /// - `ErrorKind::Closed`: the client was closed.
     ///
@@ -153,8 +154,6 @@ impl Latch {
 
     /// Waits until the latch is open, for at most `limit`. The maximum is 365 days. Returns whether the latch is open.
     /// If `limit` is zero, the call polls the count once.
-    ///
-    /// If the store does not answer at the end of the wait, the call ends up to one request timeout later.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -170,7 +169,7 @@ impl Latch {
     ///
     /// # Errors
     /// As [`Latch::wait`], `ErrorKind::Misused` if the limit is too long, and `ErrorKind::Unavailable` if the store
-    /// does not answer at the end of the wait.
+    /// does not answer at the end of the wait. With a limit of zero, the store has one request timeout to answer.
     ///
     /// # Cancel safety
     /// As [`Latch::wait`].
@@ -179,6 +178,9 @@ impl Latch {
             return Err(Error::misused(format!(
                 "the wait is {limit:?}; at most 365 days are allowed (wait() has no limit)"
             )));
+        }
+        if limit.is_zero() {
+            return Ok(self.count().await? == 0);
         }
         let now = self.client.clock().now();
         self.wait_until(Some(now + limit)).await
@@ -204,23 +206,35 @@ impl Latch {
     /// Waits until the latch is open, or until this moment. Returns whether the latch is open.
     async fn wait_until(&self, until: Option<Moment>) -> Result<bool> {
         let (key, clock) = (self.key()?, self.client.clock());
+        let first_answer_until = clock.now() + FIRST_ANSWER;
         let is_over = || until.is_some_and(|until| clock.now() >= until);
-        if self.count().await? == 0 {
-            return Ok(true);
-        }
-        if is_over() {
-            return Ok(false);
-        }
-        // The first notification comes when the client has subscribed. So no change between two polls is missed.
         let mut notifications = Notifications::through(|notifier| self.client.subscribe_latch(key, until, notifier))?;
+        // Whether the count must be polled because of a notification. The first poll needs no notification. A further
+        // notification comes when the client has subscribed, so no change before that is missed.
+        let mut is_notified = true;
+        let mut is_answered = false;
         loop {
-            notifications.next().await?;
-            let is_last = is_over();
-            match self.count().await {
+            if !std::mem::take(&mut is_notified) {
+                notifications.next().await?;
+            }
+            let gives_up = || is_over() || (!is_answered && clock.now() >= first_answer_until);
+            let mut poll = pin!(self.count());
+            let polled = loop {
+                match select(poll.as_mut(), pin!(notifications.next())).await {
+                    Either::Left((polled, _)) => break polled,
+                    Either::Right((notification, _)) => notification?,
+                }
+                is_notified = true;
+                if gives_up() {
+                    break Err(Error::unavailable("the store has not answered in time").during("latch_count").at(key));
+                }
+            };
+            match polled {
                 Ok(0) => return Ok(true),
-                Ok(_) if is_last => return Ok(false),
-                Err(error) if is_last || !error.is_retryable() => return Err(error),
-                Ok(_) | Err(_) => {}
+                Ok(_) if is_over() => return Ok(false),
+                Ok(_) => is_answered = true,
+                Err(error) if gives_up() || !error.is_retryable() => return Err(error),
+                Err(_) => {}
             }
         }
     }

@@ -35,6 +35,7 @@ impl<B: Backend> Latches for Counting<B> {
     }
 
     async fn latch_count(&self, key: &Key) -> Result<u64> {
+        self.count_read(1);
         self.inner().latch_count(key).await
     }
 

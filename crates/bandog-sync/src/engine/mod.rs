@@ -97,7 +97,7 @@ use crate::handle::Handle;
 
 pub(crate) use self::msg::{HoldId, LockRequest, Msg, Patience, Terms, Ticket, TurnGrant};
 pub(crate) use self::runner::Runner;
-pub(crate) use self::slot::MAX_TURNS;
+pub(crate) use self::slot::{FIRST_ANSWER, MAX_TURNS};
 
 /// An engine on its own thread polls its mailbox for this time after the hold of a key went from one call of this
 /// client to the next call. The turn of the next call often ends sooner than a sleeping thread would wake up.
