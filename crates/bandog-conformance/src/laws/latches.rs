@@ -37,8 +37,8 @@ pub async fn latch_set_once<W: World>(world: &W) -> Law {
     assert!(b.set(5).await?);
     assert_eq!(a.count().await?, 5);
     for wrong in [0, (1 << 53) + 1] {
-        assert_eq!(a.set(wrong).await.unwrap_err().kind(), ErrorKind::Misused);
-        assert_eq!(a.count_down_by(wrong).await.unwrap_err().kind(), ErrorKind::Misused);
+        assert_eq!(a.set(wrong).await.expect_err("the count is wrong").kind(), ErrorKind::Misused);
+        assert_eq!(a.count_down_by(wrong).await.expect_err("the number is wrong").kind(), ErrorKind::Misused);
     }
     assert_eq!(b.count().await?, 5);
     Ok(())

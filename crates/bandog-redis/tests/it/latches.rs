@@ -36,9 +36,9 @@ async fn a_latch_is_a_count_without_a_ttl_and_an_open_latch_has_no_key() {
     let redis = operator(&server);
     for (name, _, operations) in NAMES {
         assert_eq!(change(&redis, &set(name, 3)).await, answer(true, 3));
-        assert_eq!((server.cmd(&["GET", name]).text(), server.pttl(name)), ("3".into(), -1));
+        assert_eq!((server.cmd(&["GET", name]).text(), server.pttl(name)), ("3", -1));
         assert_eq!(change(&redis, &down(name, 2)).await, answer(true, 1));
-        assert_eq!((server.cmd(&["GET", name]).text(), server.pttl(name)), ("1".into(), -1));
+        assert_eq!((server.cmd(&["GET", name]).text(), server.pttl(name)), ("1", -1));
         assert_eq!(redis.latch_count(&key(name)).await.unwrap(), 1);
         assert_eq!(server.keys(), BTreeSet::from([name, operations]).into_iter().collect::<Vec<_>>());
         let opening = down(name, 1);
@@ -164,20 +164,21 @@ fn the_documentation_lists_exactly_the_rights_that_latches_need() {
 #[tokio::test]
 async fn an_operation_that_lacks_one_right_changes_nothing() {
     let (server, redis) = limited();
-    let cases: [(fn(&str) -> LatchOperation, &str); 4] = [
-        (|name| set(name, 2), "set"),
-        (|name| down(name, 1), "decrby"),
-        (|name| down(name, 5), "del"),
-        (|name| delete(name), "del"),
+    let number = |number| NonZeroU64::new(number).unwrap();
+    let cases = [
+        (LatchAction::Set(number(2)), "set"),
+        (LatchAction::CountDown(number(1)), "decrby"),
+        (LatchAction::CountDown(number(5)), "del"),
+        (LatchAction::Delete, "del"),
     ];
-    for (operation, command) in cases {
+    for (action, command) in cases {
         for right in OPERATIONS.iter().chain(&[command]) {
             server.cmd(&["FLUSHALL"]);
             if command != "set" {
                 change(&redis, &set("k", 3)).await;
             }
             let before = (server.cmd(&["GET", "k"]), server.cmd(&["ZRANGE", "bandog:ops:{k}", "0", "-1"]));
-            let operation = operation("k");
+            let operation = operation("k", action);
             rule(&server, &format!("-{right}"));
             let error = redis.change_latch(&operation).await.unwrap_err();
             rule(&server, &format!("+{right}"));

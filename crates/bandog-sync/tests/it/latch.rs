@@ -59,7 +59,7 @@ async fn a_reconnection_makes_a_waiting_call_poll() {
     let client = client(ours.clone());
     let waiter = set_and_wait(&client).await;
     for key in store.names(&Pattern::all()).await.unwrap() {
-        let record = store.read(&[key.clone()], &[]).await.unwrap().records.remove(0).unwrap().unwrap();
+        let record = store.read(std::slice::from_ref(&key), &[]).await.unwrap().records.remove(0).unwrap().unwrap();
         let swap = bandog_core::Swap { to: None, ..bandog_core::Swap::new(key, Some(record.version), "") };
         store.swap(&[swap]).await.unwrap(); // The store has lost its data.
     }
