@@ -18,6 +18,7 @@ mod fault;
 mod holder_text;
 mod http;
 mod jobs;
+mod latch;
 mod lock;
 mod ls;
 mod man;

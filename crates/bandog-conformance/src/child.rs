@@ -125,6 +125,10 @@ async fn run_commands(client: &Client) {
                 record_kit::add_one_notifying(client).await.expect("cannot swap the record");
                 println!("{SAYS}notified");
             }
+            ["count_down"] => {
+                client.latch(NAME).count_down().await.expect("the latch can be counted down");
+                println!("{SAYS}counted");
+            }
             // The name of the slot can contain spaces.
             ["swap", times, ref slot @ ..] => {
                 for before in 0..times.parse().expect("the second word is not a number") {

@@ -4,7 +4,8 @@
 //! The tests of a backend implement [`World`], which starts a store, makes backends for it and injects faults. Then the
 //! tests call the macro `bandog_conformance::conformance!(MyWorld)`, which makes one test for each law. If a law does
 //! not apply to a store, the test of this law prints the reason and passes. Laws 1 to 100 are about locks. Laws from
-//! 101 are about records ([`bandog_core::Records`]), which are optional for a backend.
+//! 101 are about records ([`bandog_core::Records`]), which are optional for a backend. Laws from 181 are about latches
+//! ([`bandog_core::Latches`]).
 //!
 //! Most laws use clients of `bandog-sync`, as users do. Some laws call the backend directly. In the tests that
 //! `conformance!(paused MyWorld)` makes, the clock of Tokio is paused.

@@ -188,5 +188,19 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 166, record_notifications, record_notified_after_a_restart }
         $crate::one_law! { $test $world, 167, record_notifications, record_notifications_end }
         $crate::one_law! { $test $world, 168, record_notifications, record_notified_by_processes }
+        $crate::one_law! { $test $world, 181, latches, latch_set_once }
+        $crate::one_law! { $test $world, 182, latches, latch_opens_at_zero }
+        $crate::one_law! { $test $world, 183, latches, latch_operation_counts_once }
+        $crate::one_law! { $test $world, 184, latches, latch_below_zero }
+        $crate::one_law! { $test $world, 185, latches, latch_deleted }
+        $crate::one_law! { $test $world, 186, latches, latch_parties }
+        $crate::one_law! { $test $world, 187, latches, latch_lost_answer }
+        $crate::one_law! { $test $world, 188, latches, latch_lossy_crowd }
+        $crate::one_law! { $test $world, 189, latches, latch_wait_ends }
+        $crate::one_law! { $test $world, 190, latches, latch_without_subscription }
+        $crate::one_law! { $test $world, 191, latches, latch_after_a_cut }
+        $crate::one_law! { $test $world, 192, latches, latch_restart_empty }
+        $crate::one_law! { $test $world, 193, latches, latch_of_another_process }
+        $crate::one_law! { $test $world, 194, latches, latch_names }
     };
 }

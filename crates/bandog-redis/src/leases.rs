@@ -57,6 +57,11 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// `bandog:record:{R}`, its history is the hash `bandog:history:{R}`, and the set `bandog:records` contains the names
 /// of all records. These three keys have no ttl.
 ///
+/// The latch `N` is the string `N` with its count, without a ttl. An open latch has no key. The step that opens the latch
+/// publishes `0` on the channel `redisson_countdownlatch__channel__{N}`, and the step that sets or deletes it publishes
+/// `1`. The braces are always added. This is the layout of Redisson's RCountDownLatch. The sorted set `bandog:ops:{N}`
+/// has the latest operations of bandog on the latch, so that a repeated operation counts once. It has a ttl.
+///
 /// # Rights
 /// A user needs the rights for the keys and channels above, and for the commands `EVALSHA`, `SCRIPT LOAD` (or `EVAL`
 /// instead of both), `PTTL`, `HEXISTS`, `GET`, `TIME`, `SET`, `HSET`, `DEL`, `PEXPIRE`, `PUBLISH`, `SUBSCRIBE` and
@@ -66,6 +71,7 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// Further commands are needed for:
 /// - the index of clients, which shows operators the waiters: `ZADD`, `ZREM` and `ZRANGEBYSCORE`;
 /// - records: `HGET`, `HMGET`, `HGETALL`, `SADD`, `SREM` and `SSCAN`;
+/// - latches: `DECRBY`, `ZADD`, `ZREM`, `ZSCORE` and `ZREMRANGEBYSCORE`;
 /// - `show` and `list`: `HSCAN`, `SCAN`, `HMGET` and `ZRANGE`;
 /// - `evict`: `HSCAN`;
 /// - `check`: `INFO`, `CONFIG GET` and `ACL DRYRUN`.

@@ -13,6 +13,7 @@ mod dial;
 #[cfg(test)]
 mod fuzz;
 mod inspect;
+mod latches;
 mod leases;
 mod link;
 mod names;

@@ -16,6 +16,12 @@ pub(crate) const CLIENTS: &str = "bandog:clients";
 /// second or more.
 pub(crate) const STARVING: &str = "bandog:starving:";
 
+/// The prefix of the keys with the operations on latches that the server remembers.
+pub(crate) const OPERATIONS: &str = "bandog:ops:";
+
+/// The prefix of the channels of latches.
+pub(crate) const LATCH_CHANNEL: &str = "redisson_countdownlatch__channel__";
+
 /// The set of the names of all records.
 pub(crate) const INDEX: &str = "bandog:records";
 
@@ -32,6 +38,12 @@ pub(crate) struct Channel<'a>(pub(crate) &'a str);
 
 /// The key that exists while a client starves for the lock with this name.
 pub(crate) struct StarvingKey<'a>(pub(crate) &'a str);
+
+/// The key of the operations on the latch with this name that the server remembers.
+pub(crate) struct OperationsKey<'a>(pub(crate) &'a str);
+
+/// The channel of the latch with this name.
+pub(crate) struct LatchChannel<'a>(pub(crate) &'a str);
 
 /// The key of a client's row in the registry.
 pub(crate) struct ClientRowKey(pub(crate) ClientId);
@@ -74,6 +86,19 @@ impl fmt::Display for TokenKey<'_> {
 impl fmt::Display for StarvingKey<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         prefixed(f, STARVING, self.0)
+    }
+}
+
+impl fmt::Display for OperationsKey<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        prefixed(f, OPERATIONS, self.0)
+    }
+}
+
+/// As in Redisson, the braces are always added, even if the name contains `{`.
+impl fmt::Display for LatchChannel<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{LATCH_CHANNEL}{{{}}}", self.0)
     }
 }
 

@@ -58,6 +58,11 @@ pub(crate) fn is_no_script(value: &Value) -> bool {
     matches!(value, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript))
 }
 
+/// The error for a key with a text that is not the count of a latch.
+pub(crate) fn not_a_latch() -> Error {
+    Error::new(Denied, NOT_OURS)
+}
+
 /// The error for a reply that a correct server never sends.
 pub(crate) fn unexpected_reply(value: &Value) -> Error {
     Error::unavailable(format!("Redis sent an unexpected reply: {value:?}")).ambiguous()
@@ -66,9 +71,7 @@ pub(crate) fn unexpected_reply(value: &Value) -> Error {
 /// The kind and the message for this error. The kind is None if the code of the error is unknown.
 fn meaning(error: &ServerError) -> (Option<ErrorKind>, &str) {
     let (kind, message) = match code(error) {
-        "WRONGTYPE" => {
-            (Denied, "the key contains data that is not a lock or a record of bandog, so it was not changed")
-        }
+        "WRONGTYPE" => (Denied, NOT_OURS),
         "NOPERM" => (Denied, "this user of Redis lacks a right"),
         "NOAUTH" => (Denied, "Redis requires a password; write it into the URL"),
         "WRONGPASS" => (Denied, "Redis refuses this user or password"),
@@ -114,6 +117,9 @@ fn code(error: &ServerError) -> &str {
     // If the reply has the code `ERR`, a code in the reply's text counts only after a position in a script.
     if is_code && (is_script_position || inner.len() < details.len()) { word } else { code }
 }
+
+/// The message for a key with other data.
+const NOT_OURS: &str = "the key contains data that is not a lock, a latch or a record of bandog, so it was not changed";
 
 /// The texts for a right that is missing inside a script. Redis up to 7.0 sends the first text. Redis 7.2, Redis 8 and
 /// Valkey send the second.

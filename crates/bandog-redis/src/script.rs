@@ -1,5 +1,6 @@
 //! The Lua scripts, and the commands that call them.
 
+mod latches;
 mod records;
 
 use std::{sync::LazyLock, time::Duration};
@@ -12,7 +13,10 @@ use crate::{
     registry,
 };
 
-pub(crate) use self::records::{read, swap};
+pub(crate) use self::{
+    latches::change_latch,
+    records::{read, swap},
+};
 
 static CLAIM: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/claim.lua")));
 static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/release.lua")));
@@ -21,6 +25,7 @@ static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("l
 static ENLIST: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/enlist.lua")));
 static EVICT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/evict.lua")));
 static SWAP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/swap.lua")));
+static LATCH: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/latch.lua")));
 static READ: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/read.lua")));
 
 /// Maximum number of expired clients that one registration removes from the index.
@@ -115,7 +120,7 @@ pub(crate) fn evict(key: &Key, form: ScriptForm) -> Pipeline {
 /// Loads every script.
 pub(crate) fn load() -> Pipeline {
     let mut pipe = Pipeline::new();
-    for script in [&CLAIM, &RELEASE, &RENEW, &ANNOUNCE, &ENLIST, &EVICT, &SWAP, &READ] {
+    for script in [&CLAIM, &RELEASE, &RENEW, &ANNOUNCE, &ENLIST, &EVICT, &SWAP, &READ, &LATCH] {
         pipe.cmd("SCRIPT").arg("LOAD").arg(script.text);
     }
     pipe

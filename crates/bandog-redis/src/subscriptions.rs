@@ -7,9 +7,12 @@
 mod channels;
 mod connection;
 
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use bandog_core::{Error, Notifier, Result, Subscription};
@@ -69,7 +72,11 @@ impl Subscriptions {
     ///
     /// # Cancel safety
     /// If the future is dropped, the subscriber is removed.
-    pub(crate) async fn subscribe(&self, channel: Channel<'_>, notifier: Notifier) -> Result<Subscription> {
+    pub(crate) async fn subscribe(
+        &self,
+        channel: impl fmt::Display + Send,
+        notifier: Notifier,
+    ) -> Result<Subscription> {
         let (subscription, outcome) = self.add(&channel.to_string(), notifier);
         let Some(outcome) = outcome else {
             return Ok(subscription);
@@ -135,7 +142,7 @@ impl SharedSubscriptions {
     }
 
     /// Handles a push message of the server. A message on a channel means that the lock of this channel may be free, or
-    /// that the record of this channel has changed. The text of the message is ignored.
+    /// that the record or latch of this channel has changed. The text of the message is ignored.
     fn pushed(&self, push: &PushInfo) -> Result<(), SendError> {
         if let (PushKind::Message, Some(Value::BulkString(channel))) = (&push.kind, push.data.first())
             && let Ok(channel) = std::str::from_utf8(channel)

@@ -4,13 +4,16 @@
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 use bandog_core::{
-    Backend, ClientId, Clock, Error, ErrorKind, Finding, Holder, Key, Member, Notifier, Pattern, Result, Row,
+    Backend, ClientId, Clock, Error, ErrorKind, Finding, Holder, Key, Member, Moment, Notifier, Pattern, Result, Row,
     Subscription,
 };
 use tokio::sync::oneshot;
 
 use crate::{
-    ClientOptions, Mutex, Notifications, OutageReporter, Owner, blocking, engine::Msg, handle::Handle, prefix,
+    ClientOptions, Mutex, Notifications, OutageReporter, Owner, blocking,
+    engine::{Msg, Ticket},
+    handle::Handle,
+    prefix,
 };
 
 /// A client of one store. [`Client::mutex`] makes the locks of a client. Clones are the same client. The client lives
@@ -283,8 +286,20 @@ impl Client {
 
     /// Calls the notifier for each change of the record, until the returned subscription is dropped.
     pub(crate) fn subscribe_record(&self, record: &Key, notifier: Notifier) -> Result<Subscription> {
-        let (id, key) = (self.handle.ticket(), self.handle.key(record.as_str())?);
-        self.handle.send(Msg::SubscribeRecord { id, key, notifier })?;
+        let key = self.handle.key(record.as_str())?;
+        self.subscription(|id| Msg::SubscribeRecord { id, key, notifier })
+    }
+
+    /// Calls the notifier when the latch becomes open, at least once a second, and at the moment `until`. The calls end
+    /// when the returned subscription is dropped. `key` contains the prefix.
+    pub(crate) fn subscribe_latch(&self, key: &Key, until: Option<Moment>, notifier: Notifier) -> Result<Subscription> {
+        self.subscription(|id| Msg::SubscribeLatch { id, key: key.clone(), notifier, until })
+    }
+
+    /// Sends a message that subscribes. The drop of the returned subscription sends the message that unsubscribes.
+    fn subscription(&self, msg: impl FnOnce(Ticket) -> Msg) -> Result<Subscription> {
+        let id = self.handle.ticket();
+        self.handle.send(msg(id))?;
         let mailbox = self.handle.mailbox();
         Ok(Subscription::new(move || {
             // If the engine has ended, there is no subscription to end.

@@ -22,6 +22,7 @@ mod engine;
 mod guard;
 mod handle;
 mod health;
+mod latch;
 mod lock;
 mod mutex;
 mod notifications;
@@ -37,6 +38,7 @@ pub use guard::{Expiring, Guard, Lost};
 #[doc(hidden)]
 pub use handle::OutageReporter;
 pub use health::Health;
+pub use latch::Latch;
 pub use mutex::Mutex;
 pub use notifications::Notifications;
 pub use options::ClientOptions;

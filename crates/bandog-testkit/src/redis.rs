@@ -61,7 +61,8 @@ const RIGHTS_PAGE: &str = include_str!("../../../docs/redis.md");
 impl RedisServer {
     /// The name and the password of a user with only the rights that locks need, as in `docs/redis.md`.
     pub const LEAST: &str = "locks:PASSWORD";
-    /// The name and the password of a user with the rights for locks, inspection and records, as in `docs/redis.md`.
+    /// The name and the password of a user with the rights for locks, inspection, records and latches, as in
+    /// `docs/redis.md`.
     pub const OPERATOR: &str = "operator:PASSWORD";
 
     /// The rules of `ACL SETUSER` for locks in `docs/redis.md`.
@@ -80,6 +81,12 @@ impl RedisServer {
     #[must_use]
     pub fn record_rights() -> Vec<&'static str> {
         rights(2)
+    }
+
+    /// The additional rules of `docs/redis.md` for latches.
+    #[must_use]
+    pub fn latch_rights() -> Vec<&'static str> {
+        rights(3)
     }
 
     /// The version of the server that tests start. The environment variable `BANDOG_TEST_SERVER` names the program of
@@ -324,7 +331,7 @@ impl RedisServer {
             .arg("--unixsocket")
             .arg(self.socket())
             .args([&["--user", "locks"], &rights(0)[..]].concat())
-            .args([&["--user", "operator"], &rights(0)[..], &rights(1), &rights(2)].concat())
+            .args([&["--user", "operator"], &rights(0)[..], &rights(1), &rights(2), &rights(3)].concat())
             .args(&self.args)
             .stdin(Stdio::null())
             .stderr(log.try_clone()?)
@@ -378,7 +385,8 @@ impl Drop for RedisServer {
     }
 }
 
-/// The rules of one of the three `ACL SETUSER` commands on the page: 0 for locks, 1 for inspection, 2 for records.
+/// The rules of one of the `ACL SETUSER` commands on the page: 0 for locks, 1 for inspection, 2 for records, 3 for
+/// latches.
 fn rights(number: usize) -> Vec<&'static str> {
     let mut rules = RIGHTS_PAGE.lines().filter_map(|line| line.strip_prefix("ACL SETUSER locks "));
     rules.nth(number).expect("docs/redis.md does not have these rules").split(' ').collect()

@@ -27,7 +27,7 @@
 //! re-exported here.
 
 #[doc(inline)]
-pub use bandog_sync::blocking::{Client, Guard, Lost, Mutex};
+pub use bandog_sync::blocking::{Client, Guard, Latch, Lost, Mutex};
 
 use crate::{ConnectOptions, Result};
 

@@ -70,7 +70,7 @@ pub use bandog_core::{
 #[doc(inline)]
 pub use bandog_macros::{locked, scheduled};
 #[doc(inline)]
-pub use bandog_sync::{Client, ClientOptions, Expiring, Guard, Health, Lost, Mutex, Notifications, Owner};
+pub use bandog_sync::{Client, ClientOptions, Expiring, Guard, Health, Latch, Lost, Mutex, Notifications, Owner};
 
 pub use self::connect::{ConnectOptions, connect};
 pub use self::url::{redact, without_secrets};
@@ -86,9 +86,9 @@ pub use bandog_schedule as schedule;
 pub mod backend {
     #[doc(inline)]
     pub use bandog_core::{
-        Answer, Backend, Claim, ClaimId, Fences, Hold, Holding, Inspect, Kind, Kinds, Leases, Line, LockState,
-        MAX_WAITS, Memory, Moment, Notifier, Profile, Reading, Record, Records, Released, Renewal, Step, Subscription,
-        Swap, Swapped, Swaps, Verdict, Version,
+        Answer, Backend, Claim, ClaimId, Fences, Hold, Holding, Inspect, Kind, Kinds, LatchAction, LatchAnswer,
+        LatchOperation, Latches, Leases, Line, LockState, MAX_WAITS, Memory, Moment, Notifier, OperationId, Profile,
+        Reading, Record, Records, Released, Renewal, Step, Subscription, Swap, Swapped, Swaps, Verdict, Version,
     };
 }
 

@@ -11,6 +11,7 @@ pub mod cancel;
 pub mod crowd;
 pub mod faults;
 pub mod fencing;
+pub mod latches;
 pub mod lease;
 pub mod loss;
 pub mod names;

@@ -7,6 +7,7 @@ mod capped;
 mod counting;
 mod delayed;
 mod forgetful;
+mod latches;
 mod lossy;
 mod records;
 mod stopped;

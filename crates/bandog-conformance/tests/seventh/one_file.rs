@@ -76,3 +76,5 @@ impl Inspect for OneFile {
 }
 
 impl bandog_core::Records for OneFile {}
+
+impl bandog_core::Latches for OneFile {}

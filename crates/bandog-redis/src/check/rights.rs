@@ -32,6 +32,8 @@ enum Purpose {
     Inspection,
     /// Records, which schedules use.
     Records,
+    /// Count-down latches.
+    Latches,
 }
 
 /// The server's answer for one command.
@@ -100,9 +102,9 @@ fn verdict(user: &str, answers: &[(RightsProbe, DryRunResult)]) -> Finding {
         let says = format!("the user {user:?} may not run {}, so waiters poll every second", notifications.join(", "));
         return Finding::advice("rights", says, grant(&notifications));
     }
-    // Offers are left out here. A missing right for them is reported below, as less important.
+    // Offers and latches are left out here. Missing rights for them are reported below, as less important.
     let out_of_reach = |(probe, right): &&(RightsProbe, DryRunResult)| {
-        probe.purpose != Purpose::Offers && *right == DryRunResult::NoName
+        !matches!(probe.purpose, Purpose::Offers | Purpose::Latches) && *right == DryRunResult::NoName
     };
     if let Some((probe, _)) = answers.iter().find(out_of_reach) {
         return Finding::advice(
@@ -148,7 +150,23 @@ fn verdict(user: &str, answers: &[(RightsProbe, DryRunResult)]) -> Finding {
         );
         return Finding::advice("rights", says, grant(&records));
     }
-    Finding::fine("rights", format!("the user {user:?} may run all commands that locks and schedules need"))
+    let latches = denied(Purpose::Latches);
+    if !latches.is_empty() {
+        let says = format!(
+            "the user {user:?} may run all commands that locks and schedules need, but not {}, which latches need",
+            latches.join(", ")
+        );
+        return Finding::advice("rights", says, grant(&latches));
+    }
+    if answers.iter().any(|(probe, right)| probe.purpose == Purpose::Latches && *right == DryRunResult::NoName) {
+        let (keys, channels) = (names::OPERATIONS, names::LATCH_CHANNEL);
+        let says = format!(
+            "the user {user:?} may not use the keys {keys}* and the channels {channels}*, which latches need; locks and \
+             schedules do not need them"
+        );
+        return Finding::advice("rights", says, format!("ACL SETUSER {user} '~{keys}*' '&{channels}*'"));
+    }
+    Finding::fine("rights", format!("the user {user:?} may run all commands that locks, schedules and latches need"))
 }
 
 /// The commands to check, for the lock and the record with this name.
@@ -194,6 +212,17 @@ fn probes(name: &str) -> Vec<RightsProbe> {
         &["SREM", names::INDEX, name],
         &["SSCAN", names::INDEX, "0"],
     ];
+    let (operations, opened) = (names::OperationsKey(name).to_string(), names::LatchChannel(name).to_string());
+    let latches: [&[&str]; 8] = [
+        &["GET", name],
+        &["DECRBY", name, "1"],
+        &["ZSCORE", &operations, "x"],
+        &["ZADD", &operations, "1", "x"],
+        &["ZREM", &operations, "x"],
+        &["ZREMRANGEBYSCORE", &operations, "0", "1"],
+        &["PUBLISH", &opened, "0"],
+        &["SUBSCRIBE", &opened],
+    ];
     let scripts = scripts.into_iter().map(|command| probe(Purpose::Scripts, command));
     let locks = locks.into_iter().map(|command| probe(Purpose::Locks, command));
     let notifications = notifications.into_iter().map(|command| probe(Purpose::Subscriptions, command));
@@ -201,7 +230,9 @@ fn probes(name: &str) -> Vec<RightsProbe> {
     let index = index.into_iter().map(|command| probe(Purpose::Index, command));
     let inspection = inspection.into_iter().map(|command| probe(Purpose::Inspection, command));
     let records = records.into_iter().map(|command| probe(Purpose::Records, command));
-    scripts.chain(locks).chain(notifications).chain(offers).chain(index).chain(inspection).chain(records).collect()
+    let latches = latches.into_iter().map(|command| probe(Purpose::Latches, command));
+    let others = offers.chain(index).chain(inspection).chain(records).chain(latches);
+    scripts.chain(locks).chain(notifications).chain(others).collect()
 }
 
 impl RightsProbe {

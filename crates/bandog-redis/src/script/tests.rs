@@ -1,6 +1,6 @@
 use std::{collections::BTreeMap, num::NonZeroU32};
 
-use bandog_core::{ClaimId, ClientId, Key, OFFER};
+use bandog_core::{ClaimId, ClientId, Key, LatchAction, LatchOperation, OFFER, OperationId};
 use redis::Arg;
 
 use super::*;
@@ -38,9 +38,16 @@ fn every_header_documents_the_arguments_of_a_call() {
         prefix: "shop:".into(),
         waits: vec![key.clone()],
     };
+    let operation = LatchOperation {
+        key: key.clone(),
+        id: OperationId { client: member.id, number: 7 },
+        action: LatchAction::Delete,
+        remember: Duration::from_secs(30),
+    };
     let calls = [
         (&ANNOUNCE, announce(&member, Duration::from_secs(30), ScriptForm::Hash)),
         (&EVICT, evict(&key, ScriptForm::Hash)),
+        (&LATCH, change_latch(&operation, ScriptForm::Hash)),
     ];
     for (script, pipe) in calls {
         let cmd = pipe.cmd_iter().next().unwrap();

@@ -111,10 +111,10 @@ async fn settings_are_read_from_info_or_from_config() {
 async fn missing_rights_are_named() {
     let server = limited();
     for (rules, level, part) in [
-        (&[][..], Level::Fine, "all commands that locks and"),
+        (&[][..], Level::Fine, "all commands that locks, schedules and latches"),
         (&["-pexpire", "-hset"], Level::Danger, "HSET, PEXPIRE"),
         (&["-evalsha", "-eval"], Level::Danger, "EVALSHA"),
-        (&["-evalsha"], Level::Fine, "schedules need"),
+        (&["-evalsha"], Level::Fine, "latches need"),
         (&["-publish"], Level::Advice, "PUBLISH"),
         (&["-scan"], Level::Advice, "ls"),
         (&["-zadd"], Level::Advice, "ZADD, so operators see"),
@@ -125,6 +125,8 @@ async fn missing_rights_are_named() {
         ),
         (&["-zrange"], Level::Advice, "ZRANGE, which show"),
         (&["-hget", "-sscan"], Level::Advice, "HGET, SSCAN, which schedules need"),
+        (&["-decrby", "-zscore"], Level::Advice, "DECRBY, ZSCORE, which latches need"),
+        (&["resetchannels", "&redisson_lock__channel:*"], Level::Advice, "which latches need; locks"),
         (&["resetkeys", "~orders:*"], Level::Advice, "all keys and channels"),
         (&["resetchannels"], Level::Advice, "all keys and channels"),
         (&["-acl"], Level::Advice, "could not be checked"),
@@ -149,7 +151,10 @@ async fn the_rights_of_a_user_confined_to_a_prefix_are_checked_for_that_prefix()
     let server = limited();
     let keys = "~orders:* ~redisson_lock_token:{orders:* ~bandog:starving:{orders:* ~bandog:client:* ~bandog:clients";
     let records = "~bandog:record:{orders:* ~bandog:history:{orders:* ~bandog:records";
-    let rules = format!("resetkeys {keys} {records} resetchannels &redisson_lock__channel:{{orders:*");
+    let latches = "~bandog:ops:{orders:* &redisson_countdownlatch__channel__{orders:*";
+    let page = include_str!("../../../../docs/redis.md");
+    assert!(page.contains(&format!("`{latches}`")));
+    let rules = format!("resetkeys {keys} {records} resetchannels &redisson_lock__channel:{{orders:* {latches}");
     server.cmd(&[&["ACL", "SETUSER", "u"], &rules.split(' ').collect::<Vec<_>>()[..]].concat());
     for (prefix, level) in [("orders:", Level::Fine), ("", Level::Advice), ("stock:", Level::Advice)] {
         let redis = at(&format!("redis://u:p@{}", server.addr()));

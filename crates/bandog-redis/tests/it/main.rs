@@ -11,6 +11,7 @@ mod faults;
 mod fences;
 mod help;
 mod inspect;
+mod latches;
 mod layout;
 mod record_days;
 mod record_rights;

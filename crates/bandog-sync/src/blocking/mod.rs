@@ -40,6 +40,7 @@
 
 mod client;
 mod guard;
+mod latch;
 mod lock;
 mod lost;
 mod mutex;
@@ -48,5 +49,6 @@ mod wait;
 
 pub use client::Client;
 pub use guard::Guard;
+pub use latch::Latch;
 pub use lost::Lost;
 pub use mutex::Mutex;

@@ -12,6 +12,7 @@ mod ending;
 mod expiring;
 mod health;
 mod kit;
+mod latch;
 mod late_answers;
 mod logs;
 mod metrics;

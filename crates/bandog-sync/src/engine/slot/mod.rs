@@ -86,11 +86,8 @@ use self::{
 };
 use super::msg::{HoldId, Ticket};
 
-pub(crate) use self::streak::MAX_TURNS;
-pub(super) use self::{
-    event::{Call, Counts, Effect, Event, NewCall, NewTurn, Report, SlotContext},
-    waiting::FIRST_ANSWER,
-};
+pub(super) use self::event::{Call, Counts, Effect, Event, NewCall, NewTurn, Report, SlotContext};
+pub(crate) use self::{streak::MAX_TURNS, waiting::FIRST_ANSWER};
 
 /// One key in this client. The slot has only one claim and one subscription, even if many calls wait. Both use the
 /// terms of the first waiting call.

@@ -3,6 +3,7 @@
 
 mod async_code;
 mod ends;
+mod latch;
 mod limits;
 mod loss;
 mod threads;
