@@ -27,8 +27,10 @@ mod mutex;
 mod notifications;
 mod options;
 mod owner;
+mod pause;
 mod prefix;
 mod records;
+mod retry;
 mod singleton;
 mod turn_status;
 
