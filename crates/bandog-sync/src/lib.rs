@@ -15,6 +15,7 @@
 //! # }
 //! ```
 
+mod all;
 pub mod blocking;
 mod caller;
 mod client;
@@ -34,6 +35,7 @@ mod retry;
 mod singleton;
 mod turn_status;
 
+pub use all::{All, AllExpiring, AllGuard, AllLost, AnyLock, all};
 pub use client::Client;
 pub use guard::{Expiring, Guard, Lost};
 #[doc(hidden)]

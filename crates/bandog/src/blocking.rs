@@ -27,7 +27,7 @@
 //! re-exported here.
 
 #[doc(inline)]
-pub use bandog_sync::blocking::{Client, Guard, Lost, Mutex};
+pub use bandog_sync::blocking::{All, AllGuard, AnyLock, Client, Guard, Lost, Mutex, all};
 
 use crate::{ConnectOptions, Result};
 

@@ -38,6 +38,7 @@
 //! should call [`Client::close`] from another thread. `close` releases all locks, and all waiting calls return
 //! `ErrorKind::Closed`.
 
+mod all;
 mod client;
 mod guard;
 mod lock;
@@ -46,6 +47,7 @@ mod mutex;
 mod thread;
 mod wait;
 
+pub use all::{All, AllGuard, AnyLock, all};
 pub use client::Client;
 pub use guard::Guard;
 pub use lost::Lost;

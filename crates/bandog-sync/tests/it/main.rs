@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod all;
 mod bad_input;
 mod basics;
 mod blocking;
