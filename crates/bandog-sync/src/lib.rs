@@ -16,9 +16,11 @@
 //! ```
 
 mod all;
+mod barrier;
 pub mod blocking;
 mod caller;
 mod client;
+mod election;
 mod engine;
 mod guard;
 mod handle;
@@ -36,7 +38,9 @@ mod singleton;
 mod turn_status;
 
 pub use all::{All, AllExpiring, AllGuard, AllLost, AnyLock, all};
+pub use barrier::{Arrival, Barrier};
 pub use client::Client;
+pub use election::{Election, Leader, Leadership, Observer};
 pub use guard::{Expiring, Guard, Lost};
 #[doc(hidden)]
 pub use handle::OutageReporter;

@@ -27,7 +27,9 @@
 //! re-exported here.
 
 #[doc(inline)]
-pub use bandog_sync::blocking::{All, AllGuard, AnyLock, Client, Guard, Lost, Mutex, all};
+pub use bandog_sync::blocking::{
+    All, AllGuard, AnyLock, Barrier, Client, Election, Guard, Leadership, Lost, Mutex, Observer, all,
+};
 
 use crate::{ConnectOptions, Result};
 

@@ -71,8 +71,8 @@ pub use bandog_core::{
 pub use bandog_macros::{locked, scheduled};
 #[doc(inline)]
 pub use bandog_sync::{
-    All, AllExpiring, AllGuard, AllLost, AnyLock, Client, ClientOptions, Expiring, Guard, Health, Lost, Mutex,
-    Notifications, Owner, all,
+    All, AllExpiring, AllGuard, AllLost, AnyLock, Arrival, Barrier, Client, ClientOptions, Election, Expiring, Guard,
+    Health, Leader, Leadership, Lost, Mutex, Notifications, Observer, Owner, all,
 };
 
 pub use self::connect::{ConnectOptions, connect};

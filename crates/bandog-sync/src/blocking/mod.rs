@@ -39,7 +39,9 @@
 //! `ErrorKind::Closed`.
 
 mod all;
+mod barrier;
 mod client;
+mod election;
 mod guard;
 mod lock;
 mod lost;
@@ -48,7 +50,9 @@ mod thread;
 mod wait;
 
 pub use all::{All, AllGuard, AnyLock, all};
+pub use barrier::Barrier;
 pub use client::Client;
+pub use election::{Election, Leadership, Observer};
 pub use guard::Guard;
 pub use lost::Lost;
 pub use mutex::Mutex;

@@ -5,10 +5,12 @@
 
 mod all;
 mod bad_input;
+mod barrier;
 mod basics;
 mod blocking;
 mod cancel;
 mod close;
+mod election;
 mod ending;
 mod expiring;
 mod health;
