@@ -38,11 +38,11 @@ const MAX_TEXT: usize = 4096;
 ///
 /// // In another process: which replica is the leader?
 /// let mut observer = client.election("billing").observe()?;
-/// let leader = observer.next().await?.expect("there is a leader");
+/// let leader = observer.changed().await?.expect("there is a leader");
 /// assert_eq!((leader.text(), leader.fence()), ("http://10.0.0.7:8080", leadership.fence()));
 ///
 /// leadership.resign().await?;
-/// assert!(observer.next().await?.is_none());
+/// assert!(observer.changed().await?.is_none());
 /// # client.close().await }
 /// ```
 ///
@@ -133,7 +133,7 @@ impl Election {
     /// The present leader, or `None` if there is none. [`Election::observe`] also reports changes.
     ///
     /// # Errors
-    /// As [`Observer::next`], and `ErrorKind::Unavailable` if the store does not answer.
+    /// As [`Observer::changed`], and `ErrorKind::Unavailable` if the store does not answer.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.

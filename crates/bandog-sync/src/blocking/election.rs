@@ -153,19 +153,19 @@ impl Observer {
     /// returns the new leader. `None` means that there is no leader.
     ///
     /// # Errors
-    /// As [`crate::Observer::next`], and `ErrorKind::Misused` in async code.
-    pub fn next(&mut self) -> Result<Option<Leader>> {
+    /// As [`crate::Observer::changed`], and `ErrorKind::Misused` in async code.
+    pub fn changed(&mut self) -> Result<Option<Leader>> {
         thread::may_block("read")?;
-        wait(self.observer.next())
+        wait(self.observer.changed())
     }
 
-    /// As [`Observer::next`], but waits for at most `limit`. Returns `None` if there was no change by then.
+    /// As [`Observer::changed`], but waits for at most `limit`. Returns `None` if there was no change by then.
     ///
     /// # Errors
-    /// As [`Observer::next`].
-    pub fn next_for(&mut self, limit: Duration) -> Result<Option<Option<Leader>>> {
+    /// As [`Observer::changed`].
+    pub fn changed_for(&mut self, limit: Duration) -> Result<Option<Option<Leader>>> {
         thread::may_block("read")?;
         let clock = self.observer.clock();
-        wait_at_most(self.observer.next(), limit, clock).transpose()
+        wait_at_most(self.observer.changed(), limit, clock).transpose()
     }
 }

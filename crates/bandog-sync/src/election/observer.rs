@@ -26,7 +26,7 @@ pub struct Observer {
     /// The key of the mutex that the leader holds.
     key: Key,
     notifications: Notifications,
-    /// What the last call of [`Observer::next`] returned. `None` before the first call.
+    /// What the last call of [`Observer::changed`] returned. `None` before the first call.
     last: Option<Option<Leader>>,
     /// The leader that was read last, also if it did not hold the mutex.
     read: Option<Leader>,
@@ -62,8 +62,8 @@ impl Observer {
     ///
     /// # Cancel safety
     /// If the future is dropped, no change is missed: the next call reports it.
-    pub async fn next(&mut self) -> Result<Option<Leader>> {
-        check_timer("next")?;
+    pub async fn changed(&mut self) -> Result<Option<Leader>> {
+        check_timer("changed")?;
         loop {
             match leader::read(&self.client, &self.record, &self.key, self.read.clone()).await {
                 Ok(present) => {

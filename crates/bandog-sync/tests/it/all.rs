@@ -51,7 +51,7 @@ async fn guards_and_fences_have_the_order_of_the_caller() {
     let client = client(memory());
     for round in 1..4 {
         drop(client.mutex("orders").lock().await.unwrap());
-        let guard = all(&mutexes(&client)).lock().await.unwrap();
+        let guard = all(mutexes(&client)).lock().await.unwrap();
         let names: Vec<_> = guard.guards().iter().map(|guard| guard.key().as_str()).collect();
         assert_eq!(names, NAMES);
         let fences: Vec<_> = guard.guards().iter().map(Guard::fence).collect();

@@ -24,7 +24,7 @@ async fn campaigning(client: &Client, text: &str) -> JoinHandle<Leadership> {
 /// The text of the next change, and the time until it.
 async fn next(observer: &mut Observer) -> (Option<String>, Duration) {
     let start = time::Instant::now();
-    let leader = soon(observer.next()).await.unwrap();
+    let leader = soon(observer.changed()).await.unwrap();
     (leader.map(|leader| leader.text().to_owned()), start.elapsed())
 }
 
@@ -44,7 +44,7 @@ async fn one_candidate_leads_and_observers_see_each_change_at_once() {
     assert_eq!(leader.as_deref(), Some("one"));
     assert!(after < ms(5), "the observer was not notified: {after:?}");
     let second = campaigning(&two, "two").await;
-    assert!(time::timeout(Duration::from_secs(600), observer.next()).await.is_err(), "nothing has changed");
+    assert!(time::timeout(Duration::from_secs(600), observer.changed()).await.is_err(), "nothing has changed");
     assert!(!second.is_finished());
 
     let fence = first.fence();
@@ -75,7 +75,7 @@ async fn a_late_observer_gets_the_leader_first() {
     let leadership = client.election("billing").campaign().await.unwrap();
     let mut observer = client.election("billing").observe().unwrap();
     let start = time::Instant::now();
-    let leader = observer.next().await.unwrap().unwrap();
+    let leader = observer.changed().await.unwrap().unwrap();
     assert_eq!(leader.fence(), leadership.fence());
     assert!(leader.text().starts_with("biller@") && leader.text().len() > 7, "{leader:?}");
     assert!(start.elapsed() < ms(5));
@@ -228,7 +228,7 @@ async fn an_evicted_leader_is_lost_and_observers_see_it() {
     let client = client(memory());
     let mut observer = client.election("billing").observe().unwrap();
     let leadership = client.election("billing").campaign().await.unwrap();
-    assert!(soon(observer.next()).await.unwrap().is_some());
+    assert!(soon(observer.changed()).await.unwrap().is_some());
     client.evict("election/billing").await.unwrap().unwrap();
     soon(leadership.lost()).await;
     let (leader, after) = next(&mut observer).await;
@@ -255,14 +255,14 @@ async fn an_outage_is_waited_for_and_a_closed_client_ends_the_calls() {
     wire.always(Fate::Refused);
     let campaign = campaigning(&client, "one").await;
     let mut observer = client.election("billing").observe().unwrap();
-    assert!(time::timeout(Duration::from_secs(60), observer.next()).await.is_err());
+    assert!(time::timeout(Duration::from_secs(60), observer.changed()).await.is_err());
     assert!(!campaign.is_finished());
     wire.heal();
     let leadership = soon(campaign).await.unwrap();
     assert_eq!(next(&mut observer).await.0.as_deref(), Some("one"));
     let election = client.election("billing");
     let waits = tokio::spawn(async move { election.campaign().await });
-    let observes = tokio::spawn(async move { observer.next().await });
+    let observes = tokio::spawn(async move { observer.changed().await });
     time::sleep(ms(10)).await;
     client.close().await.unwrap();
     assert_eq!(kind(soon(waits).await.unwrap()), Some(ErrorKind::Closed));

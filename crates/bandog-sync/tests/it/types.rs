@@ -60,7 +60,7 @@ async fn every_future_may_be_spawned() {
         assert_eq!(send(locks.run(async |guard| guard.fences().len())).await.unwrap(), 2);
         let election = client.election("billing");
         let leadership = send(election.campaign()).await.unwrap();
-        assert!(send(election.observe().unwrap().next()).await.unwrap().is_some());
+        assert!(send(election.observe().unwrap().changed()).await.unwrap().is_some());
         send(leadership.resign()).await.unwrap();
         assert!(send(client.barrier("phase", 1).wait()).await.unwrap().is_leader());
         send(client.ready()).await.unwrap();
