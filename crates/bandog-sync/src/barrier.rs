@@ -202,7 +202,9 @@ impl Barrier {
                 Position::Absent => {}
                 settled => return Ok(settled),
             }
-            self.remove_absent(&mut arrivals, record).await?;
+            if arrivals.may_open(self.parties) {
+                self.remove_absent(&mut arrivals, record).await?;
+            }
             let position = arrivals.arrive(visit, self.parties).map_err(|error| error.at(record))?;
             visit.sends(&arrivals);
             let notifies = matches!(position, Position::Passed { .. });

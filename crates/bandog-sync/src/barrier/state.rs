@@ -119,6 +119,12 @@ impl Arrivals {
         self.waiting.iter().chain(self.passed.iter().map(|passed| &passed.party))
     }
 
+    /// Whether it must be known which parties still hold their mutexes, before a party arrives: because the barrier would
+    /// open, or because the waiting parties have named another number than `parties`.
+    pub(super) fn may_open(&self, parties: u32) -> bool {
+        self.parties != parties || self.waiting.len() + 1 >= usize::try_from(parties).unwrap_or(usize::MAX)
+    }
+
     /// Removes the parties that do not hold their mutexes. `held` has one value for each of [`Arrivals::parties`].
     pub(super) fn retain(&mut self, held: &[bool]) {
         let mut held = held.iter().copied();

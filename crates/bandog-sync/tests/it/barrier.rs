@@ -149,7 +149,7 @@ async fn a_party_that_misses_the_opening_gets_an_error() {
 }
 
 /// The notification of the opening does not reach a party for longer than its ttl. The party was counted, and its entry
-/// says so until another party arrives.
+/// says so until the barrier opens again.
 #[tokio::test(start_paused = true)]
 async fn a_party_that_learns_late_of_the_opening_passes() {
     let store = memory();
@@ -248,6 +248,28 @@ async fn a_leader_whose_answer_is_lost_is_the_leader() {
         assert!(soon(last).await.unwrap().unwrap().is_leader());
     }
     assert!(late > 5, "the leader was late in {late} rounds only");
+}
+
+/// The swap that opens the barrier is applied late, when its party has lost its mutex. Then the party does not count, so
+/// the barrier stays closed until the party has arrived again.
+#[tokio::test(start_paused = true)]
+async fn a_late_arrival_of_a_lost_party_does_not_open_the_barrier() {
+    let store = memory();
+    let wire = Lossy::new(store.clone());
+    let (late, other) = (client(wire.clone()), client(store));
+    for _ in 0..10 {
+        let first = arriving(&other, 2).await;
+        wire.next([Fate::Well, Fate::Late(ms(10_000))]);
+        let last = late.barrier("phase", 2).watchdog(ms(2000));
+        let last = tokio::spawn(async move { last.wait().await });
+        time::sleep(ms(1)).await;
+        assert_eq!(wire.pending(), 0);
+        wire.always(Fate::Refused); // No renewal, and no second swap.
+        time::sleep(ms(20_000)).await;
+        assert!(!first.is_finished() && !last.is_finished());
+        wire.heal();
+        assert_eq!(leaders([first, last]).await, 1);
+    }
 }
 
 /// A call may be dropped after each number of polls. Then it leaves the barrier, and leaves no mutex behind.

@@ -237,6 +237,30 @@ async fn an_evicted_leader_is_lost_and_observers_see_it() {
     assert!(leader.is_none() && after <= ms(1100), "{leader:?} {after:?}");
 }
 
+/// The observer waits when each change happens. It reports the change long before its next poll.
+#[tokio::test(start_paused = true)]
+async fn waiting_observers_are_notified() {
+    let store = memory();
+    let (ours, theirs) = (client(store.clone()), client(store));
+    let mut observer = theirs.election("billing").observe().unwrap();
+    assert_eq!(next(&mut observer).await.0, None);
+    let mut leadership = None;
+    for round in 0..6 {
+        let change = async {
+            time::sleep(ms(10_400)).await; // The next poll is 600 ms later.
+            match leadership.take() {
+                None => leadership = Some(candidate(&ours, "one").campaign().await.unwrap()),
+                Some(resigns) if round % 4 == 1 => Leadership::resign(resigns).await.unwrap(),
+                Some(dropped) => drop(dropped),
+            }
+            leadership.is_some()
+        };
+        let ((leader, after), is_led) = tokio::join!(next(&mut observer), change);
+        assert_eq!(leader.is_some(), is_led);
+        assert!(after < ms(10_410), "round {round}: {after:?}");
+    }
+}
+
 /// The backend has no notifications. Observers poll once a second.
 #[tokio::test(start_paused = true)]
 async fn observers_without_notifications_poll() {
