@@ -315,7 +315,9 @@ impl Plan {
         // If the state of the lock cannot be read, the call continues to wait.
         let state = lock.client().query(|backend| Box::pin(async move { backend.show(&shown).await })).await;
         match state {
-            Ok(row) if row.owner() == Some(&*owner) => Err(same_lock_twice(lock)),
+            Ok(row) if row.holders.iter().any(|holder| holder.owner.as_ref() == Some(&owner)) => {
+                Err(same_lock_twice(lock))
+            }
             Ok(_) | Err(_) => Ok(()),
         }
     }

@@ -16,7 +16,8 @@ use crate::{
 
 /// Maximum number of parties of a barrier.
 const MAX_PARTIES: u32 = 1000;
-/// Interval at which a waiting call polls the record, because a notification can be lost.
+/// Interval at which a waiting call polls the record, because a notification can be lost. It is also the maximum delay
+/// before a retry.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A barrier: a number of calls of [`Barrier::wait`] wait for each other, across processes and machines. Created by
@@ -47,7 +48,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// ttl has passed. The others then wait until another party has arrived in its place.
 ///
 /// A barrier uses the record `barrier/NAME`, and for each waiting party one mutex `barrier/NAME/NUMBER`, which the
-/// party holds while it waits. The store must support records. On Redis, the user needs the rights for records.
+/// party holds while it waits. The record is small, and stays in the store. The store must support records. On Redis, the user needs the rights for records.
 ///
 /// This type is a handle: it is cheap to create, creating it does no I/O, and its clones are the same barrier. Each call
 /// of [`Barrier::wait`] is one party, also if several calls use the same handle.
@@ -122,7 +123,7 @@ impl Barrier {
             .at(record));
         }
         let mut notifications = self.client.subscribe(record)?;
-        let mut retries = Retries::default();
+        let mut retries = Retries::up_to(POLL_INTERVAL);
         let (party, mut guard) = self.take_seat(record, &mut retries).await?;
         let mut visit = Visit::new(party);
         loop {
@@ -244,7 +245,7 @@ impl Barrier {
             return Err(error);
         }
         let delay = retries.next_delay();
-        tracing::warn!(%record, %error, retry_in = ?delay, "a party of a barrier could not reach the store");
+        tracing::debug!(%record, %error, retry_in = ?delay, "a party of a barrier could not reach the store");
         pause(self.client.handle(), delay).await
     }
 }

@@ -18,6 +18,8 @@ use crate::{
     retry::Retries,
 };
 
+/// Maximum delay before a retry. It is short, because a candidate that holds the mutex delays the others.
+const MAX_DELAY: Duration = Duration::from_secs(1);
 /// Maximum length of a candidate's text, in bytes.
 const MAX_TEXT: usize = 4096;
 
@@ -118,7 +120,7 @@ impl Election {
             )));
         }
         let record = self.record.as_ref().map_err(Error::clone)?;
-        let mut retries = Retries::default();
+        let mut retries = Retries::up_to(MAX_DELAY);
         loop {
             let guard = self.mutex.lock.acquire_through_outages("a candidate", &mut retries).await?;
             let leader = Leader::new(&guard, self.text.clone());
@@ -181,7 +183,7 @@ impl Election {
                 Ok(Swapped::NotHeld | Swapped::Early(_)) => return Ok(None),
                 Err(error) if error.is_retryable() => {
                     let delay = retries.next_delay();
-                    tracing::warn!(%record, %error, retry_in = ?delay, "a candidate could not write the record");
+                    tracing::debug!(%record, %error, retry_in = ?delay, "a candidate could not write the record");
                     match select(guard.lost(), pin!(pause(self.client.handle(), delay))).await {
                         Either::Left(((), _)) => return Ok(None),
                         Either::Right((paused, _)) => paused.map_err(|error| error.during("swap").at(record))?,

@@ -8,21 +8,26 @@ use crate::{Guard, lock::Lock, pause::pause};
 
 /// Maximum delay before the first retry.
 const MAX_FIRST_DELAY: Duration = Duration::from_millis(100);
-/// Maximum delay before any retry.
-pub(crate) const MAX_DELAY: Duration = Duration::from_secs(30);
 
 /// The number of failures in a row, from which the next delay is computed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Retries {
     failures: u32,
+    /// Maximum delay before any retry.
+    max_delay: Duration,
 }
 
 impl Retries {
+    pub(crate) fn up_to(max_delay: Duration) -> Self {
+        Self { failures: 0, max_delay }
+    }
+
     /// Counts a failure, and returns the delay before the retry. The delay is random, so that clients that failed at
     /// the same time do not retry at the same time.
     pub(crate) fn next_delay(&mut self) -> Duration {
-        let max = MAX_FIRST_DELAY.saturating_mul(1_u32.checked_shl(self.failures).unwrap_or(u32::MAX)).min(MAX_DELAY);
-        self.failures += 1;
+        let max =
+            MAX_FIRST_DELAY.saturating_mul(1_u32.checked_shl(self.failures).unwrap_or(u32::MAX)).min(self.max_delay);
+        self.failures = self.failures.saturating_add(1);
         max.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 

@@ -11,11 +11,14 @@ use futures_util::{
 use crate::{
     Client, Guard, Mutex,
     pause::{check_timer, pause},
-    retry::{MAX_DELAY, Retries},
+    retry::Retries,
 };
 
 /// The result of a task. The error is boxed, so that a task can use `?` with every type of error.
 type TaskResult = std::result::Result<(), Box<dyn std::error::Error + Send + Sync>>;
+
+/// Maximum delay before any retry. A run that takes at least this time also resets the number of failures to zero.
+const MAX_DELAY: Duration = Duration::from_secs(30);
 
 impl Client {
     /// Runs a task in one process at a time. Each replica of a service calls this with the same name. One of these
@@ -107,13 +110,12 @@ impl Mutex {
     pub async fn singleton(&self, task: impl AsyncFnOnce(&Guard) -> TaskResult + Clone) -> Result<()> {
         let key = self.lock.key()?;
         check_timer("singleton")?;
-        let (clock, mut retries) = (self.lock.handle().clock, Retries::default());
+        let (clock, mut retries) = (self.lock.handle().clock, Retries::up_to(MAX_DELAY));
         loop {
             let guard = self.lock.acquire_through_outages("a singleton task", &mut retries).await?;
             let (began, fence) = (clock.now(), guard.fence());
             tracing::info!(%key, %fence, "this process runs the singleton task");
             let end = run(guard, task.clone()).await?;
-            // A run of this length counts as a success, so the next failure is the first one again.
             if clock.now().since(began) >= MAX_DELAY {
                 retries.reset();
             }

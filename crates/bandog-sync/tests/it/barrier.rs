@@ -316,8 +316,10 @@ async fn a_closed_client_ends_its_waits_and_an_outage_does_not() {
     time::sleep(Duration::from_secs(60)).await;
     assert!(!first.is_finished());
     wire.heal();
+    let start = time::Instant::now();
     let second = arriving(&client, 2).await;
     assert_eq!(leaders([first, second]).await, 1);
+    assert!(start.elapsed() < ms(2100), "a retry came late: {:?}", start.elapsed());
     let waits = arriving(&client, 2).await;
     client.close().await.unwrap();
     assert_eq!(kind(soon(waits).await.unwrap()), Some(ErrorKind::Closed));

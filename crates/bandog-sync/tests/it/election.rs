@@ -160,6 +160,24 @@ async fn a_deposed_leader_cannot_write_the_record() {
     assert_eq!(leader.map(|leader| leader.fence()), Some(second.fence()));
 }
 
+/// The store does not answer while a candidate writes the record. When it answers again, the candidate is soon the
+/// leader, because it holds the mutex and no other candidate can be elected.
+#[tokio::test(start_paused = true)]
+async fn a_candidate_writes_the_record_soon_after_an_outage() {
+    let wire = Lossy::new(memory());
+    let client = client(wire.clone());
+    wire.next([Fate::Well]);
+    wire.always(Fate::Refused);
+    let election = candidate(&client, "one").watchdog(Duration::from_secs(3600));
+    let campaign = tokio::spawn(async move { election.campaign().await });
+    time::sleep(Duration::from_secs(600)).await;
+    assert!(wire.pending() == 0 && !campaign.is_finished());
+    wire.heal();
+    let start = time::Instant::now();
+    let leadership = soon(campaign).await.unwrap().unwrap();
+    assert!(start.elapsed() < ms(1100) && !leadership.is_lost(), "{:?}", start.elapsed());
+}
+
 /// The answer to the swap is lost. The candidate detects its own text, and leads.
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_does_not_end_a_campaign() {
