@@ -10,7 +10,7 @@ use bandog_core::{
 use tokio::sync::oneshot;
 
 use crate::{
-    ClientOptions, Mutex, Notifications, OutageReporter, Owner, blocking,
+    Barrier, ClientOptions, Election, Mutex, Notifications, OutageReporter, Owner, blocking,
     engine::{Msg, Ticket},
     handle::Handle,
     prefix,
@@ -65,6 +65,16 @@ impl Client {
     /// allowed, each call that locks returns `ErrorKind::Misused`. This call is cheap and does no I/O.
     pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
         Mutex::new(Arc::clone(&self.handle), name.as_ref())
+    }
+
+    /// The election with this name: its candidates elect one leader among all clients of the store. See [`Election`].
+    pub fn election(&self, name: impl AsRef<str>) -> Election {
+        Election::new(self, name.as_ref())
+    }
+
+    /// The barrier with this name, at which `parties` calls of [`Barrier::wait`] wait for each other. See [`Barrier`].
+    pub fn barrier(&self, name: impl AsRef<str>, parties: u32) -> Barrier {
+        Barrier::new(self, name.as_ref(), parties)
     }
 
     /// A new owner. With [`Mutex::by`], an owner can take a lock again while it holds it.

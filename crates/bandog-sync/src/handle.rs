@@ -29,6 +29,8 @@ pub(crate) struct Handle {
     /// A description of the store, without secrets.
     store: String,
     prefix: String,
+    /// The client's program and machine, as `program@host`.
+    pub(crate) identity: String,
     /// Timeout of one request.
     pub(crate) timeout: Duration,
     /// The kinds of locks that the backend supports.
@@ -63,6 +65,7 @@ impl Handle {
     ) -> Result<Arc<Self>> {
         let (mailbox, messages) = mpsc::unbounded_channel();
         let (id, prefix) = (member.id, member.prefix.clone());
+        let identity = format!("{}@{}", member.program, member.host);
         let Profile { store, timeout, kinds, .. } = backend.profile();
         let engine = Engine::new(Arc::new(backend), member, terms, max_waiting.get(), clock, messages);
         let runner =
@@ -75,6 +78,7 @@ impl Handle {
             clock,
             store,
             prefix,
+            identity,
             timeout,
             kinds,
             terms,

@@ -15,9 +15,12 @@
 //! # }
 //! ```
 
+mod all;
+mod barrier;
 pub mod blocking;
 mod caller;
 mod client;
+mod election;
 mod engine;
 mod guard;
 mod handle;
@@ -28,12 +31,17 @@ mod mutex;
 mod notifications;
 mod options;
 mod owner;
+mod pause;
 mod prefix;
 mod records;
+mod retry;
 mod singleton;
 mod turn_status;
 
+pub use all::{All, AllExpiring, AllGuard, AllLost, AnyLock, all};
+pub use barrier::{Arrival, Barrier};
 pub use client::Client;
+pub use election::{Election, Leader, Leadership, Observer};
 pub use guard::{Expiring, Guard, Lost};
 #[doc(hidden)]
 pub use handle::OutageReporter;

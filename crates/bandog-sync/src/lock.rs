@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tracing::Instrument;
 
 use crate::{
-    Guard, Owner,
+    Client, Guard, Owner,
     caller::Caller,
     engine::{LockRequest, Msg, Patience, Terms, Ticket, TurnGrant},
     guard::Turn,
@@ -98,6 +98,10 @@ impl Lock {
 
     pub(crate) fn handle(&self) -> &Handle {
         &self.handle
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::of(Arc::clone(&self.handle))
     }
 
     pub(crate) fn key(&self) -> Result<&Key> {

@@ -27,7 +27,9 @@
 //! re-exported here.
 
 #[doc(inline)]
-pub use bandog_sync::blocking::{Client, Guard, Latch, Lost, Mutex};
+pub use bandog_sync::blocking::{
+    All, AllGuard, AnyLock, Barrier, Client, Election, Guard, Latch, Leadership, Lost, Mutex, Observer, all,
+};
 
 use crate::{ConnectOptions, Result};
 

@@ -70,7 +70,10 @@ pub use bandog_core::{
 #[doc(inline)]
 pub use bandog_macros::{locked, scheduled};
 #[doc(inline)]
-pub use bandog_sync::{Client, ClientOptions, Expiring, Guard, Health, Latch, Lost, Mutex, Notifications, Owner};
+pub use bandog_sync::{
+    All, AllExpiring, AllGuard, AllLost, AnyLock, Arrival, Barrier, Client, ClientOptions, Election, Expiring, Guard,
+    Health, Latch, Leader, Leadership, Lost, Mutex, Notifications, Observer, Owner, all,
+};
 
 pub use self::connect::{ConnectOptions, connect};
 pub use self::url::{redact, without_secrets};

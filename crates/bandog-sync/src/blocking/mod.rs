@@ -38,7 +38,10 @@
 //! should call [`Client::close`] from another thread. `close` releases all locks, and all waiting calls return
 //! `ErrorKind::Closed`.
 
+mod all;
+mod barrier;
 mod client;
+mod election;
 mod guard;
 mod latch;
 mod lock;
@@ -47,7 +50,10 @@ mod mutex;
 mod thread;
 mod wait;
 
+pub use all::{All, AllGuard, AnyLock, all};
+pub use barrier::Barrier;
 pub use client::Client;
+pub use election::{Election, Leadership, Observer};
 pub use guard::Guard;
 pub use latch::Latch;
 pub use lost::Lost;

@@ -3,11 +3,14 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod all;
 mod bad_input;
+mod barrier;
 mod basics;
 mod blocking;
 mod cancel;
 mod close;
+mod election;
 mod ending;
 mod expiring;
 mod health;

@@ -2,6 +2,7 @@
 //! processes.
 
 mod async_code;
+mod compose;
 mod ends;
 mod latch;
 mod limits;
