@@ -39,11 +39,12 @@ pub struct LockState {
 
 /// The number of permits of a semaphore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Limit {
-    now: u32,
+pub struct Limit {
+    /// The present number.
+    pub now: u32,
     /// The number before the last change. Claims that still name this number are accepted, so that a change of the
     /// limit does not stop clients that do not know it yet.
-    before: u32,
+    pub before: u32,
 }
 
 /// A hold of a claim, or an offer: a reservation for starving clients.
@@ -82,6 +83,13 @@ impl LockState {
         Self { holds: hold.into_iter().collect(), places: Vec::new(), fence: fence.get(), starving, limit: None }
     }
 
+    /// The state with these parts, for a backend that stores each hold and each place separately. The holds are in the
+    /// order of their grants, and the places in the order of the queue. `starving`: whether a client starves for the
+    /// lock (see [`Claim::offers`]).
+    pub fn of_parts(holds: Vec<Hold>, places: Vec<Place>, limit: Option<Limit>, starving: bool, fence: Fence) -> Self {
+        Self { holds, places, fence: fence.get(), starving, limit }
+    }
+
     /// The holds, expired or not, in the order of their grants.
     pub fn holds(&self) -> &[Hold] {
         &self.holds
@@ -117,6 +125,12 @@ impl LockState {
     /// The number of permits of this semaphore. None if the name was never used as a semaphore.
     pub fn limit(&self) -> Option<u32> {
         self.limit.map(|limit| limit.now)
+    }
+
+    /// The number of permits of this semaphore, and the number before the last change. None if the name was never used
+    /// as a semaphore.
+    pub fn limits(&self) -> Option<Limit> {
+        self.limit
     }
 
     /// Changes the number of permits. If more permits are held than the new limit allows, no permits are granted until

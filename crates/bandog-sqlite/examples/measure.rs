@@ -1,5 +1,5 @@
 //! Measures the backend without the engine of bandog-sync:
-//! `cargo run --release -p bandog-sqlite --example measure -- floor|callers|processes|notifications|idle`.
+//! `cargo run --release -p bandog-sqlite --example measure -- floor|callers|processes|notifications|idle|queue`.
 #![allow(clippy::unwrap_used, reason = "a failed measurement may panic")]
 
 use std::{
@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_core::{Answer, Claim, ClaimId, ClientId, Key, Kind, Leases, Notifier, Step, Verdict};
+use bandog_core::{Answer, Claim, ClaimId, ClientId, Key, Kind, Leases, Notifier, Renewal, Step, Verdict};
 use bandog_sqlite::{Sqlite, SqliteOptions};
 use rusqlite::{Connection, params};
 use tokio::sync::Notify;
@@ -40,7 +40,8 @@ async fn run() {
         ["holder", path, n] => hold(Path::new(path), n.parse().unwrap()).await,
         ["waiter", path, name] => wait(Path::new(path), name).await,
         ["idle", n] => idle(&path, n.parse().unwrap()).await,
-        _ => panic!("floor | callers N | processes N | notifications | idle N"),
+        ["queue", n] => queue(&path, n.parse().unwrap()).await,
+        _ => panic!("floor | callers N | processes N | notifications | idle N | queue N"),
     }
 }
 
@@ -186,6 +187,45 @@ async fn idle(path: &Path, count: usize) {
     println!("{count} idle waiters: {:.2} % of a core", used as f64 / from.elapsed().as_secs_f64());
     children.iter_mut().for_each(|child| child.kill().unwrap());
     children.iter_mut().for_each(|child| drop(child.wait()));
+}
+
+/// Measures `count` waiters of one fair mutex in one process: their claims, the renewal of all their places, and their
+/// turns.
+async fn queue(path: &Path, count: usize) {
+    let store = Sqlite::new(SqliteOptions::at(path).timeout(Duration::from_secs(60))).unwrap();
+    let claims: Vec<Claim> = (0..=count).map(|_| Claim { kind: Kind::Fair, joins: true, ..claim("queue") }).collect();
+    // Renews the places of these claims, if the last heartbeat is older than a second.
+    let mut last = Instant::now();
+    let mut heartbeats = Vec::new();
+    let mut beat = async |claims: &[Claim]| {
+        if last.elapsed() > Duration::from_secs(1) {
+            let start = Instant::now();
+            assert!(
+                store.renew(claims).await.into_iter().all(|renewal| matches!(renewal, Ok(Renewal::Extended { .. })))
+            );
+            heartbeats.push(start.elapsed());
+            last = Instant::now();
+        }
+    };
+    let start = Instant::now();
+    for (n, steps) in claims.chunks(32).enumerate() {
+        let steps: Vec<_> = steps.iter().cloned().map(Step::Claim).collect();
+        store.apply(&steps).await;
+        beat(&claims[..n * 32]).await;
+    }
+    println!("{count} claims: {:?}", start.elapsed());
+    let start = Instant::now();
+    for (n, pair) in claims.windows(2).enumerate() {
+        beat(&claims[n..]).await;
+        let answers = store.apply(&[Step::Release(pair[0].clone()), Step::Claim(pair[1].clone())]).await;
+        assert!(matches!(answers[1], Ok(Answer::Claimed(Verdict::Granted { .. }))), "{answers:?}");
+    }
+    println!(
+        "{count} turns: {:?}, with {} heartbeats, the slowest {:?}",
+        start.elapsed(),
+        heartbeats.len(),
+        heartbeats.iter().max()
+    );
 }
 
 /// The CPU time of a process, in hundredths of a second.

@@ -34,6 +34,8 @@ pub(crate) enum Fault {
     /// Files of the database were deleted or replaced during the commit, so it is unknown whether the request was
     /// applied.
     ReplacedDuringCommit,
+    /// The rules of locks refuse this step, with an error whose text for users is complete.
+    Refused(Error),
     /// An error whose text for users is complete.
     Described(Error),
 }
@@ -68,6 +70,7 @@ impl Fault {
             Self::Sql(rusqlite::Error::SqliteFailure(..)) => {
                 matches!(self.code(), Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig))
             }
+            Self::Refused(_) => true,
             Self::Sql(_) => true, // A value does not have the type that the schema requires.
             Self::MustWrite | Self::NoDatabase | Self::ReadOnly | Self::Commit(_) | Self::Files(_) => false,
             Self::FilesReplaced(_) | Self::ReplacedDuringCommit | Self::Described(_) => false,
@@ -92,7 +95,7 @@ impl Fault {
                 "{database:?} or files beside it were deleted or replaced while this was written"
             ))
             .ambiguous(),
-            Self::Described(error) => error,
+            Self::Refused(error) | Self::Described(error) => error,
             Self::Files(cause) => files_error(cause, database),
             Self::Commit(cause) => sql_error(cause, database).ambiguous(),
             Self::Sql(cause) => sql_error(cause, database),
@@ -103,7 +106,7 @@ impl Fault {
         match self {
             Self::Sql(error) | Self::Commit(error) => error.sqlite_error_code(),
             Self::MustWrite | Self::NoDatabase | Self::ReadOnly | Self::Files(_) => None,
-            Self::FilesReplaced(_) | Self::ReplacedDuringCommit | Self::Described(_) => None,
+            Self::FilesReplaced(_) | Self::ReplacedDuringCommit | Self::Refused(_) | Self::Described(_) => None,
         }
     }
 }

@@ -38,6 +38,12 @@ impl Host {
         Self { boot: "virtual".into(), clock, shift_ns: 0, wall }
     }
 
+    /// The same machine with this boot id, for tests. `shift_ns` is added to the time of the boot clock.
+    #[cfg(test)]
+    pub(crate) fn of_boot(self, boot: &str, shift_ns: i64) -> Self {
+        Self { boot: boot.into(), shift_ns, ..self }
+    }
+
     /// The boot id.
     pub(crate) fn boot(&self) -> &str {
         &self.boot

@@ -1,10 +1,14 @@
 //! Queries for operators, and `check`.
 
 use async_trait::async_trait;
-use bandog_core::{Error, Finding, Inspect, Key, Member, Pattern, Result, Row};
+use bandog_core::{Error, Finding, Inspect, Key, Kind, Member, Pattern, Released, Result, Row};
 
 use crate::{
     Sqlite, check,
+    fault::Fault,
+    sql,
+    states::{Change, StoredState},
+    table::{Table, read_lease},
     work::{Evict, List, Members, Show},
 };
 
@@ -39,5 +43,67 @@ impl Inspect for Sqlite {
             Err(_) => Err(Error::unavailable(format!("the disk did not answer within {timeout:?}"))),
         }
         .map_err(|error| error.during("check"))
+    }
+}
+
+impl Table<'_> {
+    /// The row of one lock, for operators.
+    pub(crate) fn show(&mut self, key: &Key) -> Result<Row, Fault> {
+        let now_ns = self.host().now_ns();
+        let stored = self.load_holds(key, now_ns)?;
+        Ok(self.row(key, &stored, now_ns).unwrap_or_else(|| Row::free(key)))
+    }
+
+    /// Frees a lock. Returns its row if it was held.
+    pub(crate) fn evict(&mut self, key: &Key) -> Result<Option<Row>, Fault> {
+        let now_ns = self.host().now_ns();
+        let mut stored = self.load_holds(key, now_ns)?;
+        let row = self.row(key, &stored, now_ns);
+        let before = stored.state.clone();
+        if let Released::Freed { .. } = stored.state.evict(self.moment(now_ns)) {
+            self.store(key, &mut stored, (&before, None), Change::Freed, now_ns)?;
+        }
+        Ok(row)
+    }
+
+    /// All held locks whose names match.
+    pub(crate) fn list(&mut self, pattern: &Pattern) -> Result<Vec<Row>, Fault> {
+        let now_ns = self.host().now_ns();
+        let mut claims = self.all_claim_rows()?;
+        let mut leases = Vec::new();
+        let boot = self.host().boot();
+        let mut rows = self.statement(sql::HELD)?.query([boot])?;
+        while let Some(row) = rows.next()? {
+            let name: String = row.get(7)?;
+            if let Some(key) = Key::new(&name).ok().filter(|_| pattern.matches(&name)) {
+                leases.push((key, read_lease(row)?));
+            }
+        }
+        drop(rows);
+        let mut found = Vec::new();
+        for (key, lease) in leases {
+            let claims = claims.remove(key.as_str()).unwrap_or_default();
+            let stored = self.assemble(&key, lease, claims, None, now_ns)?;
+            found.extend(self.row(&key, &stored, now_ns));
+        }
+        Ok(found)
+    }
+
+    /// The state of a lock without the limit of a semaphore, which operators do not see.
+    fn load_holds(&mut self, key: &Key, now_ns: i64) -> Result<StoredState, Fault> {
+        self.loaded = None; // The caller may change the rows.
+        let (lease, claims) = (self.lease(key)?, self.claim_rows(key)?);
+        self.assemble(key, lease, claims, None, now_ns)
+    }
+
+    /// The row of this lock for operators. None if no client holds the lock.
+    fn row(&self, key: &Key, stored: &StoredState, now_ns: i64) -> Option<Row> {
+        let mut row = stored.state.row(key, self.moment(now_ns))?;
+        for holder in &mut row.holders {
+            if holder.kind == Some(Kind::Mutex) {
+                holder.owner.clone_from(&stored.lease.owner); // It can be a text that is not the id of a claim.
+            }
+        }
+        Some(row)
     }
 }

@@ -1,15 +1,16 @@
 //! The implementation of [`Leases`]: the operations on locks that the client calls.
 
-use std::time::Duration;
+use std::{num::NonZeroU32, time::Duration};
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Claim, ClientId, Kinds, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
+    Answer, Claim, ClientId, Key, Leases, LockState, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
 };
 
 use crate::{
     Sqlite,
-    work::{Announce, Apply, Ping, Renew, Subscribe, Withdraw},
+    subscribers::Topic,
+    work::{Announce, Apply, Ping, Renew, SetLimit, Subscribe, Withdraw},
 };
 
 #[async_trait]
@@ -39,15 +40,20 @@ impl Leases for Sqlite {
     }
 
     async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
-        let key = &claim.key;
-        let number = self.context().lock_subscribers.add(key, notifier);
-        let (handle, subscribed) = (self.clone(), key.clone());
+        let topic = Topic::of_claim(claim);
+        let number = self.context().lock_subscribers.add(&topic, notifier);
+        let (handle, subscribed) = (self.clone(), topic.clone());
         let subscription = Subscription::new(move || handle.context().lock_subscribers.remove(&subscribed, number));
-        match self.request(Subscribe(vec![key.clone()])).await {
+        match self.request(Subscribe(vec![topic])).await {
             Ok(true) => Ok(subscription),
             Ok(false) => Ok(Subscription::silent()),
-            Err(error) => Err(error.during("subscribe").at(key)),
+            Err(error) => Err(error.during("subscribe").at(&claim.key)),
         }
+    }
+
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+        let changed = self.request(SetLimit(key.clone(), permits)).await.flatten();
+        changed.map_err(|error| error.during("set_limit").at(key))
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
@@ -63,7 +69,7 @@ impl Leases for Sqlite {
         Profile {
             store: format!("sqlite:{}", context.options.path.display()),
             timeout: context.options.timeout,
-            kinds: Kinds::MUTEX,
+            kinds: LockState::KINDS,
             fence_survives_failover: true,
             expiry: "the machine's boot clock",
             epoch: context.epoch.subscribe(),

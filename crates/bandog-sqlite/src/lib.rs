@@ -47,6 +47,7 @@
 mod batches;
 mod busy_wait;
 mod check;
+mod claim_rows;
 mod disk;
 mod fault;
 mod handle;
@@ -65,6 +66,7 @@ mod rescue;
 mod rules;
 mod sightings;
 mod sql;
+mod states;
 mod subscribers;
 mod table;
 #[cfg_attr(not(target_os = "linux"), path = "no_watch.rs")]

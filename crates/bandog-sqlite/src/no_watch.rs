@@ -3,13 +3,14 @@
 
 use std::{io, sync::Arc};
 
-use bandog_core::Key;
+use crate::{
+    notification_file::NotificationFile,
+    subscribers::{Subscribers, Topic},
+};
 
-use crate::{notification_file::NotificationFile, subscribers::Subscribers};
-
-/// A function that sets the waiters' mark of each lock with one of these keys again. The mark says that processes wait
-/// for the lock. The process that frees the lock notifies the waiters and removes the mark.
-pub(crate) type RestoreMarks = Box<dyn Fn(Vec<Key>) + Send>;
+/// A function that sets the waiters' mark of each of these topics again. The mark says that processes wait for the
+/// topic. The process that frees the lock notifies the waiters and removes the mark.
+pub(crate) type RestoreMarks = Box<dyn Fn(Vec<Topic>) + Send>;
 
 /// A watch thread, which cannot exist here.
 #[derive(Debug)]

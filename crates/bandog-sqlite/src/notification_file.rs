@@ -1,10 +1,10 @@
 //! The notification file (`-bell`). A process writes to the file in two cases: after a commit that frees a lock with
 //! waiters, and after a commit of a swap that notifies the subscribers of its record.
 //!
-//! The file is one page of slots. The hash of a key selects its slot. The keys of locks and of records share the slots.
-//! A notification writes a new number into the slot of its key. Then the kernel wakes every process that watches the
-//! file. But only a process that has a subscriber for a key of a changed slot queries the database. The file never
-//! grows.
+//! The file is one page of slots. The hash of a topic selects its slot. Most topics are keys of locks and of records,
+//! which share the slots. A notification writes a new number into the slot of its topic. Then the kernel wakes every
+//! process that watches the file. But only a process that has a subscriber for a topic of a changed slot queries the
+//! database. The file never grows.
 
 use std::{
     fs::{File, OpenOptions},
@@ -12,9 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use bandog_core::Key;
-
-use crate::disk;
+use crate::{disk, subscribers::Topic};
 
 /// Number of slots in the file.
 const SLOTS: usize = 512;
@@ -44,13 +42,13 @@ impl NotificationFile {
         &self.path
     }
 
-    /// Writes notifications for these keys. `number` must be different at each call. So callers pass the time of the
+    /// Writes notifications for these topics. `number` must be different at each call. So callers pass the time of the
     /// boot clock in nanoseconds.
-    pub(crate) fn notify(&self, keys: &[Key], number: i64) -> io::Result<()> {
+    pub(crate) fn notify(&self, topics: &[Topic], number: i64) -> io::Result<()> {
         // The file is opened each time, because it may have been deleted and created again.
         let file = self.open()?;
-        for key in keys {
-            write_at(&file, &number.to_ne_bytes(), slot(key) * SLOT_BYTES)?;
+        for topic in topics {
+            write_at(&file, &number.to_ne_bytes(), slot(topic) * SLOT_BYTES)?;
         }
         Ok(())
     }
@@ -74,19 +72,23 @@ impl NotificationFile {
 
 #[cfg(target_os = "linux")]
 impl Slots {
-    /// Whether the key's slot has changed since `before`. If so, this key or another key of the same slot was notified.
-    pub(crate) fn differ_at(&self, before: &Self, key: &Key) -> bool {
-        let at = slot(key) * SLOT_BYTES;
-        self.0[at..at + SLOT_BYTES] != before.0[at..at + SLOT_BYTES]
+    /// Whether the topic's slot has changed since `before`. If so, this topic or another topic of the same slot was
+    /// notified. A claim in a queue is also notified with its key, because the release of a mutex notifies the key only.
+    pub(crate) fn differ_at(&self, before: &Self, topic: &Topic) -> bool {
+        let differs = |topic: &Topic| {
+            let at = slot(topic) * SLOT_BYTES;
+            self.0[at..at + SLOT_BYTES] != before.0[at..at + SLOT_BYTES]
+        };
+        differs(topic) || topic.queued.is_some() && differs(&Topic::of(&topic.key))
     }
 }
 
-/// The slot of a key. The hash function is FNV-1a, because all processes and versions must select the same slot.
-fn slot(key: &Key) -> usize {
-    let hash = key
-        .as_str()
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+/// The slot of a topic. The hash function is FNV-1a, because all processes and versions must select the same slot.
+fn slot(topic: &Topic) -> usize {
+    let queued = topic.queued.map(|id| format!("\n{id}")).unwrap_or_default(); // No key contains a newline.
+    let bytes = topic.key.as_str().bytes().chain(queued.bytes());
+    let hash =
+        bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     usize::try_from(hash % SLOTS as u64).unwrap_or(0)
 }
 

@@ -18,7 +18,7 @@ use crate::{
 /// The application id `bdog` in the header of the database. The command `file` and other programs read it.
 const APPLICATION: i64 = 0x6264_6f67;
 /// The version of the tables that this program writes.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 
 /// The version of a database without tables.
 const NO_TABLES: i64 = 0;
@@ -28,6 +28,8 @@ const FIRST_VERSION: i64 = 1;
 const REGISTRY: i64 = 2;
 /// The first version with records.
 const RECORDS: i64 = 3;
+/// The first version with locks that are not mutexes.
+const LOCKS: i64 = 4;
 
 /// The purpose for which a database is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +59,7 @@ pub(crate) struct Store {
     /// The files that the connection has open.
     files: OpenFiles,
     /// The version of the tables.
-    version: i64,
+    version: Cell<i64>,
     /// Whether SQLite has opened the database for reading only.
     is_read_only: bool,
     /// The registration of the connection. Fields are dropped in order, and this is the last field. So the registration
@@ -111,19 +113,32 @@ impl Store {
         purpose == Purpose::Inspect || (self.is_current() && !self.is_read_only)
     }
 
+    /// Reads the version of the tables again, if they had an older version: another process might have upgraded them.
+    pub(crate) fn refresh_version(&self, path: &Path) -> Result<(), Fault> {
+        if !self.is_current() {
+            self.version.set(version(&self.conn, path)?);
+        }
+        Ok(())
+    }
+
     /// Whether the tables have this program's version.
     pub(crate) fn is_current(&self) -> bool {
-        self.version == VERSION
+        self.version.get() == VERSION
     }
 
     /// Whether the database has the registry of clients.
     pub(crate) fn has_registry(&self) -> bool {
-        self.version >= REGISTRY
+        self.version.get() >= REGISTRY
     }
 
     /// Whether the database has records.
     pub(crate) fn has_records(&self) -> bool {
-        self.version >= RECORDS
+        self.version.get() >= RECORDS
+    }
+
+    /// Whether the database has the tables of the locks that are not mutexes.
+    pub(crate) fn has_locks(&self) -> bool {
+        self.version.get() >= LOCKS
     }
 
     /// Begins a transaction that reads one consistent state.
@@ -163,7 +178,7 @@ impl Store {
         #[allow(unused_mut, reason = "rusqlite before 0.41 sets the handler without it")]
         let mut conn = Connection::open_with_flags(path, flags(may_create))?;
         conn.busy_handler(Some(busy_wait::handle_busy as fn(i32) -> bool))?;
-        conn.set_prepared_statement_cache_capacity(32);
+        conn.set_prepared_statement_cache_capacity(64);
         let mut version = version(&conn, path)?;
         if version == NO_TABLES && !may_create {
             return Err(Fault::NoDatabase);
@@ -194,7 +209,7 @@ impl Store {
             return Err(Fault::FilesReplaced(None));
         };
         let files = OpenFiles::new(paths, files);
-        let durability = Cell::new(Durability::Process);
+        let (durability, version) = (Cell::new(Durability::Process), Cell::new(version));
         Ok(Self { conn, durability, files, version, is_read_only, _registered: registered })
     }
 }
@@ -309,6 +324,9 @@ fn make_tables(conn: &Connection, path: &Path) -> Result<(), Fault> {
     }
     if version < RECORDS {
         transaction.execute_batch(sql::RECORDS)?;
+    }
+    if version < LOCKS {
+        transaction.execute_batch(sql::LOCKS)?;
     }
     transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.commit().map_err(Fault::Commit)

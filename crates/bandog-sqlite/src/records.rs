@@ -13,6 +13,7 @@ use crate::{
     Sqlite,
     fault::Fault,
     sql,
+    subscribers::Topic,
     table::Table,
     work::{ReadRecords, RecordHistory, RecordNames, SubscribeToRecords, SwapRecords},
 };
@@ -42,9 +43,10 @@ impl Records for Sqlite {
     }
 
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        let number = self.context().record_subscribers.add(key, notifier);
-        let (handle, subscribed) = (self.clone(), key.clone());
-        let subscription = Subscription::new(move || handle.context().record_subscribers.remove(&subscribed, number));
+        let topic = Topic::of(key);
+        let number = self.context().record_subscribers.add(&topic, notifier);
+        let handle = self.clone();
+        let subscription = Subscription::new(move || handle.context().record_subscribers.remove(&topic, number));
         match self.request(SubscribeToRecords).await {
             Ok(true) => Ok(subscription),
             Ok(false) => Ok(Subscription::silent()),
@@ -72,7 +74,7 @@ impl Table<'_> {
         let each = swaps.iter().map(|swap| {
             let swapped = self.one_row(|table| table.swap(swap, now))?;
             if swap.notifies && matches!(swapped, Ok(Swapped::Done(_))) {
-                self.notify_after_commit(&swap.key);
+                self.notify_after_commit(Topic::of(&swap.key));
             }
             Ok(swapped)
         });

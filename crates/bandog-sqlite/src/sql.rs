@@ -4,6 +4,7 @@
 pub(crate) const SCHEMA: &str = include_str!("../sql/schema.sql");
 pub(crate) const REGISTRY: &str = include_str!("../sql/registry.sql");
 pub(crate) const RECORDS: &str = include_str!("../sql/records.sql");
+pub(crate) const LOCKS: &str = include_str!("../sql/locks.sql");
 /// Reads the numbers in the header of the database that identify the program and the version of the tables.
 pub(crate) const IDENTITY: &str = body(include_str!("../sql/identity.sql"));
 pub(crate) const LEASE: &str = body(include_str!("../sql/lease.sql"));
@@ -27,6 +28,18 @@ pub(crate) const WANT: &str = body(include_str!("../sql/want.sql"));
 pub(crate) const SEE: &str = body(include_str!("../sql/see.sql"));
 /// Deletes the sightings of a hold that has ended.
 pub(crate) const FORGET: &str = body(include_str!("../sql/forget.sql"));
+/// Reads the holds and the places of a lock that is not a mutex.
+pub(crate) const CLAIMS: &str = body(include_str!("../sql/claims.sql"));
+pub(crate) const ALL_CLAIMS: &str = body(include_str!("../sql/all_claims.sql"));
+/// Checks whether the owner of a lease holds the name as a fair mutex.
+pub(crate) const IS_FAIR: &str = body(include_str!("../sql/is_fair.sql"));
+/// Writes a new hold or a new place.
+pub(crate) const PUT_CLAIM: &str = body(include_str!("../sql/put_claim.sql"));
+pub(crate) const EXTEND_CLAIM: &str = body(include_str!("../sql/extend_claim.sql"));
+pub(crate) const END_CLAIM: &str = body(include_str!("../sql/end_claim.sql"));
+/// Reads the number of permits of a semaphore.
+pub(crate) const LIMIT: &str = body(include_str!("../sql/limit.sql"));
+pub(crate) const SET_LIMIT: &str = body(include_str!("../sql/set_limit.sql"));
 pub(crate) const ANNOUNCE: &str = body(include_str!("../sql/announce.sql"));
 pub(crate) const WITHDRAW: &str = body(include_str!("../sql/withdraw.sql"));
 pub(crate) const MEMBERS: &str = body(include_str!("../sql/members.sql"));

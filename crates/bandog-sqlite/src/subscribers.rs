@@ -1,11 +1,36 @@
-//! The subscribers of one handle. For each key, there are the notifiers of its subscribers.
+//! The subscribers of one handle. For each topic, there are the notifiers of its subscribers.
 
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use bandog_core::{Key, Notifier};
+use bandog_core::{Claim, ClaimId, Key, Kind, Notifier};
+
+/// What a subscriber wants to be notified of.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Topic {
+    pub(crate) key: Key,
+    /// The claim in the queue of a fair mutex that the subscriber waits for. Then the subscriber is notified when this
+    /// claim is next. None if the subscriber wants every notification of the key.
+    pub(crate) queued: Option<ClaimId>,
+}
+
+impl Topic {
+    /// The topic of all notifications of a key.
+    pub(crate) fn of(key: &Key) -> Self {
+        Self { key: key.clone(), queued: None }
+    }
+
+    /// The topic of a waiting claim.
+    pub(crate) fn of_claim(claim: &Claim) -> Self {
+        let queued = match claim.kind {
+            Kind::Fair => Some(claim.id),
+            Kind::Mutex | Kind::Read | Kind::Write | Kind::Permits { .. } => None,
+        };
+        Self { key: claim.key.clone(), queued }
+    }
+}
 
 /// The subscribers of one handle: either those of locks or those of records. The watch thread notifies them.
 #[derive(Debug, Default)]
@@ -13,51 +38,51 @@ pub(crate) struct Subscribers(Mutex<Notifiers>);
 
 #[derive(Debug, Default)]
 struct Notifiers {
-    /// The notifiers of each key, each with its number.
-    by_key: HashMap<Key, BTreeMap<u64, Notifier>>,
+    /// The notifiers of each topic, each with its number.
+    by_topic: HashMap<Topic, BTreeMap<u64, Notifier>>,
     /// The number of the notifier that was added last.
     last_number: u64,
 }
 
 impl Subscribers {
-    /// Adds a notifier for a key. Returns its number, which [`Self::remove`] needs.
-    pub(crate) fn add(&self, key: &Key, notifier: Notifier) -> u64 {
+    /// Adds a notifier for a topic. Returns its number, which [`Self::remove`] needs.
+    pub(crate) fn add(&self, topic: &Topic, notifier: Notifier) -> u64 {
         let mut notifiers = self.notifiers();
         notifiers.last_number += 1;
         let number = notifiers.last_number;
-        notifiers.by_key.entry(key.clone()).or_default().insert(number, notifier);
+        notifiers.by_topic.entry(topic.clone()).or_default().insert(number, notifier);
         number
     }
 
-    pub(crate) fn remove(&self, key: &Key, number: u64) {
+    pub(crate) fn remove(&self, topic: &Topic, number: u64) {
         let mut notifiers = self.notifiers();
-        let Some(of_key) = notifiers.by_key.get_mut(key) else {
+        let Some(of_topic) = notifiers.by_topic.get_mut(topic) else {
             return;
         };
-        of_key.remove(&number);
-        if of_key.is_empty() {
-            notifiers.by_key.remove(key);
+        of_topic.remove(&number);
+        if of_topic.is_empty() {
+            notifiers.by_topic.remove(topic);
         }
     }
 
-    /// Whether this key has a subscriber.
-    pub(crate) fn has(&self, key: &Key) -> bool {
-        self.notifiers().by_key.contains_key(key)
+    /// Whether this topic has a subscriber.
+    pub(crate) fn has(&self, topic: &Topic) -> bool {
+        self.notifiers().by_topic.contains_key(topic)
     }
 
-    /// The keys that have subscribers.
-    pub(crate) fn keys(&self) -> Vec<Key> {
-        self.notifiers().by_key.keys().cloned().collect()
+    /// The topics that have subscribers.
+    pub(crate) fn topics(&self) -> Vec<Topic> {
+        self.notifiers().by_topic.keys().cloned().collect()
     }
 
-    /// Notifies the subscribers of all keys for which `matches` is true. Returns these keys.
-    pub(crate) fn notify(&self, matches: impl Fn(&Key) -> bool) -> Vec<Key> {
+    /// Notifies the subscribers of all topics for which `matches` is true. Returns these topics.
+    pub(crate) fn notify(&self, matches: impl Fn(&Topic) -> bool) -> Vec<Topic> {
         let notifiers = self.notifiers();
-        let matching = notifiers.by_key.iter().filter(|(key, _)| matches(key));
+        let matching = notifiers.by_topic.iter().filter(|(topic, _)| matches(topic));
         matching
-            .map(|(key, of_key)| {
-                of_key.values().for_each(Notifier::notify);
-                key.clone()
+            .map(|(topic, of_topic)| {
+                of_topic.values().for_each(Notifier::notify);
+                topic.clone()
             })
             .collect()
     }

@@ -3,8 +3,8 @@
 use std::ptr;
 
 use bandog_core::{
-    Answer, Claim, ClaimId, Error, ErrorKind, Fence, Fences, Holder, Holding, Key, Kind, LockState, Moment, Pattern,
-    Released, Renewal, Result, Row, Step, Verdict,
+    Answer, Claim, ClaimId, Fence, Fences, Holding, Key, Kind, LockState, Moment, Released, Renewal, Result, Step,
+    Verdict,
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params};
 
@@ -15,11 +15,13 @@ use crate::{
     open::Store,
     rules::{HoldState, Lease, Sighting, Wanted, nanos},
     sql,
+    states::{self, StoredState},
+    subscribers::Topic,
 };
 
 /// The id of the holder if the owner in the row is not the id of a claim. No client has this id, so no client can renew
 /// or release the hold. The hold ends only when it expires.
-const UNKNOWN_OWNER: ClaimId = ClaimId { number: 1, ..ClaimId::OFFERED };
+pub(crate) const UNKNOWN_OWNER: ClaimId = ClaimId { number: 1, ..ClaimId::OFFERED };
 
 /// The tables, in one transaction.
 pub(crate) struct Table<'t> {
@@ -29,10 +31,15 @@ pub(crate) struct Table<'t> {
     is_watched: bool,
     has_registry: bool,
     has_records: bool,
+    has_locks: bool,
+    /// The time of the boot's clock that [`Table::moment`] counts from.
+    begun_ns: i64,
     /// Whether this is a write transaction.
     may_write: bool,
-    /// The keys whose subscribers are notified after the commit.
-    keys_to_notify: Vec<Key>,
+    /// The topics whose subscribers are notified after the commit.
+    topics_to_notify: Vec<Topic>,
+    /// The state that the last step has left, if the lock is not a mutex.
+    pub(crate) loaded: Option<(Key, StoredState)>,
     /// The prepared statements of this transaction. They are kept here, because the search in the connection's cache
     /// takes longer.
     statements: Vec<(&'static str, CachedStatement<'t>)>,
@@ -48,8 +55,11 @@ impl<'t> Table<'t> {
             is_watched,
             has_registry: store.has_registry(),
             has_records: store.has_records(),
+            has_locks: store.has_locks(),
+            begun_ns: context.host.now_ns(),
             may_write: false,
-            keys_to_notify: Vec::new(),
+            topics_to_notify: Vec::new(),
+            loaded: None,
             statements: Vec::new(),
         }
     }
@@ -74,19 +84,41 @@ impl<'t> Table<'t> {
         self.has_records
     }
 
+    /// Whether the database has the tables of the locks that are not mutexes.
+    pub(crate) fn has_locks(&self) -> bool {
+        self.has_locks
+    }
+
     pub(crate) fn host(&self) -> &'t Host {
         &self.context.host
     }
 
-    /// The keys to notify after the commit: freed locks with waiters, and records that were swapped with a
-    /// notification.
-    pub(crate) fn into_keys_to_notify(self) -> Vec<Key> {
-        self.keys_to_notify
+    /// The present time for [`LockState`], which knows no boot clock. All states of one transaction have the same
+    /// origin.
+    pub(crate) fn moment(&self, now_ns: i64) -> Moment {
+        Moment::from_nanos(1 + u64::try_from(now_ns.saturating_sub(self.begun_ns)).unwrap_or_default())
     }
 
-    /// Notifies the subscribers of a key after the commit.
-    pub(crate) fn notify_after_commit(&mut self, key: &Key) {
-        self.keys_to_notify.push(key.clone());
+    /// Each new fence is greater than this number. So each new fence is at least the time of the wall clock in
+    /// microseconds.
+    pub(crate) fn fence_floor(&self) -> Fence {
+        Fence::new(u64::try_from(self.context.host.wall_micros() - 1).unwrap_or_default())
+    }
+
+    /// The topics to notify after the commit: freed locks with waiters, and records that were swapped with a
+    /// notification.
+    pub(crate) fn into_topics_to_notify(self) -> Vec<Topic> {
+        self.topics_to_notify
+    }
+
+    /// Notifies the subscribers of a topic after the commit.
+    pub(crate) fn notify_after_commit(&mut self, topic: Topic) {
+        self.topics_to_notify.push(topic);
+    }
+
+    /// Whether this handle has a subscriber for this topic.
+    pub(crate) fn has_subscriber(&self, topic: &Topic) -> bool {
+        self.context.lock_subscribers.has(topic)
     }
 
     /// Runs an operation on one row. If a fault affects only this row, its error becomes the answer of the operation,
@@ -110,13 +142,14 @@ impl<'t> Table<'t> {
     pub(crate) fn apply(&mut self, step: &Step) -> Result<Answer, Fault> {
         match step.kind() {
             Kind::Mutex => self.apply_to_mutex(step),
-            Kind::Fair | Kind::Read | Kind::Write | Kind::Permits { .. } => Err(unsupported()),
+            Kind::Fair | Kind::Read | Kind::Write | Kind::Permits { .. } => self.apply_to_state(step),
         }
     }
 
     /// Applies a step to a mutex. For each common case, one SQL statement decides the answer. [`LockState`] decides all
     /// other cases.
     fn apply_to_mutex(&mut self, step: &Step) -> Result<Answer, Fault> {
+        self.loaded = None;
         if self.may_write
             && let Some(answer) = self.apply_with_one_statement(step)?
         {
@@ -124,12 +157,12 @@ impl<'t> Table<'t> {
         }
         let key = step.key();
         let lease = self.lease(key)?;
+        if states::is_shared(&lease) {
+            return self.apply_to_state(step);
+        }
         let now_ns = self.context.host.now_ns();
         let (mut state, is_unseen) = self.lock_state(key, &lease, now_ns)?;
-        // Each new fence is greater than `above`. So each new fence is at least the time of the wall clock in
-        // microseconds.
-        let above = u64::try_from(self.context.host.wall_micros() - 1).unwrap_or_default();
-        let answer = state.apply_above(step, now(), Fence::new(above)).map_err(Fault::Described)?;
+        let answer = state.apply_above(step, now(), self.fence_floor()).map_err(Fault::Refused)?;
         match &answer {
             Answer::Claimed(Verdict::Granted { .. }) => self.write_hold(key, &lease, &state, now_ns)?,
             Answer::Claimed(Verdict::Busy { .. }) => {
@@ -144,7 +177,7 @@ impl<'t> Table<'t> {
                 if lease.wanted == Wanted::No {
                     return Ok(Answer::Released(Released::Freed { others: Some(0) }));
                 }
-                self.notify_after_commit(key);
+                self.notify_after_commit(Topic::of(key));
             }
             Answer::Released(Released::NotHeld | Released::LeftQueue) => {
                 if lease.wanted == Wanted::Starving && !state.is_starving() {
@@ -158,11 +191,12 @@ impl<'t> Table<'t> {
     pub(crate) fn renew(&mut self, claim: &Claim) -> Result<Renewal, Fault> {
         match claim.kind {
             Kind::Mutex => self.renew_mutex(claim),
-            Kind::Fair | Kind::Read | Kind::Write | Kind::Permits { .. } => Err(unsupported()),
+            Kind::Fair | Kind::Read | Kind::Write | Kind::Permits { .. } => self.renew_state(claim),
         }
     }
 
     fn renew_mutex(&mut self, claim: &Claim) -> Result<Renewal, Fault> {
+        self.loaded = None;
         let lease = self.lease(&claim.key)?;
         let now_ns = self.context.host.now_ns();
         let (mut state, _) = self.lock_state(&claim.key, &lease, now_ns)?;
@@ -179,7 +213,10 @@ impl<'t> Table<'t> {
     /// the memory of this process. A sighting is the time at which this boot first observed the hold.
     pub(crate) fn is_held(&mut self, holding: &Holding) -> Result<bool, Fault> {
         let (lease, now_ns) = (self.lease(&holding.key)?, self.context.host.now_ns());
-        Ok(match self.state(&holding.key, &lease, now_ns)? {
+        if states::is_shared(&lease) {
+            return Ok(self.load(&holding.key, now_ns)?.state.is_held_by(holding.id, self.moment(now_ns)));
+        }
+        Ok(match self.state(holding.key.as_str(), &lease, now_ns)? {
             HoldState::Held { owner, .. } if owner != holding.id.to_string() => false,
             HoldState::Held { is_unseen: true, .. } => {
                 let first =
@@ -191,51 +228,22 @@ impl<'t> Table<'t> {
         })
     }
 
-    /// Sets the waiters' mark, so that the process that frees the lock notifies this handle. If the lock is already
-    /// free, notifies this handle's subscribers of the lock now.
-    pub(crate) fn mark_waiting(&mut self, key: &Key) -> Result<(), Fault> {
-        if !self.context.lock_subscribers.has(key) {
+    /// Sets the waiters' mark, so that the process that frees the lock notifies this handle. If the lock may already be
+    /// free for the subscribers of this topic, notifies them now.
+    pub(crate) fn mark_waiting(&mut self, topic: &Topic) -> Result<(), Fault> {
+        if !self.has_subscriber(topic) {
             return Ok(()); // The subscription was dropped before this request ran.
         }
-        let lease = self.lease(key)?;
-        if self.state(key, &lease, self.context.host.now_ns())? == HoldState::Free {
-            self.context.lock_subscribers.notify(|wanted| wanted == key);
+        self.loaded = None;
+        let (lease, now_ns) = (self.lease(&topic.key)?, self.context.host.now_ns());
+        let is_held = self.state(topic.key.as_str(), &lease, now_ns)? != HoldState::Free;
+        if !is_held || states::is_shared(&lease) && self.may_grant_share(&topic.key, now_ns)? {
+            self.context.lock_subscribers.notify(|wanted| wanted == topic);
         }
-        self.mark(key, &lease, Wanted::Waiting)
-    }
-
-    /// The row of one lock, for operators.
-    pub(crate) fn show(&mut self, key: &Key) -> Result<Row, Fault> {
-        let lease = self.lease(key)?;
-        Ok(self.row(key, &lease)?.unwrap_or_else(|| Row::free(key)))
-    }
-
-    /// Frees a lock. Returns its row if it was held.
-    pub(crate) fn evict(&mut self, key: &Key) -> Result<Option<Row>, Fault> {
-        let lease = self.lease(key)?;
-        let held = self.row(key, &lease)?;
-        if held.is_some() {
-            self.write(sql::RELEASE, [key.as_str()])?;
-            if lease.wanted != Wanted::No {
-                self.notify_after_commit(key);
-            }
+        if topic.queued.is_some() && self.is_fair(&topic.key, &lease)? {
+            return Ok(()); // The release of a fair mutex notifies the claim that is next, without a mark.
         }
-        Ok(held)
-    }
-
-    /// All held locks whose names match.
-    pub(crate) fn list(&mut self, pattern: &Pattern) -> Result<Vec<Row>, Fault> {
-        let mut statement = self.conn.prepare_cached(sql::HELD)?;
-        let mut rows = statement.query([self.boot()])?;
-        let mut found = Vec::new();
-        while let Some(row) = rows.next()? {
-            let name: String = row.get(7)?;
-            let Some(key) = Key::new(&name).ok().filter(|_| pattern.matches(&name)) else {
-                continue;
-            };
-            found.extend(self.row(&key, &read_lease(row)?)?);
-        }
-        Ok(found)
+        self.mark(&topic.key, &lease, Wanted::Waiting)
     }
 
     /// Applies a step of a common case: a claim of a lock whose row shows that the lock is free, or a release of a lock
@@ -267,7 +275,7 @@ impl<'t> Table<'t> {
     /// whether a sighting of the hold must be stored: see [`HoldState::Held`].
     fn lock_state(&mut self, key: &Key, lease: &Lease, now_ns: i64) -> Result<(LockState, bool), Fault> {
         let fence = Fence::new(lease.fence.unsigned_abs());
-        let HoldState::Held { owner, left, is_unseen } = self.state(key, lease, now_ns)? else {
+        let HoldState::Held { owner, left, is_unseen } = self.state(key.as_str(), lease, now_ns)? else {
             return Ok((LockState::of_mutex(None, false, fence), false));
         };
         let id = owner.parse().unwrap_or(UNKNOWN_OWNER);
@@ -306,7 +314,7 @@ impl<'t> Table<'t> {
         }
         if state.is_starving() {
             self.mark(key, lease, Wanted::Starving)?;
-        } else if self.context.lock_subscribers.has(key) {
+        } else if self.has_subscriber(&Topic::of(key)) {
             self.mark(key, lease, Wanted::Waiting)?;
         }
         Ok(())
@@ -317,7 +325,7 @@ impl<'t> Table<'t> {
     }
 
     /// Raises the waiters' mark of the row to this value.
-    fn mark(&mut self, key: &Key, lease: &Lease, wanted: Wanted) -> Result<(), Fault> {
+    pub(crate) fn mark(&mut self, key: &Key, lease: &Lease, wanted: Wanted) -> Result<(), Fault> {
         if lease.wanted >= wanted {
             return Ok(());
         }
@@ -326,32 +334,19 @@ impl<'t> Table<'t> {
     }
 
     /// The row of this lock. An empty row if the table has none.
-    fn lease(&mut self, key: &Key) -> Result<Lease, Fault> {
+    pub(crate) fn lease(&mut self, key: &Key) -> Result<Lease, Fault> {
         let params = [key.as_str(), self.boot()];
         Ok(self.statement(sql::LEASE)?.query_row(params, read_lease).optional()?.unwrap_or_default())
     }
 
-    /// The state of the row's hold at the moment `now_ns`.
-    fn state<'l>(&mut self, key: &Key, lease: &'l Lease, now_ns: i64) -> Result<HoldState<'l>, Fault> {
+    /// The state of the row's hold at the moment `now_ns`. `name` is the name of the row in the table `sighting`.
+    pub(crate) fn state<'l>(&mut self, name: &str, lease: &'l Lease, now_ns: i64) -> Result<HoldState<'l>, Fault> {
         if lease.owner.is_none() || !lease.is_foreign(now_ns) {
             return Ok(lease.state(now_ns, None));
         }
-        let params = [key.as_str(), self.boot()];
+        let params = [name, self.boot()];
         let read = |row: &rusqlite::Row<'_>| Ok(Sighting { since_ns: row.get(0)?, stamp: row.get(1)? });
         Ok(lease.state(now_ns, self.statement(sql::SIGHTING)?.query_row(params, read).optional()?))
-    }
-
-    /// The row of this lock for operators. None if no client holds the lock.
-    fn row(&mut self, key: &Key, lease: &Lease) -> Result<Option<Row>, Fault> {
-        let HoldState::Held { owner, left, .. } = self.state(key, lease, self.context.host.now_ns())? else {
-            return Ok(None);
-        };
-        if owner == ClaimId::OFFERED.to_string() {
-            return Ok(None);
-        }
-        let last = Fence::new(lease.fence.unsigned_abs());
-        let holder = Holder { ttl: Some(left), kind: Some(Kind::Mutex), ..Holder::new(owner).fenced(last) };
-        Ok(Some(Row::held(key, Some(Kind::Mutex), holder)))
     }
 
     /// Executes a statement that writes. Returns the number of the written rows.
@@ -399,11 +394,7 @@ fn now() -> Moment {
     Moment::from_nanos(1)
 }
 
-fn unsupported() -> Fault {
-    Fault::Described(Error::new(ErrorKind::Unsupported, "this backend has mutexes only"))
-}
-
-fn read_lease(row: &rusqlite::Row<'_>) -> rusqlite::Result<Lease> {
+pub(crate) fn read_lease(row: &rusqlite::Row<'_>) -> rusqlite::Result<Lease> {
     Ok(Lease {
         owner: row.get(0)?,
         fence: row.get(1)?,

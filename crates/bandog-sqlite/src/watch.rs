@@ -13,13 +13,13 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Clock, Key, Moment};
+use bandog_core::{Clock, Moment};
 use inotify::{EventMask, Inotify, WatchMask};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::{
     notification_file::{NotificationFile, Slots},
-    subscribers::Subscribers,
+    subscribers::{Subscribers, Topic},
 };
 
 /// Delay after a notification until the waiters' marks are set again. The process that frees a lock removes the mark.
@@ -27,9 +27,9 @@ use crate::{
 /// sets the marks for the waiters that do not claim.
 const RESTORE_DELAY: Duration = Duration::from_millis(50);
 
-/// A function that sets the waiters' mark of each lock with one of these keys again. The mark says that processes wait
-/// for the lock. The process that frees the lock notifies the waiters and removes the mark.
-pub(crate) type RestoreMarks = Box<dyn Fn(Vec<Key>) + Send>;
+/// A function that sets the waiters' mark of each of these topics again. The mark says that processes wait for the
+/// topic. The process that frees the lock notifies the waiters and removes the mark.
+pub(crate) type RestoreMarks = Box<dyn Fn(Vec<Topic>) + Send>;
 
 /// The watch thread. It ends when this value is dropped.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl Watch {
             if let Err(error) = watcher.run() {
                 tracing::warn!(%error, "the watch of the notification file failed; the next request restarts it");
                 failed_flag.store(true, Release);
-                // Each request to the writer restarts a failed watch, so a request without keys is sent.
+                // Each request to the writer restarts a failed watch, so a request without topics is sent.
                 (watcher.restore_marks)(Vec::new());
             }
         })?;
@@ -95,9 +95,9 @@ struct FileWatcher {
     restore_marks: RestoreMarks,
     /// The slots as they were read last.
     slots: Slots,
-    /// Keys that were notified, and whose waiters' marks were not set again yet.
-    notified: Vec<Key>,
-    /// The time at which the marks of the keys in `notified` are set again. None if there are no such keys.
+    /// Topics that were notified, and whose waiters' marks were not set again yet.
+    notified: Vec<Topic>,
+    /// The time at which the marks of the topics in `notified` are set again. None if there are no such topics.
     restore_at: Option<Moment>,
 }
 
@@ -140,12 +140,12 @@ impl FileWatcher {
         }
     }
 
-    /// Notifies the subscribers of each key whose slot has changed.
+    /// Notifies the subscribers of each topic whose slot has changed.
     fn notify(&mut self) -> io::Result<()> {
         let slots = self.file.slots()?;
         // Records have no waiters' marks, because a swap that notifies always writes to the notification file.
-        self.record_subscribers.notify(|key| slots.differ_at(&self.slots, key));
-        let notified = self.lock_subscribers.notify(|key| slots.differ_at(&self.slots, key));
+        self.record_subscribers.notify(|topic| slots.differ_at(&self.slots, topic));
+        let notified = self.lock_subscribers.notify(|topic| slots.differ_at(&self.slots, topic));
         self.slots = slots;
         if !notified.is_empty() {
             self.notified.extend(notified);

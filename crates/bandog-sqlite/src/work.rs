@@ -1,12 +1,13 @@
 //! The kinds of requests that the writer executes.
 
-use std::time::Duration;
+use std::{num::NonZeroU32, time::Duration};
 
 use bandog_core::{
-    Answer, Claim, ClientId, Holding, Key, Line, Member, Pattern, Reading, Renewal, Result, Row, Step, Swap, Swaps,
+    Answer, Claim, ClientId, Holding, Key, Kind, Line, Member, Pattern, Reading, Renewal, Result, Row, Step, Swap,
+    Swaps,
 };
 
-use crate::{fault::Fault, open::Purpose, table::Table};
+use crate::{fault::Fault, open::Purpose, subscribers::Topic, table::Table};
 
 /// The way in which a request accesses the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,8 +51,10 @@ pub(crate) trait Work: Send + 'static {
 
 pub(crate) struct Apply(pub(crate) Vec<Step>);
 pub(crate) struct Renew(pub(crate) Vec<Claim>);
+/// Changes the number of permits of a semaphore.
+pub(crate) struct SetLimit(pub(crate) Key, pub(crate) NonZeroU32);
 /// Sets the waiters' marks of these locks. A process that frees a lock with this mark notifies the waiters.
-pub(crate) struct Subscribe(pub(crate) Vec<Key>);
+pub(crate) struct Subscribe(pub(crate) Vec<Topic>);
 /// Starts the watch of the notification file. Records have no waiters' marks.
 pub(crate) struct SubscribeToRecords;
 /// Does no work. But before each request, the writer checks whether the files of the database are in place. So this
@@ -79,9 +82,10 @@ pub(crate) struct RecordHistory(pub(crate) Key, pub(crate) Purpose);
 impl Work for Apply {
     type Answer = Vec<Result<Answer>>;
 
-    /// A claim of a held lock writes nothing, and many waiters may claim the same lock. So claims read first.
+    /// A claim of a held lock writes nothing, unless it gets a place. Many waiters may claim the same lock. So claims
+    /// without a place read first.
     fn access_mode(&self) -> AccessMode {
-        if self.0.iter().all(|step| matches!(step, Step::Claim(_))) { AccessMode::ReadFirst } else { AccessMode::Write }
+        if self.0.iter().all(may_write_nothing) { AccessMode::ReadFirst } else { AccessMode::Write }
     }
 
     fn steps(&self) -> usize {
@@ -90,6 +94,17 @@ impl Work for Apply {
 
     fn run(&self, table: &mut Table<'_>) -> Result<Self::Answer, Fault> {
         self.0.iter().map(|step| table.one_row(|table| table.apply(step))).collect()
+    }
+}
+
+/// Whether the step often has nothing to write.
+fn may_write_nothing(step: &Step) -> bool {
+    match step {
+        Step::Claim(claim) => match claim.kind {
+            Kind::Mutex | Kind::Read => true,
+            Kind::Fair | Kind::Write | Kind::Permits { .. } => !claim.joins,
+        },
+        Step::Release(_) | Step::Pass { .. } => false,
     }
 }
 
@@ -109,6 +124,18 @@ impl Work for Renew {
     }
 }
 
+impl Work for SetLimit {
+    type Answer = Result<()>;
+
+    fn access_mode(&self) -> AccessMode {
+        AccessMode::Write
+    }
+
+    fn run(&self, table: &mut Table<'_>) -> Result<Result<()>, Fault> {
+        table.one_row(|table| table.set_limit(&self.0, self.1))
+    }
+}
+
 impl Work for Subscribe {
     /// Whether the notification file is watched. If it is not watched, no mark is set.
     type Answer = bool;
@@ -125,7 +152,7 @@ impl Work for Subscribe {
         if !table.is_watched() {
             return Ok(false);
         }
-        self.0.iter().try_for_each(|key| table.mark_waiting(key))?;
+        self.0.iter().try_for_each(|topic| table.mark_waiting(topic))?;
         Ok(true)
     }
 }

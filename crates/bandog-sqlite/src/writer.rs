@@ -6,7 +6,7 @@
 
 use std::{mem, path::Path, sync::Arc, thread};
 
-use bandog_core::{Clock, Error, Key, Moment, Result};
+use bandog_core::{Clock, Error, Moment, Result};
 use tokio::sync::mpsc;
 
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
     other_connections::RequestFileCheck,
     request::Request,
     rescue::RescueOutcome,
+    subscribers::Topic,
     table::Table,
     watch::Watch,
     work::{AccessMode, CheckFiles, Subscribe},
@@ -146,7 +147,7 @@ impl Writer {
         let begun = Clock::system().now();
         let mut table = table().with_writes();
         run_all(requests, &mut table)?;
-        let keys = table.into_keys_to_notify();
+        let topics = table.into_topics_to_notify();
         // If the files are deleted after this check, the commit is still saved: a process that saves a deleted log
         // waits for write transactions, and copies their commits, too. The commit is lost only if another process opens
         // the database during the commit.
@@ -157,7 +158,7 @@ impl Writer {
         if is_durable {
             self.batches.pause_after(begun);
         }
-        self.notify(&keys);
+        self.notify(&topics);
         Ok(Access::Wrote)
     }
 
@@ -175,8 +176,11 @@ impl Writer {
                         return Err(fault);
                     }
                 }
-            } else if store.serves(purpose) {
-                return Ok(store);
+            } else {
+                store.refresh_version(&options.path)?;
+                if store.serves(purpose) {
+                    return Ok(store);
+                }
             }
         }
         let store = Store::open_shared(options, purpose, Some(self.request_check()))?;
@@ -200,7 +204,7 @@ impl Writer {
     /// If notifications may have been missed, sets all waiters' marks again and notifies all subscribers.
     fn restore_subscriptions(&mut self, store: &Store) -> Result<(), Fault> {
         if self.may_have_missed {
-            let (request, _) = Request::new(Subscribe(self.context.lock_subscribers.keys()), Clock::system().now());
+            let (request, _) = Request::new(Subscribe(self.context.lock_subscribers.topics()), Clock::system().now());
             self.run_on(store, &mut [request])?;
             self.may_have_missed = false;
             self.context.lock_subscribers.notify(|_| true);
@@ -222,10 +226,10 @@ impl Writer {
     /// Starts the watch. If this fails, logs a warning once, and returns None.
     fn start_watch(&mut self) -> Option<Watch> {
         let (own_queue, timeout) = (self.own_queue.clone(), self.context.options.timeout);
-        let restore_marks = move |keys| {
+        let restore_marks = move |topics| {
             if let Some(queue) = own_queue.upgrade() {
-                // If the queue is full, the marks are set by the next claims of these keys.
-                let _ = queue.try_send(Request::new(Subscribe(keys), Clock::system().now() + timeout).0);
+                // If the queue is full, the marks are set by the next claims of these locks.
+                let _ = queue.try_send(Request::new(Subscribe(topics), Clock::system().now() + timeout).0);
             }
         };
         let HandleContext { notification_file, lock_subscribers, record_subscribers, .. } = &*self.context;
@@ -246,13 +250,13 @@ impl Writer {
         }
     }
 
-    /// Writes notifications of these keys to the notification file.
-    fn notify(&self, keys: &[Key]) {
-        if keys.is_empty() {
+    /// Writes notifications of these topics to the notification file.
+    fn notify(&self, topics: &[Topic]) {
+        if topics.is_empty() {
             return;
         }
         let file = &self.context.notification_file;
-        if let Err(error) = file.notify(keys, self.context.host.now_ns()) {
+        if let Err(error) = file.notify(topics, self.context.host.now_ns()) {
             tracing::warn!(%error, bell = ?file.path(), "the notification file cannot be written; waiters poll");
         }
     }

@@ -2,6 +2,7 @@
 
 mod batches;
 mod boots;
+mod boots_of_kinds;
 mod health;
 mod records;
 mod rules;

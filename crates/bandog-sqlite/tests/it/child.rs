@@ -10,14 +10,14 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Clock, Leases, Notifier};
+use bandog_core::{Claim, Clock, Kind, Leases, Notifier};
 use bandog_sqlite::{Sqlite, SqliteOptions};
 use bandog_testkit::Process;
 use rusqlite::Connection;
 use tokio::sync::Notify;
 
 use crate::{
-    disks, power, records, remote_store,
+    disks, kinds, power, records, remote_store,
     support::{claim, release, take},
 };
 
@@ -55,7 +55,10 @@ async fn the_child_s_part() {
         "hold" => hold(path, ttl).await,
         "lock" => lock(path),
         "commit" => commit(path),
-        "count" => count(path, ttl).await,
+        "count" => count(path, ttl, Kind::Mutex).await,
+        "count fair" => count(path, ttl, Kind::Fair).await,
+        "count write" => count(path, ttl, Kind::Write).await,
+        "count permits" => count(path, ttl, kinds::permits(2, 3)).await,
         "wait" => wait(path, ttl).await,
         "increment" => records::increment(&open(path)).await,
         "traffic" => records::traffic(&open(path)).await,
@@ -130,13 +133,15 @@ async fn wait(path: &Path, ttl: Duration) {
 }
 
 /// Increments a counter under the lock as fast as possible, and logs each grant and each release.
-async fn count(path: &Path, ttl: Duration) {
+async fn count(path: &Path, ttl: Duration, kind: Kind) {
     let store = open(path);
     let counter = path.with_file_name("counter");
     let mut log = OpenOptions::new().create(true).append(true).open(path.with_file_name("log")).unwrap();
     let mut write = |line: String| log.write_all(line.as_bytes()).unwrap();
+    let mut ours = claim("k", ttl);
     while !path.with_file_name("stop").exists() {
-        let (ours, asked) = (claim("k", ttl), now());
+        ours = Claim { kind, joins: kind == Kind::Fair, ..ours };
+        let asked = now();
         let Some(fences) = take(&store, &ours).await else {
             // The interval is long, because 64 processes that poll all the time would leave no CPU time for work.
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -150,5 +155,6 @@ async fn count(path: &Path, ttl: Duration) {
         fs::rename(draft, &counter).unwrap();
         write(format!("releasing {fence} {} 0\n", now()));
         release(&store, &ours).await;
+        ours = claim("k", ttl);
     }
 }

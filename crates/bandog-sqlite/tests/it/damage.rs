@@ -170,15 +170,23 @@ async fn a_database_that_was_replaced_with_its_log_is_used() {
 
 #[test]
 fn a_database_that_may_only_be_read_is_shown_and_grants_no_lock() {
-    const NOBODY: u32 = 65534;
     let dir = TestDir::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let store = dir.open();
     // The store stays open, so that the files beside the database are not deleted.
     runtime.block_on(take(&store, &claim("k", TTL))).unwrap();
+    let text = read_only_by_permissions(&dir);
+    assert!(text.contains("held true"), "{text}");
+    assert_eq!(text.matches("this process may not write").count(), 2, "{text}");
+    assert_eq!(text.matches("Denied").count(), 2, "{text}");
+}
+
+/// The output of a child with the role `read-only` that may only read the database.
+pub(crate) fn read_only_by_permissions(dir: &TestDir) -> String {
+    const NOBODY: u32 = 65534;
     let directory = dir.path().parent().unwrap().to_owned();
     for (path, mode) in
-        [(directory, 0o555), (dir.path(), 0o444), (beside(&dir, "-wal"), 0o444), (beside(&dir, "-shm"), 0o444)]
+        [(directory, 0o555), (dir.path(), 0o444), (beside(dir, "-wal"), 0o444), (beside(dir, "-shm"), 0o444)]
     {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
@@ -188,10 +196,8 @@ fn a_database_that_may_only_be_read_is_shown_and_grants_no_lock() {
     }
     let output = child.current_dir("/").output().unwrap();
     let text = format!("{} {}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("held true"), "{text}");
-    assert_eq!(text.matches("this process may not write").count(), 2, "{text}");
-    assert_eq!(text.matches("Denied").count(), 2, "{text}");
     fs::set_permissions(dir.path().parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
+    text
 }
 
 #[tokio::test]

@@ -2,11 +2,12 @@
 
 use std::{fs, os::unix::fs::MetadataExt};
 
-use bandog_core::{ErrorKind, Inspect, Key, Leases, Pattern, Records, Result};
+use bandog_core::{Claim, ErrorKind, Inspect, Key, Kind, Leases, Pattern, Records, Result, Verdict};
 use bandog_sqlite::Sqlite;
 use rusqlite::Connection;
 
 use crate::{
+    damage,
     records::{get, put},
     support::{TTL, TestDir, claim, take, try_take},
 };
@@ -115,7 +116,7 @@ async fn an_older_version_is_upgraded_with_its_holds() {
     let store = dir.open();
     assert!(store.show(&Key::new("old").unwrap()).await.unwrap().is_held());
     assert!(take(&store, &claim("old", TTL)).await.is_none(), "the upgrade freed the held lock");
-    assert_eq!(version(&dir), (3, 1));
+    assert_eq!(version(&dir), (4, 1));
     assert_eq!(store.members().await.unwrap(), []);
     assert!(store.show(&Key::new("old").unwrap()).await.unwrap().is_held());
 }
@@ -130,7 +131,7 @@ async fn several_handles_may_upgrade_the_tables_at_the_same_time() {
         for task in tasks {
             task.await.unwrap().unwrap();
         }
-        assert_eq!(version(&dir), (3, 1));
+        assert_eq!(version(&dir), (4, 1));
     }
 }
 
@@ -158,8 +159,50 @@ async fn an_older_version_has_no_records_until_a_request_upgrades_it() {
         assert_eq!(tables(), (version, 0));
         let record = put(&store, "r", None, "new").await;
         assert!(record.is_some());
-        assert_eq!(tables(), (3, 2));
+        assert_eq!(tables(), (4, 2));
         assert!(store.show(&Key::new("old").unwrap()).await.unwrap().is_held(), "the upgrade freed the held lock");
         assert_eq!(get(&dir.open(), "r").await.unwrap().value, "new");
     }
+}
+
+/// Creates a database with the tables of version 3.
+fn create_version_3(dir: &TestDir) {
+    let conn = Connection::open(dir.path()).unwrap();
+    conn.pragma_update(None, "journal_mode", "wal").unwrap();
+    conn.execute_batch(include_str!("../samples/version-3.sql")).unwrap();
+}
+
+#[tokio::test]
+async fn an_upgrade_from_version_3_keeps_every_hold_and_fence_and_record() {
+    let dir = TestDir::new();
+    create_version_3(&dir);
+    let (reader, held) = (Sqlite::new(dir.options().must_exist()).unwrap(), Key::new("held").unwrap());
+    assert!(reader.show(&held).await.unwrap().is_held());
+    assert_eq!(reader.list(&Pattern::all()).await.unwrap().len(), 1);
+    assert_eq!(version(&dir), (3, 1), "a query has upgraded the tables");
+
+    let store = dir.open();
+    let of_kind = |kind, key| Claim { kind, joins: true, ..claim(key, TTL) };
+    let error = try_take(&store, &of_kind(Kind::Read, "held")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    assert_eq!(version(&dir), (4, 1));
+    let verdict = try_take(&store, &of_kind(Kind::Fair, "held")).await.unwrap();
+    assert!(matches!(verdict, Verdict::Busy { ahead: Some(0), .. }), "{verdict:?}");
+    let mut fences = take(&store, &of_kind(Kind::Write, "freed")).await.unwrap();
+    assert!(fences.take().unwrap().get() > 1_795_291_227_368_307, "the fence has not risen");
+    assert_eq!(get(&store, "job/one").await.unwrap().value, "value");
+    assert!(reader.evict(&held).await.unwrap().is_some());
+    assert_eq!(reader.show(&Key::new("freed").unwrap()).await.unwrap().kind, Some(Kind::Write));
+}
+
+#[test]
+fn a_file_of_version_3_that_may_only_be_read_is_shown_and_not_upgraded() {
+    let dir = TestDir::new();
+    create_version_3(&dir);
+    let raw = Connection::open(dir.path()).unwrap(); // Keeps the files beside the database.
+    raw.execute("update lease set name = 'k' where name = 'held'", []).unwrap();
+    let text = damage::read_only_by_permissions(&dir);
+    assert!(text.contains("held true"), "{text}");
+    assert_eq!(text.matches("this process may not write").count(), 2, "{text}");
+    assert_eq!(version(&dir), (3, 1));
 }

@@ -7,6 +7,8 @@ mod damage;
 mod disks;
 mod files;
 mod inspection;
+mod kinds;
+mod kinds_notifications;
 mod laws;
 mod notifications;
 mod power;

@@ -90,16 +90,36 @@ fn sixty_four_processes_with_one_lock_lose_no_increment() {
 
 #[tokio::test]
 async fn a_lock_never_has_two_holders_when_processes_are_killed_at_any_point() {
+    kill_at_any_point("count", 12).await;
+}
+
+#[tokio::test]
+async fn a_fair_mutex_never_has_two_holders_when_processes_are_killed_at_any_point() {
+    kill_at_any_point("count fair", 3).await; // After each kill, the place of the dead process blocks the queue.
+}
+
+#[tokio::test]
+async fn a_lock_never_has_two_writers_when_processes_are_killed_at_any_point() {
+    kill_at_any_point("count write", 8).await;
+}
+
+#[tokio::test]
+async fn a_semaphore_never_exceeds_its_limit_when_processes_are_killed_at_any_point() {
+    kill_at_any_point("count permits", 8).await; // Only one holder gets two of three permits.
+}
+
+/// Kills processes of this role, and checks the history of their lock.
+async fn kill_at_any_point(role: &str, kills: usize) {
     let (dir, ttl) = (TestDir::new(), Duration::from_millis(600));
     let log = || fs::read_to_string(dir.path().with_file_name("log")).unwrap_or_default();
-    let mut children: Vec<_> = (0..4).map(|_| start("count", &dir.path(), ttl)).collect();
+    let mut children: Vec<_> = (0..4).map(|_| start(role, &dir.path(), ttl)).collect();
     // Before each kill, the processes do some work, so that holders and writers are killed, too.
-    for round in 0..12 {
+    for round in 0..kills {
         let lines_before = log().lines().count();
         eventually("work continues", async || log().lines().count() > lines_before + 40).await;
         let next = round % children.len();
         children[next].kill();
-        children[next] = start("count", &dir.path(), ttl);
+        children[next] = start(role, &dir.path(), ttl);
     }
     let lines_before = log().lines().count();
     eventually("work continues", async || log().lines().count() > lines_before + 100).await;
