@@ -8,14 +8,14 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Claim, ClientId, Error, Fence, Fences, Key, Kind, Kinds, Leases, Member, Notifier, Profile, Released,
-    Renewal, Result, Step, Subscription, Verdict,
+    Answer, Claim, ClientId, Error, Fence, Fences, Kinds, Leases, Member, Notifier, PLACE, Profile, Released, Renewal,
+    Result, Step, Subscription, Verdict, check_pass,
 };
 use redis::{Pipeline, Value};
 
 use crate::{
     link::Link,
-    names::Channel,
+    names::ClaimChannel,
     options::RedisOptions,
     refusal,
     script::{self, Group, ScriptForm},
@@ -146,8 +146,8 @@ impl Leases for Redis {
     }
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
-        let mut answers = vec![None; steps.len()];
-        let mut groups = script::groups(steps);
+        let mut answers: Vec<_> = steps.iter().map(misused).collect();
+        let mut groups = script::groups(steps, &answers);
         let mut fault = None;
         let deadline = Instant::now() + self.options.timeout;
         while !groups.is_empty() {
@@ -171,10 +171,7 @@ impl Leases for Redis {
     }
 
     async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
-        let channel = match claim.kind {
-            Kind::Mutex | Kind::Fair | Kind::Read | Kind::Write | Kind::Permits { .. } => Channel(claim.key.as_str()),
-        };
-        let subscription = self.subscriptions.subscribe(channel, notifier).await;
+        let subscription = self.subscriptions.subscribe(&ClaimChannel(claim).to_string(), notifier).await;
         subscription.map_err(|error| error.during("subscribe").at(&claim.key))
     }
 
@@ -190,7 +187,7 @@ impl Leases for Redis {
         Profile {
             store: self.options.store(),
             timeout: self.options.timeout,
-            kinds: Kinds::MUTEX,
+            kinds: Kinds::MUTEX.and(Kinds::READ_WRITE),
             fence_survives_failover: true,
             expiry: "the Redis server's clock",
             epoch: self.link.epoch(),
@@ -262,15 +259,18 @@ impl Redis {
             (Step::Claim(claim) | Step::Pass { to: claim, .. }, Value::Int(reply)) => {
                 verdict(claim, reply).map(Answer::Claimed)
             }
-            (Step::Release(claim), value) => self.released(&claim.key, value).map(Answer::Released),
+            (Step::Release(claim), value) => self.released(claim, value).map(Answer::Released),
             (_, value) => Err(refusal::unexpected_reply(&value)),
         };
         answer.map_err(|error| error.during(step.verb()).at(step.key()))
     }
 
-    /// Reads the reply of `release.lua`.
-    fn released(&self, key: &Key, reply: Value) -> Result<Released> {
+    /// Reads the reply of a script that releases locks.
+    fn released(&self, claim: &Claim, reply: Value) -> Result<Released> {
         match reply {
+            // This claim holds the lock no longer, and other claims hold it. No client was notified.
+            Value::Int(-3) => Ok(Released::Freed { others: None }),
+            Value::Int(-4) => Ok(Released::LeftQueue),
             // The lock is free, but this user has no right to publish the release.
             Value::Int(-2) => {
                 self.warn_publish_denied();
@@ -280,7 +280,7 @@ impl Redis {
             Value::Int(receivers) => {
                 let receivers = u32::try_from(receivers).map_err(|_| refusal::unexpected_reply(&reply))?;
                 // If this backend is subscribed to the channel, it is one of the receivers.
-                let ours = receivers > 0 && self.subscriptions.is_subscribed(Channel(key.as_str()));
+                let ours = receivers > 0 && self.subscriptions.is_subscribed(&ClaimChannel(claim).to_string());
                 Ok(Released::Freed { others: Some(receivers - u32::from(ours)) })
             }
             reply => Err(refusal::unexpected_reply(&reply)),
@@ -295,35 +295,55 @@ impl Redis {
         }
     }
 
-    /// Renews the claims. Each call of the script renews at most `max_per_call` claims.
+    /// Renews the claims. Each call of a script renews at most `max_per_call` claims.
     async fn renew_in(&self, claims: &[Claim], max_per_call: usize, deadline: Instant) -> Vec<Result<Renewal>> {
-        if claims.is_empty() {
-            return Vec::new();
-        }
-        let values =
-            match self.link.call_with_deadline(deadline, |form| script::renewals(claims, max_per_call, form)).await {
+        let mut renewals: Vec<_> = claims.iter().map(|_| None).collect();
+        let mut groups = script::renewal_groups(claims, max_per_call);
+        while !groups.is_empty() {
+            let sent = self.link.call_with_deadline(deadline, |form| script::renewals(claims, &groups, form)).await;
+            let values = match sent {
                 Ok(values) => values,
-                Err(error) => return claims.iter().map(|claim| not_renewed(claim, error.clone())).collect(),
+                Err(error) => {
+                    let not_renewed = |claim| not_renewed(claim, error.clone());
+                    let renewals = claims.iter().zip(renewals);
+                    return renewals.map(|(claim, renewal)| renewal.unwrap_or_else(|| not_renewed(claim))).collect();
+                }
             };
-        let mut renewals = Vec::with_capacity(claims.len());
-        for (claims, value) in claims.chunks(max_per_call).zip(values) {
-            match value {
-                Value::Array(replies) if replies.len() == claims.len() => {
-                    renewals.extend(claims.iter().zip(replies).map(|(claim, reply)| renewal(claim, reply)));
+            let mut again = Vec::new();
+            for (group, value) in groups.into_iter().zip(values) {
+                match value {
+                    Value::Array(replies) if replies.len() == group.len() => {
+                        for (position, reply) in group.into_iter().zip(replies) {
+                            renewals[position] = Some(renewal(&claims[position], reply));
+                        }
+                    }
+                    // If the user lacks the right for one key, Redis refuses the whole call before it runs. So each
+                    // claim is sent again, in its own call.
+                    Value::ServerError(error) if group.len() > 1 && refusal::is_out_of_reach(&error) => {
+                        again.extend(group.into_iter().map(|position| vec![position]));
+                    }
+                    value => {
+                        for position in group {
+                            renewals[position] = Some(renewal(&claims[position], value.clone()));
+                        }
+                    }
                 }
-                // If the user lacks the right for one key, Redis refuses the whole call before it runs. So each claim
-                // is sent again, in its own call.
-                Value::ServerError(error) if claims.len() > 1 && refusal::is_out_of_reach(&error) => {
-                    renewals.extend(Box::pin(self.renew_in(claims, 1, deadline)).await);
-                }
-                value => renewals.extend(claims.iter().map(|claim| renewal(claim, value.clone()))),
             }
+            groups = again;
         }
-        renewals
+        let missing = |claim| not_renewed(claim, refusal::unexpected_reply(&Value::Nil));
+        let renewals = claims.iter().zip(renewals);
+        renewals.map(|(claim, renewal)| renewal.unwrap_or_else(|| missing(claim))).collect()
     }
 }
 
-/// Reads the reply of `claim.lua`. A positive number is the last fence that was granted. A negative number is the time
+/// The error for a step that no store accepts. None for any other step.
+fn misused(step: &Step) -> Option<Result<Answer>> {
+    let Step::Pass { from, to } = step else { return None };
+    check_pass(from.kind, to.kind).err().map(|error| Err(error.during(step.verb()).at(step.key())))
+}
+
+/// Reads the reply of a script that claims. A positive number is the last fence that was granted. A negative number is the time
 /// in milliseconds until the present hold of the lock expires, with a minus sign.
 fn verdict(claim: &Claim, reply: i64) -> Result<Verdict> {
     let number = reply.unsigned_abs();
@@ -334,10 +354,11 @@ fn verdict(claim: &Claim, reply: i64) -> Result<Verdict> {
     }
 }
 
-/// Reads one reply of `renew.lua`.
+/// Reads one reply of a script that renews.
 fn renewal(claim: &Claim, reply: Value) -> Result<Renewal> {
     match reply {
         Value::Int(1) => Ok(Renewal::Extended { valid_for: claim.ttl }),
+        Value::Int(2) => Ok(Renewal::Extended { valid_for: PLACE }),
         Value::Int(0) => Ok(Renewal::Gone),
         Value::ServerError(error) => not_renewed(claim, refusal::refused(&error)),
         reply => not_renewed(claim, refusal::unexpected_reply(&reply)),

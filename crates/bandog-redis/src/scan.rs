@@ -14,10 +14,11 @@ use redis::{Pipeline, Value};
 use tokio::time::sleep;
 
 use crate::{
-    inspect::{fields, is_lock, is_owner, lock_queries, redis_glob, row},
+    inspect::{fields, is_lock, is_owner, redis_glob, row},
     leases::Redis,
     names, refusal,
     reply::{list, text, time},
+    script::ScriptForm,
 };
 
 /// Duration of the pause after a step, as a multiple of the duration of the step.
@@ -63,7 +64,7 @@ impl Redis {
             let mut pipe = Pipeline::with_capacity(3);
             pipe.cmd("SCAN").arg(&cursor).arg("MATCH").arg(&glob).arg("COUNT").arg(pace.count);
             pipe.arg("TYPE").arg("hash");
-            let (replies, scanning) = self.timed(pipe).await?;
+            let (replies, scanning) = self.timed(|_| pipe).await?;
             let (next, names) = scanned(replies)?;
             let is_wanted = |name: &String| pattern.matches(name) && !names::is_of_records(name);
             let names: Vec<String> = names.into_iter().filter(is_wanted).collect();
@@ -80,13 +81,20 @@ impl Redis {
     /// The replies to these commands, and the time that the server needed for them. This time is measured by the
     /// server's clock. If the server refuses TIME, the time is measured by the client's clock, and includes the round
     /// trip.
-    async fn timed(&self, commands: Pipeline) -> Result<(Vec<Value>, Duration)> {
-        let mut pipe = Pipeline::with_capacity(commands.len() + 2);
-        pipe.cmd("TIME");
-        commands.cmd_iter().for_each(|command| _ = pipe.add_command(command.clone()));
-        pipe.cmd("TIME");
+    pub(crate) async fn timed(
+        &self,
+        pack: impl FnOnce(ScriptForm) -> Pipeline + Send,
+    ) -> Result<(Vec<Value>, Duration)> {
+        let timed = |form| {
+            let commands = pack(form);
+            let mut pipe = Pipeline::with_capacity(commands.len() + 2);
+            pipe.cmd("TIME");
+            commands.cmd_iter().for_each(|command| _ = pipe.add_command(command.clone()));
+            pipe.cmd("TIME");
+            pipe
+        };
         let asked = Instant::now();
-        let mut replies = self.link.call(|_| pipe).await?;
+        let mut replies = self.link.call(timed).await?;
         let elapsed = asked.elapsed();
         let after = replies.pop().as_ref().and_then(time);
         let before = if replies.is_empty() { None } else { time(&replies.remove(0)) };
@@ -100,10 +108,10 @@ impl Redis {
             return Ok((Vec::new(), Duration::ZERO));
         }
         // Most hashes are not locks. The first query for each hash shows which hashes may be locks. For these hashes
-        // only, the three queries for a lock are sent.
+        // only, the holders are queried.
         let mut pipe = Pipeline::with_capacity(names.len());
         names.iter().for_each(|name| fields(&mut pipe, name));
-        let (replies, mut took) = self.timed(pipe).await?;
+        let (replies, mut took) = self.timed(|_| pipe).await?;
         let mut candidates = Vec::new();
         for (name, reply) in names.into_iter().zip(&replies) {
             match refusal::server_error(reply) {
@@ -117,17 +125,20 @@ impl Redis {
         }
         let mut rows = Vec::new();
         for names in candidates.chunks(FIRST_COUNT) {
-            let mut pipe = Pipeline::with_capacity(3 * names.len());
-            names.iter().for_each(|name| lock_queries(&mut pipe, name));
-            let (replies, more) = self.timed(pipe).await?;
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let (replies, more) = self.looked_at(&names).await?;
             took += more;
-            for (name, replies) in names.iter().zip(replies.chunks(3)) {
-                match row(name, replies) {
-                    Ok(Some(row)) if row.owner().is_some_and(is_owner) => rows.push((name.clone(), row)),
+            for (name, reply) in names.into_iter().zip(replies) {
+                match refusal::server_error(&reply) {
+                    Some(error) if refusal::is_out_of_reach(error) => continue,
+                    Some(_) | None => {}
+                }
+                match row(name, &reply)? {
+                    Some(row) if row.kind.is_some() || row.owner().is_some_and(is_owner) => {
+                        rows.push((name.to_owned(), row));
+                    }
                     // The hash is not a lock, or it was deleted after the first query.
-                    Ok(Some(_) | None) => {}
-                    Err(error) if refusal::is_out_of_reach(&error) => {}
-                    Err(error) => return Err(refusal::refused(&error)),
+                    Some(_) | None => {}
                 }
             }
         }

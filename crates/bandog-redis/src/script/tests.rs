@@ -7,13 +7,13 @@ use super::*;
 
 #[test]
 fn every_header_documents_the_arguments_of_each_claim() {
-    let three = ["a", "b", "c"].map(claim_of);
+    let three = ["a", "b", "c"].map(new_claim);
     let claims = three.clone().map(Step::Claim);
     let releases = three.clone().map(Step::Release);
     let commands = [
-        (&CLAIM, claim(claims.iter(), ScriptForm::Hash)),
-        (&RELEASE, release(releases.iter(), ScriptForm::Hash)),
-        (&RENEW, renew(&three, ScriptForm::Hash)),
+        (&CLAIM, claim(&refs(&claims), ScriptForm::Hash)),
+        (&RELEASE, release(&refs(&releases), ScriptForm::Hash)),
+        (&RENEW, renew(&three.each_ref(), ScriptForm::Hash)),
     ];
     for (script, cmd) in commands {
         let (keys, args) = called_with(&cmd);
@@ -40,7 +40,7 @@ fn every_header_documents_the_arguments_of_a_call() {
     };
     let calls = [
         (&ANNOUNCE, announce(&member, Duration::from_secs(30), ScriptForm::Hash)),
-        (&EVICT, evict(&key, ScriptForm::Hash)),
+        (&look::EVICT, look::evict(&key, ScriptForm::Hash)),
     ];
     for (script, pipe) in calls {
         let cmd = pipe.cmd_iter().next().unwrap();
@@ -65,7 +65,7 @@ fn the_parameters_of_a_script_have_the_order_of_its_header() {
 #[test]
 fn rust_and_lua_agree_on_the_owner_and_the_duration_of_an_offer() {
     let offered = format!("'{}'", ClaimId::OFFERED);
-    for script in [&CLAIM, &RELEASE, &EVICT] {
+    for script in [&CLAIM, &RELEASE, &look::EVICT] {
         assert!(script.text.contains(&offered), "{}", script.text);
     }
     assert!(RELEASE.text.contains(&format!("OFFER_MS = {}\n", OFFER.as_millis())));
@@ -73,26 +73,26 @@ fn rust_and_lua_agree_on_the_owner_and_the_duration_of_an_offer() {
 
 #[test]
 fn a_pass_is_a_claim_that_names_the_previous_owner() {
-    let (from, to) = (claim_of("a"), claim_of("a"));
+    let (from, to) = (new_claim("a"), new_claim("a"));
     let pass = [Step::Pass { from: from.clone(), to: to.clone() }];
-    let args = texts(&claim(pass.iter(), ScriptForm::Hash));
+    let args = texts(&claim(&refs(&pass), ScriptForm::Hash));
     assert_eq!(args[3..], ["a", "redisson_lock_token:{a}", &to.id.to_string(), "30000", "64", &from.id.to_string()]);
     let starving = Claim { offers: true, ..to.clone() };
-    let args = texts(&claim([Step::Claim(starving)].iter(), ScriptForm::Hash));
+    let args = texts(&claim(&[&Step::Claim(starving)], ScriptForm::Hash));
     assert_eq!(args[8..], ["", "bandog:starving:{a}"]);
-    let args = texts(&claim([Step::Claim(to)].iter(), ScriptForm::Text));
+    let args = texts(&claim(&[&Step::Claim(to)], ScriptForm::Text));
     assert_eq!((args[0].as_str(), args[1].as_str(), args[8].as_str()), ("EVAL", CLAIM.text, ""));
 }
 
 #[test]
 fn steps_of_different_keys_share_a_command_and_steps_of_the_same_key_do_not() {
-    let (a, b, c) = (claim_of("a"), claim_of("b"), claim_of("c"));
-    let pass = Step::Pass { from: claim_of("d"), to: claim_of("d") };
+    let (a, b, c) = (new_claim("a"), new_claim("b"), new_claim("c"));
+    let pass = Step::Pass { from: new_claim("d"), to: new_claim("d") };
     let apart = [Step::Claim(a.clone()), Step::Release(b.clone()), pass, Step::Release(c)];
-    assert_eq!(groups(&apart), [vec![1, 3], vec![0, 2]]);
+    assert_eq!(groups_of(&apart), [vec![1, 3], vec![0, 2]]);
     let same = [Step::Release(a.clone()), Step::Claim(b), Step::Claim(a)];
-    assert_eq!(groups(&same), [[0], [1], [2]]);
-    assert!(groups(&[]).is_empty());
+    assert_eq!(groups_of(&same), [[0], [1], [2]]);
+    assert!(groups_of(&[]).is_empty());
 }
 
 #[test]
@@ -101,7 +101,16 @@ fn a_ttl_is_rounded_up() {
     assert_eq!(millis(Duration::from_millis(100)), 100);
 }
 
-fn claim_of(key: &str) -> Claim {
+fn refs(steps: &[Step]) -> Vec<&Step> {
+    steps.iter().collect()
+}
+
+/// The groups of steps that have no answers yet.
+fn groups_of(steps: &[Step]) -> Vec<Group> {
+    groups(steps, &vec![None::<()>; steps.len()])
+}
+
+fn new_claim(key: &str) -> Claim {
     Claim {
         key: Key::new(key).unwrap(),
         id: ClaimId { client: ClientId::random(), number: 7 },
