@@ -2,13 +2,14 @@
 
 use std::{
     fmt,
+    num::NonZeroU32,
     sync::atomic::{AtomicU64, Ordering},
     time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Claim, ClientId, Error, Fence, Fences, Kinds, Leases, Member, Notifier, PLACE, Profile, Released, Renewal,
+    Answer, Claim, ClientId, Error, Fence, Fences, Key, Kind, Kinds, Leases, Member, Notifier, PLACE, Profile, Released, Renewal,
     Result, Step, Subscription, Verdict, check_pass,
 };
 use redis::{Pipeline, Value};
@@ -25,6 +26,9 @@ use crate::{
 /// Maximum number of keys that one call of the script renews. A larger call would block the server for other clients
 /// for too long.
 const MAX_RENEWALS_PER_CALL: usize = 512;
+
+/// Maximum number of permits that one claim takes. A larger claim would block the server for other clients for too long.
+const MAX_PERMITS: u32 = 1024;
 
 /// Minimum timeout of a request.
 const MIN_TIMEOUT: Duration = Duration::from_millis(1);
@@ -148,10 +152,10 @@ impl Leases for Redis {
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
         let mut answers: Vec<_> = steps.iter().map(misused).collect();
         let mut groups = script::groups(steps, &answers);
-        let mut fault = None;
+        let (mut fault, skew) = (None, self.options.java_skew);
         let deadline = Instant::now() + self.options.timeout;
         while !groups.is_empty() {
-            groups = match self.link.call_with_deadline(deadline, |form| script::steps(steps, &groups, form)).await {
+            groups = match self.link.call_with_deadline(deadline, |form| script::steps(steps, &groups, skew, form)).await {
                 Ok(values) => self.distribute(steps, groups, values, &mut answers),
                 Err(error) => {
                     fault = Some(error);
@@ -175,6 +179,16 @@ impl Leases for Redis {
         subscription.map_err(|error| error.during("subscribe").at(&claim.key))
     }
 
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+        let set = async {
+            match self.ask(|form| script::set_limit(key, permits, form)).await? {
+                Value::Int(1) => Ok(()),
+                reply => Err(refusal::unexpected_reply(&reply)),
+            }
+        };
+        set.await.map_err(|error| error.during("set_limit").at(key))
+    }
+
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
         self.register(member, ttl).await.map_err(|error| error.during("announce"))
     }
@@ -187,7 +201,7 @@ impl Leases for Redis {
         Profile {
             store: self.options.store(),
             timeout: self.options.timeout,
-            kinds: Kinds::MUTEX.and(Kinds::READ_WRITE),
+            kinds: Kinds::MUTEX.and(Kinds::READ_WRITE).and(Kinds::PERMITS),
             fence_survives_failover: true,
             expiry: "the Redis server's clock",
             epoch: self.link.epoch(),
@@ -299,8 +313,9 @@ impl Redis {
     async fn renew_in(&self, claims: &[Claim], max_per_call: usize, deadline: Instant) -> Vec<Result<Renewal>> {
         let mut renewals: Vec<_> = claims.iter().map(|_| None).collect();
         let mut groups = script::renewal_groups(claims, max_per_call);
+        let skew = self.options.java_skew;
         while !groups.is_empty() {
-            let sent = self.link.call_with_deadline(deadline, |form| script::renewals(claims, &groups, form)).await;
+            let sent = self.link.call_with_deadline(deadline, |form| script::renewals(claims, &groups, skew, form)).await;
             let values = match sent {
                 Ok(values) => values,
                 Err(error) => {
@@ -337,10 +352,16 @@ impl Redis {
     }
 }
 
-/// The error for a step that no store accepts. None for any other step.
+/// The error for a step that is refused without a question to the server. None for any other step.
 fn misused(step: &Step) -> Option<Result<Answer>> {
-    let Step::Pass { from, to } = step else { return None };
-    check_pass(from.kind, to.kind).err().map(|error| Err(error.during(step.verb()).at(step.key())))
+    let error = match (step, step.kind()) {
+        (Step::Pass { from, to }, _) if check_pass(from.kind, to.kind).is_err() => check_pass(from.kind, to.kind).err()?,
+        (_, Kind::Permits { take, .. }) if take.get() > MAX_PERMITS => {
+            Error::misused(format!("a claim takes at most {MAX_PERMITS} permits on Redis, and this claim takes {take}"))
+        }
+        _ => return None,
+    };
+    Some(Err(error.during(step.verb()).at(step.key())))
 }
 
 /// Reads the reply of a script that claims. A positive number is the last fence that was granted. A negative number is the time

@@ -3,6 +3,7 @@
 mod look;
 mod read_write;
 mod records;
+mod semaphore;
 
 use std::{collections::BTreeMap, sync::LazyLock, time::Duration};
 
@@ -17,6 +18,7 @@ use crate::{
 pub(crate) use self::{
     look::{evict, show},
     records::{read, swap},
+    semaphore::set_limit,
 };
 
 static CLAIM: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/claim.lua")));
@@ -56,13 +58,15 @@ pub(crate) type Group = Vec<usize>;
 enum Scripts {
     Mutex,
     ReadWrite,
+    Semaphore,
 }
 
 impl Scripts {
     fn of(kind: Kind) -> Self {
         match kind {
-            Kind::Mutex | Kind::Fair | Kind::Permits { .. } => Self::Mutex,
+            Kind::Mutex | Kind::Fair => Self::Mutex,
             Kind::Read | Kind::Write => Self::ReadWrite,
+            Kind::Permits { .. } => Self::Semaphore,
         }
     }
 }
@@ -97,8 +101,8 @@ fn grouped<P: Ord>(positions: impl Iterator<Item = usize>, property: impl Fn(&us
     groups.into_values().collect()
 }
 
-/// One command for each group of steps.
-pub(crate) fn steps(steps: &[Step], groups: &[Group], form: ScriptForm) -> Pipeline {
+/// One command for each group of steps. `java_skew`: see [`crate::RedisOptions::java_skew`].
+pub(crate) fn steps(steps: &[Step], groups: &[Group], java_skew: Duration, form: ScriptForm) -> Pipeline {
     let mut pipe = Pipeline::with_capacity(groups.len());
     for group in groups {
         let steps: Vec<&Step> = group.iter().map(|position| &steps[*position]).collect();
@@ -108,13 +112,15 @@ pub(crate) fn steps(steps: &[Step], groups: &[Group], form: ScriptForm) -> Pipel
             (Scripts::Mutex, Step::Claim(_) | Step::Pass { .. }) => claim(&steps, form),
             (Scripts::ReadWrite, Step::Release(_)) => read_write::release(&steps, form),
             (Scripts::ReadWrite, Step::Claim(_) | Step::Pass { .. }) => read_write::claim(&steps, form),
+            (Scripts::Semaphore, Step::Release(_)) => semaphore::release(&steps, form),
+            (Scripts::Semaphore, Step::Claim(_) | Step::Pass { .. }) => semaphore::claim(&steps, java_skew, form),
         });
     }
     pipe
 }
 
-/// One command for each group of renewals.
-pub(crate) fn renewals(claims: &[Claim], groups: &[Group], form: ScriptForm) -> Pipeline {
+/// One command for each group of renewals. `java_skew`: see [`crate::RedisOptions::java_skew`].
+pub(crate) fn renewals(claims: &[Claim], groups: &[Group], java_skew: Duration, form: ScriptForm) -> Pipeline {
     let mut pipe = Pipeline::with_capacity(groups.len());
     for group in groups {
         let claims: Vec<&Claim> = group.iter().map(|position| &claims[*position]).collect();
@@ -122,6 +128,7 @@ pub(crate) fn renewals(claims: &[Claim], groups: &[Group], form: ScriptForm) -> 
         pipe.add_command(match Scripts::of(first.kind) {
             Scripts::Mutex => renew(&claims, form),
             Scripts::ReadWrite => read_write::renew(&claims, form),
+            Scripts::Semaphore => semaphore::renew(&claims, java_skew, form),
         });
     }
     pipe
@@ -150,7 +157,7 @@ pub(crate) fn enlist(client: ClientId, ttl: Duration, form: ScriptForm) -> Pipel
 pub(crate) fn load() -> Pipeline {
     let mut pipe = Pipeline::new();
     let scripts = [&CLAIM, &RELEASE, &RENEW, &ANNOUNCE, &ENLIST, &SWAP, &READ];
-    for script in scripts.into_iter().chain(read_write::SCRIPTS).chain(look::SCRIPTS) {
+    for script in scripts.into_iter().chain(read_write::SCRIPTS).chain(semaphore::SCRIPTS).chain(look::SCRIPTS) {
         pipe.cmd("SCRIPT").arg("LOAD").arg(script.text);
     }
     pipe

@@ -32,12 +32,15 @@ local function each(keys, args, step)
   return replies
 end
 
--- Runs these commands. If the server refuses a command, runs the commands of `undo`, and ends the step with the error.
-local function write(commands, undo)
-  for _, command in ipairs(commands) do
+-- Runs these commands. If the server refuses a command, runs the field `undo` of each command before it, in reverse
+-- order, and ends the step with the error.
+local function write(commands)
+  for i, command in ipairs(commands) do
     local done = try(unpack(command))
     if type(done) == 'table' and done.err then
-      for _, command in ipairs(undo) do try(unpack(command)) end
+      for before = i - 1, 1, -1 do
+        if commands[before].undo then try(unpack(commands[before].undo)) end
+      end
       error(done)
     end
   end

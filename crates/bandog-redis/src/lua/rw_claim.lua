@@ -30,53 +30,47 @@ local function extend(lock, token, held, kind, owner, ttl, hold, left)
   return own_fence(held, owner)
 end
 
--- The commands that take the lock as a reader, and the commands that undo them. `mode` is the present mode of the lock.
--- `replaced` is the field whose hold ends, or nil.
+-- Adds the command that deletes the hash of a hold that ends with this claim. `replaced` is the field of the hold.
+local function add_end(commands, lock, replaced, left)
+  if left > 0 then commands[#commands + 1] = { 'pexpire', lock, left, undo = { 'pexpire', lock, left } } end
+  commands[#commands + 1] = { 'del', lock, undo = { 'hset', lock, 'mode', 'write', replaced, 1 } }
+end
+
+-- The commands that take the lock as a reader. `mode` is the present mode of the lock. `replaced` is the field whose
+-- hold ends, or nil.
 local function reading(lock, token, held, owner, ttl, last, mode, left, replaced, prefix)
   local hold, is_shared = hold_key(prefix, owner, 1), mode == 'read'
   local longest = text(is_shared and math.max(left, tonumber(ttl)) or tonumber(ttl))
-  -- SET XX finds no key and the first HDEL no live field. They check the memory limit and the rights for the commands
-  -- that may be needed to undo the others.
+  -- SET XX finds no key and the first HDEL no live field. They check the memory limit (see claim.lua) and the rights for
+  -- the commands that may be needed to undo the others.
   local commands = { { 'set', hold, '', 'xx' }, { 'del', hold }, { 'hdel', lock, owner } }
-  local undo = { { 'hdel', lock, owner }, { 'del', hold }, { 'hdel', held, owner } }
-  local function add(list, ...) list[#list + 1] = { ... } end
-  if mode == 'write' then
-    add(commands, 'del', lock)
-    add(undo, 'hset', lock, 'mode', 'write', replaced, 1)
-    add(undo, 'pexpire', lock, left)
-  else
-    add(undo, 'pexpire', lock, left)
-    if not mode then add(undo, 'del', lock) end
-  end
-  add(commands, 'hset', lock, 'mode', 'read', owner, 1)
-  add(commands, 'pexpire', lock, longest)
-  add(commands, 'set', hold, 1, 'px', ttl)
-  add(commands, 'hset', held, owner, text(last))
-  add(commands, 'pexpire', held, longest)
-  add(commands, 'set', token, text(last))
+  local function add(command) commands[#commands + 1] = command end
+  if mode == 'write' then add_end(commands, lock, replaced, left) end
+  add({ 'hset', lock, 'mode', 'read', owner, 1, undo = is_shared and { 'hdel', lock, owner } or { 'del', lock } })
+  add({ 'pexpire', lock, longest, undo = is_shared and left > 0 and { 'pexpire', lock, left } })
+  add({ 'set', hold, 1, 'px', ttl, undo = { 'del', hold } })
+  add({ 'hset', held, owner, text(last), undo = { 'hdel', held, owner } })
+  add({ 'pexpire', held, longest })
+  add({ 'set', token, text(last) })
   if is_shared and replaced then
-    add(commands, 'hdel', lock, replaced)
-    add(commands, 'del', hold_key(prefix, replaced, 1))
-    add(commands, 'hdel', held, replaced)
+    add({ 'hdel', lock, replaced })
+    add({ 'del', hold_key(prefix, replaced, 1) })
+    add({ 'hdel', held, replaced })
   end
-  return commands, undo
+  return commands
 end
 
 -- The same for the writer.
 local function writing(lock, token, writers, owner, ttl, last, left, replaced)
   -- The first command changes nothing. It checks the memory limit and the right: see claim.lua.
-  local probe = replaced and { 'hset', lock, replaced, 1 } or { 'set', lock, '', 'xx' }
-  local commands = {
-    probe,
-    { 'zrem', writers, owner },
-    { 'del', lock },
-    { 'hset', lock, 'mode', 'write', writer(owner), 1 },
-    { 'pexpire', lock, ttl },
-    { 'set', token, text(last) },
-  }
-  local undo = { { 'del', lock } }
-  if replaced then undo = { { 'del', lock }, { 'hset', lock, 'mode', 'write', replaced, 1 }, { 'pexpire', lock, left } } end
-  return commands, undo
+  local commands = { replaced and { 'hset', lock, replaced, 1 } or { 'set', lock, '', 'xx' } }
+  local function add(command) commands[#commands + 1] = command end
+  add({ 'zrem', writers, owner })
+  if replaced then add_end(commands, lock, replaced, left) else add({ 'del', lock }) end
+  add({ 'hset', lock, 'mode', 'write', writer(owner), 1, undo = { 'del', lock } })
+  add({ 'pexpire', lock, ttl })
+  add({ 'set', token, text(last) })
+  return commands
 end
 
 -- Refuses the claim. Keeps a place for a writer, or a note that the client starves, if the claim asks for it.
@@ -88,7 +82,10 @@ local function refused(lock, held, writers, kind, owner, joins, starving, prefix
   if kind == 'write' and (joins == '1' or call('zscore', writers, owner)) then
     call('zremrangebyscore', writers, '-inf', text(NOW))
     call('zrem', writers, owner)
-    write({ { 'zadd', writers, text(NOW + PLACE_MS), owner }, { 'pexpire', writers, PLACE_MS } }, { { 'zrem', writers, owner } })
+    write({
+      { 'zadd', writers, text(NOW + PLACE_MS), owner, undo = { 'zrem', writers, owner } },
+      { 'pexpire', writers, PLACE_MS },
+    })
   end
   if mode then
     note_starving(starving)
@@ -113,9 +110,9 @@ local function claim(k, a)
     if fence then return fence end
     fence = next_fence(token, fences)
     if kind == 'read' then
-      write({ { 'hset', held, owner, text(fence) }, { 'pexpire', held, ttl } }, { { 'del', held } })
+      write({ { 'hset', held, owner, text(fence), undo = { 'hdel', held, owner } }, { 'pexpire', held, ttl } })
     end
-    write({ { 'set', token, text(fence) } }, {})
+    call('set', token, text(fence))
     return fence
   end
 

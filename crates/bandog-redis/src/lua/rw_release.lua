@@ -21,10 +21,11 @@ local function end_reading(lock, held, owner, prefix)
     return false
   end
   local left, own = call('pttl', lock), call('pttl', hold)
-  write(
-    { { 'pexpire', lock, longest }, { 'del', hold }, { 'hdel', lock, owner } },
-    { { 'pexpire', lock, left }, { 'set', hold, 1, 'px', math.max(own, 1) } }
-  )
+  write({
+    { 'pexpire', lock, longest, undo = left > 0 and { 'pexpire', lock, left } },
+    { 'del', hold, undo = { 'set', hold, 1, 'px', math.max(own, 1) } },
+    { 'hdel', lock, owner },
+  })
   try('hdel', held, owner)
   return true
 end
