@@ -76,9 +76,17 @@ pub(crate) struct RecordKey<'a>(pub(crate) &'a str);
 /// The key of a record's history.
 pub(crate) struct HistoryKey<'a>(pub(crate) &'a str);
 
-/// Whether this is the key of a record or of a history.
-pub(crate) fn is_of_records(key: &str) -> bool {
-    (key.starts_with(RECORD) || key.starts_with(HISTORY)) && key.ends_with('}')
+/// Whether this hash is a record, a history or a private key of a lock, and not a lock.
+pub(crate) fn is_private(key: &str) -> bool {
+    let is_of_records = (key.starts_with(RECORD) || key.starts_with(HISTORY)) && key.ends_with('}');
+    is_of_records || key.starts_with(HELD) && key.contains('{')
+}
+
+/// The names of the semaphores that can have this key for their permits: see [`PermitsKey`].
+pub(crate) fn semaphores_of(key: &str) -> Vec<String> {
+    let Some(name) = key.strip_suffix(":timeout").filter(|name| name.contains('{')) else { return Vec::new() };
+    let inner = name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).filter(|name| !name.contains('{'));
+    [Some(name), inner].into_iter().flatten().map(str::to_owned).collect()
 }
 
 impl fmt::Display for RecordKey<'_> {

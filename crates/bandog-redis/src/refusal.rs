@@ -48,6 +48,11 @@ pub(crate) fn is_out_of_reach(error: &ServerError) -> bool {
     is_denied(error) && details(error).contains("access") && details(error).contains("key")
 }
 
+/// Whether the key has another type than the command expects.
+pub(crate) fn is_wrong_type(error: &ServerError) -> bool {
+    code(error) == "WRONGTYPE"
+}
+
 /// Whether the server would refuse a repetition of the command, too.
 pub(crate) fn is_lasting(error: &ServerError) -> bool {
     is_denied(error) || details(error).starts_with("unknown ")

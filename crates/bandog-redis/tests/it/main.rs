@@ -20,6 +20,7 @@ mod registry;
 mod rights;
 mod same_rules;
 mod sockets;
+mod semaphore;
 mod source;
 mod starve;
 mod strangers;
