@@ -9,8 +9,8 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Claim, ClientId, Error, Fence, Fences, Key, Kind, Kinds, Leases, Member, Notifier, PLACE, Profile, Released, Renewal,
-    Result, Step, Subscription, Verdict, check_pass,
+    Answer, Claim, ClientId, Error, Fence, Fences, Key, Kind, Leases, LockState, Member, Notifier, PLACE, Profile,
+    Released, Renewal, Result, Step, Subscription, Verdict, check_pass,
 };
 use redis::{Pipeline, Value};
 
@@ -155,13 +155,14 @@ impl Leases for Redis {
         let (mut fault, skew) = (None, self.options.java_skew);
         let deadline = Instant::now() + self.options.timeout;
         while !groups.is_empty() {
-            groups = match self.link.call_with_deadline(deadline, |form| script::steps(steps, &groups, skew, form)).await {
-                Ok(values) => self.distribute(steps, groups, values, &mut answers),
-                Err(error) => {
-                    fault = Some(error);
-                    Vec::new()
-                }
-            };
+            groups =
+                match self.link.call_with_deadline(deadline, |form| script::steps(steps, &groups, skew, form)).await {
+                    Ok(values) => self.distribute(steps, groups, values, &mut answers),
+                    Err(error) => {
+                        fault = Some(error);
+                        Vec::new()
+                    }
+                };
         }
         let missing_answer = |step: &Step| {
             let fault = fault.clone().unwrap_or_else(|| refusal::unexpected_reply(&Value::Nil));
@@ -201,7 +202,7 @@ impl Leases for Redis {
         Profile {
             store: self.options.store(),
             timeout: self.options.timeout,
-            kinds: Kinds::MUTEX.and(Kinds::READ_WRITE).and(Kinds::PERMITS),
+            kinds: LockState::KINDS,
             fence_survives_failover: true,
             expiry: "the Redis server's clock",
             epoch: self.link.epoch(),
@@ -271,8 +272,9 @@ impl Redis {
         let answer = match (step, value) {
             (_, Value::ServerError(error)) => Err(refusal::refused(&error)),
             (Step::Claim(claim) | Step::Pass { to: claim, .. }, Value::Int(reply)) => {
-                verdict(claim, reply).map(Answer::Claimed)
+                verdict(claim, reply, None).map(Answer::Claimed)
             }
+            (Step::Claim(claim), Value::Array(parts)) => queued(claim, &parts).map(Answer::Claimed),
             (Step::Release(claim), value) => self.released(claim, value).map(Answer::Released),
             (_, value) => Err(refusal::unexpected_reply(&value)),
         };
@@ -293,8 +295,10 @@ impl Redis {
             Value::Int(-1) => Ok(Released::NotHeld),
             Value::Int(receivers) => {
                 let receivers = u32::try_from(receivers).map_err(|_| refusal::unexpected_reply(&reply))?;
-                // If this backend is subscribed to the channel, it is one of the receivers.
-                let ours = receivers > 0 && self.subscriptions.is_subscribed(&ClaimChannel(claim).to_string());
+                // If this backend is subscribed to the channel, it is one of the receivers. The script of fair locks counts
+                // only the receivers of other clients.
+                let is_counted = receivers > 0 && !matches!(claim.kind, Kind::Fair);
+                let ours = is_counted && self.subscriptions.is_subscribed(&ClaimChannel(claim).to_string());
                 Ok(Released::Freed { others: Some(receivers - u32::from(ours)) })
             }
             reply => Err(refusal::unexpected_reply(&reply)),
@@ -315,7 +319,8 @@ impl Redis {
         let mut groups = script::renewal_groups(claims, max_per_call);
         let skew = self.options.java_skew;
         while !groups.is_empty() {
-            let sent = self.link.call_with_deadline(deadline, |form| script::renewals(claims, &groups, skew, form)).await;
+            let sent =
+                self.link.call_with_deadline(deadline, |form| script::renewals(claims, &groups, skew, form)).await;
             let values = match sent {
                 Ok(values) => values,
                 Err(error) => {
@@ -355,7 +360,9 @@ impl Redis {
 /// The error for a step that is refused without a question to the server. None for any other step.
 fn misused(step: &Step) -> Option<Result<Answer>> {
     let error = match (step, step.kind()) {
-        (Step::Pass { from, to }, _) if check_pass(from.kind, to.kind).is_err() => check_pass(from.kind, to.kind).err()?,
+        (Step::Pass { from, to }, _) if check_pass(from.kind, to.kind).is_err() => {
+            check_pass(from.kind, to.kind).err()?
+        }
         (_, Kind::Permits { take, .. }) if take.get() > MAX_PERMITS => {
             Error::misused(format!("a claim takes at most {MAX_PERMITS} permits on Redis, and this claim takes {take}"))
         }
@@ -364,14 +371,23 @@ fn misused(step: &Step) -> Option<Result<Answer>> {
     Some(Err(error.during(step.verb()).at(step.key())))
 }
 
+/// Reads the reply to a refused claim that has a place in a queue: the reply of a script that claims, and the number of
+/// claims before it.
+fn queued(claim: &Claim, parts: &[Value]) -> Result<Verdict> {
+    match parts {
+        [Value::Int(reply), Value::Int(ahead)] => verdict(claim, *reply, u32::try_from(*ahead).ok()),
+        _ => Err(refusal::unexpected_reply(&Value::Array(parts.to_vec()))),
+    }
+}
+
 /// Reads the reply of a script that claims. A positive number is the last fence that was granted. A negative number is the time
 /// in milliseconds until the present hold of the lock expires, with a minus sign.
-fn verdict(claim: &Claim, reply: i64) -> Result<Verdict> {
+fn verdict(claim: &Claim, reply: i64, ahead: Option<u32>) -> Result<Verdict> {
     let number = reply.unsigned_abs();
     match reply {
         1.. => Ok(Verdict::Granted { fences: Fences::ending(Fence::new(number), claim.fences), valid_for: claim.ttl }),
         0 => Err(refusal::unexpected_reply(&Value::Int(reply))),
-        _ => Ok(Verdict::Busy { retry_after: Duration::from_millis(number), ahead: None }),
+        _ => Ok(Verdict::Busy { retry_after: Duration::from_millis(number), ahead }),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The Lua scripts, and the commands that call them.
 
+mod fair;
 mod look;
 mod read_write;
 mod records;
@@ -57,6 +58,7 @@ pub(crate) type Group = Vec<usize>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Scripts {
     Mutex,
+    Fair,
     ReadWrite,
     Semaphore,
 }
@@ -64,7 +66,8 @@ enum Scripts {
 impl Scripts {
     fn of(kind: Kind) -> Self {
         match kind {
-            Kind::Mutex | Kind::Fair => Self::Mutex,
+            Kind::Mutex => Self::Mutex,
+            Kind::Fair => Self::Fair,
             Kind::Read | Kind::Write => Self::ReadWrite,
             Kind::Permits { .. } => Self::Semaphore,
         }
@@ -110,6 +113,8 @@ pub(crate) fn steps(steps: &[Step], groups: &[Group], java_skew: Duration, form:
         pipe.add_command(match (Scripts::of(first.kind()), first) {
             (Scripts::Mutex, Step::Release(_)) => release(&steps, form),
             (Scripts::Mutex, Step::Claim(_) | Step::Pass { .. }) => claim(&steps, form),
+            (Scripts::Fair, Step::Release(_)) => fair::release(&steps, form),
+            (Scripts::Fair, Step::Claim(_) | Step::Pass { .. }) => fair::claim(&steps, form),
             (Scripts::ReadWrite, Step::Release(_)) => read_write::release(&steps, form),
             (Scripts::ReadWrite, Step::Claim(_) | Step::Pass { .. }) => read_write::claim(&steps, form),
             (Scripts::Semaphore, Step::Release(_)) => semaphore::release(&steps, form),
@@ -127,6 +132,7 @@ pub(crate) fn renewals(claims: &[Claim], groups: &[Group], java_skew: Duration, 
         let Some(first) = claims.first() else { continue };
         pipe.add_command(match Scripts::of(first.kind) {
             Scripts::Mutex => renew(&claims, form),
+            Scripts::Fair => fair::renew(&claims, form),
             Scripts::ReadWrite => read_write::renew(&claims, form),
             Scripts::Semaphore => semaphore::renew(&claims, java_skew, form),
         });
@@ -157,7 +163,8 @@ pub(crate) fn enlist(client: ClientId, ttl: Duration, form: ScriptForm) -> Pipel
 pub(crate) fn load() -> Pipeline {
     let mut pipe = Pipeline::new();
     let scripts = [&CLAIM, &RELEASE, &RENEW, &ANNOUNCE, &ENLIST, &SWAP, &READ];
-    for script in scripts.into_iter().chain(read_write::SCRIPTS).chain(semaphore::SCRIPTS).chain(look::SCRIPTS) {
+    let of_kinds = fair::SCRIPTS.into_iter().chain(read_write::SCRIPTS).chain(semaphore::SCRIPTS);
+    for script in scripts.into_iter().chain(of_kinds).chain(look::SCRIPTS) {
         pipe.cmd("SCRIPT").arg("LOAD").arg(script.text);
     }
     pipe
@@ -209,6 +216,16 @@ fn offers(cmd: &mut Cmd, claim: &Claim, count: usize) {
     if claim.offers {
         cmd.write_arg_fmt(StarvingKey(claim.key.as_str()));
     } else if count > 1 {
+        cmd.write_arg(b"");
+    }
+}
+
+/// Adds the key that marks a lock with a starving client, if the claim takes part in offers. Otherwise adds an empty
+/// text.
+fn starving(cmd: &mut Cmd, claim: &Claim) {
+    if claim.offers {
+        cmd.write_arg_fmt(StarvingKey(claim.key.as_str()));
+    } else {
         cmd.write_arg(b"");
     }
 }

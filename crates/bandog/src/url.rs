@@ -314,7 +314,9 @@ fn without_suspicious_login(url: String) -> String {
 fn without_unknown_options(place: &str) -> String {
     let Some((path, query)) = place.split_once('?') else { return place.to_owned() };
     let shown = query.split('&').map(|option| match option.split_once('=') {
-        Some(("watchdog" | "timeout" | "java_skew" | "prefix" | "ca" | "cert" | "key" | "db", _)) | None => option.to_owned(),
+        Some(("watchdog" | "timeout" | "java_skew" | "prefix" | "ca" | "cert" | "key" | "db", _)) | None => {
+            option.to_owned()
+        }
         Some((name, _)) => format!("{name}=***"),
     });
     format!("{path}?{}", shown.collect::<Vec<_>>().join("&"))

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use bandog_core::{Claim, Kind, Step};
 use redis::{Cmd, RedisWrite};
 
-use super::{Script, ScriptForm, claim_of, millis};
-use crate::names::{HELD, HoldPrefix, READ_WRITE_CHANNEL, Satellite, StarvingKey, TokenKey, WRITERS};
+use super::{Script, ScriptForm, claim_of, millis, starving};
+use crate::names::{HELD, HoldPrefix, READ_WRITE_CHANNEL, Satellite, TokenKey, WRITERS};
 
 pub(super) static CLAIM: LazyLock<Script> = LazyLock::new(|| {
     Script::new(concat!(
@@ -105,16 +105,6 @@ fn keys(cmd: &mut Cmd, claim: &Claim) {
     cmd.arg(name);
     cmd.write_arg_fmt(Satellite(HELD, name));
     cmd.write_arg_fmt(Satellite(WRITERS, name));
-}
-
-/// Adds the key that marks a lock with a starving client, if the claim takes part in offers. Otherwise adds an empty
-/// text.
-fn starving(cmd: &mut Cmd, claim: &Claim) {
-    if claim.offers {
-        cmd.write_arg_fmt(StarvingKey(claim.key.as_str()));
-    } else {
-        cmd.write_arg(b"");
-    }
 }
 
 /// What the claim wants to hold, as the scripts name it.

@@ -7,9 +7,7 @@ use redis::{Cmd, Pipeline, RedisWrite};
 use ring::digest::{SHA256, digest};
 
 use super::{Script, ScriptForm, claim_of, millis, single};
-use crate::names::{
-    FORMER_LIMIT, HELD, PermitsKey, SEMAPHORE_CHANNEL, STARVING_ORDER, Satellite, TokenKey, WAITING,
-};
+use crate::names::{FORMER_LIMIT, HELD, PermitsKey, SEMAPHORE_CHANNEL, STARVING_ORDER, Satellite, TokenKey, WAITING};
 
 /// Number of bytes of a permit's id.
 const ID_LEN: usize = 16;

@@ -5,9 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use bandog_core::{
-    Claim, ClaimId, ErrorKind, Inspect, Key, Kind, Leases, PLACE, Pattern, Released, Renewal, Verdict,
-};
+use bandog_core::{Claim, ClaimId, ErrorKind, Inspect, Key, Kind, Leases, PLACE, Pattern, Released, Renewal, Verdict};
 use bandog_redis::{Redis, RedisOptions};
 use bandog_testkit::{RawRedis, RedisServer, Reply};
 
@@ -257,10 +255,10 @@ async fn operators_see_and_evict_all_holders() {
     assert_eq!(names(redis.list(&Pattern::new("k*")).await.unwrap()), ["k"]);
     let row = redis.show(&ours.key).await.unwrap();
     let java = "java-permit-0001".bytes().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(row.holders.iter().map(|holder| holder.owner.clone()).collect::<Vec<_>>(), [
-        Some(java),
-        Some(ours.id.to_string())
-    ]);
+    assert_eq!(
+        row.holders.iter().map(|holder| holder.owner.clone()).collect::<Vec<_>>(),
+        [Some(java), Some(ours.id.to_string())]
+    );
     assert_eq!((row.holders[1].kind, row.holders[1].last_fence), (Some(ours.kind), Some(fences.last())));
     let mut listener = subscriber(&server, "redisson_sc:{k}");
     assert_eq!(redis.evict(&ours.key).await.unwrap().unwrap().holders.len(), 2);
@@ -277,7 +275,8 @@ async fn the_time_for_the_clocks_of_java_clients_can_be_set() {
     let redis = Redis::new(options.java_skew(Duration::from_secs(60))).unwrap();
     let held = permits("k", 1, 1);
     take(&redis, &held).await.unwrap();
-    let score = |server: &RedisServer| server.cmd(&["ZRANGE", "{k}:timeout", "0", "0", "WITHSCORES"]).array()[1].clone();
+    let score =
+        |server: &RedisServer| server.cmd(&["ZRANGE", "{k}:timeout", "0", "0", "WITHSCORES"]).array()[1].clone();
     for _ in 0..2 {
         let left = score(&server).text().parse::<u128>().unwrap() - now_ms();
         assert!((85_000..=91_000).contains(&left), "{left}");
