@@ -42,8 +42,8 @@ local function refused(queue, deadlines, waiting, owner, joins, left, first)
   if left == -2 then
     reply = busy(first and (is_ours(first) and expiry(waiting, first) or expiry(deadlines, first)) - NOW or PLACE_MS)
   end
-  local ahead = (deadline or joins == '1') and call('zrank', deadlines, owner)
-  return ahead and { reply, ahead } or reply
+  local ahead = (deadline or joins == '1') and try('zrank', deadlines, owner)
+  return type(ahead) == 'number' and { reply, ahead } or reply
 end
 
 local function claim(k, a)

@@ -41,15 +41,19 @@ local function recycle(lock, permits, held, channel, available)
   return available
 end
 
--- Lets each of these permits expire at this time. Permits that are not taken stay so.
+-- Lets each of these permits expire after this time. Permits that are not taken stay so.
+--
+-- At its memory limit, Redis refuses ZADD and INCRBY, but only if they are the first write of a script. So a command that
+-- Redis never refuses comes first wherever a hold is extended or ended, or a place is kept.
 local function extend(permits, held, ids, lasts)
+  call('pexpire', held, math.max(call('pttl', held), lasts))
   for _, id in ipairs(ids) do call('zadd', permits, 'xx', text(NOW + lasts), id) end
-  if call('pttl', held) < lasts then call('pexpire', held, lasts) end
 end
 
 -- Keeps the place of a claim. A claim without a place gets the last one.
 local function keep_place(waiting, order, owner)
   write({
+    { 'pexpire', waiting, PLACE_MS },
     { 'zadd', waiting, text(NOW + PLACE_MS), owner, undo = { 'zrem', waiting, owner } },
     { 'pexpire', waiting, PLACE_MS },
     { 'zadd', order, 'nx', text(MICROS), owner, undo = { 'zrem', order, owner } },

@@ -78,6 +78,8 @@ local function taking(lock, token, permits, held, waiting, order, owner, ids, la
   else
     add({ 'incrby', lock, -#ids, undo = { 'incrby', lock, #ids } })
   end
+  -- This command finds no permits. It checks the right, which may be needed to undo the next command.
+  add({ 'zrem', permits, unpack(ids) })
   add(add_all)
   add({ 'hset', held, owner, text(last) .. ' ' .. table.concat(ids), undo = { 'hdel', held, owner } })
   add({ 'pexpire', held, longest })

@@ -13,11 +13,13 @@
 local function release(k, a)
   local lock, permits, held, waiting, order = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], KEYS[k + 4], KEYS[k + 5]
   local owner, ids, channel = ARGV[a + 1], ids_in(ARGV[a + 2]), ARGV[a + 3]
-  local available, taken, is_alive = available_permits(lock), {}, false
+  local available, taken, scores, is_alive = available_permits(lock), {}, {}, false
   for _, id in ipairs(ids) do
     local until_ms = call('zscore', permits, id)
     if until_ms then
       taken[#taken + 1] = id
+      scores[#scores + 1] = until_ms
+      scores[#scores + 1] = id
       is_alive = is_alive or tonumber(until_ms) > NOW
     end
   end
@@ -29,10 +31,10 @@ local function release(k, a)
     if available and available > 0 then publish(channel, text(available)) end
     return -4
   end
+  -- ZREM comes first: see `extend`.
   local commands = { { 'zrem', permits, unpack(taken) } }
-  if available then
-    table.insert(commands, 1, { 'incrby', lock, #taken, undo = { 'incrby', lock, -#taken } })
-  end
+  commands[1].undo = { 'zadd', permits, unpack(scores) }
+  if available then commands[2] = { 'incrby', lock, #taken } end
   write(commands)
   try('hdel', held, owner)
   local told = 0

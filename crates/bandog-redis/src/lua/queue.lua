@@ -66,8 +66,10 @@ local function first_in_queue(queue, deadlines, waiting)
   return first or nil
 end
 
--- Keeps the place of a claim that is in the queue.
+-- Keeps the place of a claim that is in the queue. At its memory limit, Redis refuses ZADD, but only if it is the first
+-- write of a script.
 local function keep_place(deadlines, waiting, owner, deadline)
+  call('pexpire', waiting, 2 * PLACE_MS)
   call('zadd', waiting, text(NOW + PLACE_MS), owner)
   call('pexpire', waiting, 2 * PLACE_MS)
   if deadline - NOW < NEAR_MS then call('zadd', deadlines, 'xx', text(NOW + WAIT_MS), owner) end

@@ -27,8 +27,9 @@ local function renew(k, a)
   if call('hexists', lock, writer(owner)) == 1 then return call('pexpire', lock, ttl) end
   local until_ms = call('zscore', writers, owner)
   if not until_ms or tonumber(until_ms) <= NOW then return 0 end
-  call('zadd', writers, text(NOW + PLACE_MS), owner)
+  -- At its memory limit, Redis refuses ZADD, but only if it is the first write of a script.
   call('pexpire', writers, PLACE_MS)
+  call('zadd', writers, text(NOW + PLACE_MS), owner)
   return 2
 end
 

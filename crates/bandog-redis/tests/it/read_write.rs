@@ -83,7 +83,7 @@ async fn a_reader_is_a_field_and_a_key_of_its_own() {
         no_message(&mut listener);
         assert_eq!(release(&redis, &first).await.unwrap(), Released::Freed { others: Some(1) });
         assert_eq!(listener.read().unwrap().texts(), ["message", channel, "0"]);
-        assert_eq!(server.keys(), [token.clone()]);
+        assert_eq!(server.keys(), [token.as_str()]);
         assert_eq!(release(&redis, &first).await.unwrap(), Released::NotHeld);
         no_message(&mut listener);
         server.cmd(&["DEL", &token]);
@@ -106,7 +106,7 @@ async fn a_writer_is_a_field_whose_name_ends_with_write() {
         assert_eq!(server.keys(), keys);
         assert_eq!(release(&redis, &held_by).await.unwrap(), Released::Freed { others: Some(1) });
         assert_eq!(listener.read().unwrap().texts(), ["message", channel, "1"]);
-        assert_eq!(server.keys(), [token.clone()]);
+        assert_eq!(server.keys(), [token.as_str()]);
         server.cmd(&["DEL", &token]);
     }
 }

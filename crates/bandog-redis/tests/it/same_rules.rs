@@ -19,7 +19,7 @@ use bandog_testkit::RedisServer;
 
 use crate::help::{claim, renew, step};
 
-const RUNS: u64 = 150;
+const RUNS: u64 = 80;
 const STEPS: usize = 80;
 /// Maximum duration of a run.
 const MAX_RUN: Duration = Duration::from_millis(900);
@@ -155,8 +155,8 @@ impl<'s> Both<'s> {
     }
 }
 
-/// Executes random steps of claims that `new` makes.
-async fn random_steps(new: impl Fn(&mut fastrand::Rng) -> Kind) {
+/// Executes random steps of claims whose kinds `new` returns. `joins`: whether some of them join the queue.
+async fn random_steps(joins: bool, new: impl Fn(&mut fastrand::Rng) -> Kind) {
     let server = RedisServer::start();
     let url = format!("redis://{}@{}", RedisServer::OPERATOR, server.addr());
     // The rules know no clocks of Java clients.
@@ -176,7 +176,7 @@ async fn random_steps(new: impl Fn(&mut fastrand::Rng) -> Kind) {
                 kind: new(&mut random),
                 ttl: Duration::from_millis([16_500, 25_500, 34_500][random.usize(..3)]),
                 fences: NonZeroU32::new(random.u32(1..=5)).unwrap(),
-                joins: random.bool(),
+                joins: joins && random.bool(),
                 offers: random.u32(..4) == 0,
                 ..claim("k")
             };
@@ -216,12 +216,12 @@ async fn random_steps(new: impl Fn(&mut fastrand::Rng) -> Kind) {
 
 #[tokio::test]
 async fn a_read_write_lock_follows_the_rules() {
-    random_steps(|random| if random.bool() { Kind::Read } else { Kind::Write }).await;
+    random_steps(true, |random| if random.bool() { Kind::Read } else { Kind::Write }).await;
 }
 
 #[tokio::test]
 async fn a_semaphore_follows_the_rules() {
-    random_steps(|random| {
+    random_steps(true, |random| {
         let [take, of] =
             [random.u32(1..=3), [4, 4, 4, 4, 5, 2][random.usize(..6)]].map(|n| NonZeroU32::new(n).unwrap());
         Kind::Permits { take, of }
@@ -231,5 +231,12 @@ async fn a_semaphore_follows_the_rules() {
 
 #[tokio::test]
 async fn a_fair_lock_follows_the_rules() {
-    random_steps(|random| if random.u32(..5) == 0 { Kind::Mutex } else { Kind::Fair }).await;
+    random_steps(true, |random| if random.u32(..5) == 0 { Kind::Mutex } else { Kind::Fair }).await;
+}
+
+/// A claim of one family is refused while a claim of another family holds the name.
+#[tokio::test]
+async fn locks_of_different_families_follow_the_rules() {
+    let kinds = [Kind::Mutex, Kind::Fair, Kind::Read, Kind::Read, Kind::Write];
+    random_steps(false, |random| kinds[random.usize(..kinds.len())]).await;
 }
