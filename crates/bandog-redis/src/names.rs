@@ -25,6 +25,8 @@ pub(crate) const WRITERS: &str = "bandog:writers:";
 pub(crate) const WAITING: &str = "bandog:waiting:";
 /// Sorted sets of the starving claims of a semaphore, in the order in which they got their places.
 pub(crate) const STARVING_ORDER: &str = "bandog:order:";
+/// Marks a long queue of a fair lock whose deadlines have not come nearer after the last grants.
+pub(crate) const STAYED: &str = "bandog:stayed:";
 /// The limit of a semaphore before its last change.
 pub(crate) const FORMER_LIMIT: &str = "bandog:limit:";
 

@@ -249,10 +249,11 @@ fn other_kinds(name: &str) -> Vec<Vec<String>> {
     let key = |prefix| names::Satellite(prefix, name).to_string();
     let (held, writers, former) = (key(names::HELD), key(names::WRITERS), key(names::FORMER_LIMIT));
     let (waiting, order) = (key(names::WAITING), key(names::STARVING_ORDER));
+    let stayed = key(names::STAYED);
     let (queue, deadlines) = (key(names::QUEUE), key(names::DEADLINES));
     let (read_write, semaphore) = (key(names::READ_WRITE_CHANNEL), key(names::SEMAPHORE_CHANNEL));
     let own_channel = format!("{}:x", names::Channel(name));
-    let commands: [&[&str]; 28] = [
+    let commands: [&[&str]; 29] = [
         &["HGET", name, "mode"],
         &["HGETALL", name],
         &["HDEL", name, "x"],
@@ -270,6 +271,7 @@ fn other_kinds(name: &str) -> Vec<Vec<String>> {
         &["SET", &former, "1"],
         &["ZADD", &waiting, "1", "x"],
         &["ZADD", &order, "1", "x"],
+        &["SET", &stayed, ""],
         &["RPUSH", &queue, "x"],
         &["LINDEX", &queue, "0"],
         &["LPOP", &queue],

@@ -1,7 +1,7 @@
 -- Takes each fair lock for its owner, if the lock is free and no other owner is before it in the queue, or if the owner
 -- already holds it.
 --
--- KEYS: lock, token, held, queue, deadlines, waiting, ...
+-- KEYS: lock, token, held, queue, deadlines, waiting, stayed, ...
 -- ARGV: owner, ttl in ms, fences, joins, starving, ... (`joins` is 1 or empty; `starving` is a key or empty)
 --
 -- An owner that joins and is refused gets a place at the end of the queue. `held` marks a lock that was taken as a fair
@@ -46,9 +46,19 @@ local function refused(queue, deadlines, waiting, owner, joins, left, first)
   return type(ahead) == 'number' and { reply, ahead } or reply
 end
 
+-- Brings all deadlines nearer by the time for one claim, as Redisson does after a grant. `deadline` is the deadline of the
+-- claim that was granted. If the deadlines have stayed for a while, it was too far away, and all others are, too.
+local function bring_nearer(deadlines, deadline, stayed)
+  local claims = 1
+  if try('del', stayed) == 1 then claims = 1 + math.max(0, math.floor((deadline - NOW - WAIT_MS) / WAIT_MS)) end
+  for _, other in ipairs(call('zrangebyscore', deadlines, '-inf', '+inf')) do
+    try('zincrby', deadlines, -claims * WAIT_MS, other)
+  end
+end
+
 local function claim(k, a)
   local lock, token, held = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3]
-  local queue, deadlines, waiting = KEYS[k + 4], KEYS[k + 5], KEYS[k + 6]
+  local queue, deadlines, waiting, stayed = KEYS[k + 4], KEYS[k + 5], KEYS[k + 6], KEYS[k + 7]
   local owner, ttl, fences, joins, starving = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4], ARGV[a + 5]
   local left, is_offered = call('pttl', lock), false
   if left ~= -2 then
@@ -88,14 +98,10 @@ local function claim(k, a)
     commands[#commands + 1] = { 'zrem', waiting, owner, undo = score(waiting) }
     commands[#commands + 1] = { 'lpop', queue }
   end
+  local deadline = first and expiry(deadlines, owner)
   write(commands)
-  -- As in Redisson, all other deadlines come nearer.
-  if first then
-    for _, other in ipairs(call('zrangebyscore', deadlines, '-inf', '+inf')) do
-      try('zincrby', deadlines, -WAIT_MS, other)
-    end
-  end
+  if first and not may_stay(deadlines, waiting, stayed) then bring_nearer(deadlines, deadline, stayed) end
   return last
 end
 
-return each(6, 5, claim)
+return each(7, 5, claim)

@@ -1,7 +1,7 @@
 -- Frees each fair lock that its owner holds, and notifies the owner that is next in the queue. If the owner does not hold
 -- the lock, removes it from the queue. For `starving`, see release.lua.
 --
--- KEYS: lock, held, queue, deadlines, waiting, ...
+-- KEYS: lock, held, queue, deadlines, waiting, stayed, ...
 -- ARGV: owner, channel, starving, ... (the channel of an owner in the queue is `channel`, a colon and the owner;
 --       `starving` is a key or empty)
 -- Reply: for each lock; without a list around it if there is only one
@@ -22,11 +22,14 @@ local function notify_first(queue, deadlines, waiting, owner, channel)
 end
 
 -- Removes the owner from the queue. Returns whether it had a place.
-local function leave(queue, deadlines, waiting, owner)
+local function leave(queue, deadlines, waiting, stayed, owner)
   if not expiry(deadlines, owner) then return false end
-  local place, owners = expiry(waiting, owner), call('lrange', queue, 0, -1)
-  for i, other in ipairs(owners) do
-    if other == owner then advance(deadlines, owners, i + 1, 1) end
+  local place = expiry(waiting, owner)
+  if not may_stay(deadlines, waiting, stayed) then
+    local owners = call('lrange', queue, 0, -1)
+    for i, other in ipairs(owners) do
+      if other == owner then advance(deadlines, owners, i + 1, 1) end
+    end
   end
   call('lrem', queue, 0, owner)
   call('zrem', deadlines, owner)
@@ -35,7 +38,8 @@ local function leave(queue, deadlines, waiting, owner)
 end
 
 local function release(k, a)
-  local lock, held, queue, deadlines, waiting = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], KEYS[k + 4], KEYS[k + 5]
+  local lock, held, queue = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3]
+  local deadlines, waiting, stayed = KEYS[k + 4], KEYS[k + 5], KEYS[k + 6]
   local owner, channel, starving = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3]
   if call('hexists', lock, owner) == 1 then
     call('del', lock, held)
@@ -44,9 +48,9 @@ local function release(k, a)
   end
   take_note(starving)
   local was_first = call('lindex', queue, 0) == owner
-  if not leave(queue, deadlines, waiting, owner) then return -1 end
+  if not leave(queue, deadlines, waiting, stayed, owner) then return -1 end
   if was_first and call('pttl', lock) == -2 then notify_first(queue, deadlines, waiting, owner, channel) end
   return -4
 end
 
-return each(5, 3, release)
+return each(6, 3, release)

@@ -9,6 +9,11 @@ local WAIT_MS = 300000
 -- deadline, although it still waits.
 local NEAR_MS = 60000
 
+-- Up to this length of the queue, each change of the deadlines is done at once.
+local SHORT_QUEUE = 64
+-- A day.
+local STAYED_MS = 24 * 3600 * 1000
+
 local OWNER = '^' .. string.rep('%x', 8) .. '%-' .. string.rep('%x', 4) .. '%-8' .. string.rep('%x', 3) .. '%-'
   .. string.rep('%x', 4) .. '%-' .. string.rep('%x', 12) .. ':%d+$'
 
@@ -24,6 +29,15 @@ end
 -- Takes the time of so many claims off the deadlines of the owners from this position on.
 local function advance(deadlines, owners, from, claims)
   for i = from, #owners do call('zadd', deadlines, 'xx', 'incr', -claims * WAIT_MS, owners[i]) end
+end
+
+-- Whether the deadlines need not come nearer now. In a long queue of our own claims this would take long, and no claim is
+-- removed because of its deadline. If a claim of another library joins, the next grant brings all deadlines nearer. The
+-- key `stayed` marks such a queue.
+local function may_stay(deadlines, waiting, stayed)
+  local length = call('zcard', deadlines)
+  if length <= SHORT_QUEUE or length > call('zcard', waiting) then return false end
+  return not try('set', stayed, '', 'px', STAYED_MS).err
 end
 
 -- Removes our claims whose places have expired. The list is changed first: an owner in the list without a deadline would

@@ -6,7 +6,7 @@ use bandog_core::{Claim, Step};
 use redis::{Cmd, RedisWrite};
 
 use super::{Script, ScriptForm, claim_of, millis, starving};
-use crate::names::{Channel, DEADLINES, HELD, QUEUE, Satellite, TokenKey, WAITING};
+use crate::names::{Channel, DEADLINES, HELD, QUEUE, STAYED, Satellite, TokenKey, WAITING};
 
 pub(super) static CLAIM: LazyLock<Script> = LazyLock::new(|| {
     Script::new(concat!(
@@ -37,12 +37,12 @@ pub(super) const SCRIPTS: [&LazyLock<Script>; 3] = [&CLAIM, &RELEASE, &RENEW];
 pub(super) fn claim(steps: &[&Step], form: ScriptForm) -> Cmd {
     let claims = || steps.iter().map(|step| claim_of(step));
     let size = claims().map(|claim| 7 * claim.key.as_str().len() + 290).sum();
-    let mut cmd = CLAIM.call(form, 6 * steps.len(), 11 * steps.len(), size);
+    let mut cmd = CLAIM.call(form, 7 * steps.len(), 12 * steps.len(), size);
     for claim in claims() {
         let name = claim.key.as_str();
         cmd.arg(name);
         cmd.write_arg_fmt(TokenKey(name));
-        satellites(&mut cmd, name, &[HELD, QUEUE, DEADLINES, WAITING]);
+        satellites(&mut cmd, name, &[HELD, QUEUE, DEADLINES, WAITING, STAYED]);
     }
     for claim in claims() {
         cmd.write_arg_fmt(claim.id);
@@ -56,11 +56,11 @@ pub(super) fn claim(steps: &[&Step], form: ScriptForm) -> Cmd {
 pub(super) fn release(steps: &[&Step], form: ScriptForm) -> Cmd {
     let claims = || steps.iter().map(|step| claim_of(step));
     let size = claims().map(|claim| 7 * claim.key.as_str().len() + 270).sum();
-    let mut cmd = RELEASE.call(form, 5 * steps.len(), 8 * steps.len(), size);
+    let mut cmd = RELEASE.call(form, 6 * steps.len(), 9 * steps.len(), size);
     for claim in claims() {
         let name = claim.key.as_str();
         cmd.arg(name);
-        satellites(&mut cmd, name, &[HELD, QUEUE, DEADLINES, WAITING]);
+        satellites(&mut cmd, name, &[HELD, QUEUE, DEADLINES, WAITING, STAYED]);
     }
     for claim in claims() {
         cmd.write_arg_fmt(claim.id);

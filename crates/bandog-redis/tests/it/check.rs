@@ -126,7 +126,7 @@ async fn missing_rights_are_named() {
         (&["-zrange"], Level::Advice, "ZRANGE, which show"),
         (&["-zincrby", "-rpush"], Level::Advice, "RPUSH, ZINCRBY, which fair mutexes"),
         (
-            &["resetkeys", "~bandog:[cprs]*", "~bandog:his*", "~redisson_lock_token:*"],
+            &["resetkeys", "~bandog:[cpr]*", "~bandog:starving:*", "~bandog:his*", "~redisson_lock_token:*"],
             Level::Advice,
             "SET {bandog:probe}:x:rwlock_timeout:1 1 is refused, which fair mutexes",
         ),
@@ -163,7 +163,7 @@ async fn the_rights_of_a_user_confined_to_a_prefix_are_checked_for_that_prefix()
     let keys = "~orders:* ~redisson_lock_token:{orders:* ~bandog:starving:{orders:* ~bandog:client:* ~bandog:clients";
     let records = "~bandog:record:{orders:* ~bandog:history:{orders:* ~bandog:records";
     let other_kinds = "~{orders:* ~redisson_lock_queue:{orders:* ~redisson_lock_timeout:{orders:* ~bandog:held:{orders:* \
-                       ~bandog:writers:{orders:* ~bandog:waiting:{orders:* ~bandog:order:{orders:* ~bandog:limit:{orders:*";
+                       ~bandog:writers:{orders:* ~bandog:waiting:{orders:* ~bandog:order:{orders:* ~bandog:stayed:{orders:* ~bandog:limit:{orders:*";
     let channels = "&redisson_rwlock:{orders:* &redisson_sc:{orders:*";
     let page = include_str!("../../../../docs/redis.md");
     assert!(page.contains(&format!("`{other_kinds}`")) && page.contains(&format!("`{channels}`")));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bandog_core::{Claim, ClaimId, ErrorKind, Inspect, Kind, Leases, PLACE, Released, Renewal, Verdict};
+use bandog_core::{Answer, Claim, ClaimId, ErrorKind, Inspect, Kind, Leases, PLACE, Released, Renewal, Step, Verdict};
 use bandog_redis::Redis;
 use bandog_testkit::{RedisServer, eventually_async};
 
@@ -308,5 +308,39 @@ async fn claims_of_several_clients_are_served_in_their_order() {
         }
         assert!(is_granted(&backends[*at], claim).await);
         last = claim.clone();
+    }
+}
+
+/// In a long queue of our own claims, the deadlines stay until a claim of another library joins.
+#[tokio::test]
+async fn a_long_queue_is_served_in_its_order_and_its_deadlines_come_nearer_for_others() {
+    const LENGTH: usize = 400;
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let holder = fair("k");
+    granted(take(&redis, &holder).await.unwrap());
+    let claims: Vec<_> = (0..LENGTH).map(|_| fair("k")).collect();
+    let steps: Vec<_> = claims.iter().cloned().map(Step::Claim).collect();
+    for (number, answer) in (0..).zip(redis.apply(&steps).await) {
+        let Ok(Answer::Claimed(Verdict::Busy { ahead, .. })) = answer else { panic!("{answer:?}") };
+        assert_eq!(ahead, Some(number));
+    }
+    let mut last = holder;
+    for claim in &claims[..LENGTH - 100] {
+        let steps = [Step::Release(last), Step::Claim(claim.clone())];
+        let answers = redis.apply(&steps).await;
+        assert!(matches!(answers[1], Ok(Answer::Claimed(Verdict::Granted { .. }))), "{answers:?}");
+        last = claim.clone();
+    }
+    let owner = claims[LENGTH - 1].id.to_string();
+    assert!(deadline(&server, &owner) > now_ms() + 300 * WAIT);
+    java_waits(&server, JAVA, deadline(&server, &owner) + WAIT);
+    assert!(server.pttl("bandog:stayed:{k}") > 0);
+    release(&redis, &last).await.unwrap();
+    assert!(is_granted(&redis, &claims[LENGTH - 100]).await);
+    for (owner, ahead) in [(owner.as_str(), 99), (JAVA, 100)] {
+        let left = deadline(&server, owner) - now_ms();
+        assert_eq!(server.cmd(&["EXISTS", "bandog:stayed:{k}"]).int(), 0);
+        assert!((ahead * WAIT..=(ahead + 1) * WAIT + 30_000).contains(&left), "{owner}: {left}");
     }
 }

@@ -108,7 +108,8 @@ async fn a_claim_that_may_not_use_one_of_its_keys_leaves_nothing_behind() {
             // The keys of the holds of readers contain the owner.
             let pattern =
                 |key: &String| if key.contains(":rwlock_timeout:") { "~{k}:*".to_owned() } else { format!("~{key}") };
-            let private = ["held", "writers", "waiting", "order", "limit"].map(|name| format!("~bandog:{name}:{{k}}"));
+            let private =
+                ["held", "writers", "waiting", "order", "stayed", "limit"].map(|name| format!("~bandog:{name}:{{k}}"));
             let redisson = ["queue", "timeout"].map(|name| format!("~redisson_lock_{name}:{{k}}"));
             let mut patterns = [&private[..], &redisson, &[format!("~{TOKEN}"), "~k".to_owned()]].concat();
             patterns.push(if matches!(kind, Kind::Permits { .. }) { "~{k}:timeout".into() } else { "~{k}:*".into() });
