@@ -9,12 +9,13 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Claim, ClientId, Error, Fence, Fences, Key, Kind, Leases, LockState, Member, Notifier, PLACE, Profile,
-    Released, Renewal, Result, Step, Subscription, Verdict, check_pass,
+    Answer, Claim, ClientId, Error, Key, Kind, Leases, LockState, Member, Notifier, Profile, Released, Renewal, Result,
+    Step, Subscription,
 };
 use redis::{Pipeline, Value};
 
 use crate::{
+    answers::{misused, not_renewed, queued, renewal, verdict},
     link::Link,
     names::ClaimChannel,
     options::RedisOptions,
@@ -26,9 +27,6 @@ use crate::{
 /// Maximum number of keys that one call of the script renews. A larger call would block the server for other clients
 /// for too long.
 const MAX_RENEWALS_PER_CALL: usize = 512;
-
-/// Maximum number of permits that one claim takes. A larger claim would block the server for other clients for too long.
-const MAX_PERMITS: u32 = 1024;
 
 /// Minimum timeout of a request.
 const MIN_TIMEOUT: Duration = Duration::from_millis(1);
@@ -50,6 +48,22 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// lock is in the key `redisson_lock_token:{N}`. A release publishes `0` on the channel `redisson_lock__channel:{N}`.
 /// If the name itself contains `{`, no braces are added. This is the layout of Redisson's RLock and RFencedLock.
 ///
+/// A fair mutex has the same hash, and Redisson's queue: the list `redisson_lock_queue:{N}`, and the sorted set
+/// `redisson_lock_timeout:{N}` with the time at which each claim in the queue is given up. A release publishes `0` on the
+/// channel of the first claim in the queue only: `redisson_lock__channel:{N}:OWNER`.
+///
+/// A read-write lock is a hash with the field `mode` and a field for each owner, as in Redisson's RReadWriteLock. Each
+/// hold of a reader has the key `{N}:OWNER:rwlock_timeout:1` with its own ttl. A release publishes `0` or `1` on the
+/// channel `redisson_rwlock:{N}`.
+///
+/// A semaphore is the number of its free permits, in the string `N`. The sorted set `{N}:timeout` has the permits that
+/// are taken, as in Redisson's RPermitExpirableSemaphore. A release publishes the number on `redisson_sc:{N}`. The
+/// string has no ttl. So the name of a semaphore cannot be used for another kind of lock until the string is deleted.
+///
+/// Redisson does not know these further keys, which all have a ttl: `bandog:held:{N}` (the fences of single holds),
+/// `bandog:writers:{N}`, `bandog:waiting:{N}` and `bandog:order:{N}` (the claims that have a place),
+/// `bandog:stayed:{N}` (marks a long queue), and `bandog:limit:{N}` (the limit of a semaphore before its last change).
+///
 /// A client starves if it has waited for a lock for a second or more. Each claim of a starving client for the lock `N`
 /// sets the string `bandog:starving:{N}` with a ttl of 3 s. The next release then reserves the lock for starving
 /// clients for 250 ms.
@@ -62,12 +76,14 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// of all records. These three keys have no ttl.
 ///
 /// # Rights
-/// A user needs the rights for the keys and channels above, and for the commands `EVALSHA`, `SCRIPT LOAD` (or `EVAL`
-/// instead of both), `PTTL`, `HEXISTS`, `GET`, `TIME`, `SET`, `HSET`, `DEL`, `PEXPIRE`, `PUBLISH`, `SUBSCRIBE` and
+/// A user of mutexes needs the rights for the keys and channels above, and for the commands `EVALSHA`, `SCRIPT LOAD` (or
+/// `EVAL` instead of both), `PTTL`, `HEXISTS`, `GET`, `TIME`, `SET`, `HSET`, `DEL`, `PEXPIRE`, `PUBLISH`, `SUBSCRIBE` and
 /// `UNSUBSCRIBE`, and `SELECT` for a database other than 0. Without `PUBLISH` or `SUBSCRIBE`, locks work and waiters
 /// poll.
 ///
 /// Further commands are needed for:
+/// - fair mutexes, read-write locks and semaphores: `HGET`, `HGETALL`, `HDEL`, `ZADD`, `ZREM`, `ZRANGEBYSCORE`, `ZSCORE`,
+///   `ZCOUNT`, `ZREMRANGEBYSCORE`, `ZCARD`, `ZRANK`, `ZINCRBY`, `INCRBY`, `LINDEX`, `LPOP`, `LRANGE`, `LREM` and `RPUSH`;
 /// - the index of clients, which shows operators the waiters: `ZADD`, `ZREM` and `ZRANGEBYSCORE`;
 /// - records: `HGET`, `HMGET`, `HGETALL`, `SADD`, `SREM` and `SSCAN`;
 /// - `show` and `list`: `HSCAN`, `SCAN`, `HMGET` and `ZRANGE`;
@@ -355,55 +371,6 @@ impl Redis {
         let renewals = claims.iter().zip(renewals);
         renewals.map(|(claim, renewal)| renewal.unwrap_or_else(|| missing(claim))).collect()
     }
-}
-
-/// The error for a step that is refused without a question to the server. None for any other step.
-fn misused(step: &Step) -> Option<Result<Answer>> {
-    let error = match (step, step.kind()) {
-        (Step::Pass { from, to }, _) if check_pass(from.kind, to.kind).is_err() => {
-            check_pass(from.kind, to.kind).err()?
-        }
-        (_, Kind::Permits { take, .. }) if take.get() > MAX_PERMITS => {
-            Error::misused(format!("a claim takes at most {MAX_PERMITS} permits on Redis, and this claim takes {take}"))
-        }
-        _ => return None,
-    };
-    Some(Err(error.during(step.verb()).at(step.key())))
-}
-
-/// Reads the reply to a refused claim that has a place in a queue: the reply of a script that claims, and the number of
-/// claims before it.
-fn queued(claim: &Claim, parts: &[Value]) -> Result<Verdict> {
-    match parts {
-        [Value::Int(reply), Value::Int(ahead)] => verdict(claim, *reply, u32::try_from(*ahead).ok()),
-        _ => Err(refusal::unexpected_reply(&Value::Array(parts.to_vec()))),
-    }
-}
-
-/// Reads the reply of a script that claims. A positive number is the last fence that was granted. A negative number is the time
-/// in milliseconds until the present hold of the lock expires, with a minus sign.
-fn verdict(claim: &Claim, reply: i64, ahead: Option<u32>) -> Result<Verdict> {
-    let number = reply.unsigned_abs();
-    match reply {
-        1.. => Ok(Verdict::Granted { fences: Fences::ending(Fence::new(number), claim.fences), valid_for: claim.ttl }),
-        0 => Err(refusal::unexpected_reply(&Value::Int(reply))),
-        _ => Ok(Verdict::Busy { retry_after: Duration::from_millis(number), ahead }),
-    }
-}
-
-/// Reads one reply of a script that renews.
-fn renewal(claim: &Claim, reply: Value) -> Result<Renewal> {
-    match reply {
-        Value::Int(1) => Ok(Renewal::Extended { valid_for: claim.ttl }),
-        Value::Int(2) => Ok(Renewal::Extended { valid_for: PLACE }),
-        Value::Int(0) => Ok(Renewal::Gone),
-        Value::ServerError(error) => not_renewed(claim, refusal::refused(&error)),
-        reply => not_renewed(claim, refusal::unexpected_reply(&reply)),
-    }
-}
-
-fn not_renewed(claim: &Claim, error: Error) -> Result<Renewal> {
-    Err(error.during("renew").at(&claim.key))
 }
 
 #[cfg(test)]

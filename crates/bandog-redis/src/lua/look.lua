@@ -21,14 +21,18 @@ local function waiting_owners(members, waiting)
   return alive
 end
 
--- Some fields of a hash, and all fields of a read-write lock. A hash of another application may have millions.
+-- Some fields of a hash, and the fields of a read-write lock. A hash of another application may have millions of fields,
+-- so not more than this number of pages is read.
+local MAX_PAGES = 64
+
 local function fields_of(lock)
   local page = try('hscan', lock, 0, 'count', 16)
   if page.err then return page end
   local fields = {}
   for i = 1, #page[2], 2 do fields[page[2][i]] = page[2][i + 1] end
-  local mode = fields.mode
-  while (mode == 'read' or mode == 'write') and page[1] ~= '0' do
+  local mode, pages = fields.mode, 1
+  while (mode == 'read' or mode == 'write') and page[1] ~= '0' and pages < MAX_PAGES do
+    pages = pages + 1
     page = call('hscan', lock, page[1], 'count', 256)
     for i = 1, #page[2], 2 do fields[page[2][i]] = page[2][i + 1] end
   end
