@@ -22,7 +22,7 @@ impl Latches for Redis {
     }
 
     async fn subscribe_latch(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        let subscription = self.subscriptions.subscribe(LatchChannel(key.as_str()), notifier).await;
+        let subscription = self.subscriptions.subscribe(&LatchChannel(key.as_str()).to_string(), notifier).await;
         subscription.map_err(|error| error.during("subscribe").at(key))
     }
 }

@@ -2,7 +2,7 @@
 
 use bandog_core::{
     Error,
-    ErrorKind::{self, Corrupt, Denied, Unavailable, Unsupported},
+    ErrorKind::{self, Corrupt, Denied, Misused, Unavailable, Unsupported},
 };
 use redis::{RedisError, ServerError, ServerErrorKind, Value};
 
@@ -48,6 +48,11 @@ pub(crate) fn is_out_of_reach(error: &ServerError) -> bool {
     is_denied(error) && details(error).contains("access") && details(error).contains("key")
 }
 
+/// Whether the key has another type than the command expects.
+pub(crate) fn is_wrong_type(error: &ServerError) -> bool {
+    code(error) == "WRONGTYPE"
+}
+
 /// Whether the server would refuse a repetition of the command, too.
 pub(crate) fn is_lasting(error: &ServerError) -> bool {
     is_denied(error) || details(error).starts_with("unknown ")
@@ -77,6 +82,8 @@ fn meaning(error: &ServerError) -> (Option<ErrorKind>, &str) {
         "WRONGPASS" => (Denied, "Redis refuses this user or password"),
         "DENIED" => (Denied, "Redis accepts connections only from its own machine"),
         "CORRUPT" => (Corrupt, details(error)),
+        "INUSE" => (Denied, details(error)),
+        "MISUSED" => (Misused, details(error)),
         "NOSCRIPT" => (Unavailable, "Redis had lost our scripts; they are being loaded again"),
         "MOVED" | "ASK" | "CROSSSLOT" => (Unsupported, "this server is one node of a cluster"),
         "OOM" => (Unavailable, "Redis has reached its memory limit and accepts no new data"),

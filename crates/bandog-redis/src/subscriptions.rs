@@ -7,12 +7,9 @@
 mod channels;
 mod connection;
 
-use std::{
-    fmt,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
 };
 
 use bandog_core::{Error, Notifier, Result, Subscription};
@@ -24,7 +21,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{names::Channel, options::RedisOptions};
+use crate::options::RedisOptions;
 
 /// The subscriptions of one backend on its server.
 #[derive(Debug)]
@@ -72,12 +69,8 @@ impl Subscriptions {
     ///
     /// # Cancel safety
     /// If the future is dropped, the subscriber is removed.
-    pub(crate) async fn subscribe(
-        &self,
-        channel: impl fmt::Display + Send,
-        notifier: Notifier,
-    ) -> Result<Subscription> {
-        let (subscription, outcome) = self.add(&channel.to_string(), notifier);
+    pub(crate) async fn subscribe(&self, channel: &str, notifier: Notifier) -> Result<Subscription> {
+        let (subscription, outcome) = self.add(channel, notifier);
         let Some(outcome) = outcome else {
             return Ok(subscription);
         };
@@ -91,8 +84,8 @@ impl Subscriptions {
     }
 
     /// Whether the server has confirmed the subscription to this channel.
-    pub(crate) fn is_subscribed(&self, channel: Channel<'_>) -> bool {
-        self.0.state().channels.is_subscribed(&channel.to_string())
+    pub(crate) fn is_subscribed(&self, channel: &str) -> bool {
+        self.0.state().channels.is_subscribed(channel)
     }
 
     /// Adds a subscriber. The returned receiver gets the outcome. There is no receiver if the server has already

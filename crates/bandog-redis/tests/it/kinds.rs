@@ -1,0 +1,271 @@
+//! What holds for fair mutexes, read-write locks and semaphores in the same way: a user with few rights, lost answers,
+//! batches of several kinds, and the slots of a cluster.
+
+use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
+
+use bandog_core::{Answer, Claim, Error, ErrorKind, Inspect, Kind, Leases, Released, Renewal, Result, Step, Verdict};
+use bandog_redis::Redis;
+use bandog_testkit::{RedisServer, Reply, eventually_async};
+
+use crate::help::{SOON, at, backend, claim, granted, lock_user_url, operator, release, renew, take, with_timeout};
+
+const TOKEN: &str = "redisson_lock_token:{k}";
+
+fn permits(take: u32, of: u32) -> Kind {
+    let [take, of] = [take, of].map(|number| NonZeroU32::new(number).unwrap());
+    Kind::Permits { take, of }
+}
+
+/// The kinds, with the commands that a claim of a free lock needs.
+fn kinds() -> [(Kind, Vec<&'static str>); 4] {
+    let common = ["evalsha", "time", "pttl", "get", "set", "hset", "pexpire"];
+    let with = |more: &[&'static str]| [&common[..], more].concat();
+    [
+        (Kind::Fair, with(&["del", "zrangebyscore", "lindex"])),
+        (Kind::Read, with(&["del", "hget", "hdel", "zcount"])),
+        (Kind::Write, with(&["del", "hget", "zrem"])),
+        (permits(2, 4), with(&["zrangebyscore", "zscore", "zcard", "zadd", "zrem", "incrby"])),
+    ]
+}
+
+fn joining(name: &str, kind: Kind) -> Claim {
+    Claim { kind, joins: true, ..claim(name) }
+}
+
+/// A server, and a backend whose user has all rights. The tests take rights away.
+fn limited() -> (RedisServer, Redis) {
+    let server = RedisServer::start();
+    server.cmd(&["ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all"]);
+    let redis = at(&format!("redis://u:p@{}", server.addr()));
+    (server, redis)
+}
+
+/// Each key with its value.
+fn dump(server: &RedisServer) -> BTreeMap<String, Reply> {
+    server.keys().into_iter().map(|key| (key.clone(), server.cmd(&["DUMP", &key]))).collect()
+}
+
+#[track_caller]
+fn denied<T: std::fmt::Debug>(answer: Result<T, Error>, verb: &str, context: &str) {
+    let error = answer.expect_err(context);
+    assert_eq!((error.kind(), error.verb()), (ErrorKind::Denied, Some(verb)), "{context}: {error}");
+    assert!(!error.maybe_applied(), "{context}: {error}");
+}
+
+#[tokio::test]
+async fn the_documented_rights_are_enough_for_all_kinds() {
+    let server = RedisServer::start();
+    let (redis, other) = (backend(&server), backend(&server));
+    for (kind, _) in kinds() {
+        let held = joining("k", kind);
+        granted(take(&redis, &held).await.unwrap());
+        let waiting =
+            Claim { offers: true, ..joining("k", if let Kind::Permits { .. } = kind { permits(4, 4) } else { kind }) };
+        if !matches!(kind, Kind::Read) {
+            assert!(matches!(take(&other, &waiting).await.unwrap(), Verdict::Busy { .. }));
+            assert!(matches!(renew(&other, &waiting).await.unwrap(), Renewal::Extended { .. }));
+            assert!(!other.subscribe(&waiting, crate::help::notifier().0).await.unwrap().is_silent());
+        }
+        renew(&redis, &held).await.unwrap();
+        assert!(matches!(release(&redis, &held).await.unwrap(), Released::Freed { .. }));
+        granted(take(&other, &waiting).await.unwrap());
+        release(&other, &waiting).await.unwrap();
+        server.cmd(&["DEL", "k"]);
+    }
+    redis.set_limit(&claim("new").key, NonZeroU32::new(7).unwrap()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_claim_that_lacks_one_right_leaves_nothing_behind() {
+    let (server, redis) = limited();
+    for (kind, rights) in kinds() {
+        for right in rights {
+            let context = format!("{kind} without {right}");
+            server.cmd(&["ACL", "SETUSER", "u", &format!("-{right}")]);
+            if right == "evalsha" {
+                server.cmd(&["ACL", "SETUSER", "u", "-eval"]);
+            }
+            let wanted = joining("k", kind);
+            denied(take(&redis, &wanted).await, "claim", &context);
+            assert_eq!(server.keys(), [""; 0], "{context}");
+            server.cmd(&["ACL", "SETUSER", "u", "+@all"]);
+            granted(take(&redis, &wanted).await.unwrap());
+            server.cmd(&["FLUSHALL"]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_claim_that_may_not_use_one_of_its_keys_leaves_nothing_behind() {
+    let (server, redis) = limited();
+    for (kind, _) in kinds() {
+        let probe = joining("k", kind);
+        granted(take(&redis, &probe).await.unwrap());
+        let keys = server.keys();
+        assert!(keys.len() >= 2, "{keys:?}");
+        server.cmd(&["FLUSHALL"]);
+        for lacking in &keys {
+            // The keys of the holds of readers contain the owner.
+            let pattern =
+                |key: &String| if key.contains(":rwlock_timeout:") { "~{k}:*".to_owned() } else { format!("~{key}") };
+            let private =
+                ["held", "writers", "waiting", "order", "stayed", "limit"].map(|name| format!("~bandog:{name}:{{k}}"));
+            let redisson = ["queue", "timeout"].map(|name| format!("~redisson_lock_{name}:{{k}}"));
+            let mut patterns = [&private[..], &redisson, &[format!("~{TOKEN}"), "~k".to_owned()]].concat();
+            patterns.push(if matches!(kind, Kind::Permits { .. }) { "~{k}:timeout".into() } else { "~{k}:*".into() });
+            patterns.retain(|allowed| *allowed != pattern(lacking));
+            let allowed: Vec<&str> = patterns.iter().map(String::as_str).collect();
+            server.cmd(&[&["ACL", "SETUSER", "u", "resetkeys"], &allowed[..]].concat());
+            denied(take(&redis, &joining("k", kind)).await, "claim", &format!("{kind} without {lacking}"));
+            assert_eq!(server.keys(), [""; 0], "{kind} without {lacking}");
+        }
+        server.cmd(&["ACL", "SETUSER", "u", "~*"]);
+    }
+}
+
+#[tokio::test]
+async fn a_release_or_renewal_that_lacks_one_right_changes_nothing() {
+    let (server, redis) = limited();
+    let verbs = [
+        (Kind::Fair, &["hexists", "del"][..], &["hexists", "pexpire"][..]),
+        (Kind::Write, &["hexists", "del"], &["hexists", "pexpire"]),
+        (
+            Kind::Read,
+            &["hexists", "pttl", "hgetall", "del", "hdel", "pexpire"],
+            &["hexists", "pttl", "hgetall", "pexpire"],
+        ),
+        (permits(2, 4), &["get", "zscore", "incrby", "zrem"], &["zscore", "zadd", "pexpire", "pttl"]),
+    ];
+    for (kind, releases, renewals) in verbs {
+        let held = joining("k", kind);
+        granted(take(&redis, &held).await.unwrap());
+        if matches!(kind, Kind::Read) {
+            granted(take(&redis, &joining("k", kind)).await.unwrap());
+        }
+        let before = dump(&server);
+        let rights = releases.iter().map(|right| (right, true)).chain(renewals.iter().map(|right| (right, false)));
+        for (right, is_release) in rights {
+            server.cmd(&["ACL", "SETUSER", "u", &format!("-{right}")]);
+            let context = format!("{kind} without {right}");
+            if is_release {
+                denied(release(&redis, &held).await, "release", &context);
+            } else {
+                denied(renew(&redis, &held).await, "renew", &context);
+            }
+            assert_eq!(dump(&server), before, "{context}");
+            server.cmd(&["ACL", "SETUSER", "u", "+@all"]);
+        }
+        assert!(matches!(release(&redis, &held).await.unwrap(), Released::Freed { .. }), "{kind}");
+        server.cmd(&["FLUSHALL"]);
+    }
+}
+
+#[tokio::test]
+async fn a_full_server_refuses_claims_and_accepts_releases() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    for (kind, _) in kinds() {
+        server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
+        let held = joining("held", kind);
+        granted(take(&redis, &held).await.unwrap());
+        let before = server.keys();
+        server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+        let error = take(&redis, &joining("new", kind)).await.unwrap_err();
+        assert!(error.kind() == ErrorKind::Unavailable && !error.maybe_applied(), "{kind}: {error}");
+        assert_eq!(server.keys(), before, "{kind}");
+        renew(&redis, &held).await.unwrap();
+        assert!(matches!(release(&redis, &held).await.unwrap(), Released::Freed { .. }), "{kind}");
+        server.cmd(&["FLUSHALL"]);
+    }
+}
+
+#[tokio::test]
+async fn a_step_whose_answer_was_lost_can_be_repeated() {
+    let server = RedisServer::start();
+    let wire = server.wire();
+    let redis = with_timeout(&lock_user_url(wire.addr()), Duration::from_millis(500));
+    for (kind, _) in kinds() {
+        let held = joining("k", kind);
+        eventually_async(SOON, async || redis.ping().await).await;
+        wire.drop_replies(true);
+        assert!(take(&redis, &held).await.unwrap_err().maybe_applied());
+        wire.drop_replies(false);
+        let fences = eventually_async(SOON, async || take(&redis, &held).await).await;
+        let before = dump(&server);
+        assert_eq!(take(&redis, &held).await.unwrap(), fences);
+        let mut after = dump(&server);
+        if let Some(times) = before.get("{k}:timeout") {
+            after.insert("{k}:timeout".into(), times.clone());
+        }
+        assert_eq!(after, before, "{kind}: the repeated claim has changed more than ttls and times");
+        wire.drop_replies(true);
+        assert!(release(&redis, &held).await.unwrap_err().maybe_applied());
+        wire.drop_replies(false);
+        assert_eq!(eventually_async(SOON, async || release(&redis, &held).await).await, Released::NotHeld);
+        if let Kind::Permits { .. } = kind {
+            assert_eq!(server.cmd(&["GET", "k"]).text(), "4");
+        } else {
+            assert_eq!(server.keys(), [TOKEN], "{kind}");
+        }
+        server.cmd(&["FLUSHALL"]);
+    }
+}
+
+#[tokio::test]
+async fn steps_of_several_kinds_are_answered_in_their_order() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let claims: Vec<Claim> = kinds()
+        .into_iter()
+        .flat_map(|(kind, _)| [1, 2].map(|number| joining(&format!("{}{number}", kind.name()), kind)))
+        .chain([claim("plain")])
+        .collect();
+    let claims: Vec<Claim> = (0..claims.len()).map(|at| claims[at * 4 % claims.len()].clone()).collect();
+    server.cmd(&["CONFIG", "RESETSTAT"]);
+    // The two modes of read-write locks have the same names, so each step is sent alone.
+    let steps: Vec<Step> = claims.iter().cloned().map(Step::Claim).collect();
+    for (answer, claim) in redis.apply(&steps).await.into_iter().zip(&claims) {
+        let is_granted = matches!(answer, Ok(Answer::Claimed(Verdict::Granted { .. })));
+        assert_eq!(is_granted, renew(&redis, claim).await.unwrap() == Renewal::Extended { valid_for: claim.ttl });
+    }
+    let held: Vec<Claim> = claims.into_iter().filter(|claim| !matches!(claim.kind, Kind::Write)).collect();
+    server.cmd(&["CONFIG", "RESETSTAT"]);
+    let renewals = redis.renew(&held).await;
+    assert_eq!(server.calls("evalsha"), 4, "one call for each set of scripts");
+    for (renewal, claim) in renewals.into_iter().zip(&held) {
+        let is_held = renewal.unwrap() == Renewal::Extended { valid_for: claim.ttl };
+        let steps = [Step::Release(claim.clone())];
+        let released = redis.apply(&steps).await.remove(0).unwrap();
+        assert_eq!(is_held, matches!(released, Answer::Released(Released::Freed { .. })), "{claim:?}");
+    }
+}
+
+#[tokio::test]
+async fn all_keys_of_a_lock_are_in_one_slot() {
+    let server = RedisServer::start_node();
+    server.cmd(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+    eventually_async(SOON, async || server.cmd(&["CLUSTER", "INFO"]).text().contains("cluster_state:ok")).await;
+    let redis = operator(&server);
+    for name in ["plain", "{tag}:a", "a{b}c"] {
+        for (kind, _) in kinds() {
+            let held = joining(name, kind);
+            granted(take(&redis, &held).await.unwrap());
+            let waiting = Claim {
+                offers: true,
+                ..joining(name, if let Kind::Permits { .. } = kind { permits(4, 4) } else { Kind::Write })
+            };
+            let waiting = if let Kind::Fair = kind { joining(name, kind) } else { waiting };
+            assert!(matches!(take(&redis, &waiting).await.unwrap(), Verdict::Busy { .. }), "{kind}");
+            let slot = server.cmd(&["CLUSTER", "KEYSLOT", name]);
+            assert!(server.keys().len() > 3);
+            for key in server.keys() {
+                assert_eq!(server.cmd(&["CLUSTER", "KEYSLOT", &key]), slot, "{key}");
+            }
+            assert!(redis.show(&held.key).await.unwrap().is_held());
+            renew(&redis, &held).await.unwrap();
+            release(&redis, &waiting).await.unwrap();
+            release(&redis, &held).await.unwrap();
+            server.cmd(&["FLUSHALL"]);
+        }
+    }
+}
