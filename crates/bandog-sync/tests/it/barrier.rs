@@ -171,7 +171,7 @@ async fn another_number_of_parties_is_an_error_that_names_both() {
     let store = memory();
     let clients = clients(&store);
     let first = arriving(&clients[0], 3).await;
-    let error = clients[1].barrier("phase", 4).wait().await.unwrap_err();
+    let error = soon(clients[1].barrier("phase", 4).wait()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misused);
     assert!(error.to_string().contains("barrier/phase"), "{error}");
     assert!(error.to_string().contains("3 parties") && error.to_string().contains("names 4"), "{error}");
