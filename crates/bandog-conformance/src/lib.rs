@@ -30,6 +30,7 @@
 
 mod census;
 mod child;
+mod kind_kit;
 mod kit;
 pub mod laws;
 mod record_kit;

@@ -11,6 +11,8 @@ use bandog_sync::{Client, ClientOptions};
 pub enum Unkept {
     /// The law does not apply to this world. The text is the reason.
     Cannot(&'static str),
+    /// The law passed for the kinds of locks that this world supports. The text names the other kinds.
+    Partly(String),
     /// A call failed that should have succeeded.
     Failed(Error),
 }
@@ -96,6 +98,12 @@ pub trait World: Send + Sync + Sized + 'static {
 
     /// Whether the backend has records.
     fn records(&self) -> Can {
+        Ok(())
+    }
+
+    /// Whether the backend notifies only the next claim in the queue of a fair mutex. A backend is allowed to notify all
+    /// waiters instead ([`bandog_core::Leases::subscribe`]).
+    fn notifies_the_next_only(&self) -> Can {
         Ok(())
     }
 

@@ -7,9 +7,10 @@ use tokio::time;
 
 use crate::{
     Law, World,
+    kind_kit::{Sole, each_sole},
     kit::{
-        MAX_WAIT, NAME, bare_claim, claim, is_free, kind, nothing_left, polled_at_most, release, renew, renewal, take,
-        until, verdict, within,
+        MAX_WAIT, NAME, claim, is_free, kind, nothing_left, polled_at_most, release, renew, renewal, take, until,
+        verdict, within,
     },
     wrap::{Counting, Fate, Lossy},
 };
@@ -34,11 +35,18 @@ pub async fn expires_after_ttl<W: World>(world: &W) -> Law {
 /// Law 30: the answer to a claim or a renewal contains the duration `valid_for`. Until this duration has passed, the
 /// store grants the key to no other claim. This duration is never longer than the requested ttl, but it can be shorter.
 pub async fn valid_for_is_kept<W: World>(world: &W) -> Law {
+    let result = each_sole(world, async |sole| valid_for_of(world, sole).await).await;
+    nothing_left(world, &[]).await;
+    result
+}
+
+/// The law for one lock.
+async fn valid_for_of<W: World>(world: &W, sole: Sole) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
     let ttl = world.ttl() + Duration::from_micros(300); // This ttl is not a whole number of milliseconds.
     // A renewal can request a longer or a shorter ttl than the claim.
     for renewed_ttl in [None, Some(ttl * 3 / 2), Some(ttl / 2)] {
-        let (held, next) = (bare_claim(NAME, ttl), bare_claim(NAME, MAX_WAIT));
+        let (held, next) = (sole.claim(ttl), sole.claim(MAX_WAIT));
         let mut before = world.clock().now();
         let Verdict::Granted { mut valid_for, .. } = verdict(&ours, &held).await? else { panic!("the lock is free") };
         assert!(!valid_for.is_zero() && valid_for <= held.ttl, "{valid_for:?} of {:?}", held.ttl);
@@ -57,7 +65,6 @@ pub async fn valid_for_is_kept<W: World>(world: &W) -> Law {
         assert!(!renew(&ours, &held).await?);
         assert!(release(&theirs, &next).await?);
     }
-    nothing_left(world, &[]).await;
     Ok(())
 }
 
@@ -93,15 +100,19 @@ pub async fn unlock_after_regrant_is_noop<W: World>(world: &W) -> Law {
     guard.release().await?;
 
     let backend = world.backend();
-    let (stale, next, third) = (bare_claim(NAME, world.ttl()), bare_claim(NAME, MAX_WAIT), bare_claim(NAME, MAX_WAIT));
-    assert!(claim(&backend, &stale).await?.is_some());
-    bandog_testkit::eventually_async(MAX_WAIT, async || matches!(claim(&backend, &next).await, Ok(Some(_)))).await;
-    assert!(!release(&backend, &stale).await?);
-    assert!(!renew(&backend, &stale).await?);
-    assert!(claim(&backend, &third).await?.is_none());
-    assert!(release(&backend, &next).await?);
+    let result = each_sole(world, async |sole| {
+        let (stale, next, third) = (sole.claim(world.ttl()), sole.claim(MAX_WAIT), sole.claim(MAX_WAIT));
+        assert!(claim(&backend, &stale).await?.is_some());
+        bandog_testkit::eventually_async(MAX_WAIT, async || matches!(claim(&backend, &next).await, Ok(Some(_)))).await;
+        assert!(!release(&backend, &stale).await?);
+        assert!(!renew(&backend, &stale).await?);
+        assert!(claim(&backend, &third).await?.is_none());
+        assert!(release(&backend, &next).await?);
+        Ok(())
+    })
+    .await;
     nothing_left(world, &[&a, &b]).await;
-    Ok(())
+    result
 }
 
 /// Law 37: a holder is identified by its claim, not by its client. So an earlier claim of a client does not affect a
@@ -118,19 +129,23 @@ pub async fn same_host_same_thread_regrant<W: World>(world: &W) -> Law {
     assert_eq!(owners.len(), 3, "{owners:?}");
 
     let backend = world.backend();
-    let (mut earlier, mut later) = (bare_claim(NAME, MAX_WAIT), bare_claim(NAME, MAX_WAIT));
-    let me = ClientId::random();
-    (earlier.id, later.id) = (ClaimId { client: me, number: 1 }, ClaimId { client: me, number: 2 });
-    assert!(claim(&backend, &earlier).await?.is_some());
-    assert!(claim(&backend, &later).await?.is_none());
-    assert!(release(&backend, &earlier).await?);
-    assert!(claim(&backend, &later).await?.is_some());
-    assert!(!release(&backend, &earlier).await?);
-    assert!(!renew(&backend, &earlier).await?);
-    assert!(renew(&backend, &later).await?);
-    assert!(release(&backend, &later).await?);
+    let result = each_sole(world, async |sole| {
+        let (mut earlier, mut later) = (sole.claim(MAX_WAIT), sole.claim(MAX_WAIT));
+        let me = ClientId::random();
+        (earlier.id, later.id) = (ClaimId { client: me, number: 1 }, ClaimId { client: me, number: 2 });
+        assert!(claim(&backend, &earlier).await?.is_some());
+        assert!(claim(&backend, &later).await?.is_none());
+        assert!(release(&backend, &earlier).await?);
+        assert!(claim(&backend, &later).await?.is_some());
+        assert!(!release(&backend, &earlier).await?);
+        assert!(!renew(&backend, &earlier).await?);
+        assert!(renew(&backend, &later).await?);
+        assert!(release(&backend, &later).await?);
+        Ok(())
+    })
+    .await;
     nothing_left(world, &[&client]).await;
-    Ok(())
+    result
 }
 
 /// Law 43: a lock is not lost if its renewals fail for less than its ttl.
