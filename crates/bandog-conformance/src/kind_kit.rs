@@ -9,8 +9,9 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Answer, Backend, Claim, Error, Fences, Inspect, Kind, Leases, Notifier, Released, Step, Verdict};
-use bandog_core::{Row, Subscription};
+use bandog_core::{
+    Answer, Backend, Claim, Error, Fences, Inspect, Kind, Leases, Notifier, Released, Row, Step, Subscription, Verdict,
+};
 
 use crate::{
     Can, Law, Unkept, World,

@@ -1,6 +1,8 @@
 //! Fair mutexes. The store keeps a queue of the waiting claims. The place of a claim in the queue lasts for
 //! [`PLACE`], counted from the last time at which the claim was sent again or renewed.
 
+use std::time::Duration;
+
 use bandog_core::{Claim, Kind, PLACE, Renewal};
 use bandog_testkit::eventually_async;
 
@@ -94,7 +96,7 @@ pub async fn fair_dead_waiters<W: World>(world: &W) -> Law {
     eventually_async(PLACE + world.slack(), served).await;
     let waited = clock.now().since(before);
     // A store can round times to milliseconds.
-    assert!(waited + std::time::Duration::from_millis(2) >= PLACE, "the places expired after {waited:?}");
+    assert!(waited + Duration::from_millis(2) >= PLACE, "the places expired after {waited:?}");
     for claim in &dead {
         assert_eq!(renewal(&store, claim).await?, Renewal::Gone);
     }

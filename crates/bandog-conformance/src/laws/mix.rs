@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use bandog_core::{
-    Answer, Claim, Clock, ErrorKind, Fence, Fences, Kind, Kinds, Leases, LockState, PLACE, Renewal, Result, Step,
-    Verdict,
+    Answer, Claim, ClaimId, Clock, ErrorKind, Fence, Fences, Kind, Kinds, Leases, LockState, PLACE, Released, Renewal,
+    Result, Row, Step, Verdict,
 };
 
 use crate::{
@@ -55,8 +55,7 @@ async fn play<W: World>(world: &W, round: usize, mix: &[Kind], kinds: Kinds) -> 
     let clock = world.clock();
     let name = format!("round {round}");
     let mut random = fastrand::Rng::with_seed(round as u64);
-    let mut table =
-        Table { model: LockState::default(), clock: clock.clone(), grants: HashMap::new(), last: Fence::new(0) };
+    let mut table = Table { model: LockState::default(), clock, grants: HashMap::new(), last: Fence::new(0) };
     let mut claims: [Claim; CLIENTS] = std::array::from_fn(|_| attempt(mix[0], &name));
     let others: Vec<_> =
         [Kind::Mutex, Kind::Read, permits(1, 4)].into_iter().filter(|kind| kinds.contains(*kind)).collect();
@@ -122,7 +121,7 @@ async fn play<W: World>(world: &W, round: usize, mix: &[Kind], kinds: Kinds) -> 
 struct Table {
     model: LockState,
     clock: Clock,
-    grants: HashMap<bandog_core::ClaimId, Fences>,
+    grants: HashMap<ClaimId, Fences>,
     last: Fence,
 }
 
@@ -148,7 +147,7 @@ impl Table {
     }
 
     /// Asserts that the row of the store has the holders and the queue of the rules.
-    fn compare_row(&self, row: &bandog_core::Row) {
+    fn compare_row(&self, row: &Row) {
         let mut holders: Vec<_> =
             self.model.holds().iter().map(|hold| (Some(hold.id.to_string()), Some(hold.kind))).collect();
         holders.sort_by(|a, b| a.0.cmp(&b.0));
@@ -166,7 +165,7 @@ fn text(answer: &Result<Answer>) -> String {
     match answer {
         Ok(Answer::Claimed(Verdict::Granted { .. })) => "granted".into(),
         Ok(Answer::Claimed(Verdict::Busy { ahead, .. })) => format!("busy, {ahead:?} claims ahead"),
-        Ok(Answer::Released(bandog_core::Released::Freed { .. })) => "freed".into(),
+        Ok(Answer::Released(Released::Freed { .. })) => "freed".into(),
         Ok(Answer::Released(released)) => format!("{released:?}"),
         Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::Misused) => format!("{:?}", error.kind()),
         Err(error) => error.to_string(),

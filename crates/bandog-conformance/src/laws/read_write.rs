@@ -224,10 +224,10 @@ pub async fn dead_reader_expires_alone<W: World>(world: &W) -> Law {
     needs(&store, &[Kind::Read])?;
     let ttl = world.ttl();
     let (dead, renewed, long) = (for_only(ttl, reader()), for_only(ttl, reader()), for_only(LONG, reader()));
-    granted(&store, &long).await?;
     let before = clock.now();
     granted(&store, &dead).await?;
     granted(&store, &renewed).await?;
+    granted(&store, &long).await?;
     let is_gone = async || {
         assert!(matches!(renew(&store, &renewed).await, Ok(true)), "a renewed reader lost the lock");
         let row = row(&store, &dead).await.expect("a row");

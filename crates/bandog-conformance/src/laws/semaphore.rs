@@ -149,11 +149,11 @@ pub async fn crash_returns_permits<W: World>(world: &W) -> Law {
     needs(&store, &[permits(1, 5)])?;
     let ttl = world.ttl();
     let (kept, renewed, next) = (take(1, 5), for_only(ttl, take(1, 5)), take(3, 5));
-    granted(&store, &kept).await?;
-    granted(&store, &renewed).await?;
-    let before = clock.now();
     let dead = for_only(ttl, take(3, 5));
+    let before = clock.now();
     granted(&store, &dead).await?;
+    granted(&store, &renewed).await?;
+    granted(&store, &kept).await?;
     let (retry_after, _) = refused(&store, &next).await?;
     assert!(retry_after <= ttl, "{retry_after:?}");
     let served = async || {
