@@ -10,7 +10,8 @@ use std::{
 };
 
 use bandog_core::{
-    Answer, Backend, Claim, Error, Fences, Inspect, Kind, Leases, Notifier, Released, Row, Step, Subscription, Verdict,
+    Answer, Backend, Claim, Error, ErrorKind, Fences, Inspect, Kind, Leases, Notifier, Released, Row, Step,
+    Subscription, Verdict,
 };
 
 use crate::{
@@ -99,6 +100,19 @@ pub(crate) async fn pass(backend: &impl Backend, from: &Claim, to: &Claim) -> Re
         Answer::Claimed(Verdict::Granted { fences, .. }) => Ok(Some(fences)),
         Answer::Claimed(Verdict::Busy { .. }) => Ok(None),
         Answer::Released(_) => panic!("a pass was answered as a release"),
+    }
+}
+
+/// An answer in words, without the parts that depend on the store's clock, fences and subscribers.
+pub(crate) fn word(answer: &Result<Answer, Error>) -> String {
+    match answer {
+        Ok(Answer::Claimed(Verdict::Granted { .. })) => "granted".into(),
+        Ok(Answer::Claimed(Verdict::Busy { .. })) => "busy".into(),
+        Ok(Answer::Released(Released::Freed { .. })) => "freed".into(),
+        Ok(Answer::Released(Released::LeftQueue)) => "left the queue".into(),
+        Ok(Answer::Released(Released::NotHeld)) => "not held".into(),
+        Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::Misused) => format!("{:?}", error.kind()),
+        Err(error) => error.to_string(),
     }
 }
 

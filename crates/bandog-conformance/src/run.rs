@@ -76,6 +76,7 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 1, basics, supported_kinds }
         $crate::one_law! { $test $world, 2, basics, second_try_fails }
         $crate::one_law! { $test $world, 3, basics, independent_names }
+        $crate::one_law! { $test $world, 3, batches, independent_steps }
         $crate::one_law! { $test $world, 4, basics, relock_after_unlock }
         $crate::one_law! { $test $world, 5, basics, release_idempotent }
         $crate::one_law! { $test $world, 5, kinds, repeated_calls_of_every_kind }

@@ -79,7 +79,8 @@ pub trait World: Send + Sync + Sized + 'static {
         Duration::from_millis(250)
     }
 
-    /// The data of holds and of waiters in the store. Fences are not included, because they always stay in the store.
+    /// The data of holds and of waiters in the store. Fences and the limits of semaphores are not included, because they
+    /// always stay in the store.
     /// The default is the backend's list of locks. A world that reads the raw store also finds the data of waiters.
     async fn left(&self) -> Vec<String> {
         let rows = self.backend().list(&Pattern::all()).await.expect("the list of locks");

@@ -86,7 +86,7 @@ pub async fn release_idempotent<W: World>(world: &W) -> Law {
         Ok(())
     })
     .await;
-    assert_eq!(world.left().await, [""; 0]);
+    nothing_left(world, &[]).await;
     result
 }
 

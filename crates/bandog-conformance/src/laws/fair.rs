@@ -9,7 +9,7 @@ use bandog_testkit::eventually_async;
 use crate::{
     Law, World,
     kind_kit::{Subscribed, assert_free, attempt, freed, granted, left_queue, needs, refused, waiting},
-    kit::{NAME, claim, renew, renewal},
+    kit::{NAME, claim, nothing_left, renew, renewal},
 };
 
 /// A new claim that gets a place in the queue if it is refused.
@@ -38,7 +38,7 @@ pub async fn fair_order<W: World>(world: &W) -> Law {
         holder = next.clone();
     }
     freed(&ours, &holder).await?;
-    assert_eq!(world.left().await, [""; 0]);
+    nothing_left(world, &[]).await;
     Ok(())
 }
 
@@ -64,7 +64,7 @@ pub async fn fair_try_respects_the_queue<W: World>(world: &W) -> Law {
     freed(&store, &second).await?;
     granted(&store, &tried).await?;
     freed(&store, &tried).await?;
-    assert_eq!(world.left().await, [""; 0]);
+    nothing_left(world, &[]).await;
     Ok(())
 }
 
@@ -133,7 +133,7 @@ pub async fn fair_leave<W: World>(world: &W) -> Law {
     assert!(left_queue(&store, &second).await?);
     freed(&store, &third).await?;
     assert_free(&store, Kind::Fair, NAME).await?;
-    assert_eq!(world.left().await, [""; 0]);
+    nothing_left(world, &[]).await;
     Ok(())
 }
 

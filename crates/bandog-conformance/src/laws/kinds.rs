@@ -11,7 +11,7 @@ use crate::{
         KINDS, Subscribed, assert_free, attempt, each, freed, granted, left_queue, needs, pass, permits, refused, row,
         starving, waiting, without_ttl,
     },
-    kit::{NAME, claim, kind, release, renew, renewal},
+    kit::{NAME, claim, kind, nothing_left, release, renew, renewal},
     laws::admin::evictable,
     wrap::{Fate, Lossy},
 };
@@ -88,7 +88,7 @@ pub async fn mutex_and_fair_mutex_exclude_each_other<W: World>(world: &W) -> Law
     subscribed.notified_after(before).await;
     granted(&ours, &third).await?;
     freed(&ours, &third).await?;
-    assert_eq!(world.left().await, [""; 0]);
+    nothing_left(world, &[]).await;
     Ok(())
 }
 
@@ -346,7 +346,7 @@ pub async fn rows_of_every_kind<W: World>(world: &W) -> Law {
             }
             let row = theirs.show(&holders[0].key).await?;
             assert_eq!((row.is_held(), row.queue.len()), (false, 0), "{row:?}");
-            assert_eq!(world.left().await, [""; 0]);
+            nothing_left(world, &[]).await;
             Ok(())
         },
     )

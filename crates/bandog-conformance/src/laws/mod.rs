@@ -6,6 +6,7 @@
 
 pub mod admin;
 pub mod basics;
+pub mod batches;
 pub mod cancel;
 pub mod crowd;
 pub mod fair;

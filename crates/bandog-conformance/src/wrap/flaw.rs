@@ -77,6 +77,12 @@ pub enum Flaw {
     SilentEviction,
     /// An eviction ends only one hold of a shared lock.
     EvictsOne,
+    /// The answers of one call are sorted by the kinds of the steps.
+    AnswersByKind,
+    /// The releases of one call are applied before its other steps.
+    ReleasesFirst,
+    /// After a step that is refused with an error, the later steps of the call are refused, too.
+    ErrorsSpread,
     /// A row has only one holder.
     RowOfOne,
     /// A row does not show the queue.

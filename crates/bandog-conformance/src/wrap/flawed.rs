@@ -263,15 +263,25 @@ impl<B: Backend> Leases for Flawed<B> {
     }
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
-        let mut answers = Vec::with_capacity(steps.len());
-        for step in steps {
-            answers.push(match step {
-                Step::Claim(claim) => self.claim(claim).await,
-                Step::Release(claim) => self.release(claim).await,
-                Step::Pass { from, to } => self.pass(from, to).await,
-            });
+        let mut order: Vec<_> = (0..steps.len()).collect();
+        if self.has(Flaw::ReleasesFirst) {
+            order.sort_by_key(|at| !matches!(steps[*at], Step::Release(_)));
         }
-        answers
+        let mut answers: Vec<(usize, Result<Answer>)> = Vec::with_capacity(steps.len());
+        for at in order {
+            let answer = match (&steps[at], answers.last()) {
+                (_, Some((_, Err(error)))) if self.has(Flaw::ErrorsSpread) => Err(error.clone()),
+                (Step::Claim(claim), _) => self.claim(claim).await,
+                (Step::Release(claim), _) => self.release(claim).await,
+                (Step::Pass { from, to }, _) => self.pass(from, to).await,
+            };
+            answers.push((at, answer));
+        }
+        answers.sort_by_key(|(at, _)| match self.0.flaw {
+            Flaw::AnswersByKind => (steps[*at].kind().to_string(), *at),
+            _ => (String::new(), *at),
+        });
+        answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {

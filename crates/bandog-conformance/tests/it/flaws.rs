@@ -118,6 +118,7 @@ async fn the_laws_of_semaphores_find_flaws() {
 #[tokio::test(start_paused = true)]
 async fn the_laws_of_all_kinds_find_flaws() {
     check! {
+        batches::independent_steps: AnswersByKind ReleasesFirst ErrorsSpread WritersShare;
         kinds::kinds_do_not_collide: FamiliesApart DeniedEvicts;
         kinds::mutex_and_fair_mutex_exclude_each_other: FamiliesApart SilentRelease;
         kinds::pass_rules: EveryPass;
