@@ -163,6 +163,11 @@ pub(crate) async fn each<W: World, C: Copy>(
     Err(Unkept::Partly(format!("it does not support {}", missing.join(", "))))
 }
 
+/// Runs a law for each of [`KINDS`] that the backend supports. The result names the other kinds.
+pub(crate) async fn each_kind<W: World>(world: &W, law: impl AsyncFn(Kind) -> Law) -> Law {
+    each(world, &KINDS, |kind| kind, law).await
+}
+
 /// A lock that one tested claim can hold at a time: a mutex, a fair mutex, a write lock, a semaphore with one permit, or
 /// the last free permit of a semaphore with five permits. The laws of a mutex apply to each of them.
 #[derive(Debug, Clone, Copy)]

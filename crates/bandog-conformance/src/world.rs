@@ -108,6 +108,11 @@ pub trait World: Send + Sync + Sized + 'static {
         Ok(())
     }
 
+    /// Whether a name that was used as a semaphore can be used as another lock when no claim holds a permit.
+    fn frees_names_of_semaphores(&self) -> Can {
+        Ok(())
+    }
+
     /// Removes a hold from the store without using a backend. It is not necessary to notify the waiters.
     async fn forget(&self, key: &str) -> Can {
         let _ = key;

@@ -4,7 +4,7 @@ use bandog_core::{Backend, Kind, Leases, Renewal, Step};
 
 use crate::{
     Law, World,
-    kind_kit::{KINDS, attempt, each, freed, granted, permits, row, word},
+    kind_kit::{KINDS, attempt, each_kind, freed, granted, permits, row, word},
     kit::{NAME, nothing_left},
 };
 
@@ -76,7 +76,7 @@ pub async fn independent_steps<W: World>(world: &W) -> Law {
     let releases = held.into_iter().map(Step::Release).collect();
     assert!(texts(&store, releases).await.iter().all(|answer| answer == "freed"));
     nothing_left(world, &[]).await;
-    each(world, &KINDS, |kind| kind, async |_| Ok(())).await
+    each_kind(world, async |_| Ok(())).await
 }
 
 /// The kind of a second claim for a name that a claim of this kind holds.

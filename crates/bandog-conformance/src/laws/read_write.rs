@@ -81,6 +81,7 @@ pub async fn waiting_writer_keeps_new_readers_out<W: World>(world: &W) -> Law {
     let before = subscribed.count();
     assert!(left_queue(&theirs, &second).await?);
     subscribed.notified_after(before).await;
+    drop(subscribed);
     granted(&theirs, &late).await?;
 
     // A writer that is granted no longer has a place. So the readers after it get the lock.
@@ -250,7 +251,7 @@ pub async fn dead_reader_expires_alone<W: World>(world: &W) -> Law {
     let (last, next) = (for_only(ttl, reader()), for_only(MAX_WAIT, writer()));
     granted(&store, &last).await?;
     let (retry_after, _) = refused(&store, &next).await?;
-    assert!(retry_after <= ttl, "{retry_after:?}");
+    assert!(retry_after <= ttl + world.slack(), "{retry_after:?}");
     granted_within(ttl + world.slack(), &store, &next).await;
     freed(&store, &next).await
 }
