@@ -69,7 +69,7 @@ async fn assert_holds_nothing(backend: &impl Backend, asked: &Claim) {
 }
 
 /// Law 13: a mutex and a fair mutex of one name exclude each other. A claim of a mutex does not respect the queue of the
-/// fair mutex.
+/// fair mutex. This law does not check notifications, because a store can have separate notifications for each kind.
 pub async fn mutex_and_fair_mutex_exclude_each_other<W: World>(world: &W) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
     needs(&ours, &[Kind::Mutex, Kind::Fair])?;
@@ -80,19 +80,11 @@ pub async fn mutex_and_fair_mutex_exclude_each_other<W: World>(world: &W) -> Law
     let second = attempt(Kind::Mutex, NAME);
     granted(&ours, &second).await?;
     refused(&theirs, &fair).await?;
-    let subscribed = Subscribed::with(&theirs, &fair).await?;
-    let before = subscribed.count();
     freed(&ours, &second).await?;
-    subscribed.notified_after(before).await;
-    drop(subscribed);
     granted(&theirs, &fair).await?;
     let third = attempt(Kind::Mutex, NAME);
     refused(&ours, &third).await?;
-    let subscribed = Subscribed::with(&ours, &third).await?;
-    let before = subscribed.count();
     freed(&theirs, &fair).await?;
-    subscribed.notified_after(before).await;
-    drop(subscribed);
     granted(&ours, &third).await?;
     freed(&ours, &third).await?;
     nothing_left(world, &[]).await;
@@ -316,7 +308,8 @@ pub async fn rows_of_every_kind<W: World>(world: &W) -> Law {
             assert_eq!((holder.kind, holder.last_fence), (Some(kind), Some(fences.last())));
             assert!(holder.fence.is_some() && holder.fence <= fences.take(), "{holder:?}");
             let ttl = holder.ttl.expect("the hold has a ttl");
-            assert!(!ttl.is_zero() && ttl <= holders[0].ttl, "{ttl:?}");
+            // A store with Redisson's layout keeps permits a little longer, because Java clients use their own clocks.
+            assert!(!ttl.is_zero() && ttl <= holders[0].ttl + world.slack(), "{ttl:?}");
         }
         let shown = without_ttl(theirs.show(&holders[0].key).await?);
         let listed = theirs.list(&Pattern::exactly(&holders[0].key)).await?;

@@ -120,7 +120,7 @@ async fn the_laws_of_all_kinds_find_flaws() {
     check! {
         batches::independent_steps: AnswersByKind ReleasesFirst ErrorsSpread WritersShare;
         kinds::kinds_do_not_collide: FamiliesApart DeniedEvicts;
-        kinds::mutex_and_fair_mutex_exclude_each_other: FamiliesApart SilentRelease;
+        kinds::mutex_and_fair_mutex_exclude_each_other: FamiliesApart;
         kinds::pass_rules: EveryPass;
         kinds::repeated_calls_of_every_kind: NewFencesAgain LastFencesAgain HoldsTwice ReleasesOthers;
         kinds::fences_rise_over_all_kinds: FamiliesApart;
