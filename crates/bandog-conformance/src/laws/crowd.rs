@@ -234,13 +234,21 @@ async fn offer_of<W: World>(world: &W, holder: Kind, waiter: Kind, other: Kind) 
     // `offers` also has an effect on the release of a claim: if the store has refused a starving client in the
     // meantime, the release makes an offer.
     let generous = || Claim { offers: true, ..ask(holder) };
+    // Of several readers, the last one makes the offer.
+    let neighbour = matches!(holder, Kind::Read).then(generous);
     let (held, waits) = (ask(holder), starving());
+    if let Some(neighbour) = &neighbour {
+        assert!(claim(&store, neighbour).await?.is_some());
+    }
     let held_fences = claim(&store, &held).await?.expect("the lock is free");
     assert_eq!(claim(&store, &waits).await?, None);
     assert_eq!(claim(&store, &waits).await?, None, "a repeated claim is refused, too");
     let next_holder = generous();
     let passed = store.apply(&[Step::Pass { from: held, to: next_holder.clone() }]).await;
     assert!(matches!(passed[..], [Ok(Answer::Claimed(Verdict::Granted { .. }))]), "{passed:?}");
+    if let Some(neighbour) = &neighbour {
+        assert!(release(&store, neighbour).await?);
+    }
     assert!(release(&store, &next_holder).await?);
 
     // The offer expires soon. On a slow machine it can expire between these calls, so the answers are checked only if

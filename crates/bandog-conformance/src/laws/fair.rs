@@ -68,7 +68,7 @@ pub async fn fair_try_respects_the_queue<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 24: a waiter whose client has died delays the queue for [`PLACE`], counted from its last claim. Several dead
+/// Law 24: a waiter whose client has died delays the queue for [`PLACE`], counted from its last claim or renewal. Several dead
 /// waiters together cause the same delay, and not one delay each. A waiter whose client is alive keeps its place,
 /// because its client renews the claim.
 pub async fn fair_dead_waiters<W: World>(world: &W) -> Law {
@@ -81,11 +81,13 @@ pub async fn fair_dead_waiters<W: World>(world: &W) -> Law {
     for claim in dead.iter().chain([&alive, &patient]) {
         refused(&store, claim).await?;
     }
-    freed(&store, &holder).await?;
     let renewed = async |claim: &Claim| match renewal(&store, claim).await {
         Ok(Renewal::Extended { valid_for }) => assert!(!valid_for.is_zero() && valid_for <= PLACE, "{valid_for:?}"),
         answer => panic!("the place was not kept: {answer:?}"),
     };
+    // This client dies after its first renewal.
+    renewed(&dead[1]).await;
+    freed(&store, &holder).await?;
     let served = async || {
         renewed(&patient).await;
         match claim(&store, &alive).await {

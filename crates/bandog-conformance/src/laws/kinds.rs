@@ -287,6 +287,10 @@ pub async fn rows_of_every_kind<W: World>(world: &W) -> Law {
             Kind::Read | Kind::Write => Some(Kind::Write),
             Kind::Permits { .. } => Some(kind),
         };
+        let no_place = matches!(kind, Kind::Mutex).then(|| waiting(kind, &name));
+        if let Some(claim) = &no_place {
+            refused(&theirs, claim).await?;
+        }
         // A claim for permits has a place only if its client starves.
         let waiters: Vec<_> = waiter.into_iter().flat_map(|kind| [(); 3].map(|()| starving(kind, &name))).collect();
         for waiter in &waiters {
@@ -315,6 +319,9 @@ pub async fn rows_of_every_kind<W: World>(world: &W) -> Law {
         let listed = theirs.list(&Pattern::exactly(&holders[0].key)).await?;
         assert_eq!(listed.into_iter().map(without_ttl).collect::<Vec<_>>(), [shown], "`list` and `show`");
 
+        if let Some(claim) = &no_place {
+            assert!(!left_queue(&theirs, claim).await?, "a claim of a mutex has no place");
+        }
         for waiter in waiters.iter().rev() {
             assert!(left_queue(&theirs, waiter).await?);
         }

@@ -34,6 +34,7 @@ pub async fn expires_after_ttl<W: World>(world: &W) -> Law {
 
 /// Law 30: the answer to a claim or a renewal contains the duration `valid_for`. Until this duration has passed, the
 /// store grants the key to no other claim. This duration is never longer than the requested ttl, but it can be shorter.
+/// Soon after this duration, the store grants the key again.
 pub async fn valid_for_is_kept<W: World>(world: &W) -> Law {
     let result = each_sole(world, async |sole| valid_for_of(world, sole).await).await;
     nothing_left(world, &[]).await;
@@ -50,6 +51,7 @@ async fn valid_for_of<W: World>(world: &W, sole: Sole) -> Law {
         let mut before = world.clock().now();
         let Verdict::Granted { mut valid_for, .. } = verdict(&ours, &held).await? else { panic!("the lock is free") };
         assert!(!valid_for.is_zero() && valid_for <= held.ttl, "{valid_for:?} of {:?}", held.ttl);
+        let mut longest = valid_for;
         if let Some(ttl) = renewed_ttl {
             let with_ttl = Claim { ttl, ..held.clone() };
             before = world.clock().now();
@@ -57,11 +59,12 @@ async fn valid_for_of<W: World>(world: &W, sole: Sole) -> Law {
                 panic!("the hold was lost {:?} before its end", valid_for)
             };
             assert!(!renewed_for.is_zero() && renewed_for <= ttl, "{renewed_for:?} of {ttl:?}");
-            valid_for = renewed_for;
+            (valid_for, longest) = (renewed_for, longest.max(renewed_for));
         }
         bandog_testkit::eventually_async(MAX_WAIT, async || matches!(claim(&theirs, &next).await, Ok(Some(_)))).await;
         let lasted = world.clock().now().since(before);
         assert!(lasted >= valid_for, "renewed for {renewed_ttl:?}: granted again after {lasted:?} of {valid_for:?}");
+        assert!(lasted <= longest + world.slack(), "renewed for {renewed_ttl:?}: still held after {lasted:?}");
         assert!(!renew(&ours, &held).await?);
         assert!(release(&theirs, &next).await?);
     }

@@ -9,7 +9,7 @@ use crate::{
     Law, World,
     kind_kit::{
         LONG, Subscribed, attempt, for_only, freed, granted, granted_within, left_queue, needs, number, permits,
-        refused, row, starving,
+        refused, row, starving, waiting,
     },
     kit::{NAME, claim, kind, release, renew},
 };
@@ -109,6 +109,10 @@ pub async fn starving_claim_for_many_permits<W: World>(world: &W) -> Law {
     let (first, second, many, small) = (take(1, 3), take(1, 3), starving(permits(3, 3), NAME), take(1, 3));
     granted(&ours, &first).await?;
     granted(&ours, &second).await?;
+    // A claim that does not starve has no place.
+    refused(&theirs, &waiting(permits(3, 3), NAME)).await?;
+    granted(&ours, &small).await?;
+    freed(&ours, &small).await?;
     refused(&theirs, &many).await?;
     refused(&ours, &small).await?;
     assert!(renew(&ours, &first).await?, "a holder is not affected");
@@ -199,6 +203,7 @@ pub async fn limit_change_while_waiting<W: World>(world: &W) -> Law {
         Some(ErrorKind::Misused),
         "the limit before the last two changes"
     );
+    assert_eq!(kind(claim(&theirs, &take(2, 3)).await), Some(ErrorKind::Misused), "more permits than the limit");
     assert!(renew(&ours, &first).await?, "a holder keeps its permits");
     freed(&ours, &first).await?;
     refused(&theirs, &take(1, 1)).await?;
