@@ -168,8 +168,8 @@ pub(crate) async fn each_kind<W: World>(world: &W, law: impl AsyncFn(Kind) -> La
     each(world, &KINDS, |kind| kind, law).await
 }
 
-/// A lock that one tested claim can hold at a time: a mutex, a fair mutex, a write lock, a semaphore with one permit, or
-/// the last free permit of a semaphore with five permits. The laws of a mutex apply to each of them.
+/// A lock that one tested claim can hold at a time: a mutex, a fair mutex, a write lock, a semaphore with one permit,
+/// or the last free permit of a semaphore with five permits. The laws of a mutex apply to each of them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sole {
     pub(crate) name: &'static str,

@@ -23,8 +23,8 @@
 //!
 #![doc = concat!("```\n", include_str!("../tests/seventh/one_file.rs"), "```")]
 //!
-//! [`wrap`] has backends that count, delay, lose or hold calls. [`Census`] checks that at most one task believes that
-//! it holds a lock. The tests of other crates can use both.
+//! [`wrap`] has backends that count, delay, lose or hold calls, or break a rule. [`Census`] checks that at most one task
+//! believes that it holds a lock. The tests of other crates can use both.
 
 #![expect(clippy::future_not_send, reason = "a law stays on the thread of its test")]
 

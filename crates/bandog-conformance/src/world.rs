@@ -79,9 +79,9 @@ pub trait World: Send + Sync + Sized + 'static {
         Duration::from_millis(250)
     }
 
-    /// The data of holds and of waiters in the store. Fences and the limits of semaphores are not included, because they
-    /// always stay in the store.
-    /// The default is the backend's list of locks. A world that reads the raw store also finds the data of waiters.
+    /// The data of holds and of waiters in the store. Fences and the limits of semaphores are not included, because
+    /// they always stay in the store. The default is the backend's list of locks. A world that reads the raw store also
+    /// finds the data of waiters.
     async fn left(&self) -> Vec<String> {
         let rows = self.backend().list(&Pattern::all()).await.expect("the list of locks");
         rows.into_iter().map(|row| row.name).collect()
@@ -102,8 +102,8 @@ pub trait World: Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// Whether the backend notifies only the next claim in the queue of a fair mutex. A backend is allowed to notify all
-    /// waiters instead ([`bandog_core::Leases::subscribe`]).
+    /// Whether the backend notifies only the next claim in the queue of a fair mutex. A backend is allowed to notify
+    /// all waiters instead ([`bandog_core::Leases::subscribe`]).
     fn notifies_the_next_only(&self) -> Can {
         Ok(())
     }

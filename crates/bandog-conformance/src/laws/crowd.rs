@@ -214,8 +214,8 @@ pub async fn offer<W: World>(world: &W) -> Law {
     offer_of(world, Kind::Mutex, Kind::Mutex, Kind::Mutex).await
 }
 
-/// Law 100, for read-write locks: the release of a writer makes an offer to starving readers and writers. The release of
-/// the last reader makes an offer to starving writers.
+/// Law 100, for read-write locks: the release of a writer makes an offer to starving readers and writers. The release
+/// of the last reader makes an offer to starving writers.
 pub async fn offer_of_a_read_write_lock<W: World>(world: &W) -> Law {
     needs(&world.backend(), &[Kind::Write])?;
     for (holder, waiter) in [(Kind::Write, Kind::Write), (Kind::Write, Kind::Read), (Kind::Read, Kind::Write)] {

@@ -68,9 +68,9 @@ pub async fn fair_try_respects_the_queue<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 24: a waiter whose client has died delays the queue for [`PLACE`], counted from its last claim or renewal. Several dead
-/// waiters together cause the same delay, and not one delay each. A waiter whose client is alive keeps its place,
-/// because its client renews the claim.
+/// Law 24: a waiter whose client has died delays the queue for [`PLACE`], counted from its last claim or renewal.
+/// Several dead waiters together cause the same delay, and not one delay each. A waiter whose client is alive keeps its
+/// place, because its client renews the claim.
 pub async fn fair_dead_waiters<W: World>(world: &W) -> Law {
     let (store, clock) = (world.backend(), world.clock());
     needs(&store, &[Kind::Fair])?;

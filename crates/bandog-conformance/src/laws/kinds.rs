@@ -1,5 +1,5 @@
-//! Laws that apply to locks of every kind. A *family* is a set of kinds that work together on the same name: mutexes and
-//! fair mutexes, the two sides of a read-write lock, and semaphores.
+//! Laws that apply to locks of every kind. A *family* is a set of kinds that work together on the same name: mutexes
+//! and fair mutexes, the two sides of a read-write lock, and semaphores.
 
 use std::{iter, num::NonZeroU32};
 
@@ -30,7 +30,8 @@ fn is_shared(kind: Kind) -> bool {
 }
 
 /// Law 13: while a claim of one family holds a name, a claim of another family fails with [`ErrorKind::Denied`] and
-/// changes nothing. When the name is free, every family can use it. Exception: some stores keep the name of a semaphore.
+/// changes nothing. When the name is free, every family can use it. Exception: some stores keep the name of a
+/// semaphore.
 pub async fn kinds_do_not_collide<W: World>(world: &W) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
     let kinds = ours.profile().kinds;
@@ -68,8 +69,9 @@ async fn assert_holds_nothing(backend: &impl Backend, asked: &Claim) {
     assert!(matches!(released, Ok(false)) || released.as_ref().is_err_and(is_denied), "{asked:?}: {released:?}");
 }
 
-/// Law 13: a mutex and a fair mutex of one name exclude each other. A claim of a mutex does not respect the queue of the
-/// fair mutex. This law does not check notifications, because a store can have separate notifications for each kind.
+/// Law 13: a mutex and a fair mutex of one name exclude each other. A claim of a mutex does not respect the queue of
+/// the fair mutex. This law does not check notifications, because a store can have separate notifications for each
+/// kind.
 pub async fn mutex_and_fair_mutex_exclude_each_other<W: World>(world: &W) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
     needs(&ours, &[Kind::Mutex, Kind::Fair])?;
@@ -198,7 +200,8 @@ pub async fn fences_rise_over_all_kinds<W: World>(world: &W) -> Law {
 }
 
 /// Laws 83 and 84, for holders of every kind: if the answer to a claim, a pass, a renewal or a release is lost, the
-/// client repeats the call. Whether or not the store has applied the first call, the result is the same as for one call.
+/// client repeats the call. Whether or not the store has applied the first call, the result is the same as for one
+/// call.
 pub async fn lost_answers_of_every_kind<W: World>(world: &W) -> Law {
     // `wire` is a connection to the store. The test chooses which calls this connection loses.
     let (store, wire) = (world.backend(), Lossy::new(world.backend()));
@@ -269,8 +272,9 @@ async fn lost_answers_of_a_place<B: Backend>(store: &B, wire: &Lossy<B>, kind: K
     Ok(())
 }
 
-/// Law 95: `show` and `list` report the kind of a lock of every kind, all its holders, and the owners of the claims that
-/// have a place, in the order of the queue. For each holder, the row has the owner, the kind, the fences and the ttl.
+/// Law 95: `show` and `list` report the kind of a lock of every kind, all its holders, and the owners of the claims
+/// that have a place, in the order of the queue. For each holder, the row has the owner, the kind, the fences and the
+/// ttl.
 pub async fn rows_of_every_kind<W: World>(world: &W) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
     each_kind(world, async |kind| {

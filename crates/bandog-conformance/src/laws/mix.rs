@@ -19,7 +19,7 @@ const CLIENTS: usize = 8;
 /// The number of steps of each round.
 const STEPS: usize = 100;
 /// The number of rounds. Each round uses another lock.
-const ROUNDS: usize = 12;
+const ROUNDS: usize = 8;
 
 /// The kinds of one family. One round uses the kinds of one element.
 const MIXES: [&[Kind]; 4] = [

@@ -177,9 +177,9 @@ pub async fn crash_returns_permits<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 72: the limit can change while claims wait. If it rises, the waiting claims are notified and get the new permits.
-/// If it falls below the number of taken permits, no claim gets a permit until enough permits are released. Claims that
-/// name the limit before the last change are accepted. The limit can also be set before the first claim.
+/// Law 72: the limit can change while claims wait. If it rises, the waiting claims are notified and get the new
+/// permits. If it falls below the number of taken permits, no claim gets a permit until enough permits are released.
+/// Claims that name the limit before the last change are accepted. The limit can also be set before the first claim.
 pub async fn limit_change_while_waiting<W: World>(world: &W) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
     needs(&ours, &[permits(1, 2)])?;

@@ -1,6 +1,7 @@
 //! The flaws of [`super::Flawed`].
 
-/// The rule that a [`super::Flawed`] backend breaks. No flaw affects a claim of a [`bandog_core::Kind::Mutex`], unless its text says so.
+/// The rule that a [`super::Flawed`] backend breaks. No flaw affects a claim of a [`bandog_core::Kind::Mutex`], unless
+/// its text says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flaw {
     /// No rule is broken.

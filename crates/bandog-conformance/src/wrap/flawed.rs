@@ -12,8 +12,8 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Backend, Claim, ClaimId, ClientId, Error, Fences, Finding, Inspect, Key, Kind, Leases, Member, Notifier,
-    PLACE, Pattern, Profile, Released, Renewal, Result, Row, Step, Subscription, Verdict, check_pass,
+    Answer, Backend, Claim, ClaimId, ClientId, Error, ErrorKind, Fences, Finding, Inspect, Key, Kind, Leases, Member,
+    Notifier, PLACE, Pattern, Profile, Released, Renewal, Result, Row, Step, Subscription, Verdict, check_pass,
 };
 
 use super::Flaw;
@@ -60,6 +60,10 @@ impl<B: Backend> Flawed<B> {
 
     fn known(&self) -> MutexGuard<'_, HashMap<ClaimId, Known>> {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn former_limits(&self) -> MutexGuard<'_, HashMap<Key, NonZeroU32>> {
+        self.0.former_limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The claims that hold a lock (`are_holders`) or wait for it. Claims of the same key only, if there is one. Sorted
@@ -115,60 +119,58 @@ impl<B: Backend> Flawed<B> {
 
     async fn claim(&self, claim: &Claim) -> Result<Answer> {
         let earlier = self.known().get(&claim.id).cloned();
-        let repeated = earlier.as_ref().and_then(|known| known.fences.clone());
+        let is_repeated = earlier.is_some_and(|known| known.fences.is_some());
         let sent = self.altered(claim);
-        if self.has(Flaw::PlacesStay) {
-            let waiting: Vec<_> = self.known_claims(None, false).into_iter().map(|known| known.claim).collect();
-            self.inner().renew(&waiting).await;
+        if self.has(Flaw::NewFencesAgain) && is_repeated && claim.kind != Kind::Mutex {
+            self.quietly(true, self.one(Step::Release(sent.clone()))).await?;
         }
-        if self.has(Flaw::HoldsStay) {
-            let held = self.known_claims(None, true).into_iter().map(|known| known.claim);
-            let held: Vec<_> = held.filter(|claim| claim.kind != Kind::Mutex).collect();
-            self.inner().renew(&held).await;
-        }
-        if self.has(Flaw::NewFencesAgain) && repeated.is_some() && claim.kind != Kind::Mutex {
-            let release = Step::Release(sent.clone());
-            self.quietly(true, self.inner().apply(&[release])).await;
-        }
-        if let Kind::Permits { of, .. } = sent.kind {
-            let is_former =
-                self.0.former_limits.lock().unwrap_or_else(PoisonError::into_inner).get(&sent.key) == Some(&of);
-            if self.has(Flaw::PresentLimitOnly) && is_former {
-                return Err(Error::misused("this is the limit before the last change"));
-            }
-            if self.has(Flaw::SignedLimit) && i32::try_from(of.get()).is_err() {
-                return Ok(Answer::Claimed(Verdict::Busy { retry_after: PLACE, ahead: None }));
-            }
-            if self.has(Flaw::AnyLimit) {
-                self.inner().set_limit(&sent.key, of).await?;
+        let mut answer = match self.answer_of_flaw(&sent).await? {
+            Some(answer) => answer,
+            None => self.one(Step::Claim(sent.clone())).await,
+        };
+        if let (Flaw::SomePermits, Kind::Permits { take, of }) = (self.0.flaw, sent.kind) {
+            for fewer in (1..take.get()).rev().filter_map(NonZeroU32::new) {
+                if matches!(answer, Ok(Answer::Claimed(Verdict::Busy { .. }))) {
+                    let kind = Kind::Permits { take: fewer, of };
+                    answer = self.one(Step::Claim(Claim { kind, ..sent.clone() })).await;
+                }
             }
         }
-        let mut answer = self.one(Step::Claim(sent.clone())).await;
-        while let (Flaw::SomePermits, Ok(Answer::Claimed(Verdict::Busy { .. })), Kind::Permits { take, of }) =
-            (self.0.flaw, &answer, sent.kind)
-        {
-            let Some(fewer) = NonZeroU32::new(take.get() - 1) else { break };
-            let kind = Kind::Permits { take: fewer, of };
-            answer = self.one(Step::Claim(Claim { kind, ..sent.clone() })).await;
-            if fewer == NonZeroU32::MIN {
-                break;
-            }
-        }
-        if self.has(Flaw::DeniedEvicts)
-            && matches!(&answer, Err(error) if error.kind() == bandog_core::ErrorKind::Denied)
-        {
+        let is_denied = matches!(&answer, Err(error) if error.kind() == ErrorKind::Denied);
+        if self.has(Flaw::DeniedEvicts) && is_denied {
             self.inner().evict(&claim.key).await?;
         }
-        if self.has(Flaw::LastFencesAgain) && repeated.is_some() {
-            let last = self.known_claims(Some(&claim.key), true).into_iter().filter_map(|known| known.fences);
-            if let Some(last) = last.max_by_key(Fences::last)
-                && let Ok(Answer::Claimed(Verdict::Granted { fences, .. })) = &mut answer
+        if self.has(Flaw::LastFencesAgain) && is_repeated {
+            let all = self.known_claims(Some(&claim.key), true).into_iter().filter_map(|known| known.fences);
+            if let (Some(last), Ok(Answer::Claimed(Verdict::Granted { fences, .. }))) =
+                (all.max_by_key(Fences::last), &mut answer)
             {
                 *fences = last;
             }
         }
         self.note(claim, &answer);
-        self.without_flawed_words(claim, answer)
+        self.altered_answer(claim, answer)
+    }
+
+    /// Does what the flaw requires before a claim is sent. Some flaws answer the claim without sending it.
+    async fn answer_of_flaw(&self, sent: &Claim) -> Result<Option<Result<Answer>>> {
+        if self.has(Flaw::PlacesStay) || self.has(Flaw::HoldsStay) {
+            let known = self.known_claims(None, self.has(Flaw::HoldsStay)).into_iter().map(|known| known.claim);
+            let renewed: Vec<_> = known.filter(|claim| claim.kind != Kind::Mutex).collect();
+            self.inner().renew(&renewed).await;
+        }
+        let Kind::Permits { of, .. } = sent.kind else { return Ok(None) };
+        let former = self.former_limits().get(&sent.key).copied();
+        if self.has(Flaw::PresentLimitOnly) && former == Some(of) {
+            return Ok(Some(Err(Error::misused("this is the limit before the last change"))));
+        }
+        if self.has(Flaw::SignedLimit) && i32::try_from(of.get()).is_err() {
+            return Ok(Some(Ok(Answer::Claimed(Verdict::Busy { retry_after: PLACE, ahead: None }))));
+        }
+        if self.has(Flaw::AnyLimit) {
+            self.inner().set_limit(&sent.key, of).await?;
+        }
+        Ok(None)
     }
 
     /// Sends one step to the backend inside.
@@ -191,7 +193,7 @@ impl<B: Backend> Flawed<B> {
     }
 
     /// The answer of a claim, altered by the flaw.
-    fn without_flawed_words(&self, claim: &Claim, answer: Result<Answer>) -> Result<Answer> {
+    fn altered_answer(&self, claim: &Claim, answer: Result<Answer>) -> Result<Answer> {
         match answer {
             Ok(Answer::Claimed(Verdict::Busy { retry_after, .. })) if self.has(Flaw::NothingAhead) => {
                 Ok(Answer::Claimed(Verdict::Busy { retry_after, ahead: None }))
@@ -328,7 +330,7 @@ impl<B: Backend> Leases for Flawed<B> {
             Kind::Mutex | Kind::Fair | Kind::Read | Kind::Write => None,
         });
         if let Some(before) = before {
-            self.0.former_limits.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), before);
+            self.former_limits().insert(key.clone(), before);
         }
         self.quietly(self.has(Flaw::SilentLimit), self.inner().set_limit(key, permits)).await
     }
