@@ -95,6 +95,7 @@ pub fn serve<W: World>() {
     let backend = match W::backend_at(&address) {
         Ok(backend) => backend,
         Err(Unkept::Cannot(why)) => panic!("child processes are not supported: {why}"),
+        Err(Unkept::Partly(rest)) => panic!("child processes are supported in part: {rest}"),
         Err(Unkept::Failed(error)) => panic!("{error}"),
     };
     let client = Client::options().watchdog(ttl).over(backend).expect("cannot make a client");

@@ -26,13 +26,14 @@
 //!
 #![doc = concat!("```\n", include_str!("../tests/seventh/one_file.rs"), "```")]
 //!
-//! [`wrap`] has backends that count, delay, lose or hold back calls. [`Census`] checks that at most one task at a time
-//! believes that it holds a lock. The tests of other crates can use [`wrap`] and [`Census`], too.
+//! [`wrap`] has backends that count, delay, lose or hold back calls, or break a rule. [`Census`] checks that at most one
+//! task at a time believes that it holds a lock. The tests of other crates can use [`wrap`] and [`Census`], too.
 
 #![expect(clippy::future_not_send, reason = "a law stays on the thread of its test")]
 
 mod census;
 mod child;
+mod kind_kit;
 mod kit;
 pub mod laws;
 mod record_kit;

@@ -12,7 +12,9 @@ use bandog_sync::{Client, ClientOptions};
 pub enum Unkept {
     /// The law does not apply to this world. The text is the reason. The test of the law prints this reason and passes.
     Cannot(&'static str),
-    /// The law is broken: a call that should have succeeded returned this error.
+    /// The law passed for the kinds of locks that this world supports. The text names the other kinds.
+    Partly(String),
+    /// A call failed that should have succeeded.
     Failed(Error),
 }
 
@@ -80,9 +82,9 @@ pub trait World: Send + Sync + Sized + 'static {
         Duration::from_millis(250)
     }
 
-    /// The data that holds and waiters have left in the store. A law expects that nothing is left at its end. Fences
-    /// are not included, because they always stay in the store. The default is the backend's list of locks. A world
-    /// that reads the raw store also finds the data of waiters.
+    /// The data of holds and of waiters in the store. Fences and the limits of semaphores are not included, because
+    /// they always stay in the store. The default is the backend's list of locks. A world that reads the raw store also
+    /// finds the data of waiters.
     async fn left(&self) -> Vec<String> {
         let rows = self.backend().list(&Pattern::all()).await.expect("cannot list the locks");
         rows.into_iter().map(|row| row.name).collect()
@@ -100,6 +102,17 @@ pub trait World: Send + Sync + Sized + 'static {
 
     /// Returns `Ok` if the backend supports records.
     fn records(&self) -> Can {
+        Ok(())
+    }
+
+    /// Whether the backend notifies only the next claim in the queue of a fair mutex. A backend is allowed to notify
+    /// all waiters instead ([`bandog_core::Leases::subscribe`]).
+    fn notifies_the_next_only(&self) -> Can {
+        Ok(())
+    }
+
+    /// Whether a name that was used as a semaphore can be used as another lock when no claim holds a permit.
+    fn frees_names_of_semaphores(&self) -> Can {
         Ok(())
     }
 

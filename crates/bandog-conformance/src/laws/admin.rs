@@ -1,25 +1,20 @@
 //! Operations for operators: the inspection of locks, the registry of clients, and evictions. An eviction takes a lock
 //! from its holder.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-    time::{Duration, SystemTime},
-};
+use std::time::{Duration, SystemTime};
 
 use bandog_core::{
-    Backend, ClientId, ErrorKind, Fence, Inspect, Key, Kind, Leases, MAX_WAITS, Member, Notifier, Pattern, Row,
+    Backend, Claim, ClientId, ErrorKind, Fence, Inspect, Key, Kind, Leases, MAX_WAITS, Member, Pattern, Row,
 };
 use bandog_testkit::eventually_async;
 use tokio::time;
 
 use crate::{
     Law, World,
+    kind_kit::{Subscribed, each_sole, without_ttl},
     kit::{
         MAX_WAIT, NAME, bare_claim, claim, error_kind, guard_of_waiter, is_free, nothing_left, release, start_waiter,
-        take, until, within,
+        take, within,
     },
 };
 
@@ -158,35 +153,33 @@ pub async fn evict<W: World>(world: &W) -> Law {
 pub async fn evict_notifies<W: World>(world: &W) -> Law {
     can_evict(world).await?;
     let (ours, theirs) = (world.backend(), world.backend());
-    let held = bare_claim(NAME, world.slack() * 10);
-    // A grant reserves a block of fences. `last` is the greatest fence of the block.
-    let last_fence = claim(&ours, &held).await?.expect("the lock was refused, although it was free").last();
-    let notified = Arc::new(AtomicUsize::new(0));
-    let notifier = Notifier::new({
-        let notified = Arc::clone(&notified);
-        move || {
-            notified.fetch_add(1, Relaxed);
-        }
-    });
-    let subscription = theirs.subscribe(&held, notifier).await?;
-    let notified_before = notified.load(Relaxed);
-    let row_before = ours.show(&held.key).await?;
-    let row = ours.evict(&held.key).await?.expect("a held lock was not evicted");
-    assert_eq!((row.kind, row.owner(), row.fence()), (row_before.kind, row_before.owner(), row_before.fence()));
-    assert_eq!(row.owner(), Some(held.id.to_string().as_str()));
-    assert!(row.holders[0].ttl <= row_before.holders[0].ttl, "{row:?}; before: {row_before:?}");
-    assert_eq!(ours.evict(&held.key).await?, None);
-    // If the backend does not support notifications, its subscriptions are silent: they never notify.
-    if !subscription.is_silent() {
-        until(|| notified.load(Relaxed) > notified_before).await;
-    }
-    drop(subscription);
-    assert!(!release(&ours, &held).await?, "the evicted claim still holds the lock");
-    let next = bare_claim(NAME, world.slack() * 10);
-    assert!(claim(&theirs, &next).await?.expect("the lock was refused, although it was free").last() > last_fence);
-    assert!(release(&theirs, &next).await?);
+    let result = each_sole(world, async |sole| {
+        let held = sole.claim(world.slack() * 10);
+        let next = Claim { joins: true, ..sole.claim(world.slack() * 10) };
+        // A grant gives a block of fences. `last` is the greatest of them.
+        let last_fence = claim(&ours, &held).await?.expect("the lock is free").last();
+        assert_eq!(claim(&theirs, &next).await?, None);
+        let subscribed = Subscribed::with(&theirs, &next).await?;
+        let notified_before = subscribed.count();
+        let row_before = ours.show(&held.key).await?;
+        let row = ours.evict(&held.key).await?.expect("the lock was held");
+        let ttl = |row: &Row| row.holders.iter().map(|holder| holder.ttl).max();
+        assert!(ttl(&row) <= ttl(&row_before), "{row:?}, and before the eviction {row_before:?}");
+        let owner = held.id.to_string();
+        assert!(row.holders.iter().any(|holder| holder.owner.as_ref() == Some(&owner)), "{row:?}");
+        assert_eq!(row.holders.len(), 1 + sole.neighbours());
+        assert_eq!(without_ttl(row), without_ttl(row_before));
+        assert_eq!(ours.evict(&held.key).await?, None);
+        subscribed.notified_after(notified_before).await;
+        drop(subscribed);
+        assert!(!release(&ours, &held).await?, "the evicted claim still holds the lock");
+        assert!(claim(&theirs, &next).await?.expect("the lock is free").last() > last_fence);
+        assert!(release(&theirs, &next).await?);
+        Ok(())
+    })
+    .await;
     nothing_left(world, &[]).await;
-    Ok(())
+    result
 }
 
 /// Law 96: an eviction does not change data that other software has written under a lock's name.
@@ -208,8 +201,8 @@ pub async fn evict_spares_others<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Returns [`crate::Unkept::Cannot`] if the backend does not support evictions. Then the law does not apply.
-async fn can_evict<W: World>(world: &W) -> Law {
+/// Returns [`crate::Unkept::Cannot`] if the backend does not support eviction.
+pub(super) async fn can_evict<W: World>(world: &W) -> Law {
     let backend = world.backend();
     create_store(&backend).await?;
     match backend.evict(&Key::new("nobody's")?).await {

@@ -4,7 +4,8 @@ use bandog_core::{ErrorKind, Kind, Leases};
 
 use crate::{
     Law, World,
-    kit::{NAME, bare_claim, claim, error_kind, is_free, nothing_left, release, take, until, within},
+    kind_kit::each_sole,
+    kit::{NAME, claim, error_kind, is_free, nothing_left, release, take, until, within},
     wrap::{Fate, Lossy},
 };
 
@@ -70,19 +71,23 @@ pub async fn relock_after_unlock<W: World>(world: &W) -> Law {
 /// with the same fences.
 pub async fn release_idempotent<W: World>(world: &W) -> Law {
     let backend = world.backend();
-    let [first, later, third] = [(); 3].map(|()| bare_claim(NAME, world.slack() * 10));
-    let fences = claim(&backend, &first).await?;
-    assert!(fences.is_some());
-    assert_eq!(claim(&backend, &first).await?, fences, "a repeated claim got other fences");
-    assert!(release(&backend, &first).await?);
-    assert!(!release(&backend, &first).await?);
-    assert!(claim(&backend, &later).await?.is_some());
-    assert!(!release(&backend, &first).await?);
-    assert!(claim(&backend, &third).await?.is_none(), "a third claim was granted while the later claim held the lock");
-    assert!(release(&backend, &later).await?);
-    assert!(!release(&backend, &third).await?);
-    assert_eq!(world.left().await, [""; 0]);
-    Ok(())
+    let result = each_sole(world, async |sole| {
+        let [first, later, third] = [(); 3].map(|()| sole.claim(world.slack() * 10));
+        let fences = claim(&backend, &first).await?;
+        assert!(fences.is_some());
+        assert_eq!(claim(&backend, &first).await?, fences, "a repeated claim gets the same fences");
+        assert!(release(&backend, &first).await?);
+        assert!(!release(&backend, &first).await?);
+        assert!(claim(&backend, &later).await?.is_some());
+        assert!(!release(&backend, &first).await?);
+        assert!(claim(&backend, &third).await?.is_none(), "the later claim still holds the lock");
+        assert!(release(&backend, &later).await?);
+        assert!(!release(&backend, &third).await?);
+        Ok(())
+    })
+    .await;
+    nothing_left(world, &[]).await;
+    result
 }
 
 /// Law 6: a dropped guard releases its lock, inside and outside of a Tokio runtime.

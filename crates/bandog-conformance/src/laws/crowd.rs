@@ -12,12 +12,13 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Answer, Claim, Inspect, Leases, OFFER, Pattern, Step, Verdict};
+use bandog_core::{Answer, Claim, Inspect, Kind, Leases, OFFER, Pattern, Step, Verdict};
 use bandog_sync::Client;
 use tokio::{task::JoinHandle, time};
 
 use crate::{
     Census, Law, Unkept, World,
+    kind_kit::needs,
     kit::{
         MAX_WAIT, NAME, bare_claim, claim, guard_of_waiter, nothing_left, release, start_waiter, take, until, within,
     },
@@ -214,62 +215,82 @@ pub async fn all_clients_are_served<W: World>(world: &W) -> Law {
 /// Law 100: after the store has refused the claim of a starving client, the next release makes one offer: for a short
 /// time, the store grants the lock to starving clients only. The store does not show an offer as a hold.
 pub async fn offer<W: World>(world: &W) -> Law {
+    offer_of(world, Kind::Mutex, Kind::Mutex, Kind::Mutex).await
+}
+
+/// Law 100, for read-write locks: the release of a writer makes an offer to starving readers and writers. The release
+/// of the last reader makes an offer to starving writers.
+pub async fn offer_of_a_read_write_lock<W: World>(world: &W) -> Law {
+    needs(&world.backend(), &[Kind::Write])?;
+    for (holder, waiter) in [(Kind::Write, Kind::Write), (Kind::Write, Kind::Read), (Kind::Read, Kind::Write)] {
+        for other in [Kind::Write, Kind::Read] {
+            offer_of(world, holder, waiter, other).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The law for a holder, a starving claim, and an ordinary claim of these kinds.
+async fn offer_of<W: World>(world: &W, holder: Kind, waiter: Kind, other: Kind) -> Law {
     let store = world.backend();
-    let ttl = world.slack() * 10;
-    let ordinary = || bare_claim(NAME, ttl);
-    // With `offers`, a claim says that its client starves.
-    let starving = || Claim { offers: true, ..ordinary() };
-    // When a claim with `offers` is released, `offers` has a second effect: if the store has refused a starving client
-    // in the meantime, the release makes an offer.
-    let offering = starving;
-    let (holder, waiter) = (ordinary(), starving());
-    let held = claim(&store, &holder).await?.expect("the lock was refused, although it was free");
-    assert_eq!(claim(&store, &waiter).await?, None);
-    assert_eq!(claim(&store, &waiter).await?, None, "a repeated claim was granted, although the lock was held");
-    let next_holder = offering();
-    let passed = store.apply(&[Step::Pass { from: holder.clone(), to: next_holder.clone() }]).await;
+    let ask = |kind| Claim { kind, ..bare_claim(NAME, world.slack() * 10) };
+    let starving = || Claim { offers: true, ..ask(waiter) };
+    // `offers` also has an effect on the release of a claim: if the store has refused a starving client in the
+    // meantime, the release makes an offer.
+    let generous = || Claim { offers: true, ..ask(holder) };
+    // Of several readers, the last one makes the offer.
+    let neighbour = matches!(holder, Kind::Read).then(generous);
+    let (held, waits) = (ask(holder), starving());
+    if let Some(neighbour) = &neighbour {
+        assert!(claim(&store, neighbour).await?.is_some());
+    }
+    let held_fences = claim(&store, &held).await?.expect("the lock is free");
+    assert_eq!(claim(&store, &waits).await?, None);
+    assert_eq!(claim(&store, &waits).await?, None, "a repeated claim is refused, too");
+    let next_holder = generous();
+    let passed = store.apply(&[Step::Pass { from: held, to: next_holder.clone() }]).await;
     assert!(matches!(passed[..], [Ok(Answer::Claimed(Verdict::Granted { .. }))]), "{passed:?}");
+    if let Some(neighbour) = &neighbour {
+        assert!(release(&store, neighbour).await?);
+    }
     assert!(release(&store, &next_holder).await?);
 
     // The offer expires soon. On a slow machine it can expire between these calls, so the answers are checked only if
     // all of them came before the offer expired.
     let offered = time::Instant::now();
-    let others = claim(&store, &ordinary()).await?;
-    let row = store.show(&waiter.key).await?;
+    let others = claim(&store, &ask(other)).await?;
+    let row = store.show(&waits.key).await?;
     let rows = store.list(&Pattern::all()).await?;
-    let evicted = store.evict(&waiter.key).await?;
-    let granted = claim(&store, &waiter).await?;
+    let evicted = store.evict(&waits.key).await?;
+    let granted = claim(&store, &waits).await?;
     if offered.elapsed() < OFFER {
-        assert_eq!(others, None, "an offer was granted to a client that does not starve");
-        assert_eq!((row.is_held(), rows, evicted), (false, Vec::new(), None), "an offer was shown as a hold");
-        let mut fences = granted.expect("an offer was not granted to a starving client");
-        assert!(
-            fences.take() > Some(held.last()),
-            "the fences {fences:?} are not greater than the earlier fences {held:?}"
-        );
-        assert!(release(&store, &waiter).await?);
-        let next = ordinary();
-        assert!(claim(&store, &next).await?.is_some(), "one refusal caused two offers");
+        assert_eq!(others, None, "an offer is not for an ordinary claim");
+        assert_eq!((row.is_held(), rows, evicted), (false, Vec::new(), None), "an offer is not a hold");
+        let mut fences = granted.expect("the offer is for starving clients");
+        assert!(fences.take() > Some(held_fences.last()), "{fences:?} after {held_fences:?}");
+        assert!(release(&store, &waits).await?);
+        let next = ask(other);
+        assert!(claim(&store, &next).await?.is_some(), "one refusal causes one offer");
         assert!(release(&store, &next).await?);
     }
     nothing_left(world, &[]).await;
 
-    // A starving client can withdraw its claim: the client sends a release for this claim. Then the next release makes
-    // no offer.
-    let (holder, withdrawn, next) = (offering(), starving(), ordinary());
-    assert!(claim(&store, &holder).await?.is_some());
+    // A starving client can withdraw its claim by releasing it. Then the next release makes no offer.
+    let (held, withdrawn, next) = (generous(), starving(), ask(other));
+    assert!(claim(&store, &held).await?.is_some());
     assert_eq!(claim(&store, &withdrawn).await?, None);
     assert!(!release(&store, &withdrawn).await?);
-    assert!(release(&store, &holder).await?);
-    assert!(claim(&store, &next).await?.is_some(), "a withdrawn claim caused an offer");
+    assert!(release(&store, &held).await?);
+    assert!(claim(&store, &next).await?.is_some(), "a withdrawn claim causes no offer");
     assert!(release(&store, &next).await?);
     nothing_left(world, &[]).await;
 
-    // If the starving client does not repeat its claim, the offer expires, and then the lock is free.
-    let (holder, gone, next) = (offering(), starving(), ordinary());
-    assert!(claim(&store, &holder).await?.is_some());
+    // If the starving client does not claim again, nobody takes the offer. Then the offer expires, and the lock is
+    // free.
+    let (held, gone, next) = (generous(), starving(), ask(other));
+    assert!(claim(&store, &held).await?.is_some());
     assert_eq!(claim(&store, &gone).await?, None);
-    assert!(release(&store, &holder).await?);
+    assert!(release(&store, &held).await?);
     let is_granted = async || claim(&store, &next).await.is_ok_and(|granted| granted.is_some());
     bandog_testkit::eventually_async(OFFER + world.slack(), is_granted).await;
     assert!(release(&store, &next).await?);

@@ -14,7 +14,8 @@ use tokio::time;
 
 use crate::{
     Law, World,
-    kit::{MAX_WAIT, NAME, bare_claim, claim, nothing_left, release, take, within},
+    kind_kit::each_sole,
+    kit::{MAX_WAIT, NAME, claim, nothing_left, release, take, within},
 };
 
 /// Law 49: a fence is greater than every earlier fence of its key. This is true in three cases: after a client has
@@ -59,28 +60,29 @@ pub async fn token_monotonic<W: World>(world: &W) -> Law {
 /// repeated claim gets the same block. The fences of a later block are greater.
 pub async fn fences_of_a_grant<W: World>(world: &W) -> Law {
     let backend = world.backend();
-    let mut last_fence = Fence::new(0);
-    for requested in [NonZeroU32::MIN, NonZeroU32::MIN.saturating_add(4), MAX_BLOCK] {
-        // `bare_claim` makes a claim, which this test sends directly to the backend. `slack` is the maximum delay of an
-        // event on a loaded machine.
-        let held = Claim { fences: requested, ..bare_claim(NAME, world.slack() * 10) };
-        let granted = claim(&backend, &held).await?.expect("the lock was refused, although it was free");
-        assert_eq!(claim(&backend, &held).await?.as_ref(), Some(&granted), "a repeated claim got another block");
-        let mut block = granted.clone();
-        let fences: Vec<_> = iter::from_fn(|| block.take()).collect();
-        assert!(
-            (1..=MAX_BLOCK.min(requested).get() as usize).contains(&fences.len()),
-            "{requested} requested: {granted:?}"
-        );
-        for fence in fences {
-            assert!(fence > last_fence, "the fence {fence} is not greater than the earlier fence {last_fence}");
-            last_fence = fence;
+    let result = each_sole(world, async |sole| {
+        let mut last_fence = Fence::new(0);
+        for requested in [NonZeroU32::MIN, NonZeroU32::MIN.saturating_add(4), MAX_BLOCK] {
+            // This test sends its claims directly to the backend. `slack` is the maximum delay of an event on a loaded
+            // machine.
+            let held = Claim { fences: requested, ..sole.claim(world.slack() * 10) };
+            let granted = claim(&backend, &held).await?.expect("the lock is free");
+            assert_eq!(claim(&backend, &held).await?.as_ref(), Some(&granted), "a repeated claim gets the same block");
+            let mut block = granted.clone();
+            let fences: Vec<_> = iter::from_fn(|| block.take()).collect();
+            assert!((1..=MAX_BLOCK.min(requested).get() as usize).contains(&fences.len()), "{requested}: {granted:?}");
+            for fence in fences {
+                assert!(fence > last_fence, "{fence} after {last_fence}");
+                last_fence = fence;
+            }
+            assert_eq!(last_fence, granted.last());
+            assert!(release(&backend, &held).await?);
         }
-        assert_eq!(last_fence, granted.last());
-        assert!(release(&backend, &held).await?);
-    }
+        Ok(())
+    })
+    .await;
     nothing_left(world, &[]).await;
-    Ok(())
+    result
 }
 
 /// Law 50: the guards of a re-entrant lock have the same fence.

@@ -7,9 +7,10 @@ use tokio::time;
 
 use crate::{
     Law, World,
+    kind_kit::{Sole, each_sole},
     kit::{
-        MAX_WAIT, NAME, bare_claim, claim, error_kind, is_free, nothing_left, polled_at_most, release, renew, renewal,
-        take, until, verdict, within,
+        MAX_WAIT, NAME, claim, error_kind, is_free, nothing_left, polled_at_most, release, renew, renewal, take, until,
+        verdict, within,
     },
     wrap::{Counting, Fate, Lossy},
 };
@@ -35,45 +36,42 @@ pub async fn expires_after_ttl<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 30: the answer to a claim or a renewal contains the duration `valid_for`. Until `valid_for` has passed, the
-/// store grants the key to no other claim. `valid_for` can be shorter than the requested ttl, but it is never longer.
+/// Law 30: the answer to a claim or a renewal contains the duration `valid_for`. Until this duration has passed, the
+/// store grants the key to no other claim. This duration is never longer than the requested ttl, but it can be shorter.
+/// Soon after this duration, the store grants the key again.
 pub async fn valid_for_is_kept<W: World>(world: &W) -> Law {
+    let result = each_sole(world, async |sole| valid_for_of(world, sole).await).await;
+    nothing_left(world, &[]).await;
+    result
+}
+
+/// The law for one lock.
+async fn valid_for_of<W: World>(world: &W, sole: Sole) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
     let ttl = world.ttl() + Duration::from_micros(300); // This ttl is not a whole number of milliseconds.
     // A renewal can request a longer or a shorter ttl than the claim.
     for renewed_ttl in [None, Some(ttl * 3 / 2), Some(ttl / 2)] {
-        let (held, next) = (bare_claim(NAME, ttl), bare_claim(NAME, MAX_WAIT));
+        let (held, next) = (sole.claim(ttl), sole.claim(MAX_WAIT));
         let mut before = world.clock().now();
-        let Verdict::Granted { mut valid_for, .. } = verdict(&ours, &held).await? else {
-            panic!("the lock was refused, although it was free")
-        };
-        assert!(
-            !valid_for.is_zero() && valid_for <= held.ttl,
-            "the hold is valid for {valid_for:?}, and its ttl is {:?}",
-            held.ttl
-        );
+        let Verdict::Granted { mut valid_for, .. } = verdict(&ours, &held).await? else { panic!("the lock is free") };
+        assert!(!valid_for.is_zero() && valid_for <= held.ttl, "{valid_for:?} of {:?}", held.ttl);
+        let mut longest = valid_for;
         if let Some(ttl) = renewed_ttl {
             let with_ttl = Claim { ttl, ..held.clone() };
             before = world.clock().now();
             let Renewal::Extended { valid_for: renewed_for } = renewal(&ours, &with_ttl).await? else {
                 panic!("a renewal was refused, although the hold is valid for {valid_for:?}")
             };
-            assert!(
-                !renewed_for.is_zero() && renewed_for <= ttl,
-                "the hold is valid for {renewed_for:?}, and its ttl is {ttl:?}"
-            );
-            valid_for = renewed_for;
+            assert!(!renewed_for.is_zero() && renewed_for <= ttl, "{renewed_for:?} of {ttl:?}");
+            (valid_for, longest) = (renewed_for, longest.max(renewed_for));
         }
         bandog_testkit::eventually_async(MAX_WAIT, async || matches!(claim(&theirs, &next).await, Ok(Some(_)))).await;
         let lasted = world.clock().now().since(before);
-        assert!(
-            lasted >= valid_for,
-            "the next grant came after {lasted:?}, but the hold was valid for {valid_for:?}; renewed: {renewed_ttl:?}"
-        );
+        assert!(lasted >= valid_for, "renewed for {renewed_ttl:?}: granted again after {lasted:?} of {valid_for:?}");
+        assert!(lasted <= longest + world.slack(), "renewed for {renewed_ttl:?}: still held after {lasted:?}");
         assert!(!renew(&ours, &held).await?);
         assert!(release(&theirs, &next).await?);
     }
-    nothing_left(world, &[]).await;
     Ok(())
 }
 
@@ -112,15 +110,19 @@ pub async fn unlock_after_regrant_is_noop<W: World>(world: &W) -> Law {
     guard.release().await?;
 
     let backend = world.backend();
-    let (stale, next, third) = (bare_claim(NAME, world.ttl()), bare_claim(NAME, MAX_WAIT), bare_claim(NAME, MAX_WAIT));
-    assert!(claim(&backend, &stale).await?.is_some());
-    bandog_testkit::eventually_async(MAX_WAIT, async || matches!(claim(&backend, &next).await, Ok(Some(_)))).await;
-    assert!(!release(&backend, &stale).await?);
-    assert!(!renew(&backend, &stale).await?);
-    assert!(claim(&backend, &third).await?.is_none());
-    assert!(release(&backend, &next).await?);
+    let result = each_sole(world, async |sole| {
+        let (stale, next, third) = (sole.claim(world.ttl()), sole.claim(MAX_WAIT), sole.claim(MAX_WAIT));
+        assert!(claim(&backend, &stale).await?.is_some());
+        bandog_testkit::eventually_async(MAX_WAIT, async || matches!(claim(&backend, &next).await, Ok(Some(_)))).await;
+        assert!(!release(&backend, &stale).await?);
+        assert!(!renew(&backend, &stale).await?);
+        assert!(claim(&backend, &third).await?.is_none());
+        assert!(release(&backend, &next).await?);
+        Ok(())
+    })
+    .await;
     nothing_left(world, &[&a, &b]).await;
-    Ok(())
+    result
 }
 
 /// Law 37: a holder is identified by its claim, not by its client. So an earlier claim of a client does not affect a
@@ -137,19 +139,23 @@ pub async fn same_host_same_thread_regrant<W: World>(world: &W) -> Law {
     assert_eq!(owners.len(), 3, "two of three holds have the same owner: {owners:?}");
 
     let backend = world.backend();
-    let (mut earlier, mut later) = (bare_claim(NAME, MAX_WAIT), bare_claim(NAME, MAX_WAIT));
-    let me = ClientId::random();
-    (earlier.id, later.id) = (ClaimId { client: me, number: 1 }, ClaimId { client: me, number: 2 });
-    assert!(claim(&backend, &earlier).await?.is_some());
-    assert!(claim(&backend, &later).await?.is_none());
-    assert!(release(&backend, &earlier).await?);
-    assert!(claim(&backend, &later).await?.is_some());
-    assert!(!release(&backend, &earlier).await?);
-    assert!(!renew(&backend, &earlier).await?);
-    assert!(renew(&backend, &later).await?);
-    assert!(release(&backend, &later).await?);
+    let result = each_sole(world, async |sole| {
+        let (mut earlier, mut later) = (sole.claim(MAX_WAIT), sole.claim(MAX_WAIT));
+        let me = ClientId::random();
+        (earlier.id, later.id) = (ClaimId { client: me, number: 1 }, ClaimId { client: me, number: 2 });
+        assert!(claim(&backend, &earlier).await?.is_some());
+        assert!(claim(&backend, &later).await?.is_none());
+        assert!(release(&backend, &earlier).await?);
+        assert!(claim(&backend, &later).await?.is_some());
+        assert!(!release(&backend, &earlier).await?);
+        assert!(!renew(&backend, &earlier).await?);
+        assert!(renew(&backend, &later).await?);
+        assert!(release(&backend, &later).await?);
+        Ok(())
+    })
+    .await;
     nothing_left(world, &[&client]).await;
-    Ok(())
+    result
 }
 
 /// Law 43: a lock is not lost if its renewals fail for less than its ttl.

@@ -7,15 +7,20 @@
 
 pub mod admin;
 pub mod basics;
+pub mod batches;
 pub mod cancel;
 pub mod crowd;
+pub mod fair;
 pub mod faults;
 pub mod fencing;
+pub mod kinds;
 pub mod latches;
 pub mod lease;
 pub mod loss;
+pub mod mix;
 pub mod names;
 pub mod processes;
+pub mod read_write;
 pub mod record_conditions;
 pub mod record_crowd;
 pub mod record_faults;
@@ -24,4 +29,5 @@ pub mod record_notifications;
 pub mod record_reading;
 pub mod records;
 pub mod reentry;
+pub mod semaphore;
 pub mod waiting;

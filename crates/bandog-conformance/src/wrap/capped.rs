@@ -4,8 +4,8 @@ use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Backend, Claim, ClientId, Leases, MAX_BLOCK, MAX_TTL, Member, Notifier, Profile, Renewal, Result, Step,
-    Subscription,
+    Answer, Backend, Claim, ClientId, Key, Leases, MAX_BLOCK, MAX_TTL, Member, Notifier, Profile, Renewal, Result,
+    Step, Subscription,
 };
 
 /// A backend that limits the duration of a hold, or the number of fences of a grant.
@@ -77,6 +77,10 @@ impl<B: Backend> Leases for Capped<B> {
 
     async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
         self.inner().subscribe(claim, notifier).await
+    }
+
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+        self.inner().set_limit(key, permits).await
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

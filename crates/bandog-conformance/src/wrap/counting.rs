@@ -1,6 +1,7 @@
 //! A backend that counts its calls.
 
 use std::{
+    num::NonZeroU32,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -10,7 +11,8 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Backend, Claim, ClientId, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription, Verdict,
+    Answer, Backend, Claim, ClientId, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
+    Verdict,
 };
 
 /// A backend that counts its calls and answers.
@@ -215,6 +217,10 @@ impl<B: Backend> Leases for Counting<B> {
 
     async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
         self.count_subscription(self.inner().subscribe(claim, notifier)).await
+    }
+
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+        self.inner().set_limit(key, permits).await
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

@@ -1,13 +1,14 @@
 //! A backend behind a slow connection.
 
 use std::{
+    num::NonZeroU32,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Backend, Claim, ClientId, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
+    Answer, Backend, Claim, ClientId, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
 };
 use tokio::time;
 
@@ -85,6 +86,10 @@ impl<B: Backend> Leases for Delayed<B> {
 
     async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
         self.slowly(self.inner().subscribe(claim, notifier)).await
+    }
+
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+        self.slowly(self.inner().set_limit(key, permits)).await
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

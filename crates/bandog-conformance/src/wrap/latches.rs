@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use bandog_core::{Backend, Key, LatchAnswer, LatchOperation, Latches, Notifier, Result, Subscription};
 
-use super::{Capped, Counting, Delayed, Forgetful, Lossy, Stopped, Which, WithoutSubscriptions};
+use super::{Capped, Counting, Delayed, Flawed, Forgetful, Lossy, Stopped, Which, WithoutSubscriptions};
 
 /// Implements [`Latches`] for a wrapper that passes each call to the backend inside it.
 macro_rules! impl_latches {
@@ -26,6 +26,7 @@ macro_rules! impl_latches {
 }
 
 impl_latches!(Capped);
+impl_latches!(Flawed);
 impl_latches!(Forgetful);
 
 #[async_trait]

@@ -2,13 +2,15 @@
 
 use std::{
     collections::VecDeque,
+    num::NonZeroU32,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Backend, Claim, ClientId, Error, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
+    Answer, Backend, Claim, ClientId, Error, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step,
+    Subscription,
 };
 use tokio::time;
 
@@ -217,6 +219,10 @@ impl<B: Backend> Leases for Lossy<B> {
                 Err(lost().during("subscribe").at(&claim.key))
             }
         }
+    }
+
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+        self.ask(self.inner().set_limit(key, permits)).await
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

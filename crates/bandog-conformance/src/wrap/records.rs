@@ -5,7 +5,7 @@ use bandog_core::{
     Backend, Holding, Key, Line, Notifier, Pattern, Reading, Records, Result, Subscription, Swap, Swaps,
 };
 
-use super::{Capped, Counting, Delayed, Forgetful, Lossy, Stopped, Which, WithoutSubscriptions};
+use super::{Capped, Counting, Delayed, Flawed, Forgetful, Lossy, Stopped, Which, WithoutSubscriptions};
 
 /// Implements [`Records`] for a wrapper. The wrapper passes each call to the wrapped backend unchanged.
 macro_rules! impl_records {
@@ -36,6 +36,7 @@ macro_rules! impl_records {
 }
 
 impl_records!(Capped);
+impl_records!(Flawed);
 impl_records!(Forgetful);
 
 #[async_trait]

@@ -1,10 +1,10 @@
 //! A backend that a test can stop.
 
-use std::{fmt::Debug, sync::Arc, time::Duration};
+use std::{fmt::Debug, num::NonZeroU32, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Backend, Claim, ClientId, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
+    Answer, Backend, Claim, ClientId, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
 };
 use tokio::sync::watch;
 
@@ -144,6 +144,10 @@ impl<B: Backend> Leases for Stopped<B> {
     async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
         self.gate(Which::Subscriptions).await;
         self.through(self.inner().subscribe(claim, notifier)).await
+    }
+
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+        self.through(self.inner().set_limit(key, permits)).await
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

@@ -1,6 +1,6 @@
 //! A backend whose user is not allowed to subscribe.
 
-use std::sync::Arc;
+use std::{num::NonZeroU32, sync::Arc};
 
 use async_trait::async_trait;
 use bandog_core::{
@@ -50,6 +50,10 @@ impl<B: Backend> Leases for WithoutSubscriptions<B> {
 
     async fn subscribe(&self, claim: &Claim, _: Notifier) -> Result<Subscription> {
         Err(Self::refused(&claim.key))
+    }
+
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+        self.inner().set_limit(key, permits).await
     }
 
     async fn announce(&self, member: &Member, ttl: std::time::Duration) -> Result<()> {

@@ -1,4 +1,4 @@
-use std::{collections::BTreeMap, fs, fs::File, io, path::PathBuf};
+use std::{collections::BTreeMap, fs, fs::File, io, num::NonZeroU32, path::PathBuf};
 
 use async_trait::async_trait;
 use bandog_core::*;
@@ -49,6 +49,10 @@ impl Leases for OneFile {
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
         let one = |claim: &Claim| self.of(&claim.key, |record, now| record.renew(claim, now));
         claims.iter().map(one).collect()
+    }
+
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+        self.of(key, |record, now| record.set_limit(permits, now)).flatten()
     }
 
     fn profile(&self) -> Profile {
