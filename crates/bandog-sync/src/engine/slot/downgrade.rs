@@ -75,10 +75,11 @@ impl<C: Call> Slot<C> {
     /// Sends the request of a downgrade.
     pub(super) fn downgrade(&mut self, downgrade: NewDowngrade<C>, cx: &mut SlotContext<C>) {
         let NewDowngrade { hold: id, turn, ticket, caller, call } = downgrade;
-        let present = self.holds.get_present(id).map(|hold| hold.terms());
-        let turn = self.holds.change(id, |hold| hold.end_turn(turn)).flatten();
-        let (Some(terms), Some(turn), None) = (present, turn, &self.downgrade) else {
-            return cx.emit(Effect::Fail(call, Error::lost(self.key())));
+        let terms = self.holds.get_present(id).map(Hold::terms).filter(|_| self.downgrade.is_none());
+        let turn = terms.and_then(|_| self.holds.change(id, |hold| hold.end_turn(turn)).flatten());
+        let (Some(terms), Some(turn)) = (terms, turn) else {
+            // The hold is lost. It is released when the caller drops the writer's turn.
+            return cx.emit(Effect::Fail(call, Error::lost(self.key()).during("downgrade")));
         };
         let Some(hold) = self.take_hold(id) else { return };
         if hold.is_unsure() {
