@@ -108,7 +108,7 @@ impl<C: Call> Slot<C> {
                 cx.emit(Effect::Refuse(other.call));
             }
         }
-        self.begin_turn(id, ticket, waiter, fence, cx);
+        self.begin_turn(id, ticket, *waiter, fence, cx);
     }
 
     /// Starts the turn of a call that has left the queue.
@@ -116,7 +116,7 @@ impl<C: Call> Slot<C> {
         &mut self,
         id: HoldId,
         ticket: Ticket,
-        waiter: Box<Waiter<C>>,
+        waiter: Waiter<C>,
         fence: Fence,
         cx: &mut SlotContext<C>,
     ) {

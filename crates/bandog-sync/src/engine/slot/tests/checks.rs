@@ -71,7 +71,7 @@ impl World {
                 !self.is_calm
                     || !call.is_patient
                     || older.all(|open| {
-                        let is_missing = !open.call.is_patient || self.evicted.len() > 0;
+                        let is_missing = !open.call.is_patient || !self.evicted.is_empty();
                         is_missing || open.call.ticket >= call.ticket
                     })
             }
@@ -134,7 +134,8 @@ impl World {
 
     /// Checks that the guards of this client do not overlap in a way that their kind forbids.
     fn check_overlap(&self, held: &[&OpenTurn]) {
-        let writers = held.iter().filter(|turn| matches!(turn.kind, Kind::Write)).count();
+        // The caller of a downgrade has given up the guard of the writer, so it counts as a reader.
+        let writers = held.iter().filter(|turn| matches!(turn.kind, Kind::Write) && !turn.is_downgrading).count();
         let permits = |turn: &&OpenTurn| match turn.kind {
             Kind::Permits { take, .. } => take.get(),
             Kind::Mutex | Kind::Fair | Kind::Read | Kind::Write => 0,
