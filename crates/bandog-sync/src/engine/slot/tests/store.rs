@@ -207,7 +207,7 @@ impl World {
     /// Remembers whether a call can be answered with "held" now.
     pub(super) fn watch_store(&mut self) {
         let is_resting = self.slots.values().any(|slot| matches!(slot.stage, Stage::Resting { .. }));
-        let is_held = self.slots.values().any(Slot::is_held);
+        let is_held = self.slots.values().any(|slot| slot.is_held() || slot.downgrade.is_some());
         let kinds: &[Kind] = match self.family {
             TestFamily::Mutex => &[Kind::Mutex],
             TestFamily::Fair => &[Kind::Fair],
