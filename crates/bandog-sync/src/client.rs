@@ -10,7 +10,7 @@ use bandog_core::{
 use tokio::sync::oneshot;
 
 use crate::{
-    Barrier, ClientOptions, Election, Mutex, Notifications, OutageReporter, Owner, blocking,
+    Barrier, ClientOptions, Election, Mutex, Notifications, OutageReporter, Owner, RwLock, Semaphore, blocking,
     engine::{Msg, Ticket},
     handle::Handle,
     prefix,
@@ -75,6 +75,17 @@ impl Client {
     /// The barrier with this name, at which `parties` calls of [`Barrier::wait`] wait for each other. See [`Barrier`].
     pub fn barrier(&self, name: impl AsRef<str>, parties: u32) -> Barrier {
         Barrier::new(self, name.as_ref(), parties)
+    }
+
+    /// The read-write lock with this name. The same rules as for [`Client::mutex`] apply.
+    pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
+        RwLock::new(Arc::clone(&self.handle), name.as_ref())
+    }
+
+    /// The semaphore with this name and this number of permits. All clients must name the same number: a call with
+    /// another number than the store's returns `ErrorKind::Misused`. The same rules as for [`Client::mutex`] apply.
+    pub fn semaphore(&self, name: impl AsRef<str>, limit: u32) -> Semaphore {
+        Semaphore::new(Arc::clone(&self.handle), name.as_ref(), limit)
     }
 
     /// A new owner. With [`Mutex::by`], an owner can take a lock again while it holds it.

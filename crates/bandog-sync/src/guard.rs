@@ -13,7 +13,8 @@ use tokio::sync::{futures::OwnedNotified, oneshot};
 
 use crate::{
     Owner,
-    engine::{HoldId, Msg},
+    caller::Caller,
+    engine::{DowngradeRequest, HoldId, Msg, SlotId, Ticket, TurnGrant},
     handle::Handle,
     turn_status::{TurnState, TurnStatus},
 };
@@ -45,7 +46,7 @@ impl Guard {
 
     /// The lock's name, with the client's prefix.
     pub fn key(&self) -> &Key {
-        &self.turn.key
+        self.turn.key()
     }
 
     /// The lock's name, and the id of the claim that holds the lock in the store. A [`Swap`](bandog_core::Swap) can
@@ -53,7 +54,7 @@ impl Guard {
     /// another under the same claim. The guards of these calls return the same value.
     pub fn holding(&self) -> Holding {
         let id = ClaimId { client: self.turn.handle.id, number: self.turn.hold };
-        Holding { key: self.turn.key.clone(), id }
+        Holding { key: self.turn.key().clone(), id }
     }
 
     /// Whether the lock is lost, so that another client might hold it now. Once this call has returned true, it always
@@ -101,7 +102,8 @@ impl Guard {
     /// Dropping the future changes nothing.
     pub fn expiring(&self, grace: Duration) -> Expiring {
         // If the engine has ended, this message is not received. In that case the turn is lost, so the future resolves.
-        let _ = self.turn.handle.send(Msg::WarnBefore { key: self.turn.key.clone(), hold: self.turn.hold, grace });
+        let (slot, hold, ticket) = (self.turn.slot.clone(), self.turn.hold, self.turn.ticket);
+        let _ = self.turn.handle.send(Msg::WarnBefore { slot, hold, ticket, grace });
         Expiring(self.watch_deadline(grace))
     }
 
@@ -126,6 +128,26 @@ impl Guard {
         turn.report = Some(report);
         drop(turn);
         answer.await.unwrap_or_else(|_| Err(Error::closed()))
+    }
+
+    /// Turns the lock of a writer into the lock of a reader. See [`crate::WriteGuard::downgrade`].
+    pub(crate) async fn downgrade(self) -> Result<Self> {
+        let key = self.key().clone();
+        let Some(turn) = Arc::into_inner(self.turn) else {
+            let message = "the owner has other guards of this lock, so it cannot become a read lock";
+            return Err(Error::misused(message).during("downgrade").at(&key));
+        };
+        turn.check_held()?;
+        let (reply, answer) = oneshot::channel();
+        let (slot, hold, owner) = (turn.slot.clone(), turn.hold, turn.owner.clone());
+        let (ticket, caller) = (turn.handle.ticket(), Caller::present());
+        let request = DowngradeRequest { slot, hold, turn: turn.ticket, ticket, owner, caller, reply };
+        turn.handle.send(Msg::Downgrade(request))?;
+        // `turn` is kept until the answer, so that its status stays that of a held lock.
+        match answer.await.map_err(|_| Error::closed().during("downgrade").at(&key))?? {
+            Some(TurnGrant::New(reader)) => Ok(Self::of(reader)),
+            Some(TurnGrant::Shared) | None => Err(Error::lost(&key)),
+        }
     }
 
     /// Marks this lock as lost, as if its lease had expired. This is for tests of how a program reacts to a loss. In
@@ -178,8 +200,11 @@ impl fmt::Debug for Guard {
 /// of these guards is dropped, the `Turn` is dropped and sends a message to the engine. Then the engine can give the
 /// hold to the next call.
 pub(crate) struct Turn {
+    /// The slot of the engine that has the hold.
+    pub(crate) slot: SlotId,
     pub(crate) hold: HoldId,
-    pub(crate) key: Key,
+    /// The ticket of the call that got the turn.
+    pub(crate) ticket: Ticket,
     pub(crate) fence: Fence,
     /// The deadline of the turn, or how the turn ended. The engine has this status, too.
     pub(crate) status: Arc<TurnStatus>,
@@ -192,11 +217,15 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
+    pub(crate) fn key(&self) -> &Key {
+        &self.slot.key
+    }
+
     pub(crate) fn check_held(&self) -> Result<()> {
         match self.status.state(self.handle.clock.now()) {
             TurnState::Held { .. } | TurnState::Released => Ok(()),
-            TurnState::Lost => Err(Error::lost(&self.key)),
-            TurnState::Closed => Err(Error::closed().at(&self.key)),
+            TurnState::Lost => Err(Error::lost(self.key())),
+            TurnState::Closed => Err(Error::closed().at(self.key())),
         }
     }
 }
@@ -204,11 +233,11 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         if let Some(owner) = &self.owner {
-            owner.forget(&self.key);
+            owner.forget(self.key(), self.slot.lane);
         }
         // If the engine has ended, there is nothing left to release.
-        let (key, report) = (self.key.clone(), self.report.take());
-        let _ = self.handle.send(Msg::Release { key, hold: self.hold, report });
+        let (slot, report) = (self.slot.clone(), self.report.take());
+        let _ = self.handle.send(Msg::Release { slot, hold: self.hold, ticket: self.ticket, report });
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    num::NonZeroUsize,
+    num::{NonZeroU32, NonZeroUsize},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -37,8 +37,9 @@ pub(crate) struct Handle {
     kinds: Kinds,
     /// The terms (such as the ttl) of a lock for which the user has set no options.
     terms: Terms,
-    /// The next ticket. A ticket is the number of a call or of a record subscription.
-    tickets: AtomicU64,
+    /// The next number. The engine takes the numbers of claims from the same counter as the handle takes tickets (the
+    /// numbers of calls and of record subscriptions), because a call for a fair mutex and its claim have the same number.
+    numbers: Arc<AtomicU64>,
     /// Number of [`OutageReporter`]s.
     outage_reporters: AtomicUsize,
     /// Whether a log line has already said that the store does not let this user read the registry.
@@ -67,11 +68,12 @@ impl Handle {
         let (id, prefix) = (member.id, member.prefix.clone());
         let identity = format!("{}@{}", member.program, member.host);
         let Profile { store, timeout, kinds, .. } = backend.profile();
-        let engine = Engine::new(Arc::new(backend), member, terms, max_waiting.get(), clock, messages);
+        let numbers = Arc::new(AtomicU64::new(1));
+        let engine =
+            Engine::new(Arc::new(backend), member, terms, max_waiting.get(), clock, messages, Arc::clone(&numbers));
         let runner =
             if on_current_runtime { Runner::on_current_runtime(engine)? } else { Runner::on_own_thread(engine)? };
-        let (tickets, outage_reporters) = (AtomicU64::new(0), AtomicUsize::new(0));
-        let denied_logged = AtomicBool::new(false);
+        let (outage_reporters, denied_logged) = (AtomicUsize::new(0), AtomicBool::new(false));
         let handle = Arc::new(Self {
             mailbox,
             id,
@@ -82,7 +84,7 @@ impl Handle {
             timeout,
             kinds,
             terms,
-            tickets,
+            numbers,
             outage_reporters,
             denied_logged,
             runner,
@@ -107,10 +109,15 @@ impl Handle {
 
     /// The terms of a lock of this kind for which the user has set no options.
     pub(crate) fn terms(&self, kind: Kind) -> Result<Terms> {
-        if self.kinds.contains(kind) {
-            return Ok(Terms { kind, ..self.terms });
+        if !self.kinds.contains(kind) {
+            return Err(Error::misused(format!("{} has no locks of the kind {}", self.store, kind.name())));
         }
-        Err(Error::misused(format!("{} has no locks of the kind {kind:?}", self.store)))
+        let fences = match kind {
+            // Each turn of a fair mutex has its own claim, and readers share one fence.
+            Kind::Fair | Kind::Read => NonZeroU32::MIN,
+            Kind::Mutex | Kind::Write | Kind::Permits { .. } => self.terms.fences,
+        };
+        Ok(Terms { kind, fences, ..self.terms })
     }
 
     /// Returns true at the first call, and false at each later call. The caller logs the denial only if the result is
@@ -154,7 +161,7 @@ impl Handle {
 
     /// The ticket of a new call or of a new record subscription.
     pub(crate) fn ticket(&self) -> Ticket {
-        self.tickets.fetch_add(1, Relaxed)
+        self.numbers.fetch_add(1, Relaxed)
     }
 }
 

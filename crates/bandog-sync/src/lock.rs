@@ -1,5 +1,6 @@
-//! The common part of all kinds of locks: a name, terms and an owner. `Mutex` and `blocking::Mutex` pass their calls on
-//! to this type. A *turn* begins when a call gets the lock, and ends when the last guard of the turn is dropped.
+//! The common part of all kinds of locks: a name, terms and an owner. `Mutex`, `RwLock`, `Semaphore` and their blocking
+//! twins pass their calls on to this type. A *turn* begins when a call gets the lock, and ends when the last guard of
+//! the turn is dropped.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -11,7 +12,7 @@ use tracing::Instrument;
 use crate::{
     Client, Guard, Owner,
     caller::Caller,
-    engine::{LockRequest, Msg, Patience, Terms, Ticket, TurnGrant},
+    engine::{Lane, LockRequest, Msg, Patience, SlotId, Terms, Ticket, TurnGrant},
     guard::Turn,
     handle::Handle,
 };
@@ -29,9 +30,18 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    pub(crate) fn new(handle: Arc<Handle>, name: &str, kind: Kind) -> Self {
-        let terms = handle.terms(kind);
+    pub(crate) fn new(handle: Arc<Handle>, name: &str, kind: Result<Kind>) -> Self {
+        let terms = kind.and_then(|kind| handle.terms(kind));
         Self { key: handle.key(name), terms, handle, owner: None }
+    }
+
+    /// The lock of another kind with the same name and options. `kind` gets the present kind.
+    pub(crate) fn of_kind(self, kind: impl FnOnce(Kind) -> Result<Kind>) -> Self {
+        let handle = Arc::clone(&self.handle);
+        self.with_terms(|terms| {
+            let Terms { kind, fences, .. } = handle.terms(kind(terms.kind)?)?;
+            Ok(Terms { kind, fences, ..terms })
+        })
     }
 
     /// The same lock with a fixed lease, which is never renewed.
@@ -96,12 +106,18 @@ impl Lock {
         Ok(value)
     }
 
-    pub(crate) fn handle(&self) -> &Handle {
+    pub(crate) fn handle(&self) -> &Arc<Handle> {
         &self.handle
     }
 
     pub(crate) fn client(&self) -> Client {
         Client::of(Arc::clone(&self.handle))
+    }
+
+    /// An error if the name, the kind or one of the terms is not allowed.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.key()?;
+        self.terms.as_ref().map(|_| ()).map_err(Error::clone)
     }
 
     pub(crate) fn key(&self) -> Result<&Key> {
@@ -121,12 +137,12 @@ impl Lock {
             if owner.client() != self.handle.id {
                 return Err(Error::misused("the owner belongs to another client").at(key));
             }
-            if let Some(turn) = owner.enter(key, ticket) {
+            if let Some(turn) = owner.enter(key, terms.kind, ticket)? {
                 return turn.check_held().map(|()| Some(Guard::of(turn)));
             }
         }
-        let call =
-            QueuedCall { handle: &self.handle, ticket, key: key.clone(), owner: self.owner.clone(), served: false };
+        let slot = SlotId { key: key.clone(), lane: Lane::of(terms.kind, ticket) };
+        let call = QueuedCall { handle: &self.handle, ticket, slot, owner: self.owner.clone(), served: false };
         let span = tracing::debug_span!("bandog.lock", %key);
         call.wait(terms, patience).instrument(span).await
     }
@@ -137,7 +153,7 @@ impl Lock {
 struct QueuedCall<'a> {
     handle: &'a Handle,
     ticket: Ticket,
-    key: Key,
+    slot: SlotId,
     owner: Option<Owner>,
     /// Whether the engine has answered the call.
     served: bool,
@@ -147,9 +163,17 @@ impl QueuedCall<'_> {
     /// Sends the call to the engine, and waits for the answer.
     async fn wait(mut self, terms: Terms, patience: Patience) -> Result<Option<Guard>> {
         let (reply, answer) = oneshot::channel();
-        let (key, owner, caller) = (self.key.clone(), self.owner.clone(), Caller::present());
-        self.handle.send(Msg::Lock(LockRequest { key, ticket: self.ticket, owner, caller, terms, patience, reply }))?;
-        let answer = answer.await.map_err(|_| Error::closed().during("lock").at(&self.key))?;
+        let (slot, owner, caller) = (self.slot.clone(), self.owner.clone(), Caller::present());
+        self.handle.send(Msg::Lock(LockRequest {
+            slot,
+            ticket: self.ticket,
+            owner,
+            caller,
+            terms,
+            patience,
+            reply,
+        }))?;
+        let answer = answer.await.map_err(|_| Error::closed().during("lock").at(&self.slot.key))?;
         self.served = true;
         match answer? {
             Some(TurnGrant::New(turn)) => Ok(Some(Guard::of(turn))),
@@ -161,7 +185,7 @@ impl QueuedCall<'_> {
     /// Removes the call from the owner's list of calls. If the engine has let the call share the owner's turn, and the
     /// call has not taken that turn yet, returns the turn.
     fn end(&self) -> Option<Arc<Turn>> {
-        self.owner.as_ref().and_then(|owner| owner.call_ended(&self.key, self.ticket))
+        self.owner.as_ref().and_then(|owner| owner.call_ended(&self.slot.key, self.slot.lane, self.ticket))
     }
 }
 
@@ -170,7 +194,7 @@ impl Drop for QueuedCall<'_> {
         drop(self.end());
         if !self.served {
             // If the engine has ended, there is no queue to leave.
-            let _ = self.handle.send(Msg::Cancel { key: self.key.clone(), ticket: self.ticket });
+            let _ = self.handle.send(Msg::Cancel { slot: self.slot.clone(), ticket: self.ticket });
         }
     }
 }

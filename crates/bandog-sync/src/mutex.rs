@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bandog_core::{Kind, Result};
 
-use crate::{Guard, Owner, handle::Handle, lock::Lock};
+use crate::{Guard, Owner, handle::Handle, lock::Lock, lock_options::lock_options};
 
 /// A named lock with one holder at a time, among all clients of the same store.
 ///
@@ -14,7 +14,7 @@ use crate::{Guard, Owner, handle::Handle, lock::Lock};
 /// off.
 ///
 /// Waiting calls of one client get the lock in the order in which they were made. Between clients there is no
-/// guaranteed order.
+/// guaranteed order. [`Mutex::fair`] makes a mutex with a guaranteed order.
 #[derive(Debug, Clone)]
 pub struct Mutex {
     pub(crate) lock: Lock,
@@ -22,37 +22,38 @@ pub struct Mutex {
 
 impl Mutex {
     pub(crate) fn new(handle: Arc<Handle>, name: &str) -> Self {
-        Self { lock: Lock::new(handle, name, Kind::Mutex) }
+        Self { lock: Lock::new(handle, name, Ok(Kind::Mutex)) }
     }
 
-    /// The same lock with a fixed lease: it is never renewed, and is lost after `ttl`. The ttl must be between 100 ms
-    /// and 365 days.
-    ///
-    /// With a ttl that is not allowed, each call that locks returns `ErrorKind::Misused`.
-    #[must_use]
-    pub fn lease(self, ttl: Duration) -> Self {
-        Self { lock: self.lock.lease(ttl) }
+    fn map(self, change: impl Fn(Lock) -> Lock) -> Self {
+        Self { lock: change(self.lock) }
     }
 
-    /// The same lock with this ttl instead of the client's ttl. A held lock is renewed each time a third of its ttl has
-    /// passed. The ttl must be between 100 ms and 365 days.
-    ///
-    /// With a ttl that is not allowed, each call that locks returns `ErrorKind::Misused`.
-    #[must_use]
-    pub fn watchdog(self, ttl: Duration) -> Self {
-        Self { lock: self.lock.watchdog(ttl) }
-    }
+    lock_options!(lease, watchdog, max_hold);
 
-    /// The same lock with a maximum hold time. After this time the lock is lost, even if it was renewed. So a task that
-    /// hangs does not keep the lock forever. The loss is logged. The time must be between 100 ms and 365 days. Default:
-    /// no limit.
+    /// The same name as a fair mutex: all waiting calls, of all clients, get the lock in the order in which they began
+    /// to wait at the store.
     ///
-    /// The time counts from the moment at which a caller gets the lock. If an owner takes the lock again, the time
-    /// still counts from the owner's first guard. After the loss, the lock becomes free for other clients when the
-    /// guard is dropped, or when the lock's ttl has passed.
+    /// The store keeps a queue of the waiting calls. Each turn needs a request to the store, so a fair mutex is slower
+    /// than the default. A call whose client dies keeps its place in the queue for at most 5 s. [`Mutex::try_lock`]
+    /// respects the queue, but does not wait in it: it returns `None` while another call waits.
+    ///
+    /// All clients should use a name in the same way. A fair mutex and an ordinary mutex of the same name exclude each
+    /// other, but calls of the ordinary mutex do not respect the queue.
+    ///
+    /// If the backend has no fair mutexes, each call that locks returns `ErrorKind::Misused`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+    /// # let client = bandog::connect("memory:").await?;
+    /// let orders = client.mutex("orders").fair();
+    /// let guard = orders.lock().await?;
+    /// guard.release().await
+    /// # }
+    /// ```
     #[must_use]
-    pub fn max_hold(self, time: Duration) -> Self {
-        Self { lock: self.lock.max_hold(time) }
+    pub fn fair(self) -> Self {
+        self.map(|lock| lock.of_kind(|_| Ok(Kind::Fair)))
     }
 
     /// The same lock, for a caller that logs a loss itself. So the client logs the loss only at debug level.

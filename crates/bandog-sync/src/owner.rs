@@ -6,9 +6,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use bandog_core::{ClientId, Key};
+use bandog_core::{ClientId, Error, Key, Kind, Result};
 
-use crate::{engine::Ticket, guard::Turn};
+use crate::{
+    engine::{Lane, OwnedAs, Ticket},
+    guard::Turn,
+};
 
 /// An owner can take a lock again while it holds the lock. The lock is released when the last of the owner's guards is
 /// dropped.
@@ -32,27 +35,29 @@ pub struct Owner(Arc<OwnerState>);
 
 struct OwnerState {
     client: ClientId,
-    /// The keys for which this owner has a turn or waiting calls.
-    keys: Mutex<HashMap<Key, KeyEntry>>,
+    /// The locks for which this owner has a turn or waiting calls.
+    locks: Mutex<HashMap<(Key, OwnedAs), LockEntry>>,
 }
 
 #[derive(Default)]
-struct KeyEntry {
-    /// The owner's turn at this key: it lasts while the owner has guards of the lock. Empty if there is no turn.
+struct LockEntry {
+    /// The owner's turn of this lock: it lasts while the owner has guards of the lock. Empty if there is no turn.
     turn: Weak<Turn>,
-    /// The waiting calls of this owner for the key.
+    /// The waiting calls of this owner for the lock.
     calls: Vec<OwnerCall>,
 }
 
 struct OwnerCall {
     ticket: Ticket,
+    /// What the call asks for.
+    kind: Kind,
     /// The owner's turn, if the engine has let this call share the turn and the call has not taken it yet.
     turn: Option<Arc<Turn>>,
 }
 
 impl Owner {
     pub(crate) fn new(client: ClientId) -> Self {
-        Self(Arc::new(OwnerState { client, keys: Mutex::default() }))
+        Self(Arc::new(OwnerState { client, locks: Mutex::default() }))
     }
 
     pub(crate) fn downgrade(&self) -> WeakOwner {
@@ -68,38 +73,54 @@ impl Owner {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Returns the turn that this owner has at the key. If there is no turn, adds the call to the owner's waiting
-    /// calls. [`Owner::call_ended`] removes the call.
-    pub(crate) fn enter(&self, key: &Key, call: Ticket) -> Option<Arc<Turn>> {
-        let mut keys = self.keys();
-        if let Some(entry) = keys.get_mut(key) {
-            let turn = entry.turn.upgrade();
-            if turn.is_none() {
-                entry.calls.push(OwnerCall { ticket: call, turn: None });
-            }
-            return turn;
+    /// Returns the turn that this owner has of the lock. If there is no turn, adds the call to the owner's waiting calls.
+    /// [`Owner::call_ended`] removes the call.
+    ///
+    /// # Errors
+    /// `ErrorKind::Misused` if the owner holds the lock as a reader, and the call is a writer's. Such a call would wait
+    /// for its own owner.
+    pub(crate) fn enter(&self, key: &Key, kind: Kind, call: Ticket) -> Result<Option<Arc<Turn>>> {
+        let Some(owned_as) = OwnedAs::of(kind) else { return Ok(None) };
+        let mut locks = self.locks();
+        let entry = locks.entry((key.clone(), owned_as)).or_default();
+        let Some(turn) = entry.turn.upgrade() else {
+            entry.calls.push(OwnerCall { ticket: call, kind, turn: None });
+            return Ok(None);
+        };
+        drop(locks);
+        if can_share(&turn, kind) {
+            return Ok(Some(turn));
         }
-        keys.insert(key.clone(), KeyEntry { turn: Weak::new(), calls: vec![OwnerCall { ticket: call, turn: None }] });
-        None
+        let message = "this owner already holds the lock for reading, and a read lock cannot become a write lock; \
+                       release it first";
+        Err(Error::misused(message).during("write").at(key))
     }
 
     /// If the owner has a turn, lets a waiting call share that turn, and returns true. The call's entry in this table
     /// keeps the turn until the call takes the turn or ends. The engine must not keep the turn, not even for a moment:
     /// if the last guard were released in that moment, [`crate::Guard::release`] would return before the lock is
     /// released.
-    pub(crate) fn share(&self, key: &Key, call: Ticket) -> bool {
-        let mut keys = self.keys();
-        let Some(KeyEntry { turn, calls }) = keys.get_mut(key) else { return false };
+    pub(crate) fn share(&self, key: &Key, lane: Lane, call: Ticket) -> bool {
+        let mut locks = self.locks();
+        let Some(LockEntry { turn, calls }) =
+            OwnedAs::in_lane(lane).and_then(|owned_as| locks.get_mut(&(key.clone(), owned_as)))
+        else {
+            return false;
+        };
         let Some(waiting) = calls.iter_mut().find(|waiting| waiting.ticket == call) else { return false };
-        waiting.turn = turn.upgrade();
-        waiting.turn.is_some()
+        let turn = turn.upgrade();
+        waiting.turn = turn.as_ref().filter(|turn| can_share(turn, waiting.kind)).cloned();
+        let shares = waiting.turn.is_some();
+        drop(locks);
+        drop(turn); // If this was the last reference, its drop needs the table.
+        shares
     }
 
     /// Removes a call that has ended, with or without the lock. Returns the turn that the call shares and has not taken
     /// yet.
-    pub(crate) fn call_ended(&self, key: &Key, call: Ticket) -> Option<Arc<Turn>> {
+    pub(crate) fn call_ended(&self, key: &Key, lane: Lane, call: Ticket) -> Option<Arc<Turn>> {
         let mut turn = None;
-        self.change(key, |entry| {
+        self.change(key, lane, |entry| {
             if let Some(at) = entry.calls.iter().position(|waiting| waiting.ticket == call) {
                 turn = entry.calls.swap_remove(at).turn;
             }
@@ -107,36 +128,47 @@ impl Owner {
         turn
     }
 
-    /// Whether more than one call of this owner waits for the key.
-    pub(crate) fn has_other_calls(&self, key: &Key) -> bool {
-        self.keys().get(key).is_some_and(|entry| entry.calls.len() > 1)
+    /// The calls of this owner that wait for the lock, without this call.
+    pub(crate) fn other_calls(&self, key: &Key, lane: Lane, call: Ticket) -> Vec<(Ticket, Lane)> {
+        let locks = self.locks();
+        let entry = OwnedAs::in_lane(lane).and_then(|owned_as| locks.get(&(key.clone(), owned_as)));
+        let others = entry.into_iter().flat_map(|entry| &entry.calls).filter(|waiting| waiting.ticket != call);
+        others.map(|waiting| (waiting.ticket, Lane::of(waiting.kind, waiting.ticket))).collect()
     }
 
     /// Records that the owner got this turn. The turn may have ended already. In that case there is nothing to record,
-    /// and the key's entry is removed unless calls of the owner still wait.
-    pub(crate) fn hold(&self, key: &Key, turn: Weak<Turn>) {
-        self.keys().entry(key.clone()).or_default().turn = turn;
-        self.change(key, |_| ());
+    /// and the lock's entry is removed unless calls of the owner still wait.
+    pub(crate) fn hold(&self, key: &Key, lane: Lane, turn: Weak<Turn>) {
+        let Some(owned_as) = OwnedAs::in_lane(lane) else { return };
+        self.locks().entry((key.clone(), owned_as)).or_default().turn = turn;
+        self.change(key, lane, |_| ());
     }
 
-    /// Called after the owner's last guard was dropped. Removes the key's entry, unless calls of the owner still wait.
-    pub(crate) fn forget(&self, key: &Key) {
-        self.change(key, |_| ());
+    /// Called after the owner's last guard was dropped. Removes the lock's entry, unless calls of the owner still wait.
+    pub(crate) fn forget(&self, key: &Key, lane: Lane) {
+        self.change(key, lane, |_| ());
     }
 
-    /// Changes the key's entry. Then removes the entry if the owner has no turn and no waiting call at the key.
-    fn change(&self, key: &Key, change: impl FnOnce(&mut KeyEntry)) {
-        let mut keys = self.keys();
-        let Some(entry) = keys.get_mut(key) else { return };
+    /// Changes the lock's entry. Then removes the entry if the owner has no turn and no waiting call.
+    fn change(&self, key: &Key, lane: Lane, change: impl FnOnce(&mut LockEntry)) {
+        let Some(owned_as) = OwnedAs::in_lane(lane) else { return };
+        let name = (key.clone(), owned_as);
+        let mut locks = self.locks();
+        let Some(entry) = locks.get_mut(&name) else { return };
         change(entry);
         if entry.calls.is_empty() && entry.turn.strong_count() == 0 {
-            keys.remove(key);
+            locks.remove(&name);
         }
     }
 
-    fn keys(&self) -> MutexGuard<'_, HashMap<Key, KeyEntry>> {
-        self.0.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    fn locks(&self) -> MutexGuard<'_, HashMap<(Key, OwnedAs), LockEntry>> {
+        self.0.locks.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a call of this kind can share a turn of the same owner. A writer can also read; a reader cannot write.
+fn can_share(turn: &Turn, kind: Kind) -> bool {
+    !matches!((turn.slot.lane, kind), (Lane::Read, Kind::Write))
 }
 
 /// A weak reference to the owner of a thread. Only guards and waiting calls keep such an owner alive. So when the owner

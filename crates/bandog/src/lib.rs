@@ -72,7 +72,7 @@ pub use bandog_macros::{locked, scheduled};
 #[doc(inline)]
 pub use bandog_sync::{
     All, AllExpiring, AllGuard, AllLost, AnyLock, Arrival, Barrier, Client, ClientOptions, Election, Expiring, Guard,
-    Health, Latch, Leader, Leadership, Lost, Mutex, Notifications, Observer, Owner, all,
+    Health, Latch, Leader, Leadership, Lost, Mutex, Notifications, Observer, Owner, RwLock, Semaphore, WriteGuard, all,
 };
 
 pub use self::connect::{ConnectOptions, connect};

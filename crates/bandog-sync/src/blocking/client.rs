@@ -2,7 +2,7 @@
 
 use bandog_core::{ClientId, Error, Finding, Member, Pattern, Result, Row};
 
-use super::{Barrier, Election, Mutex, thread, wait::wait};
+use super::{Barrier, Election, Mutex, RwLock, Semaphore, thread, wait::wait};
 use crate::Health;
 
 /// A client of one store, for code without async. All clones of this value, and the async [`crate::Client`] from which
@@ -61,6 +61,16 @@ impl Client {
     /// The barrier with this name, at which `parties` calls of [`Barrier::wait`] wait for each other. See [`Barrier`].
     pub fn barrier(&self, name: impl AsRef<str>, parties: u32) -> Barrier {
         Barrier::new(self.client.barrier(name, parties))
+    }
+
+    /// The read-write lock with this name. The same rules as for [`Client::mutex`] apply.
+    pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
+        RwLock::new(self.client.rwlock(name))
+    }
+
+    /// The semaphore with this name and this number of permits. See [`crate::Client::semaphore`].
+    pub fn semaphore(&self, name: impl AsRef<str>, limit: u32) -> Semaphore {
+        Semaphore::new(self.client.semaphore(name, limit))
     }
 
     /// Waits until the store answers, for at most 5 s.

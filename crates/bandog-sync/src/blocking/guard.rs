@@ -4,7 +4,10 @@ use std::{marker::PhantomData, sync::MutexGuard, time::Duration};
 
 use bandog_core::{Fence, Key, Result};
 
-use super::{Lost, thread, wait::answer};
+use super::{
+    Lost, thread,
+    wait::{answer, wait},
+};
 
 /// A lock that this thread holds. It stays held until this guard is released or dropped, or until the lock is lost.
 ///
@@ -100,6 +103,11 @@ impl Guard {
     #[cfg(feature = "test-util")]
     pub fn lose(&self) {
         self.guard.lose();
+    }
+
+    pub(super) fn downgrade(self) -> Result<Self> {
+        thread::may_block("downgrade").map_err(|error| error.at(self.key()))?;
+        wait(self.guard.downgrade()).map(Self::new)
     }
 
     pub(super) fn check_held(&self) -> Result<()> {

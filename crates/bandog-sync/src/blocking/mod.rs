@@ -47,6 +47,8 @@ mod latch;
 mod lock;
 mod lost;
 mod mutex;
+mod rwlock;
+mod semaphore;
 mod thread;
 mod wait;
 
@@ -58,3 +60,5 @@ pub use guard::Guard;
 pub use latch::Latch;
 pub use lost::Lost;
 pub use mutex::Mutex;
+pub use rwlock::{RwLock, WriteGuard};
+pub use semaphore::Semaphore;

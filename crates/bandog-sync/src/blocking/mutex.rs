@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use bandog_core::Result;
+use bandog_core::{Kind, Result};
 
 use super::{Guard, lock};
-use crate::lock::Lock;
+use crate::{lock::Lock, lock_options::lock_options};
 
 /// A named lock. Among all processes that share the store, only one thread at a time holds the lock.
 ///
@@ -27,21 +27,17 @@ impl Mutex {
         Self { lock: mutex.lock }
     }
 
-    /// The same lock with a fixed lease: it is never renewed, and is lost after `ttl`. The ttl must be between 100 ms
-    /// and 365 days.
-    ///
-    /// With a ttl that is not allowed, each call that locks returns `ErrorKind::Misused`.
-    #[must_use]
-    pub fn lease(self, ttl: Duration) -> Self {
-        Self { lock: self.lock.lease(ttl) }
+    fn map(self, change: impl Fn(Lock) -> Lock) -> Self {
+        Self { lock: change(self.lock) }
     }
 
-    /// The same lock with a maximum hold time. After this time the lock is lost, even if it was renewed. So a thread
-    /// that hangs does not keep the lock forever. The time must be between 100 ms and 365 days. Default: no limit. See
-    /// [`crate::Mutex::max_hold`].
+    lock_options!(lease, max_hold);
+
+    /// The same name as a fair mutex: all waiting calls, of all clients, get the lock in the order in which they began
+    /// to wait at the store. See [`crate::Mutex::fair`].
     #[must_use]
-    pub fn max_hold(self, time: Duration) -> Self {
-        Self { lock: self.lock.max_hold(time) }
+    pub fn fair(self) -> Self {
+        self.map(|lock| lock.of_kind(|_| Ok(Kind::Fair)))
     }
 
     /// Waits until no other thread holds the lock, and takes it.

@@ -12,7 +12,7 @@ use futures_util::{
 };
 use tokio::{sync::oneshot, time};
 
-use super::{msg::Ticket, slot::FIRST_ANSWER};
+use super::{lane::SlotId, msg::Ticket, slot::FIRST_ANSWER};
 
 /// Delay before a failed ping is repeated.
 const PING_INTERVAL: Duration = Duration::from_millis(50);
@@ -35,7 +35,7 @@ pub(super) enum Completion {
     },
     /// The backend has answered a subscription to releases of a key.
     Subscribed {
-        key: Key,
+        slot: SlotId,
         subscription: Result<Subscription>,
     },
     /// The backend has answered a subscription to a record or a latch.
@@ -100,7 +100,7 @@ impl Calls {
         let backend = Arc::clone(&self.backend);
         self.in_flight.push(Box::pin(async move {
             let subscription = backend.subscribe(&claim, notifier).await;
-            Completion::Subscribed { key: claim.key, subscription }
+            Completion::Subscribed { slot: SlotId::of_claim(&claim), subscription }
         }));
     }
 

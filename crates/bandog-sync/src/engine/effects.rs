@@ -12,8 +12,9 @@ use bandog_core::{Error, ErrorKind, Fence, Key, Released, Result};
 
 use super::{
     Engine, SlotEntry,
-    msg::{HoldId, LockReply, LockRequest, TurnGrant},
-    slot::{Call, Counts, Effect, Event, NewCall, NewTurn, Slot, SlotContext},
+    lane::{Lane, SlotId},
+    msg::{DowngradeRequest, HoldId, LockReply, LockRequest, Ticket, TurnGrant},
+    slot::{Call, Counts, Effect, Event, NewCall, NewDowngrade, NewTurn, Slot, SlotContext},
     timers::{Timer, Timers},
 };
 use crate::{Owner, guard::Turn};
@@ -46,44 +47,68 @@ impl WaitingCall {
 impl Engine {
     /// Handles a call that asks for a lock.
     pub(super) fn lock(&mut self, request: LockRequest) {
-        let LockRequest { key, ticket, owner, caller, terms, patience, reply } = request;
+        let LockRequest { slot: id, ticket, owner, caller, terms, patience, reply } = request;
         let call = WaitingCall { owner, reply };
         if self.closing.is_some() {
-            return call.answer(Err(Error::closed().during("lock").at(&key)));
+            return call.answer(Err(Error::closed().during("lock").at(&id.key)));
         }
         if self.counts.waiting >= self.max_waiting {
             let message = format!(
                 "{} calls of this client already wait for locks, which is the limit (ClientOptions::max_waiting)",
                 self.counts.waiting
             );
-            return call.answer(Err(Error::new(ErrorKind::Overloaded, message).during("lock").at(&key)));
+            return call.answer(Err(Error::new(ErrorKind::Overloaded, message).during("lock").at(&id.key)));
         }
-        let new_entry = || SlotEntry { slot: Slot::new(key.clone()), timer: None };
-        let entry = self.slots.entry(key.clone()).or_insert_with(new_entry);
-        entry.change(&mut self.cx, &mut self.counts, &mut self.timers, |slot, cx| {
-            if slot.is_held() && call.owner.as_ref().is_some_and(|owner| owner.share(&key, ticket)) {
+        if !self.slots.contains_key(&id) {
+            self.add_slot(id.clone());
+        }
+        self.change(&id, |slot, cx| {
+            // For a fair mutex, the owner's turn is in another slot.
+            let may_share = slot.is_held() || !matches!(id.lane, Lane::Mutex);
+            if may_share && call.owner.as_ref().is_some_and(|owner| owner.share(&id.key, id.lane, ticket)) {
                 return call.answer(Ok(Some(TurnGrant::Shared)));
             }
             slot.on(Event::Lock(NewCall { ticket, caller, terms, patience, call }), cx);
         });
-        self.after_change(&key);
     }
 
-    /// Passes an event to a key's slot. If the slot does not exist any more, the event has no effect.
-    pub(super) fn on(&mut self, key: &Key, event: Event<WaitingCall>) {
-        self.change(key, |slot, cx| slot.on(event, cx));
+    /// Handles a call that turns a write lock into a read lock.
+    pub(super) fn downgrade(&mut self, request: DowngradeRequest) {
+        let DowngradeRequest { slot, hold, turn, ticket, owner, caller, reply } = request;
+        let call = WaitingCall { owner, reply };
+        // If the slot does not exist any more, the client was closed. Then `call` is dropped, and the caller gets
+        // `ErrorKind::Closed`.
+        self.on(&slot, Event::Downgrade(NewDowngrade { hold, turn, ticket, caller, call }));
+    }
+
+    fn add_slot(&mut self, id: SlotId) {
+        let mut slot = Slot::new(id.clone());
+        match id.lane {
+            Lane::Fair(ticket) => self.fair_calls.insert(&id.key, ticket),
+            Lane::Read => {
+                let writers = self.slots.get(&SlotId { key: id.key.clone(), lane: Lane::Write });
+                slot.writer_waits(writers.is_some_and(|entry| entry.slot.has_calls()));
+            }
+            Lane::Mutex | Lane::Write | Lane::Permits => {}
+        }
+        self.slots.insert(id, SlotEntry { slot, timer: None });
+    }
+
+    /// Passes an event to a slot. If the slot does not exist any more, the event has no effect.
+    pub(super) fn on(&mut self, id: &SlotId, event: Event<WaitingCall>) {
+        self.change(id, |slot, cx| slot.on(event, cx));
     }
 
     /// Handles a slot's timer that has fired.
-    pub(super) fn slot_is_due(&mut self, key: &Key) {
-        if let Some(entry) = self.slots.get_mut(key) {
+    pub(super) fn slot_is_due(&mut self, id: &SlotId) {
+        if let Some(entry) = self.slots.get_mut(id) {
             entry.timer = None;
         }
-        self.on(key, Event::Due);
+        self.on(id, Event::Due);
     }
 
     /// Handles the end of a release request, with the store's answer or an error.
-    pub(super) fn release_answered(&mut self, id: HoldId, answer: Result<Released>) {
+    pub(super) fn release_answered(&mut self, slot: &SlotId, id: HoldId, answer: Result<Released>) {
         let now = self.cx.now;
         let woke_no_client = matches!(answer, Ok(Released::Freed { others: Some(0) }));
         let (event, answer) = match answer {
@@ -96,11 +121,10 @@ impl Engine {
             // The caller may have dropped its future.
             let _ = report.send(result);
         }
-        let key = answer.key;
         if let Some(error) = answer.refused {
-            tracing::warn!(%key, %error, "a lock could not be released; it expires after its ttl");
+            tracing::warn!(key = %slot.key, %error, "a lock could not be released; it expires after its ttl");
         }
-        self.on(&key, event);
+        self.on(slot, event);
     }
 
     /// Repeats each release that is due now.
@@ -118,53 +142,77 @@ impl Engine {
         self.timers.set(Timer::Releases, &mut self.releases_timer, self.releases.next_due());
     }
 
-    /// Calls `change` with the slot of a key, and returns the result. If the key has no slot, returns `None`. After the
-    /// change, this function updates the totals over all slots (`counts`) and the slot's timer, removes the slot if it
-    /// is unused, and executes the effects.
+    /// Calls `change` with a slot, and returns the result. If the slot does not exist, returns `None`. After the change,
+    /// this function updates the totals over all slots (`counts`) and the slot's timer, removes the slot if it is unused,
+    /// executes the effects, and informs the other slots of the key.
     pub(super) fn change<T>(
         &mut self,
-        key: &Key,
+        id: &SlotId,
         change: impl FnOnce(&mut Slot<WaitingCall>, &mut SlotContext<WaitingCall>) -> T,
     ) -> Option<T> {
-        let entry = self.slots.get_mut(key)?;
-        let value = entry.change(&mut self.cx, &mut self.counts, &mut self.timers, change);
-        if entry.slot.is_unused() {
-            self.slots.remove(key);
+        let entry = self.slots.get_mut(id)?;
+        if let Lane::Fair(ticket) = id.lane {
+            self.cx.has_older_call = self.fair_calls.oldest(&id.key).is_some_and(|oldest| oldest < ticket);
         }
-        self.after_change(key);
+        let had_calls = entry.slot.has_calls();
+        let value = entry.change(&mut self.cx, &mut self.counts, &mut self.timers, change);
+        self.cx.has_older_call = false;
+        let (has_calls, is_held) = (entry.slot.has_calls(), entry.slot.is_held());
+        if entry.slot.is_unused() {
+            self.slots.remove(id);
+        }
+        if !self.cx.effects.is_empty() {
+            self.execute_effects(id);
+        }
+        match id.lane {
+            Lane::Fair(ticket) if !has_calls && !is_held => {
+                if let Some(next) = self.fair_calls.remove(&id.key, ticket) {
+                    self.on(&next, Event::Notified);
+                }
+            }
+            Lane::Write if had_calls != has_calls => {
+                self.on(&SlotId { key: id.key.clone(), lane: Lane::Read }, Event::WriterWaits(has_calls));
+            }
+            Lane::Mutex | Lane::Fair(_) | Lane::Read | Lane::Write | Lane::Permits => {}
+        }
         Some(value)
     }
 
-    /// Executes the effects of the last change, if there are any.
-    fn after_change(&mut self, key: &Key) {
-        if !self.cx.effects.is_empty() {
-            self.execute_effects(key);
-        }
-    }
-
-    fn execute_effects(&mut self, key: &Key) {
+    fn execute_effects(&mut self, id: &SlotId) {
         let mut effects = std::mem::take(&mut self.cx.effects);
         for effect in effects.drain(..) {
-            self.execute(key, effect);
+            self.execute(id, effect);
         }
         self.cx.effects = effects; // The empty vector is reused, to save an allocation.
     }
 
-    fn execute(&mut self, key: &Key, effect: Effect<WaitingCall>) {
+    fn execute(&mut self, id: &SlotId, effect: Effect<WaitingCall>) {
+        let key = &id.key;
         match effect {
             Effect::Send(step) => self.outbox.push(step),
             Effect::Release { claim, unsure, report } => {
                 let step = self.releases.start(claim, unsure, report, self.cx.now);
                 self.outbox.push(step);
                 self.schedule_releases();
+                if let Some(lane) = id.lane.sibling() {
+                    // The key may be free for the sibling. Its claim is sent right behind the release.
+                    self.on(&SlotId { key: key.clone(), lane }, Event::Notified);
+                }
             }
             Effect::ReleaseLater(claim) => {
                 self.releases.start_later(claim, self.cx.now);
                 self.schedule_releases();
             }
-            Effect::Renew(hold) => self.outbox.push_renewal(key.clone(), hold),
-            Effect::Subscribe(claim) => self.calls.subscribe(claim, self.notifications.notifier(key)),
-            Effect::StartTurn { call, turn } => self.start_turn(key, call, turn),
+            Effect::Renew(hold) => self.outbox.push_renewal(id.clone(), hold),
+            Effect::Subscribe(claim) => self.calls.subscribe(claim, self.notifications.notifier(id)),
+            Effect::StartTurn { call, turn } => self.start_turn(id, call, turn),
+            Effect::Adopt(adoption) => {
+                let readers = SlotId { key: key.clone(), lane: Lane::Read };
+                if !self.slots.contains_key(&readers) {
+                    self.add_slot(readers.clone());
+                }
+                self.on(&readers, Event::Adopt(adoption));
+            }
             Effect::Refuse(call) => {
                 self.metrics.refused();
                 call.answer(Ok(None));
@@ -183,9 +231,7 @@ impl Engine {
                 self.metrics.lost();
                 log_loss(key, fence, by_max_hold, is_quiet);
             }
-            Effect::MayWaitForItself { caller, held_for } => {
-                self.deadlock_warnings.warn(key, caller, held_for, self.cx.now);
-            }
+            Effect::CheckForDeadlock { caller, since } => self.check_for_deadlock(id, caller, since),
             Effect::Renewed => self.metrics.renewed(),
             Effect::RenewalFailed(error) => tracing::debug!(%key, %error, "a renewal had no answer"),
             Effect::SubscriptionDenied(error) => {
@@ -195,22 +241,31 @@ impl Engine {
     }
 
     /// Starts a turn: answers the call with a new turn, and lets other calls of the same owner share the turn.
-    fn start_turn(&mut self, key: &Key, call: WaitingCall, turn: NewTurn) {
-        let NewTurn { hold, fence, status, waited, is_passed_on } = turn;
+    fn start_turn(&mut self, id: &SlotId, call: WaitingCall, turn: NewTurn) {
+        let NewTurn { hold, ticket, fence, status, waited, is_passed_on } = turn;
+        let key = &id.key;
         let WaitingCall { owner, reply } = call;
+        let unused = Event::TurnEnded { hold, ticket, report: None };
         // If the handle is gone, all callers are gone, because each caller keeps the handle alive. So the turn ends
         // immediately.
         let Some(handle) = self.handle.upgrade() else {
-            return self.on(key, Event::TurnEnded { hold, report: None });
+            return self.on(id, unused);
         };
+        // Several calls of one owner can get the hold of readers in the same moment. They share one turn.
+        if matches!(id.lane, Lane::Read) && owner.as_ref().is_some_and(|owner| owner.share(key, id.lane, ticket)) {
+            // The caller may have dropped its future.
+            let _ = reply.send(Ok(Some(TurnGrant::Shared)));
+            return self.on(id, unused);
+        }
         // After a hold was passed from one call to the next, the engine polls its mailbox for a short time.
         self.passed_on |= is_passed_on;
         self.metrics.acquired(waited);
         tracing::debug!(%key, fence = fence.get(), ?waited, "a lock was taken");
-        // The owner of this call, and whether the owner has other calls that wait for the key. This is read before the
-        // answer is sent, because the owner forgets this call after the answer.
-        let waiting_owner = owner.clone().map(|owner| (owner.has_other_calls(key), owner));
-        let turn = Arc::new(Turn { hold, key: key.clone(), fence, status, owner, report: None, handle });
+        // The other calls of this owner that wait for the key. They are read before the answer is sent, because the
+        // owner forgets this call after the answer.
+        let waiting_owner = owner.clone().map(|owner| (owner.other_calls(key, id.lane, ticket), owner));
+        let turn = Turn { slot: id.clone(), hold, ticket, fence, status, owner, report: None, handle };
+        let turn = Arc::new(turn);
         let weak_turn = Arc::downgrade(&turn);
         if reply.send(Ok(Some(TurnGrant::New(turn)))).is_err() {
             // The caller has dropped its future. So `send` has returned `turn`, and the drop of `turn` ends the turn.
@@ -218,21 +273,20 @@ impl Engine {
         }
         // The caller has the turn now. The engine gives the owner only a weak reference, which does not keep the turn
         // alive.
-        if let Some((has_other_calls, owner)) = waiting_owner {
-            owner.hold(key, weak_turn);
-            if has_other_calls {
-                self.share_turn(key, &owner);
-            }
+        if let Some((other_calls, owner)) = waiting_owner {
+            owner.hold(key, id.lane, weak_turn);
+            self.share_turn(&owner, key, other_calls);
         }
     }
 
     /// Lets other waiting calls of the same owner share the turn, unless the turn has already ended.
-    fn share_turn(&mut self, key: &Key, owner: &Owner) {
-        let Some(entry) = self.slots.get(key) else { return };
-        let is_same = |call: &WaitingCall| call.owner.as_ref().is_some_and(|other| other.is(owner));
-        let same = entry.slot.calls().filter(|(_, call)| is_same(call)).map(|(ticket, _)| ticket);
-        for ticket in same.collect::<Vec<_>>().into_iter().filter(|ticket| owner.share(key, *ticket)) {
-            if let Some(call) = self.change(key, |slot, cx| slot.take_call(ticket, cx)).flatten() {
+    fn share_turn(&mut self, owner: &Owner, key: &Key, calls: Vec<(Ticket, Lane)>) {
+        for (ticket, lane) in calls {
+            if !owner.share(key, lane, ticket) {
+                continue;
+            }
+            let id = SlotId { key: key.clone(), lane };
+            if let Some(call) = self.change(&id, |slot, cx| slot.take_call(ticket, cx)).flatten() {
                 call.answer(Ok(Some(TurnGrant::Shared)));
             }
         }
@@ -254,7 +308,7 @@ impl SlotEntry {
         *counts = *counts - before + self.slot.counts();
         let due = self.slot.next_due();
         if self.timer != due {
-            timers.set(Timer::Slot(self.slot.key().clone()), &mut self.timer, due);
+            timers.set(Timer::Slot(self.slot.id().clone()), &mut self.timer, due);
         }
         value
     }

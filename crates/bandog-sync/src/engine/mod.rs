@@ -6,7 +6,8 @@
 //! - A *hold* is what the store gives for a claim: the key belongs to this client until a deadline.
 //! - A *turn* begins when a call of this client gets the hold, and ends when the last guard of the turn is dropped.
 //!   Calls of one owner can share a turn. A hold can serve several calls, one turn after another.
-//! - A *slot* is the state of one key in this client: the calls that wait for the key, its claim and its hold.
+//! - A *slot* is the state of one key and one kind of lock in this client: the calls that wait, their claim and the
+//!   holds. Each call for a fair mutex has a slot of its own.
 //!
 //! # Ownership
 //! The engine owns all queues, holds, deadlines and pending releases of its client. Users send messages ([`Msg`]) to
@@ -41,7 +42,8 @@
 //! The documentation of [`slot`] has the details.
 //!
 //! # Modules
-//! - `slot`: the state machine of one key; its modules are listed there;
+//! - `slot`: the state machine of one key and one kind of lock; its modules are listed there; `lane`: which slot handles
+//!   a call; `fair_calls`: the calls for fair mutexes;
 //! - `releases`: repeats releases until the store has answered them; `backoff`: delays before repeated requests;
 //! - `effects`: passes events to slots and executes their effects; `outbox`: decides which requests are sent together;
 //! - `self_deadlock`: warnings about calls that may wait for a lock that their own task holds; `outages`: log lines
@@ -55,7 +57,9 @@
 mod backoff;
 mod calls;
 mod effects;
+mod fair_calls;
 mod health;
+mod lane;
 mod metrics;
 mod msg;
 mod notifications;
@@ -71,7 +75,7 @@ mod timers;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -81,9 +85,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 use self::{
     calls::{Calls, Completion},
     effects::WaitingCall,
+    fair_calls::FairCalls,
     health::StoreHealth,
     metrics::Metrics,
-    notifications::KeyNotifications,
+    notifications::SlotNotifications,
     outages::{OutageLog, Outages},
     outbox::Outbox,
     record_subscriptions::RecordSubscriber,
@@ -95,7 +100,8 @@ use self::{
 };
 use crate::handle::Handle;
 
-pub(crate) use self::msg::{HoldId, LockRequest, Msg, Patience, Terms, Ticket, TurnGrant};
+pub(crate) use self::lane::{Lane, OwnedAs, SlotId};
+pub(crate) use self::msg::{DowngradeRequest, HoldId, LockRequest, Msg, Patience, Terms, Ticket, TurnGrant};
 pub(crate) use self::runner::Runner;
 pub(crate) use self::slot::{FIRST_ANSWER, MAX_TURNS};
 
@@ -112,7 +118,7 @@ const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// standard library.
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
-/// The slot of a key. The entry exists while the key has a waiting call, a claim or a hold.
+/// A slot. The entry exists while the slot has a waiting call, a claim or a hold.
 struct SlotEntry {
     slot: Slot<WaitingCall>,
     /// When the slot's timer fires. `None` if the timer is not set.
@@ -128,7 +134,7 @@ pub(crate) struct Engine {
     mailbox: mpsc::UnboundedReceiver<Msg>,
     /// The number of the backend's present connection. The number rises with each reconnection.
     epoch: watch::Receiver<u64>,
-    notifications: KeyNotifications,
+    notifications: SlotNotifications,
     calls: Calls,
     timers: Timers,
     outbox: Outbox,
@@ -138,7 +144,8 @@ pub(crate) struct Engine {
     /// What slots know about their surroundings. `cx.now` is the last reading of the clock. `cx.now` is never later
     /// than the present, so a deadline that counts from `cx.now` is never too late.
     cx: SlotContext<WaitingCall>,
-    slots: Map<Key, SlotEntry>,
+    slots: Map<SlotId, SlotEntry>,
+    fair_calls: FairCalls,
     /// The totals over all slots.
     counts: Counts,
     /// Maximum number of waiting calls.
@@ -180,6 +187,7 @@ impl Engine {
         max_waiting: usize,
         clock: Clock,
         mailbox: mpsc::UnboundedReceiver<Msg>,
+        numbers: Arc<AtomicU64>,
     ) -> Self {
         let profile = backend.profile();
         let now = clock.now();
@@ -191,12 +199,13 @@ impl Engine {
             timeout: profile.timeout,
             mailbox,
             epoch: profile.epoch,
-            notifications: KeyNotifications::default(),
+            notifications: SlotNotifications::default(),
             timers: Timers::default(),
             outbox: Outbox::new(now),
             handle: Weak::new(),
-            cx: SlotContext::new(member.id, profile.timeout, now),
+            cx: SlotContext::new(member.id, profile.timeout, now, numbers),
             slots: Map::default(),
+            fair_calls: FairCalls::default(),
             counts: Counts::default(),
             max_waiting,
             releases: Releases::new(profile.timeout),
@@ -294,14 +303,14 @@ impl Engine {
         for msg in messages.drain(..) {
             self.handle_message(msg);
         }
-        for key in self.notifications.take() {
-            self.on(&key, Event::Notified);
+        for slot in self.notifications.take() {
+            self.on(&slot, Event::Notified);
         }
         let now = self.cx.now;
         while let Some(timer) = self.timers.due(now) {
             match timer {
                 Timer::Releases => self.releases_are_due(),
-                Timer::Slot(key) => self.slot_is_due(&key),
+                Timer::Slot(slot) => self.slot_is_due(&slot),
                 Timer::RecordSubscriber(id) => self.record_subscriber_is_due(id),
                 Timer::Registration => self.registration_is_due(now),
                 Timer::Health => self.health_is_due(),
@@ -338,10 +347,10 @@ impl Engine {
     }
 
     /// Sends one renewal request for these holds, without the holds that have ended since they were collected.
-    fn send_renewals(&mut self, holds: Vec<(Key, HoldId)>) {
+    fn send_renewals(&mut self, holds: Vec<(SlotId, HoldId)>) {
         let now = self.clock.now();
         self.cx.now = now;
-        let sent = |(key, hold): (Key, HoldId)| self.change(&key, |slot, cx| slot.renewal_sent(hold, cx)).flatten();
+        let sent = |(id, hold): (SlotId, HoldId)| self.change(&id, |slot, cx| slot.renewal_sent(hold, cx)).flatten();
         let claims: Vec<_> = holds.into_iter().filter_map(sent).collect();
         if !claims.is_empty() {
             self.calls.renew(now, claims);
@@ -352,12 +361,13 @@ impl Engine {
         match msg {
             Msg::Start(handle) => self.handle = handle,
             Msg::Lock(request) => self.lock(request),
-            Msg::Cancel { key, ticket } => self.on(&key, Event::Cancel(ticket)),
+            Msg::Downgrade(request) => self.downgrade(request),
+            Msg::Cancel { slot, ticket } => self.on(&slot, Event::Cancel(ticket)),
             // After the client was closed, the slot does not exist any more. Then `report` is dropped, and the caller
             // of `release()` gets `ErrorKind::Closed`.
-            Msg::Release { key, hold, report } => self.on(&key, Event::TurnEnded { hold, report }),
-            Msg::WarnBefore { key, hold, grace } => self.on(&key, Event::WarnBefore { hold, grace }),
-            Msg::Recheck(key) => self.on(&key, Event::Recheck),
+            Msg::Release { slot, hold, ticket, report } => self.on(&slot, Event::TurnEnded { hold, ticket, report }),
+            Msg::WarnBefore { slot, hold, ticket, grace } => self.on(&slot, Event::WarnBefore { hold, ticket, grace }),
+            Msg::Recheck(key) => self.recheck(&key),
             Msg::SubscribeRecord { id, key, notifier } => self.subscribe_record(id, key, notifier),
             Msg::SubscribeLatch { id, key, notifier, until } => self.subscribe_latch(id, key, notifier, until),
             Msg::UnsubscribeRecord(id) => self.unsubscribe_record(id),
@@ -389,10 +399,10 @@ impl Engine {
             Completion::Renewed { asked_at, claims, answers } => {
                 for (claim, answer) in claims.into_iter().zip(answers) {
                     self.record_answer("renew", &answer);
-                    self.on(&claim.key, Event::Renewed { hold: claim.id.number, asked_at, answer });
+                    self.on(&SlotId::of_claim(&claim), Event::Renewed { hold: claim.id.number, asked_at, answer });
                 }
             }
-            Completion::Subscribed { key, subscription } => self.on(&key, Event::Subscribed(subscription)),
+            Completion::Subscribed { slot, subscription } => self.on(&slot, Event::Subscribed(subscription)),
             Completion::RecordSubscribed { id, subscription } => self.record_subscribed(id, subscription),
             Completion::Registered(result) => self.registered(result),
             Completion::Pinged { reply, result } => {
@@ -414,14 +424,14 @@ impl Engine {
                     Answer::Claimed(verdict) => Ok(verdict),
                     Answer::Released(_) => Err(mismatch(step)),
                 });
-                self.on(&claim.key, Event::Claimed { claim: claim.id.number, asked_at, answer });
+                self.on(&SlotId::of_step(step), Event::Claimed { claim: claim.id.number, asked_at, answer });
             }
             Step::Release(claim) => {
                 let answer = answer.and_then(|answer| match answer {
                     Answer::Released(released) => Ok(released),
                     Answer::Claimed(_) => Err(mismatch(step)),
                 });
-                self.release_answered(claim.id.number, answer);
+                self.release_answered(&SlotId::of_claim(claim), claim.id.number, answer);
             }
         }
     }
@@ -466,8 +476,8 @@ impl Engine {
         if *self.epoch.borrow() <= 1 {
             return; // This was the first connection. Nothing can have been lost or missed before it.
         }
-        for key in self.keys() {
-            self.on(&key, Event::Reconnected);
+        for slot in self.slot_ids() {
+            self.on(&slot, Event::Reconnected);
         }
         self.notify_record_subscribers();
         self.register_again();
@@ -483,14 +493,22 @@ impl Engine {
         self.cx.is_closing = true;
         self.record_subscribers.clear();
         self.stop_probing();
-        for key in self.keys() {
-            self.on(&key, Event::Close);
+        for slot in self.slot_ids() {
+            self.on(&slot, Event::Close);
         }
         self.deregister();
     }
 
-    fn keys(&self) -> Vec<Key> {
+    fn slot_ids(&self) -> Vec<SlotId> {
         self.slots.keys().cloned().collect()
+    }
+
+    /// Checks the holds of a key, because an operator has changed the key.
+    fn recheck(&mut self, key: &Key) {
+        let fair = self.fair_calls.of_key(key).into_iter().map(Lane::Fair);
+        for lane in [Lane::Mutex, Lane::Read, Lane::Write, Lane::Permits].into_iter().chain(fair) {
+            self.on(&SlotId { key: key.clone(), lane }, Event::Recheck);
+        }
     }
 
     fn is_idle(&self) -> bool {

@@ -11,11 +11,13 @@ use bandog_core::{Backend, Key, Kind, Moment, Notifier, Result};
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 
+use super::lane::SlotId;
 use crate::{Health, Owner, caller::Caller, guard::Turn, handle::Handle};
 
 /// Number of a call or of a record subscription. The numbers rise: an older call has a smaller ticket.
 pub(crate) type Ticket = u64;
-/// Number of a *hold*, which is what the store gives for a claim. A hold has the number of its claim.
+/// Number of a *hold*, which is what the store gives for a claim. A hold has the number of its claim. Tickets and the
+/// numbers of claims come from the same counter.
 pub(crate) type HoldId = u64;
 /// Where the answer to a [`LockRequest`] goes. The answer `None` means that another client or call holds the lock.
 pub(crate) type LockReply = oneshot::Sender<Result<Option<TurnGrant>>>;
@@ -34,22 +36,26 @@ pub(crate) enum Msg {
     /// The first message. The engine puts this handle into each turn, so that a guard keeps the client alive.
     Start(Weak<Handle>),
     Lock(LockRequest),
+    Downgrade(DowngradeRequest),
     /// A caller has dropped the future of its [`LockRequest`].
     Cancel {
-        key: Key,
+        slot: SlotId,
         ticket: Ticket,
     },
     /// The last guard of a turn was dropped or released.
     Release {
-        key: Key,
+        slot: SlotId,
         hold: HoldId,
+        /// The ticket of the call that got the turn.
+        ticket: Ticket,
         /// Where the result of the release goes. `None` if nobody waits for the result.
         report: Option<oneshot::Sender<Result<()>>>,
     },
-    /// A caller wants to be woken when `grace` is left before the hold's deadline.
+    /// A caller wants to be woken when `grace` is left before the deadline of a turn.
     WarnBefore {
-        key: Key,
+        slot: SlotId,
         hold: HoldId,
+        ticket: Ticket,
         grace: Duration,
     },
     /// An operator has changed the key. If this client holds the key, the engine asks the store whether the hold still
@@ -92,7 +98,8 @@ pub(crate) type BackendQuery = Box<dyn FnOnce(Arc<dyn Backend>) -> BoxFuture<'st
 
 /// A call that asks for a lock.
 pub(crate) struct LockRequest {
-    pub(crate) key: Key,
+    /// The slot that handles this call.
+    pub(crate) slot: SlotId,
     pub(crate) ticket: Ticket,
     /// The owner for which the call locks. `None` if the call names no owner.
     pub(crate) owner: Option<Owner>,
@@ -101,6 +108,20 @@ pub(crate) struct LockRequest {
     pub(crate) terms: Terms,
     /// How long the call waits.
     pub(crate) patience: Patience,
+    pub(crate) reply: LockReply,
+}
+
+/// A call that turns a write lock into a read lock.
+pub(crate) struct DowngradeRequest {
+    /// The slot of the writers.
+    pub(crate) slot: SlotId,
+    /// The hold and the ticket of the writer's turn.
+    pub(crate) hold: HoldId,
+    pub(crate) turn: Ticket,
+    /// The ticket of the reader's turn.
+    pub(crate) ticket: Ticket,
+    pub(crate) owner: Option<Owner>,
+    pub(crate) caller: Caller,
     pub(crate) reply: LockReply,
 }
 
@@ -145,6 +166,7 @@ impl fmt::Debug for Msg {
         f.write_str(match self {
             Self::Start(_) => "Start",
             Self::Lock(_) => "Lock",
+            Self::Downgrade(_) => "Downgrade",
             Self::Cancel { .. } => "Cancel",
             Self::Release { .. } => "Release",
             Self::WarnBefore { .. } => "WarnBefore",

@@ -5,9 +5,9 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use bandog_core::{Key, Moment, Step};
+use bandog_core::{Moment, Step};
 
-use super::msg::HoldId;
+use super::{lane::SlotId, msg::HoldId};
 
 /// Maximum number of steps in one batch. In a larger batch, the first steps would wait too long for the others.
 const MAX_BATCH: usize = 32;
@@ -24,7 +24,7 @@ const MAX_RENEWAL_CALLS: usize = 2;
 
 pub(super) struct Outbox {
     steps: Vec<Step>,
-    renewals: VecDeque<(Key, HoldId)>,
+    renewals: VecDeque<(SlotId, HoldId)>,
     /// When the last batch was sent.
     sent_at: Moment,
 }
@@ -38,8 +38,8 @@ impl Outbox {
         self.steps.push(step);
     }
 
-    pub(super) fn push_renewal(&mut self, key: Key, hold: HoldId) {
-        self.renewals.push_back((key, hold));
+    pub(super) fn push_renewal(&mut self, slot: SlotId, hold: HoldId) {
+        self.renewals.push_back((slot, hold));
     }
 
     /// Whether no step waits to be sent.
@@ -69,7 +69,7 @@ impl Outbox {
 
     /// Takes the holds of the next renewal request. `None` if no renewal waits, or too many renewal requests are in
     /// flight.
-    pub(super) fn take_renewals(&mut self, calls_in_flight: usize) -> Option<Vec<(Key, HoldId)>> {
+    pub(super) fn take_renewals(&mut self, calls_in_flight: usize) -> Option<Vec<(SlotId, HoldId)>> {
         if self.renewals.is_empty() || calls_in_flight >= MAX_RENEWAL_CALLS {
             return None;
         }

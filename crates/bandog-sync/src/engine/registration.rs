@@ -1,7 +1,7 @@
 //! Writes this client into the store's registry while the client holds a lock or waits for one. Only operators read the
 //! registry.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use bandog_core::{ErrorKind, Key, MAX_WAITS, Member, Moment, Result};
 
@@ -79,7 +79,9 @@ impl Engine {
     /// the client from the registry instead.
     pub(super) fn registration_is_due(&mut self, now: Moment) {
         self.registration.timer = None;
-        let waits = self.slots.iter().filter(|(_, entry)| entry.slot.is_waiting()).map(|(key, _)| key.clone());
+        let waiting = self.slots.values().filter(|entry| entry.slot.is_waiting());
+        let mut seen = HashSet::new();
+        let waits = waiting.map(|entry| &entry.slot.id().key).filter(|key| seen.insert(*key)).cloned();
         self.registration.member.waits = waits.take(MAX_WAITS).collect();
         if self.counts.holds == 0 && self.registration.member.waits.is_empty() {
             return self.deregister();

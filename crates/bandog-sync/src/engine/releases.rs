@@ -21,7 +21,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use bandog_core::{Claim, Error, ErrorKind, Key, Moment, Released, Result, Step};
+use bandog_core::{Claim, Error, ErrorKind, Moment, PLACE, Released, Result, Step};
 
 use super::{Map, backoff::backoff_after, msg::HoldId, slot::Report};
 
@@ -53,7 +53,6 @@ struct PendingRelease {
 
 /// What the engine does after a release request has ended.
 pub(super) struct ReleaseAnswer {
-    pub(super) key: Key,
     /// The result for the caller of `release()`, if it is known now.
     pub(super) report: Option<(Report, Result<()>)>,
     /// The error of a release that the store refused. The hold of that claim expires after its ttl.
@@ -116,9 +115,8 @@ impl Releases {
     /// Handles the store's answer to a release.
     pub(super) fn answered(&mut self, id: HoldId, released: Released, now: Moment) -> Option<ReleaseAnswer> {
         let pending = self.pending.get_mut(&id)?;
-        let key = pending.claim.key.clone();
         let is_gone = matches!(released, Released::NotHeld) && !pending.repeated;
-        let result = if is_gone { Err(Error::lost(&key)) } else { Ok(()) };
+        let result = if is_gone { Err(Error::lost(&pending.claim.key)) } else { Ok(()) };
         let report = pending.report.take().map(|report| (report, result));
         if pending.unsure && !pending.answered {
             pending.answered = true;
@@ -126,14 +124,13 @@ impl Releases {
         } else {
             self.pending.remove(&id);
         }
-        Some(ReleaseAnswer { key, report, refused: None })
+        Some(ReleaseAnswer { report, refused: None })
     }
 
     /// Handles a release that was refused or had no answer.
     pub(super) fn failed(&mut self, id: HoldId, error: Error, now: Moment) -> Option<ReleaseAnswer> {
         let number = self.pending.len();
         let pending = self.pending.get_mut(&id)?;
-        let key = pending.claim.key.clone();
         pending.unsure |= error.maybe_applied();
         pending.repeated |= error.maybe_applied();
         pending.faults += 1;
@@ -143,18 +140,20 @@ impl Releases {
         // that was stopped can apply an old request when the store continues. But in a long outage each call can leave
         // an unsure claim, so the number of unsure claims is limited.
         let is_crowded = number > MAX_UNSURE && age > pending.claim.ttl + self.timeout;
-        let has_expired = if pending.unsure { is_crowded } else { age > pending.claim.ttl };
+        // A place of the claim can last longer than a hold.
+        let lasts = if pending.claim.joins { pending.claim.ttl.max(PLACE) } else { pending.claim.ttl };
+        let has_expired = if pending.unsure { is_crowded } else { age > lasts };
         let repeats = error.is_retryable() && !has_expired;
         let report = pending.report.take_if(|_| !repeats || age >= self.timeout);
         let report = report.map(|report| (report, Err(error.clone())));
         if repeats {
             let delay = backoff_after(pending.faults);
             self.schedule(id, now + delay);
-            return Some(ReleaseAnswer { key, report, refused: None });
+            return Some(ReleaseAnswer { report, refused: None });
         }
         self.pending.remove(&id);
         let refused = (error.kind() != ErrorKind::Unavailable).then_some(error);
-        Some(ReleaseAnswer { key, report, refused })
+        Some(ReleaseAnswer { report, refused })
     }
 
     /// When the next release must be sent again.
@@ -190,7 +189,7 @@ impl Releases {
 mod tests {
     use std::num::NonZeroU32;
 
-    use bandog_core::{ClaimId, ClientId, Kind};
+    use bandog_core::{ClaimId, ClientId, Key, Kind};
 
     use super::*;
 

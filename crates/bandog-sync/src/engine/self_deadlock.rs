@@ -1,15 +1,18 @@
 //! Warnings about calls that may wait for themselves: a task that holds a lock and locks it again waits forever,
 //! without an error.
 //!
-//! The engine knows which task took the lock, but not which task has the guard now. So a slot reports a call only if
-//! two conditions are true: the call came from the task that took the lock, and no other call got the lock within a
-//! second after this call arrived.
+//! The engine knows which task took the lock, but not which task has the guard now. So it warns only if two conditions
+//! are true: the call came from a task that took the lock before, and that turn still lasts a second after this call
+//! arrived. A reader that waits for a writer of the same task, or the reverse, is found in the same way.
 
 use std::time::Duration;
 
 use bandog_core::{Key, Moment};
 
-use super::Map;
+use super::{
+    Engine, Map,
+    lane::{Lane, SlotId},
+};
 use crate::caller::Caller;
 
 /// Minimum interval between two warnings about the same key.
@@ -35,5 +38,24 @@ impl DeadlockWarnings {
             key.as_str(),
         );
         self.0.insert(key.clone(), now);
+    }
+}
+
+impl Engine {
+    /// Warns about a call that has waited since `since`, if its task or thread took a turn of the key before that.
+    pub(super) fn check_for_deadlock(&mut self, slot: &SlotId, caller: Caller, since: Moment) {
+        let holder = match slot.lane {
+            // The oldest call for a fair mutex is the holder, if this client holds the lock.
+            Lane::Fair(_) => self.fair_calls.oldest(&slot.key).map(Lane::Fair),
+            lane @ (Lane::Mutex | Lane::Read | Lane::Write | Lane::Permits) => Some(lane),
+        };
+        let lanes = holder.into_iter().chain(slot.lane.sibling());
+        let slots = lanes.filter_map(|lane| self.slots.get(&SlotId { key: slot.key.clone(), lane }));
+        let turn_since = slots.filter_map(|entry| entry.slot.turn_of(caller)).min();
+        // If the turn began after the call arrived, the call does not wait for itself.
+        if let Some(turn_since) = turn_since.filter(|turn_since| *turn_since <= since) {
+            let now = self.cx.now;
+            self.deadlock_warnings.warn(&slot.key, caller, now.since(turn_since), now);
+        }
     }
 }

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use bandog_core::{Key, Moment};
+use bandog_core::Moment;
 
-use super::msg::Ticket;
+use super::{lane::SlotId, msg::Ticket};
 
 /// The purpose of a timer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,7 +13,7 @@ pub(super) enum Timer {
     /// A release must be sent again.
     Releases,
     /// A slot has reached the moment of [`super::slot::Slot::next_due`].
-    Slot(Key),
+    Slot(SlotId),
     /// A subscription to a record or a latch must be retried, or the subscriber of a latch must poll.
     RecordSubscriber(Ticket),
     /// A registration of the client is due.

@@ -8,16 +8,22 @@
 
 use std::time::Duration;
 
-use bandog_core::{Claim, Moment, Step};
+use bandog_core::{Claim, Kind, Moment, PLACE, Step};
 
-use super::{polls::Polls, streak::Streak};
-use crate::engine::msg::Terms;
+use super::{
+    polls::{MAX_POLL_INTERVAL, Polls},
+    streak::Streak,
+};
+use crate::engine::{backoff::jittered, msg::Terms};
 
 /// Time after which a waiting client starves.
 const STARVES_AFTER: Duration = Duration::from_secs(1);
 /// A client asks for an offer only if its round trip (the duration of a request and its answer) is shorter than this.
 /// With a longer round trip, the offer could expire before the client's next claim reaches the store.
 const MAX_ROUND_TRIP: Duration = Duration::from_millis(100);
+
+/// Maximum interval between two polls of a claim that is not the next one in the queue of a fair mutex.
+const MAX_QUEUED_POLL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A claim that is not granted yet. The claim belongs to no particular call. When the grant arrives, the call that is
 /// first in the queue gets the hold (what the store gives for a claim).
@@ -39,6 +45,11 @@ pub(super) struct Attempt {
     /// Whether a request of this claim has asked for an offer. If so, the store may still have the note that this
     /// client starves.
     has_asked_for_offer: bool,
+    /// Whether a request of this claim has asked for a place ([`Claim::joins`]). If so, the store may have that place.
+    has_asked_for_place: bool,
+    /// When the place of this claim must be renewed. `None` if it is not renewed: the polls of the other kinds are
+    /// frequent enough to keep their places.
+    pub(super) place_due: Option<Moment>,
     /// Whether a request of this claim had no answer. The store may have applied that request, or may still apply it.
     /// The flag stays set until the claim ends, because the answer to a later request says nothing about an earlier
     /// request.
@@ -58,6 +69,8 @@ impl Attempt {
             polls: Polls::default(),
             is_contended: false,
             has_asked_for_offer: false,
+            has_asked_for_place: false,
+            place_due: None,
             unsure: false,
             faults: 0,
         }
@@ -70,9 +83,23 @@ impl Attempt {
     }
 
     /// The next request of the claim. `expects_notifications`: whether this client expects to be notified of releases.
-    pub(super) fn next_step(&mut self, now: Moment, expects_notifications: bool, round_trip: Duration) -> Step {
+    /// `has_patient_calls`: whether a call waits that is not a `try_lock` call.
+    pub(super) fn next_step(
+        &mut self,
+        now: Moment,
+        expects_notifications: bool,
+        has_patient_calls: bool,
+        round_trip: Duration,
+    ) -> Step {
         self.claim.offers = self.asks_for_offer(now, expects_notifications, round_trip);
+        self.claim.joins = match self.claim.kind {
+            Kind::Mutex | Kind::Read => false,
+            Kind::Fair | Kind::Write => has_patient_calls,
+            Kind::Permits { .. } => self.claim.offers,
+        };
         self.has_asked_for_offer |= self.claim.offers;
+        self.has_asked_for_place |= self.claim.joins;
+        self.place_due = None;
         match &self.from {
             Some(from) => Step::Pass { from: from.clone(), to: self.claim.clone() },
             None => Step::Claim(self.claim.clone()),
@@ -84,7 +111,32 @@ impl Attempt {
         self.from = None; // Another client holds the key, so this client's old hold does not exist any more.
         self.streak = None;
         self.faults = 0;
-        self.polls.refused(asked_at, now, retry_after);
+        match self.claim.kind {
+            Kind::Mutex => self.polls.refused(asked_at, now, retry_after),
+            Kind::Fair => self.place_due = self.claim.joins.then(|| now + PLACE / 3),
+            Kind::Read | Kind::Write | Kind::Permits { .. } => {}
+        }
+    }
+
+    /// The delay before the next poll after a refusal. `ahead`: number of claims before this claim in the store's queue.
+    pub(super) fn poll_interval(&self, now: Moment, expects_notifications: bool, ahead: Option<u32>) -> Duration {
+        match self.claim.kind {
+            Kind::Mutex => self.polls.interval(now, expects_notifications),
+            Kind::Read | Kind::Write | Kind::Permits { .. } => jittered(MAX_POLL_INTERVAL),
+            // The claims before this claim are granted first. So a claim far back in the queue polls rarely.
+            Kind::Fair => {
+                jittered(MAX_QUEUED_POLL_INTERVAL.min(MAX_POLL_INTERVAL * ahead.unwrap_or(0).saturating_add(1)))
+            }
+        }
+    }
+
+    /// Whether the place of this claim must be renewed now. If so, plans the next renewal.
+    pub(super) fn keep_place(&mut self, now: Moment) -> bool {
+        let is_due = self.place_due.is_some_and(|due| due <= now);
+        if is_due {
+            self.place_due = Some(now + PLACE / 3);
+        }
+        is_due
     }
 
     /// Records a notification that the key was released.
@@ -93,14 +145,15 @@ impl Attempt {
     }
 
     /// The claim to release when the attempt ends without a grant. `None` if no release is necessary. A release is
-    /// necessary in two cases: the store may have applied a request, or it may have the note that this client starves.
-    /// The release removes that note.
+    /// necessary in three cases: the store may have applied a request, or it may have a place for the claim, or it may
+    /// have the note that this client starves. The release removes the place and the note.
     pub(super) fn claim_to_release(&self) -> Option<Claim> {
-        (self.unsure || self.has_asked_for_offer)
+        (self.unsure || self.has_asked_for_place || self.has_asked_for_offer)
             .then(|| Claim { offers: self.has_asked_for_offer, ..self.claim.clone() })
     }
 
-    /// Whether the next request asks for an offer. Three conditions must be true:
+    /// Whether the next request says that this client starves. A fair mutex needs no such claims. For a reader and for
+    /// permits, only the first of these conditions must be true, for a writer the first two, and for a mutex all three:
     /// - This client has waited for [`STARVES_AFTER`]. The request is not an exchange, because in an exchange this
     ///   client still has its old hold.
     /// - The round trip is so short that the client's next claim reaches the store before the offer expires.
@@ -109,6 +162,13 @@ impl Attempt {
     fn asks_for_offer(&self, now: Moment, expects_notifications: bool, round_trip: Duration) -> bool {
         let has_waited = self.from.is_none() && now.since(self.since) >= STARVES_AFTER;
         let sees_releases = self.is_contended && expects_notifications;
-        has_waited && round_trip < MAX_ROUND_TRIP && (sees_releases || self.polls.polls_quickly(now))
+        let is_near = round_trip < MAX_ROUND_TRIP;
+        let asks = match self.claim.kind {
+            Kind::Mutex => is_near && (sees_releases || self.polls.polls_quickly(now)),
+            Kind::Write => is_near,
+            Kind::Fair => false,
+            Kind::Read | Kind::Permits { .. } => true,
+        };
+        has_waited && asks
     }
 }

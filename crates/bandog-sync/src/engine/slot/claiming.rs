@@ -8,27 +8,30 @@ use super::{Call, Claiming, Effect, Slot, SlotContext, Stage, WakeUps, attempt::
 use crate::engine::{backoff::backoff_after, msg::HoldId};
 
 impl<C: Call> Slot<C> {
-    /// Claims the key on the terms of the first waiting call, unless a claim is in flight or the key is held. If no
-    /// call waits, this function only cleans up.
+    /// Claims the key on the terms of the first waiting call, unless a claim is in flight, or that call waits for a hold
+    /// of this client. If no call waits, this function only cleans up.
     pub(super) fn claim_next(&mut self, cx: &mut SlotContext<C>) {
         let Some(terms) = self.queue.first().map(|waiter| waiter.terms) else {
             return self.clean_up_without_waiters(cx);
         };
+        if !self.fits(terms) {
+            return self.wait_for_own_hold(cx);
+        }
         let attempt = match mem::take(&mut self.stage) {
             Stage::Waiting { attempt, .. } if attempt.terms == terms => attempt,
             Stage::Waiting { attempt: earlier, .. } => {
                 end_attempt(&earlier, cx);
-                let mut attempt = cx.new_attempt(&self.key, terms);
+                let mut attempt = cx.new_attempt(&self.id, terms);
                 attempt.continues_wait_of(&earlier);
                 attempt
             }
             Stage::Releasing(streak) => {
-                let mut attempt = cx.new_attempt(&self.key, terms);
+                let mut attempt = cx.new_attempt(&self.id, terms);
                 attempt.streak = Some(streak);
                 attempt
             }
-            Stage::Idle | Stage::Resting { .. } => cx.new_attempt(&self.key, terms),
-            stage @ (Stage::Claiming(_) | Stage::Held(_)) => {
+            Stage::Idle | Stage::Resting { .. } => cx.new_attempt(&self.id, terms),
+            stage @ Stage::Claiming(_) => {
                 self.stage = stage;
                 return;
             }
@@ -36,9 +39,21 @@ impl<C: Call> Slot<C> {
         self.send_claim(attempt, cx);
     }
 
+    /// Ends a rest, or an attempt that is not in flight, because the first waiting call waits for a hold of this client.
+    fn wait_for_own_hold(&mut self, cx: &mut SlotContext<C>) {
+        match mem::take(&mut self.stage) {
+            Stage::Waiting { attempt, .. } => end_attempt(&attempt, cx),
+            stage @ (Stage::Claiming(_) | Stage::Releasing(_)) => self.stage = stage,
+            Stage::Idle | Stage::Resting { .. } => {}
+        }
+    }
+
     /// Sends the next request of an attempt, and enters [`Stage::Claiming`].
     pub(super) fn send_claim(&mut self, mut attempt: Box<Attempt>, cx: &mut SlotContext<C>) {
-        cx.emit(Effect::Send(attempt.next_step(cx.now, self.wake_ups.expects_notifications(), cx.round_trip)));
+        let (expects_notifications, has_patient_calls) =
+            (self.wake_ups.expects_notifications(), self.queue.has_patient_calls());
+        let step = attempt.next_step(cx.now, expects_notifications, has_patient_calls, cx.round_trip);
+        cx.emit(Effect::Send(step));
         let last_covered = self.queue.last();
         self.stage = Stage::Claiming(Claiming { attempt, last_covered, is_notified: false });
     }
@@ -51,6 +66,9 @@ impl<C: Call> Slot<C> {
         answer: Result<Verdict>,
         cx: &mut SlotContext<C>,
     ) {
+        if self.downgrades_to(claim) {
+            return self.downgrade_answered(asked_at, answer, cx);
+        }
         let claiming = match mem::take(&mut self.stage) {
             Stage::Claiming(claiming) if claiming.attempt.claim.id.number == claim => claiming,
             stage => {
@@ -60,9 +78,9 @@ impl<C: Call> Slot<C> {
         };
         match answer {
             Ok(Verdict::Granted { fences, valid_for }) => {
-                self.granted(&claiming.attempt, fences, asked_at, valid_for, cx)
+                self.granted(claiming.attempt, fences, asked_at, valid_for, cx);
             }
-            Ok(Verdict::Busy { retry_after, .. }) => self.refused(claiming, asked_at, retry_after, cx),
+            Ok(Verdict::Busy { retry_after, ahead }) => self.refused(claiming, asked_at, retry_after, ahead, cx),
             Err(error) => self.claim_failed(claiming.attempt, error, cx),
         }
     }
@@ -73,6 +91,7 @@ impl<C: Call> Slot<C> {
         claiming: Claiming,
         asked_at: Moment,
         retry_after: Duration,
+        ahead: Option<u32>,
         cx: &mut SlotContext<C>,
     ) {
         let Claiming { mut attempt, last_covered, is_notified } = claiming;
@@ -80,18 +99,21 @@ impl<C: Call> Slot<C> {
         attempt.refused(asked_at, now, retry_after);
         self.refusals += 1;
         self.fault = None;
-        let subscribes = matches!(self.wake_ups, WakeUps::Off);
-        let expects_notifications = subscribes || self.wake_ups.expects_notifications();
-        let poll = attempt.polls.interval(now, expects_notifications);
-        let claim = subscribes.then(|| attempt.claim.clone());
-        let retry_at = now + (retry_after + Duration::from_millis(1)).min(poll);
+        let is_off = matches!(self.wake_ups, WakeUps::Off);
+        let expects_notifications = is_off || self.wake_ups.expects_notifications();
+        let poll = attempt.poll_interval(now, expects_notifications, ahead);
+        // The end of an older call of this client for the same fair mutex wakes this call, so no subscription is needed
+        // before that.
+        let claim = (is_off && !cx.has_older_call).then(|| attempt.claim.clone());
+        let is_next = ahead.is_none_or(|ahead| ahead == 0);
+        let retry_at = now + if is_next { poll.min(retry_after + Duration::from_millis(1)) } else { poll };
         self.stage = Stage::Waiting { attempt, retry_at };
         self.queue.ignore_last_refusal(last_covered);
         while let Some(waiter) = last_covered.and_then(|last| self.queue.remove_try_lock(last)) {
             cx.emit(Effect::Refuse(waiter.call));
         }
         if self.queue.is_empty() {
-            return self.clean_up_without_waiters(cx);
+            return;
         }
         // If a notification or a `try_lock` call arrived after the claim was sent, the store may have made its decision
         // earlier. So the answer may be outdated, and the key is claimed again.
@@ -101,6 +123,8 @@ impl<C: Call> Slot<C> {
         if let Some(claim) = claim {
             self.wake_ups = WakeUps::Subscribing;
             cx.emit(Effect::Subscribe(claim));
+        }
+        if is_off {
             cx.emit(Effect::WaitBegan);
         }
     }
@@ -115,7 +139,6 @@ impl<C: Call> Slot<C> {
             return self.fail_all(&error, cx);
         }
         self.fault = Some(error);
-        self.clean_up_without_waiters(cx);
     }
 
     /// Handles a notification that a client has released the key.
@@ -137,9 +160,9 @@ impl<C: Call> Slot<C> {
                 claiming.attempt.polls.notified();
                 claiming.is_notified = true;
             }
-            // A resting client does not claim the key, so that other clients can get it. In the other three stages, no
+            // A resting client does not claim the key, so that other clients can get it. In the other two stages, no
             // call waits for an answer of the store.
-            Stage::Idle | Stage::Held(_) | Stage::Resting { .. } | Stage::Releasing(_) => {}
+            Stage::Idle | Stage::Resting { .. } | Stage::Releasing(_) => {}
         }
     }
 
@@ -169,16 +192,15 @@ impl<C: Call> Slot<C> {
             Stage::Resting { .. } if woke_no_client => self.claim_next(cx),
             // Perhaps an old claim of this client has held the key until now. The store has just released that claim.
             Stage::Waiting { .. } => self.may_be_free(cx),
-            Stage::Releasing(_) => self.release_ended(cx),
-            Stage::Idle | Stage::Claiming(_) | Stage::Held(_) | Stage::Resting { .. } => {}
+            Stage::Releasing(_) => self.release_ended(),
+            Stage::Idle | Stage::Claiming(_) | Stage::Resting { .. } => {}
         }
     }
 
     /// Leaves [`Stage::Releasing`] after the release was answered or has failed.
-    pub(super) fn release_ended(&mut self, cx: &mut SlotContext<C>) {
+    pub(super) fn release_ended(&mut self) {
         if matches!(self.stage, Stage::Releasing(_)) {
             self.stage = Stage::Idle;
-            self.clean_up_without_waiters(cx);
         }
     }
 }

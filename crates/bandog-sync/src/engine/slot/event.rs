@@ -3,17 +3,26 @@
 
 use std::{
     ops::{Add, Sub},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
-use bandog_core::{Claim, ClaimId, ClientId, Error, Fence, Key, Moment, Renewal, Result, Step, Subscription, Verdict};
+use bandog_core::{Claim, ClaimId, ClientId, Error, Fence, Moment, Renewal, Result, Step, Subscription, Verdict};
 use tokio::sync::oneshot;
 
-use super::attempt::Attempt;
+use super::{
+    attempt::Attempt,
+    downgrade::{Adoption, NewDowngrade},
+};
 use crate::{
     caller::Caller,
-    engine::msg::{HoldId, Patience, Terms, Ticket},
+    engine::{
+        lane::{Lane, SlotId},
+        msg::{HoldId, Patience, Terms, Ticket},
+    },
     turn_status::TurnStatus,
 };
 
@@ -50,9 +59,9 @@ pub(in crate::engine) enum Event<C> {
     Cancel(Ticket),
     /// The last guard of a turn was dropped or released. `report`: where the result of the release goes, if a caller
     /// waits for it.
-    TurnEnded { hold: HoldId, report: Option<Report> },
-    /// The futures of this hold's turn must be woken when `grace` is left before the deadline.
-    WarnBefore { hold: HoldId, grace: Duration },
+    TurnEnded { hold: HoldId, ticket: Ticket, report: Option<Report> },
+    /// The futures of this turn must be woken when `grace` is left before the deadline.
+    WarnBefore { hold: HoldId, ticket: Ticket, grace: Duration },
     /// The request of a claim or an exchange has ended. (An exchange releases a hold and claims the key again in one
     /// request.) `answer` is the store's answer, or an error if the store did not answer in time.
     Claimed { claim: HoldId, asked_at: Moment, answer: Result<Verdict> },
@@ -66,6 +75,13 @@ pub(in crate::engine) enum Event<C> {
     Subscribed(Result<Subscription>),
     /// A notification: a client has released the key.
     Notified,
+    /// A writer of this client begins to wait for the key, or no writer waits any more. Only the slot of the readers
+    /// gets this event.
+    WriterWaits(bool),
+    /// A writer wants to become a reader. Only the slot of the writers gets this event.
+    Downgrade(NewDowngrade<C>),
+    /// A downgrade was granted. Only the slot of the readers gets this event.
+    Adopt(Adoption<C>),
     /// The backend has reconnected. The store may have lost the hold, and this client may have missed notifications.
     Reconnected,
     /// An operator has changed the key, so perhaps the store does not have the hold any more.
@@ -86,13 +102,15 @@ pub(in crate::engine) enum Effect<C> {
     /// Release an unsure claim (one of its requests had no answer) whose hold was exchanged. The release is sent when
     /// the store can no longer apply a request of that claim.
     ReleaseLater(Claim),
-    /// Renew a hold. The engine renews the holds of several keys in one request. When the engine sends that request,
-    /// [`super::Slot::renewal_sent`] returns the claim of this hold.
+    /// Renew a hold, or the place of a claim that waits. The engine renews the holds of several keys in one request.
+    /// When the engine sends that request, [`super::Slot::renewal_sent`] returns the claim.
     Renew(HoldId),
     /// Subscribe to notifications about releases of this claim's key.
     Subscribe(Claim),
     /// The turn of this call begins.
     StartTurn { call: C, turn: NewTurn },
+    /// Pass the hold of a downgrade on to the slot of the readers.
+    Adopt(Adoption<C>),
     /// Answer this call with "the lock is held".
     Refuse(C),
     /// Answer this call with an error.
@@ -110,8 +128,9 @@ pub(in crate::engine) enum Effect<C> {
     Lost { fence: Option<Fence>, by_max_hold: bool, is_quiet: bool },
     /// A call begins to wait for a lock that another client holds.
     WaitBegan,
-    /// A call may wait for itself: its own task or thread took the present turn `held_for` ago.
-    MayWaitForItself { caller: Caller, held_for: Duration },
+    /// A call has waited for some time since `since`. It may wait for itself, if its own task or thread took a turn of
+    /// the key before that.
+    CheckForDeadlock { caller: Caller, since: Moment },
     /// The watchdog has renewed the hold.
     Renewed,
     /// A renewal was refused or had no answer.
@@ -123,6 +142,8 @@ pub(in crate::engine) enum Effect<C> {
 /// A turn that begins.
 pub(in crate::engine) struct NewTurn {
     pub(in crate::engine) hold: HoldId,
+    /// The ticket of the call.
+    pub(in crate::engine) ticket: Ticket,
     pub(in crate::engine) fence: Fence,
     /// The status that the guards of the turn read.
     pub(in crate::engine) status: Arc<TurnStatus>,
@@ -147,12 +168,15 @@ pub(in crate::engine) struct SlotContext<C> {
     /// Timeout of a request.
     pub(super) timeout: Duration,
     pub(super) client: ClientId,
-    /// Number of claims made so far: the number of the last [`ClaimId`].
-    claims: u64,
+    /// Whether an older call of this client waits for the same fair mutex, or holds it. The engine sets this before
+    /// each event of a slot of [`Lane::Fair`].
+    pub(in crate::engine) has_older_call: bool,
+    /// The numbers of calls and claims. A call for a fair mutex and its claim have the same number.
+    numbers: Arc<AtomicU64>,
 }
 
 impl<C> SlotContext<C> {
-    pub(in crate::engine) fn new(client: ClientId, timeout: Duration, now: Moment) -> Self {
+    pub(in crate::engine) fn new(client: ClientId, timeout: Duration, now: Moment, numbers: Arc<AtomicU64>) -> Self {
         Self {
             now,
             round_trip: Duration::from_millis(1),
@@ -161,7 +185,8 @@ impl<C> SlotContext<C> {
             effects: Vec::new(),
             timeout,
             client,
-            claims: 0,
+            has_older_call: false,
+            numbers,
         }
     }
 
@@ -169,11 +194,14 @@ impl<C> SlotContext<C> {
         self.effects.push(effect);
     }
 
-    pub(super) fn new_attempt(&mut self, key: &Key, terms: Terms) -> Box<Attempt> {
-        self.claims += 1;
-        let id = ClaimId { client: self.client, number: self.claims };
+    pub(super) fn new_attempt(&mut self, slot: &SlotId, terms: Terms) -> Box<Attempt> {
+        let number = match slot.lane {
+            Lane::Fair(ticket) => ticket,
+            Lane::Mutex | Lane::Read | Lane::Write | Lane::Permits => self.numbers.fetch_add(1, Relaxed),
+        };
+        let id = ClaimId { client: self.client, number };
         let claim = Claim {
-            key: key.clone(),
+            key: slot.key.clone(),
             id,
             kind: terms.kind,
             ttl: terms.ttl,

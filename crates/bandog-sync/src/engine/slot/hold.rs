@@ -5,6 +5,9 @@
 //! when the last guard of the turn is dropped. Calls of one owner can share a turn. The grant reserves several fences
 //! (fencing tokens). These fences are a block, and each turn gets the next fence of the block.
 //!
+//! A hold of readers is different: while it is *open*, it serves many calls at the same time. All of these turns have
+//! the fence of the claim.
+//!
 //! # Two renewals in flight
 //! If a renewal has no answer for some time, the next renewal is sent without waiting for that answer. Without this
 //! rule, a single request that hangs for the whole request timeout would cause the loss of every hold whose ttl is
@@ -14,74 +17,27 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bandog_core::{Claim, Fence, Fences, Moment};
+use bandog_core::{Claim, Fence, Fences, Kind, Moment};
 
-use super::{attempt::Attempt, streak::Streak};
+use super::{
+    attempt::Attempt,
+    streak::Streak,
+    turn::{Turn, Turns},
+    validity::{NextRenewal, Validity},
+};
 use crate::{
     caller::Caller,
-    engine::msg::{HoldId, Terms},
-    turn_status::{TurnState, TurnStatus},
+    engine::msg::{HoldId, Terms, Ticket},
+    turn_status::TurnStatus,
 };
 
 /// Maximum delay before a failed renewal is repeated.
 const MAX_RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// Time between the end of a hold in this client and its end in the store. This time covers the drift of the clocks,
-/// and lets the user stop in time.
-fn margin(valid_for: Duration) -> Duration {
-    (valid_for / 100).max(Duration::from_millis(5))
-}
-
-/// What is planned for the next renewal of a hold.
-#[derive(Debug, Clone, Copy)]
-enum NextRenewal {
-    At(Moment),
-    /// The renewal is in the outbox. It is sent when the number of renewal requests in flight is below its limit.
-    Queued,
-    /// A renewal was sent at `asked_at`. If there is no answer by `repeat_at`, another renewal is sent.
-    InFlight {
-        asked_at: Moment,
-        repeat_at: Moment,
-    },
-    /// The lease is fixed, or the hold is lost.
-    Never,
-}
-
-impl NextRenewal {
-    /// When the hold's timer must fire for the renewal.
-    fn wake(self) -> Option<Moment> {
-        match self {
-            Self::At(moment) | Self::InFlight { repeat_at: moment, .. } => Some(moment),
-            Self::Queued | Self::Never => None,
-        }
-    }
-}
-
-/// How long the store keeps a hold. The time counts from the claim, or from the successful renewal that was sent last.
-#[derive(Debug, Clone, Copy)]
-struct Validity {
-    /// When the request was sent. `valid_for` counts from this moment, not from the arrival of the answer.
-    asked_at: Moment,
-    /// How long the store keeps the hold. This time can be shorter than the ttl that the client asked for.
-    valid_for: Duration,
-}
-
-impl Validity {
-    /// The end of the hold in this client. This moment is earlier than the end of the hold in the store.
-    fn until(self) -> Moment {
-        self.asked_at + self.valid_for - margin(self.valid_for)
-    }
-
-    /// The end of the hold in the store.
-    fn store_until(self) -> Moment {
-        self.asked_at + self.valid_for
-    }
-}
-
 /// What must be done when a hold's timer fires.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum HoldDue {
-    /// The deadline has passed.
+    /// The deadline of all turns has passed.
     Lost,
     /// A renewal is due.
     Renewal,
@@ -95,7 +51,7 @@ pub(super) enum RenewalEffect {
     Renewed,
     /// Nothing has changed, because the hold has a fixed lease. The store still has the hold.
     Unchanged,
-    /// The renewal succeeded, but a guard had already seen that the deadline had passed. So the turn stays lost.
+    /// The renewal succeeded, but the guards had already seen that the deadline had passed. So the turns stay lost.
     TooLate,
 }
 
@@ -107,13 +63,9 @@ pub(super) struct Hold {
     fences: Fences,
     /// How long the store keeps this hold.
     validity: Validity,
-    /// When the present turn reaches its `max_hold` (the maximum duration of a turn).
-    max_hold_end: Option<Moment>,
+    turns: Turns,
     /// What is planned for the next renewal.
     renewal: NextRenewal,
-    /// For each of these times, the futures of the present turn are woken when only that time is left before the
-    /// deadline.
-    warnings: Vec<Duration>,
     /// When the hold's timer is due.
     wake_at: Moment,
     /// The streak to which the turns of this hold belong.
@@ -122,14 +74,10 @@ pub(super) struct Hold {
     before_first_turn: bool,
     /// Whether the store may still apply a request of the claim. If so, the release is sent twice.
     unsure: bool,
-    /// When the present turn began.
-    turn_since: Moment,
-    /// The fence of the present turn. `None` before the first turn.
-    fence: Option<Fence>,
-    /// The task or thread that took the present turn.
-    caller: Option<Caller>,
-    /// The status that the guards of the present turn read.
-    status: Arc<TurnStatus>,
+    /// Whether all turns are lost. The slot keeps a lost hold until the guards of its turns are dropped.
+    is_lost: bool,
+    /// Whether further readers can share this hold.
+    is_open: bool,
 }
 
 impl Hold {
@@ -153,17 +101,14 @@ impl Hold {
             terms,
             fences,
             validity,
-            max_hold_end: None,
+            turns: Turns::Empty,
             renewal: if terms.watchdog { NextRenewal::At(asked_at + valid_for / 3) } else { NextRenewal::Never },
-            warnings: Vec::new(),
             wake_at: until,
             streak: attempt.streak.unwrap_or_else(|| Streak::begin(now)),
             before_first_turn: true,
             unsure: attempt.unsure,
-            turn_since: now,
-            fence: None,
-            caller: None,
-            status: Arc::new(TurnStatus::held_until(until)),
+            is_lost: false,
+            is_open: matches!(terms.kind, Kind::Read),
         };
         hold.schedule(now);
         Some(hold)
@@ -175,6 +120,15 @@ impl Hold {
 
     pub(super) fn claim(&self) -> &Claim {
         &self.claim
+    }
+
+    pub(super) fn terms(&self) -> Terms {
+        self.terms
+    }
+
+    /// The end of the hold in this client if no further renewal succeeds.
+    pub(super) fn until(&self) -> Moment {
+        self.validity.until()
     }
 
     pub(super) fn streak(&self) -> Streak {
@@ -193,29 +147,44 @@ impl Hold {
         self.terms.quiet
     }
 
+    pub(super) fn turns(&self) -> &Turns {
+        &self.turns
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
+    /// Whether further readers can share this hold.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open && !self.is_lost
+    }
+
+    /// Number of permits that this hold takes.
+    pub(super) fn permits(&self) -> u64 {
+        match self.terms.kind {
+            Kind::Permits { take, .. } => u64::from(take.get()),
+            Kind::Mutex | Kind::Fair | Kind::Read | Kind::Write => 0,
+        }
+    }
+
+    /// The fence of the oldest turn. `None` before the first turn.
     pub(super) fn fence(&self) -> Option<Fence> {
-        self.fence
+        self.turns.iter().next().map(|turn| turn.fence)
     }
 
-    pub(super) fn status(&self) -> &Arc<TurnStatus> {
-        &self.status
+    /// The oldest turn that this task or thread took.
+    pub(super) fn turn_of(&self, caller: Caller) -> Option<&Turn> {
+        self.turns.iter().find(|turn| turn.caller == caller)
     }
 
-    pub(super) fn turn_since(&self) -> Moment {
-        self.turn_since
-    }
-
-    pub(super) fn was_taken_by(&self, caller: Caller) -> bool {
-        self.caller == Some(caller)
+    /// Whether the hold has a turn that is not lost.
+    pub(super) fn has_live_turn(&self, now: Moment) -> bool {
+        self.turns.iter().any(|turn| !turn.is_lost(now))
     }
 
     pub(super) fn max_hold_has_ended(&self, now: Moment) -> bool {
-        self.max_hold_end.is_some_and(|end| now >= end)
-    }
-
-    /// Whether the present turn is lost: its deadline has passed, or a guard has already seen that it passed.
-    pub(super) fn is_lost(&self, now: Moment) -> bool {
-        self.status.state(now) == TurnState::Lost
+        self.turns.iter().any(|turn| turn.max_hold_has_ended(now))
     }
 
     /// When the hold's timer is due.
@@ -226,52 +195,86 @@ impl Hold {
     /// The fence of the next turn, if the hold can serve a call with these terms. Otherwise the hold must be exchanged:
     /// its terms differ, too little time is left, or all fences are used.
     pub(super) fn next_fence(&mut self, terms: Terms, now: Moment) -> Option<Fence> {
-        let has_time = terms.watchdog && self.validity.until().since(now) > self.validity.valid_for / 2;
+        let has_time = terms.watchdog && self.validity.has_time(now);
         if self.terms != terms || !(self.before_first_turn || has_time) {
             return None;
         }
         self.fences.take()
     }
 
-    /// Starts the turn of a caller.
-    pub(super) fn start_turn(&mut self, fence: Fence, caller: Caller, now: Moment) {
-        self.max_hold_end = self.terms.max_hold.map(|longest| now + longest);
-        if !self.before_first_turn || self.max_hold_end.is_some() {
-            // Each turn has its own status: a loss or warning of one turn must not reach another turn.
-            self.status = Arc::new(TurnStatus::held_until(self.deadline()));
-            self.warnings.clear();
-        }
+    /// The fence that all readers of this hold share.
+    pub(super) fn shared_fence(&self) -> Fence {
+        self.fences.last()
+    }
+
+    /// Whether a reader with these terms can share this hold now.
+    pub(super) fn can_share(&self, terms: Terms, now: Moment, round_trip: Duration) -> bool {
+        let is_young = !self.streak.has_lasted(now, round_trip);
+        self.is_open() && self.terms == terms && terms.watchdog && is_young && self.validity.has_time(now)
+    }
+
+    /// Lets no further readers share this hold.
+    pub(super) fn close(&mut self) {
+        self.is_open = false;
+    }
+
+    /// Starts the turn of a call. Each turn has its own status: a loss or warning of one turn must not reach another
+    /// turn.
+    pub(super) fn start_turn(&mut self, ticket: Ticket, fence: Fence, caller: Caller, now: Moment) -> Arc<TurnStatus> {
+        let (max_hold_end, until) = (self.terms.max_hold.map(|longest| now + longest), self.validity.until());
+        let deadline = max_hold_end.map_or(until, |end| end.min(until));
+        let status = Arc::new(TurnStatus::held_until(deadline));
+        let (shared, warnings) = (Arc::clone(&status), Vec::new());
+        self.turns.insert(Turn { ticket, since: now, fence, caller, status, max_hold_end, warnings });
         self.before_first_turn = false;
-        self.turn_since = now;
-        (self.fence, self.caller) = (Some(fence), Some(caller));
         self.streak.add_turn();
-        if self.max_hold_end.is_some() {
-            self.schedule(now);
+        self.wake_at = self.wake_at.min(deadline);
+        shared
+    }
+
+    pub(super) fn end_turn(&mut self, ticket: Ticket) -> Option<Turn> {
+        self.turns.remove(ticket)
+    }
+
+    /// Plans to wake the futures of a turn when `grace` is left before its deadline.
+    pub(super) fn warn_before(&mut self, ticket: Ticket, grace: Duration, now: Moment) {
+        let Some(turn) = self.turns.get_mut(ticket) else { return };
+        if !turn.warnings.contains(&grace) {
+            turn.warnings.push(grace);
+            self.wake_at = self.wake_at.min(turn.wake_at(self.validity.until(), now));
         }
     }
 
-    /// Plans to wake the futures of the present turn when `grace` is left before the deadline.
-    pub(super) fn warn_before(&mut self, grace: Duration, now: Moment) {
-        if !self.warnings.contains(&grace) {
-            self.warnings.push(grace);
-            self.schedule(now);
-        }
+    /// Marks the turns that have reached their `max_hold` as lost, if the hold has several turns. Returns their fences.
+    pub(super) fn lose_ended_turns(&mut self, now: Moment) -> Vec<Fence> {
+        let Turns::Many(turns) = &mut self.turns else { return Vec::new() };
+        let ended = turns.values_mut().filter(|turn| turn.max_hold_has_ended(now));
+        let lose = |turn: &mut Turn| {
+            turn.status.lose();
+            turn.max_hold_end = None; // So the loss is reported only once.
+            turn.fence
+        };
+        ended.map(lose).collect()
     }
 
     /// Handles the hold's timer.
     pub(super) fn due(&mut self, now: Moment) -> HoldDue {
-        if now >= self.deadline() {
+        if now >= self.validity.until() || !self.has_live_turn(now) {
             return HoldDue::Lost;
         }
-        if !self.warnings.is_empty() {
-            self.status.wake();
-        }
+        self.turns.iter().filter(|turn| !turn.warnings.is_empty()).for_each(|turn| turn.status.wake());
         let renews = self.renewal.wake().is_some_and(|moment| now >= moment);
         if renews {
             self.renewal = NextRenewal::Queued;
         }
         self.schedule(now);
         if renews { HoldDue::Renewal } else { HoldDue::Nothing }
+    }
+
+    /// Marks the hold and its turns as lost.
+    pub(super) fn lose(&mut self) {
+        self.is_lost = true;
+        self.turns.iter().for_each(|turn| turn.status.lose());
     }
 
     /// Marks a renewal as queued, to find out whether the store still has the hold. Returns true if the caller must now
@@ -311,7 +314,9 @@ impl Hold {
         }
         if asked_at >= self.validity.asked_at {
             self.validity = Validity { asked_at, valid_for };
-            if !self.status.move_deadline(self.deadline()) {
+            let until = self.validity.until();
+            let moved = self.turns.iter().filter(|turn| turn.status.move_deadline(turn.deadline(until))).count();
+            if moved == 0 {
                 return RenewalEffect::TooLate;
             }
         }
@@ -334,17 +339,11 @@ impl Hold {
         self.schedule(now);
     }
 
-    /// When the present turn will be lost if no further renewal succeeds.
-    fn deadline(&self) -> Moment {
-        let until = self.validity.until();
-        self.max_hold_end.map_or(until, |end| end.min(until))
-    }
-
     /// Updates the moment at which the hold's timer is due.
     fn schedule(&mut self, now: Moment) {
-        let deadline = self.deadline();
-        let warnings = self.warnings.iter().map(|grace| deadline - *grace).filter(|moment| *moment > now);
-        self.wake_at = warnings.chain(self.renewal.wake()).fold(deadline, Moment::min);
+        let until = self.validity.until();
+        let turns = self.turns.iter().map(|turn| turn.wake_at(until, now));
+        self.wake_at = turns.chain(self.renewal.wake()).fold(until, Moment::min);
     }
 }
 
@@ -364,38 +363,40 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    fn hold(valid_for: Duration) -> Hold {
+    fn hold(valid_for: Duration) -> (Hold, Arc<TurnStatus>) {
         let (ttl, fences, id) = (ms(30_000), NonZeroU32::MIN, ClaimId { client: ClientId::random(), number: 1 });
         let terms = Terms { kind: Kind::Mutex, ttl, watchdog: true, fences, max_hold: None, quiet: false };
         let claim =
             Claim { key: Key::new("key").unwrap(), id, kind: Kind::Mutex, ttl, fences, joins: false, offers: false };
         let fences = Fences::ending(Fence::new(1), fences);
-        Hold::granted(&Attempt::new(claim, terms, at(0)), fences, at(0), valid_for, at(1)).unwrap()
+        let mut hold = Hold::granted(&Attempt::new(claim, terms, at(0)), fences, at(0), valid_for, at(1)).unwrap();
+        let fence = hold.next_fence(terms, at(1)).unwrap();
+        let status = hold.start_turn(1, fence, Caller::present(), at(1));
+        (hold, status)
     }
 
     #[test]
     fn renewals_and_the_margin_count_from_the_time_that_the_store_gave() {
-        let hold = hold(ms(3000));
-        assert_eq!((hold.wake_at(), hold.deadline()), (at(1000), at(2970)));
+        let (hold, status) = hold(ms(3000));
+        assert_eq!((hold.wake_at(), status.remaining(at(1))), (at(1000), ms(2969)));
     }
 
     #[test]
     fn a_renewal_can_shorten_a_hold_and_a_late_answer_to_an_earlier_renewal_cannot_lengthen_it() {
-        let mut hold = hold(ms(30_000));
+        let (mut hold, status) = hold(ms(30_000));
         assert!(hold.renew_now(at(100)));
         hold.renewal_sent(at(100), ms(1)).unwrap();
         hold.renewal_sent(at(200), ms(1)).unwrap();
         assert_eq!(hold.extended(at(200), ms(3000), at(300)), RenewalEffect::Renewed);
-        assert_eq!((hold.deadline(), hold.wake_at()), (at(3170), at(1200)));
+        assert_eq!((status.remaining(at(301)), hold.wake_at()), (ms(2869), at(1200)));
         assert_eq!(hold.extended(at(100), ms(30_000), at(301)), RenewalEffect::Renewed);
-        assert_eq!((hold.deadline(), hold.wake_at()), (at(3170), at(1200)));
-        assert_eq!(hold.status().remaining(at(301)), ms(2869));
+        assert_eq!((status.remaining(at(301)), hold.wake_at()), (ms(2869), at(1200)));
     }
 
     #[test]
     fn a_hold_that_a_guard_has_read_as_lost_is_not_renewed() {
-        let mut hold = hold(ms(3000));
-        assert!(hold.is_lost(at(2970)));
+        let (mut hold, status) = hold(ms(3000));
+        assert!(status.remaining(at(2970)).is_zero());
         assert_eq!(hold.extended(at(100), ms(3000), at(2971)), RenewalEffect::TooLate);
     }
 }

@@ -1,12 +1,15 @@
-//! The state machine of one key in this client. [`Slot::on`] takes an event and answers with effects. The state machine
+//! The state machine of one key and one kind of lock in this client. [`Slot::on`] takes an event and answers with effects. The state machine
 //! does no I/O, reads no clock and has no channel. So a test can send it any sequence of events (`tests`).
 //!
 //! # Words
 //! - *Claim*: a request for the key, with an id. A claim without an answer is repeated with the same id.
 //! - *In flight*: sent to the store, and not answered yet.
-//! - *Hold*: what the store gives for a claim. The key belongs to this client until the hold's deadline.
+//! - *Hold*: what the store gives for a claim. The key, or a share of it, belongs to this client until the hold's
+//!   deadline.
 //! - *Turn*: it begins when a call gets the hold, and ends when the last guard of the turn is dropped. A hold serves
 //!   the waiting calls of this client, one turn after another. Calls of one owner can share a turn.
+//! - *Open hold*: a hold of readers that serves further readers without a request to the store, all at the same time.
+//! - *Place*: a position in the store's queue, which a refused claim can get ([`bandog_core::Claim::joins`]).
 //! - *Exchange*: one request that releases a hold and claims a new one, so that no other client can get the key between
 //!   the two.
 //! - *Streak*: consecutive turns of this client at the key, during which other clients had no chance to get the key.
@@ -15,16 +18,22 @@
 //!   may still apply it.
 //!
 //! # Stages
+//! A slot has holds, and a stage, which describes its present attempt to get a further hold.
 //! ```text
 //!          lock                    busy, or no answer
 //!   Idle ---------> Claiming ---------------------------------> Waiting
-//!    ^                |  ^ ^                                      |
-//!    |        granted |  |  \------- notification, timer ---------/
-//!    |                v  | exchange
-//!    +- Releasing <-- Held --- streak ends ---> Resting --- timer ---> Claiming
+//!    ^ ^               |  ^ ^                                      |
+//!    | |      granted  |  |  \------- notification, timer ---------/
+//!    | \--------------/   | exchange
+//!    +- Releasing <--- a hold ends --- streak ends ---> Resting --- timer ---> Claiming
 //! ```
 //!
-//! - When a hold is lost, the slot leaves `Held` immediately, even if guards of the lost turn still exist.
+//! - A mutex, and the side of the writers, has at most one hold, and no attempt while it has that hold ([`Slot::fits`]).
+//!   The slot of a semaphore can have many holds. The slot of the readers has an open hold, and perhaps older holds,
+//!   which end when their last turn ends.
+//! - Each call for a fair mutex has a slot of its own, with one claim for the whole life of the slot. So the order of
+//!   all calls is the order of the store's queue. Such a slot has no streak: each turn is one hold.
+//! - A lost hold stays in the slot until the guards of its turns are dropped.
 //! - `Waiting` ends in `Idle` when the last waiting call has left.
 //! - `Claiming` always lasts until the answer arrives, even if all waiting calls have left. Only the answer tells
 //!   whether there is a hold to release.
@@ -39,9 +48,9 @@
 //! stays in [`Stage::Claiming`] until the answer arrives. There are three cases:
 //! - *Granted*: the next waiting call gets the hold. If no call waits, the hold is released.
 //! - *Busy* (another client holds the key): if other calls wait, the slot continues to wait for the key. If no call
-//!   waits, the slot becomes idle. The claim is also released in two cases: an earlier request of the claim had no
-//!   answer, or one of its requests has told the store that this client *starves* (has waited for a second while the
-//!   lock changed hands, see `streak`).
+//!   waits, the slot becomes idle. The claim is also released in three cases: an earlier request of the claim had no
+//!   answer, or the claim has asked for a place, or one of its requests has told the store that this client *starves*
+//!   (has waited for a second while the lock changed hands, see `streak`).
 //! - *No answer*: the store may have applied the claim, or may still apply it. If other calls wait, the claim is
 //!   repeated with the same id. If no call waits, the claim is released. That release is repeated until the store has
 //!   answered it. One request timeout later the release is sent once more, because the store may have applied the claim
@@ -52,67 +61,79 @@
 //! does.
 //!
 //! **The call waits, and no claim is in flight.** [`Event::Cancel`] removes the call from the queue. If no other call
-//! waits, the slot becomes idle. As in the case *busy*, the claim is released if it is unsure or has reported
-//! starvation.
+//! waits, the slot becomes idle. As in the case *busy*, the claim is released if it is unsure, has asked for a place or
+//! has reported starvation.
 //!
 //! # Modules
 //! - `event`: the events, the effects, and what a slot knows about its surroundings;
 //! - `queue`: the waiting calls; `waiting`: how calls enter the queue, time out and leave;
 //! - `attempt`: a claim that is not granted yet; `claiming`: how claims are sent and answered;
-//! - `hold`: a granted hold with its deadline and renewals; `turns`: how turns begin and end;
+//! - `hold`: a granted hold with its deadline and renewals (`validity`); `holds`: the holds of one slot; `turn`: one
+//!   turn; `turns`: how turns begin and end; `readers`: how readers share a hold;
+//! - `readers`: how readers share a hold; `downgrade`: how a writer becomes a reader;
 //! - `polls`: when a waiting client claims again although no notification arrived;
 //! - `streak`: how a busy client lets other clients get the key.
 
 mod attempt;
 mod claiming;
+mod downgrade;
 mod event;
 mod hold;
+mod holds;
 mod polls;
 mod queue;
+mod readers;
 mod streak;
+mod turn;
 mod turns;
+mod validity;
 mod waiting;
 
-use std::mem;
-
-use bandog_core::{Claim, Error, Key, Moment, Subscription};
+use bandog_core::{Claim, Error, Key, Kind, Moment, Subscription};
 
 use self::{
-    attempt::Attempt,
-    hold::{Hold, HoldDue},
-    queue::Queue,
-    streak::Streak,
-    turns::release,
+    attempt::Attempt, downgrade::Downgrade, hold::HoldDue, holds::Holds, queue::Queue, streak::Streak, turns::release,
 };
-use super::msg::{HoldId, Ticket};
+use super::{
+    lane::{Lane, SlotId},
+    msg::{HoldId, Terms, Ticket},
+};
+use crate::caller::Caller;
 
-pub(super) use self::event::{Call, Counts, Effect, Event, NewCall, NewTurn, Report, SlotContext};
+pub(super) use self::{
+    downgrade::NewDowngrade,
+    event::{Call, Counts, Effect, Event, NewCall, NewTurn, Report, SlotContext},
+};
 pub(crate) use self::{streak::MAX_TURNS, waiting::FIRST_ANSWER};
 
-/// One key in this client. The slot has only one claim and one subscription, even if many calls wait. Both use the
-/// terms of the first waiting call.
+/// One key and one kind of lock in this client. The slot has only one attempt and one subscription, even if many calls
+/// wait. Both use the terms of the first waiting call.
 pub(super) struct Slot<C> {
-    key: Key,
+    id: SlotId,
     /// The calls that wait for the key.
     queue: Queue<C>,
+    /// The present attempt to get a hold.
     stage: Stage,
+    holds: Holds,
     /// The subscription to releases of the key. A notification wakes the waiting calls.
     wake_ups: WakeUps,
-    /// Lost holds whose guards still exist.
-    lost: Vec<Hold>,
     /// How often the slot has learned that the key was held: the store reported another holder, or a hold of this
     /// client ended. When a call times out, this number decides whether the call is answered with "held" or with an
     /// error.
     refusals: u64,
     /// The error of the last claim. Cleared when the store answers a claim.
     fault: Option<Error>,
+    /// The present downgrade of a writer.
+    downgrade: Option<Box<Downgrade<C>>>,
+    /// Whether a writer of this client waits. Then no hold of readers stays open.
+    writer_waits: bool,
 }
 
-/// The present claim or hold of the key. Attempts and holds are boxed, because a client can have many slots, so each
-/// slot should be small.
+/// The present attempt to get a hold. Attempts are boxed, because a client can have many slots, so each slot should be
+/// small.
 #[derive(Default)]
 enum Stage {
-    /// There is no claim and no hold.
+    /// There is no attempt.
     #[default]
     Idle,
     /// A claim or an exchange is in flight.
@@ -120,12 +141,10 @@ enum Stage {
     /// Another client holds the key, or the store did not answer. The claim is sent again after a notification, or at
     /// `retry_at`.
     Waiting { attempt: Box<Attempt>, retry_at: Moment },
-    /// This client holds the key.
-    Held(Box<Hold>),
     /// A streak has ended. This client does not claim the key before `until`, so that other clients can get the key.
     Resting { until: Moment },
-    /// The release of the hold is in flight, and no call waits. A call that arrives before the store's answer continues
-    /// the streak.
+    /// The release of the last hold is in flight, and no call waits. A call that arrives before the store's answer
+    /// continues the streak.
     Releasing(Streak),
 }
 
@@ -163,15 +182,17 @@ impl WakeUps {
 }
 
 impl<C: Call> Slot<C> {
-    pub(super) fn new(key: Key) -> Self {
+    pub(super) fn new(id: SlotId) -> Self {
         Self {
-            key,
+            id,
             queue: Queue::default(),
             stage: Stage::Idle,
+            holds: Holds::Empty,
             wake_ups: WakeUps::Off,
-            lost: Vec::new(),
             refusals: 0,
             fault: None,
+            downgrade: None,
+            writer_waits: false,
         }
     }
 
@@ -179,15 +200,18 @@ impl<C: Call> Slot<C> {
     pub(super) fn on(&mut self, event: Event<C>, cx: &mut SlotContext<C>) {
         match event {
             Event::Lock(call) => self.lock(call, cx),
-            Event::Cancel(ticket) => drop(self.take_call(ticket, cx)),
-            Event::TurnEnded { hold, report } => self.turn_ended(hold, report, cx),
-            Event::WarnBefore { hold, grace } => self.warn_before(hold, grace, cx),
+            Event::Cancel(ticket) => drop(self.queue.remove(ticket)),
+            Event::TurnEnded { hold, ticket, report } => self.turn_ended(hold, ticket, report, cx),
+            Event::WarnBefore { hold, ticket, grace } => self.warn_before(hold, ticket, grace, cx),
             Event::Claimed { claim, asked_at, answer } => self.claimed(claim, asked_at, answer, cx),
             Event::Renewed { hold, asked_at, answer } => self.renewed(hold, asked_at, answer, cx),
             Event::Released { woke_no_client } => self.released(woke_no_client, cx),
-            Event::ReleaseFailed => self.release_ended(cx),
+            Event::ReleaseFailed => self.release_ended(),
             Event::Subscribed(subscription) => self.subscribed(subscription, cx),
             Event::Notified => self.notified(cx),
+            Event::WriterWaits(waits) => self.writer_waits(waits),
+            Event::Downgrade(downgrade) => self.downgrade(downgrade, cx),
+            Event::Adopt(adoption) => self.adopt(adoption, cx),
             Event::Reconnected => {
                 self.renew_now(cx);
                 self.may_be_free(cx);
@@ -196,21 +220,23 @@ impl<C: Call> Slot<C> {
             Event::Due => self.due(cx),
             Event::Close => self.close(cx),
         }
+        self.settle(cx);
     }
 
     /// The moment at which the slot needs [`Event::Due`].
     pub(super) fn next_due(&self) -> Option<Moment> {
         let stage = match &self.stage {
-            Stage::Waiting { retry_at: moment, .. } | Stage::Resting { until: moment } => Some(*moment),
-            Stage::Held(hold) => Some(hold.wake_at()),
+            Stage::Waiting { attempt, retry_at } => Some(attempt.place_due.map_or(*retry_at, |due| due.min(*retry_at))),
+            Stage::Resting { until } => Some(*until),
             Stage::Idle | Stage::Claiming(_) | Stage::Releasing(_) => None,
         };
-        [stage, self.queue.next_due()].into_iter().flatten().min()
+        let downgrade = self.downgrade.as_ref().and_then(|downgrade| downgrade.next_due());
+        [stage, self.holds.next_due(), downgrade, self.queue.next_due()].into_iter().flatten().min()
     }
 
     /// Whether the slot has no call, no claim and no hold. The engine then removes it.
     pub(super) fn is_unused(&self) -> bool {
-        self.queue.is_empty() && matches!(self.stage, Stage::Idle) && self.lost.is_empty()
+        self.queue.is_empty() && matches!(self.stage, Stage::Idle) && self.holds.is_empty() && self.downgrade.is_none()
     }
 
     /// Whether a call waits for the store to grant the key.
@@ -218,85 +244,142 @@ impl<C: Call> Slot<C> {
         !self.queue.is_empty() && matches!(self.stage, Stage::Waiting { .. } | Stage::Claiming(_))
     }
 
-    pub(super) fn is_held(&self) -> bool {
-        matches!(self.stage, Stage::Held(_))
+    pub(super) fn has_calls(&self) -> bool {
+        !self.queue.is_empty()
     }
 
-    pub(super) fn key(&self) -> &Key {
-        &self.key
+    /// Whether the slot has a hold that is not lost.
+    pub(super) fn is_held(&self) -> bool {
+        self.holds.present() > 0
+    }
+
+    pub(super) fn id(&self) -> &SlotId {
+        &self.id
     }
 
     pub(super) fn counts(&self) -> Counts {
+        let downgrades = self.downgrade.as_ref().is_some_and(|downgrade| downgrade.is_in_flight());
         Counts {
             waiting: self.queue.len(),
-            holds: self.lost.len() + usize::from(self.is_held()),
-            claiming: usize::from(matches!(self.stage, Stage::Claiming(_))),
+            holds: self.holds.len(),
+            claiming: usize::from(matches!(self.stage, Stage::Claiming(_)) || downgrades),
         }
     }
 
-    /// The waiting calls, in the order of their arrival.
-    pub(super) fn calls(&self) -> impl Iterator<Item = (Ticket, &C)> {
-        self.queue.iter().map(|(ticket, waiter)| (ticket, &waiter.call))
+    /// Since when this task or thread has a turn that is not lost. `None` if it has no such turn.
+    pub(super) fn turn_of(&self, caller: Caller) -> Option<Moment> {
+        let holds = self.holds.iter().filter(|hold| !hold.is_lost());
+        holds.filter_map(|hold| hold.turn_of(caller)).map(|turn| turn.since).min()
     }
 
     /// Removes a call from the queue. A claim in flight stays until its answer arrives.
     pub(super) fn take_call(&mut self, ticket: Ticket, cx: &mut SlotContext<C>) -> Option<C> {
         let waiter = self.queue.remove(ticket)?;
-        self.clean_up_without_waiters(cx);
+        self.settle(cx);
         Some(waiter.call)
     }
 
-    /// The claim for a renewal that is sent now. `None` means that the hold has ended since the renewal was requested.
-    pub(super) fn renewal_sent(&mut self, hold: HoldId, cx: &SlotContext<C>) -> Option<Claim> {
-        self.present_hold(hold)?.renewal_sent(cx.now, cx.round_trip)
+    /// The claim for a renewal that is sent now. `None` means that the hold or the wait has ended since the renewal was
+    /// requested.
+    pub(super) fn renewal_sent(&mut self, id: HoldId, cx: &SlotContext<C>) -> Option<Claim> {
+        if let Stage::Waiting { attempt, .. } = &self.stage
+            && attempt.claim.id.number == id
+        {
+            return Some(attempt.claim.clone());
+        }
+        self.holds.get_present(id)?;
+        self.holds.change(id, |hold| hold.renewal_sent(cx.now, cx.round_trip)).flatten()
     }
 
     /// Marks all turns as lost, because the engine ends.
     pub(super) fn lose_all(&self) {
-        let present = match &self.stage {
-            Stage::Held(hold) => Some(hold.as_ref()),
-            Stage::Idle | Stage::Claiming(_) | Stage::Waiting { .. } | Stage::Resting { .. } | Stage::Releasing(_) => {
-                None
-            }
-        };
-        self.lost.iter().chain(present).for_each(|hold| hold.status().lose());
+        self.holds.iter().flat_map(|hold| hold.turns().iter()).for_each(|turn| turn.status.lose());
+        self.downgrade.iter().for_each(|downgrade| downgrade.lose());
     }
 
-    /// Handles the slot's timer. The hold is checked first, so that no call gets a hold that has expired. Waiting calls
-    /// are checked last, so that a call that can be served now does not time out.
+    /// Whether the slot can have a hold with these terms in addition to its present holds. If not, a call with these
+    /// terms waits until a present hold ends, or gets the next turn of a present hold.
+    fn fits(&self, terms: Terms) -> bool {
+        match terms.kind {
+            Kind::Mutex | Kind::Fair | Kind::Write => !self.is_held() && self.downgrade.is_none(),
+            Kind::Read => true,
+            Kind::Permits { take, of } => self.holds.permits() + u64::from(take.get()) <= u64::from(of.get()),
+        }
+    }
+
+    /// Brings the attempt in line with the queue, after each event: calls that wait need an attempt, unless they wait
+    /// for a present hold, and an attempt needs a call that waits.
+    fn settle(&mut self, cx: &mut SlotContext<C>) {
+        if self.queue.is_empty() {
+            return self.clean_up_without_waiters(cx);
+        }
+        if matches!(self.stage, Stage::Idle) {
+            self.claim_next(cx);
+        }
+        let waits_for_own_hold = matches!(self.stage, Stage::Idle | Stage::Resting { .. });
+        if matches!(self.id.lane, Lane::Permits) && waits_for_own_hold && self.queue.has_try_locks() {
+            for waiter in self.queue.remove_try_locks(|_| true) {
+                cx.emit(Effect::Refuse(waiter.call));
+            }
+        }
+    }
+
+    /// Handles the slot's timer. The holds are checked first, so that no call gets a hold that has expired. Waiting
+    /// calls are checked last, so that a call that can be served now does not time out.
     fn due(&mut self, cx: &mut SlotContext<C>) {
         let now = cx.now;
+        while let Some(id) = self.holds.due(now) {
+            self.hold_is_due(id, cx);
+        }
+        self.downgrade_is_due(cx);
         match &mut self.stage {
-            Stage::Held(hold) if hold.wake_at() <= now => match hold.due(now) {
-                HoldDue::Lost => self.lose(cx),
-                HoldDue::Renewal => cx.emit(Effect::Renew(hold.id())),
-                HoldDue::Nothing => {}
-            },
             Stage::Waiting { retry_at: moment, .. } | Stage::Resting { until: moment } if *moment <= now => {
                 self.claim_next(cx);
             }
-            Stage::Idle
-            | Stage::Claiming(_)
-            | Stage::Waiting { .. }
-            | Stage::Held(_)
-            | Stage::Resting { .. }
-            | Stage::Releasing(_) => {}
+            Stage::Waiting { attempt, .. } => {
+                if attempt.keep_place(now) {
+                    cx.emit(Effect::Renew(attempt.claim.id.number));
+                }
+            }
+            Stage::Idle | Stage::Claiming(_) | Stage::Resting { .. } | Stage::Releasing(_) => {}
         }
         while let Some(ticket) = self.queue.due(now) {
             self.waiter_is_due(ticket, cx);
         }
     }
 
+    fn hold_is_due(&mut self, id: HoldId, cx: &mut SlotContext<C>) {
+        let (now, key_is_quiet) = (cx.now, self.holds.get(id).is_some_and(|hold| hold.is_quiet()));
+        let due = self.holds.change(id, |hold| (hold.lose_ended_turns(now), hold.due(now)));
+        let Some((ended, due)) = due else { return };
+        let all_ended = !ended.is_empty() && matches!(due, HoldDue::Lost);
+        for fence in ended {
+            cx.emit(Effect::Lost { fence: Some(fence), by_max_hold: true, is_quiet: key_is_quiet });
+        }
+        match due {
+            HoldDue::Lost if all_ended => self.lose_quietly(id),
+            HoldDue::Lost => self.lose(id, cx),
+            HoldDue::Renewal => cx.emit(Effect::Renew(id)),
+            HoldDue::Nothing => {}
+        }
+    }
+
     /// Answers all calls with `ErrorKind::Closed` and releases all holds.
     fn close(&mut self, cx: &mut SlotContext<C>) {
         self.fail_all(&Error::closed(), cx);
-        let present = self.take_hold().map(|hold| *hold);
-        for hold in mem::take(&mut self.lost).into_iter().chain(present) {
-            cx.emit(Effect::TurnEnded { held_for: cx.now.since(hold.turn_since()) });
-            hold.status().close();
+        self.fail_downgrade(&Error::closed(), cx);
+        let ids: Vec<_> = self.holds.iter().map(hold::Hold::id).collect();
+        for hold in ids.into_iter().filter_map(|id| self.holds.remove(id)) {
+            for turn in hold.turns().iter() {
+                cx.emit(Effect::TurnEnded { held_for: cx.now.since(turn.since) });
+                turn.status.close();
+            }
             release(&hold, None, cx);
         }
-        self.clean_up_without_waiters(cx);
+    }
+
+    fn key(&self) -> &Key {
+        &self.id.key
     }
 }
 

@@ -93,9 +93,10 @@ impl<C> Queue<C> {
     }
 
     /// Removes the oldest call.
-    pub(super) fn remove_first(&mut self) -> Option<Box<Waiter<C>>> {
+    pub(super) fn remove_first(&mut self) -> Option<(Ticket, Box<Waiter<C>>)> {
         let (ticket, _) = self.waiters.first_key_value()?;
-        self.remove(*ticket)
+        let ticket = *ticket;
+        Some((ticket, self.remove(ticket)?))
     }
 
     pub(super) fn first(&self) -> Option<&Waiter<C>> {
@@ -106,8 +107,14 @@ impl<C> Queue<C> {
         self.waiters.get(&ticket).map(AsRef::as_ref)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Ticket, &Waiter<C>)> {
-        self.waiters.iter().map(|(ticket, waiter)| (*ticket, waiter.as_ref()))
+    /// The calls with these terms, the oldest first.
+    pub(super) fn with_terms(&self, terms: Terms) -> Vec<Ticket> {
+        self.waiters.iter().filter(|(_, waiter)| waiter.terms == terms).map(|(ticket, _)| *ticket).collect()
+    }
+
+    /// Whether a call waits that is not a `try_lock` call.
+    pub(super) fn has_patient_calls(&self) -> bool {
+        self.waiters.len() > self.try_locks.len()
     }
 
     pub(super) fn has_try_locks(&self) -> bool {

@@ -63,7 +63,13 @@ impl Streak {
 
     /// Whether the streak has reached one of its limits.
     pub(super) fn must_end(self, now: Moment, round_trip: Duration) -> bool {
-        self.turns >= MAX_TURNS.get() || now.since(self.since) >= MAX_STREAK.max(round_trip * MAX_STREAK_TRIPS)
+        self.turns >= MAX_TURNS.get() || self.has_lasted(now, round_trip)
+    }
+
+    /// Whether the streak has reached its maximum duration. The turns of readers, which run at the same time, have no
+    /// other limit.
+    pub(super) fn has_lasted(self, now: Moment, round_trip: Duration) -> bool {
+        now.since(self.since) >= MAX_STREAK.max(round_trip * MAX_STREAK_TRIPS)
     }
 
     /// Whether the release at the end of the streak checks for starving clients, and offers the key to them.

@@ -1,207 +1,300 @@
-//! What a slot does while it holds the key: it starts and ends turns, renews the hold, and releases or loses it.
+//! What a slot does with its holds: it starts and ends turns, renews the holds, and releases or loses them.
 //!
 //! A *hold* is what the store gives for a claim. A *turn* begins when a call gets the hold, and ends when the last
 //! guard of the turn is dropped. Calls of one owner can share a turn. A *streak* is a sequence of turns of this client
 //! during which other clients had no chance to get the key. After a streak, the client lets other clients get the key.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::time::Duration;
 
-use bandog_core::{Claim, Error, Fence, Fences, Moment, Renewal, Result};
+use bandog_core::{Claim, Error, Fence, Fences, Moment, Renewal, Result, check_pass};
 
 use super::{
     Call, Effect, NewTurn, Report, Slot, SlotContext, Stage,
     attempt::Attempt,
     hold::{Hold, RenewalEffect},
+    queue::Waiter,
     streak::end_of_rest,
+    turn::Turn,
 };
-use crate::engine::msg::{HoldId, Terms};
+use crate::engine::{
+    lane::Lane,
+    msg::{HoldId, Terms, Ticket},
+};
 
 impl<C: Call> Slot<C> {
     /// Handles a grant. The first call in the queue gets the hold. If no call waits any more, the hold is released.
     pub(super) fn granted(
         &mut self,
-        attempt: &Attempt,
+        attempt: Box<Attempt>,
         fences: Fences,
         asked_at: Moment,
         valid_for: Duration,
         cx: &mut SlotContext<C>,
     ) {
-        let Some(hold) = Hold::granted(attempt, fences, asked_at, valid_for, cx.now) else {
-            // The answer came so late that the hold has already expired in this client.
+        let Some(hold) = Hold::granted(&attempt, fences, asked_at, valid_for, cx.now) else {
+            // The answer came so late that the hold has already expired in this client. A claim for a fair mutex is
+            // repeated, because its slot has only one claim.
+            if matches!(self.id.lane, Lane::Fair(_)) && self.has_calls() {
+                return self.send_claim(attempt, cx);
+            }
             cx.emit(Effect::Release { claim: attempt.claim.clone(), unsure: attempt.unsure, report: None });
             return self.claim_next(cx);
         };
         cx.emit(Effect::HoldBegan);
-        self.stage = Stage::Held(Box::new(hold));
+        let id = hold.id();
+        self.close_open_hold();
+        self.holds.insert(Box::new(hold));
         self.fault = None;
-        self.serve_next(None, cx);
-        self.clean_up_without_waiters(cx);
+        match self.id.lane {
+            Lane::Read => self.serve_readers(id, cx),
+            Lane::Mutex | Lane::Fair(_) | Lane::Write | Lane::Permits => self.serve_next(id, None, cx),
+        }
     }
 
     /// Decides what happens to a hold that has no turn now:
     /// - if no call waits, or the streak has reached a limit, the hold is released;
     /// - if the hold can serve the next call, the turn of that call starts;
-    /// - otherwise the hold is exchanged: one request releases it and claims a new one.
-    pub(super) fn serve_next(&mut self, report: Option<Report>, cx: &mut SlotContext<C>) {
+    /// - if the hold can be passed to a new claim for the next call, it is exchanged: one request releases it and claims
+    ///   a new one;
+    /// - otherwise the hold is released.
+    pub(super) fn serve_next(&mut self, id: HoldId, report: Option<Report>, cx: &mut SlotContext<C>) {
         while self.queue.first().is_some_and(|waiter| waiter.call.has_gone()) {
             self.queue.remove_first();
         }
-        let Stage::Held(hold) = &mut self.stage else { return };
-        let Some(terms) = self.queue.first().map(|waiter| waiter.terms) else {
-            return self.release_hold(report, cx);
+        let Some(hold) = self.holds.get_present(id) else { return };
+        let (is_first, streak) = (hold.is_before_first_turn(), hold.streak());
+        let Some(terms) = self.queue.first().map(|waiter| waiter.terms).filter(|_| is_first || self.passes_on()) else {
+            return self.release_hold(id, report, cx);
         };
-        if !hold.is_before_first_turn() && hold.streak().must_end(cx.now, cx.round_trip) {
-            self.release_hold(report, cx);
-            return self.rest(cx);
+        if !is_first && streak.must_end(cx.now, cx.round_trip) {
+            self.release_hold(id, report, cx);
+            if matches!(self.stage, Stage::Idle) {
+                self.rest(cx);
+            }
+            return;
         }
-        match hold.next_fence(terms, cx.now) {
-            Some(fence) => self.start_turn(fence, cx),
-            None => self.exchange(terms, cx),
+        match self.holds.change(id, |hold| hold.next_fence(terms, cx.now)).flatten() {
+            Some(fence) => self.start_turn(id, fence, cx),
+            None if self.can_exchange(id, terms) => self.exchange(id, terms, cx),
+            None => return self.release_hold(id, report, cx),
         }
         if let Some(report) = report {
             cx.emit(Effect::Report(report, Ok(())));
         }
     }
 
-    /// Starts the turn of the first call in the queue. All `try_lock` calls are answered with "held", unless they share
-    /// the turn.
-    pub(super) fn start_turn(&mut self, fence: Fence, cx: &mut SlotContext<C>) {
-        let Stage::Held(hold) = &mut self.stage else { return };
-        let Some(waiter) = self.queue.remove_first() else { return };
-        let is_passed_on = !hold.is_before_first_turn();
-        hold.start_turn(fence, waiter.caller, cx.now);
-        let (id, status, waited) = (hold.id(), Arc::clone(hold.status()), cx.now.since(waiter.since));
-        let turn = NewTurn { hold: id, fence, status, waited, is_passed_on };
-        for other in self.queue.remove_try_locks(|call| !call.shares_with(&waiter.call)) {
-            cx.emit(Effect::Refuse(other.call));
+    /// Whether a hold goes from one call to the next. The claims of a fair mutex wait in the store's queue instead, and
+    /// readers get their turns when they arrive.
+    fn passes_on(&self) -> bool {
+        match self.id.lane {
+            Lane::Mutex | Lane::Write | Lane::Permits => true,
+            Lane::Fair(_) | Lane::Read => false,
         }
+    }
+
+    /// Whether a hold can be exchanged for a hold with these terms. If an attempt exists already, the hold is released
+    /// instead.
+    fn can_exchange(&self, id: HoldId, terms: Terms) -> bool {
+        let kind = self.holds.get(id).map(|hold| hold.terms().kind);
+        matches!(self.stage, Stage::Idle) && kind.is_some_and(|kind| check_pass(kind, terms.kind).is_ok())
+    }
+
+    /// Starts the turn of the first call in the queue. If no other call can get the key now, all `try_lock` calls are
+    /// answered with "held", unless they share the turn.
+    fn start_turn(&mut self, id: HoldId, fence: Fence, cx: &mut SlotContext<C>) {
+        let Some((ticket, waiter)) = self.queue.remove_first() else { return };
+        if matches!(self.id.lane, Lane::Mutex | Lane::Write) {
+            for other in self.queue.remove_try_locks(|call| !call.shares_with(&waiter.call)) {
+                cx.emit(Effect::Refuse(other.call));
+            }
+        }
+        self.begin_turn(id, ticket, *waiter, fence, cx);
+    }
+
+    /// Starts the turn of a call that has left the queue.
+    pub(super) fn begin_turn(
+        &mut self,
+        id: HoldId,
+        ticket: Ticket,
+        waiter: Waiter<C>,
+        fence: Fence,
+        cx: &mut SlotContext<C>,
+    ) {
+        let now = cx.now;
+        let started = self.holds.change(id, |hold| {
+            let is_passed_on = !hold.is_before_first_turn();
+            (is_passed_on, hold.start_turn(ticket, fence, waiter.caller, now))
+        });
+        let Some((is_passed_on, status)) = started else { return };
+        let turn = NewTurn { hold: id, ticket, fence, status, waited: now.since(waiter.since), is_passed_on };
         cx.emit(Effect::StartTurn { call: waiter.call, turn });
     }
 
     /// Releases the hold and claims a new one, in one request. So no other client can get the key between the two.
-    pub(super) fn exchange(&mut self, terms: Terms, cx: &mut SlotContext<C>) {
-        let Some(hold) = self.take_hold() else { return };
+    fn exchange(&mut self, id: HoldId, terms: Terms, cx: &mut SlotContext<C>) {
+        let Some(hold) = self.take_hold(id) else { return };
         if hold.is_unsure() {
             cx.emit(Effect::ReleaseLater(hold.claim().clone()));
         }
-        let mut attempt = cx.new_attempt(&self.key, terms);
+        let mut attempt = cx.new_attempt(&self.id, terms);
         (attempt.from, attempt.streak) = (Some(hold.claim().clone()), Some(hold.streak()));
         self.send_claim(attempt, cx);
     }
 
-    /// Releases the hold. After that, the stage is `Releasing` if no call waits, and `Idle` otherwise.
-    pub(super) fn release_hold(&mut self, report: Option<Report>, cx: &mut SlotContext<C>) {
-        let Some(hold) = self.take_hold() else { return };
+    /// Releases a hold. After that, the stage is `Releasing` if the slot passes holds on, no call waits, and this was the
+    /// only hold.
+    pub(super) fn release_hold(&mut self, id: HoldId, report: Option<Report>, cx: &mut SlotContext<C>) {
+        let Some(hold) = self.take_hold(id) else { return };
         release(&hold, report, cx);
-        if self.queue.is_empty() && !cx.is_closing {
+        let is_last = self.queue.is_empty() && !self.is_held() && matches!(self.stage, Stage::Idle);
+        if is_last && self.passes_on() && !cx.is_closing {
             self.stage = Stage::Releasing(hold.streak());
         }
-        self.clean_up_without_waiters(cx);
-    }
-
-    /// Removes the hold from the slot. After that, the stage is `Idle`.
-    pub(super) fn take_hold(&mut self) -> Option<Box<Hold>> {
-        match mem::take(&mut self.stage) {
-            Stage::Held(hold) => {
-                self.refusals += 1; // For the calls that wait now, the key was held (by this client).
-                Some(hold)
-            }
-            stage => {
-                self.stage = stage;
-                None
-            }
+        // The released permits may be enough for the attempt. Its next claim is sent right behind the release.
+        if matches!(self.id.lane, Lane::Permits) {
+            self.may_be_free(cx);
         }
     }
 
-    /// Returns the slot's present hold, if that hold has this number.
-    pub(super) fn present_hold(&mut self, id: HoldId) -> Option<&mut Hold> {
-        match &mut self.stage {
-            Stage::Held(hold) if hold.id() == id => Some(hold),
-            Stage::Idle
-            | Stage::Claiming(_)
-            | Stage::Waiting { .. }
-            | Stage::Held(_)
-            | Stage::Resting { .. }
-            | Stage::Releasing(_) => None,
+    /// Removes a hold that is not lost from the slot.
+    pub(super) fn take_hold(&mut self, id: HoldId) -> Option<Box<Hold>> {
+        self.holds.get_present(id)?;
+        self.count_own_hold();
+        self.holds.remove(id)
+    }
+
+    /// Called when a hold ends. If the calls that wait now waited for a hold of this client, they have learned that the
+    /// key was held.
+    fn count_own_hold(&mut self) {
+        if self.queue.first().is_some_and(|waiter| !self.fits(waiter.terms)) {
+            self.refusals += 1;
         }
     }
 
     /// Handles the end of a turn: its last guard was dropped or released.
-    pub(super) fn turn_ended(&mut self, id: HoldId, report: Option<Report>, cx: &mut SlotContext<C>) {
-        let now = cx.now;
-        if let Some(hold) = self.present_hold(id) {
-            if hold.is_lost(now) {
-                // The turn is lost, but the slot has not processed the loss yet. The release is sent before the next
-                // claim. In the reverse order, the store would refuse the claim because of this client's own hold.
-                let Some(hold) = self.take_hold() else { return };
-                report_loss(&hold, cx);
-                self.lost_turn_ended(&hold, report, cx);
-                return self.claim_next(cx);
+    pub(super) fn turn_ended(&mut self, id: HoldId, ticket: Ticket, report: Option<Report>, cx: &mut SlotContext<C>) {
+        let Some(turn) = self.holds.change(id, |hold| hold.end_turn(ticket)).flatten() else {
+            if let Some(report) = report {
+                // The client was closed, and its close has released the hold.
+                cx.emit(Effect::Report(report, Err(Error::closed())));
             }
-            let (held_for, fence) = (now.since(hold.turn_since()), hold.fence());
-            hold.status().release();
+            return;
+        };
+        let now = cx.now;
+        let Some(hold) = self.holds.get(id) else { return };
+        if hold.is_lost() || turn.is_lost(now) {
+            return self.lost_turn_ended(id, &turn, report, cx);
+        }
+        turn.status.release();
+        if hold.turns().is_empty() {
             // The next turn is started before the end of this turn is reported, because the next caller waits.
-            self.serve_next(report, cx);
-            cx.emit(Effect::TurnEnded { held_for });
-            cx.emit(Effect::TurnReleased { fence });
-        } else if let Some(at) = self.lost.iter().position(|hold| hold.id() == id) {
-            let hold = self.lost.swap_remove(at);
-            self.lost_turn_ended(&hold, report, cx);
-        } else if let Some(report) = report {
-            // The client was closed, and its close has released the hold.
-            cx.emit(Effect::Report(report, Err(Error::closed())));
+            self.serve_next(id, report, cx);
+        } else {
+            if !hold.has_live_turn(now) {
+                self.lose_quietly(id);
+            }
+            if let Some(report) = report {
+                cx.emit(Effect::Report(report, Ok(())));
+            }
         }
+        cx.emit(Effect::TurnEnded { held_for: now.since(turn.since) });
+        cx.emit(Effect::TurnReleased { fence: Some(turn.fence) });
     }
 
-    /// Ends a turn that was lost. The store may still have the hold of that turn, so the hold is released.
-    pub(super) fn lost_turn_ended(&self, hold: &Hold, report: Option<Report>, cx: &mut SlotContext<C>) {
-        cx.emit(Effect::TurnEnded { held_for: cx.now.since(hold.turn_since()) });
-        release(hold, None, cx);
+    /// Ends a turn that was lost. If this was the last turn of its hold, the hold is released, because the store may
+    /// still have it.
+    fn lost_turn_ended(&mut self, id: HoldId, turn: &Turn, report: Option<Report>, cx: &mut SlotContext<C>) {
+        let now = cx.now;
+        let Some(hold) = self.holds.get(id) else { return };
+        // Whether the turn is lost, but the slot has not processed the loss yet.
+        let is_news = !hold.is_lost();
+        let (is_last, stays, is_quiet) = (hold.turns().is_empty(), hold.has_live_turn(now), hold.is_quiet());
+        if is_news && (is_last || turn.max_hold_has_ended(now)) {
+            let by_max_hold = turn.max_hold_has_ended(now);
+            cx.emit(Effect::Lost { fence: Some(turn.fence), by_max_hold, is_quiet });
+        }
+        if is_news && !is_last && !stays {
+            self.lose_quietly(id);
+        }
+        cx.emit(Effect::TurnEnded { held_for: now.since(turn.since) });
+        if is_last {
+            self.count_own_hold();
+            // The release is sent before the next claim. In the reverse order, the store would refuse the claim because
+            // of this client's own hold.
+            if let Some(hold) = self.holds.remove(id) {
+                release(&hold, None, cx);
+            }
+        }
         if let Some(report) = report {
-            cx.emit(Effect::Report(report, Err(Error::lost(&self.key))));
+            cx.emit(Effect::Report(report, Err(Error::lost(self.key()))));
         }
     }
 
-    /// Plans to wake the futures of the hold's present turn when `grace` is left before the deadline.
-    pub(super) fn warn_before(&mut self, id: HoldId, grace: Duration, cx: &SlotContext<C>) {
-        if let Some(hold) = self.present_hold(id) {
-            hold.warn_before(grace, cx.now);
+    /// Plans to wake the futures of a turn when `grace` is left before the deadline.
+    pub(super) fn warn_before(&mut self, id: HoldId, ticket: Ticket, grace: Duration, cx: &SlotContext<C>) {
+        if self.holds.get_present(id).is_some() {
+            self.holds.change(id, |hold| hold.warn_before(ticket, grace, cx.now));
         }
     }
 
-    /// Renews the hold now, to find out whether the store still has it.
+    /// Renews the holds now, to find out whether the store still has them.
     pub(super) fn renew_now(&mut self, cx: &mut SlotContext<C>) {
-        if let Stage::Held(hold) = &mut self.stage
-            && hold.renew_now(cx.now)
-        {
-            cx.emit(Effect::Renew(hold.id()));
+        let ids: Vec<_> = self.holds.iter().filter(|hold| !hold.is_lost()).map(Hold::id).collect();
+        for id in ids {
+            if self.holds.change(id, |hold| hold.renew_now(cx.now)).unwrap_or_default() {
+                cx.emit(Effect::Renew(id));
+            }
         }
     }
 
     /// Handles the end of a renewal.
     pub(super) fn renewed(&mut self, id: HoldId, asked_at: Moment, answer: Result<Renewal>, cx: &mut SlotContext<C>) {
         let now = cx.now;
-        let Some(hold) = self.present_hold(id) else { return };
+        if self.holds.get_present(id).is_none() {
+            return self.place_renewed(id, answer, cx);
+        }
         match answer {
-            Ok(Renewal::Extended { valid_for }) => match hold.extended(asked_at, valid_for, now) {
-                RenewalEffect::Renewed => cx.emit(Effect::Renewed),
-                RenewalEffect::Unchanged => {}
-                RenewalEffect::TooLate => self.lose(cx),
-            },
-            Ok(Renewal::Gone) => self.lose(cx),
+            Ok(Renewal::Extended { valid_for }) => {
+                let effect = self.holds.change(id, |hold| hold.extended(asked_at, valid_for, now));
+                match effect.unwrap_or(RenewalEffect::Unchanged) {
+                    RenewalEffect::Renewed => cx.emit(Effect::Renewed),
+                    RenewalEffect::Unchanged => {}
+                    RenewalEffect::TooLate => self.lose(id, cx),
+                }
+            }
+            Ok(Renewal::Gone) => self.lose(id, cx),
             Err(error) => {
-                hold.renewal_failed(asked_at, now);
+                self.holds.change(id, |hold| hold.renewal_failed(asked_at, now));
                 cx.emit(Effect::RenewalFailed(error));
             }
         }
     }
 
-    /// Handles the loss of the hold. The guards of its turn are lost, and the slot claims the key again if calls wait.
-    pub(super) fn lose(&mut self, cx: &mut SlotContext<C>) {
-        let Some(hold) = self.take_hold() else { return };
-        report_loss(&hold, cx);
-        self.lost.push(*hold);
+    /// Handles the end of a renewal that kept the place of a waiting claim. If the place has expired, the claim is sent
+    /// again, and gets a new place.
+    fn place_renewed(&mut self, id: HoldId, answer: Result<Renewal>, cx: &mut SlotContext<C>) {
+        let is_present = matches!(&self.stage, Stage::Waiting { attempt, .. } if attempt.claim.id.number == id);
+        match answer {
+            Ok(Renewal::Gone) if is_present => self.claim_next(cx),
+            Ok(Renewal::Gone | Renewal::Extended { .. }) => {}
+            // The place is renewed several times before it expires, so the next renewal is soon enough.
+            Err(error) => cx.emit(Effect::RenewalFailed(error)),
+        }
+    }
+
+    /// Handles the loss of a hold. The guards of its turns are lost, and the slot claims the key again if calls wait.
+    pub(super) fn lose(&mut self, id: HoldId, cx: &mut SlotContext<C>) {
+        let Some(hold) = self.holds.get_present(id) else { return };
+        let (by_max_hold, is_quiet) = (hold.max_hold_has_ended(cx.now), hold.is_quiet());
+        cx.emit(Effect::Lost { fence: hold.fence(), by_max_hold, is_quiet });
+        self.lose_quietly(id);
         self.claim_next(cx);
+    }
+
+    /// Marks a hold as lost, without a report.
+    pub(super) fn lose_quietly(&mut self, id: HoldId) {
+        self.count_own_hold();
+        self.holds.change(id, Hold::lose);
     }
 
     /// Begins a rest: for a few round trips this client does not claim the key, so that other clients can get it.
@@ -219,11 +312,4 @@ pub(super) fn release<C>(hold: &Hold, report: Option<Report>, cx: &mut SlotConte
     let offers = hold.streak().offers_at_end(cx.now) && (!hold.claim().offers || fastrand::bool());
     let claim = Claim { offers, ..hold.claim().clone() };
     cx.emit(Effect::Release { claim, unsure: hold.is_unsure(), report });
-}
-
-/// Marks the present turn of a hold as lost, and reports the loss.
-fn report_loss<C>(hold: &Hold, cx: &mut SlotContext<C>) {
-    hold.status().lose();
-    let (by_max_hold, is_quiet) = (hold.max_hold_has_ended(cx.now), hold.is_quiet());
-    cx.emit(Effect::Lost { fence: hold.fence(), by_max_hold, is_quiet });
 }

@@ -1,0 +1,78 @@
+//! The semaphore for code without async.
+
+use std::time::Duration;
+
+use bandog_core::Result;
+
+use super::{Guard, lock, thread, wait::wait};
+use crate::{lock::Lock, lock_options::lock_options};
+
+/// A named number of permits, among all processes that share the store. See [`crate::Semaphore`].
+///
+/// A thread that has permits can take further permits; there is no re-entry.
+///
+/// ```
+/// # fn main() -> bandog::Result<()> {
+/// # let client = bandog::blocking::connect("memory:")?;
+/// let gpus = client.semaphore("gpu", 2);
+/// let (one, two) = (gpus.acquire()?, gpus.acquire()?);
+/// assert!(gpus.try_acquire()?.is_none());
+/// # drop(one);
+/// two.release()
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Semaphore {
+    semaphore: crate::Semaphore,
+}
+
+impl Semaphore {
+    pub(super) fn new(semaphore: crate::Semaphore) -> Self {
+        Self { semaphore }
+    }
+
+    fn map(self, change: impl Fn(Lock) -> Lock) -> Self {
+        Self { semaphore: self.semaphore.map(change) }
+    }
+
+    lock_options!(lease, max_hold);
+
+    /// The same semaphore, but each call takes this number of permits. See [`crate::Semaphore::permits`].
+    #[must_use]
+    pub fn permits(self, number: u32) -> Self {
+        Self { semaphore: self.semaphore.permits(number) }
+    }
+
+    /// Waits until enough permits are free, and takes them.
+    ///
+    /// # Errors
+    /// As [`crate::Semaphore::acquire`], and `ErrorKind::Misused` in async code.
+    pub fn acquire(&self) -> Result<Guard> {
+        lock::acquire(&self.semaphore.lock)
+    }
+
+    /// Takes the permits if they are free now. Otherwise returns `None`.
+    ///
+    /// # Errors
+    /// As [`crate::Semaphore::try_acquire`], and `ErrorKind::Misused` in async code.
+    pub fn try_acquire(&self) -> Result<Option<Guard>> {
+        self.try_acquire_for(Duration::ZERO)
+    }
+
+    /// Waits for the permits, for at most `limit`. The maximum is 365 days.
+    ///
+    /// # Errors
+    /// As [`crate::Semaphore::try_acquire_for`], and `ErrorKind::Misused` in async code.
+    pub fn try_acquire_for(&self, limit: Duration) -> Result<Option<Guard>> {
+        lock::try_acquire_for(&self.semaphore.lock, limit)
+    }
+
+    /// Changes the limit. See [`crate::Semaphore::set_limit`].
+    ///
+    /// # Errors
+    /// As [`crate::Semaphore::set_limit`], and `ErrorKind::Misused` in async code.
+    pub fn set_limit(&self, limit: u32) -> Result<()> {
+        thread::may_block("set_limit")?;
+        wait(self.semaphore.set_limit(limit))
+    }
+}

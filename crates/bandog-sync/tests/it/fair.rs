@@ -1,0 +1,195 @@
+//! Fair mutexes: the order of the calls, places in the queue, and what remains after a dropped call.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bandog_conformance::wrap::{Counting, Delayed, Fate, Lossy};
+use bandog_core::{Memory, PLACE};
+use bandog_sync::{Client, Guard};
+use tokio::{
+    task::{JoinHandle, yield_now},
+    time,
+};
+
+use crate::kit::{client, held, memory, ms, paused, soon};
+
+async fn waiting(client: &Client) -> JoinHandle<bandog_core::Result<Guard>> {
+    let mutex = client.mutex("orders").fair();
+    let waiting = tokio::spawn(async move { mutex.lock().await });
+    yield_now().await;
+    waiting
+}
+
+/// Whether a client gets the lock at once. It does not if a claim or a place remains in the store.
+async fn is_free(store: &Memory) -> bool {
+    let other = client(store.clone());
+    let guard = other.mutex("orders").fair().try_lock().await.unwrap();
+    let is_free = guard.is_some();
+    drop(guard);
+    other.idle().await;
+    is_free
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_clients_take_turns_in_the_order_of_their_calls() {
+    let store = memory();
+    let clients = [client(store.clone()), client(store.clone())];
+    let first = clients[0].mutex("orders").fair().lock().await.unwrap();
+    let (order, mut tasks) = (Arc::new(Mutex::new(Vec::new())), Vec::new());
+    for number in 0..20 {
+        let (mutex, order) = (clients[number / 2 % 2].mutex("orders").fair(), Arc::clone(&order));
+        tasks.push(tokio::spawn(async move {
+            let guard = mutex.lock().await.unwrap();
+            order.lock().unwrap_or_else(PoisonError::into_inner).push(number);
+            guard.release().await.unwrap();
+        }));
+        for client in &clients {
+            client.idle().await;
+        }
+    }
+    drop(first);
+    for task in tasks {
+        soon(task).await.unwrap();
+    }
+    assert_eq!(*order.lock().unwrap(), (0..20).collect::<Vec<_>>());
+    assert!(is_free(&store).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_calls_get_the_lock_in_their_order() {
+    const CALLS: u64 = 10_000;
+    let store = Counting::new(memory());
+    let client = client(store.clone());
+    let mutex = client.mutex("orders").fair();
+    let first = mutex.lock().await.unwrap();
+    let (order, mut tasks) = (Arc::new(Mutex::new(Vec::new())), Vec::new());
+    for number in 0..CALLS {
+        let (mutex, order) = (mutex.clone(), Arc::clone(&order));
+        tasks.push(tokio::spawn(async move {
+            let guard = mutex.lock().await.unwrap();
+            order.lock().unwrap_or_else(PoisonError::into_inner).push((number, guard.fence()));
+            guard.release().await.unwrap();
+        }));
+    }
+    client.idle().await;
+    time::sleep(PLACE + ms(1000)).await; // The places would expire without renewals.
+    let renewals = store.renewals();
+    assert!(renewals > 0, "the places are renewed in batches");
+    drop(first);
+    for task in tasks {
+        soon(task).await.unwrap();
+    }
+    let order = order.lock().unwrap();
+    assert!(order.iter().map(|(number, _)| *number).eq(0..CALLS), "out of order");
+    assert!(order.is_sorted_by_key(|(_, fence)| *fence), "a fence did not rise");
+}
+
+#[tokio::test(start_paused = true)]
+async fn try_lock_respects_the_queue_and_does_not_join_it() {
+    let store = memory();
+    let (ours, theirs) = (client(store.clone()), client(store.clone()));
+    let held_by_them = theirs.mutex("orders").fair().lock().await.unwrap();
+    let asking = waiting(&ours).await;
+    ours.idle().await;
+    assert!(theirs.mutex("orders").fair().try_lock().await.unwrap().is_none());
+    held_by_them.release().await.unwrap();
+    let guard = soon(asking).await.unwrap().unwrap();
+    assert!(theirs.mutex("orders").fair().try_lock().await.unwrap().is_none());
+    guard.release().await.unwrap();
+    assert!(is_free(&store).await);
+}
+
+/// A dropped call must not keep its place, in whatever moment it is dropped.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_call_leaves_no_place_behind() {
+    for cancel_at in 0..120 {
+        let store = memory();
+        let theirs = client(store.clone());
+        let holder = theirs.mutex("orders").fair().lock().await.unwrap();
+        let ours = client(Delayed::new(store.clone(), cancel_at, ms(30), ms(30)));
+        drop(time::timeout(ms(cancel_at), ours.mutex("orders").fair().lock()).await);
+        holder.release().await.unwrap();
+        ours.idle().await;
+        assert!(is_free(&store).await, "dropped after {cancel_at} ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_without_an_answer_leaves_no_place_behind() {
+    for fate in [Fate::ReplyLost, Fate::RequestLost, Fate::Late(ms(500))] {
+        let store = memory();
+        let (theirs, wire) = (client(store.clone()), Lossy::new(store.clone()));
+        let holder = theirs.mutex("orders").fair().lock().await.unwrap();
+        let ours = client(wire.clone());
+        ours.ready().await.unwrap();
+        wire.next([fate]);
+        wire.always(Fate::RequestLost);
+        let asking = waiting(&ours).await;
+        time::sleep(ms(1)).await;
+        asking.abort();
+        assert!(asking.await.is_err());
+        wire.heal();
+        soon(ours.idle()).await;
+        holder.release().await.unwrap();
+        assert!(is_free(&store).await, "{fate:?}");
+    }
+}
+
+/// The head of the queue dies. Its place expires, and the next client gets the lock without a notification.
+#[tokio::test(start_paused = true)]
+async fn a_dead_head_delays_the_queue_only_until_its_place_expires() {
+    let store = memory();
+    let (holding, dead) = (client(store.clone()), Lossy::new(store.clone()));
+    let holder = holding.mutex("orders").fair().lock().await.unwrap();
+    let dying = client(dead.clone());
+    let head = waiting(&dying).await;
+    dying.idle().await;
+    dead.always(Fate::RequestLost);
+    let ours = client(store.clone());
+    let next = waiting(&ours).await;
+    ours.idle().await;
+    holder.release().await.unwrap();
+    let guard = time::timeout(PLACE + ms(2000), next).await.unwrap().unwrap().unwrap();
+    assert!(!guard.is_lost());
+    head.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_takes_a_fair_mutex_again() {
+    let client = client(memory());
+    let owner = client.owner();
+    let orders = client.mutex("orders").fair().by(&owner);
+    let outer = orders.lock().await.unwrap();
+    let inner = orders.lock().await.unwrap();
+    assert_eq!(inner.fence(), outer.fence());
+    drop(outer);
+    assert!(client.mutex("orders").fair().try_lock().await.unwrap().is_none());
+    inner.release().await.unwrap();
+    assert!(client.mutex("orders").fair().try_lock().await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hand_over_inside_a_client_is_one_batch() {
+    let store = Counting::new(memory());
+    let client = client(store.clone());
+    let guard = client.mutex("orders").fair().lock().await.unwrap();
+    let next = waiting(&client).await;
+    client.idle().await;
+    let before = store.calls();
+    guard.release().await.unwrap();
+    drop(soon(next).await.unwrap().unwrap());
+    client.idle().await;
+    assert_eq!(store.calls() - before, 2, "the release and the next claim, then the last release");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_fair_mutex_goes_to_the_next_call() {
+    let client = paused().watchdog(ms(3000)).over(memory()).unwrap();
+    let guard = client.mutex("orders").fair().lease(ms(1000)).lock().await.unwrap();
+    let next = waiting(&client).await;
+    guard.lost().await;
+    let next = time::timeout(ms(1500), next).await.unwrap().unwrap().unwrap();
+    assert!(next.fence() > guard.fence());
+    assert!(guard.release().await.is_err());
+    next.release().await.unwrap();
+    assert_eq!(held(&memory()).await, [""; 0]);
+}

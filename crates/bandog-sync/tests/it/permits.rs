@@ -1,0 +1,180 @@
+//! Semaphores: the limit, the order of the calls inside a client, and what remains after a dropped call.
+
+use std::{
+    num::NonZeroU32,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::SeqCst},
+    },
+};
+
+use bandog_conformance::wrap::{Counting, Delayed, Fate, Lossy};
+use bandog_core::{ErrorKind, Leases};
+use tokio::{task::yield_now, time};
+
+use crate::kit::{client, held, key, kind, memory, ms, soon};
+
+#[tokio::test(start_paused = true)]
+async fn the_permits_in_use_never_exceed_the_limit() {
+    let store = memory();
+    let (used, clients) = (Arc::new(AtomicU32::new(0)), [client(store.clone()), client(store.clone())]);
+    let mut tasks = Vec::new();
+    for number in 0..32_u32 {
+        let take = number % 3 + 1;
+        let semaphore = clients[number as usize % 2].semaphore("gpu", 5).permits(take);
+        let used = Arc::clone(&used);
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..20 {
+                let guard = semaphore.acquire().await.unwrap();
+                assert!(used.fetch_add(take, SeqCst) + take <= 5, "more permits than the limit");
+                time::sleep(ms(u64::from(number % 4))).await;
+                used.fetch_sub(take, SeqCst);
+                guard.release().await.unwrap();
+            }
+        }));
+    }
+    for task in tasks {
+        soon(task).await.unwrap();
+    }
+    assert_eq!(held(&store).await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_of_one_client_are_served_in_their_order() {
+    let client = client(memory());
+    let semaphore = client.semaphore("gpu", 3);
+    let (one, two) = (semaphore.acquire().await.unwrap(), semaphore.clone().permits(2).acquire().await.unwrap());
+    let big = tokio::spawn({
+        let semaphore = semaphore.clone().permits(3);
+        async move { semaphore.acquire().await }
+    });
+    yield_now().await;
+    let small = tokio::spawn({
+        let semaphore = semaphore.clone();
+        async move { semaphore.acquire().await }
+    });
+    yield_now().await;
+    drop(one);
+    client.idle().await;
+    assert!(!small.is_finished(), "a call was passed over");
+    assert!(semaphore.try_acquire().await.unwrap().is_none());
+    drop(two);
+    let big = soon(big).await.unwrap().unwrap();
+    assert!(!small.is_finished());
+    drop(big);
+    drop(soon(small).await.unwrap().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_goes_to_the_next_call_without_a_request() {
+    let store = Counting::new(memory());
+    let client = client(store.clone());
+    let semaphore = client.semaphore("gpu", 1);
+    let guard = semaphore.acquire().await.unwrap();
+    let next = tokio::spawn({
+        let semaphore = semaphore.clone();
+        async move { semaphore.acquire().await }
+    });
+    yield_now().await;
+    let before = store.calls();
+    guard.release().await.unwrap();
+    let next = soon(next).await.unwrap().unwrap();
+    assert_eq!(store.calls(), before);
+    next.release().await.unwrap();
+}
+
+/// A call for all permits must not wait forever while another client takes one permit after another.
+#[tokio::test(start_paused = true)]
+async fn a_call_for_many_permits_does_not_starve() {
+    let store = memory();
+    let (ours, theirs) = (client(store.clone()), client(store.clone()));
+    for offset in 0..4 {
+        let semaphore = theirs.semaphore("gpu", 4);
+        tokio::spawn(async move {
+            time::sleep(ms(offset * 7)).await;
+            loop {
+                let guard = semaphore.acquire().await.unwrap();
+                time::sleep(ms(30)).await;
+                drop(guard);
+            }
+        });
+    }
+    time::sleep(ms(100)).await;
+    let all = time::timeout(ms(10_000), ours.semaphore("gpu", 4).permits(4).acquire()).await.unwrap().unwrap();
+    all.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn wrong_numbers_of_permits_are_refused_at_the_first_call() {
+    let client = client(memory());
+    for semaphore in
+        [client.semaphore("gpu", 0), client.semaphore("gpu", 3).permits(4), client.semaphore("gpu", 3).permits(0)]
+    {
+        assert_eq!(kind(semaphore.acquire().await), Some(ErrorKind::Misused));
+        assert_eq!(kind(semaphore.try_acquire().await), Some(ErrorKind::Misused));
+    }
+    let guard = client.semaphore("gpu", 3).acquire().await.unwrap();
+    let error = client.semaphore("gpu", 4).acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misused);
+    assert!(error.to_string().contains('3') && error.to_string().contains('4'), "{error}");
+    drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_limit_wakes_the_calls_that_wait() {
+    let store = memory();
+    let (ours, theirs) = (client(store.clone()), client(store.clone()));
+    let guard = theirs.semaphore("gpu", 1).acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let semaphore = ours.semaphore("gpu", 1);
+        async move { semaphore.acquire().await }
+    });
+    yield_now().await;
+    ours.idle().await;
+    theirs.semaphore("gpu", 1).set_limit(2).await.unwrap();
+    let second = time::timeout(ms(10), waiting).await.unwrap().unwrap().unwrap();
+    assert!(ours.semaphore("gpu", 2).try_acquire().await.unwrap().is_none());
+    drop((guard, second));
+    assert_eq!(kind(ours.semaphore("gpu", 2).set_limit(0).await), Some(ErrorKind::Misused));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_call_leaves_no_permits_behind() {
+    for cancel_at in 0..80 {
+        let store = memory();
+        let client = client(Delayed::new(store.clone(), cancel_at, ms(30), ms(30)));
+        let semaphore = client.semaphore("gpu", 2).permits(2);
+        drop(time::timeout(ms(cancel_at), semaphore.acquire()).await);
+        client.idle().await;
+        assert_eq!(held(&store).await, [""; 0], "dropped after {cancel_at} ms");
+    }
+}
+
+/// The release of the permits has no answer. It is repeated, and the permits become free.
+#[tokio::test(start_paused = true)]
+async fn a_release_without_an_answer_is_repeated() {
+    for fate in [Fate::ReplyLost, Fate::RequestLost] {
+        let store = memory();
+        let wire = Lossy::new(store.clone());
+        let client = client(wire.clone());
+        let guard = client.semaphore("gpu", 2).permits(2).acquire().await.unwrap();
+        wire.next([fate]);
+        drop(guard);
+        soon(client.idle()).await;
+        assert_eq!(held(&store).await, [""; 0], "{fate:?}");
+    }
+}
+
+/// A call that starved and was dropped must not keep its place in the store.
+#[tokio::test(start_paused = true)]
+async fn a_starving_call_that_is_dropped_leaves_no_place_behind() {
+    let store = memory();
+    let (ours, theirs) = (client(store.clone()), client(store.clone()));
+    let guard = theirs.semaphore("gpu", 2).acquire().await.unwrap();
+    let starving = ours.semaphore("gpu", 2).permits(2);
+    assert!(starving.try_acquire_for(ms(2500)).await.unwrap().is_none());
+    ours.idle().await;
+    assert!(theirs.semaphore("gpu", 2).try_acquire().await.unwrap().is_some());
+    drop(guard);
+    store.set_limit(&key("gpu"), NonZeroU32::MIN).await.unwrap();
+}
