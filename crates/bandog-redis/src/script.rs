@@ -1,5 +1,14 @@
 //! The Lua scripts, and the commands that call them.
 
+/// A script whose text consists of these files of the folder `lua`.
+macro_rules! script {
+    ($($file:literal),+) => {
+        std::sync::LazyLock::new(|| {
+            crate::script::Script::new(concat!($(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/lua/", $file))),+))
+        })
+    };
+}
+
 mod fair;
 mod latches;
 mod look;
@@ -24,14 +33,14 @@ pub(crate) use self::{
     semaphore::set_limit,
 };
 
-static CLAIM: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/claim.lua")));
-static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/release.lua")));
-static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/renew.lua")));
-static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/announce.lua")));
-static ENLIST: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/enlist.lua")));
-static SWAP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/swap.lua")));
-static LATCH: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/latch.lua")));
-static READ: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/read.lua")));
+static CLAIM: LazyLock<Script> = script!("claim.lua");
+static RELEASE: LazyLock<Script> = script!("release.lua");
+static RENEW: LazyLock<Script> = script!("renew.lua");
+static ANNOUNCE: LazyLock<Script> = script!("announce.lua");
+static ENLIST: LazyLock<Script> = script!("enlist.lua");
+static SWAP: LazyLock<Script> = script!("swap.lua");
+static READ: LazyLock<Script> = script!("read.lua");
+static LATCH: LazyLock<Script> = script!("latch.lua");
 
 /// Maximum number of expired clients that one registration removes from the index.
 const MAX_CLEARED_CLIENTS: usize = 16;

@@ -93,7 +93,8 @@ impl Parts {
             "java_skew" if self.scheme == Scheme::Redis => self.java_skew = Some(duration(name, value)?),
             "prefix" => self.prefix = decoded(value, shown)?,
             _ => {
-                let own: String = own.iter().map(|own| format!("{own}, ")).collect();
+                let skew = (self.scheme == Scheme::Redis).then_some("java_skew");
+                let own: String = skew.iter().chain(own).map(|own| format!("{own}, ")).collect();
                 return Err(Error::misused(format!(
                     "the URL {shown:?} has the unknown option {name:?}; {own}watchdog, timeout and prefix are known"
                 )));

@@ -8,27 +8,9 @@ use redis::{Cmd, RedisWrite};
 use super::{Script, ScriptForm, claim_of, millis, starving};
 use crate::names::{Channel, DEADLINES, HELD, QUEUE, STAYED, Satellite, TokenKey, WAITING};
 
-pub(super) static CLAIM: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(concat!(
-        include_str!("../lua/common.lua"),
-        include_str!("../lua/queue.lua"),
-        include_str!("../lua/fair_claim.lua")
-    ))
-});
-pub(super) static RELEASE: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(concat!(
-        include_str!("../lua/common.lua"),
-        include_str!("../lua/queue.lua"),
-        include_str!("../lua/fair_release.lua")
-    ))
-});
-pub(super) static RENEW: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(concat!(
-        include_str!("../lua/common.lua"),
-        include_str!("../lua/queue.lua"),
-        include_str!("../lua/fair_renew.lua")
-    ))
-});
+pub(super) static CLAIM: LazyLock<Script> = script!("common.lua", "queue.lua", "fair_claim.lua");
+pub(super) static RELEASE: LazyLock<Script> = script!("common.lua", "queue.lua", "fair_release.lua");
+pub(super) static RENEW: LazyLock<Script> = script!("common.lua", "queue.lua", "fair_renew.lua");
 
 /// The scripts of this module.
 pub(super) const SCRIPTS: [&LazyLock<Script>; 3] = [&CLAIM, &RELEASE, &RENEW];

@@ -11,24 +11,8 @@ use crate::names::{
     TokenKey, WAITING, WRITERS,
 };
 
-pub(super) static SHOW: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(concat!(
-        include_str!("../lua/common.lua"),
-        include_str!("../lua/queue.lua"),
-        include_str!("../lua/rw.lua"),
-        include_str!("../lua/look.lua"),
-        include_str!("../lua/show.lua")
-    ))
-});
-pub(super) static EVICT: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(concat!(
-        include_str!("../lua/common.lua"),
-        include_str!("../lua/queue.lua"),
-        include_str!("../lua/rw.lua"),
-        include_str!("../lua/look.lua"),
-        include_str!("../lua/evict.lua")
-    ))
-});
+pub(super) static SHOW: LazyLock<Script> = script!("common.lua", "queue.lua", "rw.lua", "look.lua", "show.lua");
+pub(super) static EVICT: LazyLock<Script> = script!("common.lua", "queue.lua", "rw.lua", "look.lua", "evict.lua");
 
 /// The scripts of this module.
 pub(super) const SCRIPTS: [&LazyLock<Script>; 2] = [&SHOW, &EVICT];

@@ -3,7 +3,9 @@
 
 use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
-use bandog_core::{Answer, Claim, Error, ErrorKind, Inspect, Kind, Leases, Released, Renewal, Result, Step, Verdict};
+use bandog_core::{
+    Answer, Claim, Error, ErrorKind, Inspect, Kind, Leases, PLACE, Released, Renewal, Result, Step, Verdict,
+};
 use bandog_redis::Redis;
 use bandog_testkit::{RedisServer, Reply, eventually_async};
 
@@ -124,6 +126,32 @@ async fn a_claim_that_may_not_use_one_of_its_keys_leaves_nothing_behind() {
 }
 
 #[tokio::test]
+async fn a_refused_claim_that_lacks_one_right_gets_no_place() {
+    let (server, redis) = limited();
+    let joins = [
+        (Kind::Fair, &["lindex", "zscore", "zadd", "pexpire", "rpush"][..]),
+        (Kind::Write, &["zremrangebyscore", "zrem", "zadd", "pexpire"]),
+        (permits(4, 4), &["zscore", "zadd", "pexpire"]),
+    ];
+    for (kind, rights) in joins {
+        let (held, waiting) = (joining("k", kind), Claim { offers: true, ..joining("k", kind) });
+        granted(take(&redis, &held).await.unwrap());
+        let before = dump(&server);
+        for right in rights {
+            let context = format!("{kind} without {right}");
+            server.cmd(&["ACL", "SETUSER", "u", &format!("-{right}")]);
+            denied(take(&redis, &waiting).await, "claim", &context);
+            server.cmd(&["DEL", "bandog:starving:{k}"]);
+            assert_eq!(dump(&server), before, "{context}");
+            server.cmd(&["ACL", "SETUSER", "u", "+@all"]);
+        }
+        assert!(matches!(take(&redis, &waiting).await.unwrap(), Verdict::Busy { .. }));
+        assert_eq!(renew(&redis, &waiting).await.unwrap(), Renewal::Extended { valid_for: PLACE });
+        server.cmd(&["FLUSHALL"]);
+    }
+}
+
+#[tokio::test]
 async fn a_release_or_renewal_that_lacks_one_right_changes_nothing() {
     let (server, redis) = limited();
     let verbs = [
@@ -211,33 +239,57 @@ async fn a_step_whose_answer_was_lost_can_be_repeated() {
     }
 }
 
+/// Each set of scripts has one call for the claims and one for the releases of a batch.
 #[tokio::test]
 async fn steps_of_several_kinds_are_answered_in_their_order() {
     let server = RedisServer::start();
     let redis = backend(&server);
-    let claims: Vec<Claim> = kinds()
+    let kinds = [Kind::Mutex, Kind::Fair, Kind::Read, Kind::Write, permits(2, 4)];
+    let claims: Vec<Claim> = (0..20).map(|number: usize| joining(&format!("k{number}"), kinds[number % 5])).collect();
+    // Every third lock is busy.
+    let holders: Vec<Claim> =
+        claims.iter().step_by(3).map(|claim| Claim { id: self::claim("k").id, ..claim.clone() }).collect();
+    let holders: Vec<Claim> = holders
         .into_iter()
-        .flat_map(|(kind, _)| [1, 2].map(|number| joining(&format!("{}{number}", kind.name()), kind)))
-        .chain([claim("plain")])
+        .map(|holder| match holder.kind {
+            Kind::Read => Claim { kind: Kind::Write, ..holder },
+            Kind::Permits { .. } => Claim { kind: permits(4, 4), ..holder },
+            Kind::Mutex | Kind::Fair | Kind::Write => holder,
+        })
         .collect();
-    let claims: Vec<Claim> = (0..claims.len()).map(|at| claims[at * 4 % claims.len()].clone()).collect();
+    for holder in &holders {
+        granted(take(&redis, holder).await.unwrap());
+    }
+    let is_busy = |number: usize| number.is_multiple_of(3);
     server.cmd(&["CONFIG", "RESETSTAT"]);
-    // The two modes of read-write locks have the same names, so each step is sent alone.
     let steps: Vec<Step> = claims.iter().cloned().map(Step::Claim).collect();
-    for (answer, claim) in redis.apply(&steps).await.into_iter().zip(&claims) {
-        let is_granted = matches!(answer, Ok(Answer::Claimed(Verdict::Granted { .. })));
-        assert_eq!(is_granted, renew(&redis, claim).await.unwrap() == Renewal::Extended { valid_for: claim.ttl });
+    for (number, answer) in redis.apply(&steps).await.into_iter().enumerate() {
+        let Ok(Answer::Claimed(verdict)) = answer else { panic!("{answer:?}") };
+        assert_eq!(matches!(verdict, Verdict::Busy { .. }), is_busy(number), "{:?}: {verdict:?}", claims[number]);
     }
-    let held: Vec<Claim> = claims.into_iter().filter(|claim| !matches!(claim.kind, Kind::Write)).collect();
-    server.cmd(&["CONFIG", "RESETSTAT"]);
-    let renewals = redis.renew(&held).await;
-    assert_eq!(server.calls("evalsha"), 4, "one call for each set of scripts");
-    for (renewal, claim) in renewals.into_iter().zip(&held) {
-        let is_held = renewal.unwrap() == Renewal::Extended { valid_for: claim.ttl };
-        let steps = [Step::Release(claim.clone())];
-        let released = redis.apply(&steps).await.remove(0).unwrap();
-        assert_eq!(is_held, matches!(released, Answer::Released(Released::Freed { .. })), "{claim:?}");
+    assert_eq!(server.calls("evalsha"), 4);
+    for (number, renewal) in redis.renew(&claims).await.into_iter().enumerate() {
+        let Claim { ttl, kind, .. } = claims[number];
+        let waits = is_busy(number) && matches!(kind, Kind::Fair | Kind::Write);
+        let expected = match (is_busy(number), waits) {
+            (false, _) => Renewal::Extended { valid_for: ttl },
+            (true, true) => Renewal::Extended { valid_for: PLACE },
+            (true, false) => Renewal::Gone,
+        };
+        assert_eq!(renewal.unwrap(), expected, "{:?}", claims[number]);
     }
+    assert_eq!(server.calls("evalsha"), 8);
+    let steps: Vec<Step> = claims.iter().cloned().map(Step::Release).collect();
+    for (number, answer) in redis.apply(&steps).await.into_iter().enumerate() {
+        let Ok(Answer::Released(released)) = answer else { panic!("{answer:?}") };
+        let waits = is_busy(number) && matches!(claims[number].kind, Kind::Fair | Kind::Write);
+        match released {
+            Released::Freed { .. } => assert!(!is_busy(number)),
+            Released::LeftQueue => assert!(waits),
+            Released::NotHeld => assert!(is_busy(number) && !waits),
+        }
+    }
+    assert_eq!(server.calls("evalsha"), 12);
 }
 
 #[tokio::test]
