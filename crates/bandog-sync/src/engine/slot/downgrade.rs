@@ -5,8 +5,8 @@
 //! turn stays valid until its deadline, although its hold has left the slot. The hold is not renewed in this time: a
 //! store that would answer a renewal also answers the pass.
 //!
-//! A request without an answer is repeated with the same claims until that deadline. If the caller has dropped its
-//! future, the request is not repeated, and both claims are released.
+//! A request without an answer is repeated with the same claims until that deadline. If the caller drops its future,
+//! the request is not repeated any more, and both claims are released.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -137,6 +137,15 @@ impl<C: Call> Slot<C> {
             self.fail_downgrade(&Error::lost(&self.id.key), cx);
         } else if downgrade.retry_at.is_some_and(|moment| moment <= cx.now) {
             self.send_downgrade(cx);
+        }
+    }
+
+    /// Handles the drop of the future that waits for a downgrade. `turn`: the ticket of the writer's turn, which that
+    /// future has dropped.
+    pub(super) fn downgrade_dropped(&mut self, turn: Ticket, cx: &mut SlotContext<C>) {
+        if let Some(downgrade) = self.downgrade.as_ref().filter(|downgrade| downgrade.turn.ticket == turn) {
+            downgrade.turn.status.release();
+            self.fail_downgrade(&Error::closed(), cx);
         }
     }
 

@@ -214,7 +214,7 @@ impl World {
         self.sums.timed_out += 1;
         let is_expected = match error.kind() {
             ErrorKind::Denied => !self.is_calm,
-            ErrorKind::Closed => self.cx.is_closing,
+            ErrorKind::Closed => self.cx.is_closing || call.has_gone() && call.downgrades.is_some(),
             // The writer's lease can expire in the moment of the downgrade.
             ErrorKind::Lost => call.downgrades.is_some(),
             _ => error.is_retryable(),
