@@ -23,7 +23,7 @@ use futures_util::future::{Either, select};
 
 pub use self::guard::{AllExpiring, AllGuard, AllLost};
 use crate::{
-    Guard, Mutex,
+    Guard, Mutex, RwLock, Semaphore,
     handle::Handle,
     lock::Lock,
     pause::{check_timer, pause},
@@ -51,7 +51,17 @@ const MAX_BACKOFF: Duration = Duration::from_millis(50);
 /// if a lock is held by another caller, the call releases all of its locks, waits for that lock first, and then takes
 /// the others again. Random delays after repeated refusals ensure that two such calls do not refuse each other forever.
 ///
-/// Locks of different kinds are passed as [`AnyLock`] values: `bandog::all([AnyLock::from(orders), stock.into()])`.
+/// Locks of different kinds are passed as [`AnyLock`] values:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+/// # let client = bandog::connect("memory:").await?;
+/// use bandog::AnyLock;
+/// let (catalogue, gpus) = (client.rwlock("catalogue"), client.semaphore("gpu", 5).permits(2));
+/// let guard = bandog::all([AnyLock::read(&catalogue), gpus.into(), client.mutex("orders").into()]).lock().await?;
+/// # guard.release().await
+/// # }
+/// ```
 ///
 /// If the list is empty, or names the same lock twice, each call that locks returns `ErrorKind::Misused`.
 pub fn all(locks: impl IntoIterator<Item = impl Into<AnyLock>>) -> All {
@@ -71,6 +81,30 @@ impl From<Mutex> for AnyLock {
 impl From<&Mutex> for AnyLock {
     fn from(mutex: &Mutex) -> Self {
         Self(mutex.lock.clone())
+    }
+}
+
+impl From<Semaphore> for AnyLock {
+    fn from(semaphore: Semaphore) -> Self {
+        Self(semaphore.lock)
+    }
+}
+
+impl From<&Semaphore> for AnyLock {
+    fn from(semaphore: &Semaphore) -> Self {
+        Self(semaphore.lock.clone())
+    }
+}
+
+impl AnyLock {
+    /// A read-write lock that is taken as a reader.
+    pub fn read(lock: &RwLock) -> Self {
+        Self(lock.read.clone())
+    }
+
+    /// A read-write lock that is taken as a writer. The guard of such a lock cannot be downgraded.
+    pub fn write(lock: &RwLock) -> Self {
+        Self(lock.write.clone())
     }
 }
 

@@ -5,7 +5,7 @@ use std::{marker::PhantomData, sync::MutexGuard, time::Duration};
 use bandog_core::{Fence, Result};
 
 use super::{
-    Lost, Mutex,
+    Lost, Mutex, RwLock, Semaphore,
     lock::by_this_thread,
     thread,
     wait::{answer, wait},
@@ -40,6 +40,30 @@ impl From<Mutex> for AnyLock {
 impl From<&Mutex> for AnyLock {
     fn from(mutex: &Mutex) -> Self {
         Self(mutex.lock.clone())
+    }
+}
+
+impl From<Semaphore> for AnyLock {
+    fn from(semaphore: Semaphore) -> Self {
+        Self(semaphore.semaphore.lock)
+    }
+}
+
+impl From<&Semaphore> for AnyLock {
+    fn from(semaphore: &Semaphore) -> Self {
+        Self(semaphore.semaphore.lock.clone())
+    }
+}
+
+impl AnyLock {
+    /// A read-write lock that is taken as a reader.
+    pub fn read(lock: &RwLock) -> Self {
+        Self(lock.read.clone())
+    }
+
+    /// A read-write lock that is taken as a writer. The guard of such a lock cannot be downgraded.
+    pub fn write(lock: &RwLock) -> Self {
+        Self(lock.write.clone())
     }
 }
 

@@ -47,6 +47,24 @@ async fn all_locks_are_taken_or_none() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn locks_of_different_kinds_are_taken_together() {
+    let store = memory();
+    let (ours, theirs) = (client(store.clone()), client(store.clone()));
+    let (catalogue, gpus, orders) = (ours.rwlock("catalogue"), ours.semaphore("gpu", 3), ours.mutex("orders").fair());
+    let shared = || [AnyLock::read(&catalogue), gpus.clone().permits(2).into(), (&orders).into()];
+    let reader = theirs.rwlock("catalogue").read().await.unwrap();
+    let guard = all(shared()).try_lock().await.unwrap().unwrap();
+    assert_eq!(held(&store).await, ["catalogue", "gpu", "orders"]);
+    assert!(theirs.semaphore("gpu", 3).permits(2).try_acquire().await.unwrap().is_none());
+    guard.release().await.unwrap();
+    assert!(all([AnyLock::write(&catalogue), gpus.into()]).try_lock().await.unwrap().is_none(), "a reader is there");
+    ours.idle().await;
+    assert_eq!(held(&store).await, ["catalogue"]);
+    reader.release().await.unwrap();
+    all([AnyLock::write(&catalogue)]).lock().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn guards_and_fences_have_the_order_of_the_caller() {
     let client = client(memory());
     for round in 1..4 {
