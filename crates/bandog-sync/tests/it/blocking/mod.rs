@@ -3,6 +3,7 @@
 
 mod async_code;
 mod ends;
+mod kinds;
 mod limits;
 mod loss;
 mod threads;
