@@ -4,6 +4,7 @@
 mod async_code;
 mod compose;
 mod ends;
+mod kinds;
 mod latch;
 mod limits;
 mod loss;
