@@ -3,6 +3,7 @@
 mod acquire;
 mod grace;
 pub(crate) mod held;
+mod kind;
 mod waiting;
 mod watch;
 
@@ -13,12 +14,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog::{Client, ErrorKind, Guard, Key, Mutex};
+use bandog::{Client, ErrorKind, Guard, Holder, Key, backend::Kind};
 use tokio::time::timeout;
 
 use self::{
     acquire::{Acquired, acquire},
     grace::Grace,
+    kind::Handle,
     watch::{ChildEnd, LockDanger, watch},
 };
 use crate::{
@@ -43,11 +45,18 @@ use crate::{
 /// later grant, so a resource that keeps the greatest can refuse a delayed writer), and the URL without its password in
 /// BANDOG_URL. BANDOG_HELD lists the locks that CMD runs under, so that a `bandog lock` inside CMD does not wait for
 /// one of them.
+///
+/// Without --fair, --shared, --exclusive and --permits, the lock is a mutex: one holder at a time, in no guaranteed
+/// order. All commands and programs should use a name as the same kind of lock.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
     /// The lock's name: 1 to 1024 bytes of text; here it cannot begin with `-`.
     name: String,
+    #[command(flatten)]
+    choice: kind::Choice,
+    #[command(flatten)]
+    limit: kind::Limit,
     #[command(flatten)]
     store: store::Args,
     /// How long to wait for the lock; 0s tries once. Without this option there is no limit.
@@ -70,13 +79,15 @@ Exit codes:
        CMD's own; 128 + N if signal N ended it
   126  CMD cannot be run
   127  CMD is not found
-   64  the command line, a name, a duration or the URL is wrong
+   64  the command line, a name, a duration or the URL is wrong, or the store has another
+       number of permits than --of
    69  the store does not answer, or --wait is shorter than a round trip to it
    70  bandog itself failed
    71  the operating system refused a process, a thread or a file
-   75  another client held the lock for the whole --wait
+   75  other clients held the lock for the whole --wait
    76  the lock was lost while CMD ran, or CMD was terminated before that could happen
-   77  the store refuses: password, missing right, key of another type, damaged file
+   77  the store refuses: password, missing right, key of another type, damaged file,
+       or the name is in use as another kind of lock
 
 Signals:
   While bandog waits, TERM, INT, HUP and QUIT leave the queue (exit code 128 + N).
@@ -94,6 +105,10 @@ Examples:
   bandog lock deploy -- ./deploy.sh --prod
   bandog lock nightly --wait 0s -- ./report.sh    skip it if another process holds the lock
   bandog lock import --lease 1h -- ./import.sh    for one hour at most
+  bandog lock deploy --fair -- ./deploy.sh        first come, first served
+  bandog lock catalogue --shared -- ./export.sh   beside other readers
+  bandog lock catalogue --exclusive -- ./load.sh  while nobody reads
+  bandog lock gpu --permits 2 --of 8 -- ./train   2 of 8 permits
   bandog lock migrate --wait 10m -- sh -c './migrate --fence \"$BANDOG_FENCE\"'
   BANDOG_URL=redis://app:secret@cache.example bandog lock orders -- ./sweep";
 
@@ -101,6 +116,7 @@ Examples:
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.store)?;
     Key::new(&args.name).map_err(|error| store.fault(&error))?;
+    let kind = args.choice.kind(&args.limit)?;
     let options = store.options()?;
     let ttl = args.lease.unwrap_or(options.ttl());
     let grace = Grace::new(ttl, args.lease.is_none(), args.kill_after)?;
@@ -112,16 +128,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         let client = store.client(options.program(args.program()))?;
         store.announce(&format!("locking {:?} in", args.name));
         if args.wait.is_none()
-            && let Some(pid) = held_above(&args.name, &store, &client).await
+            && let Some(pid) = held_above(&args.name, kind, &store, &client).await
         {
             return Err(waits_for_itself(&args.name, &store, pid));
         }
-        let mut mutex = client.mutex(&args.name);
-        if let Some(lease) = args.lease {
-            mutex = mutex.lease(lease);
-        }
-        let mut run = Run { args, store: &store, grace, on_terminal, signals, exit_timeout: EXIT_TIMEOUT };
-        let code = run.under(&client, &mutex).await;
+        let handle = Handle::new(&client, &args.name, kind, args.lease);
+        let mut run = Run { args, kind, store: &store, grace, on_terminal, signals, exit_timeout: EXIT_TIMEOUT };
+        let code = run.under(&client, &handle).await;
         run.leave(&client).await;
         code
     })
@@ -139,18 +152,17 @@ impl Args {
 /// Maximum length of the registered program name, in characters.
 const PROGRAM: usize = 200;
 
-/// The pid of the ancestor that runs under this lock, if there is such an ancestor. The function first searches the
-/// variable BANDOG_HELD, because not every user has the right to query the store. If the variable does not contain the
-/// lock, the function queries the store for the holder.
-async fn held_above(name: &str, store: &Store, client: &Client) -> Option<i32> {
-    if let Some(pid) = held::by_ancestor(name, &store.identity(client.store())) {
-        return Some(pid);
+/// The pid of an ancestor that holds the lock, if this process would wait for this ancestor. The function first searches
+/// the variable BANDOG_HELD, because not every user has the right to query the store. If the variable does not contain
+/// the lock, the function queries the store for the holders.
+async fn held_above(name: &str, kind: Kind, store: &Store, client: &Client) -> Option<i32> {
+    let mut held = held::by_ancestors(name, &store.identity(client.store()));
+    if held.is_empty() && held::is_under_any() {
+        let row = timeout(HOLDER_TIMEOUT, client.show(name)).await.ok()?.ok()?;
+        held = held::by_owners(row.holders.iter().filter_map(|Holder { owner, .. }| owner.as_deref()));
     }
-    if !held::is_under_any() {
-        return None;
-    }
-    let row = timeout(HOLDER_TIMEOUT, client.show(name)).await.ok()?.ok()?;
-    held::by_owner(row.owner()?)
+    let kinds: Vec<_> = held.iter().map(held::Held::kind).collect();
+    held.first().filter(|_| kind::waits_for(kind, &kinds)).map(held::Held::pid)
 }
 
 /// The error if an ancestor of this process holds the lock. `pid` is the pid of the ancestor.
@@ -181,6 +193,7 @@ const OUT_OF_REACH: Duration = Duration::from_secs(5);
 /// One run of the command.
 struct Run<'a> {
     args: &'a Args,
+    kind: Kind,
     store: &'a Store,
     /// The times at which the command gets TERM and KILL when the lock is in danger.
     grace: Grace,
@@ -193,10 +206,10 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Takes the lock, runs the command, and releases the lock.
-    async fn under(&mut self, client: &Client, mutex: &Mutex) -> Result<ExitCode, Fault> {
+    async fn under(&mut self, client: &Client, handle: &Handle) -> Result<ExitCode, Fault> {
         let started = Instant::now();
         let guard =
-            match acquire(mutex, self.args.wait, &mut self.signals, waiting::report_holder(client, &self.args.name))
+            match acquire(handle, self.args.wait, &mut self.signals, waiting::report_holder(client, &self.args.name))
                 .await
             {
                 Ok(Acquired::Guard(guard)) => guard,
@@ -234,7 +247,8 @@ impl Run<'_> {
         // The heir recognizes the descendants of the command by these variables.
         let marks = [("BANDOG_NAME", self.args.name.clone()), ("BANDOG_FENCE", fence)];
         let heir = Heir::appoint(&marks)?;
-        let held = held::with(&self.args.name, &self.store.identity(client.store()), &client.id().to_string());
+        let held =
+            held::with(&self.args.name, &self.store.identity(client.store()), self.kind, &client.id().to_string());
         let url = self.store.for_child().map(|url| (store::VARIABLE, url));
         let variables = marks.into_iter().chain([(held::VARIABLE, held)]).chain(url).collect();
         let own_group = !self.on_terminal;
@@ -269,22 +283,20 @@ impl Run<'_> {
         Ok(code)
     }
 
-    /// The error if another client held the lock for the whole --wait.
+    /// The error if other clients held the lock for the whole --wait.
     async fn busy(&self, client: &Client) -> Fault {
-        let Self { args: Args { name, wait, .. }, store, .. } = self;
+        let Self { args: Args { name, wait, .. }, kind, store, .. } = self;
         let has_waited = wait.is_some_and(|wait| wait >= NAMES_HOLDER_AFTER);
         let row = match has_waited || waiting::is_reported() {
             // If the holder has released the lock by now, or if the store is slow, the error names no holder.
             true => timeout(EXIT_TIMEOUT, client.show(name)).await.ok().and_then(Result::ok),
             false => None,
         };
-        let holder = row.as_ref().and_then(holder_text::holder).map(|holder| format!("\n  held by {holder}"));
+        let holder = row.as_ref().and_then(holder_text::holders).map(|holder| format!("\n  held by {holder}"));
         let holder =
             holder.unwrap_or_else(|| "\n  `bandog show` prints the holder, with the same name and store".into());
-        Fault::new(
-            ExitCode::Busy,
-            format!("another client holds {name:?} in {}{holder}\n  a longer --wait may help", store.redacted()),
-        )
+        let busy = kind::busy_text(*kind, &format!("{name:?} in {}", store.redacted()));
+        Fault::new(ExitCode::Busy, format!("{busy}{holder}\n  a longer --wait may help"))
     }
 
     /// The error if the lock was lost, or about to be lost, while the command ran.

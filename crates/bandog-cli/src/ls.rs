@@ -13,11 +13,14 @@ use crate::{
 /// Lists the locks that are held now, sorted by name.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json, one object per line: name, held, owner, fence (the first fence of the present grant: the holder's \
-own, unless the holder's program passed the lock on from one task to another), fence_to (the last fence of the grant; \
-both are null when the lock is free or the holder is no bandog client), ttl_ms (null when the lock never expires), \
-holder (null if the holder is not registered in the store; else host, pid, program, and since: the start of the \
-client), waiters (the clients that are known to wait, like holder), store.
+Fields of --json, one object per line: name, kind (mutex, fair, read-write or semaphore; null if the lock is free or \
+the kind is unknown), held, owner, fence (the first fence of the present grant: the holder's own, unless the \
+holder's program passed the lock on from one task to another), fence_to (the last fence of the grant; both are null \
+when the lock is free or the holder is no bandog client), ttl_ms (null when the lock never expires), holder (null if \
+the holder is not registered in the store; else host, pid, program, and since: the start of the client), holders \
+(all holders: owner, fence, ttl_ms and holder of each, with mode, which is read or write, or with permits), limit \
+(of a semaphore: its number of permits), waiters (like holder: the places of the lock's queue in their order, each \
+with its owner, and then the other clients that are known to wait), store.
 
 Exit codes: 0 also if no lock is held; 64 wrong URL; 69 the store does not answer or does not exist; 77 the store \
 refuses the request, or its file is damaged.

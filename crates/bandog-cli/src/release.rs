@@ -10,10 +10,11 @@ use crate::{
     store::{self, Store},
 };
 
-/// Takes a lock from its holder.
+/// Takes a lock from its holders.
 ///
 /// Only its holder can release a lock. This command takes the lock away by force, from a holder that hangs or that no
-/// longer exists. A waiter gets the lock immediately. The former holder notices at its next renewal, after a third of
+/// longer exists. A waiter gets the lock immediately. A lock with several
+/// holders (readers, or the permits of a semaphore) is taken from all of them. The former holder notices at its next renewal, after a third of
 /// its ttl. Until then both clients believe that they hold the lock, and only the fence, which is greater for each
 /// later holder, distinguishes them. If the former holder is `bandog lock`, it then terminates its command and exits
 /// with 76.

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use bandog::{Holder, Row};
+use bandog::{Holder, Row, backend::Kind};
 use bandog_page::LockJson;
 use serde::Serialize;
 
@@ -33,17 +33,17 @@ pub(crate) fn print(rows: &[Row], format: Format, store: &str) -> Result<ExitCod
     print::done(if format.json { json(rows, store) } else { table(rows, store) })
 }
 
-/// Prints one lock and its waiters.
+/// Prints one lock with all holders and waiters.
 pub(crate) fn print_one(row: &Row, format: Format, store: &str) -> Result<ExitCode, Fault> {
     let rows = slice::from_ref(row);
-    print::done(if format.json { json(rows, store) } else { table(rows, store).and_then(|()| waiters(row)) })
+    print::done(if format.json { json(rows, store) } else { table(rows, store).and_then(|()| all_clients(row)) })
 }
 
 /// Prints the result of `bandog release` if the command has taken the lock from its holder. `row` is the lock as it was
 /// before the command.
 pub(crate) fn print_taken(row: &Row, format: Format, store: &str) -> Result<ExitCode, Fault> {
     let text = || {
-        let holder = holder_text::holder(row).unwrap_or_else(|| "an unknown holder".into());
+        let holder = holder_text::holders(row).unwrap_or_else(|| "an unknown holder".into());
         writeln!(io::stdout().lock(), "took {:?} in {store} from {holder}", row.name)
     };
     let object = || print::json(&Taken { freed: true, before: LockJson::new(row, store) });
@@ -74,26 +74,32 @@ fn table(rows: &[Row], store: &str) -> io::Result<()> {
     if rows.is_empty() {
         return writeln!(out, "no lock is held");
     }
-    let lines: Vec<[String; 5]> = rows.iter().map(cells).collect();
-    let heads = ["NAME", "FENCE", "EXPIRES IN", "WAITING", "HOLDER"];
-    let widths: [usize; 5] = std::array::from_fn(|at| {
+    let lines: Vec<[String; 6]> = rows.iter().map(cells).collect();
+    let heads = ["NAME", "KIND", "FENCE", "EXPIRES IN", "WAITING", "HOLDER"];
+    let widths: [usize; 6] = std::array::from_fn(|at| {
         let widest = lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);
         widest.max(heads[at].len())
     });
     for line in [heads.map(String::from)].iter().chain(&lines) {
-        let [name, fence, ttl, waiting, holder] = line;
-        let [names, fences, ttls, waitings, _] = widths;
-        writeln!(out, "{name:names$}  {fence:>fences$}  {ttl:ttls$}  {waiting:>waitings$}  {holder}")?;
+        let [name, kind, fence, ttl, waiting, holder] = line;
+        let [names, kinds, fences, ttls, waitings, _] = widths;
+        writeln!(out, "{name:names$}  {kind:kinds$}  {fence:>fences$}  {ttl:ttls$}  {waiting:>waitings$}  {holder}")?;
     }
     out.flush()
 }
 
-/// Prints the clients that are known to wait for the lock.
-fn waiters(row: &Row) -> io::Result<()> {
+/// Prints the holders of the lock if there are several, and the clients that are known to wait for the lock, in the
+/// order of its queue.
+fn all_clients(row: &Row) -> io::Result<()> {
+    let holder = |holder: &Holder| holder_text::holder(holder).unwrap_or_else(|| "an unknown holder".into());
+    let holders: Vec<_> = if row.holders.len() > 1 { row.holders.iter().map(holder).collect() } else { Vec::new() };
+    let waiters: Vec<_> = row.waiting().map(holder_text::waiter).collect();
     let mut out = io::stdout().lock();
-    for (at, waiter) in row.waiters.iter().enumerate() {
-        let head = if at == 0 { "waiting:\n" } else { "" };
-        writeln!(out, "{head}  {}", holder_text::member(waiter))?;
+    for (title, clients) in [("holders:", holders), ("waiting:", waiters)] {
+        if !clients.is_empty() {
+            writeln!(out, "{title}")?;
+        }
+        clients.iter().try_for_each(|client| writeln!(out, "  {client}"))?;
     }
     out.flush()
 }
@@ -119,16 +125,29 @@ fn fences(row: &Row) -> Option<String> {
     })
 }
 
-/// The cells of a lock's line in the table.
-fn cells(row: &Row) -> [String; 5] {
+/// The kind of the lock as text. For a semaphore, the text contains the number of permits that are in use.
+fn kind(row: &Row) -> Option<String> {
+    let kinds = row.holders.iter().filter_map(|holder| holder.kind);
+    let in_use: u64 = kinds.map(|kind| u64::from(kind.permits())).sum();
+    row.kind.map(|kind| match kind {
+        Kind::Permits { of, .. } => format!("{}, {in_use} of {of}", kind.name()),
+        Kind::Mutex | Kind::Fair | Kind::Read | Kind::Write => kind.name().into(),
+    })
+}
+
+/// The cells of a lock's line in the table. The fence and the time are those of the first holder.
+fn cells(row: &Row) -> [String; 6] {
     let dash = || "-".to_owned();
-    let holder = holder_text::holder(row).unwrap_or_else(|| if row.is_held() { dash() } else { "free".into() });
+    let holder = holder_text::holders(row).unwrap_or_else(|| if row.is_held() { dash() } else { "free".into() });
     let fence = fences(row).unwrap_or_else(dash);
     let ttl = match row.holder() {
         Some(Holder { ttl: Some(ttl), .. }) => remaining(*ttl),
         Some(Holder { ttl: None, .. }) => "never".into(),
         None => dash(),
     };
-    let waiting = if row.waiters.is_empty() { dash() } else { row.waiters.len().to_string() };
-    [escaped(&row.name), fence, ttl, waiting, holder]
+    let waiting = match row.waiting().count() {
+        0 => dash(),
+        number => number.to_string(),
+    };
+    [escaped(&row.name), kind(row).unwrap_or_else(dash), fence, ttl, waiting, holder]
 }

@@ -1,4 +1,4 @@
-//! `bandog show`: the holder of one lock.
+//! `bandog show`: the holders of one lock.
 
 use bandog::{Key, Row};
 
@@ -10,14 +10,17 @@ use crate::{
     store::{self, Store},
 };
 
-/// Shows the holder of a lock, and the clients that wait for it.
+/// Shows the holders of a lock, and the clients that wait for it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json: name, held, owner, fence (the first fence of the present grant: the holder's own, unless the \
-holder's program passed the lock on from one task to another), fence_to (the last fence of the grant; both are null \
-when the lock is free or the holder is no bandog client), ttl_ms (null when the lock is free or never expires), holder \
-(null if the holder is not registered in the store; else host, pid, program, and since: the start of the client), \
-waiters (the clients that are known to wait, like holder), store.
+Fields of --json: name, kind (mutex, fair, read-write or semaphore; null if the lock is free or the kind is \
+unknown), held, owner, fence (the first fence of the present grant: the holder's own, unless the holder's program \
+passed the lock on from one task to another), fence_to (the last fence of the grant; both are null when the lock is \
+free or the holder is no bandog client), ttl_ms (null when the lock is free or never expires), holder (null if the \
+holder is not registered in the store; else host, pid, program, and since: the start of the client), holders (all \
+holders: owner, fence, ttl_ms and holder of each, with mode, which is read or write, or with permits), limit (of a \
+semaphore: its number of permits), waiters (like holder: the places of the lock's queue in their order, each with \
+its owner, and then the other clients that are known to wait), store.
 
 Exit codes: 0 printed, whether the lock is held or not; 64 wrong name or URL; 69 the store does not answer or does not \
 exist; 77 the store refuses the request, or its file is damaged.

@@ -187,6 +187,23 @@ impl Kind {
             Self::Permits { .. } => "semaphore",
         }
     }
+
+    /// Whether a client asks for a single fence in each claim of this kind: each turn of a fair mutex has its own claim,
+    /// and all readers of a claim share its fence.
+    pub const fn has_one_fence(self) -> bool {
+        match self {
+            Self::Fair | Self::Read => true,
+            Self::Mutex | Self::Write | Self::Permits { .. } => false,
+        }
+    }
+
+    /// The number of permits that a claim of this kind takes. 0 for the kinds without permits.
+    pub const fn permits(self) -> u32 {
+        match self {
+            Self::Permits { take, .. } => take.get(),
+            Self::Mutex | Self::Fair | Self::Read | Self::Write => 0,
+        }
+    }
 }
 
 /// Writes `mutex`, `fair`, `read`, `write`, or `permits:2/5` (2 of 5 permits). `FromStr` reads this text.

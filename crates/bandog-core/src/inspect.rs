@@ -1,6 +1,9 @@
 //! The trait [`Inspect`], for operators: it shows locks, holders, waiters and the store's health.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    num::NonZeroU32,
+    time::{Duration, SystemTime},
+};
 
 use async_trait::async_trait;
 
@@ -19,9 +22,18 @@ pub struct Row {
     /// The owners of the claims that have a place ([`crate::Claim::joins`]), in the order of the queue. Empty if the
     /// lock has no queue.
     pub queue: Vec<String>,
-    /// The clients that wait for the lock and are in the store's registry (the list of clients). A backend leaves this
-    /// list empty; [`Row::tell`] fills it in.
+    /// The clients that wait for the lock and are in the store's registry (the list of clients): first the clients in
+    /// the queue, in its order, and then the others. A backend leaves this list empty; [`Row::tell`] fills it in.
     pub waiters: Vec<Member>,
+}
+
+/// A call that waits for a lock ([`Row::waiting`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waiting<'a> {
+    /// The owner of the place that the call has in the lock's queue. None if it has no place.
+    pub place: Option<&'a str>,
+    /// The client that waits, if the client is in the store's registry. If `place` is None, this field is not None.
+    pub member: Option<&'a Member>,
 }
 
 /// A holder of a lock, as it is in the store.
@@ -41,7 +53,7 @@ pub struct Holder {
     /// The store keeps only the last fence of the block. So this field is computed as if the block had the maximum
     /// size: it is the first fence of a block of [`MAX_BLOCK`] fences. If the grant reserved fewer fences, each fence
     /// of the grant is greater than this field. So a resource that has seen this fence still accepts every write of the
-    /// holder.
+    /// holder. A kind with a single fence ([`Kind::has_one_fence`]) has a block of one fence.
     pub fence: Option<Fence>,
     /// The last fence of the block that the grant reserved, as it is in the store. Do not write to a resource with this
     /// fence: it can be greater than the fence of the holder, and the resource would refuse the holder's next writes.
@@ -101,11 +113,25 @@ impl Row {
             let client = holder.client();
             holder.member = members.iter().find(|member| client == Some(member.id)).cloned();
         }
+        // The position of the client in the queue. A client with several places has the position of the first one.
+        let place = |member: &Member| self.queue.iter().position(|owner| client(owner) == Some(member.id));
         // A client that has just got the lock can still be listed as a waiter, because the registry is updated later.
         let is_waiter = |member: &&Member| {
-            !holding.contains(&member.id) && member.waits.iter().any(|key| key.as_str() == self.name)
+            place(member).is_some()
+                || !holding.contains(&member.id) && member.waits.iter().any(|key| key.as_str() == self.name)
         };
         self.waiters = members.iter().filter(is_waiter).cloned().collect();
+        self.waiters.sort_by_key(|member| place(member).unwrap_or(usize::MAX));
+    }
+
+    /// All that is known to wait for the lock: first each place of the queue, in the order of the queue, and then the
+    /// registered clients that have no place. Call [`Row::tell`] first.
+    pub fn waiting(&self) -> impl Iterator<Item = Waiting<'_>> {
+        let of_place = |owner: &'_ String| self.waiters.iter().find(|member| client(owner) == Some(member.id));
+        let places = self.queue.iter().map(move |owner| Waiting { place: Some(owner), member: of_place(owner) });
+        let has_place = |member: &&Member| self.queue.iter().any(|owner| client(owner) == Some(member.id));
+        let others = self.waiters.iter().filter(move |member| !has_place(member));
+        places.chain(others.map(|member| Waiting { place: None, member: Some(member) }))
     }
 }
 
@@ -116,9 +142,11 @@ impl Holder {
     }
 
     /// The same holder with the fences of a grant of a bandog client. `last` is the last fence that the grant reserved.
+    /// Set [`Holder::kind`] before this call.
     #[must_use]
     pub fn fenced(self, last: Fence) -> Self {
-        let first = Fences::ending(last, MAX_BLOCK).first();
+        let block = if self.kind.is_some_and(Kind::has_one_fence) { NonZeroU32::MIN } else { MAX_BLOCK };
+        let first = Fences::ending(last, block).first();
         Self { fence: Some(first), last_fence: Some(last), ..self }
     }
 
@@ -147,8 +175,13 @@ impl Holder {
     /// assert_eq!(Holder::new("another library").client(), None);
     /// ```
     pub fn client(&self) -> Option<ClientId> {
-        self.owner.as_deref()?.split_once(':')?.0.parse().ok()
+        client(self.owner.as_deref()?)
     }
+}
+
+/// The id of the client in an owner's text. None if the owner is not a bandog client.
+fn client(owner: &str) -> Option<ClientId> {
+    owner.split_once(':')?.0.parse().ok()
 }
 
 /// A pattern for names. `*` matches any text, `?` matches one character, and a character after `\` matches itself.
@@ -352,3 +385,6 @@ pub trait Inspect: Send + Sync + 'static {
         self.check().await
     }
 }
+
+#[cfg(test)]
+mod tests;

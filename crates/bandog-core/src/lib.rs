@@ -32,7 +32,7 @@ pub use clock::{Clock, Moment};
 pub use error::{Error, ErrorKind, Result};
 pub use fence::{Fence, Fences, MAX_BLOCK};
 pub use finding::{Finding, Level};
-pub use inspect::{Holder, Inspect, Pattern, Row};
+pub use inspect::{Holder, Inspect, Pattern, Row, Waiting};
 pub use key::{Key, MAX_KEY_LEN};
 pub use latches::{LatchAction, LatchAnswer, LatchOperation, Latches, OperationId};
 pub use leases::{Answer, Backend, Leases, Profile, Released, Renewal, Step, Verdict};

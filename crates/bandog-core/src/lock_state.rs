@@ -210,10 +210,9 @@ impl LockState {
     /// The row of this lock for operators. None if no claim of a client holds the lock.
     pub fn row(&self, key: &Key, now: Moment) -> Option<Row> {
         let is_held = |hold: &&Hold| now < hold.until && hold.id != ClaimId::OFFERED;
-        let holder = |hold: &Hold| Holder {
-            ttl: Some(hold.until.since(now)),
-            kind: Some(hold.kind),
-            ..Holder::new(hold.id.to_string()).fenced(hold.last_fence)
+        let holder = |hold: &Hold| {
+            let (ttl, kind) = (Some(hold.until.since(now)), Some(hold.kind));
+            Holder { ttl, kind, ..Holder::new(hold.id.to_string()) }.fenced(hold.last_fence)
         };
         let holders: Vec<_> = self.holds.iter().filter(is_held).map(holder).collect();
         let kind = holders.first()?.kind;
@@ -251,7 +250,7 @@ impl LockState {
             Kind::Mutex | Kind::Fair | Kind::Write => others.count() == 0,
             Kind::Read => others.into_iter().all(|hold| matches!(hold.kind, Kind::Read)),
             Kind::Permits { take, .. } => {
-                let held: u64 = others.map(|hold| u64::from(permits(hold.kind))).sum();
+                let held: u64 = others.map(|hold| u64::from(hold.kind.permits())).sum();
                 held + u64::from(take.get()) <= u64::from(self.limit().unwrap_or_default())
             }
         };
@@ -370,14 +369,6 @@ impl LockState {
             return Err(Error::misused(format!("the semaphore has {now} permits, so a claim cannot take {take}")));
         }
         Ok(())
-    }
-}
-
-/// The number of permits that a hold of this kind takes.
-fn permits(kind: Kind) -> u32 {
-    match kind {
-        Kind::Permits { take, .. } => take.get(),
-        Kind::Mutex | Kind::Fair | Kind::Read | Kind::Write => 0,
     }
 }
 

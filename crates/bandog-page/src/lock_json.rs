@@ -1,24 +1,56 @@
 //! Locks as JSON.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use bandog_core::{Fence, Holder, Member, Row};
+use bandog_core::{Fence, Holder, Kind, Member, Row, Waiting};
 use serde::Serialize;
 
 /// One lock in JSON, in the format of the page and of `bandog ls --json`. Programs rely on the field names.
 #[derive(Debug, Serialize)]
 pub struct LockJson<'a> {
     name: &'a str,
+    /// The name of the kind ([`Kind::name`]).
+    kind: Option<&'static str>,
     held: bool,
     owner: Option<&'a str>,
     fence: Option<u64>,
-    /// The last fence of the holder's grant.
+    /// The last fence of the first holder's grant.
     fence_to: Option<u64>,
     ttl_ms: Option<u64>,
     held_since: Option<String>,
     holder: Option<MemberJson<'a>>,
-    waiters: Vec<MemberJson<'a>>,
+    holders: Vec<HolderJson<'a>>,
+    /// The number of permits of a semaphore.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<u32>,
+    waiters: Vec<WaiterJson<'a>>,
     store: &'a str,
+}
+
+/// One holder of a lock in JSON.
+#[derive(Debug, Serialize)]
+pub(crate) struct HolderJson<'a> {
+    owner: Option<&'a str>,
+    fence: Option<u64>,
+    ttl_ms: Option<u64>,
+    holder: Option<MemberJson<'a>>,
+    /// `read` or `write`, for a read-write lock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<&'static str>,
+    /// The number of permits that the holder has, for a semaphore.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    permits: Option<u32>,
+}
+
+/// One waiter in JSON: a place in the queue of the lock, or a client that waits without a place.
+#[derive(Debug, Serialize)]
+pub(crate) struct WaiterJson<'a> {
+    /// The owner of the place. A client without a place has no such field.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<&'a str>,
+    /// The client. A client that is not registered has none of these fields.
+    #[serde(flatten)]
+    member: Option<MemberJson<'a>>,
 }
 
 /// A client in JSON: the holder of a lock, or a waiter.
@@ -36,16 +68,45 @@ impl<'a> LockJson<'a> {
         let holder = row.holder();
         Self {
             name: &row.name,
+            kind: row.kind.map(Kind::name),
             held: row.is_held(),
             owner: row.owner(),
             fence: row.fence().map(Fence::get),
             fence_to: holder.and_then(|holder| holder.last_fence).map(Fence::get),
-            ttl_ms: holder.and_then(|holder| holder.ttl).map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
+            ttl_ms: holder.and_then(|holder| holder.ttl).map(millis),
             held_since: holder.and_then(Holder::since).map(seconds),
             holder: row.member().map(MemberJson::from),
-            waiters: row.waiters.iter().map(MemberJson::from).collect(),
+            holders: row.holders.iter().map(HolderJson::from).collect(),
+            limit: row.kind.and_then(limit),
+            waiters: row.waiting().map(WaiterJson::from).collect(),
             store,
         }
+    }
+}
+
+impl<'a> From<&'a Holder> for HolderJson<'a> {
+    fn from(holder: &'a Holder) -> Self {
+        let Holder { owner, kind, fence, ttl, member, last_fence: _ } = holder;
+        let (mode, permits) = match kind {
+            Some(Kind::Read) => (Some("read"), None),
+            Some(Kind::Write) => (Some("write"), None),
+            Some(Kind::Permits { take, .. }) => (None, Some(take.get())),
+            Some(Kind::Mutex | Kind::Fair) | None => (None, None),
+        };
+        Self {
+            owner: owner.as_deref(),
+            fence: fence.map(Fence::get),
+            ttl_ms: ttl.map(millis),
+            holder: member.as_ref().map(MemberJson::from),
+            mode,
+            permits,
+        }
+    }
+}
+
+impl<'a> From<Waiting<'a>> for WaiterJson<'a> {
+    fn from(Waiting { place, member }: Waiting<'a>) -> Self {
+        Self { owner: place, member: member.map(MemberJson::from) }
     }
 }
 
@@ -55,7 +116,23 @@ impl<'a> From<&'a Member> for MemberJson<'a> {
     }
 }
 
+/// The number of permits that a semaphore has. None for other kinds.
+fn limit(kind: Kind) -> Option<u32> {
+    match kind {
+        Kind::Permits { of, .. } => Some(of.get()),
+        Kind::Mutex | Kind::Fair | Kind::Read | Kind::Write => None,
+    }
+}
+
+/// A duration in milliseconds.
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// The time in RFC 3339, to the second.
 fn seconds(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
+
+#[cfg(test)]
+mod tests;

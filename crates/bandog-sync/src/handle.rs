@@ -112,11 +112,7 @@ impl Handle {
         if !self.kinds.contains(kind) {
             return Err(Error::misused(format!("{} has no locks of the kind {}", self.store, kind.name())));
         }
-        let fences = match kind {
-            // Each turn of a fair mutex has its own claim, and readers share one fence.
-            Kind::Fair | Kind::Read => NonZeroU32::MIN,
-            Kind::Mutex | Kind::Write | Kind::Permits { .. } => self.terms.fences,
-        };
+        let fences = if kind.has_one_fence() { NonZeroU32::MIN } else { self.terms.fences };
         Ok(Terms { kind, fences, ..self.terms })
     }
 

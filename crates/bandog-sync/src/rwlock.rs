@@ -196,3 +196,10 @@ impl Deref for WriteGuard {
         &self.0
     }
 }
+
+/// The same guard, without the downgrade. Code that treats readers and writers alike can use it.
+impl From<WriteGuard> for Guard {
+    fn from(guard: WriteGuard) -> Self {
+        guard.0
+    }
+}

@@ -29,9 +29,9 @@ fn a_registered_holder_is_named() {
     let ann = ann();
     let mut row = held(&key, &format!("{}:7", ann.id), Some(GRANTED));
     row.tell(&[ann]);
-    assert_eq!(holder(&row).unwrap(), "deploy\\u{1b}[31m.sh (process 4711 on ci-7), since 2026-09-21T14:26:40Z");
+    assert_eq!(holders(&row).unwrap(), "deploy\\u{1b}[31m.sh (process 4711 on ci-7), since 2026-09-21T14:26:40Z");
     row.holders[0].fence = Some(Fence::new(7));
-    assert_eq!(holder(&row).unwrap(), "deploy\\u{1b}[31m.sh (process 4711 on ci-7)");
+    assert_eq!(holders(&row).unwrap(), "deploy\\u{1b}[31m.sh (process 4711 on ci-7)");
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn the_short_form_has_the_command_and_the_time_of_day() {
         let member = Member { program: "bandog lock -- ./deploy".into(), ..ann() };
         let mut row = held(&key, &format!("{}:7", member.id), Some(fence));
         row.tell(&[member]);
-        brief_holder(&row).unwrap()
+        brief_holders(&row).unwrap()
     };
     assert_eq!(brief(GRANTED), "./deploy (4711 on ci-7) since 2026-09-21T14:26:40Z");
     let now = SystemTime::now();
@@ -50,13 +50,13 @@ fn the_short_form_has_the_command_and_the_time_of_day() {
     // If midnight passes between the two reads of the clock, the text contains the date. So this assert accepts the
     // time of day with or without the date.
     assert!(rfc.ends_with(brief(Fence::new(micros.try_into().unwrap())).rsplit_once(' ').unwrap().1));
-    assert_eq!(brief_holder(&held(&key, "somebody", None)).unwrap(), "somebody");
+    assert_eq!(brief_holders(&held(&key, "somebody", None)).unwrap(), "somebody");
 }
 
 #[test]
 fn an_unregistered_holder_is_described_by_its_owner() {
     let key = Key::new("x").unwrap();
-    let text_of = |owner: &str| holder(&held(&key, owner, None)).unwrap();
+    let text_of = |owner: &str| holders(&held(&key, owner, None)).unwrap();
     let java = "957c1da6-54c9-4017-93c7-a4ef987df61c:57";
     assert_eq!(text_of(java), format!("a Java client, {java}"));
     let ours = format!("{}:3", ClientId::random());
@@ -64,7 +64,7 @@ fn an_unregistered_holder_is_described_by_its_owner() {
     for odd in ["somebody", "957c1da6:4", "957c1da6-54c9-7017-93c7-a4ef987df61c:57", "a\u{7}b"] {
         assert_eq!(text_of(odd), escaped(odd));
     }
-    assert_eq!(holder(&Row::free(&key)), None);
+    assert_eq!(holders(&Row::free(&key)), None);
 }
 
 #[test]
@@ -74,4 +74,33 @@ fn json_has_the_start_as_rfc_3339() {
         "host": "ci-7", "pid": 4711, "program": "deploy\u{1b}[31m.sh", "since": "2025-11-20T12:30:01Z"
     });
     assert_eq!(json, want);
+}
+
+#[test]
+fn holders_of_a_shared_lock_are_counted() {
+    let key = Key::new("x").unwrap();
+    let with = |kind: Kind, number: usize| {
+        let holder = Holder { kind: Some(kind), ..Holder::new("somebody") };
+        Row { holders: vec![holder; number], ..Row::free(&key) }
+    };
+    let [take, of] = [2, 5].map(|number| std::num::NonZeroU32::new(number).unwrap());
+    let texts = [(Kind::Read, 3), (Kind::Write, 1), (Kind::Permits { take, of }, 2), (Kind::Fair, 1)];
+    assert_eq!(
+        texts.map(|(kind, number)| holders(&with(kind, number)).unwrap()),
+        [
+            "somebody, as a reader, and 2 others",
+            "somebody, as the writer",
+            "somebody, 2 of 5 permits, and 1 other",
+            "somebody"
+        ]
+    );
+}
+
+#[test]
+fn a_waiter_that_is_not_registered_is_described_by_its_owner() {
+    let java = "957c1da6-54c9-4017-93c7-a4ef987df61c:57";
+    assert_eq!(waiter(Waiting { place: Some(java), member: None }), format!("a Java client, {java}"));
+    let ann = ann();
+    let text = waiter(Waiting { place: Some(java), member: Some(&ann) });
+    assert!(text.starts_with("deploy") && text.contains("running since"), "{text}");
 }

@@ -3,15 +3,16 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use bandog::{Guard, Mutex, Result};
+use bandog::{Guard, Result};
 use rustix::process::Signal;
 
+use super::kind::Handle;
 use crate::signals::Signals;
 
 /// How the wait ended.
 pub(super) enum Acquired {
     Guard(Guard),
-    /// Another client held the lock for the whole wait.
+    /// Other clients held the lock for the whole wait.
     Busy,
     /// A signal asked bandog to exit.
     Interrupted(Signal),
@@ -20,14 +21,14 @@ pub(super) enum Acquired {
 /// Waits for the lock: for at most `wait`, or without a limit if `wait` is none. `progress` is a future that never
 /// ends. It reports the holder during the wait.
 pub(super) async fn acquire(
-    mutex: &Mutex,
+    handle: &Handle,
     wait: Option<Duration>,
     signals: &mut Signals,
     progress: impl Future<Output = Infallible>,
 ) -> Result<Acquired> {
     let guard = tokio::select! { biased;
         signal = signals.ending() => return Ok(Acquired::Interrupted(signal)),
-        guard = lock(mutex, wait) => guard?,
+        guard = lock(handle, wait) => guard?,
         never = progress => match never {},
     };
     // If a signal came at the same moment as the grant, the child must not be started. So the signal wins.
@@ -38,10 +39,10 @@ pub(super) async fn acquire(
     })
 }
 
-/// Takes the lock. None if another client held the lock for the whole `wait`.
-async fn lock(mutex: &Mutex, wait: Option<Duration>) -> Result<Option<Guard>> {
+/// Takes the lock. None if other clients held the lock for the whole `wait`.
+async fn lock(handle: &Handle, wait: Option<Duration>) -> Result<Option<Guard>> {
     match wait {
-        Some(wait) => mutex.try_lock_for(wait).await,
-        None => mutex.lock().await.map(Some),
+        Some(wait) => handle.try_lock_for(wait).await,
+        None => handle.lock().await.map(Some),
     }
 }

@@ -3,6 +3,7 @@
 
 use std::{env, ffi::OsString};
 
+use bandog::backend::Kind;
 use serde::{Deserialize, Serialize};
 
 use crate::process_tree::process::{self, Process};
@@ -15,6 +16,9 @@ pub(crate) const VARIABLE: &str = "BANDOG_HELD";
 pub(super) struct Held {
     name: String,
     store: String,
+    /// The kind of the hold, as text. An earlier version of bandog had only mutexes, and did not write this field.
+    #[serde(default = "mutex")]
+    kind: String,
     /// The id of the client that holds the lock. In the store, the owner of the lock begins with this id and a colon.
     client: String,
     /// The pid of the command, or 0 if the pid is not known yet.
@@ -23,18 +27,17 @@ pub(super) struct Held {
     started: u64,
 }
 
-/// The pid of the ancestor that runs under this lock, if there is such an ancestor. After the command of the lock has
-/// ended, its background processes have no such ancestor any more. So a background process is allowed to wait for the
-/// lock.
-pub(super) fn by_ancestor(name: &str, store: &str) -> Option<i32> {
-    above().iter().find(|held| held.name == name && held.store == store).map(|held| held.pid)
+/// The holds of ancestors on the lock with this name. After the command of a hold has ended, its background processes
+/// have no such ancestor any more. So a background process is allowed to wait for the lock.
+pub(super) fn by_ancestors(name: &str, store: &str) -> Vec<Held> {
+    above().into_iter().filter(|held| held.name == name && held.store == store).collect()
 }
 
-/// The pid of the ancestor whose lock has this owner in the store, if there is such an ancestor. This function finds
-/// the ancestor even if BANDOG_HELD contains another spelling of the store or of the name.
-pub(super) fn by_owner(owner: &str) -> Option<i32> {
-    let client = owner.split(':').next()?;
-    above().iter().find(|held| held.client == client).map(|held| held.pid)
+/// The holds of ancestors whose locks have these owners in the store. This function finds the ancestors even if
+/// BANDOG_HELD contains another spelling of the store or of the name.
+pub(super) fn by_owners<'a>(owners: impl Iterator<Item = &'a str>) -> Vec<Held> {
+    let clients: Vec<_> = owners.filter_map(|owner| owner.split(':').next()).collect();
+    above().into_iter().filter(|held| clients.contains(&held.client.as_str())).collect()
 }
 
 /// Whether this process runs under any lock.
@@ -50,9 +53,10 @@ fn above() -> Vec<Held> {
 
 /// The value of BANDOG_HELD for a command that is about to run under this lock. The pid of the command is not known
 /// yet; [`with_own_pid`] adds it.
-pub(super) fn with(name: &str, store: &str, client: &str) -> String {
+pub(super) fn with(name: &str, store: &str, kind: Kind, client: &str) -> String {
+    let (name, store, kind, client) = (name.into(), store.into(), kind.to_string(), client.into());
     let mut held = above();
-    held.push(Held { name: name.into(), store: store.into(), client: client.into(), pid: 0, started: 0 });
+    held.push(Held { name, store, kind, client, pid: 0, started: 0 });
     text(&held)
 }
 
@@ -70,10 +74,25 @@ pub(crate) fn with_own_pid() -> Option<String> {
 }
 
 impl Held {
+    /// The kind of the hold. A kind of a later version of bandog counts as a mutex.
+    pub(super) fn kind(&self) -> Kind {
+        self.kind.parse().unwrap_or(Kind::Mutex)
+    }
+
+    /// The pid of the command that runs under the lock.
+    pub(super) fn pid(&self) -> i32 {
+        self.pid
+    }
+
     /// Whether the command that runs under this lock is one of these processes.
     fn is_among(&self, processes: &[Process]) -> bool {
         processes.iter().any(|process| process.number() == (self.pid, self.started))
     }
+}
+
+/// The default of [`Held::kind`].
+fn mutex() -> String {
+    Kind::Mutex.to_string()
 }
 
 /// The locks in BANDOG_HELD. The result is empty if the variable is not set or cannot be parsed.

@@ -72,7 +72,7 @@ struct WaitReason {
 /// Queries the store for the reason of the wait.
 async fn wait_reason(client: &Client, name: &str) -> WaitReason {
     let (whole, brief) = match client.show(name).await {
-        Ok(row) => (holder_text::holder(&row), holder_text::brief_holder(&row)),
+        Ok(row) => (holder_text::holders(&row), holder_text::brief_holders(&row)),
         Err(error) if error.kind() == ErrorKind::Unavailable => {
             return WaitReason::plain("but the store does not answer");
         }

@@ -18,6 +18,7 @@ mod input;
 mod job_files;
 mod jobs;
 mod keeper;
+mod kinds;
 mod manual;
 mod nested;
 mod page;

@@ -334,7 +334,7 @@ fn random_steps_obey_the_rules_of_each_kind() {
             }
             let holds: Vec<_> = table.state.holds().iter().filter(|hold| now < hold.until).collect();
             let readers = holds.iter().filter(|hold| matches!(hold.kind, Kind::Read)).count();
-            let taken: u32 = holds.iter().map(|hold| permits(hold.kind)).sum();
+            let taken: u32 = holds.iter().map(|hold| hold.kind.permits()).sum();
             match holds.first().map(|hold| hold.kind.family()) {
                 None => {}
                 Some(Family::Mutex) => assert_eq!(holds.len(), 1, "{}", table.state),

@@ -238,11 +238,25 @@ export function paintNodes({ running, pauses }) {
   put(element, lines.join("\n"));
 }
 
+/** The kind of a lock. For a semaphore, the text has the number of permits that are in use. */
+function kind({ kind, limit, holders }) {
+  if (limit == null) return kind ?? "–";
+  return `${kind}, ${holders.reduce((sum, { permits }) => sum + (permits ?? 0), 0)} of ${limit}`;
+}
+
+/** One holder of a lock, and what it holds if the kind can have several holders. */
+function holderText({ holder, owner, mode, permits }, limit) {
+  const client = holder ? `${holder.program} (process ${holder.pid} on ${holder.host})` : (owner ?? "unknown");
+  return client + (mode ? (mode === "read" ? ", as a reader" : ", as the writer") : permits ? `, ${permits} of ${limit}` : "");
+}
+
 /** Updates the table of the locks that are held. */
 export function paintLocks(locks, age) {
   sync($("#locks tbody"), locks, (lock) => lock.name, makeLock, (row, lock) => {
-    const holder = lock.holder ? `${lock.holder.program} (process ${lock.holder.pid} on ${lock.holder.host})` : (lock.owner ?? "unknown");
-    const texts = [lock.name, holder, fences(lock), lock.ttl_ms == null ? "never" : span(Math.max(0, lock.ttl_ms - age)), String(lock.waiters.length || "–")];
+    const [first, ...others] = lock.holders;
+    const holder = holderText(first ?? lock, lock.limit) + (others.length ? `, and ${others.length} more` : "");
+    row.cells[2].title = others.length ? lock.holders.map((each) => holderText(each, lock.limit)).join("\n") : "";
+    const texts = [lock.name, kind(lock), holder, fences(lock), lock.ttl_ms == null ? "never" : span(Math.max(0, lock.ttl_ms - age)), String(lock.waiters.length || "–")];
     texts.forEach((text, place) => put(row.cells[place], text));
   });
 }
@@ -252,7 +266,7 @@ function makeLock() {
   const name = document.createElement("th");
   name.scope = "row";
   row.append(name);
-  for (const kind of ["", "num", "num", "num"]) row.insertCell().className = kind;
-  ["", "Holder", "Fence", "Expires in", "Waiting"].forEach((label, place) => (row.cells[place].dataset.label = label));
+  for (const align of ["", "", "num", "num", "num"]) row.insertCell().className = align;
+  ["", "Kind", "Holder", "Fence", "Expires in", "Waiting"].forEach((label, place) => (row.cells[place].dataset.label = label));
   return row;
 }

@@ -1,0 +1,125 @@
+//! The kind of the lock: the options that choose it, and the handle of the lock.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use bandog::{Client, Guard, Mutex, Result, RwLock, Semaphore, backend::Kind};
+
+use crate::fault::Fault;
+
+/// The options that choose the kind of the lock. Without them, the lock is a mutex.
+#[derive(Debug, clap::Args)]
+#[group(multiple = false)]
+pub(super) struct Choice {
+    /// A fair mutex: waiters get the lock in the order in which they began to wait.
+    #[arg(long)]
+    fair: bool,
+    /// A read-write lock as a reader: any number of readers at a time, and no writer.
+    #[arg(long)]
+    shared: bool,
+    /// A read-write lock as the writer: one writer at a time, and no reader.
+    #[arg(long)]
+    exclusive: bool,
+    /// A semaphore: take K of its permits, all or none; a semaphore of --of 1 is exclusive.
+    #[arg(long, value_name = "K", requires = "of")]
+    permits: Option<NonZeroU32>,
+}
+
+/// The limit of a semaphore. It is not a member of the group [`Choice`], because it needs --permits.
+#[derive(Debug, clap::Args)]
+pub(super) struct Limit {
+    /// The number of permits that the semaphore has; all commands must give the same number.
+    #[arg(long, value_name = "N", requires = "permits", conflicts_with_all = ["fair", "shared", "exclusive"])]
+    of: Option<NonZeroU32>,
+}
+
+impl Choice {
+    /// The kind of the lock. An error if --permits is greater than --of.
+    pub(super) fn kind(&self, limit: &Limit) -> Result<Kind, Fault> {
+        let Self { fair, shared, exclusive, permits } = self;
+        Ok(match (permits, limit.of) {
+            (Some(take), Some(of)) if *take > of => {
+                return Err(Fault::usage(format!("--permits {take} is greater than --of {of}")));
+            }
+            (Some(take), Some(of)) => Kind::Permits { take: *take, of },
+            _ if *fair => Kind::Fair,
+            _ if *shared => Kind::Read,
+            _ if *exclusive => Kind::Write,
+            _ => Kind::Mutex,
+        })
+    }
+}
+
+/// The handle of a lock of any kind.
+pub(super) enum Handle {
+    Mutex(Mutex),
+    Read(RwLock),
+    Write(RwLock),
+    Permits(Semaphore),
+}
+
+impl Handle {
+    /// The lock with this name. With `lease`, the lock has a fixed lease.
+    pub(super) fn new(client: &Client, name: &str, kind: Kind, lease: Option<Duration>) -> Self {
+        let mutex = |mutex: Mutex| Self::Mutex(if let Some(ttl) = lease { mutex.lease(ttl) } else { mutex });
+        let rwlock = |lock: RwLock| if let Some(ttl) = lease { lock.lease(ttl) } else { lock };
+        match kind {
+            Kind::Mutex => mutex(client.mutex(name)),
+            Kind::Fair => mutex(client.mutex(name).fair()),
+            Kind::Read => Self::Read(rwlock(client.rwlock(name))),
+            Kind::Write => Self::Write(rwlock(client.rwlock(name))),
+            Kind::Permits { take, of } => {
+                let semaphore = client.semaphore(name, of.get()).permits(take.get());
+                Self::Permits(if let Some(ttl) = lease { semaphore.lease(ttl) } else { semaphore })
+            }
+        }
+    }
+
+    /// Waits for the lock without a limit.
+    pub(super) async fn lock(&self) -> Result<Guard> {
+        match self {
+            Self::Mutex(mutex) => mutex.lock().await,
+            Self::Read(lock) => lock.read().await,
+            Self::Write(lock) => lock.write().await.map(Guard::from),
+            Self::Permits(semaphore) => semaphore.acquire().await,
+        }
+    }
+
+    /// Waits for the lock, for at most `wait`. None if the lock was busy for the whole time.
+    pub(super) async fn try_lock_for(&self, wait: Duration) -> Result<Option<Guard>> {
+        match self {
+            Self::Mutex(mutex) => mutex.try_lock_for(wait).await,
+            Self::Read(lock) => lock.try_read_for(wait).await,
+            Self::Write(lock) => Ok(lock.try_write_for(wait).await?.map(Guard::from)),
+            Self::Permits(semaphore) => semaphore.try_acquire_for(wait).await,
+        }
+    }
+}
+
+/// The reason why a claim of this kind was refused for a whole wait, as text. `name` is the lock's name and its store.
+pub(super) fn busy_text(kind: Kind, name: &str) -> String {
+    match kind {
+        Kind::Mutex | Kind::Fair | Kind::Write => format!("another client holds {name}"),
+        Kind::Read => format!("a writer holds {name}, or waits for it"),
+        Kind::Permits { take, of } => {
+            format!("other clients hold so many permits of {name} that {take} of {of} are not free")
+        }
+    }
+}
+
+/// Whether a claim of this kind would wait for holds of its own ancestors, which have the kinds `held` on the same
+/// name. Such a wait would never end. A claim of another family does not wait: the store refuses it with an error.
+pub(super) fn waits_for(kind: Kind, held: &[Kind]) -> bool {
+    let is_same_family = |held: &&Kind| held.family() == kind.family();
+    let mut same = held.iter().filter(is_same_family);
+    match kind {
+        Kind::Mutex | Kind::Fair | Kind::Write => same.next().is_some(),
+        Kind::Read => same.any(|held| !matches!(held, Kind::Read)),
+        Kind::Permits { take, of } => {
+            let held: u64 = same.map(|held| u64::from(held.permits())).sum();
+            held > 0 && held + u64::from(take.get()) > u64::from(of.get())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
