@@ -46,7 +46,7 @@ pub(crate) enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Random traffic on locks under faults, with a history that is checked; try `cargo xtask storm --help`.
+    /// Make random calls on locks under faults, and check the history of the calls; try `cargo xtask storm --help`.
     #[command(disable_help_flag = true)]
     Storm {
         /// Arguments of the storm.
@@ -64,7 +64,7 @@ pub(crate) enum Task {
         #[arg(long)]
         seed: Option<u64>,
     },
-    /// End real programs in every way, and check that each exits in time; try `cargo xtask exits --help`.
+    /// End real programs in every possible way, and check how each program exits; try `cargo xtask exits --help`.
     #[command(disable_help_flag = true)]
     Exits {
         /// Arguments of the test program.
@@ -73,6 +73,9 @@ pub(crate) enum Task {
     },
     /// Test the same locks from Rust and from Java's Redisson; needs a JDK and Maven.
     Interop {
+        /// If a JDK or Maven is missing, print this and succeed.
+        #[arg(long)]
+        if_installed: bool,
         /// Arguments of the tests, such as a part of the names of the tests to run.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,

@@ -42,7 +42,7 @@ fn run(task: Task) -> Result<(), Fault> {
         Task::Storm { args } => storm::run(&args),
         Task::Fuzz { inputs, seed } => fuzz::run(inputs, seed),
         Task::Exits { args } => exits::run(&args),
-        Task::Interop { args } => interop::run(&args),
+        Task::Interop { if_installed, args } => interop::run(if_installed, &args),
         Task::Promises { check } => promises::run(check),
         Task::Page { pictures, args } => page::run(pictures, &args),
     }

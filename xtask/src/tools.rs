@@ -31,7 +31,7 @@ const LOG: &str = "target/xtask/apt.log";
 
 /// Installs missing tools if this is allowed. Otherwise returns an error that names the packages to install.
 pub(crate) fn ensure(tools: &[Tool]) -> Result<(), Fault> {
-    let missing = packages_of(tools);
+    let missing = missing_packages(tools);
     if missing.is_empty() {
         return Ok(());
     }
@@ -39,7 +39,7 @@ pub(crate) fn ensure(tools: &[Tool]) -> Result<(), Fault> {
         return Err(please_install(&missing));
     };
     install(how, &missing)?;
-    match packages_of(tools) {
+    match missing_packages(tools) {
         still if still.is_empty() => Ok(()),
         still => Err(Fault::unavailable(format!("still missing after the installation: {}", still.join(" ")))),
     }
@@ -47,7 +47,7 @@ pub(crate) fn ensure(tools: &[Tool]) -> Result<(), Fault> {
 
 /// Returns an error if a tool is missing. Installs nothing, because few machines need these tools.
 pub(crate) fn require(tools: &[Tool]) -> Result<(), Fault> {
-    let missing = packages_of(tools);
+    let missing = missing_packages(tools);
     if missing.is_empty() { Ok(()) } else { Err(please_install(&missing)) }
 }
 
@@ -68,7 +68,8 @@ fn please_install(packages: &[&str]) -> Fault {
     Fault::unavailable(format!("missing; please install: apt-get install {}", packages.join(" ")))
 }
 
-fn packages_of(tools: &[Tool]) -> Vec<&'static str> {
+/// The packages of the tools that are missing.
+pub(crate) fn missing_packages(tools: &[Tool]) -> Vec<&'static str> {
     let missing = tools.iter().filter(|tool| !tool.programs.iter().any(|program| is_installed(program)));
     missing.map(|tool| tool.package).collect()
 }

@@ -12,7 +12,7 @@ use crate::{
     completions, console, cron, demo, doctor, exec,
     exit_code::ExitCode,
     fault::Fault,
-    jobs, lock, ls, man, page,
+    jobs, latch, lock, ls, man, page,
     process_tree::heir,
     release,
     schedule::{self, keep},
@@ -50,6 +50,7 @@ Examples:
   bandog show deploy                              its holder and its waiters
   bandog ls 'order-*'                             the locks that are held
   bandog release deploy --force                   take it from a holder that hangs
+  bandog latch import wait --timeout 1h           wait until all parts of the work are done
   bandog schedule jobs.toml --check               check a file of jobs
   bandog page                                     jobs and locks on a web page
   bandog demo                                     the failure without a lock";
@@ -70,6 +71,7 @@ enum Visible {
     Show(show::Args),
     Ls(ls::Args),
     Release(release::Args),
+    Latch(latch::Args),
     Doctor(doctor::Args),
     Cron(cron::Args),
     Schedule(schedule::Args),
@@ -112,6 +114,7 @@ impl Visible {
             Self::Show(args) => show::run(&args),
             Self::Ls(args) => ls::run(&args),
             Self::Release(args) => release::run(&args),
+            Self::Latch(args) => latch::run(&args),
             Self::Doctor(args) => doctor::run(&args),
             Self::Cron(args) => cron::run(&args),
             Self::Schedule(args) => schedule::run(&args),

@@ -10,7 +10,7 @@ use crate::{exit_code::ExitCode, fault::Fault, lock::held};
 /// The hidden subcommand's name.
 pub(crate) const NAME: &str = "__exec";
 
-/// The expected parent, and the command.
+/// The pid of the expected parent, and the command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     parent: i32,
@@ -39,6 +39,8 @@ pub(crate) fn run(args: &Args) -> Fault {
     let Some((program, rest)) = args.command.split_first() else {
         return Fault::usage("no command was given");
     };
+    // The command gets the variable BANDOG_HELD, which contains the locks that the command runs under. This process
+    // becomes the command, and keeps its pid. So `with_own_pid` adds this pid to the last lock in the variable.
     let error = Command::new(program).args(rest).envs(held::with_own_pid().map(|held| (held::VARIABLE, held))).exec();
     let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
     Fault::new(ExitCode::Child(code), format!("cannot run {program:?}: {error}"))

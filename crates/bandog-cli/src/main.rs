@@ -18,14 +18,15 @@ mod fault;
 mod holder_text;
 mod http;
 mod jobs;
+mod latch;
 mod lock;
 mod ls;
 mod man;
-mod page;
+mod page; // The command `bandog page`: serves a web page about a store.
 mod print;
 mod process_tree;
 mod release;
-mod row;
+mod row; // Prints each lock as a row of a table, or as JSON.
 mod runtime;
 mod schedule;
 mod show;

@@ -9,10 +9,11 @@ use bandog_core::{Fence, Key};
 use bandog_sync::{Guard, Lost};
 use futures_util::FutureExt;
 
-/// Asserts that at most one task at a time believes that it holds a key, and that fences rise.
+/// Asserts two properties of each lock: at most one task at a time believes that it holds the lock, and each fence is
+/// greater than the earlier fences.
 ///
 /// Each task enters the census when it has a guard, and leaves the census before it releases the guard. A task whose
-/// guard has reported a loss no longer believes that it holds the key.
+/// guard has reported a loss no longer believes that it holds the lock.
 #[derive(Debug, Clone, Default)]
 pub struct Census(Arc<Mutex<CensusState>>);
 
@@ -20,17 +21,16 @@ pub struct Census(Arc<Mutex<CensusState>>);
 struct CensusState {
     /// The number of the last entry.
     number: u64,
-    /// The number of entries with a guard that was not lost.
+    /// How often a task has entered the census with a guard that was not lost at this time.
     entered: u64,
-    /// The tasks that have entered and not left. They are sorted by key and by the number of the entry. `Lost`
-    /// completes when the task's guard is lost.
+    /// The tasks that have entered and not left, for each key. Each task has the number of its entry and the fence of
+    /// its guard. `Lost` completes when this guard is lost.
     present: HashMap<Key, BTreeMap<u64, (Fence, Lost)>>,
     /// For each key, the fence of the last entry.
     last: HashMap<Key, Fence>,
 }
 
-/// The presence of a task in the census, while the task believes that it holds a key. When this value is dropped, the
-/// task leaves the census.
+/// The presence of a task in the census. When this value is dropped, the task leaves the census.
 #[derive(Debug)]
 #[must_use = "a stay ends when it is dropped"]
 pub struct Stay {
@@ -40,10 +40,11 @@ pub struct Stay {
 }
 
 impl Census {
-    /// Enters the census with this guard.
+    /// Records that the calling task enters the census with this guard.
     ///
     /// # Panics
-    /// If another task believes that it holds the key, or if the fence of an earlier entry is not lower.
+    /// If another task in the census believes that it holds the same lock, or if the fence of this guard is not greater
+    /// than the fence of the previous entry for this lock.
     pub fn enter(&self, guard: &Guard) -> Stay {
         let key = guard.key().clone();
         let mut state = self.state();
@@ -55,7 +56,7 @@ impl Census {
         Stay { census: self.clone(), key, number }
     }
 
-    /// The number of entries with a guard that was not lost.
+    /// How often a task has entered the census with a guard that was not lost at this time.
     pub fn entered(&self) -> u64 {
         self.state().entered
     }
@@ -71,10 +72,13 @@ impl CensusState {
         let present = self.present.entry(key.clone()).or_default();
         for (other, lost) in present.values() {
             let believes = lost.clone().now_or_never().is_none();
-            assert!(!believes, "{key:?} is held twice: with the fences {other} and {fence}");
+            assert!(!believes, "two tasks hold {key:?}, with the fences {other} and {fence}");
         }
         let last = self.last.insert(key.clone(), fence);
-        assert!(last.is_none_or(|last| last < fence), "the fence {fence} of {key:?} is not greater than {last:?}");
+        assert!(
+            last.is_none_or(|last| last < fence),
+            "the fence {fence} of {key:?} is not greater than the previous fence {last:?}"
+        );
         present.insert(number, (fence, guard.lost()));
         self.entered += 1;
     }

@@ -1,4 +1,4 @@
-//! A client in a child process, which runs the test binary again.
+//! Child processes of a test. A child process runs the same test binary as its parent, and has one client.
 
 use std::{env, fs, io::BufRead, path::PathBuf, process::Command, time::Duration};
 
@@ -13,25 +13,27 @@ use crate::{
     run::CHILD,
 };
 
-/// The address of the store. It is set in child processes only.
+/// The environment variable with the address of the store. Only child processes have this variable.
 const ADDRESS: &str = "BANDOG_LAWS_ADDRESS";
-/// The child's ttl in milliseconds.
+/// The environment variable with the ttl of the child's holds, in milliseconds.
 const TTL: &str = "BANDOG_LAWS_TTL_MS";
-/// The prefix of the child's messages. The prefix is needed because the test harness prints to the same stream.
+/// The prefix of the child's messages to its parent. The prefix is needed because the test harness prints to the same
+/// stream.
 const SAYS: &str = "child says: ";
 
-/// A child process. It executes commands, which [`Child::send`] sends, and prints messages, which [`Child::says`]
-/// awaits.
+/// A child process. The parent sends commands to the child with [`Child::send`], and waits for the answers of the child
+/// with [`Child::says`].
 pub(crate) struct Child {
     process: Process,
-    /// A file with a counter, which several children increase.
+    /// The path of a file with a counter, which several children increase.
     counter: PathBuf,
 }
 
 impl Child {
+    /// Starts a child process with a client for the store of this world. The holds of this client have this ttl.
     pub(crate) fn start<W: World>(world: &W, ttl: Duration) -> Can<Self> {
         let address = world.address()?;
-        let mut command = Command::new(env::current_exe().expect("this binary"));
+        let mut command = Command::new(env::current_exe().expect("the path of this binary is unknown"));
         command.args(["--exact", CHILD, "--nocapture", "--test-threads=1"]);
         command.env(ADDRESS, address).env(TTL, ttl.as_millis().to_string());
         let process = Process::spawn(&command);
@@ -43,14 +45,14 @@ impl Child {
         self.process.write_line(command);
     }
 
-    /// Waits for a message that begins with this text, and returns the rest.
+    /// Waits for a message of the child that begins with this text, and returns the rest of the message.
     pub(crate) fn says(&self, what: &str) -> String {
         let head = format!("{SAYS}{what}");
         let line = self.process.stdout_line(&head, MAX_WAIT);
         line.split_once(&head).map(|(_, rest)| rest.trim().to_owned()).unwrap_or_default()
     }
 
-    /// Whether the child has already sent this message.
+    /// Returns true if the child has already sent this message.
     pub(crate) fn has_said(&self, what: &str) -> bool {
         self.process.stdout().iter().any(|line| line.contains(&format!("{SAYS}{what}")))
     }
@@ -67,63 +69,71 @@ impl Child {
         self.process.cont();
     }
 
-    /// The file with the counter, set to zero.
-    pub(crate) fn counter(&self) -> PathBuf {
-        fs::write(&self.counter, "0").expect("a file for the counter");
+    /// Makes a file with a counter that begins at zero, and returns the path of the file.
+    pub(crate) fn make_counter(&self) -> PathBuf {
+        fs::write(&self.counter, "0").expect("cannot write the file of the counter");
         self.counter.clone()
     }
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Most children have no counter.
+        // Most children have no counter, and then this call fails.
         let _ = fs::remove_file(&self.counter);
     }
 }
 
-/// Runs the commands of the parent process, if this process is a child of a law. [`crate::conformance`] makes the test
-/// that calls this function.
+/// If this process is a child process of a law, executes the commands that the parent process sends. Otherwise, this
+/// function does nothing. The macro [`crate::conformance`] makes a test that calls this function, and a child process
+/// runs only this test.
 pub fn serve<W: World>() {
     let (Ok(address), Ok(ttl)) = (env::var(ADDRESS), env::var(TTL)) else {
         println!("this is not a child process");
         return;
     };
-    let ttl = Duration::from_millis(ttl.parse().expect("milliseconds"));
+    let ttl = Duration::from_millis(ttl.parse().expect("the ttl is not a number of milliseconds"));
     let backend = match W::backend_at(&address) {
         Ok(backend) => backend,
         Err(Unkept::Cannot(why)) => panic!("child processes are not supported: {why}"),
+        Err(Unkept::Partly(rest)) => panic!("child processes are supported in part: {rest}"),
         Err(Unkept::Failed(error)) => panic!("{error}"),
     };
-    let client = Client::options().watchdog(ttl).over(backend).expect("a client");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let client = Client::options().watchdog(ttl).over(backend).expect("cannot make a client");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("cannot make a runtime");
     runtime.block_on(run_commands(&client));
 }
 
+/// Reads commands from stdin, one command in each line, and executes them.
 async fn run_commands(client: &Client) {
     let mut held = None;
     for command in std::io::stdin().lock().lines() {
-        let command = command.expect("a command");
+        let command = command.expect("cannot read a command");
         let words: Vec<_> = command.split(' ').collect();
         match words[..] {
-            ["lock"] => held = Some(lock(client).await),
+            ["lock"] => held = Some(take_lock(client).await),
             ["check"] => println!("{SAYS}checked {}", state_of(held.as_ref())),
             ["release"] => match release_held(held.take()).await {
                 Ok(()) => println!("{SAYS}released"),
                 Err(error) => println!("{SAYS}not released {:?}", error.kind()),
             },
             ["add", times, file] => {
-                for _ in 0..times.parse().expect("a number") {
-                    add_one(client, file).await.expect("the lock can be taken");
+                for _ in 0..times.parse().expect("the second word is not a number") {
+                    add_one(client, file).await.expect("cannot add to the counter");
                 }
                 println!("{SAYS}added");
             }
             ["notify"] => {
-                record_kit::add_one_notifying(client).await.expect("the record can be swapped");
+                record_kit::add_one_notifying(client).await.expect("cannot swap the record");
                 println!("{SAYS}notified");
             }
+            ["count_down"] => {
+                client.latch(NAME).count_down().await.expect("the latch can be counted down");
+                println!("{SAYS}counted");
+            }
+            // The name of the slot can contain spaces.
             ["swap", times, ref slot @ ..] => {
-                for done in 0..times.parse().expect("a number") {
-                    record_kit::add_one(client, &slot.join(" "), done).await.expect("the record can be swapped");
+                for before in 0..times.parse().expect("the second word is not a number") {
+                    record_kit::add_one(client, &slot.join(" "), before).await.expect("cannot swap the record");
                 }
                 println!("{SAYS}swapped");
             }
@@ -133,13 +143,14 @@ async fn run_commands(client: &Client) {
     }
 }
 
-async fn lock(client: &Client) -> Guard {
-    let guard = client.mutex(NAME).lock().await.expect("the lock can be taken");
+/// Takes the lock, and reports the fence to the parent. If the lock is lost later, another thread reports the loss.
+async fn take_lock(client: &Client) -> Guard {
+    let guard = client.mutex(NAME).lock().await.expect("cannot take the lock");
     let lost = guard.lost();
-    // This process blocks its runtime while it reads commands. So another thread with its own runtime waits for the
-    // loss.
+    // While this process waits for the next command, its runtime is blocked. So another thread with its own runtime
+    // waits for the loss.
     std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("cannot make a runtime");
         runtime.block_on(lost);
         println!("{SAYS}loss");
     });
@@ -147,6 +158,7 @@ async fn lock(client: &Client) -> Guard {
     guard
 }
 
+/// Tells how this process sees its lock.
 fn state_of(guard: Option<&Guard>) -> &'static str {
     match guard {
         Some(guard) if guard.is_lost() => "lost",
@@ -155,16 +167,18 @@ fn state_of(guard: Option<&Guard>) -> &'static str {
     }
 }
 
+/// Releases the guard. Panics if there is no guard.
 async fn release_held(guard: Option<Guard>) -> Result<(), Error> {
-    guard.expect("a guard to release").release().await
+    guard.expect("there is no guard to release").release().await
 }
 
-/// Adds one to the counter while it holds the lock. The function pauses between reading and writing, so that an
-/// addition is lost if two processes do this at the same time.
+/// Takes the lock, and adds one to the counter in the file. This function pauses between reading and writing. So if two
+/// processes held the lock at the same time, an addition would be lost.
 async fn add_one(client: &Client, file: &str) -> Result<(), Error> {
     let guard = client.mutex(NAME).lock().await?;
-    let read: u32 = fs::read_to_string(file).expect("the counter").parse().expect("a number");
+    let read: u32 =
+        fs::read_to_string(file).expect("cannot read the counter").parse().expect("the counter is not a number");
     tokio::time::sleep(Duration::from_millis(1)).await;
-    fs::write(file, (read + 1).to_string()).expect("the counter");
+    fs::write(file, (read + 1).to_string()).expect("cannot write the counter");
     guard.release().await
 }

@@ -18,10 +18,10 @@ use tokio::{task::JoinHandle, time};
 
 use crate::World;
 
-/// The name that most laws lock.
+/// The name of the lock in most laws.
 pub(crate) const NAME: &str = "law";
 
-/// Timeout of any wait for an expected event.
+/// Maximum time of any wait for an expected event.
 pub(crate) const MAX_WAIT: Duration = Duration::from_secs(20);
 
 /// Waits until this condition is true.
@@ -34,12 +34,13 @@ pub(crate) async fn within<T>(limit: Duration, what: &str, future: impl Future<O
     time::timeout(limit, future).await.unwrap_or_else(|_| panic!("{what} took longer than {limit:?}"))
 }
 
-/// Waits until these clients are idle, and asserts that the store then has no holds and no data of waiters.
+/// Waits until all requests of these clients have been answered. Then asserts that the store has no holds and no data
+/// of waiters.
 pub(crate) async fn nothing_left<W: World>(world: &W, clients: &[&Client]) {
     for client in clients {
         within(MAX_WAIT, "the last request of a client", client.idle()).await;
     }
-    // After a subscription was dropped, its data can stay in the store for a moment. So the check is repeated.
+    // The data of a dropped subscription can stay in the store for a moment. So the check is repeated.
     let empty = async || match world.left().await {
         left if left.is_empty() => Ok(()),
         left => Err(left),
@@ -47,12 +48,12 @@ pub(crate) async fn nothing_left<W: World>(world: &W, clients: &[&Client]) {
     eventually_async(world.slack(), empty).await;
 }
 
-/// Takes a lock that must be free.
+/// Takes a lock. Panics if the lock is not free.
 pub(crate) async fn take(client: &Client, name: &str) -> Result<Guard, Error> {
-    Ok(client.mutex(name).try_lock().await?.expect("the lock is free"))
+    Ok(client.mutex(name).try_lock().await?.expect("the lock was refused, although it was free"))
 }
 
-/// Whether this client can take the lock. If it can, it also releases the lock.
+/// Returns true if this client can take the lock. In this case, the client releases the lock again.
 pub(crate) async fn is_free(client: &Client, name: &str) -> Result<bool, Error> {
     match client.mutex(name).try_lock().await? {
         Some(guard) => guard.release().await.map(|()| true),
@@ -61,7 +62,7 @@ pub(crate) async fn is_free(client: &Client, name: &str) -> Result<bool, Error> 
 }
 
 /// The kind of the call's error, or `None` if the call succeeded.
-pub(crate) fn kind<T>(result: Result<T, Error>) -> Option<ErrorKind> {
+pub(crate) fn error_kind<T>(result: Result<T, Error>) -> Option<ErrorKind> {
     result.err().map(|error| error.kind())
 }
 
@@ -77,18 +78,18 @@ pub(crate) fn odd_names() -> Vec<String> {
     odd.into_iter().map(String::from).chain(long).collect()
 }
 
-/// A new claim for a mutex, which a test sends directly to a backend. The id of
-/// its client is random.
+/// A new claim for a mutex, which a test sends directly to a backend, without a client. The id of the client in this
+/// claim is random.
 pub(crate) fn bare_claim(name: &str, ttl: Duration) -> Claim {
     static NUMBER: AtomicU64 = AtomicU64::new(1);
     let id = ClaimId { client: ClientId::random(), number: NUMBER.fetch_add(1, Relaxed) };
-    let key = Key::new(name).expect("the name is valid");
+    let key = Key::new(name).expect("the name is not valid");
     Claim { key, id, kind: Kind::Mutex, ttl, fences: NonZeroU32::MIN, joins: false, offers: false }
 }
 
 /// Sends a claim directly to the backend, and returns the backend's verdict.
 pub(crate) async fn verdict(backend: &impl Backend, claim: &Claim) -> Result<Verdict, Error> {
-    match one(backend.apply(&[Step::Claim(claim.clone())]).await)? {
+    match only_answer(backend.apply(&[Step::Claim(claim.clone())]).await)? {
         Answer::Claimed(verdict) => Ok(verdict),
         Answer::Released(_) => panic!("a claim was answered as a release"),
     }
@@ -104,7 +105,7 @@ pub(crate) async fn claim(backend: &impl Backend, claim: &Claim) -> Result<Optio
 
 /// Sends a release directly to the backend. Returns false if the claim does not hold the lock.
 pub(crate) async fn release(backend: &impl Backend, claim: &Claim) -> Result<bool, Error> {
-    match one(backend.apply(&[Step::Release(claim.clone())]).await)? {
+    match only_answer(backend.apply(&[Step::Release(claim.clone())]).await)? {
         Answer::Released(Released::Freed { .. }) => Ok(true),
         Answer::Released(Released::LeftQueue | Released::NotHeld) => Ok(false),
         Answer::Claimed(_) => panic!("a release was answered as a claim"),
@@ -113,7 +114,7 @@ pub(crate) async fn release(backend: &impl Backend, claim: &Claim) -> Result<boo
 
 /// Sends a renewal directly to the backend, and returns the answer.
 pub(crate) async fn renewal(backend: &impl Backend, claim: &Claim) -> Result<Renewal, Error> {
-    one(backend.renew(std::slice::from_ref(claim)).await)
+    only_answer(backend.renew(std::slice::from_ref(claim)).await)
 }
 
 /// Sends a renewal directly to the backend. Returns false if the claim does not hold the lock.
@@ -124,14 +125,14 @@ pub(crate) async fn renew(backend: &impl Backend, claim: &Claim) -> Result<bool,
     }
 }
 
-/// The answer of a call that has exactly one answer.
-pub(crate) fn one<T>(answers: Vec<T>) -> T {
+/// The answer of a call with exactly one answer. Panics if the call has another number of answers.
+pub(crate) fn only_answer<T>(answers: Vec<T>) -> T {
     let [answer] = <[T; 1]>::try_from(answers).unwrap_or_else(|all| panic!("{} answers to one request", all.len()));
     answer
 }
 
-/// Polls a future until it has completed, but at most `times` times. Returns `None` if it has not completed, and drops
-/// the future.
+/// Polls a future until it has completed, but at most `times` times. If the future has not completed then, drops the
+/// future and returns `None`.
 pub(crate) async fn polled_at_most<T>(times: usize, future: impl Future<Output = T>) -> Option<T> {
     struct Limited<F> {
         future: Pin<Box<F>>,
@@ -155,19 +156,20 @@ pub(crate) async fn polled_at_most<T>(times: usize, future: impl Future<Output =
     Limited { future: Box::pin(future), left: times }.await
 }
 
-/// Starts a call of this client that waits for [`NAME`], which another client holds. Returns after the first claim of
-/// the call was refused and the client has subscribed.
-pub(crate) async fn waiter(client: &Client) -> JoinHandle<Result<Guard, Error>> {
+/// Starts a call of this client that waits for the lock [`NAME`], which another client holds. Returns when the store
+/// has refused the first claim of this call and the client has subscribed.
+pub(crate) async fn start_waiter(client: &Client) -> JoinHandle<Result<Guard, Error>> {
     let mutex = client.mutex(NAME);
     let waiting = tokio::spawn(async move { mutex.lock().await });
-    // Tests have a runtime with one thread. So when this task runs again, the waiter has sent its message to the
-    // engine, the client's background task. The engine becomes idle only after the waiter has subscribed.
+    // Tests have a runtime with one thread. So when this task runs again, the new task has already sent its request to
+    // the engine, which is the client's background task. The engine becomes idle only after it has subscribed.
     tokio::task::yield_now().await;
     within(MAX_WAIT, "a waiter's first claim", client.idle()).await;
     waiting
 }
 
-/// Waits until a waiter has the lock, and returns the guard. Panics if this takes longer than `limit`.
-pub(crate) async fn served(waiter: JoinHandle<Result<Guard, Error>>, limit: Duration) -> Result<Guard, Error> {
-    within(limit, "the waiter", waiter).await.expect("the waiter's task does not panic")
+/// Waits until a call that [`start_waiter`] started has the lock, and returns the guard. Panics if this takes longer
+/// than `limit`.
+pub(crate) async fn guard_of_waiter(waiter: JoinHandle<Result<Guard, Error>>, limit: Duration) -> Result<Guard, Error> {
+    within(limit, "the waiter", waiter).await.expect("the waiter's task has panicked")
 }

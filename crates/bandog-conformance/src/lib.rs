@@ -3,33 +3,37 @@
 //!
 //! The tests of a backend implement [`World`], which starts a store, makes backends for it and injects faults. Then the
 //! tests call the macro `bandog_conformance::conformance!(MyWorld)`, which makes one test for each law. If a law does
-//! not apply to a store, its test prints the reason and passes. Laws 1 to 100 are about locks. Laws from 101 are about
-//! records ([`bandog_core::Records`]), which are optional for a backend.
+//! not apply to a store, the test of this law prints the reason and passes. Laws 1 to 100 are about locks. Laws from
+//! 101 are about records ([`bandog_core::Records`]), which are optional for a backend. Laws from 181 are about latches
+//! ([`bandog_core::Latches`]).
 //!
-//! Most laws use clients of `bandog-sync`, as users do. Some laws call the backend directly. A world with a paused
-//! clock uses `conformance!(paused MyWorld)`.
+//! Most laws use clients of `bandog-sync`, as users do. Some laws call the backend directly. In the tests that
+//! `conformance!(paused MyWorld)` makes, the clock of Tokio is paused.
 //!
 //! # A backend of your own
 //!
-//! This is a complete backend: a text file that the processes of a machine share. It claims, renews and releases by the
-//! rules of [`bandog_core::LockState`]. The engine, which is the background task of a client, does everything else.
+//! The code below is a complete backend. It keeps all locks in one text file, which the processes of a machine share.
+//! For each claim, renewal and release, [`bandog_core::LockState`] decides what changes in the file. The engine, which
+//! is the background task of a client, does everything else.
 //!
-//! The backend has no notifications, so its waiters poll once a second. It has no records: the `impl Records` at the
-//! end is empty, so every call for records fails with `ErrorKind::Unsupported`. Locks work with this backend, and
-//! schedules do not.
+//! The backend does not support notifications, so waiters poll once a second. It does not support records either: the
+//! `impl Records` at the end is empty, so every call for records fails with `ErrorKind::Unsupported`. Locks work with
+//! this backend. Schedules do not work, because they need records.
 //!
-//! The tests of this backend are a [`World`] of about thirty lines, `tests/seventh/main.rs`. There, [`World::records`]
-//! returns the reason why the backend has no records.
+//! To test this backend, `tests/seventh/main.rs` implements [`World`] in about thirty lines. There, [`World::records`]
+//! returns the reason why the laws about records do not apply. (The directory is called `seventh`, because this was the
+//! seventh backend with tests of these laws.)
 //!
 #![doc = concat!("```\n", include_str!("../tests/seventh/one_file.rs"), "```")]
 //!
-//! [`wrap`] has backends that count, delay, lose or hold calls. [`Census`] checks that at most one task believes that
-//! it holds a lock. The tests of other crates can use both.
+//! [`wrap`] has backends that count, delay, lose or hold back calls, or break a rule. [`Census`] checks that at most one
+//! task at a time believes that it holds a lock. The tests of other crates can use [`wrap`] and [`Census`], too.
 
 #![expect(clippy::future_not_send, reason = "a law stays on the thread of its test")]
 
 mod census;
 mod child;
+mod kind_kit;
 mod kit;
 pub mod laws;
 mod record_kit;

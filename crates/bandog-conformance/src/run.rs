@@ -9,34 +9,37 @@ use tokio::time;
 
 use crate::{Law, Unkept, World};
 
-/// The name of the test that a child process runs.
+/// The name of the test that a child process runs. Some laws start the test binary again as a child process, with this
+/// name as an argument.
 pub const CHILD: &str = "child_of_the_laws";
 
-/// Timeout of a law.
+/// Maximum time of a law.
 const LAW_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Runs one law on a new world. If the law does not apply to this world, the reason is printed.
+/// Runs one law on a new world. If the law does not apply to this world, or only to some kinds of locks, the reason is
+/// printed.
 ///
 /// # Panics
-/// When the law is broken.
+/// If the backend breaks the law, or if the law does not end within ten minutes.
 pub async fn keep<W: World>(number: u32, name: &str, law: impl AsyncFnOnce(&W) -> Law) {
     let world = W::start().await;
     let tried = time::timeout(LAW_TIMEOUT, law(&world)).await;
-    match tried.unwrap_or_else(|_| panic!("law {number} ({name}) does not end on {}", W::NAME)) {
+    match tried.unwrap_or_else(|_| panic!("law {number} ({name}) did not end within {LAW_TIMEOUT:?} on {}", W::NAME)) {
         Ok(()) => {}
         Err(Unkept::Cannot(why)) => say(&format!("law {number} ({name}) does not apply to {}: {why}\n", W::NAME)),
+        Err(Unkept::Partly(rest)) => say(&format!("law {number} ({name}) applies to {} in part: {rest}\n", W::NAME)),
         Err(Unkept::Failed(error)) => panic!("law {number} ({name}) is broken by {}: {error}", W::NAME),
     }
 }
 
-/// Prints a line directly to stdout. The test harness would hide the output of `println!` in a test that passes.
+/// Prints a line directly to stdout, because the test harness hides the output of `println!` if the test passes.
 fn say(line: &str) {
-    // If stdout is closed, the law still passes.
+    // An error means that stdout is closed. The law passes nevertheless.
     let _ = io::stdout().lock().write_all(line.as_bytes());
 }
 
-/// Makes one named test for each law. Call it as `conformance!(MyWorld)`, or as `conformance!(paused MyWorld)` for
-/// tests with a paused clock.
+/// Makes one named test for each law. Use `conformance!(MyWorld)`, or `conformance!(paused MyWorld)` if Tokio's clock
+/// must be paused in the tests.
 #[macro_export]
 macro_rules! conformance {
     (paused $world:ty) => {
@@ -45,9 +48,9 @@ macro_rules! conformance {
     ($world:ty) => {
         $crate::each_law! { (#[tokio::test]) $world }
 
-        /// This function is not a test by itself. The laws about processes start this binary again and run only this
-        /// test. The environment of the new process has the address of a store. Without an address, the function does
-        /// nothing.
+        /// This function tests nothing by itself. A law about processes starts this binary again as a child process,
+        /// which runs only this function. The environment of the child process has the address of a store. In an
+        /// ordinary test run, there is no such address, and this function does nothing.
         #[test]
         fn child_of_the_laws() {
             $crate::serve_as_child::<$world>();
@@ -74,14 +77,18 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 1, basics, supported_kinds }
         $crate::one_law! { $test $world, 2, basics, second_try_fails }
         $crate::one_law! { $test $world, 3, basics, independent_names }
+        $crate::one_law! { $test $world, 3, batches, independent_steps }
         $crate::one_law! { $test $world, 4, basics, relock_after_unlock }
         $crate::one_law! { $test $world, 5, basics, release_idempotent }
+        $crate::one_law! { $test $world, 5, kinds, repeated_calls_of_every_kind }
         $crate::one_law! { $test $world, 6, basics, drop_releases }
         $crate::one_law! { $test $world, 7, basics, explicit_release_reports }
         $crate::one_law! { $test $world, 8, names, bad_arguments }
         $crate::one_law! { $test $world, 9, names, name_roundtrip }
         $crate::one_law! { $test $world, 10, names, name_case_sensitive }
         $crate::one_law! { $test $world, 11, names, long_names_no_truncation }
+        $crate::one_law! { $test $world, 13, kinds, kinds_do_not_collide }
+        $crate::one_law! { $test $world, 13, kinds, mutex_and_fair_mutex_exclude_each_other }
         $crate::one_law! { $test $world, 14, names, existing_record }
         $crate::one_law! { $test $world, 15, waiting, wait_then_get }
         $crate::one_law! { $test $world, 16, waiting, wait_timeout }
@@ -90,7 +97,13 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 19, waiting, cancel_waiter }
         $crate::one_law! { $test $world, 20, cancel, cancel_at_every_await }
         $crate::one_law! { $test $world, 22, waiting, cancel_race_with_grant }
+        $crate::one_law! { $test $world, 23, fair, fair_order }
+        $crate::one_law! { $test $world, 23, fair, fair_try_respects_the_queue }
+        $crate::one_law! { $test $world, 24, fair, fair_dead_waiters }
+        $crate::one_law! { $test $world, 25, fair, fair_leave }
+        $crate::one_law! { $test $world, 25, fair, fair_leave_notifies }
         $crate::one_law! { $test $world, 26, crowd, no_herd }
+        $crate::one_law! { $test $world, 26, fair, fair_notifies_the_next }
         $crate::one_law! { $test $world, 27, waiting, missed_wakeup }
         $crate::one_law! { $test $world, 29, crowd, many_waiters_many_names }
         $crate::one_law! { $test $world, 30, lease, expires_after_ttl }
@@ -110,6 +123,7 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 48, loss, release_after_loss }
         $crate::one_law! { $test $world, 49, fencing, token_monotonic }
         $crate::one_law! { $test $world, 49, fencing, fences_of_a_grant }
+        $crate::one_law! { $test $world, 49, kinds, fences_rise_over_all_kinds }
         $crate::one_law! { $test $world, 50, fencing, token_same_on_reentry }
         $crate::one_law! { $test $world, 51, fencing, token_after_backend_restart }
         $crate::one_law! { $test $world, 52, fencing, fenced_counter }
@@ -117,6 +131,24 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 56, reentry, reentrant_other_owner_blocks }
         $crate::one_law! { $test $world, 59, reentry, reentry_after_loss_errors }
         $crate::one_law! { $test $world, 60, reentry, owner_is_explicit }
+        $crate::one_law! { $test $world, 61, read_write, many_readers_one_writer }
+        $crate::one_law! { $test $world, 62, read_write, waiting_writer_keeps_new_readers_out }
+        $crate::one_law! { $test $world, 62, read_write, dead_writer_lets_readers_in }
+        $crate::one_law! { $test $world, 63, read_write, starving_reader_passes_waiting_writers }
+        $crate::one_law! { $test $world, 64, read_write, downgrade }
+        $crate::one_law! { $test $world, 64, read_write, downgrade_only_by_the_holder }
+        $crate::one_law! { $test $world, 65, read_write, upgrade_is_refused }
+        $crate::one_law! { $test $world, 65, kinds, pass_rules }
+        $crate::one_law! { $test $world, 66, read_write, dead_reader_expires_alone }
+        $crate::one_law! { $test $world, 67, mix, random_mix }
+        $crate::one_law! { $test $world, 68, semaphore, limit_is_reached_and_never_exceeded }
+        $crate::one_law! { $test $world, 69, semaphore, drain_and_refill }
+        $crate::one_law! { $test $world, 70, semaphore, permits_all_or_none }
+        $crate::one_law! { $test $world, 70, semaphore, starving_claim_for_many_permits }
+        $crate::one_law! { $test $world, 71, semaphore, crash_returns_permits }
+        $crate::one_law! { $test $world, 72, semaphore, limit_change_while_waiting }
+        $crate::one_law! { $test $world, 73, semaphore, limit_mismatch }
+        $crate::one_law! { $test $world, 74, semaphore, huge_limit }
         $crate::one_law! { $test $world, 79, processes, cross_process_exclusion }
         $crate::one_law! { $test $world, 80, processes, kill_holder }
         $crate::one_law! { $test $world, 81, processes, holder_exits }
@@ -124,6 +156,7 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 83, faults, ambiguous_acquire }
         $crate::one_law! { $test $world, 83, faults, ambiguous_acquire_on_the_wire }
         $crate::one_law! { $test $world, 83, faults, ambiguous_acquire_while_it_stands_still }
+        $crate::one_law! { $test $world, 83, kinds, lost_answers_of_every_kind }
         $crate::one_law! { $test $world, 84, faults, ambiguous_release }
         $crate::one_law! { $test $world, 85, faults, broken_connection }
         $crate::one_law! { $test $world, 86, faults, no_connection_leak }
@@ -132,13 +165,16 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 100, crowd, waiter_without_subscription_is_served }
         $crate::one_law! { $test $world, 100, crowd, all_clients_are_served }
         $crate::one_law! { $test $world, 100, crowd, offer }
+        $crate::one_law! { $test $world, 100, crowd, offer_of_a_read_write_lock }
         $crate::one_law! { $test $world, 95, admin, inspect }
         $crate::one_law! { $test $world, 95, admin, registry }
         $crate::one_law! { $test $world, 95, admin, inspect_who }
+        $crate::one_law! { $test $world, 95, kinds, rows_of_every_kind }
         $crate::one_law! { $test $world, 96, loss, force_unlock }
         $crate::one_law! { $test $world, 96, admin, evict }
         $crate::one_law! { $test $world, 96, admin, evict_notifies }
         $crate::one_law! { $test $world, 96, admin, evict_spares_others }
+        $crate::one_law! { $test $world, 96, kinds, evict_every_kind }
         $crate::one_law! { $test $world, 99, admin, golden_layout }
         $crate::one_law! { $test $world, 101, records, record_support }
         $crate::one_law! { $test $world, 102, records, record_absent }
@@ -186,5 +222,19 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 166, record_notifications, record_notified_after_a_restart }
         $crate::one_law! { $test $world, 167, record_notifications, record_notifications_end }
         $crate::one_law! { $test $world, 168, record_notifications, record_notified_by_processes }
+        $crate::one_law! { $test $world, 181, latches, latch_set_once }
+        $crate::one_law! { $test $world, 182, latches, latch_opens_at_zero }
+        $crate::one_law! { $test $world, 183, latches, latch_operation_counts_once }
+        $crate::one_law! { $test $world, 184, latches, latch_below_zero }
+        $crate::one_law! { $test $world, 185, latches, latch_deleted }
+        $crate::one_law! { $test $world, 186, latches, latch_parties }
+        $crate::one_law! { $test $world, 187, latches, latch_lost_answer }
+        $crate::one_law! { $test $world, 188, latches, latch_lossy_crowd }
+        $crate::one_law! { $test $world, 189, latches, latch_wait_ends }
+        $crate::one_law! { $test $world, 190, latches, latch_without_subscription }
+        $crate::one_law! { $test $world, 191, latches, latch_after_a_cut }
+        $crate::one_law! { $test $world, 192, latches, latch_restart_empty }
+        $crate::one_law! { $test $world, 193, latches, latch_of_another_process }
+        $crate::one_law! { $test $world, 194, latches, latch_names }
     };
 }

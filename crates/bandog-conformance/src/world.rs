@@ -1,4 +1,5 @@
-//! The trait that a backend's tests implement for the laws: a store, backends for it, and faults that can be injected.
+//! The trait [`World`], which the tests of a backend implement for the laws. A world is a store, with functions that
+//! make backends for this store and that inject faults.
 
 use std::time::Duration;
 
@@ -6,11 +7,13 @@ use async_trait::async_trait;
 use bandog_core::{Backend, Clock, Error, Inspect, Pattern};
 use bandog_sync::{Client, ClientOptions};
 
-/// The reason why a law did not pass.
+/// The reason why a law was not kept on a world.
 #[derive(Debug)]
 pub enum Unkept {
-    /// The law does not apply to this world. The text is the reason.
+    /// The law does not apply to this world. The text is the reason. The test of the law prints this reason and passes.
     Cannot(&'static str),
+    /// The law passed for the kinds of locks that this world supports. The text names the other kinds.
+    Partly(String),
     /// A call failed that should have succeeded.
     Failed(Error),
 }
@@ -21,14 +24,15 @@ impl From<Error> for Unkept {
     }
 }
 
-/// The result of a law. A broken law panics or returns [`Unkept::Failed`].
+/// The result of a law. If the law is broken, it panics or returns [`Unkept::Failed`].
 pub type Law = Result<(), Unkept>;
 
-/// The result of an optional operation of a world. [`Unkept::Cannot`] has the reason if the world does not support it.
+/// The result of an optional operation of a world. If the world does not support the operation, the result is
+/// [`Unkept::Cannot`] with the reason.
 pub type Can<T = ()> = Result<T, Unkept>;
 
-/// The result of an optional operation that a world does not implement.
-const NOT_WRITTEN: Unkept = Unkept::Cannot("its tests do not implement a method that the law needs");
+/// The result of each optional operation that a world does not implement.
+const NOT_WRITTEN: Unkept = Unkept::Cannot("the tests of this backend do not implement a method that the law needs");
 
 /// A store of one backend, created for one test.
 ///
@@ -44,21 +48,22 @@ pub trait World: Send + Sync + Sized + 'static {
     /// Starts an empty store.
     async fn start() -> Self;
 
-    /// A new backend for this store. It is independent of earlier backends, as if it were in another process.
+    /// A new backend for this store. The new backend shares nothing with earlier backends, as if it were in another
+    /// process.
     fn backend(&self) -> Self::Backend;
 
-    /// The options of clients, for example their clock and the runtime of their engine.
+    /// The options of the clients that laws make, for example the clock of a client.
     fn options(&self) -> ClientOptions {
         Client::options()
     }
 
-    /// The clock of the clients.
+    /// The clock of the clients that laws make.
     fn clock(&self) -> Clock {
         Clock::system()
     }
 
-    /// The ttl of locks that a law lets expire. The law waits until this ttl has passed, so the ttl must be short. But
-    /// it must be long enough that renewals succeed on a loaded machine.
+    /// The ttl of the holds in laws about expiry. Such a law waits until this ttl has passed, so the ttl must be short.
+    /// But the ttl must also be long enough that renewals succeed on a loaded machine.
     fn ttl(&self) -> Duration {
         Duration::from_millis(500)
     }
@@ -68,7 +73,7 @@ pub trait World: Send + Sync + Sized + 'static {
         Duration::from_secs(3)
     }
 
-    /// Upper bound for the median of this time: from a release until a waiter of another client has the lock.
+    /// Upper bound for the median time from the release of a lock until a waiter of another client has the lock.
     ///
     /// If the backend has notifications, the bound must be less than half a second. A waiter can poll after half a
     /// second, and with a longer bound the law could not distinguish a poll from a notification. If the backend has no
@@ -77,10 +82,11 @@ pub trait World: Send + Sync + Sized + 'static {
         Duration::from_millis(250)
     }
 
-    /// The data of holds and of waiters in the store. Fences are not included, because they always stay in the store.
-    /// The default is the backend's list of locks. A world that reads the raw store also finds the data of waiters.
+    /// The data of holds and of waiters in the store. Fences and the limits of semaphores are not included, because
+    /// they always stay in the store. The default is the backend's list of locks. A world that reads the raw store also
+    /// finds the data of waiters.
     async fn left(&self) -> Vec<String> {
-        let rows = self.backend().list(&Pattern::all()).await.expect("the list of locks");
+        let rows = self.backend().list(&Pattern::all()).await.expect("cannot list the locks");
         rows.into_iter().map(|row| row.name).collect()
     }
 
@@ -89,13 +95,24 @@ pub trait World: Send + Sync + Sized + 'static {
         1_000
     }
 
-    /// Whether the backend has a registry of clients.
+    /// Returns `Ok` if the backend supports the registry of clients.
     fn registry(&self) -> Can {
         Ok(())
     }
 
-    /// Whether the backend has records.
+    /// Returns `Ok` if the backend supports records.
     fn records(&self) -> Can {
+        Ok(())
+    }
+
+    /// Whether the backend notifies only the next claim in the queue of a fair mutex. A backend is allowed to notify
+    /// all waiters instead ([`bandog_core::Leases::subscribe`]).
+    fn notifies_the_next_only(&self) -> Can {
+        Ok(())
+    }
+
+    /// Whether a name that was used as a semaphore can be used as another lock when no claim holds a permit.
+    fn frees_names_of_semaphores(&self) -> Can {
         Ok(())
     }
 
@@ -128,12 +145,12 @@ pub trait World: Send + Sync + Sized + 'static {
         Err(NOT_WRITTEN)
     }
 
-    /// Kills the store and starts it again, empty.
+    /// Kills the store, and starts it again without its data.
     async fn restart_empty(&self) -> Can {
         Err(NOT_WRITTEN)
     }
 
-    /// Breaks all connections. New connections are accepted.
+    /// Breaks all connections. The store accepts new connections.
     async fn cut(&self) -> Can {
         Err(NOT_WRITTEN)
     }
@@ -156,7 +173,7 @@ pub trait World: Send + Sync + Sized + 'static {
         Err(NOT_WRITTEN)
     }
 
-    /// Sets the wall clock of this process to another time.
+    /// Makes the wall clock of this process jump to another time.
     async fn jump(&self) -> Can {
         Err(NOT_WRITTEN)
     }
@@ -166,35 +183,37 @@ pub trait World: Send + Sync + Sized + 'static {
         Err(NOT_WRITTEN)
     }
 
-    /// A backend for the store at this address, in a child process.
+    /// Makes a backend for the store at this address. Child processes call this function.
     fn backend_at(address: &str) -> Can<Self::Backend> {
         let _ = address;
         Err(NOT_WRITTEN)
     }
 
     /// Asserts that the store has a hold with this owner and this last fence, that the hold has exactly the documented
-    /// layout, and that it expires within `ttl`.
+    /// layout, and that the hold expires within `ttl`.
     async fn layout(&self, key: &str, owner: &str, fence: u64, ttl: Duration) -> Can {
         let _ = (key, owner, fence, ttl);
         Err(NOT_WRITTEN)
     }
 
-    /// A client over this backend, with a ttl longer than any test.
+    /// A client that uses this backend. The ttl of its holds is longer than any test.
     fn over(&self, backend: impl Backend) -> Client {
-        self.options().over(backend).expect("a client can be made")
+        self.options().over(backend).expect("cannot make a client")
     }
 
-    /// A client over this backend with a short ttl: its holds expire after `ttl` if they are not renewed.
+    /// A client that uses this backend and renews its holds often: the holds expire after `ttl` if the client does not
+    /// renew them.
     fn brisk_over(&self, ttl: Duration, backend: impl Backend) -> Client {
-        self.options().watchdog(ttl).over(backend).expect("a client can be made")
+        self.options().watchdog(ttl).over(backend).expect("cannot make a client")
     }
 
-    /// A client with its own backend, with a ttl longer than any test.
+    /// A client with a new backend of its own. The ttl of its holds is longer than any test.
     fn client(&self) -> Client {
         self.over(self.backend())
     }
 
-    /// A client with its own backend and a short ttl: its holds expire after [`World::ttl`] if they are not renewed.
+    /// A client with a new backend of its own that renews its holds often: the holds expire after [`World::ttl`] if the
+    /// client does not renew them.
     fn brisk(&self) -> Client {
         self.brisk_over(self.ttl(), self.backend())
     }

@@ -98,7 +98,8 @@ impl Error {
     /// Adds the verb, which names the operation that failed.
     ///
     /// The verbs are `lock`, `claim`, `pass`, `renew`, `release`, `subscribe`, `announce`, `withdraw`, `show`, `list`,
-    /// `members`, `evict`, `set_limit`, `check`, `connect`, `swap`, `read`, `names` and `history`.
+    /// `members`, `evict`, `set_limit`, `check`, `connect`, `swap`, `read`, `names`, `history`, `set_latch`,
+    /// `count_down`, `delete_latch` and `latch_count`.
     #[must_use]
     pub fn during(self, verb: &'static str) -> Self {
         self.with(|parts| parts.verb = Some(verb))

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 
 use crate::{
-    Claim, ClientId, Error, ErrorKind, Fences, Inspect, Key, Kind, Kinds, LockState, Member, Notifier, Records, Result,
+    Claim, ClientId, Error, ErrorKind, Fences, Inspect, Key, Kind, Kinds, Latches, LockState, Member, Notifier, Result,
     Subscription,
 };
 
@@ -259,7 +259,7 @@ pub trait Leases: Debug + Send + Sync + 'static {
     fn profile(&self) -> Profile;
 }
 
-/// A complete backend: leases, inspection and records.
-pub trait Backend: Leases + Inspect + Records {}
+/// A complete backend: leases, inspection, records and latches.
+pub trait Backend: Leases + Inspect + Latches {}
 
-impl<B: Leases + Inspect + Records> Backend for B {}
+impl<B: Leases + Inspect + Latches> Backend for B {}

@@ -2,9 +2,9 @@
 //! store, such as Redis.
 //!
 //! A backend implements [`Leases`] (claim, renew, release, subscribe), [`Inspect`] (list the locks and their holders)
-//! and [`Records`] (texts with a version, in which the scheduler keeps its jobs). All other parts are the same for all
-//! backends, and are in the crate `bandog-sync`: waiting, queues, re-entry, and the watchdog (the background task that
-//! renews leases).
+//! and [`Records`] (texts with a version, in which the scheduler keeps its jobs). [`Latches`] has a default
+//! implementation over records. All other parts are the same for all backends, and are in the crate `bandog-sync`:
+//! waiting, queues, re-entry, and the watchdog (the background task that renews leases).
 //!
 //! [`Memory`] is the reference backend. This crate opens no socket.
 //!
@@ -19,6 +19,7 @@ mod finding;
 mod fuzz;
 mod inspect;
 mod key;
+mod latches;
 mod leases;
 mod lock_state;
 mod member;
@@ -33,6 +34,7 @@ pub use fence::{Fence, Fences, MAX_BLOCK};
 pub use finding::{Finding, Level};
 pub use inspect::{Holder, Inspect, Pattern, Row, Waiting};
 pub use key::{Key, MAX_KEY_LEN};
+pub use latches::{LatchAction, LatchAnswer, LatchOperation, Latches, OperationId};
 pub use leases::{Answer, Backend, Leases, Profile, Released, Renewal, Step, Verdict};
 pub use lock_state::{Hold, Limit, LockState, Place, check_pass};
 pub use member::{MAX_WAITS, Member};

@@ -15,8 +15,8 @@ use tokio::sync::watch;
 
 use self::{records::RecordTable, subscribers::Subscribers};
 use crate::{
-    Answer, Claim, ClientId, Clock, Finding, Inspect, Key, Kind, Leases, LockState, Member, Moment, Notifier, Pattern,
-    Profile, Released, Renewal, Result, Row, Step, Subscription, Verdict,
+    Answer, Claim, ClientId, Clock, Finding, Inspect, Key, Kind, Latches, Leases, LockState, Member, Moment, Notifier,
+    Pattern, Profile, Released, Renewal, Result, Row, Step, Subscription, Verdict,
 };
 
 /// A store in the memory of this process, for tests and for programs of one process. Clones share their locks and
@@ -155,6 +155,8 @@ impl Inspect for Memory {
         Ok(vec![Finding::fine("memory", "the store exists only in this process, so no other process sees its locks")])
     }
 }
+
+impl Latches for Memory {}
 
 impl MemoryState {
     /// Applies a step. If other claims can get the key after the step, their subscribers are notified.

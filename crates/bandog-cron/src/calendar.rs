@@ -45,7 +45,7 @@ pub(crate) fn weekday(day: i64) -> u32 {
     small((day + 4).rem_euclid(7))
 }
 
-/// Converts a number that fits into `u32`, such as a remainder or a part of a date.
+/// Converts a number to `u32`. Each caller passes a number that fits into `u32`: a remainder or a part of a date.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "remainders and parts of a date")]
 pub(crate) fn small(number: i64) -> u32 {
     number as u32

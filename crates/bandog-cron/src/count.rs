@@ -12,6 +12,7 @@ const DAY: i64 = 86_400;
 impl Fields {
     /// Number of wall-clock seconds from `from` to `until` that match. Both ends are included.
     pub(crate) fn count(&self, from: i64, until: i64) -> u64 {
+        // The count begins in 1970, and ends with the last year in which an expression can match.
         let (from, until) = (from.max(0), until.min(first_of(self.last_year() + 1, 1) * DAY - 1));
         if until < from {
             return 0;
@@ -77,7 +78,7 @@ impl Fields {
     }
 }
 
-/// Number of bits in `set` that are lower than the bit number `bit`. `bit` is at most 60.
+/// Number of values in `set` that are less than `bit`. In the set, bit n stands for the value n. `bit` is at most 60.
 fn below(set: u64, bit: u32) -> u32 {
     (set & !(u64::MAX << bit)).count_ones()
 }

@@ -28,7 +28,9 @@ pub(crate) struct Fields {
     pub(crate) years: [u32; 5],
     /// Bit 1 is January.
     pub(crate) months: u16,
-    /// The months of the set `months` that are long enough for at least one day of the day-of-month field.
+    /// The months of the set `months` in which a day can match. Bit 1 is January. If `either` is false, this set does
+    /// not contain the months that are too short for every day of the day-of-month field: for example February, if the
+    /// field is `30`.
     pub(crate) possible: u16,
     /// Bit 0 is Sunday.
     pub(crate) weekdays: u8,
@@ -84,7 +86,8 @@ impl Fields {
         self.years[(bit / 32) as usize] >> (bit % 32) & 1 == 1
     }
 
-    /// The last year in which the expression can fire, as far as the year field decides.
+    /// An upper limit for the years in which the expression can fire: [`HORIZON`] if the year field is missing or `*`,
+    /// else [`LAST_YEAR`]. A search for a match ends after this year.
     pub(crate) fn last_year(&self) -> i64 {
         if self.every_year { HORIZON } else { LAST_YEAR }
     }
@@ -141,7 +144,8 @@ impl Fields {
     }
 
     /// Sets `possible` to the months of the set `months` that are long enough for at least one day of the day-of-month
-    /// field. A search for a match skips all other months.
+    /// field. If a match of one day field is enough, `possible` is the same set as `months`. A search for a match skips
+    /// all months that are not in `possible`.
     pub(crate) fn set_possible_months(&mut self) {
         self.possible = self.months;
         if self.either {

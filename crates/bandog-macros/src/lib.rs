@@ -11,7 +11,7 @@ mod signature;
 mod template;
 #[cfg(test)]
 mod tests;
-mod words;
+mod words; // Suggests and lists the allowed words in compile errors.
 
 /// Runs the body of a function under a lock: one call at a time, across processes and machines.
 ///
@@ -163,8 +163,8 @@ mod words;
 ///
 /// # With other attributes
 ///
-/// An attribute below `#[locked]` applies to the whole function with its lock. For example, `#[tracing::instrument]`
-/// below `#[locked]` also measures the wait for the lock.
+/// If another attribute is written below `#[locked]`, it applies to the wait for the lock and to the body. For example,
+/// `#[tracing::instrument]` below `#[locked]` measures the time of the wait together with the time of the body.
 ///
 /// `#[async_trait]` rewrites an `async fn` before `#[locked]` can read the function. So do not put `#[locked]` on a
 /// method of an async trait. Write a separate locked function, and call it in the method.
@@ -245,7 +245,7 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 /// | `lease` | the time after which a node that sends nothing counts as dead; at least 100 ms | the ttl of the client's watchdog | `Job::lease` |
 /// | `timeout` | maximum duration of one attempt | no limit | `Job::timeout` |
 /// | `grace` | the time within which a cancelled run must end | `5s` | `Job::grace` |
-/// | `retry` | `3`, `"3 from 1s"`, `"3 from 1s to 1m"`, `"3 within 10m"`, `"3 until next tick"`, or a combination | no retries | `Retry` |
+/// | `retry` | maximum number of retries of a failed run: `3`; or a text, see below | no retries | `Retry` |
 /// | `pause_after` | number of consecutive failures after which the job is paused | never | `Job::pause_after` |
 /// | `jitter` | maximum random delay of a start | none | `Job::jitter` |
 /// | `scope` | `cluster`, `each_node` | `cluster` | `Scope` |
@@ -255,13 +255,25 @@ pub fn locked(attribute: TokenStream, function: TokenStream) -> TokenStream {
 ///
 /// Durations are written as `500ms`, `10s` or `2m`. A number can be written with or without quotes.
 ///
+/// If `retry` is a text, it begins with the maximum number of retries. These optional parts can follow, in this order:
+/// - `from 1s`: the time between the failure and the first retry. Before each further retry, this time is doubled. The
+///   default is 1 s.
+/// - `to 1m`: the longest time between a failure and the next retry. The default is 1 minute.
+/// - `within 10m`: no retry starts later than 10 minutes after the start of the first attempt.
+/// - `until next tick`: no retry starts at or after the next tick of the job.
+///
+/// The time before each retry is increased at random by up to a tenth. An example with all parts is
+/// `retry = "3 from 1s to 1m within 10m until next tick"`.
+///
 /// # Values from the environment
 ///
 /// In each text, `${NAME}` and `${NAME:default}` stand for an environment variable, which is read when the job is
 /// created. If no variable has this name, a second name is tried: the first name in capital letters, with `_` in place
 /// of `.` and `-`. For example, `${app.report.cron}` also finds `APP_REPORT_CRON`.
 ///
-/// A trigger with the value `-` disables the job, as in Spring: `cron = "${app.report.cron:-}"`.
+/// The value `-` of a trigger disables the job, as in Spring. This value can be the default of a variable. For example,
+/// in `cron = "${app.report.cron:-}"` the `:` begins the default, and the default is `-`. So this job is disabled
+/// unless the variable is set.
 ///
 /// A default is checked when the program is compiled. The variable is checked when the scheduler starts. If the value
 /// of the variable is wrong, or if there is neither a variable nor a default, the start fails with an error that names

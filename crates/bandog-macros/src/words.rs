@@ -1,4 +1,4 @@
-//! Parts of hints in errors: the word that was probably meant, and lists of allowed words.
+//! Words in compile errors: the allowed word that the user probably meant, and lists of allowed words.
 
 /// The word in `known` that the user probably meant when writing `given`. The words can differ in upper and lower case,
 /// in underscores, and in at most two letters. `None` if no word in `known` is similar enough.

@@ -2,20 +2,22 @@
 
 use std::{
     fmt,
+    num::NonZeroU32,
     sync::atomic::{AtomicU64, Ordering},
     time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Claim, ClientId, Error, Fence, Fences, Key, Kind, Kinds, Leases, Member, Notifier, Profile, Released,
-    Renewal, Result, Step, Subscription, Verdict,
+    Answer, Claim, ClientId, Error, Key, Kind, Leases, LockState, Member, Notifier, Profile, Released, Renewal, Result,
+    Step, Subscription,
 };
 use redis::{Pipeline, Value};
 
 use crate::{
+    answers::{misused, not_renewed, queued, renewal, verdict},
     link::Link,
-    names::Channel,
+    names::ClaimChannel,
     options::RedisOptions,
     refusal,
     script::{self, Group, ScriptForm},
@@ -46,6 +48,22 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// lock is in the key `redisson_lock_token:{N}`. A release publishes `0` on the channel `redisson_lock__channel:{N}`.
 /// If the name itself contains `{`, no braces are added. This is the layout of Redisson's RLock and RFencedLock.
 ///
+/// A fair mutex has the same hash, and Redisson's queue: the list `redisson_lock_queue:{N}`, and the sorted set
+/// `redisson_lock_timeout:{N}` with the time at which each claim in the queue is given up. A release publishes `0` on the
+/// channel of the first claim in the queue only: `redisson_lock__channel:{N}:OWNER`.
+///
+/// A read-write lock is a hash with the field `mode` and a field for each owner, as in Redisson's RReadWriteLock. Each
+/// hold of a reader has the key `{N}:OWNER:rwlock_timeout:1` with its own ttl. A release publishes `0` or `1` on the
+/// channel `redisson_rwlock:{N}`.
+///
+/// A semaphore is the number of its free permits, in the string `N`. The sorted set `{N}:timeout` has the permits that
+/// are taken, as in Redisson's RPermitExpirableSemaphore. A release publishes the number on `redisson_sc:{N}`. The
+/// string has no ttl. So the name of a semaphore cannot be used for another kind of lock until the string is deleted.
+///
+/// Redisson does not know these further keys, which all have a ttl: `bandog:held:{N}` (the fences of single holds),
+/// `bandog:writers:{N}`, `bandog:waiting:{N}` and `bandog:order:{N}` (the claims that have a place),
+/// `bandog:stayed:{N}` (marks a long queue), and `bandog:limit:{N}` (the limit of a semaphore before its last change).
+///
 /// A client starves if it has waited for a lock for a second or more. Each claim of a starving client for the lock `N`
 /// sets the string `bandog:starving:{N}` with a ttl of 3 s. The next release then reserves the lock for starving
 /// clients for 250 ms.
@@ -57,15 +75,23 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// `bandog:record:{R}`, its history is the hash `bandog:history:{R}`, and the set `bandog:records` contains the names
 /// of all records. These three keys have no ttl.
 ///
+/// The latch `N` is the string `N` with its count, without a ttl. An open latch has no key. The step that opens the latch
+/// publishes `0` on the channel `redisson_countdownlatch__channel__{N}`, and the step that sets or deletes it publishes
+/// `1`. The braces are always added. This is the layout of Redisson's RCountDownLatch. The sorted set `bandog:ops:{N}`
+/// has the latest operations of bandog on the latch, so that a repeated operation counts once. It has a ttl.
+///
 /// # Rights
-/// A user needs the rights for the keys and channels above, and for the commands `EVALSHA`, `SCRIPT LOAD` (or `EVAL`
-/// instead of both), `PTTL`, `HEXISTS`, `GET`, `TIME`, `SET`, `HSET`, `DEL`, `PEXPIRE`, `PUBLISH`, `SUBSCRIBE` and
+/// A user of mutexes needs the rights for the keys and channels above, and for the commands `EVALSHA`, `SCRIPT LOAD` (or
+/// `EVAL` instead of both), `PTTL`, `HEXISTS`, `GET`, `TIME`, `SET`, `HSET`, `DEL`, `PEXPIRE`, `PUBLISH`, `SUBSCRIBE` and
 /// `UNSUBSCRIBE`, and `SELECT` for a database other than 0. Without `PUBLISH` or `SUBSCRIBE`, locks work and waiters
 /// poll.
 ///
 /// Further commands are needed for:
+/// - fair mutexes, read-write locks and semaphores: `HGET`, `HGETALL`, `HDEL`, `ZADD`, `ZREM`, `ZRANGEBYSCORE`, `ZSCORE`,
+///   `ZCOUNT`, `ZREMRANGEBYSCORE`, `ZCARD`, `ZRANK`, `ZINCRBY`, `INCRBY`, `LINDEX`, `LPOP`, `LRANGE`, `LREM` and `RPUSH`;
 /// - the index of clients, which shows operators the waiters: `ZADD`, `ZREM` and `ZRANGEBYSCORE`;
 /// - records: `HGET`, `HMGET`, `HGETALL`, `SADD`, `SREM` and `SSCAN`;
+/// - latches: `DECRBY`, `ZADD`, `ZREM`, `ZSCORE` and `ZREMRANGEBYSCORE`;
 /// - `show` and `list`: `HSCAN`, `SCAN`, `HMGET` and `ZRANGE`;
 /// - `evict`: `HSCAN`;
 /// - `check`: `INFO`, `CONFIG GET` and `ACL DRYRUN`.
@@ -146,18 +172,19 @@ impl Leases for Redis {
     }
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
-        let mut answers = vec![None; steps.len()];
-        let mut groups = script::groups(steps);
-        let mut fault = None;
+        let mut answers: Vec<_> = steps.iter().map(misused).collect();
+        let mut groups = script::groups(steps, &answers);
+        let (mut fault, skew) = (None, self.options.java_skew);
         let deadline = Instant::now() + self.options.timeout;
         while !groups.is_empty() {
-            groups = match self.link.call_with_deadline(deadline, |form| script::steps(steps, &groups, form)).await {
-                Ok(values) => self.distribute(steps, groups, values, &mut answers),
-                Err(error) => {
-                    fault = Some(error);
-                    Vec::new()
-                }
-            };
+            groups =
+                match self.link.call_with_deadline(deadline, |form| script::steps(steps, &groups, skew, form)).await {
+                    Ok(values) => self.distribute(steps, groups, values, &mut answers),
+                    Err(error) => {
+                        fault = Some(error);
+                        Vec::new()
+                    }
+                };
         }
         let missing_answer = |step: &Step| {
             let fault = fault.clone().unwrap_or_else(|| refusal::unexpected_reply(&Value::Nil));
@@ -171,11 +198,18 @@ impl Leases for Redis {
     }
 
     async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
-        let channel = match claim.kind {
-            Kind::Mutex | Kind::Fair | Kind::Read | Kind::Write | Kind::Permits { .. } => Channel(claim.key.as_str()),
-        };
-        let subscription = self.subscriptions.subscribe(channel, notifier).await;
+        let subscription = self.subscriptions.subscribe(&ClaimChannel(claim).to_string(), notifier).await;
         subscription.map_err(|error| error.during("subscribe").at(&claim.key))
+    }
+
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+        let set = async {
+            match self.ask(|form| script::set_limit(key, permits, form)).await? {
+                Value::Int(1) => Ok(()),
+                reply => Err(refusal::unexpected_reply(&reply)),
+            }
+        };
+        set.await.map_err(|error| error.during("set_limit").at(key))
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
@@ -190,7 +224,7 @@ impl Leases for Redis {
         Profile {
             store: self.options.store(),
             timeout: self.options.timeout,
-            kinds: Kinds::MUTEX,
+            kinds: LockState::KINDS,
             fence_survives_failover: true,
             expiry: "the Redis server's clock",
             epoch: self.link.epoch(),
@@ -260,17 +294,21 @@ impl Redis {
         let answer = match (step, value) {
             (_, Value::ServerError(error)) => Err(refusal::refused(&error)),
             (Step::Claim(claim) | Step::Pass { to: claim, .. }, Value::Int(reply)) => {
-                verdict(claim, reply).map(Answer::Claimed)
+                verdict(claim, reply, None).map(Answer::Claimed)
             }
-            (Step::Release(claim), value) => self.released(&claim.key, value).map(Answer::Released),
+            (Step::Claim(claim), Value::Array(parts)) => queued(claim, &parts).map(Answer::Claimed),
+            (Step::Release(claim), value) => self.released(claim, value).map(Answer::Released),
             (_, value) => Err(refusal::unexpected_reply(&value)),
         };
         answer.map_err(|error| error.during(step.verb()).at(step.key()))
     }
 
-    /// Reads the reply of `release.lua`.
-    fn released(&self, key: &Key, reply: Value) -> Result<Released> {
+    /// Reads the reply of a script that releases locks.
+    fn released(&self, claim: &Claim, reply: Value) -> Result<Released> {
         match reply {
+            // This claim holds the lock no longer, and other claims hold it. No client was notified.
+            Value::Int(-3) => Ok(Released::Freed { others: None }),
+            Value::Int(-4) => Ok(Released::LeftQueue),
             // The lock is free, but this user has no right to publish the release.
             Value::Int(-2) => {
                 self.warn_publish_denied();
@@ -279,8 +317,10 @@ impl Redis {
             Value::Int(-1) => Ok(Released::NotHeld),
             Value::Int(receivers) => {
                 let receivers = u32::try_from(receivers).map_err(|_| refusal::unexpected_reply(&reply))?;
-                // If this backend is subscribed to the channel, it is one of the receivers.
-                let ours = receivers > 0 && self.subscriptions.is_subscribed(Channel(key.as_str()));
+                // If this backend is subscribed to the channel, it is one of the receivers. The script of fair locks counts
+                // only the receivers of other clients.
+                let is_counted = receivers > 0 && !matches!(claim.kind, Kind::Fair);
+                let ours = is_counted && self.subscriptions.is_subscribed(&ClaimChannel(claim).to_string());
                 Ok(Released::Freed { others: Some(receivers - u32::from(ours)) })
             }
             reply => Err(refusal::unexpected_reply(&reply)),
@@ -295,57 +335,48 @@ impl Redis {
         }
     }
 
-    /// Renews the claims. Each call of the script renews at most `max_per_call` claims.
+    /// Renews the claims. Each call of a script renews at most `max_per_call` claims.
     async fn renew_in(&self, claims: &[Claim], max_per_call: usize, deadline: Instant) -> Vec<Result<Renewal>> {
-        if claims.is_empty() {
-            return Vec::new();
-        }
-        let values =
-            match self.link.call_with_deadline(deadline, |form| script::renewals(claims, max_per_call, form)).await {
+        let mut renewals: Vec<_> = claims.iter().map(|_| None).collect();
+        let mut groups = script::renewal_groups(claims, max_per_call);
+        let skew = self.options.java_skew;
+        while !groups.is_empty() {
+            let sent =
+                self.link.call_with_deadline(deadline, |form| script::renewals(claims, &groups, skew, form)).await;
+            let values = match sent {
                 Ok(values) => values,
-                Err(error) => return claims.iter().map(|claim| not_renewed(claim, error.clone())).collect(),
+                Err(error) => {
+                    let not_renewed = |claim| not_renewed(claim, error.clone());
+                    let renewals = claims.iter().zip(renewals);
+                    return renewals.map(|(claim, renewal)| renewal.unwrap_or_else(|| not_renewed(claim))).collect();
+                }
             };
-        let mut renewals = Vec::with_capacity(claims.len());
-        for (claims, value) in claims.chunks(max_per_call).zip(values) {
-            match value {
-                Value::Array(replies) if replies.len() == claims.len() => {
-                    renewals.extend(claims.iter().zip(replies).map(|(claim, reply)| renewal(claim, reply)));
+            let mut again = Vec::new();
+            for (group, value) in groups.into_iter().zip(values) {
+                match value {
+                    Value::Array(replies) if replies.len() == group.len() => {
+                        for (position, reply) in group.into_iter().zip(replies) {
+                            renewals[position] = Some(renewal(&claims[position], reply));
+                        }
+                    }
+                    // If the user lacks the right for one key, Redis refuses the whole call before it runs. So each
+                    // claim is sent again, in its own call.
+                    Value::ServerError(error) if group.len() > 1 && refusal::is_out_of_reach(&error) => {
+                        again.extend(group.into_iter().map(|position| vec![position]));
+                    }
+                    value => {
+                        for position in group {
+                            renewals[position] = Some(renewal(&claims[position], value.clone()));
+                        }
+                    }
                 }
-                // If the user lacks the right for one key, Redis refuses the whole call before it runs. So each claim
-                // is sent again, in its own call.
-                Value::ServerError(error) if claims.len() > 1 && refusal::is_out_of_reach(&error) => {
-                    renewals.extend(Box::pin(self.renew_in(claims, 1, deadline)).await);
-                }
-                value => renewals.extend(claims.iter().map(|claim| renewal(claim, value.clone()))),
             }
+            groups = again;
         }
-        renewals
+        let missing = |claim| not_renewed(claim, refusal::unexpected_reply(&Value::Nil));
+        let renewals = claims.iter().zip(renewals);
+        renewals.map(|(claim, renewal)| renewal.unwrap_or_else(|| missing(claim))).collect()
     }
-}
-
-/// Reads the reply of `claim.lua`. A positive number is the last fence that was granted. A negative number is the time
-/// in milliseconds until the present hold of the lock expires, with a minus sign.
-fn verdict(claim: &Claim, reply: i64) -> Result<Verdict> {
-    let number = reply.unsigned_abs();
-    match reply {
-        1.. => Ok(Verdict::Granted { fences: Fences::ending(Fence::new(number), claim.fences), valid_for: claim.ttl }),
-        0 => Err(refusal::unexpected_reply(&Value::Int(reply))),
-        _ => Ok(Verdict::Busy { retry_after: Duration::from_millis(number), ahead: None }),
-    }
-}
-
-/// Reads one reply of `renew.lua`.
-fn renewal(claim: &Claim, reply: Value) -> Result<Renewal> {
-    match reply {
-        Value::Int(1) => Ok(Renewal::Extended { valid_for: claim.ttl }),
-        Value::Int(0) => Ok(Renewal::Gone),
-        Value::ServerError(error) => not_renewed(claim, refusal::refused(&error)),
-        reply => not_renewed(claim, refusal::unexpected_reply(&reply)),
-    }
-}
-
-fn not_renewed(claim: &Claim, error: Error) -> Result<Renewal> {
-    Err(error.during("renew").at(&claim.key))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use bandog_core::ClientId;
+use bandog_core::{Claim, ClientId, Kind};
 
 /// The prefix of the registry's keys.
 pub(crate) const REGISTRY: &str = "bandog:client:";
@@ -15,6 +15,33 @@ pub(crate) const CLIENTS: &str = "bandog:clients";
 /// The prefix of the keys that mark a lock with a starving client. A client starves if it has waited for a lock for a
 /// second or more.
 pub(crate) const STARVING: &str = "bandog:starving:";
+
+/// The prefix of the keys with the operations on latches that the server remembers.
+pub(crate) const OPERATIONS: &str = "bandog:ops:";
+
+/// The prefix of the channels of latches.
+pub(crate) const LATCH_CHANNEL: &str = "redisson_countdownlatch__channel__";
+/// Hashes with the last fence of each hold, for locks that can have several holders and for fair locks.
+pub(crate) const HELD: &str = "bandog:held:";
+/// Sorted sets of the waiting writers that have a place, with the time in ms at which the place expires.
+pub(crate) const WRITERS: &str = "bandog:writers:";
+/// Sorted sets of our waiting claims that have a place in the queue of a fair lock or of a semaphore, with the time in
+/// ms at which the place expires.
+pub(crate) const WAITING: &str = "bandog:waiting:";
+/// Sorted sets of the starving claims of a semaphore, in the order in which they got their places.
+pub(crate) const STARVING_ORDER: &str = "bandog:order:";
+/// Marks a long queue of a fair lock whose deadlines have not come nearer after the last grants.
+pub(crate) const STAYED: &str = "bandog:stayed:";
+/// The limit of a semaphore before its last change.
+pub(crate) const FORMER_LIMIT: &str = "bandog:limit:";
+
+/// Redisson's list of the claims that wait for a fair lock, and the sorted set with the time in ms at which each of them
+/// is given up.
+pub(crate) const QUEUE: &str = "redisson_lock_queue:";
+pub(crate) const DEADLINES: &str = "redisson_lock_timeout:";
+/// Redisson's channels of read-write locks and of semaphores.
+pub(crate) const READ_WRITE_CHANNEL: &str = "redisson_rwlock:";
+pub(crate) const SEMAPHORE_CHANNEL: &str = "redisson_sc:";
 
 /// The set of the names of all records.
 pub(crate) const INDEX: &str = "bandog:records";
@@ -33,6 +60,25 @@ pub(crate) struct Channel<'a>(pub(crate) &'a str);
 /// The key that exists while a client starves for the lock with this name.
 pub(crate) struct StarvingKey<'a>(pub(crate) &'a str);
 
+/// The key of the operations on the latch with this name that the server remembers.
+pub(crate) struct OperationsKey<'a>(pub(crate) &'a str);
+
+/// The channel of the latch with this name.
+pub(crate) struct LatchChannel<'a>(pub(crate) &'a str);
+/// The channel to which the client of a refused claim subscribes. For all kinds except [`Kind::Fair`], it is the channel
+/// of the name, on which the releases of this kind are published. A claim of a fair mutex has a channel of its own.
+pub(crate) struct ClaimChannel<'a>(pub(crate) &'a Claim);
+
+/// A further key or channel of the lock with this name. The first text is its prefix, such as [`HELD`].
+pub(crate) struct Satellite<'a>(pub(crate) &'static str, pub(crate) &'a str);
+
+/// The sorted set of the permits of the semaphore with this name that are held, with the time in ms at which each of
+/// them expires.
+pub(crate) struct PermitsKey<'a>(pub(crate) &'a str);
+
+/// The beginning of the keys that belong to single holds of the lock with this name.
+pub(crate) struct HoldPrefix<'a>(pub(crate) &'a str);
+
 /// The key of a client's row in the registry.
 pub(crate) struct ClientRowKey(pub(crate) ClientId);
 
@@ -42,9 +88,17 @@ pub(crate) struct RecordKey<'a>(pub(crate) &'a str);
 /// The key of a record's history.
 pub(crate) struct HistoryKey<'a>(pub(crate) &'a str);
 
-/// Whether this is the key of a record or of a history.
-pub(crate) fn is_of_records(key: &str) -> bool {
-    (key.starts_with(RECORD) || key.starts_with(HISTORY)) && key.ends_with('}')
+/// Whether this hash is a record, a history or a private key of a lock, and not a lock.
+pub(crate) fn is_private(key: &str) -> bool {
+    let is_of_records = (key.starts_with(RECORD) || key.starts_with(HISTORY)) && key.ends_with('}');
+    is_of_records || key.starts_with(HELD) && key.contains('{')
+}
+
+/// The names of the semaphores that can have this key for their permits: see [`PermitsKey`].
+pub(crate) fn semaphores_of(key: &str) -> Vec<String> {
+    let Some(name) = key.strip_suffix(":timeout").filter(|name| name.contains('{')) else { return Vec::new() };
+    let inner = name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).filter(|name| !name.contains('{'));
+    [Some(name), inner].into_iter().flatten().map(str::to_owned).collect()
 }
 
 impl fmt::Display for RecordKey<'_> {
@@ -74,6 +128,50 @@ impl fmt::Display for TokenKey<'_> {
 impl fmt::Display for StarvingKey<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         prefixed(f, STARVING, self.0)
+    }
+}
+
+impl fmt::Display for OperationsKey<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        prefixed(f, OPERATIONS, self.0)
+    }
+}
+
+/// As in Redisson, the braces are always added, even if the name contains `{`.
+impl fmt::Display for LatchChannel<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{LATCH_CHANNEL}{{{}}}", self.0)
+    }
+}
+
+impl fmt::Display for Satellite<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        prefixed(f, self.0, self.1)
+    }
+}
+
+impl fmt::Display for PermitsKey<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}timeout", HoldPrefix(self.0))
+    }
+}
+
+impl fmt::Display for HoldPrefix<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        prefixed(f, "", self.0)?;
+        f.write_str(":")
+    }
+}
+
+impl fmt::Display for ClaimChannel<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.0.key.as_str();
+        match self.0.kind {
+            Kind::Mutex => Channel(name).fmt(f),
+            Kind::Fair => write!(f, "{}:{}", Channel(name), self.0.id),
+            Kind::Read | Kind::Write => Satellite(READ_WRITE_CHANNEL, name).fmt(f),
+            Kind::Permits { .. } => Satellite(SEMAPHORE_CHANNEL, name).fmt(f),
+        }
     }
 }
 

@@ -24,6 +24,8 @@ pub struct RedisOptions {
     pub(crate) password: Option<String>,
     /// The timeout of one request.
     pub(crate) timeout: Duration,
+    /// See [`RedisOptions::java_skew`].
+    pub(crate) java_skew: Duration,
 }
 
 /// The address of the server.
@@ -69,6 +71,16 @@ impl RedisOptions {
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
+    }
+
+    /// Sets the time by which the clocks of Java clients may be ahead of the server's clock. The default is 2 s.
+    ///
+    /// Java clients compare the end of a semaphore's permits with their own clocks. So the permits of a claim stay in the
+    /// store for this time after the claim's ttl, and no Java client takes them too early. If a holder dies, its permits
+    /// are free this much later. Other kinds of locks do not use this time.
+    #[must_use]
+    pub fn java_skew(self, skew: Duration) -> Self {
+        Self { java_skew: skew, ..self }
     }
 
     /// Whether the server is on this machine.

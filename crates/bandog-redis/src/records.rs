@@ -75,7 +75,7 @@ impl Records for Redis {
     }
 
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        let subscription = self.subscriptions.subscribe(Channel(key.as_str()), notifier).await;
+        let subscription = self.subscriptions.subscribe(&Channel(key.as_str()).to_string(), notifier).await;
         subscription.map_err(|error| error.during("subscribe").at(key))
     }
 }

@@ -2,7 +2,7 @@
 
 use bandog_core::{
     Error,
-    ErrorKind::{self, Corrupt, Denied, Unavailable, Unsupported},
+    ErrorKind::{self, Corrupt, Denied, Misused, Unavailable, Unsupported},
 };
 use redis::{RedisError, ServerError, ServerErrorKind, Value};
 
@@ -48,6 +48,11 @@ pub(crate) fn is_out_of_reach(error: &ServerError) -> bool {
     is_denied(error) && details(error).contains("access") && details(error).contains("key")
 }
 
+/// Whether the key has another type than the command expects.
+pub(crate) fn is_wrong_type(error: &ServerError) -> bool {
+    code(error) == "WRONGTYPE"
+}
+
 /// Whether the server would refuse a repetition of the command, too.
 pub(crate) fn is_lasting(error: &ServerError) -> bool {
     is_denied(error) || details(error).starts_with("unknown ")
@@ -58,6 +63,11 @@ pub(crate) fn is_no_script(value: &Value) -> bool {
     matches!(value, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript))
 }
 
+/// The error for a key with a text that is not the count of a latch.
+pub(crate) fn not_a_latch() -> Error {
+    Error::new(Denied, NOT_OURS)
+}
+
 /// The error for a reply that a correct server never sends.
 pub(crate) fn unexpected_reply(value: &Value) -> Error {
     Error::unavailable(format!("Redis sent an unexpected reply: {value:?}")).ambiguous()
@@ -66,14 +76,14 @@ pub(crate) fn unexpected_reply(value: &Value) -> Error {
 /// The kind and the message for this error. The kind is None if the code of the error is unknown.
 fn meaning(error: &ServerError) -> (Option<ErrorKind>, &str) {
     let (kind, message) = match code(error) {
-        "WRONGTYPE" => {
-            (Denied, "the key contains data that is not a lock or a record of bandog, so it was not changed")
-        }
+        "WRONGTYPE" => (Denied, NOT_OURS),
         "NOPERM" => (Denied, "this user of Redis lacks a right"),
         "NOAUTH" => (Denied, "Redis requires a password; write it into the URL"),
         "WRONGPASS" => (Denied, "Redis refuses this user or password"),
         "DENIED" => (Denied, "Redis accepts connections only from its own machine"),
         "CORRUPT" => (Corrupt, details(error)),
+        "INUSE" => (Denied, details(error)),
+        "MISUSED" => (Misused, details(error)),
         "NOSCRIPT" => (Unavailable, "Redis had lost our scripts; they are being loaded again"),
         "MOVED" | "ASK" | "CROSSSLOT" => (Unsupported, "this server is one node of a cluster"),
         "OOM" => (Unavailable, "Redis has reached its memory limit and accepts no new data"),
@@ -114,6 +124,9 @@ fn code(error: &ServerError) -> &str {
     // If the reply has the code `ERR`, a code in the reply's text counts only after a position in a script.
     if is_code && (is_script_position || inner.len() < details.len()) { word } else { code }
 }
+
+/// The message for a key with other data.
+const NOT_OURS: &str = "the key contains data that is not a lock, a latch or a record of bandog, so it was not changed";
 
 /// The texts for a right that is missing inside a script. Redis up to 7.0 sends the first text. Redis 7.2, Redis 8 and
 /// Valkey send the second.

@@ -10,14 +10,15 @@ use std::{
 };
 
 use bandog_core::{Pattern, Result, Row};
-use redis::{Pipeline, Value};
+use redis::{Pipeline, ServerError, Value};
 use tokio::time::sleep;
 
 use crate::{
-    inspect::{fields, is_lock, is_owner, lock_queries, redis_glob, row},
+    inspect::{fields, is_lock, is_owner, redis_glob, row},
     leases::Redis,
     names, refusal,
     reply::{list, text, time},
+    script::ScriptForm,
 };
 
 /// Duration of the pause after a step, as a multiple of the duration of the step.
@@ -55,38 +56,54 @@ impl Redis {
     /// The held locks whose names match the pattern. A scan might return a name twice. The map has one row for each
     /// name.
     pub(crate) async fn all(&self, pattern: &Pattern) -> Result<BTreeMap<String, Row>> {
-        let glob = redis_glob(pattern);
         let mut pace = Pace { count: FIRST_COUNT };
         let mut rows = BTreeMap::new();
-        let mut cursor = String::from("0");
-        loop {
-            let mut pipe = Pipeline::with_capacity(3);
-            pipe.cmd("SCAN").arg(&cursor).arg("MATCH").arg(&glob).arg("COUNT").arg(pace.count);
-            pipe.arg("TYPE").arg("hash");
-            let (replies, scanning) = self.timed(pipe).await?;
-            let (next, names) = scanned(replies)?;
-            let is_wanted = |name: &String| pattern.matches(name) && !names::is_of_records(name);
-            let names: Vec<String> = names.into_iter().filter(is_wanted).collect();
-            let (found, querying) = self.locks(names).await?;
-            rows.extend(found);
-            if next == "0" {
-                return Ok(rows);
+        // Mutexes and read-write locks are hashes. A semaphore with permits that are taken has a sorted set, whose key
+        // contains the name.
+        for (glob, type_name) in [(redis_glob(pattern).as_str(), "hash"), ("*:timeout", "zset")] {
+            let mut cursor = String::from("0");
+            loop {
+                let mut pipe = Pipeline::with_capacity(3);
+                pipe.cmd("SCAN").arg(&cursor).arg("MATCH").arg(glob).arg("COUNT").arg(pace.count);
+                pipe.arg("TYPE").arg(type_name);
+                let (replies, scanning) = self.timed(|_| pipe).await?;
+                let (next, keys) = scanned(replies)?;
+                let is_wanted = |name: &String| pattern.matches(name) && !names::is_private(name);
+                let (names, checking) = if type_name == "hash" {
+                    self.candidates(keys.into_iter().filter(is_wanted).collect()).await?
+                } else {
+                    let names = keys.iter().flat_map(|key| names::semaphores_of(key));
+                    (names.filter(is_wanted).collect(), Duration::ZERO)
+                };
+                let (found, querying) = self.locks(&names).await?;
+                rows.extend(found);
+                if next == "0" {
+                    break;
+                }
+                cursor = next;
+                sleep(pace.pause_after(scanning + checking + querying)).await;
             }
-            cursor = next;
-            sleep(pace.pause_after(scanning + querying)).await;
         }
+        Ok(rows)
     }
 
     /// The replies to these commands, and the time that the server needed for them. This time is measured by the
     /// server's clock. If the server refuses TIME, the time is measured by the client's clock, and includes the round
     /// trip.
-    async fn timed(&self, commands: Pipeline) -> Result<(Vec<Value>, Duration)> {
-        let mut pipe = Pipeline::with_capacity(commands.len() + 2);
-        pipe.cmd("TIME");
-        commands.cmd_iter().for_each(|command| _ = pipe.add_command(command.clone()));
-        pipe.cmd("TIME");
+    pub(crate) async fn timed(
+        &self,
+        pack: impl FnOnce(ScriptForm) -> Pipeline + Send,
+    ) -> Result<(Vec<Value>, Duration)> {
+        let timed = |form| {
+            let commands = pack(form);
+            let mut pipe = Pipeline::with_capacity(commands.len() + 2);
+            pipe.cmd("TIME");
+            commands.cmd_iter().for_each(|command| _ = pipe.add_command(command.clone()));
+            pipe.cmd("TIME");
+            pipe
+        };
         let asked = Instant::now();
-        let mut replies = self.link.call(|_| pipe).await?;
+        let mut replies = self.link.call(timed).await?;
         let elapsed = asked.elapsed();
         let after = replies.pop().as_ref().and_then(time);
         let before = if replies.is_empty() { None } else { time(&replies.remove(0)) };
@@ -94,16 +111,15 @@ impl Redis {
         Ok((replies, took.map_or(elapsed, |took| took.min(elapsed))))
     }
 
-    /// The locks among these hashes, and the time that the server needed for the queries.
-    async fn locks(&self, names: Vec<String>) -> Result<(Vec<(String, Row)>, Duration)> {
+    /// The names of the hashes that may be locks, and the time that the server needed for the queries. Most hashes are
+    /// not locks.
+    async fn candidates(&self, names: Vec<String>) -> Result<(Vec<String>, Duration)> {
         if names.is_empty() {
-            return Ok((Vec::new(), Duration::ZERO));
+            return Ok((names, Duration::ZERO));
         }
-        // Most hashes are not locks. The first query for each hash shows which hashes may be locks. For these hashes
-        // only, the three queries for a lock are sent.
         let mut pipe = Pipeline::with_capacity(names.len());
         names.iter().for_each(|name| fields(&mut pipe, name));
-        let (replies, mut took) = self.timed(pipe).await?;
+        let (replies, took) = self.timed(|_| pipe).await?;
         let mut candidates = Vec::new();
         for (name, reply) in names.into_iter().zip(&replies) {
             match refusal::server_error(reply) {
@@ -115,19 +131,27 @@ impl Redis {
                 None => candidates.extend(is_lock(reply).then_some(name)),
             }
         }
-        let mut rows = Vec::new();
-        for names in candidates.chunks(FIRST_COUNT) {
-            let mut pipe = Pipeline::with_capacity(3 * names.len());
-            names.iter().for_each(|name| lock_queries(&mut pipe, name));
-            let (replies, more) = self.timed(pipe).await?;
+        Ok((candidates, took))
+    }
+
+    /// The locks with these names, and the time that the server needed for the queries.
+    async fn locks(&self, names: &[String]) -> Result<(Vec<(String, Row)>, Duration)> {
+        let (mut rows, mut took) = (Vec::new(), Duration::ZERO);
+        for names in names.chunks(FIRST_COUNT) {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let (replies, more) = self.looked_at(&names).await?;
             took += more;
-            for (name, replies) in names.iter().zip(replies.chunks(3)) {
-                match row(name, replies) {
-                    Ok(Some(row)) if row.owner().is_some_and(is_owner) => rows.push((name.clone(), row)),
+            for (name, reply) in names.into_iter().zip(replies) {
+                // Keys that this user has no right to read are skipped, and sorted sets of other applications.
+                if refusal::server_error(&reply).is_some_and(is_skipped) {
+                    continue;
+                }
+                match row(name, &reply)? {
+                    Some(row) if row.kind.is_some() || row.owner().is_some_and(is_owner) => {
+                        rows.push((name.to_owned(), row));
+                    }
                     // The hash is not a lock, or it was deleted after the first query.
-                    Ok(Some(_) | None) => {}
-                    Err(error) if refusal::is_out_of_reach(&error) => {}
-                    Err(error) => return Err(refusal::refused(&error)),
+                    Some(_) | None => {}
                 }
             }
         }
@@ -138,6 +162,11 @@ impl Redis {
     pub(crate) async fn scanned(&self, pipe: Pipeline) -> Result<(String, Vec<String>)> {
         scanned(self.link.call(|_| pipe).await?)
     }
+}
+
+/// Whether a key is skipped if the server refuses its query with this error.
+fn is_skipped(error: &ServerError) -> bool {
+    refusal::is_out_of_reach(error) || refusal::is_wrong_type(error)
 }
 
 /// Reads the reply of a scan command. Names that are not UTF-8 are left out, because no lock of ours has such a name.

@@ -1,10 +1,24 @@
 //! The Lua scripts, and the commands that call them.
 
+/// A script whose text consists of these files of the folder `lua`.
+macro_rules! script {
+    ($($file:literal),+) => {
+        std::sync::LazyLock::new(|| {
+            crate::script::Script::new(concat!($(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/lua/", $file))),+))
+        })
+    };
+}
+
+mod fair;
+mod latches;
+mod look;
+mod read_write;
 mod records;
+mod semaphore;
 
-use std::{sync::LazyLock, time::Duration};
+use std::{collections::BTreeMap, sync::LazyLock, time::Duration};
 
-use bandog_core::{Claim, ClientId, Key, Kind, Member, Step};
+use bandog_core::{Claim, ClientId, Kind, Member, Step};
 use redis::{Cmd, Pipeline, RedisWrite};
 
 use crate::{
@@ -12,16 +26,21 @@ use crate::{
     registry,
 };
 
-pub(crate) use self::records::{read, swap};
+pub(crate) use self::{
+    latches::change_latch,
+    look::{evict, show},
+    records::{read, swap},
+    semaphore::set_limit,
+};
 
-static CLAIM: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/claim.lua")));
-static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/release.lua")));
-static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/renew.lua")));
-static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/announce.lua")));
-static ENLIST: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/enlist.lua")));
-static EVICT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/evict.lua")));
-static SWAP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/swap.lua")));
-static READ: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/read.lua")));
+static CLAIM: LazyLock<Script> = script!("claim.lua");
+static RELEASE: LazyLock<Script> = script!("release.lua");
+static RENEW: LazyLock<Script> = script!("renew.lua");
+static ANNOUNCE: LazyLock<Script> = script!("announce.lua");
+static ENLIST: LazyLock<Script> = script!("enlist.lua");
+static SWAP: LazyLock<Script> = script!("swap.lua");
+static READ: LazyLock<Script> = script!("read.lua");
+static LATCH: LazyLock<Script> = script!("latch.lua");
 
 /// Maximum number of expired clients that one registration removes from the index.
 const MAX_CLEARED_CLIENTS: usize = 16;
@@ -42,44 +61,93 @@ struct Script {
     hash: String,
 }
 
-/// The steps that one command sends, as positions in the list of all steps. A group contains either releases only, or
-/// claims and passes only. (A pass gives a lock of one claim to another claim.)
+/// The steps or renewals that one command sends, as positions in the list of all steps or renewals. A group of steps
+/// contains either releases only, or claims and passes only. (A pass gives a lock of one claim to another claim.) All
+/// claims of a group need the same scripts.
 pub(crate) type Group = Vec<usize>;
 
-/// Groups the steps into commands: one command for all releases, and one command for all claims and passes. This
-/// grouping halves the server's work for each step. But the steps run in another order, which is allowed for steps with
-/// different keys. If any two steps have the same key, each step of the call gets its own command, in the original
-/// order.
-pub(crate) fn groups(steps: &[Step]) -> Vec<Group> {
-    let mut keys: Vec<_> = steps.iter().map(|step| step.key().as_str()).collect();
-    keys.sort_unstable();
-    if keys.windows(2).any(|pair| pair[0] == pair[1]) {
-        return (0..steps.len()).map(|position| vec![position]).collect();
-    }
-    let (releases, claims): (Group, Group) =
-        (0..steps.len()).partition(|position| matches!(steps[*position], Step::Release(_)));
-    [releases, claims].into_iter().filter(|group| !group.is_empty()).collect()
+/// The scripts that a kind of lock needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Scripts {
+    Mutex,
+    Fair,
+    ReadWrite,
+    Semaphore,
 }
 
-/// One command for each group of steps.
-pub(crate) fn steps(steps: &[Step], groups: &[Group], form: ScriptForm) -> Pipeline {
+impl Scripts {
+    fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Mutex => Self::Mutex,
+            Kind::Fair => Self::Fair,
+            Kind::Read | Kind::Write => Self::ReadWrite,
+            Kind::Permits { .. } => Self::Semaphore,
+        }
+    }
+}
+
+/// Groups the steps that have no answer yet into commands: for each set of scripts, one command for all releases, and
+/// one command for all claims and passes. This grouping halves the server's work for each step. But the steps run in
+/// another order, which is allowed for steps with different keys. If any two steps have the same key, each step of the
+/// call gets its own command, in the original order.
+pub(crate) fn groups<T>(steps: &[Step], answers: &[Option<T>]) -> Vec<Group> {
+    let mut keys: Vec<_> = steps.iter().map(|step| step.key().as_str()).collect();
+    keys.sort_unstable();
+    let positions = (0..steps.len()).filter(|position| answers[*position].is_none());
+    if keys.windows(2).any(|pair| pair[0] == pair[1]) {
+        return positions.map(|position| vec![position]).collect();
+    }
+    let is_claim = |position: &usize| !matches!(steps[*position], Step::Release(_));
+    grouped(positions, |position| (is_claim(position), Scripts::of(steps[*position].kind())))
+}
+
+/// Groups the renewals of these claims into commands. Each command renews at most `max_per_call` claims.
+pub(crate) fn renewal_groups(claims: &[Claim], max_per_call: usize) -> Vec<Group> {
+    let groups = grouped(0..claims.len(), |position| Scripts::of(claims[*position].kind));
+    groups.iter().flat_map(|group| group.chunks(max_per_call)).map(<[usize]>::to_vec).collect()
+}
+
+/// Groups the positions by this property.
+fn grouped<P: Ord>(positions: impl Iterator<Item = usize>, property: impl Fn(&usize) -> P) -> Vec<Group> {
+    let mut groups = BTreeMap::<P, Group>::new();
+    for position in positions {
+        groups.entry(property(&position)).or_default().push(position);
+    }
+    groups.into_values().collect()
+}
+
+/// One command for each group of steps. `java_skew`: see [`crate::RedisOptions::java_skew`].
+pub(crate) fn steps(steps: &[Step], groups: &[Group], java_skew: Duration, form: ScriptForm) -> Pipeline {
     let mut pipe = Pipeline::with_capacity(groups.len());
     for group in groups {
-        let steps = || group.iter().map(|position| &steps[*position]);
-        pipe.add_command(if steps().any(|step| matches!(step, Step::Release(_))) {
-            release(steps(), form)
-        } else {
-            claim(steps(), form)
+        let steps: Vec<&Step> = group.iter().map(|position| &steps[*position]).collect();
+        let Some(first) = steps.first() else { continue };
+        pipe.add_command(match (Scripts::of(first.kind()), first) {
+            (Scripts::Mutex, Step::Release(_)) => release(&steps, form),
+            (Scripts::Mutex, Step::Claim(_) | Step::Pass { .. }) => claim(&steps, form),
+            (Scripts::Fair, Step::Release(_)) => fair::release(&steps, form),
+            (Scripts::Fair, Step::Claim(_) | Step::Pass { .. }) => fair::claim(&steps, form),
+            (Scripts::ReadWrite, Step::Release(_)) => read_write::release(&steps, form),
+            (Scripts::ReadWrite, Step::Claim(_) | Step::Pass { .. }) => read_write::claim(&steps, form),
+            (Scripts::Semaphore, Step::Release(_)) => semaphore::release(&steps, form),
+            (Scripts::Semaphore, Step::Claim(_) | Step::Pass { .. }) => semaphore::claim(&steps, java_skew, form),
         });
     }
     pipe
 }
 
-/// The commands that renew the claims. Each command renews at most `max_per_call` claims.
-pub(crate) fn renewals(claims: &[Claim], max_per_call: usize, form: ScriptForm) -> Pipeline {
-    let mut pipe = Pipeline::with_capacity(claims.len().div_ceil(max_per_call));
-    for claims in claims.chunks(max_per_call) {
-        pipe.add_command(renew(claims, form));
+/// One command for each group of renewals. `java_skew`: see [`crate::RedisOptions::java_skew`].
+pub(crate) fn renewals(claims: &[Claim], groups: &[Group], java_skew: Duration, form: ScriptForm) -> Pipeline {
+    let mut pipe = Pipeline::with_capacity(groups.len());
+    for group in groups {
+        let claims: Vec<&Claim> = group.iter().map(|position| &claims[*position]).collect();
+        let Some(first) = claims.first() else { continue };
+        pipe.add_command(match Scripts::of(first.kind) {
+            Scripts::Mutex => renew(&claims, form),
+            Scripts::Fair => fair::renew(&claims, form),
+            Scripts::ReadWrite => read_write::renew(&claims, form),
+            Scripts::Semaphore => semaphore::renew(&claims, java_skew, form),
+        });
     }
     pipe
 }
@@ -103,68 +171,51 @@ pub(crate) fn enlist(client: ClientId, ttl: Duration, form: ScriptForm) -> Pipel
     single(cmd)
 }
 
-/// Frees a lock, no matter which claim holds it.
-pub(crate) fn evict(key: &Key, form: ScriptForm) -> Pipeline {
-    let mut cmd = EVICT.call(form, 2, 3, 3 * key.as_str().len() + 96);
-    cmd.arg(key.as_str());
-    cmd.write_arg_fmt(TokenKey(key.as_str()));
-    cmd.write_arg_fmt(Channel(key.as_str()));
-    single(cmd)
-}
-
 /// Loads every script.
 pub(crate) fn load() -> Pipeline {
     let mut pipe = Pipeline::new();
-    for script in [&CLAIM, &RELEASE, &RENEW, &ANNOUNCE, &ENLIST, &EVICT, &SWAP, &READ] {
+    let scripts = [&CLAIM, &RELEASE, &RENEW, &ANNOUNCE, &ENLIST, &SWAP, &READ, &LATCH];
+    let of_kinds = fair::SCRIPTS.into_iter().chain(read_write::SCRIPTS).chain(semaphore::SCRIPTS);
+    for script in scripts.into_iter().chain(of_kinds).chain(look::SCRIPTS) {
         pipe.cmd("SCRIPT").arg("LOAD").arg(script.text);
     }
     pipe
 }
 
 /// The call of `claim.lua` for these steps.
-fn claim<'s>(steps: impl Iterator<Item = &'s Step> + Clone, form: ScriptForm) -> Cmd {
-    let keys = || steps.clone().map(|step| step.key().as_str());
-    let count = keys().count();
+fn claim(steps: &[&Step], form: ScriptForm) -> Cmd {
+    let keys = || steps.iter().map(|step| step.key().as_str());
     let size = keys().map(|key| 2 * key.len() + 160).sum();
-    let mut cmd = CLAIM.call(form, 2 * count, 7 * count, size);
+    let mut cmd = CLAIM.call(form, 2 * steps.len(), 7 * steps.len(), size);
     for key in keys() {
         cmd.arg(key);
         cmd.write_arg_fmt(TokenKey(key));
     }
     for step in steps {
-        let (Step::Claim(to) | Step::Pass { to, .. } | Step::Release(to)) = step;
-        match to.kind {
-            Kind::Mutex | Kind::Fair | Kind::Read | Kind::Write | Kind::Permits { .. } => cmd.write_arg_fmt(to.id),
-        }
+        let to = claim_of(step);
+        cmd.write_arg_fmt(to.id);
         cmd.arg(millis(to.ttl)).arg(to.fences.get());
         match step {
             Step::Pass { from, .. } => cmd.write_arg_fmt(from.id),
             Step::Claim(_) | Step::Release(_) => cmd.write_arg(b""),
         }
-        offers(&mut cmd, to, count);
+        offers(&mut cmd, to, steps.len());
     }
     cmd
 }
 
 /// The call of `release.lua` for these steps.
-fn release<'s>(steps: impl Iterator<Item = &'s Step> + Clone, form: ScriptForm) -> Cmd {
-    let claims = || {
-        steps.clone().map(|step| match step {
-            Step::Release(claim) | Step::Claim(claim) | Step::Pass { from: claim, .. } => claim,
-        })
-    };
-    let count = claims().count();
+fn release(steps: &[&Step], form: ScriptForm) -> Cmd {
+    let claims = || steps.iter().map(|step| claim_of(step));
     let size = claims().map(|claim| 3 * claim.key.as_str().len() + 110).sum();
-    let mut cmd = RELEASE.call(form, count, 4 * count, size);
+    let mut cmd = RELEASE.call(form, steps.len(), 4 * steps.len(), size);
     for claim in claims() {
         cmd.arg(claim.key.as_str());
     }
     for claim in claims() {
-        match claim.kind {
-            Kind::Mutex | Kind::Fair | Kind::Read | Kind::Write | Kind::Permits { .. } => cmd.write_arg_fmt(claim.id),
-        }
+        cmd.write_arg_fmt(claim.id);
         cmd.write_arg_fmt(Channel(claim.key.as_str()));
-        offers(&mut cmd, claim, count);
+        offers(&mut cmd, claim, steps.len());
     }
     cmd
 }
@@ -181,20 +232,35 @@ fn offers(cmd: &mut Cmd, claim: &Claim, count: usize) {
     }
 }
 
+/// Adds the key that marks a lock with a starving client, if the claim takes part in offers. Otherwise adds an empty
+/// text.
+fn starving(cmd: &mut Cmd, claim: &Claim) {
+    if claim.offers {
+        cmd.write_arg_fmt(StarvingKey(claim.key.as_str()));
+    } else {
+        cmd.write_arg(b"");
+    }
+}
+
 /// The call of `renew.lua` for these claims.
-fn renew(claims: &[Claim], form: ScriptForm) -> Cmd {
+fn renew(claims: &[&Claim], form: ScriptForm) -> Cmd {
     let size = claims.iter().map(|claim| claim.key.as_str().len() + 70).sum();
     let mut cmd = RENEW.call(form, claims.len(), 3 * claims.len(), size);
     for claim in claims {
         cmd.arg(claim.key.as_str());
     }
     for claim in claims {
-        match claim.kind {
-            Kind::Mutex | Kind::Fair | Kind::Read | Kind::Write | Kind::Permits { .. } => cmd.write_arg_fmt(claim.id),
-        }
+        cmd.write_arg_fmt(claim.id);
         cmd.arg(millis(claim.ttl));
     }
     cmd
+}
+
+/// The claim that this step makes or releases.
+fn claim_of(step: &Step) -> &Claim {
+    match step {
+        Step::Claim(claim) | Step::Release(claim) | Step::Pass { to: claim, .. } => claim,
+    }
 }
 
 /// A pipeline that contains only this command.

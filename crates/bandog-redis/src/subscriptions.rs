@@ -21,7 +21,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{names::Channel, options::RedisOptions};
+use crate::options::RedisOptions;
 
 /// The subscriptions of one backend on its server.
 #[derive(Debug)]
@@ -69,8 +69,8 @@ impl Subscriptions {
     ///
     /// # Cancel safety
     /// If the future is dropped, the subscriber is removed.
-    pub(crate) async fn subscribe(&self, channel: Channel<'_>, notifier: Notifier) -> Result<Subscription> {
-        let (subscription, outcome) = self.add(&channel.to_string(), notifier);
+    pub(crate) async fn subscribe(&self, channel: &str, notifier: Notifier) -> Result<Subscription> {
+        let (subscription, outcome) = self.add(channel, notifier);
         let Some(outcome) = outcome else {
             return Ok(subscription);
         };
@@ -84,8 +84,8 @@ impl Subscriptions {
     }
 
     /// Whether the server has confirmed the subscription to this channel.
-    pub(crate) fn is_subscribed(&self, channel: Channel<'_>) -> bool {
-        self.0.state().channels.is_subscribed(&channel.to_string())
+    pub(crate) fn is_subscribed(&self, channel: &str) -> bool {
+        self.0.state().channels.is_subscribed(channel)
     }
 
     /// Adds a subscriber. The returned receiver gets the outcome. There is no receiver if the server has already
@@ -135,7 +135,7 @@ impl SharedSubscriptions {
     }
 
     /// Handles a push message of the server. A message on a channel means that the lock of this channel may be free, or
-    /// that the record of this channel has changed. The text of the message is ignored.
+    /// that the record or latch of this channel has changed. The text of the message is ignored.
     fn pushed(&self, push: &PushInfo) -> Result<(), SendError> {
         if let (PushKind::Message, Some(Value::BulkString(channel))) = (&push.kind, push.data.first())
             && let Ok(channel) = std::str::from_utf8(channel)

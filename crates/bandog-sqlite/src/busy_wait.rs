@@ -7,24 +7,26 @@ use bandog_core::{Clock, Moment};
 use crate::open_files::FileId;
 
 thread_local! {
-    /// The deadline until which this thread's statements wait for other connections. None if the statements do not
-    /// wait. It is a thread-local variable, because the busy handler is a plain function and cannot have other state.
+    /// If another connection has locked the database, the statements of this thread wait until this time at the latest.
+    /// None if the statements do not wait. It is a thread-local variable, because the busy handler is a plain function
+    /// and cannot have other state.
     static DEADLINE: Cell<Option<Moment>> = const { Cell::new(None) };
 }
 
-/// From now on, this thread's statements wait for other connections until this moment.
+/// Makes the statements of this thread wait if another connection has locked the database. A statement that still waits
+/// at the time `deadline` fails.
 pub(crate) fn set_deadline(deadline: Moment) {
     DEADLINE.set(Some(deadline));
 }
 
-/// From now on, this thread's statements do not wait for other connections.
+/// Makes the statements of this thread fail immediately if another connection has locked the database.
 pub(crate) fn clear_deadline() {
     DEADLINE.set(None);
 }
 
-/// The busy handler of SQLite, which SQLite calls when another connection has locked the database. It sleeps and
-/// returns true, so that SQLite retries. After the deadline it returns false. `attempt` is the number of earlier calls
-/// for the same lock.
+/// The busy handler of SQLite, which SQLite calls when another connection has locked the database. The handler sleeps
+/// and returns true, so that SQLite retries. If there is no deadline, or if the deadline has passed, the handler
+/// returns false, so that the statement fails. `attempt` is the number of earlier calls for the same lock.
 pub(crate) fn handle_busy(attempt: i32) -> bool {
     if DEADLINE.get().is_none_or(|deadline| Clock::system().now() >= deadline) {
         return false;
@@ -33,8 +35,9 @@ pub(crate) fn handle_busy(attempt: i32) -> bool {
     true
 }
 
-/// Time until the next attempt. SQLite has no queue of waiting processes. So this function lets a process that has
-/// waited longer poll more often. Such a process then probably gets the lock before processes that began to wait later.
+/// Time until the next attempt. SQLite has no queue of waiting processes. So this function makes the interval between
+/// two attempts shorter during a wait. Thus a process that began to wait earlier makes more attempts, and probably gets
+/// the lock before the processes that began to wait later.
 ///
 /// The table compares intervals. Each cell has the value for 8 processes, and then the value for 16 processes. The
 /// processes only took and released locks. One take and one release are a cycle. The values are medians of 7 runs on 2
@@ -57,7 +60,7 @@ fn backoff(attempt: i32) -> Duration {
     })
 }
 
-/// A process that is in the middle of a write transaction.
+/// A process that is in the middle of a write transaction, or that copies the log into the database.
 #[derive(Debug)]
 pub(crate) struct WriterProcess {
     pub(crate) pid: u32,
@@ -67,8 +70,8 @@ pub(crate) struct WriterProcess {
 }
 
 impl WriterProcess {
-    /// The process that writes to this database. None if no process writes, or if the system does not report the
-    /// process.
+    /// The process that writes to this database or to its log now. None if there is no such process, or if the system
+    /// does not report the process.
     #[cfg(target_os = "linux")]
     pub(crate) fn of_database(database: &Path) -> Option<Self> {
         use std::{fs, os::unix::fs::MetadataExt};
@@ -84,7 +87,8 @@ impl WriterProcess {
         None
     }
 
-    /// The process that writes to the log of this index, or copies the log into the database.
+    /// The process that writes to the log to which this index belongs, or that copies this log into the database. None
+    /// if there is no such process, or if the system does not report the process.
     #[cfg(target_os = "linux")]
     pub(crate) fn of_index(index: FileId) -> Option<Self> {
         Self::of_inode(index.inode())
@@ -95,7 +99,8 @@ impl WriterProcess {
         None
     }
 
-    /// The process that has locked the index with this inode number for writing.
+    /// The process that holds the write lock or the checkpoint lock of the index with this inode number. A checkpoint
+    /// copies the log into the database.
     #[cfg(target_os = "linux")]
     fn of_inode(inode: u64) -> Option<Self> {
         use std::fs;
@@ -116,7 +121,8 @@ impl fmt::Display for WriterProcess {
     }
 }
 
-/// The process that is in the middle of a write transaction, as the subject of a sentence in an error message.
+/// A text that names the process that has locked the database, such as `process 12, "shop",`. If that process is not
+/// known, the text is `another process`. The text is the subject of a sentence in an error message.
 pub(crate) fn locking_process(database: &Path) -> String {
     WriterProcess::of_database(database).map_or_else(|| "another process".into(), |process| process.to_string())
 }

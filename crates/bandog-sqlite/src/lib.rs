@@ -34,14 +34,23 @@
 //! - This crate works on Linux only. On other systems [`Sqlite::new`] returns `ErrorKind::Unsupported`, because these
 //!   systems have no clock that all processes share and that no program can set.
 //!
+//! - The name of a lock is held as one family of kinds at a time. This also applies to programs of an older version,
+//!   which know mutexes only and still have the file open: they cannot take a mutex while another kind holds its name.
+//! - A queue of thousands of claims for one fair mutex works, but each release and each new claim reads the whole queue
+//!   of the lock.
+//!
 //! # How it works
 //! Each [`Sqlite`] has one thread that does all work on the database. The thread combines all queued requests into one
 //! transaction, so that many callers share one commit. Swaps of records wait for the disk. So they have their own
 //! transactions, and transactions of leases run between these transactions. A claim of a held lock only reads.
 //!
+//! The hold of a mutex is one row. For the other kinds, each hold and each place in a queue has a row of its own, and the
+//! rules of `bandog_core::LockState` decide.
+//!
 //! A waiter sets the waiters' mark in the row of the lock. A process that frees a lock with this mark writes to the
 //! notification file (`-bell`) after the commit. The file has 512 slots, and the hash of the lock's name selects the
-//! slot. Inotify then wakes the waiters whose names have this slot. If inotify is not available, subscriptions are
+//! slot. Inotify then wakes the waiters whose names have this slot. The waiters of a fair mutex have a slot for each
+//! claim, and a release wakes only the claim that is next in the queue. If inotify is not available, subscriptions are
 //! silent and waiters poll.
 
 mod batches;

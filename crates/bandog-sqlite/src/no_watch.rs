@@ -1,4 +1,5 @@
-//! The watch of the notification file on systems without inotify. It never starts, and waiters poll.
+//! The watch of the notification file on systems without inotify. On these systems the watch cannot start, so waiters
+//! poll.
 
 use std::{io, sync::Arc};
 
@@ -7,7 +8,8 @@ use crate::{
     subscribers::{Subscribers, Topic},
 };
 
-/// A function that sets the waiters' marks of the given topics again.
+/// A function that sets the waiters' mark of each of these topics again. The mark says that processes wait for the
+/// topic. The process that frees the lock notifies the waiters and removes the mark.
 pub(crate) type RestoreMarks = Box<dyn Fn(Vec<Topic>) + Send>;
 
 /// A watch thread, which cannot exist here.

@@ -27,7 +27,8 @@ use crate::{
 /// sets the marks for the waiters that do not claim.
 const RESTORE_DELAY: Duration = Duration::from_millis(50);
 
-/// A function that sets the waiters' marks of the given topics again.
+/// A function that sets the waiters' mark of each of these topics again. The mark says that processes wait for the
+/// topic. The process that frees the lock notifies the waiters and removes the mark.
 pub(crate) type RestoreMarks = Box<dyn Fn(Vec<Topic>) + Send>;
 
 /// The watch thread. It ends when this value is dropped.

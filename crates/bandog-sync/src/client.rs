@@ -4,14 +4,16 @@
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 use bandog_core::{
-    Backend, ClientId, Clock, Error, ErrorKind, Finding, Holder, Key, Member, Notifier, Pattern, Result, Row,
+    Backend, ClientId, Clock, Error, ErrorKind, Finding, Holder, Key, Member, Moment, Notifier, Pattern, Result, Row,
     Subscription,
 };
 use tokio::sync::oneshot;
 
 use crate::{
-    ClientOptions, Mutex, Notifications, OutageReporter, Owner, RwLock, Semaphore, blocking, engine::Msg,
-    handle::Handle, prefix,
+    Barrier, ClientOptions, Election, Mutex, Notifications, OutageReporter, Owner, RwLock, Semaphore, blocking,
+    engine::{Msg, Ticket},
+    handle::Handle,
+    prefix,
 };
 
 /// A client of one store. [`Client::mutex`] makes the locks of a client. Clones are the same client. The client lives
@@ -63,6 +65,16 @@ impl Client {
     /// allowed, each call that locks returns `ErrorKind::Misused`. This call is cheap and does no I/O.
     pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
         Mutex::new(Arc::clone(&self.handle), name.as_ref())
+    }
+
+    /// The election with this name: its candidates elect one leader among all clients of the store. See [`Election`].
+    pub fn election(&self, name: impl AsRef<str>) -> Election {
+        Election::new(self, name.as_ref())
+    }
+
+    /// The barrier with this name, at which `parties` calls of [`Barrier::wait`] wait for each other. See [`Barrier`].
+    pub fn barrier(&self, name: impl AsRef<str>, parties: u32) -> Barrier {
+        Barrier::new(self, name.as_ref(), parties)
     }
 
     /// The read-write lock with this name. The same rules as for [`Client::mutex`] apply.
@@ -295,8 +307,20 @@ impl Client {
 
     /// Calls the notifier for each change of the record, until the returned subscription is dropped.
     pub(crate) fn subscribe_record(&self, record: &Key, notifier: Notifier) -> Result<Subscription> {
-        let (id, key) = (self.handle.ticket(), self.handle.key(record.as_str())?);
-        self.handle.send(Msg::SubscribeRecord { id, key, notifier })?;
+        let key = self.handle.key(record.as_str())?;
+        self.subscription(|id| Msg::SubscribeRecord { id, key, notifier })
+    }
+
+    /// Calls the notifier when the latch becomes open, at least once a second, and at the moment `until`. The calls end
+    /// when the returned subscription is dropped. `key` contains the prefix.
+    pub(crate) fn subscribe_latch(&self, key: &Key, until: Option<Moment>, notifier: Notifier) -> Result<Subscription> {
+        self.subscription(|id| Msg::SubscribeLatch { id, key: key.clone(), notifier, until })
+    }
+
+    /// Sends a message that subscribes. The drop of the returned subscription sends the message that unsubscribes.
+    fn subscription(&self, msg: impl FnOnce(Ticket) -> Msg) -> Result<Subscription> {
+        let id = self.handle.ticket();
+        self.handle.send(msg(id))?;
         let mailbox = self.handle.mailbox();
         Ok(Subscription::new(move || {
             // If the engine has ended, there is no subscription to end.

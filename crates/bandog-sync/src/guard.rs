@@ -37,8 +37,9 @@ impl Guard {
         Self { turn }
     }
 
-    /// The fencing token of this lock: a number that is larger than the number of every earlier holder. If an [`Owner`]
-    /// takes a lock again while it holds the lock, all of these guards have the same fence.
+    /// The fencing token of this lock: a number that is larger than the number of every earlier holder. An [`Owner`]
+    /// can take a lock again while it holds the lock. Then the owner has several guards, and all of them have the same
+    /// fence.
     pub fn fence(&self) -> Fence {
         self.turn.fence
     }
@@ -194,9 +195,10 @@ impl fmt::Debug for Guard {
 
 /// A *hold* is what the store has granted to the client: the lock belongs to this client until a deadline. A hold can
 /// serve several calls, one after another. A *turn* is the part of a hold that belongs to one call. The turn begins
-/// when the call gets the hold, and ends when the last guard of the turn is dropped. If an owner takes the lock again,
-/// all of the owner's guards share this value. The drop of this value tells the engine that the next call can have the
-/// hold.
+/// when the call gets the hold, and ends when the last guard of the turn is dropped. If an [`Owner`] takes the lock
+/// again during its turn, it gets another guard of the same turn. All guards of a turn share one `Turn`. When the last
+/// of these guards is dropped, the `Turn` is dropped and sends a message to the engine. Then the engine can give the
+/// hold to the next call.
 pub(crate) struct Turn {
     /// The slot of the engine that has the hold.
     pub(crate) slot: SlotId,
@@ -208,10 +210,9 @@ pub(crate) struct Turn {
     pub(crate) status: Arc<TurnStatus>,
     /// The owner that has this turn. `None` if the call named no owner.
     pub(crate) owner: Option<Owner>,
-    /// Where the result of the release goes. `None` if nobody waits for the result.
+    /// Sends the result of the release to the caller. `None` if no caller waits for the result.
     pub(crate) report: Option<oneshot::Sender<Result<()>>>,
-    /// This must stay the last field. Rust drops fields in the order of their declaration, and the drop of the last
-    /// handle ends the client. The client must not end before the release has been sent.
+    /// Keeps the client alive while this turn exists.
     pub(crate) handle: Arc<Handle>,
 }
 
@@ -272,8 +273,8 @@ struct DeadlineWatch {
     clock: Clock,
     /// How long before the deadline the watch resolves.
     grace: Duration,
-    /// Resolves at the next change of the status. `None` if this value has not registered for that change. The next
-    /// poll registers then.
+    /// Resolves at the next change of the status. `None` if this watch is not registered for the next change. In that
+    /// case, the next poll of this watch registers it.
     woken: Option<Pin<Box<OwnedNotified>>>,
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct Handle {
     /// A description of the store, without secrets.
     store: String,
     prefix: String,
+    /// The client's program and machine, as `program@host`.
+    pub(crate) identity: String,
     /// Timeout of one request.
     pub(crate) timeout: Duration,
     /// The kinds of locks that the backend supports.
@@ -64,6 +66,7 @@ impl Handle {
     ) -> Result<Arc<Self>> {
         let (mailbox, messages) = mpsc::unbounded_channel();
         let (id, prefix) = (member.id, member.prefix.clone());
+        let identity = format!("{}@{}", member.program, member.host);
         let Profile { store, timeout, kinds, .. } = backend.profile();
         let numbers = Arc::new(AtomicU64::new(1));
         let engine =
@@ -77,6 +80,7 @@ impl Handle {
             clock,
             store,
             prefix,
+            identity,
             timeout,
             kinds,
             terms,

@@ -15,31 +15,41 @@
 //! # }
 //! ```
 
+mod all;
+mod barrier;
 pub mod blocking;
 mod caller;
 mod client;
+mod election;
 mod engine;
 mod guard;
 mod handle;
 mod health;
+mod latch;
 mod lock;
 mod lock_options;
 mod mutex;
 mod notifications;
 mod options;
 mod owner;
+mod pause;
 mod prefix;
 mod records;
+mod retry;
 mod rwlock;
 mod semaphore;
 mod singleton;
 mod turn_status;
 
+pub use all::{All, AllExpiring, AllGuard, AllLost, AnyLock, all};
+pub use barrier::{Arrival, Barrier};
 pub use client::Client;
+pub use election::{Election, Leader, Leadership, Observer};
 pub use guard::{Expiring, Guard, Lost};
 #[doc(hidden)]
 pub use handle::OutageReporter;
 pub use health::Health;
+pub use latch::Latch;
 pub use mutex::Mutex;
 pub use notifications::Notifications;
 pub use options::ClientOptions;

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tracing::Instrument;
 
 use crate::{
-    Guard, Owner,
+    Client, Guard, Owner,
     caller::Caller,
     engine::{Lane, LockRequest, Msg, Patience, SlotId, Terms, Ticket, TurnGrant},
     guard::Turn,
@@ -108,6 +108,10 @@ impl Lock {
 
     pub(crate) fn handle(&self) -> &Arc<Handle> {
         &self.handle
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::of(Arc::clone(&self.handle))
     }
 
     /// An error if the name, the kind or one of the terms is not allowed.

@@ -25,7 +25,10 @@ impl Notifications {
     /// returns.
     ///
     /// # Errors
-    /// `ErrorKind::Closed` if the client was closed or has ended.
+    /// `ErrorKind::Closed` if this call can get no more notifications, because the client's engine (the task that sends
+    /// the client's requests) has ended. There are three causes: the client was closed with
+    /// [`Client::close`](crate::Client::close), the client and all of its locks and guards were dropped, or the Tokio
+    /// runtime of the engine was shut down.
     ///
     /// # Cancel safety
     /// If the future is dropped, no notification is lost.

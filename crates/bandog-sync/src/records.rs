@@ -2,7 +2,10 @@
 //! futures of the requests.
 
 use async_trait::async_trait;
-use bandog_core::{Holding, Key, Line, Notifier, Pattern, Reading, Records, Result, Subscription, Swap, Swaps};
+use bandog_core::{
+    Error, ErrorKind, Holding, Key, Line, Notifier, Pattern, Reading, Record, Records, Result, Subscription, Swap,
+    Swapped, Swaps,
+};
 
 use crate::Client;
 
@@ -42,4 +45,26 @@ impl Records for Client {
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
         self.subscribe_record(key, notifier)
     }
+}
+
+impl Client {
+    /// Makes one swap.
+    pub(crate) async fn swap_record(&self, swap: Swap) -> Result<Swapped> {
+        self.swap(&[swap]).await?.each.pop().unwrap_or_else(|| Err(too_few()))
+    }
+
+    /// Reads one record, and checks holdings. Returns for each holding whether its claim holds its lock.
+    pub(crate) async fn read_record(&self, key: &Key, holdings: &[Holding]) -> Result<(Option<Record>, Vec<bool>)> {
+        let mut reading = self.read(std::slice::from_ref(key), holdings).await?;
+        let record = reading.records.pop().unwrap_or_else(|| Err(too_few()))?;
+        let held = reading.held.into_iter().collect::<Result<Vec<_>>>()?;
+        if held.len() < holdings.len() {
+            return Err(too_few());
+        }
+        Ok((record, held))
+    }
+}
+
+fn too_few() -> Error {
+    Error::new(ErrorKind::Corrupt, "the backend returned fewer answers than requests").ambiguous()
 }

@@ -2,20 +2,21 @@
 
 use std::{any::Any, panic::AssertUnwindSafe, pin::pin, time::Duration};
 
-use bandog_core::{Error, Fence, Key, Result};
+use bandog_core::{Fence, Key, Result};
 use futures_util::{
     FutureExt,
     future::{Either, select},
 };
-use tokio::{runtime, time};
 
-use crate::{Client, Guard, Mutex};
+use crate::{
+    Client, Guard, Mutex,
+    pause::{check_timer, pause},
+    retry::Retries,
+};
 
 /// The result of a task. The error is boxed, so that a task can use `?` with every type of error.
 type TaskResult = std::result::Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
-/// Maximum delay before the first retry.
-const MAX_FIRST_DELAY: Duration = Duration::from_millis(100);
 /// Maximum delay before any retry. A run that takes at least this time also resets the number of failures to zero.
 const MAX_DELAY: Duration = Duration::from_secs(30);
 
@@ -108,39 +109,18 @@ impl Mutex {
     /// As [`Client::singleton`].
     pub async fn singleton(&self, task: impl AsyncFnOnce(&Guard) -> TaskResult + Clone) -> Result<()> {
         let key = self.lock.key()?;
-        runtime::Handle::try_current().map_err(|source| {
-            Error::misused("singleton() uses Tokio's timers for its retries; call it in a Tokio runtime")
-                .caused_by(source)
-        })?;
-        let (clock, mut failures) = (self.lock.handle().clock, 0);
+        check_timer("singleton")?;
+        let (clock, mut retries) = (self.lock.handle().clock, Retries::up_to(MAX_DELAY));
         loop {
-            let guard = match self.lock().await {
-                Err(error) if error.is_retryable() => {
-                    let delay = delay(failures);
-                    tracing::warn!(%key, %error, retry_in = ?delay, "a singleton task could not wait for its lock");
-                    self.wait_before_retry(key, delay).await?;
-                    failures += 1;
-                    continue;
-                }
-                locked => locked?,
-            };
+            let guard = self.lock.acquire_through_outages("a singleton task", &mut retries).await?;
             let (began, fence) = (clock.now(), guard.fence());
             tracing::info!(%key, %fence, "this process runs the singleton task");
             let end = run(guard, task.clone()).await?;
             if clock.now().since(began) >= MAX_DELAY {
-                failures = 0;
+                retries.reset();
             }
-            let Some(delay) = end.log(key, fence, delay(failures)) else { return Ok(()) };
-            self.wait_before_retry(key, delay).await?;
-            failures += 1;
-        }
-    }
-
-    /// Waits for the delay before a retry. Returns an error if the client ends during the delay.
-    async fn wait_before_retry(&self, key: &Key, delay: Duration) -> Result<()> {
-        match select(pin!(self.lock.handle().ended()), pin!(time::sleep(delay))).await {
-            Either::Left(((), _)) => Err(Error::closed().during("lock").at(key)),
-            Either::Right(((), _)) => Ok(()),
+            let Some(delay) = end.log(key, fence, retries.next_delay()) else { return Ok(()) };
+            pause(self.lock.handle(), delay).await.map_err(|error| error.during("lock").at(key))?;
         }
     }
 }
@@ -203,11 +183,4 @@ async fn run(guard: Guard, task: impl AsyncFnOnce(&Guard) -> TaskResult) -> Resu
 fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
-}
-
-/// The delay after this number of failures. The delay is random, so that replicas that failed at the same time do not
-/// retry at the same time.
-fn delay(failures: u32) -> Duration {
-    let max = MAX_FIRST_DELAY.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX)).min(MAX_DELAY);
-    max.mul_f64(0.5 + fastrand::f64() / 2.0)
 }

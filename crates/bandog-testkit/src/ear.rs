@@ -9,9 +9,9 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, set_default, set_global_default};
 use tracing::{Dispatch, Event, Metadata, Subscriber};
 
-/// Records the events and the new spans whose target begins with a prefix. Each event and each span becomes one line.
-/// The line of an event begins with its level. The line of a span begins with `SPAN` and the span's name. Then `
-/// field=value` follows for each field.
+/// Records the events and the new spans whose target begins with a given prefix. Each event and each span becomes one
+/// line. The line of an event begins with the level of the event, for example `WARN`. The line of a span begins with
+/// `SPAN` and the name of the span. The rest of the line has `field=value` for each field.
 ///
 /// ```
 /// let (ear, _guard) = bandog_testkit::Ear::of_thread("");
@@ -30,30 +30,30 @@ impl Ear {
         Self { target, lines: Arc::default(), spans: Arc::default() }
     }
 
-    /// Records the events of this thread until the guard is dropped.
+    /// Records the events and spans of this thread whose target begins with `target`, until the guard is dropped.
     #[must_use]
     pub fn of_thread(target: &'static str) -> (Self, DefaultGuard) {
-        // If there is only one subscriber, `tracing` determines once whether an event is enabled, on the first thread
-        // that reaches the event, and caches the answer. This thread can belong to another test. So this
-        // function creates two more subscribers.
+        // If there is only one subscriber, `tracing` asks the first thread that reaches an event whether the event is
+        // enabled, and uses this answer for all threads. But the first thread can belong to another test. If there are
+        // several subscribers, `tracing` asks all of them. So this function creates two more subscribers.
         static OTHERS: LazyLock<[Dispatch; 2]> = LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Ear::new(""))));
         LazyLock::force(&OTHERS);
         let ear = Self::new(target);
         (ear.clone(), set_default(ear))
     }
 
-    /// Records the events of the whole process, until its end.
+    /// Records the events and spans of the whole process whose target begins with `target`, until the process ends.
     ///
     /// # Panics
     /// If another subscriber is installed already.
     #[must_use]
     pub fn of_process(target: &'static str) -> Self {
         let ear = Self::new(target);
-        set_global_default(ear.clone()).expect("no other global subscriber is installed");
+        set_global_default(ear.clone()).expect("another global subscriber is already installed");
         ear
     }
 
-    /// The lines so far that contain this text.
+    /// The recorded lines that contain this text.
     #[must_use]
     pub fn heard(&self, words: &str) -> Vec<String> {
         self.lines().iter().filter(|line| line.contains(words)).cloned().collect()
@@ -97,7 +97,7 @@ impl Subscriber for Ear {
     fn exit(&self, _: &Id) {}
 }
 
-/// A line. `tracing` passes the fields to this value, which adds them to the line.
+/// The text of a line. `tracing` passes each field to this value, which appends the field to the text.
 struct Text(String);
 
 impl Visit for Text {

@@ -1,4 +1,5 @@
-//! Waits until a condition (a *fact*) is true, instead of waiting for a fixed time.
+//! Functions that wait until a condition is true, instead of waiting for a fixed time. Such a condition is called a
+//! *fact*.
 
 use std::fmt::Debug;
 use std::panic::Location;
@@ -17,8 +18,8 @@ pub trait Fact {
     /// Returns the value if the fact holds.
     ///
     /// # Errors
-    /// If the fact does not hold yet. The text describes the result of the check. If the timeout passes, the message of
-    /// the panic contains this text.
+    /// If the fact does not hold yet. The error is a text that describes the result of the check. If the timeout
+    /// passes, the message of the panic contains this text.
     fn settle(self) -> Result<Self::Value, String>;
 }
 
@@ -46,11 +47,11 @@ impl<T, E: Debug> Fact for Result<T, E> {
     }
 }
 
-/// Checks repeatedly until the fact holds, and returns its value.
+/// Checks repeatedly until the fact holds, and returns the value of the fact.
 ///
 /// # Panics
-/// If the fact does not hold within `within`. The message contains the place of the call and the result of the last
-/// check.
+/// If the fact does not hold before the timeout `within` has passed. The message contains the place of the call and the
+/// result of the last check.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -72,10 +73,11 @@ pub fn eventually<F: Fact>(within: Duration, mut fact: impl FnMut() -> F) -> F::
 
 /// Like [`eventually()`], for an async check.
 ///
-/// The wait follows tokio's clock, so this function also works in a test that has paused this clock.
+/// The timeout and the pauses between checks use Tokio's clock. So this function also works in a test that has paused
+/// this clock.
 ///
 /// # Panics
-/// If the fact does not hold within `within`.
+/// If the fact does not hold before the timeout `within` has passed.
 ///
 /// ```
 /// # use std::time::Duration;

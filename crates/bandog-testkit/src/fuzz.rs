@@ -1,12 +1,12 @@
 //! Random inputs for parsers of untrusted text.
 //!
 //! Each input begins as a sample, or as the first part of one sample plus the last part of another sample. Then the
-//! input is changed a few times: bytes are replaced, pieces are removed, repeated or exchanged, and words of the format
-//! and awkward values are inserted.
+//! input is changed a few times: bytes are replaced, pieces are removed, repeated or exchanged, and words are inserted.
+//! These words are words of the format that the parser reads, and values that parsers often handle wrongly.
 //!
 //! A test checks each input with a property, which is a function that panics if the parser behaves wrongly. If the
-//! property panics for an input, pieces of the input are removed as long as the property still panics for the rest.
-//! Then the rest is printed.
+//! property panics for an input, pieces of the input are removed as long as the property still panics for the rest. At
+//! the end, this smallest input is printed.
 //!
 //! Two variables of the environment set the amount of work:
 //! - `BANDOG_FUZZ_INPUTS`: the number of inputs for each property, 3,000 by default;
@@ -28,8 +28,8 @@ use rand::{Rng, RngExt};
 
 /// The number of inputs for each property if `BANDOG_FUZZ_INPUTS` is not set.
 const INPUTS: u32 = 3_000;
-/// Maximum time of a property for one input. After this time, the property counts as hanging. The time is long, because
-/// a test might get no CPU time for seconds on a loaded machine.
+/// If the property takes longer than this for one input, the property counts as hanging. The time is long, because a
+/// test might get no CPU time for seconds on a loaded machine.
 const HANG: Duration = Duration::from_secs(30);
 /// Maximum number of changes to one input.
 const CHANGES: u32 = 6;
@@ -119,7 +119,8 @@ const AWKWARD: &[&str] = &[
     "",
 ];
 
-/// Tries a property with random texts that resemble the samples. `words` are the words of the format.
+/// Checks a property with random texts that resemble the samples. `words` are the words of the format that the parser
+/// reads. `name` is the name of the property in messages.
 ///
 /// The property returns whether the parser accepted the text.
 ///
@@ -196,8 +197,8 @@ impl Strategy for Resembling {
             input.truncate(cut);
             input.extend_from_slice(&other[rng.random_range(0..=other.len())..]);
         }
-        // A small number of changes is more probable than a large number. The parser accepts an input with few changes
-        // more often, and then executes more of its code.
+        // A small number of changes is more probable than a large number, because the parser accepts an input with few
+        // changes more often. If the parser accepts the input, more code of the parser is executed.
         let changes = rng.random_range(0..=CHANGES);
         for _ in 0..rng.random_range(0..=changes) {
             self.change(&mut input, rng);
@@ -208,7 +209,7 @@ impl Strategy for Resembling {
 }
 
 impl Resembling {
-    /// Makes one random change.
+    /// Makes one random change to the input.
     fn change(&self, input: &mut Vec<u8>, rng: &mut TestRng) {
         let from = rng.random_range(0..=input.len());
         let to = (from + rng.random_range(0..=8)).min(input.len());
@@ -243,15 +244,15 @@ fn pick<'a, T>(rng: &mut impl Rng, from: &'a [T]) -> &'a T {
     &from[rng.random_range(0..from.len())]
 }
 
-/// Removes pieces of an input, large ones first, as long as the property still fails.
+/// Removes pieces of an input as long as the property still panics for the rest. Large pieces are removed first.
 #[derive(Debug)]
 struct Shrinking {
     input: Vec<u8>,
     /// The input before the last removal.
     before: Vec<u8>,
-    /// The index at which the next piece to remove begins.
+    /// The index of the first byte of the next piece that is removed.
     at: usize,
-    /// The length of the pieces that are removed now.
+    /// The length of the next piece that is removed.
     size: usize,
 }
 
@@ -269,6 +270,7 @@ impl ValueTree for Shrinking {
         self.input.clone()
     }
 
+    /// Removes the next piece. Returns false if no pieces are left to remove.
     fn simplify(&mut self) -> bool {
         while self.size > 0 {
             if self.at < self.input.len() {
@@ -283,6 +285,7 @@ impl ValueTree for Shrinking {
         false
     }
 
+    /// Puts the last removed piece back, because the property did not panic for the rest. Then removes the next piece.
     fn complicate(&mut self) -> bool {
         self.input.clone_from(&self.before);
         self.at += self.size;
@@ -292,13 +295,14 @@ impl ValueTree for Shrinking {
 
 /// If the property takes too long for one input, prints this input and aborts the process.
 struct HangDetector {
-    /// The number of the present input, and the input.
+    /// The number of the present input, and its bytes.
     current: Arc<Mutex<(u64, Vec<u8>)>>,
     /// Dropping this sender ends the detector's thread.
     _ends: mpsc::Sender<()>,
 }
 
 impl HangDetector {
+    /// Starts the detector's thread. `name` is the name of the property.
     fn start(name: &str) -> Self {
         let current = Arc::new(Mutex::new((0, Vec::new())));
         let (ends, ended) = mpsc::channel();
@@ -317,6 +321,7 @@ impl HangDetector {
         Self { current, _ends: ends }
     }
 
+    /// Records that the property begins with this input.
     fn begin(&self, input: &[u8]) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         current.0 += 1;

@@ -1,15 +1,15 @@
 //! Real servers and real processes for bandog's tests.
 //!
 //! The promises of a lock concern crashes, pauses and network failures. So each test starts a real server with this
-//! crate, and then kills it, stops it, or puts a bad network in front of it. All processes that this crate starts die
-//! with the test process, even if the test process is killed.
+//! crate. Then the test kills or stops the server, or puts a proxy in front of the server that behaves like a bad
+//! network. All processes that this crate starts die with the test process, even if the test process is killed.
 //!
 //! - [`RedisServer`]: a Redis server for one test, on a free port.
 //! - [`Wire`]: a TCP proxy that delays, loses or holds back data, and that refuses or resets connections.
-//! - [`Process`]: a child process with signals, and with waits for its output.
+//! - [`Process`]: a child process. A test can send signals to the child and wait for lines of its output.
 //! - [`Ear`]: captures `tracing` events.
 //! - [`fuzz`]: random inputs for parsers.
-//! - [`eventually()`] and [`eventually_async`]: wait until a condition is true, and not for a fixed time.
+//! - [`eventually()`] and [`eventually_async`]: wait until a condition is true, instead of waiting for a fixed time.
 //!
 //! This crate runs on Linux only, because it needs `/proc` and the parent-death signal.
 

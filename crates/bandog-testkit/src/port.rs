@@ -1,12 +1,13 @@
 //! Reserves a port for a server of a test.
 //!
-//! A test could find a free port in this way: it binds a socket to port 0, reads the number and closes the socket. But
-//! this has two problems. First, another process can take the port before the server binds it. Second, while the server
-//! is down, a client that connects to the port can get the same number as its local port. The client then connects to
-//! itself.
+//! A test could find a free port in this way: the test binds a socket to port 0, reads the number of the port and
+//! closes the socket. But this way has two problems. First, another process can take the port before the server binds
+//! the port. Second, while the server is down, a client that connects to the port can get the same number as its own
+//! local port. The client then connects to itself.
 //!
-//! So a reservation is a bound socket that stays open and never listens. Connections to the port are refused, and no
-//! other socket gets the port. Only a listener with `SO_REUSEADDR` can bind the port.
+//! So a reservation is a bound socket that stays open and never listens. While no server listens on the port,
+//! connections to the port are refused. The kernel gives the port to no other socket, with one exception: the server
+//! can bind the port, because both the reservation and the server set `SO_REUSEADDR`.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
@@ -21,7 +22,7 @@ pub(crate) struct Port {
     _held: OwnedFd,
 }
 
-/// Maximum number of attempts to find two free ports with a given distance.
+/// Maximum number of attempts to find two free ports whose numbers have a given difference.
 const TRIES: u32 = 1000;
 
 impl Port {
@@ -32,7 +33,7 @@ impl Port {
 
     /// Reserves two ports whose numbers differ by `apart`.
     pub(crate) fn reserve_two(apart: u16) -> (Self, Self) {
-        // Unsuitable ports stay reserved until the end, so that the next reservation gets a different port.
+        // Unsuitable ports stay reserved until this function returns. So each attempt gets a different port.
         let mut unsuitable = Vec::new();
         for _ in 0..TRIES {
             let first = Self::reserve();
@@ -61,7 +62,8 @@ fn reserve() -> rustix::io::Result<Port> {
 fn bound_to(number: u16) -> rustix::io::Result<Port> {
     let held = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     bind(&held, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, number))?;
-    // This option is set after the bind. If it were set before the bind, two reservations could share one port.
+    // The option must be set after the bind. If the option were set before the bind, two reservations could share one
+    // port.
     sockopt::set_socket_reuseaddr(&held, true)?;
     let bound = SocketAddrV4::try_from(getsockname(&held)?)?;
     Ok(Port { number: bound.port(), _held: held })

@@ -14,8 +14,8 @@ use crate::{eventually, keeper};
 /// A child process with piped input and output. The child is killed when this value is dropped or when the test process
 /// dies.
 ///
-/// Processes that the child starts are not killed. So if the child is a script, it should start its last program with
-/// `exec`.
+/// Processes that the child itself starts are not killed. So if the child is a script, the script should start its last
+/// program with `exec`.
 ///
 /// If a method fails, it panics with a message that contains the child's output.
 ///
@@ -43,8 +43,8 @@ impl Process {
     /// Starts the command with its arguments, environment variables and directory. The three standard streams of the
     /// child become pipes.
     ///
-    /// Calls of `env_remove` on the command have an effect. A call of `env_clear` has no effect, because a [`Command`]
-    /// does not tell whether `env_clear` was called.
+    /// If `env_remove` was called on the command, the child does not get this variable. A call of `env_clear` has no
+    /// effect, because a [`Command`] does not tell whether `env_clear` was called.
     #[must_use]
     #[track_caller]
     pub fn spawn(command: &Command) -> Self {
@@ -91,8 +91,8 @@ impl Process {
     /// Writes a line to the child's stdin.
     #[track_caller]
     pub fn write_line(&mut self, line: &str) {
-        let stdin = self.child.stdin.as_mut().expect("stdin is still open");
-        writeln!(stdin, "{line}").expect("write to the child");
+        let stdin = self.child.stdin.as_mut().expect("the child's stdin was closed");
+        writeln!(stdin, "{line}").expect("cannot write to the child's stdin");
     }
 
     /// Closes the child's stdin.
@@ -106,13 +106,13 @@ impl Process {
         send(self.pid(), signal);
     }
 
-    /// Kills the child, without waiting for its end.
+    /// Kills the child. Does not wait until the child has ended.
     #[track_caller]
     pub fn kill(&self) {
         self.signal(Signal::KILL);
     }
 
-    /// Stops the child, and waits until it is stopped.
+    /// Stops the child with a signal, and waits until the child is stopped.
     #[track_caller]
     pub fn stop(&self) {
         self.signal(Signal::STOP);
@@ -125,13 +125,13 @@ impl Process {
         self.signal(Signal::CONT);
     }
 
-    /// Sends the child SIGTERM.
+    /// Sends SIGTERM to the child.
     #[track_caller]
     pub fn term(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Sends the child SIGINT, as Ctrl-C does.
+    /// Sends SIGINT to the child, as Ctrl-C does.
     #[track_caller]
     pub fn int(&self) {
         self.signal(Signal::INT);
@@ -140,7 +140,7 @@ impl Process {
     /// The exit status, if the child has ended.
     #[track_caller]
     pub fn try_wait(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().expect("ask for the exit status")
+        self.child.try_wait().expect("cannot get the exit status")
     }
 
     /// Waits until the child has ended and all its output has been read.
@@ -154,7 +154,8 @@ impl Process {
                 None => thread::sleep(Duration::from_millis(2)),
             }
         };
-        // A process that the child has started can keep the pipes open. So these waits also end at the timeout.
+        // A process that the child has started can keep the pipes open after the child has ended. So the waits for the
+        // pipes also end at the timeout.
         self.stdout.until_closed(until);
         self.stderr.until_closed(until);
         status
@@ -168,6 +169,7 @@ impl Process {
         }
     }
 
+    /// Panics with a message that contains the child's output.
     #[track_caller]
     fn fail(&self, what: &str, within: Duration) -> ! {
         panic!(
@@ -196,19 +198,22 @@ impl Drop for Process {
 pub fn send(pid: u32, signal: Signal) {
     let target = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let target = target.unwrap_or_else(|| panic!("{pid} is not a pid"));
-    kill_process(target, signal).unwrap_or_else(|error| panic!("{signal:?} to {pid}: {error}"));
+    kill_process(target, signal).unwrap_or_else(|error| panic!("cannot send {signal:?} to the process {pid}: {error}"));
 }
 
 /// The kernel's letter for the state of a process. Examples are `S` (asleep), `T` (stopped) and `Z`. `Z` means that the
-/// process has ended, but its parent has not read the exit status yet.
+/// process has ended, but its parent has not read the exit status yet. The result is `None` if there is no such
+/// process.
 #[must_use]
 pub fn state(pid: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The program's name is in brackets, and can contain spaces and brackets. The state follows the last bracket.
+    // In this file, the program's name is in brackets, and the name can contain spaces and brackets. The state follows
+    // the last bracket.
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// Whether a process is alive. A process that has ended is not alive, even if its exit status was not read yet.
+/// Returns true if a process is alive. A process that has ended is not alive, even if its parent has not read the exit
+/// status yet.
 #[must_use]
 pub fn is_alive(pid: u32) -> bool {
     !matches!(state(pid), None | Some('Z' | 'X'))
@@ -231,7 +236,8 @@ fn dying_with_us(command: &Command) -> Command {
     wrapped
 }
 
-/// The lines of one pipe. A thread reads them, so that the child never blocks on a full pipe.
+/// The lines that the child has written to one pipe. A thread reads the pipe all the time, so that the child never
+/// blocks on a full pipe.
 #[derive(Debug, Default)]
 struct Lines {
     seen: Mutex<Seen>,
@@ -243,7 +249,7 @@ struct Seen {
     all: Vec<String>,
     /// The index of the line at which the next search begins.
     next: usize,
-    /// Whether the child has closed the pipe. Then no further line comes.
+    /// True if the pipe is closed. Then no further lines come.
     closed: bool,
 }
 
@@ -256,6 +262,7 @@ impl Lines {
         lines
     }
 
+    /// Reads the lines until the pipe is closed.
     fn fill(&self, pipe: impl Read) {
         for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
             let line = String::from_utf8_lossy(&line).into_owned();
@@ -266,6 +273,8 @@ impl Lines {
         self.changed.notify_all();
     }
 
+    /// Waits for the next line that contains `needle`. Returns `None` if no such line comes before `until` or before
+    /// the pipe is closed.
     fn next(&self, needle: &str, until: Instant) -> Option<String> {
         let mut seen = self.locked();
         loop {
@@ -281,6 +290,7 @@ impl Lines {
         }
     }
 
+    /// Waits until the pipe is closed, but at most until the time `until`.
     fn until_closed(&self, until: Instant) {
         let mut seen = self.locked();
         while !seen.closed && Instant::now() < until {
@@ -288,6 +298,7 @@ impl Lines {
         }
     }
 
+    /// Waits for a new line or for the end of the pipe, but at most until the time `until`.
     fn sleep<'a>(&self, seen: MutexGuard<'a, Seen>, until: Instant) -> MutexGuard<'a, Seen> {
         let left = until.saturating_duration_since(Instant::now());
         let woken = self.changed.wait_timeout(seen, left);

@@ -54,14 +54,15 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// A page of the documentation, with the rights that users of Redis need. Every server that a test starts has the users
-/// that this page creates.
+/// The page of the documentation that explains which rights a user of Redis needs. Every server that a test starts has
+/// the users that this page creates.
 const RIGHTS_PAGE: &str = include_str!("../../../docs/redis.md");
 
 impl RedisServer {
-    /// User and password with only the rights that locks need, as in `docs/redis.md`.
+    /// The name and the password of a user with only the rights that locks need, as in `docs/redis.md`.
     pub const LEAST: &str = "locks:PASSWORD";
-    /// User and password with the rights for locks, inspection and records, as in `docs/redis.md`.
+    /// The name and the password of a user with the rights for locks, inspection, records and latches, as in
+    /// `docs/redis.md`.
     pub const OPERATOR: &str = "operator:PASSWORD";
 
     /// The rules of `ACL SETUSER` for locks in `docs/redis.md`.
@@ -80,6 +81,12 @@ impl RedisServer {
     #[must_use]
     pub fn record_rights() -> Vec<&'static str> {
         rights(2)
+    }
+
+    /// The additional rules of `docs/redis.md` for latches.
+    #[must_use]
+    pub fn latch_rights() -> Vec<&'static str> {
+        rights(3)
     }
 
     /// The version of the server that tests start. The environment variable `BANDOG_TEST_SERVER` names the program of
@@ -102,7 +109,7 @@ impl RedisServer {
         Self::start_with(&[])
     }
 
-    /// Starts a server with more arguments, such as `&["--requirepass", "x"]`.
+    /// Starts a server with additional arguments, such as `&["--requirepass", "x"]`.
     #[must_use]
     #[track_caller]
     pub fn start_with(args: &[&str]) -> Self {
@@ -124,23 +131,26 @@ impl RedisServer {
         Self::launched(Port::reserve(), Some(tls), None, all)
     }
 
-    /// Starts a server that is one node of a cluster and has no slots.
+    /// Starts a server that is one node of a cluster and has no hash slots yet.
     #[must_use]
     #[track_caller]
     pub fn start_node() -> Self {
-        // Before Redis 7 the port of the cluster bus cannot be chosen: it is the server's port plus 10,000.
+        // Before Redis 7, the port of the cluster bus is always the server's port plus 10,000.
         let (port, bus) = Port::reserve_two(10_000);
         Self::launched(port, None, Some(bus), ["--cluster-enabled", "yes"].map(String::from).to_vec())
     }
 
-    /// Makes this value, and starts the server program.
+    /// Makes the `RedisServer`, and starts the server program.
     #[track_caller]
     fn launched(port: Port, tls: Option<Port>, bus: Option<Port>, args: Vec<String>) -> Self {
         let server = Self {
             port,
             tls,
             _bus: bus,
-            dir: tempfile::Builder::new().prefix("bandog-redis-").tempdir().expect("a directory for redis-server"),
+            dir: tempfile::Builder::new()
+                .prefix("bandog-redis-")
+                .tempdir()
+                .expect("cannot make a directory for redis-server"),
             args,
             child: Mutex::new(None),
         };
@@ -148,7 +158,7 @@ impl RedisServer {
         server
     }
 
-    /// The server's port. It stays the same across restarts.
+    /// The server's port. After a restart, the port is the same.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port.number()
@@ -170,7 +180,7 @@ impl RedisServer {
     #[must_use]
     #[track_caller]
     pub fn tls_addr(&self) -> SocketAddrV4 {
-        self.tls.as_ref().expect("the server was started with TLS").addr()
+        self.tls.as_ref().expect("the server was started without TLS").addr()
     }
 
     /// The path of the server's Unix socket.
@@ -191,8 +201,8 @@ impl RedisServer {
         let Some(mut child) = self.child().take() else {
             return;
         };
-        child.kill().expect("kill redis-server");
-        child.wait().expect("wait for redis-server");
+        child.kill().expect("cannot kill redis-server");
+        child.wait().expect("cannot wait for the end of redis-server");
     }
 
     /// Kills the server if it runs, and starts it again on the same port, without data and scripts.
@@ -217,18 +227,18 @@ impl RedisServer {
         process::send(self.pid(), Signal::CONT);
     }
 
-    /// A proxy in front of this server.
+    /// Starts a proxy in front of this server.
     #[must_use]
     #[track_caller]
     pub fn wire(&self) -> Wire {
         Wire::to(self.addr())
     }
 
-    /// A raw connection, already authenticated if the server requires a password.
+    /// Opens a raw connection. If the server requires a password, the connection is already authenticated.
     #[must_use]
     #[track_caller]
     pub fn client(&self) -> RawRedis {
-        self.dial().expect("a connection to redis-server")
+        self.dial().expect("cannot connect to redis-server")
     }
 
     /// Sends one command on a separate connection that bypasses every proxy.
@@ -280,7 +290,7 @@ impl RedisServer {
         assert_eq!(self.cmd(&["SCRIPT", "FLUSH"]).text(), "OK");
     }
 
-    /// Lets the server close the connections of all other clients.
+    /// Tells the server to close the connections of all other clients.
     #[track_caller]
     pub fn kill_clients(&self) {
         let mut client = self.client();
@@ -321,7 +331,7 @@ impl RedisServer {
             .arg("--unixsocket")
             .arg(self.socket())
             .args([&["--user", "locks"], &rights(0)[..]].concat())
-            .args([&["--user", "operator"], &rights(0)[..], &rights(1), &rights(2)].concat())
+            .args([&["--user", "operator"], &rights(0)[..], &rights(1), &rights(2), &rights(3)].concat())
             .args(&self.args)
             .stdin(Stdio::null())
             .stderr(log.try_clone()?)
@@ -329,7 +339,7 @@ impl RedisServer {
         keeper::spawn(command)
     }
 
-    /// Sends `PING`. If the server has exited, this panics with the server's log, so that the test does not have to
+    /// Sends `PING`. If the server has exited, this function panics with the server's log. So the test does not have to
     /// wait for the timeout.
     fn ask_if_ready(&self) -> io::Result<Reply> {
         if let Some(child) = self.child().as_mut()
@@ -375,19 +385,21 @@ impl Drop for RedisServer {
     }
 }
 
-/// The rules of one of the three `ACL SETUSER` commands on the page: 0 for locks, 1 for inspection, 2 for records.
+/// The rules of one of the `ACL SETUSER` commands on the page: 0 for locks, 1 for inspection, 2 for records, 3 for
+/// latches.
 fn rights(number: usize) -> Vec<&'static str> {
     let mut rules = RIGHTS_PAGE.lines().filter_map(|line| line.strip_prefix("ACL SETUSER locks "));
-    rules.nth(number).expect("docs/redis.md has the rules").split(' ').collect()
+    rules.nth(number).expect("docs/redis.md does not have these rules").split(' ').collect()
 }
 
-/// The program of the server.
+/// The program of the server: the value of `BANDOG_TEST_SERVER`, or `redis-server`.
 fn program() -> PathBuf {
     std::env::var_os("BANDOG_TEST_SERVER").map_or_else(|| "redis-server".into(), PathBuf::from)
 }
 
-/// Whether the server's program is installed. If the program is missing, a start does not fail, because the test
-/// process starts only `setpriv`, and `setpriv` starts the server.
+/// Returns true if the server's program is installed. This check is needed because the test process starts only
+/// `setpriv`, and `setpriv` starts the server. So if the server's program is missing, the start of `setpriv` succeeds
+/// nevertheless.
 fn is_installed(program: &Path) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())

@@ -1,13 +1,14 @@
 //! A raw Redis client: one blocking connection and a hand-written RESP2 reader.
 //!
 //! Tests query the server with this client and not with the client under test. Otherwise a defect of the client under
-//! test could also affect the query, and the test would not see it.
+//! test could also affect the query, and the test would not see the defect.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Default timeout for a reply. It is longer than any command of a test takes, and shorter than the timeouts of tests.
+/// Default timeout for a reply. This timeout is longer than any command of a test takes, and shorter than the timeouts
+/// of tests.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A reply of Redis.
@@ -28,7 +29,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// Whether this is [`Reply::Nil`].
+    /// Returns true if this is [`Reply::Nil`].
     #[must_use]
     pub fn is_nil(&self) -> bool {
         *self == Self::Nil
@@ -76,7 +77,7 @@ impl Reply {
     /// The parts of an array of texts.
     ///
     /// # Panics
-    /// If this is anything else.
+    /// If this is not an array, or if a part is not a text.
     #[must_use]
     #[track_caller]
     pub fn texts(&self) -> Vec<String> {
@@ -91,7 +92,7 @@ pub struct RawRedis {
 }
 
 impl RawRedis {
-    /// Connects.
+    /// Connects to the server at this address.
     ///
     /// # Errors
     /// If no server listens at the address.
@@ -123,8 +124,8 @@ impl RawRedis {
         self.stream.get_mut().write_all(wire.as_bytes())
     }
 
-    /// Reads the next reply or pushed message. The default timeout is ten seconds;
-    /// [`set_patience`](Self::set_patience) changes it.
+    /// Reads the next reply, or the next message of a subscription. The default timeout is ten seconds, and
+    /// [`set_patience`](Self::set_patience) changes this timeout.
     ///
     /// # Errors
     /// If the connection fails or nothing comes before the timeout.
@@ -141,8 +142,8 @@ impl RawRedis {
     }
 }
 
-/// Reads one RESP2 value. It begins with a line, whose first byte is the type of the value. For some types, the line
-/// contains the length of the data that follow.
+/// Reads one RESP2 value. A value begins with a line. The first byte of this line is the type of the value. For some
+/// types, the rest of the line is the length of the data that follow.
 fn read_reply(stream: &mut impl BufRead) -> io::Result<Reply> {
     let line = read_line(stream)?;
     let (kind, rest) = line.split_at_checked(1).ok_or_else(|| nonsense(&line))?;
@@ -163,7 +164,7 @@ fn read_bulk(stream: &mut impl BufRead, len: i64) -> io::Result<Reply> {
     let mut bytes = vec![0; len];
     stream.read_exact(&mut bytes)?;
     stream.read_exact(&mut [0; 2])?;
-    Ok(String::from_utf8(bytes).map_or_else(|not| Reply::Bytes(not.into_bytes()), Reply::Text))
+    Ok(String::from_utf8(bytes).map_or_else(|error| Reply::Bytes(error.into_bytes()), Reply::Text))
 }
 
 fn read_array(stream: &mut impl BufRead, len: i64) -> io::Result<Reply> {

@@ -1,16 +1,16 @@
-//! The version of a server.
+//! The version of a server program.
 
 use std::fmt;
 use std::io;
 use std::path::Path;
 use std::process::Command;
 
-/// A server's name and version.
+/// The name and the version of a server program, for example Redis 7.0.15 or Valkey 9.1.2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerVersion {
     name: String,
     text: String,
-    /// The version of Redis with which the server is compatible.
+    /// The version of Redis whose features the server has: the major and the minor number.
     compatible_with: (u32, u32),
 }
 
@@ -25,8 +25,8 @@ impl ServerVersion {
         Self::read(&printed).ok_or_else(|| io::Error::other(format!("--version printed no version: {printed:?}")))
     }
 
-    /// Whether the server has the features of this version of Redis. Valkey was forked from Redis 7.2, so it counts as
-    /// Redis 7.2.
+    /// Returns true if the server has the features of this version of Redis. Valkey was forked from Redis 7.2, so every
+    /// version of Valkey counts as Redis 7.2.
     #[must_use]
     pub fn is_since(&self, major: u32, minor: u32) -> bool {
         self.compatible_with >= (major, minor)

@@ -1,7 +1,7 @@
 //! A bad network: a TCP proxy in front of a server.
 //!
-//! The proxy has its own thread. So if a test blocks its runtime, the proxy continues.
-//! The thread waits in `ppoll`, because the timeout of `ppoll` is exact. A timer of tokio rounds to a millisecond.
+//! The proxy has its own thread. So if a test blocks its Tokio runtime, the proxy continues to forward data. The thread
+//! waits in `ppoll`, because the timeout of `ppoll` is exact. A timer of Tokio is rounded to a millisecond.
 
 mod flow;
 mod pump;
@@ -19,8 +19,9 @@ use pump::Pump;
 
 /// A TCP proxy on a free port. A test can change the faults of the proxy while the proxy runs.
 ///
-/// When a method returns, its setting is active. Bytes keep their order. After a connection has lost bytes, it never
-/// delivers later bytes. This is like a real network: TCP never delivers the second reply without the first.
+/// When a method that changes a fault returns, the change is already active. Bytes keep their order. After the proxy
+/// has lost bytes of a connection in one direction, it never forwards later bytes of this connection in this direction.
+/// A real network behaves in the same way: TCP never delivers the second reply without the first reply.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -41,7 +42,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// A proxy to the server at `target`.
+    /// Starts a proxy in front of the server at `target`.
     ///
     /// # Panics
     /// If no port or thread is available.
@@ -50,21 +51,21 @@ impl Wire {
         let port = Arc::new(Port::reserve());
         let counts = Arc::new(Counts::default());
         let (orders, inbox) = channel();
-        let (waker, wake_ups) = UnixStream::pair().expect("a wake-up socket for the wire's thread");
+        let (waker, wake_ups) = UnixStream::pair().expect("cannot make a socket that wakes the proxy's thread");
         let pump = Pump::new(Arc::clone(&port), target.into(), inbox, wake_ups, Arc::clone(&counts));
-        let mut pump = pump.expect("a listener for the wire");
+        let mut pump = pump.expect("cannot listen on the proxy's port");
         let thread = thread::Builder::new().name("testkit-wire".into());
-        let thread = thread.spawn(move || pump.run()).expect("a wire's thread");
+        let thread = thread.spawn(move || pump.run()).expect("cannot start the proxy's thread");
         Self { port, orders, waker, counts, thread: Some(thread) }
     }
 
-    /// The port to connect to instead of the server's.
+    /// The port of the proxy. Clients connect to this port instead of the server's port.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port.number()
     }
 
-    /// The address to connect to instead of the server's.
+    /// The address of the proxy. Clients connect to this address instead of the server's address.
     #[must_use]
     pub fn addr(&self) -> SocketAddrV4 {
         self.port.addr()
@@ -76,7 +77,7 @@ impl Wire {
         format!("redis://{}", self.addr())
     }
 
-    /// From now on, delays all data, in both directions. So a round trip takes twice this time.
+    /// From now on, delays all data in each direction by this time. So a round trip takes twice this time.
     pub fn delay(&self, each_way: Duration) {
         self.delay_requests(each_way);
         self.delay_replies(each_way);
@@ -92,7 +93,7 @@ impl Wire {
         self.execute(Action::Delay(Direction::Reply, by));
     }
 
-    /// Resets all connections. New connections are accepted.
+    /// Resets all connections. After this, the proxy accepts new connections as before.
     pub fn cut(&self) {
         self.execute(Action::Cut);
     }
@@ -104,20 +105,21 @@ impl Wire {
 
     /// While `on` is true, the server executes commands, but its replies are lost.
     ///
-    /// A call with false resets the connections that lost bytes.
+    /// `drop_replies(false)` resets the connections that have lost bytes.
     pub fn drop_replies(&self, on: bool) {
         self.execute(Action::Drop(Direction::Reply, on));
     }
 
     /// While `on` is true, requests to the server are lost.
     ///
-    /// A call with false resets the connections that lost bytes.
+    /// `drop_requests(false)` resets the connections that have lost bytes.
     pub fn drop_requests(&self, on: bool) {
         self.execute(Action::Drop(Direction::Request, on));
     }
 
-    /// While `on` is true, the proxy holds all data of both directions. No data is lost. Connections stay open, and new
-    /// connections are accepted. If one side closes a connection, this is also forwarded only later.
+    /// While `on` is true, the proxy holds back all data of both directions. No data is lost. Connections stay open,
+    /// and new connections are accepted. If one side closes a connection, the proxy closes the other side only after
+    /// `stall(false)`.
     pub fn stall(&self, on: bool) {
         self.execute(Action::Stall(on));
     }
@@ -134,19 +136,19 @@ impl Wire {
         self.counts.open.load(Ordering::Relaxed)
     }
 
-    /// Number of bytes lost so far because of [`drop_requests`](Self::drop_requests) and
+    /// Number of bytes that the proxy has lost so far because of [`drop_requests`](Self::drop_requests) and
     /// [`drop_replies`](Self::drop_replies).
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.counts.lost.load(Ordering::Relaxed)
     }
 
-    /// Sends an order, and waits until it is executed.
+    /// Sends an order to the proxy's thread, and waits until the order is executed.
     fn execute(&self, action: Action) {
         let (done, wait) = sync_channel(1);
         let sent = self.orders.send(Order { action, done });
         pump::wake(&self.waker);
-        sent.ok().and_then(|()| wait.recv().ok()).expect("the wire's thread is alive");
+        sent.ok().and_then(|()| wait.recv().ok()).expect("the proxy's thread has ended");
     }
 }
 
@@ -154,20 +156,21 @@ impl Drop for Wire {
     fn drop(&mut self) {
         let (done, _) = sync_channel(1);
         let action = Action::End;
-        // An error means that the thread has panicked. The message of the panic is on stderr.
+        // If `send` fails, the thread has panicked. The message of the panic is already on stderr.
         let _ = self.orders.send(Order { action, done });
         pump::wake(&self.waker);
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// A change that the test orders, and the channel that reports its execution.
+/// A change that the test orders, and the channel on which the proxy's thread reports that the order is executed.
 #[derive(Debug)]
 struct Order {
     action: Action,
     done: SyncSender<()>,
 }
 
+/// A change of the proxy. A `bool` switches the fault on or off.
 #[derive(Debug)]
 enum Action {
     Delay(Direction, Duration),
@@ -175,12 +178,15 @@ enum Action {
     Stall(bool),
     Refuse(bool),
     Cut,
+    /// Ends the proxy's thread.
     End,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Direction {
+    /// From the client to the server.
     Request,
+    /// From the server to the client.
     Reply,
 }
 

@@ -27,7 +27,10 @@
 //! re-exported here.
 
 #[doc(inline)]
-pub use bandog_sync::blocking::{Client, Guard, Lost, Mutex, RwLock, Semaphore, WriteGuard};
+pub use bandog_sync::blocking::{
+    All, AllGuard, AnyLock, Barrier, Client, Election, Guard, Latch, Leadership, Lost, Mutex, Observer, RwLock,
+    Semaphore, WriteGuard, all,
+};
 
 use crate::{ConnectOptions, Result};
 

@@ -37,6 +37,9 @@ use crate::{
 /// - `?prefix=TEXT`: a prefix, which the client adds to every name in the store. The prefix must end in `:`. See
 ///   [`ClientOptions::prefix`].
 ///
+/// Each URL of Redis also accepts `?java_skew=DURATION`: the time by which the clocks of Java clients may be ahead of the
+/// server's clock; the default is `2s`. Only semaphores use it.
+///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
 /// let client = bandog::connect("memory:?watchdog=10s").await?;
@@ -219,7 +222,7 @@ impl ConnectOptions {
     fn start(self) -> Result<Client> {
         let timeout = self.parts.timeout.map(check_timeout).transpose()?;
         match self.parts.scheme {
-            Scheme::Redis => redis(self.client, &self.parts.rest, timeout),
+            Scheme::Redis => redis(self.client, &self.parts, timeout),
             Scheme::Sqlite => sqlite(self.client, &self.parts.place, timeout, self.must_exist),
             Scheme::Memory => self.client.over(memory(&self.parts.place)),
         }
@@ -244,16 +247,19 @@ fn memory(name: &str) -> Memory {
 }
 
 #[cfg(feature = "redis")]
-fn redis(client: ClientOptions, url: &str, timeout: Option<Duration>) -> Result<Client> {
-    let mut options = bandog_redis::RedisOptions::from_url(url)?;
+fn redis(client: ClientOptions, parts: &Parts, timeout: Option<Duration>) -> Result<Client> {
+    let mut options = bandog_redis::RedisOptions::from_url(&parts.rest)?;
     if let Some(timeout) = timeout {
         options = options.timeout(timeout);
+    }
+    if let Some(skew) = parts.java_skew {
+        options = options.java_skew(skew);
     }
     client.over(bandog_redis::Redis::new(options)?)
 }
 
 #[cfg(not(feature = "redis"))]
-fn redis(_: ClientOptions, _: &str, _: Option<Duration>) -> Result<Client> {
+fn redis(_: ClientOptions, _: &Parts, _: Option<Duration>) -> Result<Client> {
     Err(not_compiled_in("redis"))
 }
 

@@ -71,7 +71,8 @@ pub use bandog_core::{
 pub use bandog_macros::{locked, scheduled};
 #[doc(inline)]
 pub use bandog_sync::{
-    Client, ClientOptions, Expiring, Guard, Health, Lost, Mutex, Notifications, Owner, RwLock, Semaphore, WriteGuard,
+    All, AllExpiring, AllGuard, AllLost, AnyLock, Arrival, Barrier, Client, ClientOptions, Election, Expiring, Guard,
+    Health, Latch, Leader, Leadership, Lost, Mutex, Notifications, Observer, Owner, RwLock, Semaphore, WriteGuard, all,
 };
 
 pub use self::connect::{ConnectOptions, connect};
@@ -88,9 +89,9 @@ pub use bandog_schedule as schedule;
 pub mod backend {
     #[doc(inline)]
     pub use bandog_core::{
-        Answer, Backend, Claim, ClaimId, Fences, Hold, Holding, Inspect, Kind, Kinds, Leases, Line, LockState,
-        MAX_WAITS, Memory, Moment, Notifier, Profile, Reading, Record, Records, Released, Renewal, Step, Subscription,
-        Swap, Swapped, Swaps, Verdict, Version,
+        Answer, Backend, Claim, ClaimId, Fences, Hold, Holding, Inspect, Kind, Kinds, LatchAction, LatchAnswer,
+        LatchOperation, Latches, Leases, Line, LockState, MAX_WAITS, Memory, Moment, Notifier, OperationId, Profile,
+        Reading, Record, Records, Released, Renewal, Step, Subscription, Swap, Swapped, Swaps, Verdict, Version,
     };
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct Parts {
     pub(crate) watchdog: Option<Duration>,
     /// The maximum duration of one request to the store.
     pub(crate) timeout: Option<Duration>,
+    /// The time by which the clocks of Java clients may be ahead of the Redis server's clock.
+    pub(crate) java_skew: Option<Duration>,
     /// The text that the client puts before every name in the store.
     pub(crate) prefix: String,
     /// The URL for the backend: the scheme, the place, and the options that only this backend knows.
@@ -57,6 +59,7 @@ impl Parts {
             place: place.to_owned(),
             watchdog: None,
             timeout: None,
+            java_skew: None,
             prefix: String::new(),
             rest: format!("{word}:{place}"),
         };
@@ -87,9 +90,11 @@ impl Parts {
         match name {
             "watchdog" => self.watchdog = Some(check_ttl("the URL's watchdog", duration(name, value)?)?),
             "timeout" => self.timeout = Some(check_timeout(duration(name, value)?)?),
+            "java_skew" if self.scheme == Scheme::Redis => self.java_skew = Some(duration(name, value)?),
             "prefix" => self.prefix = decoded(value, shown)?,
             _ => {
-                let own: String = own.iter().map(|own| format!("{own}, ")).collect();
+                let skew = (self.scheme == Scheme::Redis).then_some("java_skew");
+                let own: String = skew.iter().chain(own).map(|own| format!("{own}, ")).collect();
                 return Err(Error::misused(format!(
                     "the URL {shown:?} has the unknown option {name:?}; {own}watchdog, timeout and prefix are known"
                 )));
@@ -310,7 +315,9 @@ fn without_suspicious_login(url: String) -> String {
 fn without_unknown_options(place: &str) -> String {
     let Some((path, query)) = place.split_once('?') else { return place.to_owned() };
     let shown = query.split('&').map(|option| match option.split_once('=') {
-        Some(("watchdog" | "timeout" | "prefix" | "ca" | "cert" | "key" | "db", _)) | None => option.to_owned(),
+        Some(("watchdog" | "timeout" | "java_skew" | "prefix" | "ca" | "cert" | "key" | "db", _)) | None => {
+            option.to_owned()
+        }
         Some((name, _)) => format!("{name}=***"),
     });
     format!("{path}?{}", shown.collect::<Vec<_>>().join("&"))

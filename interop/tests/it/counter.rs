@@ -1,16 +1,16 @@
 //! Threads of Java and tasks of Rust add to one counter, which only the lock protects.
 
 use std::{
-    fs::{self, File},
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
 use bandog::Client;
-use tempfile::TempDir;
 
-use crate::rig::{Rig, TTL, connect};
+use crate::{
+    counter_file::{Counter, Open},
+    rig::{Rig, TTL, connect},
+};
 
 /// Number of tasks or threads of each side.
 const TASKS: usize = 4;
@@ -21,7 +21,7 @@ const ALL: u64 = 2 * TASKS as u64 * TIMES;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plain_locks_lose_no_addition() {
-    let counter = count_together("plain").await;
+    let counter = count_together("lock").await;
     assert_eq!(counter.read().0, ALL);
 }
 
@@ -92,11 +92,10 @@ async fn count_together(kind: &'static str) -> Counter {
     let rig = Rig::start(TTL).await;
     let counter = Counter::new();
     let other = connect(&rig.server, TTL).await;
-    let path = counter.path.to_str().expect("a path in UTF-8").to_owned();
     let times = TIMES.to_string();
     let start = Instant::now();
     let theirs: Vec<_> = (0..TASKS)
-        .map(|thread| rig.java.send(&thread.to_string(), &["count", "orders", kind, &path, &times]))
+        .map(|thread| rig.java.command(&thread.to_string(), &[kind, "count", "orders", counter.path(), &times]))
         .collect();
     // The tasks use two clients, so that the lock is not only passed on within one client.
     let ours: Vec<_> = (0..TASKS)
@@ -131,47 +130,5 @@ async fn count(client: Client, kind: &str, path: PathBuf) {
         let guard = mutex.lock().await.expect("granted");
         counter.add(if kind == "fenced" { guard.fence().get() } else { 0 });
         guard.release().await.expect("released");
-    }
-}
-
-/// Two big-endian numbers in a file: the count, and the fence of the last addition. The fence is 0 if the last addition
-/// had none.
-struct Counter {
-    path: PathBuf,
-    _dir: TempDir,
-}
-
-impl Counter {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("counter");
-        fs::write(&path, [0; 16]).expect("a file");
-        Self { path, _dir: dir }
-    }
-
-    fn read(&self) -> (u64, u64) {
-        Open::at(&self.path).read()
-    }
-}
-
-struct Open(File);
-
-impl Open {
-    fn at(path: &Path) -> Self {
-        Self(File::options().read(true).write(true).open(path).expect("the counter's file"))
-    }
-
-    fn read(&self) -> (u64, u64) {
-        let mut halves = [[0; 8]; 2];
-        self.0.read_exact_at(halves.as_flattened_mut(), 0).expect("read the counter");
-        let [count, last] = halves.map(u64::from_be_bytes);
-        (count, last)
-    }
-
-    fn add(&self, fence: u64) {
-        let (count, last) = self.read();
-        assert!(fence == 0 || fence > last, "fence {fence} came after {last}");
-        let halves = [count + 1, fence].map(u64::to_be_bytes);
-        self.0.write_all_at(halves.as_flattened(), 0).expect("write the counter");
     }
 }

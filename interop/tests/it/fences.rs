@@ -7,15 +7,15 @@ async fn fences_increase_over_grants_of_both_sides() {
     let rig = Rig::start(TTL).await;
     let mut fences: Vec<u64> = Vec::new();
     for _ in 0..50 {
-        fences.push(rig.java.ask("a", &["fence", "orders"]).parse().expect("a fence"));
+        fences.push(rig.java.fenced("a", "orders").lock());
         // Java counts a re-entry as a grant.
-        fences.push(rig.java.ask("a", &["fence", "orders"]).parse().expect("a fence"));
+        fences.push(rig.java.fenced("a", "orders").lock());
         assert_eq!(rig.java.ask("a", &["unlock", "orders"]), "freed");
         assert_eq!(rig.java.ask("a", &["unlock", "orders"]), "freed");
 
         let guard = rig.ours.mutex("orders").lock().await.expect("granted");
         fences.push(guard.fence().get());
-        let last: u64 = rig.java.ask("a", &["token", "orders"]).parse().expect("a token");
+        let last = rig.java.fenced("a", "orders").token();
         let row = rig.ours.show("orders").await.expect("answered");
         assert_eq!(
             row.holder().and_then(|holder| holder.last_fence).map(|fence| fence.get()),
@@ -33,12 +33,12 @@ async fn fences_increase_over_grants_of_both_sides() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn our_fences_continue_after_a_token_of_java() {
     let rig = Rig::start(TTL).await;
-    assert_eq!(rig.java.ask("a", &["fence", "orders"]), "1");
+    assert_eq!(rig.java.fenced("a", "orders").lock(), 1);
     assert_eq!(rig.java.ask("a", &["unlock", "orders"]), "freed");
     let guard = rig.ours.mutex("orders").lock().await.expect("granted");
     let (ours, last) = (guard.fence().get(), rig.server.cmd(&["GET", &token("orders")]).text().to_owned());
     guard.release().await.expect("released");
-    let next: u64 = rig.java.ask("a", &["fence", "orders"]).parse().expect("a fence");
+    let next = rig.java.fenced("a", "orders").lock();
     assert!(ours > 1 && next > ours);
     assert_eq!(
         last.parse(),

@@ -5,11 +5,15 @@
 //! `cargo xtask interop` builds the Java side and runs these tests. The tests print the times that they measure.
 
 mod counter;
+mod counter_file;
 mod deaths;
 mod exclusion;
 mod fences;
+mod golden;
 mod hand_over;
 mod java;
+mod java_alone;
 mod names;
 mod rig;
+mod theirs;
 mod watchdogs;

@@ -34,7 +34,7 @@ async fn both_ways(name: &str) {
     let rig = Rig::start(TTL).await;
     let mut subscriber = rig.server.client();
     subscriber.cmd(&["SUBSCRIBE", &channel(name)]).expect("subscribed");
-    let first: u64 = rig.java.ask("a", &["fence", name]).parse().expect("a fence");
+    let first = rig.java.fenced("a", name).lock();
     assert_eq!(rig.server.keys(), sorted([name.to_owned(), token(name)]));
     assert!(rig.ours.mutex(name).try_lock().await.expect("answered").is_none());
 
@@ -45,11 +45,14 @@ async fn both_ways(name: &str) {
     let to_us = granted - start;
     assert!(guard.fence().get() > first);
     // Java's unlock leaves a latch (an additional key) in Redis for a few milliseconds.
-    eventually(SOON, || rig.server.keys() == sorted([name.to_owned(), token(name)]));
+    eventually(SOON, || {
+        let keys = rig.server.keys();
+        if keys == sorted([name.to_owned(), token(name)]) { Ok(()) } else { Err(keys) }
+    });
     assert_eq!(rig.java.ask("a", &["try", name]), "busy");
 
     eventually(SOON, || rig.subscribers(name) == 1);
-    let asked = rig.java.send("a", &["fence", name]);
+    let asked = rig.java.fenced("a", name).waits();
     eventually(SOON, || rig.subscribers(name) == 2);
     let start = Instant::now();
     let second = guard.fence().get();

@@ -1,12 +1,15 @@
 //! The setup of each test: a Redis server, a JVM with Redisson, and a client of bandog.
 
-use std::time::{Duration, Instant};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use bandog::{Client, ConnectOptions, Guard, Mutex};
 use bandog_testkit::{RedisServer, Reply, eventually};
 use tokio::task::JoinHandle;
 
-use crate::java::{Java, SOON};
+use crate::java::{Java, SOON, Version};
 
 /// The default ttl of Redisson and of bandog. If a waiter gets the lock much sooner, it was notified, because neither
 /// side polls within this time.
@@ -41,16 +44,64 @@ impl Rig {
 
     /// Number of connections that are subscribed to the lock's channel.
     pub(crate) fn subscribers(&self, name: &str) -> i64 {
-        match self.server.cmd(&["PUBSUB", "NUMSUB", &channel(name)]).array() {
-            [_, Reply::Int(count)] => *count,
-            other => panic!("PUBSUB NUMSUB said {other:?}"),
-        }
+        subscribers(&self.server, &channel(name))
     }
 
     /// The owner of the lock: the only field of its hash.
     pub(crate) fn owner(&self, name: &str) -> Option<String> {
         self.server.hash(name).into_keys().next()
     }
+}
+
+/// The setup of a test of Java alone: a Redis server and two JVMs with Redisson.
+pub(crate) struct JavaPair {
+    pub(crate) server: RedisServer,
+    pub(crate) one: Java,
+    pub(crate) two: Java,
+}
+
+impl JavaPair {
+    /// Starts both JVMs. The first one has the current version of Redisson, the second one has this version.
+    pub(crate) fn start(second: Version) -> Self {
+        Self::start_with(second, TTL)
+    }
+
+    /// Like [`start`](Self::start), with this `lockWatchdogTimeout`.
+    pub(crate) fn start_with(second: Version, watchdog: Duration) -> Self {
+        let server = RedisServer::start();
+        let [one, two] = start_all(&server, watchdog, [Version::Current, second]);
+        Self { server, one, two }
+    }
+}
+
+/// Starts JVMs at the same time, because a start takes a second.
+pub(crate) fn start_all<const N: usize>(server: &RedisServer, ttl: Duration, versions: [Version; N]) -> [Java; N] {
+    thread::scope(|scope| {
+        let starts = versions.map(|version| scope.spawn(move || Java::start_version(version, server, ttl)));
+        starts.map(|start| start.join().expect("the JVM started"))
+    })
+}
+
+/// Number of connections that are subscribed to a channel.
+pub(crate) fn subscribers(server: &RedisServer, channel: &str) -> i64 {
+    match server.cmd(&["PUBSUB", "NUMSUB", channel]).array() {
+        [_, Reply::Int(count)] => *count,
+        other => panic!("PUBSUB NUMSUB said {other:?}"),
+    }
+}
+
+/// The owners that wait for a fair lock, in the order of their places.
+pub(crate) fn fair_queue(server: &RedisServer, name: &str) -> Vec<String> {
+    server.cmd(&["LRANGE", &format!("redisson_lock_queue:{}", tagged(name)), "0", "-1"]).texts()
+}
+
+/// Waits until this number of owners wait for a fair lock, and all of them have subscribed.
+pub(crate) fn wait_for_fair_queue(server: &RedisServer, name: &str, length: usize) {
+    eventually(SOON, || {
+        let queue = fair_queue(server, name);
+        let subscribed = |owner: &String| subscribers(server, &format!("{}:{owner}", channel(name))) == 1;
+        queue.len() == length && queue.iter().all(subscribed)
+    });
 }
 
 pub(crate) async fn connect(server: &RedisServer, ttl: Duration) -> Client {
@@ -66,6 +117,21 @@ fn waiting(mutex: Mutex) -> JoinHandle<(Guard, Instant)> {
 /// Redisson's name for the channel of the notifications of releases.
 pub(crate) fn channel(name: &str) -> String {
     format!("redisson_lock__channel:{}", tagged(name))
+}
+
+/// Redisson's name for the channel of a read-write lock.
+pub(crate) fn read_write_channel(name: &str) -> String {
+    format!("redisson_rwlock:{}", tagged(name))
+}
+
+/// Redisson's name for the channel of both kinds of semaphores.
+pub(crate) fn semaphore_channel(name: &str) -> String {
+    format!("redisson_sc:{}", tagged(name))
+}
+
+/// Redisson's name for the channel of a count-down latch, which always has its own braces.
+pub(crate) fn latch_channel(name: &str) -> String {
+    format!("redisson_countdownlatch__channel__{{{name}}}")
 }
 
 /// Redisson's name for the key of the fencing token.

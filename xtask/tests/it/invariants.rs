@@ -43,8 +43,14 @@ fn cron_knows_a_time_zone_library_and_nothing_else() {
 #[test]
 fn only_the_engine_asks_a_backend() {
     let above = sources(&["bandog-sync", "bandog", "bandog-cli"]);
-    let verbs =
-        ["backend.apply(", "backend.renew(", "backend.subscribe(", "backend.subscribe_record(", "backend.ping("];
+    let verbs = [
+        "backend.apply(",
+        "backend.renew(",
+        "backend.subscribe(",
+        "backend.subscribe_record(",
+        "backend.subscribe_latch(",
+        "backend.ping(",
+    ];
     assert_eq!(containing(&above, &verbs), ["crates/bandog-sync/src/engine/calls.rs"]);
 }
 

@@ -1,5 +1,5 @@
-//! The shop's database, as the demo uses it: stock and orders at the start, sweeps, and the counts at the end. A sweep
-//! is one search of a replica for overdue orders.
+//! The shop's database, as the demo uses it: stock and orders at the start, sweeps, and the counts at the end. In a
+//! sweep, a replica searches the database once for overdue orders, closes these orders and returns their stock.
 
 use bandog::Fence;
 use rusqlite::{OptionalExtension, Row};
@@ -18,19 +18,24 @@ const OWNED: u32 = 10_000;
 /// The numbers that the demo counts in the shop's database.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Counts {
+    /// All orders: the unpaid orders and the closed orders.
     pub(super) orders: u32,
+    /// Orders that a sweep has closed.
     pub(super) closed: u32,
     /// Orders whose stock was returned at least once.
     pub(super) restored: u32,
+    /// Orders whose stock was returned more than once.
     pub(super) restored_more_than_once: u32,
     /// Units that the shop offers but does not have.
     pub(super) phantom_units: u32,
     /// Ticks with at least one sweep.
     pub(super) ticks: u32,
+    /// Sweeps that have begun.
     pub(super) sweeps: u32,
     /// Number of replicas that swept.
     pub(super) swept_by: u32,
-    /// Sweeps that repeated a tick, because the replica that had swept for this tick before had died.
+    /// Sweeps that took over a tick: an earlier replica died in its sweep for this tick, so the scheduler started a
+    /// second or later attempt.
     pub(super) taken_over: u32,
 }
 
@@ -115,7 +120,8 @@ impl Shop {
         Ok(self.db.prepare_cached(include_str!("sql/last.sql"))?.query_row([], latest).optional()?)
     }
 
-    /// The last error that a replica has recorded, as a line of a message.
+    /// The latest error that a replica has recorded, as a text that is added to the end of a message. The text begins
+    /// with a line break. None if no replica has recorded an error.
     pub(super) fn last_trouble(&self) -> Result<Option<String>, DemoFault> {
         let text =
             |row: &Row<'_>| Ok(format!("\n  replica {} reported: {}", row.get::<_, u16>(0)?, row.get::<_, String>(1)?));

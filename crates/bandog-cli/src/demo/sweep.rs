@@ -73,8 +73,9 @@ impl Sweeper {
         let (at, fence) = (run.tick().millisecond(), Some(run.fence()));
         let _sweep = self.begin(Tick { at, attempt: Some(run.attempt()), fence })?;
         tokio::select! { biased;
-            // After a cancellation, another replica might run the job. This sweep is then dropped at its only `await`.
-            // In each round of the loop, this `await` comes before the first write.
+            // After a cancellation, another replica might run the job, so this sweep must stop. `select!` then drops
+            // the future of `three_steps` at its only `await`: the wait for the payment provider. For each order, this
+            // wait comes before both writes. So a cancellation cannot stop a sweep between these two writes.
             () = run.cancelled() => Ok(Swept::Interrupted),
             swept = self.three_steps(fence) => swept,
         }

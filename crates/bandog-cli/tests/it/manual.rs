@@ -4,8 +4,21 @@ use std::fs;
 
 use crate::help::{Place, Ran};
 
-const COMMANDS: [&str; 12] =
-    ["lock", "show", "ls", "release", "doctor", "cron", "schedule", "jobs", "page", "demo", "completions", "man"];
+const COMMANDS: [&str; 13] = [
+    "lock",
+    "show",
+    "ls",
+    "release",
+    "latch",
+    "doctor",
+    "cron",
+    "schedule",
+    "jobs",
+    "page",
+    "demo",
+    "completions",
+    "man",
+];
 /// Number of subcommands of `bandog cron`.
 const CRON: usize = 2;
 /// Number of subcommands of `bandog jobs`.

@@ -63,3 +63,16 @@ fn people_get_tables() {
     let free = place.run(&["show", "y"]);
     assert!(free.stdout.contains("free"), "{free:?}");
 }
+
+#[test]
+fn the_latches_of_a_store_that_does_not_exist_are_open() {
+    let place = Place::new();
+    for (words, stdout) in [(&["count"][..], "0\n"), (&["down"], "0\n"), (&["wait"], "")] {
+        let ran = place.run(&[&["latch", "parts"], words].concat());
+        assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (0, stdout, ""), "{words:?}");
+    }
+    assert!(!place.path("state").exists(), "only `set` creates the database");
+    place.run(&["latch", "parts", "wait", "--url", "sqlite:nowhere.db"]).assert_ended(69, &["does not exist"]);
+    place.run(&["latch", "parts", "set", "2"]).assert_ended(0, &[]);
+    assert_eq!(place.run(&["latch", "parts", "down"]).stdout, "1\n");
+}

@@ -1,6 +1,7 @@
-//! Tests of `show`, `ls` and `release` over any store.
+//! Tests of `show`, `ls`, `release` and `latch` over any store.
 
 mod jobs;
+mod latch;
 
 use bandog_testkit::{Process, eventually};
 use serde_json::Value;

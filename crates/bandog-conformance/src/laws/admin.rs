@@ -1,39 +1,36 @@
-//! Operations for operators: the inspection of locks, the registry of clients, and the eviction of a holder, which
-//! loses its lock.
+//! Operations for operators: the inspection of locks, the registry of clients, and evictions. An eviction takes a lock
+//! from its holder.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-    time::{Duration, SystemTime},
-};
+use std::time::{Duration, SystemTime};
 
 use bandog_core::{
-    Backend, ClientId, ErrorKind, Fence, Inspect, Key, Kind, Leases, MAX_WAITS, Member, Notifier, Pattern, Row,
+    Backend, Claim, ClientId, ErrorKind, Fence, Inspect, Key, Kind, Leases, MAX_WAITS, Member, Pattern, Row,
 };
 use bandog_testkit::eventually_async;
 use tokio::time;
 
 use crate::{
     Law, World,
+    kind_kit::{Subscribed, each_sole, without_ttl},
     kit::{
-        MAX_WAIT, NAME, bare_claim, claim, is_free, kind, nothing_left, release, served, take, until, waiter, within,
+        MAX_WAIT, NAME, bare_claim, claim, error_kind, guard_of_waiter, is_free, nothing_left, release, start_waiter,
+        take, within,
     },
 };
 
 /// Law 95: `show` and `list` report the holder of a lock, its fence and its remaining ttl, or that the lock is free.
 pub async fn inspect<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
+    // `slack` is the maximum delay of an event on a loaded machine. So this lease does not expire during the law.
     let guard = a.mutex(NAME).lease(world.slack() * 10).lock().await?;
     let row = b.show(NAME).await?;
     assert_eq!((row.name.as_str(), row.kind, row.holders.len()), (NAME, Some(Kind::Mutex), 1));
     let holder = &row.holders[0];
-    let owner = holder.owner.clone().expect("a held lock has an owner");
-    assert!(owner.starts_with(&format!("{}:", a.id())), "{owner}");
+    let owner = holder.owner.clone().expect("a held lock has no owner");
+    assert!(owner.starts_with(&format!("{}:", a.id())), "the owner {owner} does not begin with its client's id");
     assert!(bandog_core::ClientId::made(&owner), "{owner} is not the owner of a bandog client");
-    assert!(holder.fence >= Some(guard.fence()), "{holder:?}");
-    let ttl = holder.ttl.expect("a lock with a lease has a ttl");
+    assert!(holder.fence >= Some(guard.fence()), "the fence is less than the guard's: {holder:?}");
+    let ttl = holder.ttl.expect("a lock with a lease has no ttl");
     assert!(!ttl.is_zero() && ttl <= world.slack() * 10);
 
     let other = take(&a, "other").await?;
@@ -64,9 +61,9 @@ pub async fn inspect<W: World>(world: &W) -> Law {
 }
 
 /// Law 95: for each client, the registry has the row that the client wrote last. The row stays until the client removes
-/// it or its ttl has passed.
+/// the row, or until the ttl of the row has passed.
 pub async fn registry<W: World>(world: &W) -> Law {
-    world.registry()?; // The law does not apply if the backend has no registry.
+    world.registry()?; // This law applies only if the backend supports the registry.
     let (ours, theirs) = (world.backend(), world.backend());
     create_store(&ours).await?;
     let (first, second) = (member("first"), member("second"));
@@ -78,14 +75,18 @@ pub async fn registry<W: World>(world: &W) -> Law {
     let names = (0..MAX_WAITS).map(|number| Key::new(format!("{number}: a \"name\" über all")));
     let waiting = Member { waits: names.collect::<Result<_, _>>()?, ..second };
     ours.announce(&waiting, world.slack() * 10).await?;
-    assert_eq!(sorted(theirs.members().await?), sorted(vec![first.clone(), waiting.clone()]), "the new row is missing");
+    assert_eq!(
+        sorted(theirs.members().await?),
+        sorted(vec![first.clone(), waiting.clone()]),
+        "the registry does not have the new row"
+    );
 
-    // `members_of` finds the rows of some ids. For an id without a row it returns nothing.
+    // `members_of` returns the rows of the clients with these ids. A client without a row is left out.
     let sought = [waiting.id, ClientId::random()];
     assert_eq!(theirs.members_of(&sought).await?, std::slice::from_ref(&waiting));
     assert_eq!(theirs.members_of(&[]).await?, []);
 
-    // `withdraw` can be repeated: it is not an error if the client has no row.
+    // `withdraw` succeeds even if the client has no row. So a caller can repeat it.
     for _ in 0..2 {
         theirs.withdraw(waiting.id).await?;
         assert_eq!(theirs.members().await?, std::slice::from_ref(&first));
@@ -103,20 +104,20 @@ pub async fn inspect_who<W: World>(world: &W) -> Law {
     world.registry()?;
     let (a, b, c) = (world.client(), world.client(), world.client());
     let guard = take(&a, NAME).await?;
-    let waiting = waiter(&b).await;
+    let waiting = start_waiter(&b).await;
     let ids = |members: Vec<Member>| members.into_iter().map(|member| member.id).collect::<Vec<_>>();
     let reported = async || {
-        let row = c.show(NAME).await.expect("a row");
+        let row = c.show(NAME).await.expect("cannot show the lock");
         let clients = (row.member().map(|member| member.id), ids(row.waiters));
         if clients == (Some(a.id()), vec![b.id()]) { Ok(()) } else { Err(clients) }
     };
     eventually_async(MAX_WAIT, reported).await;
     let row = c.list(Pattern::all()).await?.remove(0);
-    let holder = row.member().expect("the list also has the row of the holder's client");
+    let holder = row.member().expect("the list does not have the row of the holder's client");
     assert_eq!((holder.id, holder.pid), (a.id(), std::process::id()));
 
     guard.release().await?;
-    served(waiting, world.slack()).await?.release().await?;
+    guard_of_waiter(waiting, world.slack()).await?.release().await?;
     a.close().await?;
     b.close().await?;
     until_no_rows(world, &world.backend()).await?;
@@ -126,67 +127,64 @@ pub async fn inspect_who<W: World>(world: &W) -> Law {
 /// Law 96: after an eviction, a waiter is notified and gets the lock with a greater fence. The evicted holder is
 /// notified of the loss and can no longer release the lock.
 pub async fn evict<W: World>(world: &W) -> Law {
-    // The holds of `brisk` clients expire after the short ttl of the world if they are not renewed.
+    // The holds of a `brisk` client have the short ttl `world.ttl()`. They expire if the client does not renew them.
     let (a, b, c) = (world.brisk(), world.client(), world.client());
-    evictable(world).await?;
-    assert_eq!(c.evict(NAME).await?, None, "the lock was free");
+    can_evict(world).await?;
+    assert_eq!(c.evict(NAME).await?, None, "a free lock was evicted");
     let guard = take(&a, NAME).await?;
-    let waiting = waiter(&b).await;
-    let row = c.evict(NAME).await?.expect("the lock was held");
+    let waiting = start_waiter(&b).await;
+    let row = c.evict(NAME).await?.expect("a held lock was not evicted");
     assert_eq!((row.name.as_str(), row.client()), (NAME, Some(a.id())));
-    assert!(row.fence() >= Some(guard.fence()) && row.holders[0].ttl.is_some(), "{row:?}");
+    assert!(row.fence() >= Some(guard.fence()) && row.holders[0].ttl.is_some(), "wrong fence or no ttl: {row:?}");
     // `prompt` is the usual maximum for this wait, and `slack` is the maximum delay on a loaded machine.
-    let next = served(waiting, world.prompt().max(world.slack())).await?;
+    let next = guard_of_waiter(waiting, world.prompt().max(world.slack())).await?;
     within(world.ttl() + world.slack(), "the loss", guard.lost()).await;
     assert!(next.fence() > guard.fence());
-    assert_eq!(kind(guard.release().await), Some(ErrorKind::Lost));
+    assert_eq!(error_kind(guard.release().await), Some(ErrorKind::Lost));
     a.idle().await; // Now all requests of `a` have been answered.
     assert!(!is_free(&a, NAME).await?, "the release freed the lock of the next holder");
     next.release().await?;
-    assert_eq!(c.evict(NAME).await?, None, "the lock was released");
+    assert_eq!(c.evict(NAME).await?, None, "a released lock was evicted");
     nothing_left(world, &[&a, &b, &c]).await;
     Ok(())
 }
 
 /// Law 96: an eviction notifies subscribers, as a release does, and reports whether the lock was held.
 pub async fn evict_notifies<W: World>(world: &W) -> Law {
-    evictable(world).await?;
+    can_evict(world).await?;
     let (ours, theirs) = (world.backend(), world.backend());
-    let held = bare_claim(NAME, world.slack() * 10);
-    // A grant gives a block of fences. `last` is the greatest of them.
-    let last_fence = claim(&ours, &held).await?.expect("the lock is free").last();
-    let notified = Arc::new(AtomicUsize::new(0));
-    let notifier = Notifier::new({
-        let notified = Arc::clone(&notified);
-        move || {
-            notified.fetch_add(1, Relaxed);
-        }
-    });
-    let subscription = theirs.subscribe(&held, notifier).await?;
-    let notified_before = notified.load(Relaxed);
-    let row_before = ours.show(&held.key).await?;
-    let row = ours.evict(&held.key).await?.expect("the lock was held");
-    assert_eq!((row.kind, row.owner(), row.fence()), (row_before.kind, row_before.owner(), row_before.fence()));
-    assert_eq!(row.owner(), Some(held.id.to_string().as_str()));
-    assert!(row.holders[0].ttl <= row_before.holders[0].ttl, "{row:?}, and before the eviction {row_before:?}");
-    assert_eq!(ours.evict(&held.key).await?, None);
-    // The subscription of a backend without notifications is silent.
-    if !subscription.is_silent() {
-        until(|| notified.load(Relaxed) > notified_before).await;
-    }
-    drop(subscription);
-    assert!(!release(&ours, &held).await?, "the evicted claim still holds the lock");
-    let next = bare_claim(NAME, world.slack() * 10);
-    assert!(claim(&theirs, &next).await?.expect("the lock is free").last() > last_fence);
-    assert!(release(&theirs, &next).await?);
+    let result = each_sole(world, async |sole| {
+        let held = sole.claim(world.slack() * 10);
+        let next = Claim { joins: true, ..sole.claim(world.slack() * 10) };
+        // A grant gives a block of fences. `last` is the greatest of them.
+        let last_fence = claim(&ours, &held).await?.expect("the lock is free").last();
+        assert_eq!(claim(&theirs, &next).await?, None);
+        let subscribed = Subscribed::with(&theirs, &next).await?;
+        let notified_before = subscribed.count();
+        let row_before = ours.show(&held.key).await?;
+        let row = ours.evict(&held.key).await?.expect("the lock was held");
+        let ttl = |row: &Row| row.holders.iter().map(|holder| holder.ttl).max();
+        assert!(ttl(&row) <= ttl(&row_before), "{row:?}, and before the eviction {row_before:?}");
+        let owner = held.id.to_string();
+        assert!(row.holders.iter().any(|holder| holder.owner.as_ref() == Some(&owner)), "{row:?}");
+        assert_eq!(row.holders.len(), 1 + sole.neighbours());
+        assert_eq!(without_ttl(row), without_ttl(row_before));
+        assert_eq!(ours.evict(&held.key).await?, None);
+        subscribed.notified_after(notified_before).await;
+        drop(subscribed);
+        assert!(!release(&ours, &held).await?, "the evicted claim still holds the lock");
+        assert!(claim(&theirs, &next).await?.expect("the lock is free").last() > last_fence);
+        assert!(release(&theirs, &next).await?);
+        Ok(())
+    })
+    .await;
     nothing_left(world, &[]).await;
-    Ok(())
+    result
 }
 
-/// Law 96: other software might have written data under a lock's name that are not a lock. An eviction does not change
-/// such data.
+/// Law 96: an eviction does not change data that other software has written under a lock's name.
 pub async fn evict_spares_others<W: World>(world: &W) -> Law {
-    evictable(world).await?;
+    can_evict(world).await?;
     let backend = world.backend();
     for name in world.plant().await? {
         let (key, before) = (Key::new(&name)?, world.raw(&name).await?);
@@ -204,12 +202,12 @@ pub async fn evict_spares_others<W: World>(world: &W) -> Law {
 }
 
 /// Returns [`crate::Unkept::Cannot`] if the backend does not support eviction.
-async fn evictable<W: World>(world: &W) -> Law {
+pub(super) async fn can_evict<W: World>(world: &W) -> Law {
     let backend = world.backend();
     create_store(&backend).await?;
     match backend.evict(&Key::new("nobody's")?).await {
         Err(error) if error.kind() == ErrorKind::Unsupported => {
-            Err(crate::Unkept::Cannot("it cannot take a lock from its holder"))
+            Err(crate::Unkept::Cannot("the backend cannot take a lock from its holder"))
         }
         Err(error) => Err(error.into()),
         Ok(evicted) => {
@@ -222,14 +220,14 @@ async fn evictable<W: World>(world: &W) -> Law {
 /// Takes and releases a lock, because some stores are created only when their first lock is taken.
 async fn create_store(backend: &impl Backend) -> Law {
     let first = bare_claim("first", Duration::from_secs(1));
-    claim(backend, &first).await?.expect("the lock is free");
+    claim(backend, &first).await?.expect("the lock was refused, although it was free");
     assert!(release(backend, &first).await?);
     Ok(())
 }
 
 /// Waits until all rows of the registry have expired.
 async fn until_no_rows<W: World>(world: &W, backend: &W::Backend) -> Law {
-    let empty = async || match backend.members().await.expect("the registry") {
+    let empty = async || match backend.members().await.expect("cannot read the registry") {
         members if members.is_empty() => Ok(()),
         members => Err(members),
     };
@@ -257,8 +255,8 @@ pub async fn golden_layout<W: World>(world: &W) -> Law {
     let ttl = world.slack() * 10;
     let guard = client.mutex(NAME).lease(ttl).lock().await?;
     let row = client.show(NAME).await?;
-    let holder = row.holder().expect("the lock is held");
-    let owner = holder.owner.as_deref().expect("a held lock has an owner");
+    let holder = row.holder().expect("the lock has no holder");
+    let owner = holder.owner.as_deref().expect("a held lock has no owner");
     // The store keeps the last fence of the block that the grant reserved, and not the fence of the guard.
     let fence = holder.last_fence.unwrap_or(Fence::new(0)).get();
     assert_eq!(holder.fence, Some(guard.fence()));

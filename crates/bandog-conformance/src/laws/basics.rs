@@ -4,7 +4,8 @@ use bandog_core::{ErrorKind, Kind, Leases};
 
 use crate::{
     Law, World,
-    kit::{NAME, bare_claim, claim, is_free, kind, nothing_left, release, take, until, within},
+    kind_kit::each_sole,
+    kit::{NAME, claim, error_kind, is_free, nothing_left, release, take, until, within},
     wrap::{Fate, Lossy},
 };
 
@@ -34,7 +35,7 @@ pub async fn second_try_fails<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let guard = take(&a, NAME).await?;
     for client in [&a, &b] {
-        let second = within(world.slack(), "a try", client.mutex(NAME).try_lock()).await?;
+        let second = within(world.slack(), "`try_lock` on a held lock", client.mutex(NAME).try_lock()).await?;
         assert!(second.is_none());
     }
     guard.release().await?;
@@ -70,19 +71,23 @@ pub async fn relock_after_unlock<W: World>(world: &W) -> Law {
 /// with the same fences.
 pub async fn release_idempotent<W: World>(world: &W) -> Law {
     let backend = world.backend();
-    let [first, later, third] = [(); 3].map(|()| bare_claim(NAME, world.slack() * 10));
-    let fences = claim(&backend, &first).await?;
-    assert!(fences.is_some());
-    assert_eq!(claim(&backend, &first).await?, fences, "a repeated claim gets the same fences");
-    assert!(release(&backend, &first).await?);
-    assert!(!release(&backend, &first).await?);
-    assert!(claim(&backend, &later).await?.is_some());
-    assert!(!release(&backend, &first).await?);
-    assert!(claim(&backend, &third).await?.is_none(), "the later claim still holds the lock");
-    assert!(release(&backend, &later).await?);
-    assert!(!release(&backend, &third).await?);
-    assert_eq!(world.left().await, [""; 0]);
-    Ok(())
+    let result = each_sole(world, async |sole| {
+        let [first, later, third] = [(); 3].map(|()| sole.claim(world.slack() * 10));
+        let fences = claim(&backend, &first).await?;
+        assert!(fences.is_some());
+        assert_eq!(claim(&backend, &first).await?, fences, "a repeated claim gets the same fences");
+        assert!(release(&backend, &first).await?);
+        assert!(!release(&backend, &first).await?);
+        assert!(claim(&backend, &later).await?.is_some());
+        assert!(!release(&backend, &first).await?);
+        assert!(claim(&backend, &third).await?.is_none(), "the later claim still holds the lock");
+        assert!(release(&backend, &later).await?);
+        assert!(!release(&backend, &third).await?);
+        Ok(())
+    })
+    .await;
+    nothing_left(world, &[]).await;
+    result
 }
 
 /// Law 6: a dropped guard releases its lock, inside and outside of a Tokio runtime.
@@ -101,17 +106,18 @@ pub async fn drop_releases<W: World>(world: &W) -> Law {
 /// Law 7: a release reports one of three results: the lock was released, the lock had been lost, or the result is
 /// unknown.
 pub async fn explicit_release_reports<W: World>(world: &W) -> Law {
+    // `wire` is a connection to the store. The test chooses which calls this connection loses.
     let wire = Lossy::new(world.backend());
     let client = world.over(wire.clone());
     take(&client, NAME).await?.release().await?;
 
     let guard = client.mutex(NAME).lease(world.ttl()).lock().await?;
     guard.lost().await;
-    assert_eq!(kind(guard.release().await), Some(ErrorKind::Lost));
+    assert_eq!(error_kind(guard.release().await), Some(ErrorKind::Lost));
 
     let guard = take(&client, NAME).await?;
     wire.always(Fate::Refused);
-    assert_eq!(kind(guard.release().await), Some(ErrorKind::Unavailable));
+    assert_eq!(error_kind(guard.release().await), Some(ErrorKind::Unavailable));
     wire.heal();
     nothing_left(world, &[&client]).await; // The client repeats the release in the background.
     Ok(())

@@ -18,14 +18,14 @@ pub async fn cancel_at_every_await<W: World>(world: &W) -> Law {
     const ROUNDS: usize = 60;
     let slow_backend = |seed| Delayed::new(world.backend(), seed, Duration::from_millis(1), Duration::from_millis(3));
     let clients = [world.over(slow_backend(1)), world.over(slow_backend(2))];
-    let census = Census::default();
+    let census = Census::default(); // The census panics if two tasks hold the same lock.
     let task = |seed: u64| {
         let (client, census) = (clients[usize::from(seed.is_multiple_of(2))].clone(), census.clone());
         tokio::spawn(async move { some_calls(&client, &census, seed, ROUNDS).await })
     };
     let tasks: Vec<_> = (0..TASKS).map(task).collect();
     for task in tasks {
-        within(MAX_WAIT, "a task that drops its calls", task).await.expect("no task panics")?;
+        within(MAX_WAIT, "a task that drops futures of calls", task).await.expect("a task has panicked")?;
     }
     assert!(census.entered() > 0);
     let [a, b] = &clients;
@@ -34,15 +34,15 @@ pub async fn cancel_at_every_await<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Makes one call after another, and drops most of their futures early.
+/// Makes one call after another. The future of most calls is dropped before the call has completed.
 async fn some_calls(client: &Client, census: &Census, seed: u64, rounds: usize) -> bandog_core::Result<()> {
     let mut random = fastrand::Rng::with_seed(seed);
     for _ in 0..rounds {
         let mutex = client.mutex(if random.bool() { "one" } else { "two" });
         let (polls, patience) = (random.usize(1..5), Duration::from_micros(random.u64(..8000)));
         let call = one_call(&mutex, census, random.fork());
-        if let Ok(Some(done)) = time::timeout(patience, polled_at_most(polls, call)).await {
-            done?;
+        if let Ok(Some(result)) = time::timeout(patience, polled_at_most(polls, call)).await {
+            result?;
         }
     }
     Ok(())

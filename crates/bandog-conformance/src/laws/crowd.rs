@@ -1,8 +1,8 @@
 //! Many waiters, many names, and many tasks.
 //!
-//! In these laws, a turn is the time from a grant of the lock to its release. A client starves if its claims are
-//! refused for a second. An offer is a state of a released lock: for a short time, only starving clients are granted
-//! the lock.
+//! In these laws, a *turn* of a task is the time from a grant of the lock to the release of this lock. A client
+//! *starves* if the store has refused its claims for a second. An *offer* is a state of a released lock: for a short
+//! time, the store grants the lock only to starving clients.
 
 use std::{
     sync::{
@@ -12,13 +12,16 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Answer, Claim, Inspect, Leases, OFFER, Pattern, Step, Verdict};
+use bandog_core::{Answer, Claim, Inspect, Kind, Leases, OFFER, Pattern, Step, Verdict};
 use bandog_sync::Client;
 use tokio::{task::JoinHandle, time};
 
 use crate::{
     Census, Law, Unkept, World,
-    kit::{MAX_WAIT, NAME, bare_claim, claim, nothing_left, release, served, take, until, waiter, within},
+    kind_kit::needs,
+    kit::{
+        MAX_WAIT, NAME, bare_claim, claim, guard_of_waiter, nothing_left, release, start_waiter, take, until, within,
+    },
     wrap::{Counting, WithoutSubscriptions},
 };
 
@@ -29,25 +32,27 @@ pub async fn no_herd<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let (a, b) = (world.client(), world.over(counts.clone()));
     let guard = take(&a, NAME).await?;
-    let first = waiter(&b).await;
+    let first = start_waiter(&b).await;
     let others: Vec<_> = (1..WAITERS).map(|_| wait_for(&b)).collect();
     tokio::task::yield_now().await;
     b.idle().await;
     assert_eq!(counts.subscribes(), 1);
     let claims_before = counts.claims();
     guard.release().await?;
-    let guard = served(first, world.slack()).await?;
+    let guard = guard_of_waiter(first, world.slack()).await?;
     b.idle().await;
     let woken = counts.claims() - claims_before;
-    assert!(woken <= 3, "one release caused {woken} claims"); // A poll can cause another claim.
+    // A waiter that polls at the same time can cause another claim.
+    assert!(woken <= 3, "one release caused {woken} claims");
     guard.release().await?;
     for other in others {
-        within(MAX_WAIT, "a waiter", other).await.expect("the task does not panic")?;
+        within(MAX_WAIT, "a waiter", other).await.expect("the task has panicked")?;
     }
     nothing_left(world, &[&a, &b]).await;
     Ok(())
 }
 
+/// Starts a task that waits for the lock, and releases the lock at once.
 fn wait_for(client: &Client) -> JoinHandle<Result<(), Unkept>> {
     let mutex = client.mutex(NAME);
     tokio::spawn(async move { Ok(mutex.lock().await?.release().await?) })
@@ -59,7 +64,7 @@ pub async fn many_waiters_many_names<W: World>(world: &W) -> Law {
     let names = world.many();
     let (a, b) = (world.client(), world.client());
     let guard = take(&a, NAME).await?;
-    let first_waiter = waiter(&b).await;
+    let first_waiter = start_waiter(&b).await;
     let before = world.connections().await;
     let mut guards = Vec::new();
     for name in 0..names {
@@ -79,13 +84,13 @@ pub async fn many_waiters_many_names<W: World>(world: &W) -> Law {
     tokio::task::yield_now().await;
     b.idle().await;
     if let (Ok(before), Ok(after)) = (before, world.connections().await) {
-        assert!(after <= before, "{before} connections became {after}");
+        assert!(after <= before, "the number of connections rose from {before} to {after}");
     }
     drop((guard, guards));
     for waiter in waiting {
-        within(MAX_WAIT * 3, "a waiter", waiter).await.expect("the task does not panic")?;
+        within(MAX_WAIT * 3, "a waiter", waiter).await.expect("the task has panicked")?;
     }
-    served(first_waiter, MAX_WAIT).await?.release().await?;
+    guard_of_waiter(first_waiter, MAX_WAIT).await?.release().await?;
     assert_eq!(census.entered(), (names * WAITERS) as u64);
     nothing_left(world, &[&a, &b]).await;
     Ok(())
@@ -116,7 +121,7 @@ pub async fn fuzz_lost_update<W: World>(world: &W) -> Law {
     };
     let tasks: Vec<_> = (0..TASKS).map(task).collect();
     for task in tasks {
-        within(MAX_WAIT * 2, "a task", task).await.expect("the task does not panic")?;
+        within(MAX_WAIT * 2, "a task", task).await.expect("the task has panicked")?;
     }
     let sum: u64 = counters.iter().map(|counter| counter.load(Relaxed)).sum();
     assert_eq!(sum, TASKS as u64 * ROUNDS);
@@ -124,8 +129,8 @@ pub async fn fuzz_lost_update<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 93: if a hundred tasks wait for one lock, at most one of them holds the lock at a time, and each of them has
-/// held the lock within 30 s.
+/// Law 93: if a hundred tasks wait for one lock, at most one task holds the lock at a time, and within 30 s every task
+/// has held the lock.
 pub async fn parallel_100<W: World>(world: &W) -> Law {
     const TASKS: usize = 100;
     let clients = [world.client(), world.client(), world.client()];
@@ -146,7 +151,7 @@ pub async fn parallel_100<W: World>(world: &W) -> Law {
     until(|| census.entered() > 0).await;
     let all = async {
         for task in tasks {
-            task.await.expect("the task does not panic")?;
+            task.await.expect("the task has panicked")?;
         }
         Ok::<_, bandog_core::Error>(())
     };
@@ -156,11 +161,11 @@ pub async fn parallel_100<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 100: a waiter that cannot subscribe gets the lock, although the tasks of another client take it repeatedly.
-/// The tasks of the other client continue to get the lock, too.
+/// Law 100: a waiter that cannot subscribe gets the lock, although the tasks of another client take the lock
+/// repeatedly. The tasks of the other client continue to get the lock, too.
 pub async fn waiter_without_subscription_is_served<W: World>(world: &W) -> Law {
     const TASKS: u64 = 4;
-    const SERVED: u64 = 3;
+    const POLLING_TURNS: u64 = 3;
     let (busy, polling) = (world.client(), world.over(WithoutSubscriptions::new(world.backend())));
     let (turns, polling_turns) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let mut tasks: Vec<_> = (0..TASKS).map(|_| take_turns(&busy, &turns)).collect();
@@ -168,24 +173,24 @@ pub async fn waiter_without_subscription_is_served<W: World>(world: &W) -> Law {
     tasks.push(take_turns(&polling, &polling_turns));
     let turns_of_both = async {
         for _ in 0..2 {
-            let (goal, polling_goal) = (turns.load(Relaxed) + TASKS, polling_turns.load(Relaxed) + SERVED);
+            let (goal, polling_goal) = (turns.load(Relaxed) + TASKS, polling_turns.load(Relaxed) + POLLING_TURNS);
             until(|| turns.load(Relaxed) >= goal && polling_turns.load(Relaxed) >= polling_goal).await;
         }
     };
     within(MAX_WAIT * 2, "the turns of both clients", turns_of_both).await;
     for task in tasks {
         task.abort();
-        assert!(task.await.is_err(), "a task runs until it is aborted");
+        assert!(task.await.is_err(), "a task ended before it was aborted");
     }
     nothing_left(world, &[&busy, &polling]).await;
     Ok(())
 }
 
-/// Law 100: if the tasks of several clients take the lock repeatedly, every client gets it again and again, with or
-/// without subscriptions.
+/// Law 100: if the tasks of several clients take the lock repeatedly, every client gets the lock again and again, with
+/// or without subscriptions.
 pub async fn all_clients_are_served<W: World>(world: &W) -> Law {
     const TASKS: usize = 4;
-    const SERVED: u64 = 2;
+    const TURNS: u64 = 2;
     let polling = world.over(WithoutSubscriptions::new(world.backend()));
     let clients = [world.client(), world.client(), world.client(), polling];
     let turns: [_; 4] = std::array::from_fn(|_| Arc::new(AtomicU64::new(0)));
@@ -194,14 +199,14 @@ pub async fn all_clients_are_served<W: World>(world: &W) -> Law {
         .collect();
     let all = async {
         for _ in 0..3 {
-            let goals: Vec<_> = turns.iter().map(|turns| turns.load(Relaxed) + SERVED).collect();
+            let goals: Vec<_> = turns.iter().map(|turns| turns.load(Relaxed) + TURNS).collect();
             until(|| turns.iter().zip(&goals).all(|(turns, goal)| turns.load(Relaxed) >= *goal)).await;
         }
     };
     within(MAX_WAIT * 3, "the turns of all clients", all).await;
     for task in tasks {
         task.abort();
-        assert!(task.await.is_err(), "a task runs until it is aborted");
+        assert!(task.await.is_err(), "a task ended before it was aborted");
     }
     nothing_left(world, &[&clients[0], &clients[1], &clients[2], &clients[3]]).await;
     Ok(())
@@ -210,58 +215,82 @@ pub async fn all_clients_are_served<W: World>(world: &W) -> Law {
 /// Law 100: after the store has refused the claim of a starving client, the next release makes one offer: for a short
 /// time, the store grants the lock to starving clients only. The store does not show an offer as a hold.
 pub async fn offer<W: World>(world: &W) -> Law {
+    offer_of(world, Kind::Mutex, Kind::Mutex, Kind::Mutex).await
+}
+
+/// Law 100, for read-write locks: the release of a writer makes an offer to starving readers and writers. The release
+/// of the last reader makes an offer to starving writers.
+pub async fn offer_of_a_read_write_lock<W: World>(world: &W) -> Law {
+    needs(&world.backend(), &[Kind::Write])?;
+    for (holder, waiter) in [(Kind::Write, Kind::Write), (Kind::Write, Kind::Read), (Kind::Read, Kind::Write)] {
+        for other in [Kind::Write, Kind::Read] {
+            offer_of(world, holder, waiter, other).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The law for a holder, a starving claim, and an ordinary claim of these kinds.
+async fn offer_of<W: World>(world: &W, holder: Kind, waiter: Kind, other: Kind) -> Law {
     let store = world.backend();
-    let ttl = world.slack() * 10;
-    let ask = || bare_claim(NAME, ttl);
-    let starving = || Claim { offers: true, ..ask() };
+    let ask = |kind| Claim { kind, ..bare_claim(NAME, world.slack() * 10) };
+    let starving = || Claim { offers: true, ..ask(waiter) };
     // `offers` also has an effect on the release of a claim: if the store has refused a starving client in the
     // meantime, the release makes an offer.
-    let generous = starving;
-    let (holder, waiter) = (ask(), starving());
-    let held = claim(&store, &holder).await?.expect("the lock is free");
-    assert_eq!(claim(&store, &waiter).await?, None);
-    assert_eq!(claim(&store, &waiter).await?, None, "a repeated claim is refused, too");
+    let generous = || Claim { offers: true, ..ask(holder) };
+    // Of several readers, the last one makes the offer.
+    let neighbour = matches!(holder, Kind::Read).then(generous);
+    let (held, waits) = (ask(holder), starving());
+    if let Some(neighbour) = &neighbour {
+        assert!(claim(&store, neighbour).await?.is_some());
+    }
+    let held_fences = claim(&store, &held).await?.expect("the lock is free");
+    assert_eq!(claim(&store, &waits).await?, None);
+    assert_eq!(claim(&store, &waits).await?, None, "a repeated claim is refused, too");
     let next_holder = generous();
-    let passed = store.apply(&[Step::Pass { from: holder.clone(), to: next_holder.clone() }]).await;
+    let passed = store.apply(&[Step::Pass { from: held, to: next_holder.clone() }]).await;
     assert!(matches!(passed[..], [Ok(Answer::Claimed(Verdict::Granted { .. }))]), "{passed:?}");
+    if let Some(neighbour) = &neighbour {
+        assert!(release(&store, neighbour).await?);
+    }
     assert!(release(&store, &next_holder).await?);
 
     // The offer expires soon. On a slow machine it can expire between these calls, so the answers are checked only if
     // all of them came before the offer expired.
     let offered = time::Instant::now();
-    let others = claim(&store, &ask()).await?;
-    let row = store.show(&waiter.key).await?;
+    let others = claim(&store, &ask(other)).await?;
+    let row = store.show(&waits.key).await?;
     let rows = store.list(&Pattern::all()).await?;
-    let evicted = store.evict(&waiter.key).await?;
-    let granted = claim(&store, &waiter).await?;
+    let evicted = store.evict(&waits.key).await?;
+    let granted = claim(&store, &waits).await?;
     if offered.elapsed() < OFFER {
         assert_eq!(others, None, "an offer is not for an ordinary claim");
         assert_eq!((row.is_held(), rows, evicted), (false, Vec::new(), None), "an offer is not a hold");
         let mut fences = granted.expect("the offer is for starving clients");
-        assert!(fences.take() > Some(held.last()), "{fences:?} after {held:?}");
-        assert!(release(&store, &waiter).await?);
-        let next = ask();
+        assert!(fences.take() > Some(held_fences.last()), "{fences:?} after {held_fences:?}");
+        assert!(release(&store, &waits).await?);
+        let next = ask(other);
         assert!(claim(&store, &next).await?.is_some(), "one refusal causes one offer");
         assert!(release(&store, &next).await?);
     }
     nothing_left(world, &[]).await;
 
     // A starving client can withdraw its claim by releasing it. Then the next release makes no offer.
-    let (holder, withdrawn, next) = (generous(), starving(), ask());
-    assert!(claim(&store, &holder).await?.is_some());
+    let (held, withdrawn, next) = (generous(), starving(), ask(other));
+    assert!(claim(&store, &held).await?.is_some());
     assert_eq!(claim(&store, &withdrawn).await?, None);
     assert!(!release(&store, &withdrawn).await?);
-    assert!(release(&store, &holder).await?);
+    assert!(release(&store, &held).await?);
     assert!(claim(&store, &next).await?.is_some(), "a withdrawn claim causes no offer");
     assert!(release(&store, &next).await?);
     nothing_left(world, &[]).await;
 
     // If the starving client does not claim again, nobody takes the offer. Then the offer expires, and the lock is
     // free.
-    let (holder, gone, next) = (generous(), starving(), ask());
-    assert!(claim(&store, &holder).await?.is_some());
+    let (held, gone, next) = (generous(), starving(), ask(other));
+    assert!(claim(&store, &held).await?.is_some());
     assert_eq!(claim(&store, &gone).await?, None);
-    assert!(release(&store, &holder).await?);
+    assert!(release(&store, &held).await?);
     let is_granted = async || claim(&store, &next).await.is_ok_and(|granted| granted.is_some());
     bandog_testkit::eventually_async(OFFER + world.slack(), is_granted).await;
     assert!(release(&store, &next).await?);
@@ -269,7 +298,7 @@ pub async fn offer<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// A task that takes the lock repeatedly, and counts its turns.
+/// Starts a task that takes the lock repeatedly. `turns` counts its turns.
 fn take_turns(client: &Client, turns: &Arc<AtomicU64>) -> JoinHandle<Result<(), Unkept>> {
     let (mutex, turns) = (client.mutex(NAME), Arc::clone(turns));
     tokio::spawn(async move {

@@ -4,22 +4,22 @@ use bandog_core::ErrorKind;
 
 use crate::{
     Law, World,
-    kit::{MAX_WAIT, NAME, is_free, kind, nothing_left, served, take, waiter, within},
+    kit::{MAX_WAIT, NAME, error_kind, guard_of_waiter, is_free, nothing_left, start_waiter, take, within},
     wrap::{Fate, Lossy},
 };
 
 /// Law 82: when the store restarts without its data, the holder of a lock is notified of the loss, and a waiter gets
 /// the lock with a fence that is greater than all earlier fences.
 pub async fn server_restart<W: World>(world: &W) -> Law {
-    // The holds of `brisk` clients expire after the short ttl of the world if they are not renewed.
+    // The holds of a `brisk` client have the short ttl `world.ttl()`. They expire if the client does not renew them.
     let (a, b) = (world.brisk(), world.client());
     let guard = take(&a, NAME).await?;
-    let waiting = waiter(&b).await;
+    let waiting = start_waiter(&b).await;
     world.restart_empty().await?;
-    let next = served(waiting, MAX_WAIT).await?;
+    let next = guard_of_waiter(waiting, MAX_WAIT).await?;
     within(world.ttl() + world.slack(), "the loss", guard.lost()).await;
     assert!(next.fence() > guard.fence());
-    assert_eq!(kind(guard.release().await), Some(ErrorKind::Lost));
+    assert_eq!(error_kind(guard.release().await), Some(ErrorKind::Lost));
     next.release().await?;
     nothing_left(world, &[&a, &b]).await;
     Ok(())
@@ -31,12 +31,12 @@ pub async fn ambiguous_acquire<W: World>(world: &W) -> Law {
     // `wire` is a connection to the store. The test chooses which calls this connection loses.
     let wire = Lossy::new(world.backend());
     let (a, b) = (world.over(wire.clone()), world.client());
-    // Calls of a client wait until a fault ends only if the store has answered this client before. So the client makes
-    // one call before the faults.
+    // If the store has never answered a client, the calls of this client fail during a fault. After the first answer,
+    // calls wait until the fault ends. So the client makes one call before the faults.
     take(&a, NAME).await?.release().await?;
     let timeout = bandog_core::Leases::profile(&wire).timeout;
     for fate in [Fate::ReplyLost, Fate::RequestLost, Fate::Late(timeout / 20), Fate::Late(timeout / 2)] {
-        wire.next([fate]); // The next claim has this fate.
+        wire.next([fate]); // The next request has this fate.
         let guard = within(MAX_WAIT, "a claim whose answer was lost", a.mutex(NAME).lock()).await?;
         assert!(!is_free(&b, NAME).await?);
         guard.release().await?;
@@ -50,7 +50,7 @@ pub async fn ambiguous_acquire<W: World>(world: &W) -> Law {
         crate::kit::until(|| wire.pending() == 0).await;
         asking.abort();
         nothing_left(world, &[&a]).await;
-        assert!(is_free(&b, NAME).await?, "{fate:?} left a hold");
+        assert!(is_free(&b, NAME).await?, "a dropped call left a hold after {fate:?}");
     }
     Ok(())
 }
@@ -66,7 +66,7 @@ pub async fn ambiguous_acquire_on_the_wire<W: World>(world: &W) -> Law {
     });
     bandog_testkit::eventually_async(MAX_WAIT, async || !world.left().await.is_empty()).await;
     world.lose_answers(false).await?;
-    let guard = served(asking, MAX_WAIT).await?;
+    let guard = guard_of_waiter(asking, MAX_WAIT).await?;
     assert!(!is_free(&b, NAME).await?);
 
     world.lose_answers(true).await?;
@@ -89,8 +89,8 @@ pub async fn ambiguous_acquire_while_it_stands_still<W: World>(world: &W) -> Law
     take(&client, NAME).await?.release().await?;
     world.stand_still(true).await?;
     let mutex = client.mutex(NAME);
-    let tried = within(MAX_WAIT, "a try", mutex.try_lock()).await;
-    assert_eq!(kind(tried), Some(ErrorKind::Unavailable));
+    let tried = within(MAX_WAIT, "`try_lock` during a standstill", mutex.try_lock()).await;
+    assert_eq!(error_kind(tried), Some(ErrorKind::Unavailable));
     world.stand_still(false).await?;
     let guard = within(MAX_WAIT, "a lock after a standstill", mutex.lock()).await?;
     guard.release().await?;
@@ -98,7 +98,7 @@ pub async fn ambiguous_acquire_while_it_stands_still<W: World>(world: &W) -> Law
 
     let guard = take(&client, NAME).await?;
     world.stand_still(true).await?;
-    assert_eq!(kind(within(MAX_WAIT, "a release", guard.release()).await), Some(ErrorKind::Unavailable));
+    assert_eq!(error_kind(within(MAX_WAIT, "a release", guard.release()).await), Some(ErrorKind::Unavailable));
     world.stand_still(false).await?;
     nothing_left(world, &[&client]).await;
     assert!(is_free(&client, NAME).await?);
@@ -114,7 +114,7 @@ pub async fn ambiguous_release<W: World>(world: &W) -> Law {
         let guard = take(&a, NAME).await?;
         wire.next([fate]);
         within(MAX_WAIT, "a release whose answer was lost", guard.release()).await?;
-        assert!(is_free(&b, NAME).await?, "{fate:?}");
+        assert!(is_free(&b, NAME).await?, "the lock is still held after {fate:?}");
         nothing_left(world, &[&a]).await;
     }
     Ok(())
@@ -128,10 +128,10 @@ pub async fn broken_connection<W: World>(world: &W) -> Law {
         world.cut().await?;
         let guard = within(MAX_WAIT, "a lock after a cut", a.mutex(NAME).lock()).await?;
         world.cut().await?;
-        let waiting = waiter(&b).await;
+        let waiting = start_waiter(&b).await;
         world.cut().await?;
         within(MAX_WAIT, "a release after a cut", guard.release()).await?;
-        served(waiting, MAX_WAIT).await?.release().await?;
+        guard_of_waiter(waiting, MAX_WAIT).await?.release().await?;
     }
     assert!(!kept.is_lost());
     kept.release().await?;
@@ -139,16 +139,16 @@ pub async fn broken_connection<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 86: if a client takes, awaits and releases a lock a thousand times, it needs no more connections than for the
-/// first time.
+/// Law 86: if clients take, await and release a lock a thousand times, they need no more connections than for the first
+/// time.
 pub async fn no_connection_leak<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let cycle = async |number: u32| {
         let guard = take(&a, NAME).await?;
-        let waiting = if number.is_multiple_of(10) { Some(waiter(&b).await) } else { None };
+        let waiting = if number.is_multiple_of(10) { Some(start_waiter(&b).await) } else { None };
         guard.release().await?;
         match waiting {
-            Some(waiting) => served(waiting, MAX_WAIT).await?.release().await,
+            Some(waiting) => guard_of_waiter(waiting, MAX_WAIT).await?.release().await,
             None => Ok(()),
         }
     };
@@ -158,7 +158,7 @@ pub async fn no_connection_leak<W: World>(world: &W) -> Law {
         cycle(number).await?;
     }
     let after = world.connections().await?;
-    assert!(after <= before, "{before} connections became {after}");
+    assert!(after <= before, "the number of connections rose from {before} to {after}");
     nothing_left(world, &[&a, &b]).await;
     Ok(())
 }

@@ -1,5 +1,6 @@
-//! Fences. A fence is a number that a holder sends with each write to a resource. With fences, the resource can refuse
-//! the write of a holder that has lost its lock and does not know this.
+//! Fences. A fence is the number of a grant. The names of some laws call it a token. A holder sends its fence with each
+//! write to a resource. So the resource can refuse the write of a holder that has lost its lock and has not noticed the
+//! loss.
 
 use std::{
     iter,
@@ -13,7 +14,8 @@ use tokio::time;
 
 use crate::{
     Law, World,
-    kit::{MAX_WAIT, NAME, bare_claim, claim, nothing_left, release, take, within},
+    kind_kit::each_sole,
+    kit::{MAX_WAIT, NAME, claim, nothing_left, release, take, within},
 };
 
 /// Law 49: a fence is greater than every earlier fence of its key. This is true in three cases: after a client has
@@ -23,7 +25,7 @@ pub async fn token_monotonic<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let mut last_fence = Fence::new(0);
     let mut assert_greater = |fence: Fence| {
-        assert!(fence > last_fence, "{fence} after {last_fence}");
+        assert!(fence > last_fence, "the fence {fence} is not greater than the earlier fence {last_fence}");
         last_fence = fence;
     };
     for client in [&a, &b, &a, &a, &b] {
@@ -58,25 +60,29 @@ pub async fn token_monotonic<W: World>(world: &W) -> Law {
 /// repeated claim gets the same block. The fences of a later block are greater.
 pub async fn fences_of_a_grant<W: World>(world: &W) -> Law {
     let backend = world.backend();
-    let mut last_fence = Fence::new(0);
-    for requested in [NonZeroU32::MIN, NonZeroU32::MIN.saturating_add(4), MAX_BLOCK] {
-        // `bare_claim` makes a claim, which this test sends directly to the backend. `slack` is the maximum delay of an
-        // event on a loaded machine.
-        let held = Claim { fences: requested, ..bare_claim(NAME, world.slack() * 10) };
-        let granted = claim(&backend, &held).await?.expect("the lock is free");
-        assert_eq!(claim(&backend, &held).await?.as_ref(), Some(&granted), "a repeated claim gets the same block");
-        let mut block = granted.clone();
-        let fences: Vec<_> = iter::from_fn(|| block.take()).collect();
-        assert!((1..=MAX_BLOCK.min(requested).get() as usize).contains(&fences.len()), "{requested}: {granted:?}");
-        for fence in fences {
-            assert!(fence > last_fence, "{fence} after {last_fence}");
-            last_fence = fence;
+    let result = each_sole(world, async |sole| {
+        let mut last_fence = Fence::new(0);
+        for requested in [NonZeroU32::MIN, NonZeroU32::MIN.saturating_add(4), MAX_BLOCK] {
+            // This test sends its claims directly to the backend. `slack` is the maximum delay of an event on a loaded
+            // machine.
+            let held = Claim { fences: requested, ..sole.claim(world.slack() * 10) };
+            let granted = claim(&backend, &held).await?.expect("the lock is free");
+            assert_eq!(claim(&backend, &held).await?.as_ref(), Some(&granted), "a repeated claim gets the same block");
+            let mut block = granted.clone();
+            let fences: Vec<_> = iter::from_fn(|| block.take()).collect();
+            assert!((1..=MAX_BLOCK.min(requested).get() as usize).contains(&fences.len()), "{requested}: {granted:?}");
+            for fence in fences {
+                assert!(fence > last_fence, "{fence} after {last_fence}");
+                last_fence = fence;
+            }
+            assert_eq!(last_fence, granted.last());
+            assert!(release(&backend, &held).await?);
         }
-        assert_eq!(last_fence, granted.last());
-        assert!(release(&backend, &held).await?);
-    }
+        Ok(())
+    })
+    .await;
     nothing_left(world, &[]).await;
-    Ok(())
+    result
 }
 
 /// Law 50: the guards of a re-entrant lock have the same fence.
@@ -86,7 +92,7 @@ pub async fn token_same_on_reentry<W: World>(world: &W) -> Law {
     let mutex = client.mutex(NAME).by(&owner);
     let first = mutex.lock().await?;
     let second = mutex.lock().await?;
-    let third = mutex.try_lock().await?.expect("an owner can lock its own lock again");
+    let third = mutex.try_lock().await?.expect("an owner could not lock its own lock again");
     assert_eq!(first.fence(), second.fence());
     assert_eq!(first.fence(), third.fence());
     drop(first);
@@ -107,7 +113,7 @@ pub async fn token_after_backend_restart<W: World>(world: &W) -> Law {
     guard.release().await?;
     world.restart_empty().await?;
     let guard = within(MAX_WAIT, "a lock after a restart", client.mutex(NAME).lock()).await?;
-    assert!(guard.fence() > before, "{} after {before}", guard.fence());
+    assert!(guard.fence() > before, "the fence {} is not greater than {before}", guard.fence());
     guard.release().await?;
     Ok(())
 }
@@ -117,48 +123,55 @@ pub async fn fenced_counter<W: World>(world: &W) -> Law {
     const TASKS: u64 = 4;
     const ADDITIONS: u64 = 5;
     let (a, b) = (world.client(), world.client());
-    let store = Fenced::default();
+    let resource = Fenced::default();
 
     // One writer pauses for longer than its lease, and does not check its guard before it writes.
     let late = a.mutex(NAME).lease(world.ttl()).lock().await?;
-    let read = store.read(late.fence()).expect("no fence was used before");
+    let read = resource.read(late.fence()).expect("the first fence was refused");
     let next = within(MAX_WAIT, "an expired lease", b.mutex(NAME).lock()).await?;
     // `read` and `newer` are the numbers that the first and the second writer have read.
-    let newer = store.read(next.fence()).expect("the fence is greater than the one before");
-    assert!(!store.write(late.fence(), read + 1), "a write with an old fence was accepted");
-    assert!(store.write(next.fence(), newer + 1));
+    let newer = resource.read(next.fence()).expect("a greater fence was refused");
+    assert!(!resource.write(late.fence(), read + 1), "a write with an old fence was accepted");
+    assert!(resource.write(next.fence(), newer + 1));
     drop((late, next));
 
     let tasks: Vec<_> = (0..TASKS)
         .map(|seed| {
-            let (client, store, ttl) = (if seed % 2 == 0 { a.clone() } else { b.clone() }, store.clone(), world.ttl());
-            tokio::spawn(add(client, store, seed, ADDITIONS, ttl / 3))
+            let client = if seed % 2 == 0 { a.clone() } else { b.clone() };
+            let (resource, ttl) = (resource.clone(), world.ttl());
+            tokio::spawn(add(client, resource, seed, ADDITIONS, ttl / 3))
         })
         .collect();
     for task in tasks {
-        within(MAX_WAIT * 3, "a writer", task).await.expect("the task does not panic")?;
+        within(MAX_WAIT * 3, "a writer", task).await.expect("the task has panicked")?;
     }
-    assert_eq!(store.value(), TASKS * ADDITIONS + 1);
+    assert_eq!(resource.value(), TASKS * ADDITIONS + 1);
     nothing_left(world, &[&a, &b]).await;
     Ok(())
 }
 
-/// Adds one to the number, and repeats this until `times` additions were accepted. Between reading and writing, the
-/// task pauses for up to twice its lease.
-async fn add(client: Client, store: Fenced, seed: u64, times: u64, lease: time::Duration) -> bandog_core::Result<()> {
+/// Adds one to the number in the resource, again and again, until the resource has accepted `times` additions. Between
+/// reading and writing, the task pauses for up to twice the time `lease`.
+async fn add(
+    client: Client,
+    resource: Fenced,
+    seed: u64,
+    times: u64,
+    lease: time::Duration,
+) -> bandog_core::Result<()> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut done = 0;
     while done < times {
         let guard = client.mutex(NAME).lease(lease.max(time::Duration::from_millis(100))).lock().await?;
-        let Some(read) = store.read(guard.fence()) else { continue };
+        let Some(read) = resource.read(guard.fence()) else { continue };
         time::sleep(lease.mul_f64(random.f64() * 2.0)).await;
-        done += u64::from(store.write(guard.fence(), read + 1));
+        done += u64::from(resource.write(guard.fence(), read + 1));
     }
     Ok(())
 }
 
-/// A number that is protected by fences. A reader or a writer is refused if its fence is lower than the greatest fence
-/// so far.
+/// A resource: a number that is protected by fences. A read or a write is refused if its fence is lower than the
+/// greatest fence so far.
 #[derive(Clone, Default)]
 struct Fenced(Arc<Mutex<(Option<Fence>, u64)>>);
 

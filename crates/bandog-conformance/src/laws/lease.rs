@@ -7,9 +7,10 @@ use tokio::time;
 
 use crate::{
     Law, World,
+    kind_kit::{Sole, each_sole},
     kit::{
-        MAX_WAIT, NAME, bare_claim, claim, is_free, kind, nothing_left, polled_at_most, release, renew, renewal, take,
-        until, verdict, within,
+        MAX_WAIT, NAME, claim, error_kind, is_free, nothing_left, polled_at_most, release, renew, renewal, take, until,
+        verdict, within,
     },
     wrap::{Counting, Fate, Lossy},
 };
@@ -22,7 +23,11 @@ pub async fn expires_after_ttl<W: World>(world: &W) -> Law {
     let granted = world.clock().now();
     let next = within(world.ttl() + world.slack(), "an expired lease", b.mutex(NAME).lock()).await?;
     let next_granted = world.clock().now();
-    assert!(next_granted.since(before) >= world.ttl(), "the lease expired after {:?}", next_granted.since(before));
+    assert!(
+        next_granted.since(before) >= world.ttl(),
+        "the lease expired too early, after {:?}",
+        next_granted.since(before)
+    );
     assert!(next_granted.since(granted) <= world.ttl() + world.slack());
     assert!(guard.is_lost());
     next.release().await?;
@@ -33,38 +38,49 @@ pub async fn expires_after_ttl<W: World>(world: &W) -> Law {
 
 /// Law 30: the answer to a claim or a renewal contains the duration `valid_for`. Until this duration has passed, the
 /// store grants the key to no other claim. This duration is never longer than the requested ttl, but it can be shorter.
+/// Soon after this duration, the store grants the key again.
 pub async fn valid_for_is_kept<W: World>(world: &W) -> Law {
+    let result = each_sole(world, async |sole| valid_for_of(world, sole).await).await;
+    nothing_left(world, &[]).await;
+    result
+}
+
+/// The law for one lock.
+async fn valid_for_of<W: World>(world: &W, sole: Sole) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
     let ttl = world.ttl() + Duration::from_micros(300); // This ttl is not a whole number of milliseconds.
     // A renewal can request a longer or a shorter ttl than the claim.
     for renewed_ttl in [None, Some(ttl * 3 / 2), Some(ttl / 2)] {
-        let (held, next) = (bare_claim(NAME, ttl), bare_claim(NAME, MAX_WAIT));
+        let (held, next) = (sole.claim(ttl), sole.claim(MAX_WAIT));
         let mut before = world.clock().now();
         let Verdict::Granted { mut valid_for, .. } = verdict(&ours, &held).await? else { panic!("the lock is free") };
         assert!(!valid_for.is_zero() && valid_for <= held.ttl, "{valid_for:?} of {:?}", held.ttl);
+        let mut longest = valid_for;
         if let Some(ttl) = renewed_ttl {
             let with_ttl = Claim { ttl, ..held.clone() };
             before = world.clock().now();
             let Renewal::Extended { valid_for: renewed_for } = renewal(&ours, &with_ttl).await? else {
-                panic!("the hold was lost {:?} before its end", valid_for)
+                panic!("a renewal was refused, although the hold is valid for {valid_for:?}")
             };
             assert!(!renewed_for.is_zero() && renewed_for <= ttl, "{renewed_for:?} of {ttl:?}");
-            valid_for = renewed_for;
+            (valid_for, longest) = (renewed_for, longest.max(renewed_for));
         }
         bandog_testkit::eventually_async(MAX_WAIT, async || matches!(claim(&theirs, &next).await, Ok(Some(_)))).await;
         let lasted = world.clock().now().since(before);
         assert!(lasted >= valid_for, "renewed for {renewed_ttl:?}: granted again after {lasted:?} of {valid_for:?}");
+        assert!(lasted <= longest + world.slack(), "renewed for {renewed_ttl:?}: still held after {lasted:?}");
         assert!(!renew(&ours, &held).await?);
         assert!(release(&theirs, &next).await?);
     }
-    nothing_left(world, &[]).await;
     Ok(())
 }
 
-/// Law 31: a hold that is renewed lasts for many times its ttl. In this time, no other client gets the lock.
+/// Law 31: if a client renews its hold, the hold lasts for many times its ttl. In this time, no other client gets the
+/// lock.
 pub async fn auto_renew_holds<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
     let ttl = world.ttl() * 2;
+    // The holds of a `brisk` client expire after this ttl if the client does not renew them.
     let (a, b) = (world.brisk_over(ttl, counts.clone()), world.client());
     let guard = take(&a, NAME).await?;
     let since = world.clock().now();
@@ -74,7 +90,8 @@ pub async fn auto_renew_holds<W: World>(world: &W) -> Law {
         assert!(guard.remaining() <= ttl);
         time::sleep(ttl / 20).await;
     }
-    assert!(counts.renewed() >= 6, "{} renewals", counts.renewed());
+    // `renewed` counts the successful renewals.
+    assert!(counts.renewed() >= 6, "only {} renewals have succeeded", counts.renewed());
     guard.release().await?;
     nothing_left(world, &[&a, &b]).await;
     Ok(())
@@ -86,22 +103,26 @@ pub async fn unlock_after_regrant_is_noop<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let stale = a.mutex(NAME).lease(world.ttl()).lock().await?;
     let guard = b.mutex(NAME).lock().await?;
-    assert_eq!(kind(stale.release().await), Some(ErrorKind::Lost));
+    assert_eq!(error_kind(stale.release().await), Some(ErrorKind::Lost));
     a.idle().await;
     assert!(!is_free(&a, NAME).await?);
     assert_eq!(world.client().show(NAME).await?.client(), Some(b.id()));
     guard.release().await?;
 
     let backend = world.backend();
-    let (stale, next, third) = (bare_claim(NAME, world.ttl()), bare_claim(NAME, MAX_WAIT), bare_claim(NAME, MAX_WAIT));
-    assert!(claim(&backend, &stale).await?.is_some());
-    bandog_testkit::eventually_async(MAX_WAIT, async || matches!(claim(&backend, &next).await, Ok(Some(_)))).await;
-    assert!(!release(&backend, &stale).await?);
-    assert!(!renew(&backend, &stale).await?);
-    assert!(claim(&backend, &third).await?.is_none());
-    assert!(release(&backend, &next).await?);
+    let result = each_sole(world, async |sole| {
+        let (stale, next, third) = (sole.claim(world.ttl()), sole.claim(MAX_WAIT), sole.claim(MAX_WAIT));
+        assert!(claim(&backend, &stale).await?.is_some());
+        bandog_testkit::eventually_async(MAX_WAIT, async || matches!(claim(&backend, &next).await, Ok(Some(_)))).await;
+        assert!(!release(&backend, &stale).await?);
+        assert!(!renew(&backend, &stale).await?);
+        assert!(claim(&backend, &third).await?.is_none());
+        assert!(release(&backend, &next).await?);
+        Ok(())
+    })
+    .await;
     nothing_left(world, &[&a, &b]).await;
-    Ok(())
+    result
 }
 
 /// Law 37: a holder is identified by its claim, not by its client. So an earlier claim of a client does not affect a
@@ -115,22 +136,26 @@ pub async fn same_host_same_thread_regrant<W: World>(world: &W) -> Law {
         guard.release().await?;
     }
     owners.dedup();
-    assert_eq!(owners.len(), 3, "{owners:?}");
+    assert_eq!(owners.len(), 3, "two of three holds have the same owner: {owners:?}");
 
     let backend = world.backend();
-    let (mut earlier, mut later) = (bare_claim(NAME, MAX_WAIT), bare_claim(NAME, MAX_WAIT));
-    let me = ClientId::random();
-    (earlier.id, later.id) = (ClaimId { client: me, number: 1 }, ClaimId { client: me, number: 2 });
-    assert!(claim(&backend, &earlier).await?.is_some());
-    assert!(claim(&backend, &later).await?.is_none());
-    assert!(release(&backend, &earlier).await?);
-    assert!(claim(&backend, &later).await?.is_some());
-    assert!(!release(&backend, &earlier).await?);
-    assert!(!renew(&backend, &earlier).await?);
-    assert!(renew(&backend, &later).await?);
-    assert!(release(&backend, &later).await?);
+    let result = each_sole(world, async |sole| {
+        let (mut earlier, mut later) = (sole.claim(MAX_WAIT), sole.claim(MAX_WAIT));
+        let me = ClientId::random();
+        (earlier.id, later.id) = (ClaimId { client: me, number: 1 }, ClaimId { client: me, number: 2 });
+        assert!(claim(&backend, &earlier).await?.is_some());
+        assert!(claim(&backend, &later).await?.is_none());
+        assert!(release(&backend, &earlier).await?);
+        assert!(claim(&backend, &later).await?.is_some());
+        assert!(!release(&backend, &earlier).await?);
+        assert!(!renew(&backend, &earlier).await?);
+        assert!(renew(&backend, &later).await?);
+        assert!(release(&backend, &later).await?);
+        Ok(())
+    })
+    .await;
     nothing_left(world, &[&client]).await;
-    Ok(())
+    result
 }
 
 /// Law 43: a lock is not lost if its renewals fail for less than its ttl.
@@ -147,7 +172,7 @@ pub async fn renew_transient_error<W: World>(world: &W) -> Law {
         wire.always(fate);
         until(|| wire.lost() > lost).await;
         wire.heal();
-        until(|| counts.renewed() > renewed).await;
+        until(|| counts.renewed() > renewed).await; // Waits for a successful renewal.
     }
     while world.clock().now().since(since) < ttl * 2 {
         time::sleep(ttl / 20).await;
@@ -172,7 +197,7 @@ pub async fn renew_after_unlock_never<W: World>(world: &W) -> Law {
         }
     }
     nothing_left(world, &[&client]).await;
-    let renewals = counts.renewals();
+    let renewals = counts.renewals(); // This counts all requested renewals, even if they fail.
     time::sleep(world.ttl() * 2).await;
     assert_eq!(counts.renewals(), renewals);
     nothing_left(world, &[&client]).await;

@@ -8,13 +8,13 @@ use tokio::time;
 
 use crate::{
     Law, World,
-    kit::{MAX_WAIT, NAME, is_free, kind, nothing_left, served, take, waiter, within},
+    kit::{MAX_WAIT, NAME, error_kind, guard_of_waiter, is_free, nothing_left, start_waiter, take, within},
     wrap::{Stopped, Which},
 };
 
 /// Law 39: when a hold was removed from the store, the holder is notified of the loss at its next renewal.
 pub async fn lost_signal_on_kill<W: World>(world: &W) -> Law {
-    // The holds of `brisk` clients expire after the short ttl of the world if they are not renewed.
+    // The holds of a `brisk` client have the short ttl `world.ttl()`. They expire if the client does not renew them.
     let client = world.brisk();
     let guard = take(&client, NAME).await?;
     assert!(guard.lost().now_or_never().is_none());
@@ -68,14 +68,16 @@ pub async fn lost_before_server_expiry<W: World>(world: &W) -> Law {
     let (a, b) = (world.brisk_over(world.ttl(), wire.clone()), world.client());
     let guard = take(&a, NAME).await?;
     wire.stop(Which::Requests);
-    let deadline = world.clock().now() + guard.remaining(); // From now on, no renewal can extend the hold.
+    // From now on, no renewal can extend the hold. So the client reports the loss at the time `loss`.
+    let loss = world.clock().now() + guard.remaining();
     let notified = tokio::spawn(guard.lost());
     let next = within(world.ttl() + world.slack(), "the next holder", b.mutex(NAME).lock()).await?;
     assert!(guard.is_lost(), "two clients believe that they hold the lock");
-    let ahead = world.clock().now().since(deadline);
-    // The client reports the loss 5 ms before the hold can expire. Rounding can change this time by 1 ms.
-    assert!(ahead >= Duration::from_millis(4), "the holder was notified {ahead:?} before the next grant");
-    within(world.slack(), "the task that is notified", notified).await.expect("the task does not panic");
+    // The time `loss` is 5 ms before the earliest time at which the hold can expire in the store. Rounding can make
+    // this difference 1 ms shorter. So at least 4 ms must pass between the loss and the next grant.
+    let between = world.clock().now().since(loss);
+    assert!(between >= Duration::from_millis(4), "only {between:?} passed between the loss and the next grant");
+    within(world.slack(), "the notification of the loss", notified).await.expect("the task has panicked");
     next.release().await?;
     wire.go_on();
     drop(guard);
@@ -92,7 +94,7 @@ pub async fn lost_never_resurrects<W: World>(world: &W) -> Law {
     let new = within(MAX_WAIT, "a free lock", a.mutex(NAME).lock()).await?;
     assert!(new.fence() > old.fence());
     assert!(old.is_lost() && !new.is_lost());
-    assert_eq!(kind(old.release().await), Some(ErrorKind::Lost));
+    assert_eq!(error_kind(old.release().await), Some(ErrorKind::Lost));
     a.idle().await;
     assert!(!is_free(&b, NAME).await?, "the release of the old guard freed the new hold");
     assert!(!new.is_lost());
@@ -107,12 +109,12 @@ pub async fn release_after_loss<W: World>(world: &W) -> Law {
     let client = world.client();
     let guard = client.mutex(NAME).lease(world.ttl()).lock().await?;
     guard.lost().await;
-    let error = guard.release().await.expect_err("the lock was lost");
+    let error = guard.release().await.expect_err("a release succeeded after a loss");
     assert_eq!(error.kind(), ErrorKind::Lost);
     assert_eq!(error.key().map(bandog_core::Key::as_str), Some(NAME));
     let mutex = client.mutex(NAME).lease(world.ttl());
     let run = mutex.run(async |_| std::future::pending::<()>().await);
-    assert_eq!(kind(within(MAX_WAIT, "the body's end", run).await), Some(ErrorKind::Lost));
+    assert_eq!(error_kind(within(MAX_WAIT, "`run` after a loss", run).await), Some(ErrorKind::Lost));
     nothing_left(world, &[&client]).await;
     Ok(())
 }
@@ -122,13 +124,13 @@ pub async fn release_after_loss<W: World>(world: &W) -> Law {
 pub async fn force_unlock<W: World>(world: &W) -> Law {
     let (a, b) = (world.brisk(), world.client());
     let guard = take(&a, NAME).await?;
-    let waiting = waiter(&b).await;
+    let waiting = start_waiter(&b).await;
     world.forget(NAME).await?;
-    // The removal sends no notification, so the waiter finds the free lock when it polls, within a second.
-    let next = served(waiting, Duration::from_secs(1) + world.slack()).await?;
+    // The removal sends no notification. The waiter polls within a second, and then finds the free lock.
+    let next = guard_of_waiter(waiting, Duration::from_secs(1) + world.slack()).await?;
     within(world.ttl() + world.slack(), "the loss", guard.lost()).await;
     assert!(next.fence() > guard.fence());
-    assert_eq!(kind(guard.release().await), Some(ErrorKind::Lost));
+    assert_eq!(error_kind(guard.release().await), Some(ErrorKind::Lost));
     a.idle().await;
     assert!(!is_free(&a, NAME).await?);
     next.release().await?;

@@ -1,4 +1,4 @@
-//! Locks held by other processes, which end, are killed, or are stopped.
+//! Locks that child processes of the test hold. These processes exit, are killed, or are stopped.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use bandog_testkit::eventually_async;
 use crate::{
     Law, World,
     child::Child,
-    kit::{MAX_WAIT, NAME, is_free, served, waiter, within},
+    kit::{MAX_WAIT, NAME, guard_of_waiter, is_free, start_waiter, within},
 };
 
 /// The ttl of a child's hold.
@@ -21,16 +21,16 @@ pub async fn cross_process_exclusion<W: World>(world: &W) -> Law {
     let client = world.client();
     let mut child = Child::start(world, TTL)?;
     child.send("lock");
-    let fence: u64 = child.says("locked").parse().expect("a fence");
+    let fence: u64 = child.says("locked").parse().expect("the fence is not a number");
     assert!(!is_free(&client, NAME).await?);
-    let waiting = waiter(&client).await;
+    let waiting = start_waiter(&client).await;
     child.send("release");
     child.says("released");
-    let guard = served(waiting, MAX_WAIT).await?;
+    let guard = guard_of_waiter(waiting, MAX_WAIT).await?;
     assert!(guard.fence().get() > fence);
     guard.release().await?;
 
-    let counter = child.counter();
+    let counter = child.make_counter();
     let mut others = [Child::start(world, TTL)?, Child::start(world, TTL)?];
     let mut children: Vec<_> = std::iter::once(&mut child).chain(&mut others).collect();
     for child in &mut children {
@@ -39,7 +39,7 @@ pub async fn cross_process_exclusion<W: World>(world: &W) -> Law {
     for child in &children {
         child.says("added");
     }
-    let sum: u32 = std::fs::read_to_string(&counter).expect("the counter").parse().expect("a number");
+    let sum: u32 = std::fs::read_to_string(&counter).expect("cannot read the counter").parse().expect("not a number");
     assert_eq!(sum, ADDITIONS * 3);
     Ok(())
 }
@@ -50,9 +50,9 @@ pub async fn kill_holder<W: World>(world: &W) -> Law {
     let mut child = Child::start(world, TTL)?;
     child.send("lock");
     child.says("locked");
-    let waiting = waiter(&client).await;
+    let waiting = start_waiter(&client).await;
     child.kill();
-    served(waiting, TTL + Duration::from_secs(1) + world.slack() / 2).await?.release().await?;
+    guard_of_waiter(waiting, TTL + Duration::from_secs(1) + world.slack() / 2).await?.release().await?;
     Ok(())
 }
 
@@ -62,14 +62,15 @@ pub async fn holder_exits<W: World>(world: &W) -> Law {
     let mut child = Child::start(world, TTL)?;
     child.send("lock");
     child.says("locked");
-    let waiting = waiter(&client).await;
+    let waiting = start_waiter(&client).await;
     child.send("exit");
-    served(waiting, TTL + world.slack()).await?.release().await?;
+    guard_of_waiter(waiting, TTL + world.slack()).await?.release().await?;
     Ok(())
 }
 
-/// Stops a child at a moment when the child does not block the store. If a child is stopped while it writes to a file,
-/// it can block other processes. In this case, this function continues the child and stops it again.
+/// Stops a child at a moment when the child does not block the store. If a child is stopped while it writes to the file
+/// of a store, other processes cannot use the store. In this case, this function continues the child, and then stops
+/// the child again.
 async fn stop_between_requests(child: &mut Child, client: &Client) {
     for _ in 0..20 {
         child.stop();
@@ -82,16 +83,16 @@ async fn stop_between_requests(child: &mut Child, client: &Client) {
 }
 
 /// Law 46: if a process was stopped for longer than the ttl of its lock, the process notices the loss as soon as it
-/// continues.
-/// A resource that checks fences refuses the write of this process.
+/// continues. A resource that checks fences refuses the write of this process, because the next holder has a greater
+/// fence.
 pub async fn paused_process<W: World>(world: &W) -> Law {
     let client = world.client();
     let mut child = Child::start(world, TTL)?;
     child.send("lock");
-    let stale: u64 = child.says("locked").parse().expect("a fence");
+    let old_fence: u64 = child.says("locked").parse().expect("the fence is not a number");
     stop_between_requests(&mut child, &client).await;
     let guard = within(TTL + world.slack(), "the lock of a stopped holder", client.mutex(NAME).lock()).await?;
-    assert!(guard.fence().get() > stale, "the new fence {} is not greater than {stale}", guard.fence());
+    assert!(guard.fence().get() > old_fence, "the new fence {} is not greater than {old_fence}", guard.fence());
     // The command is in the child's pipe before the child continues. So the child checks its guard as soon as it
     // continues.
     child.send("check");

@@ -12,8 +12,8 @@ use tokio::time;
 
 use crate::{
     Law, World,
-    kit::{MAX_WAIT, NAME, bare_claim, claim, one, take},
-    record_kit::{RECORD, delete, done, get, key, line, record_and_history, stands, swap, write},
+    kit::{MAX_WAIT, NAME, bare_claim, claim, only_answer, take},
+    record_kit::{RECORD, delete, get, key, line, must_swap, record_and_history, stands, swap, write},
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -22,10 +22,11 @@ const TICK: Duration = Duration::from_millis(1);
 
 /// Law 111: before its earliest time, a swap changes nothing. The answer is the remaining time, by the store's clock.
 pub async fn record_too_early<W: World>(world: &W) -> Law {
-    world.records()?; // The law does not apply if the backend has no records.
+    world.records()?; // This law applies only if the backend supports records.
     let client = world.client();
-    // Each line of a record's history has a slot, which is its name: "ok:0" is a slot, and "fine" is the line's text.
-    let first = done(&client, Swap { lines: vec![line("ok:0", "fine")], ..write(RECORD, None, "one") }).await?;
+    // Each line of a record's history has a name, which is called slot. "ok:0" is a slot, and "fine" is the line's
+    // text.
+    let first = must_swap(&client, Swap { lines: vec![line("ok:0", "fine")], ..write(RECORD, None, "one") }).await?;
     let before = record_and_history(&client, RECORD).await?;
     // For a time more than a hundred years ahead, a store is allowed to return a shorter remaining time.
     let century = HOUR * 24 * 365 * 100;
@@ -34,9 +35,14 @@ pub async fn record_too_early<W: World>(world: &W) -> Law {
         let lines = vec![line("ok:0", "early"), line("ok:1", "early")];
         for early in [write(RECORD, Some(first), "two"), delete(RECORD, Some(first)), write("other", None, "one")] {
             let answer = swap(&client, Swap { not_before, lines: lines.clone(), ..early }).await?;
-            let Swapped::Early(remaining) = answer else { panic!("a swap {ahead:?} too early got {answer:?}") };
-            assert!(remaining <= ahead + TICK, "the answer {remaining:?} is more than {ahead:?}");
-            assert!(ahead.min(century) <= remaining + world.slack(), "the answer {remaining:?} is less than {ahead:?}");
+            let Swapped::Early(remaining) = answer else {
+                panic!("a swap {ahead:?} before its earliest time got the answer {answer:?}")
+            };
+            assert!(remaining <= ahead + TICK, "the remaining time {remaining:?} is longer than {ahead:?}");
+            assert!(
+                ahead.min(century) <= remaining + world.slack(),
+                "the remaining time {remaining:?} is too short for {ahead:?}"
+            );
         }
         assert_eq!(record_and_history(&client, RECORD).await?, before);
         assert_eq!(record_and_history(&client, "other").await?, (None, Vec::new()));
@@ -52,14 +58,14 @@ pub async fn record_late_enough<W: World>(world: &W) -> Law {
     let now = client.read(&[], &[]).await?.now;
     let mut version = None;
     for time in [now - TICK, now - HOUR, SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH - HOUR] {
-        version = Some(done(&client, Swap { not_before: Some(time), ..write(RECORD, version, "late") }).await?);
+        version = Some(must_swap(&client, Swap { not_before: Some(time), ..write(RECORD, version, "late") }).await?);
     }
     let soon = client.read(&[], &[]).await?.now + Duration::from_millis(700);
     let timed = Swap { not_before: Some(soon), ..write(RECORD, version, "in time") };
     if let Swapped::Early(remaining) = swap(&client, timed.clone()).await? {
         assert!(!remaining.is_zero());
         time::sleep(remaining + TICK).await;
-        done(&client, timed).await?;
+        must_swap(&client, timed).await?;
     }
     assert_eq!(get(&client, RECORD).await?.map(|record| record.value), Some("in time".into()));
     assert!(client.read(&[], &[]).await?.now >= soon - TICK, "the swap was done before its earliest time");
@@ -76,10 +82,12 @@ pub async fn record_held<W: World>(world: &W) -> Law {
     let mut version = None;
     for client in [&a, &b] {
         assert!(stands(client, &holding).await?);
-        version = Some(done(client, Swap { held: Some(holding.clone()), ..write(RECORD, version, "held") }).await?);
+        version =
+            Some(must_swap(client, Swap { held: Some(holding.clone()), ..write(RECORD, version, "held") }).await?);
     }
     let ClaimId { client, number } = holding.id;
-    // In each of these holdings, the claim is for another lock than the holding's lock, or the claim does not exist.
+    // In each of these holdings, the claim does not exist, or the claim is for another lock than the lock of the
+    // holding.
     let wrong_holdings = [
         Holding { key: key("foreign"), ..holding.clone() },
         Holding { key: key("never locked"), ..holding.clone() },
@@ -95,19 +103,19 @@ pub async fn record_held<W: World>(world: &W) -> Law {
 
     let next = take(&a, NAME).await?;
     assert_not_held(&a, &holding, version).await?;
-    done(&a, Swap { held: Some(next.holding()), ..write(RECORD, version, "next") }).await?;
+    must_swap(&a, Swap { held: Some(next.holding()), ..write(RECORD, version, "next") }).await?;
     Ok(())
 }
 
-/// Law 114: while a claim is renewed, its holding stands, even for many times the ttl. After the claim has expired or
-/// was evicted, its holding never stands again.
+/// Law 114: while the client renews a claim, the holding of this claim stands, even for many times the ttl. After the
+/// claim has expired or was evicted, its holding never stands again.
 pub async fn record_held_no_more<W: World>(world: &W) -> Law {
     world.records()?;
-    // The holds of `brisk` clients expire after the short ttl of the world if they are not renewed.
+    // The holds of a `brisk` client have the short ttl `world.ttl()`. They expire if the client does not renew them.
     let (a, b) = (world.brisk(), world.client());
     let renewed = take(&a, "renewed").await?;
     let leased = a.mutex(NAME).lease(world.ttl()).lock().await?;
-    let version = Some(done(&b, Swap { held: Some(leased.holding()), ..write(RECORD, None, "held") }).await?);
+    let version = Some(must_swap(&b, Swap { held: Some(leased.holding()), ..write(RECORD, None, "held") }).await?);
     eventually_async(MAX_WAIT, async || matches!(stands(&b, &leased.holding()).await, Ok(false))).await;
     assert_not_held(&b, &leased.holding(), version).await?;
     let next = take(&b, NAME).await?;
@@ -115,8 +123,9 @@ pub async fn record_held_no_more<W: World>(world: &W) -> Law {
 
     time::sleep(world.ttl() * 2).await;
     assert!(stands(&b, &renewed.holding()).await?);
-    let version = done(&b, Swap { held: Some(renewed.holding()), ..write(RECORD, version, "renewed") }).await?;
-    let version = Some(done(&a, Swap { held: Some(next.holding()), ..write(RECORD, Some(version), "next") }).await?);
+    let version = must_swap(&b, Swap { held: Some(renewed.holding()), ..write(RECORD, version, "renewed") }).await?;
+    let version =
+        Some(must_swap(&a, Swap { held: Some(next.holding()), ..write(RECORD, Some(version), "next") }).await?);
 
     a.evict(NAME).await?;
     assert_not_held(&a, &next.holding(), version).await?;
@@ -132,11 +141,11 @@ pub async fn record_held_passed_on<W: World>(world: &W) -> Law {
     let (from, to) = (bare_claim(NAME, MAX_WAIT), bare_claim(NAME, MAX_WAIT));
     let holding = |claim: &Claim| Holding { key: claim.key.clone(), id: claim.id };
     assert!(claim(&backend, &from).await?.is_some());
-    let version = Some(done(&client, Swap { held: Some(holding(&from)), ..write(RECORD, None, "from") }).await?);
-    let passed = one(backend.apply(&[Step::Pass { from: from.clone(), to: to.clone() }]).await)?;
+    let version = Some(must_swap(&client, Swap { held: Some(holding(&from)), ..write(RECORD, None, "from") }).await?);
+    let passed = only_answer(backend.apply(&[Step::Pass { from: from.clone(), to: to.clone() }]).await)?;
     assert!(matches!(passed, Answer::Claimed(Verdict::Granted { .. })), "{passed:?}");
     assert_not_held(&client, &holding(&from), version).await?;
-    done(&client, Swap { held: Some(holding(&to)), ..write(RECORD, version, "to") }).await?;
+    must_swap(&client, Swap { held: Some(holding(&to)), ..write(RECORD, version, "to") }).await?;
     Ok(())
 }
 
@@ -144,8 +153,8 @@ pub async fn record_held_passed_on<W: World>(world: &W) -> Law {
 pub async fn record_conditions_in_order<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
-    let first = done(&client, write(RECORD, None, "one")).await?;
-    let second = done(&client, write(RECORD, Some(first), "two")).await?;
+    let first = must_swap(&client, write(RECORD, None, "one")).await?;
+    let second = must_swap(&client, write(RECORD, Some(first), "two")).await?;
     let never_sent = bare_claim(NAME, MAX_WAIT);
     let held = Some(Holding { key: never_sent.key, id: never_sent.id });
     let now = client.read(&[], &[]).await?.now;
@@ -174,11 +183,15 @@ pub async fn record_wrong_clocks<W: World>(world: &W) -> Law {
         let right = world.client().read(&[], &[]).await?.now;
         let now = client.read(&[], &[]).await?.now;
         let off = now.duration_since(right).unwrap_or_default();
-        assert!(right <= now && off <= world.slack(), "the store's time is {off:?} wrong");
+        assert!(right <= now && off <= world.slack(), "the store's time is wrong by {off:?}");
         let early = Swap { not_before: Some(now + HOUR / 2), ..write(RECORD, last_version, "early") };
-        assert!(matches!(swap(&client, early).await?, Swapped::Early(_)), "the client's {clock:?} has an effect");
+        assert!(
+            matches!(swap(&client, early).await?, Swapped::Early(_)),
+            "the client's wrong clock has an effect: {clock:?}"
+        );
         let late = Swap { not_before: Some(now - TICK), ..write(RECORD, last_version, "late") };
-        let version = Some(done(&client, late).await?);
+        let version = Some(must_swap(&client, late).await?);
+        // A version contains the store's time. `Version::after(None, right)` is the version of the time `right`.
         assert!(version > last_version && version >= Some(Version::after(None, right)));
         last_version = version;
     }

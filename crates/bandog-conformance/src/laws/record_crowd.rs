@@ -16,7 +16,7 @@ use crate::{
 /// record that the successful swap wrote.
 pub async fn record_one_winner<W: World>(world: &W) -> Law {
     const ROUNDS: usize = 40;
-    world.records()?; // The law does not apply if the backend has no records.
+    world.records()?; // This law applies only if the backend supports records.
     let clients = [world.client(), world.client(), world.client(), world.client()];
     let mut from = None;
     for round in 0..ROUNDS {
@@ -25,8 +25,8 @@ pub async fn record_one_winner<W: World>(world: &W) -> Law {
         let answers: Vec<Swapped> = join_all(race).await.into_iter().collect::<Result<_, _>>()?;
         let won = |number: &usize| matches!(answers[*number], Swapped::Done(_));
         let winners: Vec<_> = (0..answers.len()).filter(won).collect();
-        let [winner] = winners[..] else { panic!("{} of the swaps were done: {answers:?}", winners.len()) };
-        let record = get(&clients[0], RECORD).await?.expect("the record was written");
+        let [winner] = winners[..] else { panic!("{} swaps were done instead of one: {answers:?}", winners.len()) };
+        let record = get(&clients[0], RECORD).await?.expect("the record was not written");
         assert_eq!(record.value, names[winner]);
         for (number, answer) in answers.into_iter().enumerate() {
             let expected = if number == winner {
@@ -53,7 +53,7 @@ pub async fn record_additions<W: World>(world: &W) -> Law {
         tokio::spawn(add(client, number.to_string(), ADDITIONS))
     };
     for task in (0..TASKS).map(task).collect::<Vec<_>>() {
-        within(MAX_WAIT * 2, "a task", task).await.expect("the task does not panic")?;
+        within(MAX_WAIT * 2, "a task", task).await.expect("the task has panicked")?;
     }
     assert_eq!(sum(&clients[0]).await?, TASKS as u64 * ADDITIONS);
     let each: Vec<_> = (0..TASKS).map(|task| line(&task.to_string(), &ADDITIONS.to_string())).collect();
@@ -62,7 +62,7 @@ pub async fn record_additions<W: World>(world: &W) -> Law {
 }
 
 /// Law 143: if several processes add to the number in one record at the same time, no addition and no line of the
-/// history is lost. If a process is killed, each of its additions was done completely or not at all.
+/// history is lost. If a process is killed, each addition of this process was done completely or not at all.
 pub async fn record_additions_of_processes<W: World>(world: &W) -> Law {
     const ADDITIONS: u64 = 25;
     world.records()?;
@@ -71,7 +71,7 @@ pub async fn record_additions_of_processes<W: World>(world: &W) -> Law {
     for (number, child) in children.iter_mut().enumerate() {
         child.send(&format!("swap {ADDITIONS} {number}"));
     }
-    within(MAX_WAIT, "additions", add(client.clone(), "parent".into(), ADDITIONS)).await?;
+    within(MAX_WAIT, "the additions of the parent", add(client.clone(), "parent".into(), ADDITIONS)).await?;
     for child in &children {
         child.says("swapped");
     }
@@ -93,8 +93,8 @@ pub async fn record_additions_of_processes<W: World>(world: &W) -> Law {
 
 /// Makes `times` additions of one to the number in the record. The line of `slot` counts these additions.
 async fn add(client: Client, slot: String, times: u64) -> Result<(), Error> {
-    for done in 0..times {
-        add_one(&client, &slot, done).await?;
+    for before in 0..times {
+        add_one(&client, &slot, before).await?;
     }
     Ok(())
 }

@@ -8,9 +8,9 @@ use tokio::time;
 
 use crate::{
     Law, World,
-    kit::{MAX_WAIT, kind, polled_at_most, within},
+    kit::{MAX_WAIT, error_kind, polled_at_most, within},
     record_kit::{
-        MAX_ATTEMPTS, RECORD, delete, done, get, key, line, record_and_history, swap, swap_until_answered, write,
+        MAX_ATTEMPTS, RECORD, delete, get, key, line, must_swap, record_and_history, swap, swap_until_answered, write,
     },
     wrap::{Delayed, Fate, Lossy},
 };
@@ -19,7 +19,8 @@ use crate::{
 /// the swap, either the swap is done, or the answer is the record that the first attempt wrote. The swap is never done
 /// twice, even if the first attempt reaches the store late.
 pub async fn record_lost_answer<W: World>(world: &W) -> Law {
-    world.records()?; // The law does not apply if the backend has no records.
+    world.records()?; // This law applies only if the backend supports records.
+    // `wire` is a connection to the store. The test chooses the fate of the next request on this connection.
     let wire = Lossy::new(world.backend());
     let (a, b) = (world.over(wire.clone()), world.client());
     let late = wire.profile().timeout / 20;
@@ -28,7 +29,7 @@ pub async fn record_lost_answer<W: World>(world: &W) -> Law {
         let value = format!("{fate:?}");
         let repeated = Swap { lines: vec![line("ok:0", &value)], ..write(RECORD, from, &value) };
         wire.next([fate]);
-        let error = swap(&a, repeated.clone()).await.expect_err("the answer is lost");
+        let error = swap(&a, repeated.clone()).await.expect_err("a swap over a broken connection succeeded");
         assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, fate != Fate::Refused));
         let version = match (swap(&a, repeated).await?, fate) {
             (Swapped::Done(Some(version)), Fate::RequestLost | Fate::Refused | Fate::Late(_)) => version,
@@ -37,9 +38,9 @@ pub async fn record_lost_answer<W: World>(world: &W) -> Law {
             {
                 version
             }
-            (answer, fate) => panic!("{answer:?} after {fate:?}"),
+            (answer, fate) => panic!("after {fate:?}, the repeated swap got the answer {answer:?}"),
         };
-        time::sleep(late * 2).await; // By then the late attempt has reached the store.
+        time::sleep(late * 2).await; // After this pause, the late attempt has reached the store.
         let (record, history) = record_and_history(&b, RECORD).await?;
         assert_eq!((record, history), (Some(Record { version, value: value.clone() }), vec![line("ok:0", &value)]));
         from = Some(version);
@@ -50,8 +51,8 @@ pub async fn record_lost_answer<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 152: several writers add words to one record. Their connections delay and lose calls at random. If a writer
-/// repeats each swap until an answer comes, each word of this writer is added exactly once.
+/// Law 152: several writers add words to one record. The connections of the writers delay and lose calls at random. If
+/// a writer repeats each swap until an answer comes, each word of this writer is added exactly once.
 pub async fn record_lossy_crowd<W: World>(world: &W) -> Law {
     const WRITERS: u64 = 4;
     const WORDS: usize = 15;
@@ -72,12 +73,12 @@ pub async fn record_lossy_crowd<W: World>(world: &W) -> Law {
     };
     let mut lost = 0;
     for writer in (1..=WRITERS).map(writer).collect::<Vec<_>>() {
-        lost += within(MAX_WAIT * 3, "a writer", writer).await.expect("the task does not panic");
+        lost += within(MAX_WAIT * 3, "a writer", writer).await.expect("the task has panicked");
     }
-    assert!(lost > 0, "no call was lost");
-    time::sleep(max_delay * 20).await; // By then the last late swap has reached the store.
+    assert!(lost > 0, "the test lost no call");
+    time::sleep(max_delay * 20).await; // After this pause, the last late swap has reached the store.
     let (record, history) = record_and_history(&world.client(), RECORD).await?;
-    let text = record.expect("the record was written").value;
+    let text = record.expect("the record was not written").value;
     let mut words: Vec<&str> = text.split_whitespace().collect();
     words.sort_unstable();
     let mut expected: Vec<String> =
@@ -88,8 +89,8 @@ pub async fn record_lossy_crowd<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Adds a word to the record. If an answer was lost and the record already has the word, an earlier attempt has added
-/// the word.
+/// Adds a word to the record. After a lost answer, the record might already have the word. Then an earlier attempt has
+/// added the word, and this function does not add the word again.
 async fn add_word(client: &Client, word: &str) {
     let mut present = None;
     for _ in 0..MAX_ATTEMPTS {
@@ -114,19 +115,19 @@ async fn add_word(client: &Client, word: &str) {
 pub async fn record_standstill<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
-    let first = done(&client, write(RECORD, None, "one")).await?;
+    let first = must_swap(&client, write(RECORD, None, "one")).await?;
     world.stand_still(true).await?;
     let second = write(RECORD, Some(first), "two");
     let tried = within(MAX_WAIT, "a swap", swap(&client, second.clone())).await;
     world.stand_still(false).await?;
-    let error = tried.expect_err("the store was stopped");
+    let error = tried.expect_err("a swap succeeded while the store was stopped");
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     let version = match swap_until_answered(&client, &second).await {
         Swapped::Done(Some(version)) => version,
         Swapped::Differs(Some(record)) if record.value == "two" && error.maybe_applied() => record.version,
-        answer => panic!("{answer:?} after {error}"),
+        answer => panic!("after the error {error}, the repeated swap got the answer {answer:?}"),
     };
-    let third = done(&client, write(RECORD, Some(version), "three")).await?;
+    let third = must_swap(&client, write(RECORD, Some(version), "three")).await?;
     assert_eq!(swap(&client, second).await?, Swapped::Differs(get(&client, RECORD).await?));
     assert!(third > version && version > first);
     Ok(())
@@ -143,7 +144,7 @@ pub async fn record_broken_connection<W: World>(world: &W) -> Law {
         let version = match swap_until_answered(&client, &write(RECORD, from, &value)).await {
             Swapped::Done(Some(version)) => version,
             Swapped::Differs(Some(record)) if record.value == value => record.version,
-            answer => panic!("{answer:?}"),
+            answer => panic!("the swap got the answer {answer:?}"),
         };
         from = Some(version);
     }
@@ -155,9 +156,9 @@ pub async fn record_broken_connection<W: World>(world: &W) -> Law {
 pub async fn record_restart<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
-    let first = done(&client, write(RECORD, None, "one")).await?;
+    let first = must_swap(&client, write(RECORD, None, "one")).await?;
     let lines = vec![line("ok:0", "fine"), line("ok:1", "fine, too")];
-    done(&client, Swap { lines, ..write(RECORD, Some(first), "two") }).await?;
+    must_swap(&client, Swap { lines, ..write(RECORD, Some(first), "two") }).await?;
     let before = record_and_history(&client, RECORD).await?;
     client.close().await?;
     world.restart().await?;
@@ -165,25 +166,25 @@ pub async fn record_restart<W: World>(world: &W) -> Law {
     assert_eq!(record_and_history(&client, RECORD).await?, before);
     assert_eq!(swap(&client, write(RECORD, Some(first), "three")).await?, Swapped::Differs(before.0.clone()));
     let second = before.0.map(|record| record.version);
-    let third = done(&client, write(RECORD, second, "three")).await?;
+    let third = must_swap(&client, write(RECORD, second, "three")).await?;
     assert!(Some(third) > second);
     Ok(())
 }
 
-/// Law 156: after a store has lost its data, it does not give any version a second time. So a client that read a record
-/// before the loss cannot overwrite a record that was written after the loss.
+/// Law 156: after a store has lost its data, it never gives an earlier version to a new record. So a client that read a
+/// record before the loss cannot overwrite a record that was written after the loss.
 pub async fn record_restart_empty<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
     let mut from = None;
     for _ in 0..20 {
-        from = Some(done(&client, write(RECORD, from, "before")).await?);
+        from = Some(must_swap(&client, write(RECORD, from, "before")).await?);
     }
     world.restart_empty().await?;
     let stale = write(RECORD, from, "stale");
     assert_eq!(swap_until_answered(&client, &stale).await, Swapped::Differs(None));
-    let again = done(&client, write(RECORD, None, "after")).await?;
-    assert!(Some(again) > from, "{again} after {from:?}");
+    let again = must_swap(&client, write(RECORD, None, "after")).await?;
+    assert!(Some(again) > from, "the version {again} is not greater than the earlier version {from:?}");
     assert!(matches!(swap(&client, stale).await?, Swapped::Differs(Some(_))));
     Ok(())
 }
@@ -193,12 +194,15 @@ pub async fn record_restart_empty<W: World>(world: &W) -> Law {
 pub async fn record_existing<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
-    let good = done(&client, write("good", None, "one")).await?;
+    let good = must_swap(&client, write("good", None, "one")).await?;
     for bad in world.plant_records().await? {
         let bad = key(&bad);
         let is_refusal = |kind: Option<ErrorKind>| matches!(kind, Some(ErrorKind::Denied | ErrorKind::Corrupt));
         let before = client.read(&[bad.clone(), key("good")], &[]).await?.records;
-        assert!(matches!(&before[..], [Err(_), Ok(Some(record))] if record.version == good), "{bad}: {before:?}");
+        assert!(
+            matches!(&before[..], [Err(_), Ok(Some(record))] if record.version == good),
+            "a read of {bad} got {before:?}"
+        );
         let batch = [
             write("first", None, "1"),
             Swap::new(bad.clone(), None, "ours"),
@@ -206,11 +210,13 @@ pub async fn record_existing<W: World>(world: &W) -> Law {
             write("last", None, "2"),
         ];
         let mut swapped = client.swap(&batch).await?.each.into_iter();
-        let mut next = || swapped.next().expect("an answer for each swap");
+        let mut next = || swapped.next().expect("there are fewer answers than swaps");
         let first = next()?;
-        assert!(is_refusal(kind(next())) && is_refusal(kind(next())), "{bad}");
+        assert!(is_refusal(error_kind(next())) && is_refusal(error_kind(next())), "a swap of {bad} was not refused");
         for (name, answer) in [("first", first), ("last", next()?)] {
-            let Swapped::Done(Some(version)) = answer else { panic!("{name} beside {bad}: {answer:?}") };
+            let Swapped::Done(Some(version)) = answer else {
+                panic!("the swap of {name}, in the same batch as {bad}, got the answer {answer:?}")
+            };
             swap(&client, delete(name, Some(version))).await?;
         }
         let after = client.read(std::slice::from_ref(&bad), &[]).await?.records;
@@ -224,6 +230,7 @@ pub async fn record_existing<W: World>(world: &W) -> Law {
 pub async fn record_dropped<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
+    // In each round, the future of the swap is polled once more than in the round before, and is then dropped.
     let (mut from, mut polls) = (None, 0);
     loop {
         polls += 1;
@@ -233,7 +240,7 @@ pub async fn record_dropped<W: World>(world: &W) -> Law {
         let version = match (swap(&b, dropped).await?, &answered) {
             (Swapped::Done(Some(version)), None) => version,
             (Swapped::Differs(Some(record)), _) if record.value == value => record.version,
-            (answer, _) => panic!("{answer:?} after {answered:?}"),
+            (answer, _) => panic!("the repeated swap got {answer:?}, and the first attempt got {answered:?}"),
         };
         // If the dropped swap reaches the store only now, it changes nothing.
         assert_eq!(get(&a, RECORD).await?, Some(Record { version, value: value.clone() }));

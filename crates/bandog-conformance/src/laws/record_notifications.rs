@@ -1,5 +1,5 @@
-//! Subscriptions to records. A swap with `notifies`, called a notifying swap here, notifies the subscribers of its
-//! record.
+//! Subscriptions to records. A swap with `notifies` notifies the subscribers of its record. In this file, such a swap
+//! is called a *notifying swap*.
 
 use std::{
     sync::{
@@ -16,20 +16,20 @@ use crate::{
     Law, Unkept, World,
     child::Child,
     kit::{MAX_WAIT, NAME, bare_claim, until, within},
-    record_kit::{RECORD, delete, done, get, key, notifying, swap, swap_until_answered, write},
+    record_kit::{RECORD, delete, get, key, must_swap, notifying, swap, swap_until_answered, write},
     wrap::{Counting, Fate, Lossy, Stopped, Which},
 };
 
 /// Law 161: a notifying swap that creates, replaces or deletes a record notifies all subscribers of the record,
-/// including those of the client that made the swap. When the notification comes, the swap is visible.
+/// including the subscribers of the client that made the swap. When the notification comes, the swap is visible.
 pub async fn record_notified<W: World>(world: &W) -> Law {
-    world.records()?; // The law does not apply if the backend has no records.
+    world.records()?; // This law applies only if the backend supports records.
     can_notify(world).await?;
     let (a, b) = (world.client(), world.client());
     let (mut own, mut other) = (subscribed(&a).await?, subscribed(&b).await?);
     let mut from = None;
     for value in ["one", "two", "three"] {
-        let version = done(&a, notifying(write(RECORD, from, value))).await?;
+        let version = must_swap(&a, notifying(write(RECORD, from, value))).await?;
         next(&mut own, "a notification of its own swap").await?;
         next(&mut other, "a notification of another client's swap").await?;
         assert!(get(&b, RECORD).await?.is_some_and(|record| record.version >= version));
@@ -47,8 +47,8 @@ pub async fn record_notified_only_if_asked<W: World>(world: &W) -> Law {
     world.records()?;
     can_notify(world).await?;
     let (backend, client) = (world.backend(), world.client());
-    let (notifications, _subscription) = counted(&backend).await?;
-    let first = done(&client, write(RECORD, None, "silent")).await?;
+    let (notifications, _subscription) = count_notifications(&backend).await?;
+    let first = must_swap(&client, write(RECORD, None, "silent")).await?;
     let never_sent = bare_claim(NAME, MAX_WAIT);
     let refused = [
         notifying(write(RECORD, None, "another version")),
@@ -76,23 +76,23 @@ pub async fn record_notified_only_if_asked<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 163: if a notification comes while no call waits for notifications, it is kept. Several such notifications
-/// become one.
+/// Law 163: if a notification comes while no call waits for notifications, the notification is kept for the next call.
+/// Several kept notifications become one.
 pub async fn record_notifications_are_kept<W: World>(world: &W) -> Law {
     world.records()?;
     can_notify(world).await?;
     let (a, b) = (world.client(), world.client());
     let (mut notifications, backend) = (subscribed(&a).await?, world.backend());
-    let (count, _subscription) = counted(&backend).await?;
+    let (count, _subscription) = count_notifications(&backend).await?;
     let mut from = None;
     for value in ["one", "two", "three"] {
         let before = count.load(SeqCst);
-        from = Some(done(&b, notifying(write(RECORD, from, value))).await?);
+        from = Some(must_swap(&b, notifying(write(RECORD, from, value))).await?);
         // Two notifications that come close together can become one. So the test waits after each swap.
         until(|| count.load(SeqCst) > before).await;
     }
     next(&mut notifications, "a notification that came before").await?;
-    done(&b, notifying(write(RECORD, from, "four"))).await?;
+    must_swap(&b, notifying(write(RECORD, from, "four"))).await?;
     next(&mut notifications, "the next notification").await?;
     Ok(())
 }
@@ -109,7 +109,7 @@ pub async fn record_notified_when_it_subscribes<W: World>(world: &W) -> Law {
     let (mut refused, mut held) = (a.subscribe(&key(RECORD))?, b.subscribe(&key(RECORD))?);
     until(|| wire.lost() > 0).await;
     within(MAX_WAIT, "the subscription request", stopped.until_held(1)).await;
-    done(&c, notifying(write(RECORD, None, "one"))).await?;
+    must_swap(&c, notifying(write(RECORD, None, "one"))).await?;
     wire.heal();
     stopped.go_on();
     next(&mut refused, "the first notification after a refusal").await?;
@@ -128,7 +128,7 @@ pub async fn record_notified_after_a_cut<W: World>(world: &W) -> Law {
     for value in ["one", "two"] {
         world.cut().await?;
         next(&mut notifications, "the notification of a new connection").await?;
-        from = Some(written(&b, from, value).await?);
+        from = Some(swap_repeatedly(&b, from, value).await?);
         next(&mut notifications, "a notification on the new connection").await?;
     }
     Ok(())
@@ -141,11 +141,11 @@ pub async fn record_notified_after_a_restart<W: World>(world: &W) -> Law {
     can_notify(world).await?;
     let (a, b) = (world.client(), world.client());
     let mut notifications = subscribed(&a).await?;
-    let first = done(&b, write(RECORD, None, "before")).await?;
+    let first = must_swap(&b, write(RECORD, None, "before")).await?;
     world.restart_empty().await?;
     assert_eq!(swap_until_answered(&a, &write(RECORD, Some(first), "stale")).await, Swapped::Differs(None));
     next(&mut notifications, "the notification that the store was restarted").await?;
-    written(&b, None, "after").await?;
+    swap_repeatedly(&b, None, "after").await?;
     next(&mut notifications, "a notification of a later swap").await?;
     Ok(())
 }
@@ -160,7 +160,7 @@ pub async fn record_notifications_end<W: World>(world: &W) -> Law {
     assert_eq!(counts.subscriptions(), 2);
     drop(ends);
     until(|| counts.subscriptions() == 1).await;
-    done(&b, notifying(write(RECORD, None, "one"))).await?;
+    must_swap(&b, notifying(write(RECORD, None, "one"))).await?;
     next(&mut stays, "a notification").await?;
     drop(a.subscribe(&key("another"))?);
     drop(stays);
@@ -188,10 +188,10 @@ pub async fn record_notified_by_processes<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Returns [`Unkept::Cannot`] if the backend has no notifications.
+/// Returns [`Unkept::Cannot`] if the backend does not support notifications. Then the law does not apply.
 async fn can_notify<W: World>(world: &W) -> Result<(), Unkept> {
     let subscription = world.backend().subscribe_record(&key(RECORD), Notifier::new(|| {})).await?;
-    if subscription.is_silent() { Err(Unkept::Cannot("it has no notifications")) } else { Ok(()) }
+    if subscription.is_silent() { Err(Unkept::Cannot("the backend has no notifications")) } else { Ok(()) }
 }
 
 /// Subscribes to the record, and waits until the store has confirmed the subscription.
@@ -201,13 +201,13 @@ async fn subscribed(client: &Client) -> Result<Notifications, Error> {
     Ok(notifications)
 }
 
-/// Waits for the next notification. If the timeout passes, this panics with a message that contains `what`.
+/// Waits for the next notification. If the timeout passes, panics with a message that contains `what`.
 async fn next(notifications: &mut Notifications, what: &str) -> Result<(), Error> {
     within(MAX_WAIT, what, notifications.next()).await
 }
 
-/// Subscribes to the record with a direct call of a backend, and counts the notifications.
-async fn counted(backend: &impl Backend) -> Result<(Arc<AtomicUsize>, Subscription), Error> {
+/// Subscribes to the record with a direct call of a backend. The returned number counts the notifications.
+async fn count_notifications(backend: &impl Backend) -> Result<(Arc<AtomicUsize>, Subscription), Error> {
     let count = Arc::new(AtomicUsize::new(0));
     let notifications = Arc::clone(&count);
     let subscription =
@@ -215,8 +215,8 @@ async fn counted(backend: &impl Backend) -> Result<(Arc<AtomicUsize>, Subscripti
     Ok((count, subscription))
 }
 
-/// Makes a notifying swap. If a connection breaks, the swap is repeated until it is done.
-async fn written(
+/// Makes a notifying swap, and returns the new version. If the connection breaks, this function repeats the swap.
+async fn swap_repeatedly(
     client: &Client,
     from: Option<bandog_core::Version>,
     value: &str,
@@ -224,6 +224,6 @@ async fn written(
     match swap_until_answered(client, &notifying(write(RECORD, from, value))).await {
         Swapped::Done(Some(version)) => Ok(version),
         Swapped::Differs(Some(record)) if record.value == value => Ok(record.version),
-        answer => panic!("{answer:?}"),
+        answer => panic!("the swap got the answer {answer:?}"),
     }
 }

@@ -4,21 +4,21 @@ use bandog_core::{Error, ErrorKind, Holding, MAX_KEY_LEN, Pattern, Records, Swap
 
 use crate::{
     Law, World,
-    kit::{MAX_WAIT, NAME, bare_claim, kind, odd_names, take},
-    record_kit::{RECORD, delete, done, get, key, line, record_and_history, swap, write},
+    kit::{MAX_WAIT, NAME, bare_claim, error_kind, odd_names, take},
+    record_kit::{RECORD, delete, get, key, line, must_swap, record_and_history, swap, write},
 };
 
 /// Law 131: every read and every swap returns the store's time. This time is never earlier than the time that an
 /// earlier call returned.
 pub async fn record_time<W: World>(world: &W) -> Law {
-    world.records()?; // The law does not apply if the backend has no records.
+    world.records()?; // This law applies only if the backend supports records.
     let (a, b) = (world.client(), world.client());
     let mut last_time = a.read(&[], &[]).await?.now;
     let client_time = world.clock().wall();
     let off = client_time.duration_since(last_time).unwrap_or_else(|behind| behind.duration());
-    assert!(off <= world.slack(), "the store's clock is {off:?} off");
+    assert!(off <= world.slack(), "the store's clock and the client's clock differ by {off:?}");
     let mut assert_not_earlier = |now| {
-        assert!(now >= last_time, "{now:?} after {last_time:?}");
+        assert!(now >= last_time, "the time {now:?} is earlier than the time {last_time:?} of an earlier call");
         last_time = now;
     };
     for client in [&a, &b, &a, &a, &b] {
@@ -36,8 +36,8 @@ pub async fn record_reading_order<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
     let (guard, never_sent) = (take(&client, NAME).await?, bare_claim(NAME, MAX_WAIT));
-    done(&client, write("a", None, "1")).await?;
-    done(&client, write("b", None, "2")).await?;
+    must_swap(&client, write("a", None, "1")).await?;
+    must_swap(&client, write("b", None, "2")).await?;
     let (valid, invalid) = (guard.holding(), Holding { key: never_sent.key, id: never_sent.id });
     let keys = ["b", "absent", "a", "b", NAME].map(key);
     let reading = client.read(&keys, &[invalid.clone(), valid.clone(), invalid, valid]).await?;
@@ -49,13 +49,14 @@ pub async fn record_reading_order<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 133: `names` returns the sorted names of the records that match a pattern. It returns no names of locks.
+/// Law 133: `names` returns the sorted names of the records that match a pattern. It does not return the names of
+/// locks.
 pub async fn record_names<W: World>(world: &W) -> Law {
     world.records()?;
     let client = world.client();
     let names = ["job/a", "job/b", "job/B", "jobs", "job/a*", "job/aa", "other", "jöb/ä"];
     for name in names {
-        done(&client, write(name, None, "")).await?;
+        must_swap(&client, write(name, None, "")).await?;
     }
     let _lock = take(&client, "job/lock").await?;
     let found = async |pattern: &str| -> Result<Vec<String>, Error> {
@@ -78,12 +79,12 @@ pub async fn record_and_lock_apart<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
     let lines = vec![line("ok:0", "fine")];
-    let version = done(&a, Swap { lines: lines.clone(), ..write(NAME, None, "one") }).await?;
+    let version = must_swap(&a, Swap { lines: lines.clone(), ..write(NAME, None, "one") }).await?;
     assert_eq!(b.list(Pattern::all()).await?, []);
     let guard = take(&a, NAME).await?;
     let held: Vec<_> = b.list(Pattern::all()).await?.into_iter().map(|row| row.name).collect();
     assert_eq!(held, [NAME]);
-    let version = done(&b, write(NAME, Some(version), "two")).await?;
+    let version = must_swap(&b, write(NAME, Some(version), "two")).await?;
     assert!(b.show(NAME).await?.is_held() && !guard.is_lost());
     guard.release().await?;
     let _evicted = take(&a, NAME).await?;
@@ -99,15 +100,16 @@ pub async fn record_and_lock_apart<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 135: a client sees only the records whose names begin with its prefix. It sees these names without the prefix.
+/// Law 135: a client sees only the records whose names begin with its prefix. In its answers, the names do not have the
+/// prefix.
 pub async fn record_prefix<W: World>(world: &W) -> Law {
     world.records()?;
-    let with = |prefix: &str| world.options().prefix(prefix).over(world.backend());
-    let (a, b, odd, plain) = (with("a:")?, with("b:")?, with("a*?[]\\:")?, world.client());
+    let with_prefix = |prefix: &str| world.options().prefix(prefix).over(world.backend());
+    let (a, b, odd, plain) = (with_prefix("a:")?, with_prefix("b:")?, with_prefix("a*?[]\\:")?, world.client());
     for (client, value) in [(&a, "of a"), (&b, "of b"), (&odd, "odd"), (&plain, "plain")] {
-        done(client, Swap { lines: vec![line("ok:0", value)], ..write(RECORD, None, value) }).await?;
+        must_swap(client, Swap { lines: vec![line("ok:0", value)], ..write(RECORD, None, value) }).await?;
     }
-    done(&b, write("b's own", None, "")).await?;
+    must_swap(&b, write("b's own", None, "")).await?;
     for (client, value) in [(&a, "of a"), (&b, "of b"), (&odd, "odd"), (&plain, "plain")] {
         let (record, history) = record_and_history(client, RECORD).await?;
         assert_eq!(record.map(|record| record.value).as_deref(), Some(value));
@@ -122,15 +124,15 @@ pub async fn record_prefix<W: World>(world: &W) -> Law {
     // A holding has the full name of its lock, so clients with any prefix can use the holding.
     let guard = take(&a, NAME).await?;
     for client in [&a, &b, &plain] {
-        done(client, Swap { held: Some(guard.holding()), ..write("held", None, "") }).await?;
+        must_swap(client, Swap { held: Some(guard.holding()), ..write("held", None, "") }).await?;
     }
 
     // A name can become too long when the prefix is added. Then no swap of the call is done.
     let long = "n".repeat(MAX_KEY_LEN - 1);
     let swaps = [write("beside it", None, ""), write(&long, None, "")];
-    assert_eq!(kind(a.swap(&swaps).await), Some(ErrorKind::Misused));
-    assert_eq!(kind(a.read(&[key(&long)], &[]).await), Some(ErrorKind::Misused));
-    assert_eq!(kind(a.history(&key(&long)).await), Some(ErrorKind::Misused));
+    assert_eq!(error_kind(a.swap(&swaps).await), Some(ErrorKind::Misused));
+    assert_eq!(error_kind(a.read(&[key(&long)], &[]).await), Some(ErrorKind::Misused));
+    assert_eq!(error_kind(a.history(&key(&long)).await), Some(ErrorKind::Misused));
     assert_eq!(get(&a, "beside it").await?, None);
     Ok(())
 }
@@ -145,10 +147,10 @@ pub async fn record_texts<W: World>(world: &W) -> Law {
     let texts = odd.map(String::from).into_iter().chain([every, "\"犬 🐕\\\n".repeat(10_000), "x".repeat(100_000)]);
     let mut from = None;
     for text in texts {
-        from = Some(done(&a, Swap { lines: vec![line("ok:0", &text)], ..write(RECORD, from, &text) }).await?);
+        from = Some(must_swap(&a, Swap { lines: vec![line("ok:0", &text)], ..write(RECORD, from, &text) }).await?);
         let (record, history) = record_and_history(&b, RECORD).await?;
         let start: String = text.chars().take(20).collect();
-        assert!(record.is_some_and(|record| record.value == text), "{start:?} has changed");
+        assert!(record.is_some_and(|record| record.value == text), "the value {start:?} has changed");
         assert!(history == [line("ok:0", &text)], "the line {start:?} has changed");
     }
     Ok(())
@@ -179,7 +181,7 @@ pub async fn record_name_roundtrip<W: World>(world: &W) -> Law {
     let listed: Vec<String> = client.names(&Pattern::all()).await?.iter().map(ToString::to_string).collect();
     assert_eq!(listed, names);
     for name in &names {
-        let record = get(&client, name).await?.expect("the record exists");
+        let record = get(&client, name).await?.expect("the record does not exist");
         swap(&client, delete(name, Some(record.version))).await?;
     }
     assert_eq!(client.names(&Pattern::all()).await?, []);

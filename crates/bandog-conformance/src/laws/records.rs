@@ -4,18 +4,18 @@ use bandog_core::{ErrorKind, Holding, Key, Line, Pattern, Records, Swap, Swapped
 
 use crate::{
     Law, World,
-    kit::{MAX_WAIT, NAME, bare_claim, kind, take},
-    record_kit::{RECORD, delete, done, get, key, record_and_history, swap, write},
+    kit::{MAX_WAIT, NAME, bare_claim, error_kind, take},
+    record_kit::{RECORD, delete, get, key, must_swap, record_and_history, swap, write},
 };
 
 /// Law 101: a store either supports records, or returns `ErrorKind::Unsupported` for every call for records.
 pub async fn record_support<W: World>(world: &W) -> Law {
     let client = world.client();
     let kinds = [
-        kind(client.swap(&[write(RECORD, None, "one")]).await),
-        kind(client.read(&[key(RECORD)], &[]).await),
-        kind(client.names(&Pattern::all()).await),
-        kind(client.history(&key(RECORD)).await),
+        error_kind(client.swap(&[write(RECORD, None, "one")]).await),
+        error_kind(client.read(&[key(RECORD)], &[]).await),
+        error_kind(client.names(&Pattern::all()).await),
+        error_kind(client.history(&key(RECORD)).await),
     ];
     let supported = world.records();
     let expected = if supported.is_ok() { None } else { Some(ErrorKind::Unsupported) };
@@ -26,7 +26,7 @@ pub async fn record_support<W: World>(world: &W) -> Law {
 /// Law 102: a read of an absent record returns `None`. An absent record has no history, and the list of names does not
 /// contain its name. A swap that begins from a version does not create the record.
 pub async fn record_absent<W: World>(world: &W) -> Law {
-    world.records()?; // The law does not apply if the backend has no records.
+    world.records()?; // This law applies only if the backend supports records.
     let client = world.client();
     let absent = (None, Vec::new());
     assert_eq!(record_and_history(&client, RECORD).await?, absent);
@@ -39,12 +39,12 @@ pub async fn record_absent<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Law 103: if the record exists, a swap that would create it changes nothing and returns the record.
+/// Law 103: if the record exists, a swap that is meant to create the record changes nothing, and returns the record.
 pub async fn record_created_once<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
-    let version = done(&a, write(RECORD, None, "one")).await?;
-    let first = get(&b, RECORD).await?.expect("the record was created");
+    let version = must_swap(&a, write(RECORD, None, "one")).await?;
+    let first = get(&b, RECORD).await?.expect("the record was not created");
     assert_eq!((first.version, first.value.as_str()), (version, "one"));
     for client in [&a, &b] {
         assert_eq!(swap(client, write(RECORD, None, "two")).await?, Swapped::Differs(Some(first.clone())));
@@ -59,10 +59,10 @@ pub async fn record_created_once<W: World>(world: &W) -> Law {
 pub async fn record_swapped<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
-    let first = done(&a, write(RECORD, None, "a long first value")).await?;
-    let second = done(&b, write(RECORD, Some(first), "two")).await?;
-    assert!(second > first, "{second} after {first}");
-    let present = get(&a, RECORD).await?.expect("the record exists");
+    let first = must_swap(&a, write(RECORD, None, "a long first value")).await?;
+    let second = must_swap(&b, write(RECORD, Some(first), "two")).await?;
+    assert!(second > first, "the version {second} is not greater than {first}");
+    let present = get(&a, RECORD).await?.expect("the record does not exist");
     assert_eq!((present.version, present.value.as_str()), (second, "two"));
     let near = [second.get() - 1, second.get() + 1, u64::MAX, 1].map(Version::new);
     for wrong in [Some(first), None].into_iter().chain(near) {
@@ -79,8 +79,8 @@ pub async fn record_deleted<W: World>(world: &W) -> Law {
     world.records()?;
     let (a, b) = (world.client(), world.client());
     let line = Line { slot: "ok:0".into(), value: "fine".into() };
-    let version = done(&a, Swap { lines: vec![line.clone()], ..write(RECORD, None, "one") }).await?;
-    let neighbour = done(&a, Swap { lines: vec![line.clone()], ..write("neighbour", None, "one") }).await?;
+    let version = must_swap(&a, Swap { lines: vec![line.clone()], ..write(RECORD, None, "one") }).await?;
+    let neighbour = must_swap(&a, Swap { lines: vec![line.clone()], ..write("neighbour", None, "one") }).await?;
     let late = Line { slot: "late".into(), ..line.clone() };
     let deletion = Swap { lines: vec![late], ..delete(RECORD, Some(version)) };
     assert_eq!(swap(&b, deletion.clone()).await?, Swapped::Done(None));
@@ -88,8 +88,8 @@ pub async fn record_deleted<W: World>(world: &W) -> Law {
     assert_eq!(a.names(&Pattern::all()).await?, [key("neighbour")]);
     assert_eq!(swap(&b, deletion).await?, Swapped::Differs(None));
 
-    let again = done(&a, write(RECORD, None, "again")).await?;
-    assert!(again > version, "{again} after {version}");
+    let again = must_swap(&a, write(RECORD, None, "again")).await?;
+    assert!(again > version, "the version {again} is not greater than {version}");
     assert_eq!(a.history(&key(RECORD)).await?, []);
     let (other, lines) = record_and_history(&a, "neighbour").await?;
     assert_eq!((other.map(|record| record.version), lines), (Some(neighbour), vec![line]));
@@ -106,9 +106,9 @@ pub async fn record_versions_rise<W: World>(world: &W) -> Law {
         let mut from = None;
         for client in [&a, &b, &b, &a, &a] {
             let time = Version::after(None, client.read(&[], &[]).await?.now);
-            let version = done(client, write(RECORD, from, &round.to_string())).await?;
-            assert!(Some(version) > last_version, "{version} after {last_version:?}");
-            assert!(version >= time, "{version} was written after {time}");
+            let version = must_swap(client, write(RECORD, from, &round.to_string())).await?;
+            assert!(Some(version) > last_version, "the version {version} is not greater than {last_version:?}");
+            assert!(version >= time, "the version {version} is less than {time}, the store's time before the swap");
             (last_version, from) = (Some(version), Some(version));
         }
         assert_eq!(swap(&b, delete(RECORD, from)).await?, Swapped::Done(None));
@@ -127,7 +127,7 @@ pub async fn record_batch_order<W: World>(world: &W) -> Law {
     let [Ok(Swapped::Done(Some(one))), Ok(Swapped::Done(Some(other))), Ok(Swapped::Differs(Some(present)))] =
         &*create.each
     else {
-        panic!("{create:?}");
+        panic!("unexpected answers: {create:?}");
     };
     assert_eq!((present.version, present.value.as_str()), (*one, "one"));
 
@@ -147,7 +147,7 @@ pub async fn record_batch_order<W: World>(world: &W) -> Law {
         Ok(Swapped::Done(Some(again))),
     ] = &*swapped.each
     else {
-        panic!("{swapped:?}");
+        panic!("unexpected answers: {swapped:?}");
     };
     assert_eq!((present.version, present.value.as_str()), (*three, "three"));
     assert!(three > one && again > other);
@@ -171,11 +171,11 @@ pub async fn record_many<W: World>(world: &W) -> Law {
     let reading = client.read(&keys, &holdings).await?;
     assert_eq!((reading.records.len(), reading.held.len()), (many, many));
     for ((key, swapped), record) in keys.iter().zip(created).zip(reading.records) {
-        let record = record?.expect("the record was created");
+        let record = record?.expect("the record was not created");
         assert_eq!((swapped?, record.value.as_str()), (Swapped::Done(Some(record.version)), key.as_str()));
     }
     for (at, held) in reading.held.into_iter().enumerate() {
-        assert_eq!(held?, at % 3 == 0, "holding {at}");
+        assert_eq!(held?, at % 3 == 0, "the answer for holding {at} is wrong");
     }
     assert_eq!(client.names(&Pattern::all()).await?.len(), many);
     Ok(())
@@ -185,13 +185,13 @@ pub async fn record_many<W: World>(world: &W) -> Law {
 pub async fn record_closed<W: World>(world: &W) -> Law {
     world.records()?;
     let (client, other) = (world.client(), world.client());
-    let version = done(&client, write(RECORD, None, "one")).await?;
+    let version = must_swap(&client, write(RECORD, None, "one")).await?;
     client.close().await?;
     let kinds = [
-        kind(client.swap(&[write(RECORD, Some(version), "two")]).await),
-        kind(client.read(&[key(RECORD)], &[]).await),
-        kind(client.names(&Pattern::all()).await),
-        kind(client.history(&key(RECORD)).await),
+        error_kind(client.swap(&[write(RECORD, Some(version), "two")]).await),
+        error_kind(client.read(&[key(RECORD)], &[]).await),
+        error_kind(client.names(&Pattern::all()).await),
+        error_kind(client.history(&key(RECORD)).await),
     ];
     assert_eq!(kinds, [Some(ErrorKind::Closed); 4]);
     assert_eq!(get(&other, RECORD).await?.map(|record| record.value), Some("one".into()));

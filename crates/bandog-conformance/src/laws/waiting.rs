@@ -5,7 +5,7 @@ use tokio::time;
 
 use crate::{
     Law, World,
-    kit::{MAX_WAIT, NAME, is_free, nothing_left, served, take, until, waiter, within},
+    kit::{MAX_WAIT, NAME, guard_of_waiter, is_free, nothing_left, start_waiter, take, until, within},
     wrap::{Counting, Stopped, Which},
 };
 
@@ -16,26 +16,27 @@ pub async fn wait_then_get<W: World>(world: &W) -> Law {
     let mut times = Vec::new();
     for _ in 0..ROUNDS {
         let guard = take(&a, NAME).await?;
-        let waiter = waiter(&b).await;
+        let waiter = start_waiter(&b).await;
         let released = time::Instant::now();
         guard.release().await?;
-        let guard = served(waiter, world.slack()).await?;
+        let guard = guard_of_waiter(waiter, world.slack()).await?;
         times.push(released.elapsed());
         guard.release().await?;
     }
     times.sort();
-    assert!(times[ROUNDS / 2] <= world.prompt(), "waiters had the lock after {times:?}");
+    // `prompt` is the upper bound for the median of these times.
+    assert!(times[ROUNDS / 2] <= world.prompt(), "the times between release and grant were {times:?}");
     nothing_left(world, &[&a, &b]).await;
     Ok(())
 }
 
 /// Law 16: a wait with a limit returns `None` when the limit has passed, not earlier and not much later. The wait
-/// leaves no data in the store. Both are true even if another call of the same client also waits.
+/// leaves no data in the store. This law also holds if another call of the same client waits at the same time.
 pub async fn wait_timeout<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.client());
     let guard = take(&a, NAME).await?;
     for round in 0..2 {
-        let other_waiter = if round == 0 { None } else { Some(waiter(&b).await) };
+        let other_waiter = if round == 0 { None } else { Some(start_waiter(&b).await) };
         // The short limits pass before the waiter polls again.
         for wait in [world.ttl() / 8, world.ttl() / 8, world.ttl()] {
             let asked = time::Instant::now();
@@ -47,7 +48,7 @@ pub async fn wait_timeout<W: World>(world: &W) -> Law {
             other_waiter.abort();
         }
     }
-    // When this wait is over, all waiters have ended, and the store has removed their data.
+    // When `idle` returns, all waiters have ended, and the store has removed their data.
     within(MAX_WAIT, "the last request", b.idle()).await;
     guard.release().await?;
     nothing_left(world, &[&a, &b]).await;
@@ -66,7 +67,7 @@ pub async fn zero_timeout_equals_try<W: World>(world: &W) -> Law {
     assert_eq!((counts.claims(), counts.subscribes()), (1, 0));
     guard.release().await?;
     let guard = b.mutex(NAME).try_lock_for(time::Duration::ZERO).await?;
-    guard.expect("the lock is free").release().await?;
+    guard.expect("the lock was refused, although it was free").release().await?;
     assert_eq!(counts.claims(), 2);
     nothing_left(world, &[&a, &b]).await;
     Ok(())
@@ -75,14 +76,16 @@ pub async fn zero_timeout_equals_try<W: World>(world: &W) -> Law {
 /// Law 18: a wait without a limit continues while the holder renews its hold, even for much longer than the ttl.
 pub async fn infinite_wait<W: World>(world: &W) -> Law {
     let counts = Counting::new(world.backend());
+    // The holds of a `brisk` client expire after this ttl if the client does not renew them.
     let (a, b) = (world.brisk_over(world.ttl() * 2, counts.clone()), world.client());
     let guard = take(&a, NAME).await?;
-    let waiter = waiter(&b).await;
-    until(|| counts.renewed() >= 8).await; // A hold is renewed after each third of its ttl.
+    let waiter = start_waiter(&b).await;
+    // `renewed` counts the successful renewals. The client renews its hold after each third of the ttl.
+    until(|| counts.renewed() >= 8).await;
     assert!(!waiter.is_finished());
     assert!(!guard.is_lost());
     guard.release().await?;
-    served(waiter, world.slack()).await?.release().await?;
+    guard_of_waiter(waiter, world.slack()).await?.release().await?;
     nothing_left(world, &[&a, &b]).await;
     Ok(())
 }
@@ -94,8 +97,8 @@ pub async fn cancel_waiter<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.over(counts.clone()));
     let guard = take(&a, NAME).await?;
     let held = world.left().await;
-    let first = waiter(&b).await;
-    let second = waiter(&b).await;
+    let first = start_waiter(&b).await;
+    let second = start_waiter(&b).await;
     for waiter in [first, second] {
         waiter.abort();
         assert!(waiter.await.is_err());
@@ -123,7 +126,7 @@ pub async fn cancel_race_with_grant<W: World>(world: &W) -> Law {
         async move { mutex.lock().await.map(drop) }
     });
     within(MAX_WAIT, "the claim", wire.until_held(1)).await;
-    assert!(a.show(NAME).await?.is_held(), "the store must have granted the claim");
+    assert!(a.show(NAME).await?.is_held(), "the store has not granted the claim");
     asking.abort();
     assert!(asking.await.is_err());
     wire.go_on();
@@ -133,7 +136,8 @@ pub async fn cancel_race_with_grant<W: World>(world: &W) -> Law {
 }
 
 /// Law 27: a lock can be released after a waiter's claim was refused and before the waiter has subscribed. Then the
-/// waiter gets no notification. But the waiter is not delayed, because it claims again when it has subscribed.
+/// waiter gets no notification of this release. But the waiter is not delayed, because it repeats its claim as soon as
+/// it has subscribed.
 pub async fn missed_wakeup<W: World>(world: &W) -> Law {
     let stopped = Stopped::new(world.backend());
     let counts = Counting::new(stopped.clone());
@@ -149,8 +153,11 @@ pub async fn missed_wakeup<W: World>(world: &W) -> Law {
     let claims = counts.claims();
     let asked = time::Instant::now();
     stopped.go_on();
-    let guard = served(waiting, world.slack()).await?;
-    assert!(asked.elapsed() <= world.prompt() || counts.claims() == claims + 1, "only a poll found the free lock");
+    let guard = guard_of_waiter(waiting, world.slack()).await?;
+    assert!(
+        asked.elapsed() <= world.prompt() || counts.claims() == claims + 1,
+        "the waiter found the free lock only when it polled"
+    );
     assert!(guard.fence() > Fence::new(0));
     guard.release().await?;
     nothing_left(world, &[&a, &b]).await;

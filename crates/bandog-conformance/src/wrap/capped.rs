@@ -4,14 +4,14 @@ use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Backend, Claim, ClientId, Leases, MAX_BLOCK, MAX_TTL, Member, Notifier, Profile, Renewal, Result, Step,
-    Subscription,
+    Answer, Backend, Claim, ClientId, Key, Leases, MAX_BLOCK, MAX_TTL, Member, Notifier, Profile, Renewal, Result,
+    Step, Subscription,
 };
 
 /// A backend that limits the duration of a hold, or the number of fences of a grant.
 ///
 /// If a claim, a pass or a renewal requests more than the limit, this backend grants only the limit. (A pass gives a
-/// lock from one claim to another.) As the trait requires, the answer says what was granted.
+/// lock from one claim to another.) The answer says what was granted, as the trait `Leases` requires.
 #[derive(Debug)]
 pub struct Capped<B>(Arc<Caps<B>>);
 
@@ -23,12 +23,13 @@ struct Caps<B> {
 }
 
 impl<B: Backend> Capped<B> {
-    /// This backend with short leases: a hold lasts for at most `max_ttl` after its grant or its last renewal.
+    /// Wraps this backend, and shortens its leases: a hold lasts for at most `max_ttl` after its grant or its last
+    /// renewal.
     pub fn short_leases(backend: B, max_ttl: Duration) -> Self {
         Self(Arc::new(Caps { backend, max_ttl, max_fences: MAX_BLOCK }))
     }
 
-    /// This backend with few fences: a grant reserves at most `max_fences`.
+    /// Wraps this backend, and limits its fences: a grant reserves at most `max_fences` fences.
     pub fn few_fences(backend: B, max_fences: NonZeroU32) -> Self {
         Self(Arc::new(Caps { backend, max_ttl: MAX_TTL, max_fences }))
     }
@@ -76,6 +77,10 @@ impl<B: Backend> Leases for Capped<B> {
 
     async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
         self.inner().subscribe(claim, notifier).await
+    }
+
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+        self.inner().set_limit(key, permits).await
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

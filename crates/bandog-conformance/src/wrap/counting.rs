@@ -1,6 +1,7 @@
 //! A backend that counts its calls.
 
 use std::{
+    num::NonZeroU32,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -10,7 +11,8 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Backend, Claim, ClientId, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription, Verdict,
+    Answer, Backend, Claim, ClientId, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
+    Verdict,
 };
 
 /// A backend that counts its calls and answers.
@@ -93,17 +95,19 @@ impl<B: Backend> Counting<B> {
         self.0.refusals.load(Relaxed)
     }
 
-    /// The number of requested renewals, one for each claim.
+    /// The number of requested renewals, including renewals that fail. A call that renews several claims counts once
+    /// for each claim.
     pub fn renewals(&self) -> usize {
         self.0.renewals.load(Relaxed)
     }
 
-    /// The number of successful renewals.
+    /// The number of successful renewals. It is counted like [`Counting::renewals`].
     pub fn renewed(&self) -> usize {
         self.0.renewed.load(Relaxed)
     }
 
-    /// The number of calls that subscribe.
+    /// The number of calls that subscribe, including calls that fail. [`Counting::subscriptions`] is the number of
+    /// active subscriptions.
     pub fn subscribes(&self) -> usize {
         self.0.subscribes.load(Relaxed)
     }
@@ -113,7 +117,7 @@ impl<B: Backend> Counting<B> {
         self.0.announced.load(Relaxed)
     }
 
-    /// The number of requested swaps, one for each record.
+    /// The number of requested swaps. A call with several swaps counts once for each swap.
     pub fn swaps(&self) -> usize {
         self.0.swaps.load(Relaxed)
     }
@@ -128,7 +132,7 @@ impl<B: Backend> Counting<B> {
         self.0.records_read.load(Relaxed)
     }
 
-    /// The number of active subscriptions.
+    /// The number of subscriptions that are active now.
     pub fn subscriptions(&self) -> usize {
         self.0.subscriptions.load(Relaxed)
     }
@@ -144,7 +148,7 @@ impl<B: Backend> Counting<B> {
         self.0.reads.fetch_add(1, Relaxed);
     }
 
-    /// Counts a call that subscribes. While the subscription is active, it is also counted as active.
+    /// Counts a call that subscribes. The new subscription counts as active until it is dropped.
     pub(super) async fn count_subscription(
         &self,
         subscribe: impl Future<Output = Result<Subscription>>,
@@ -206,13 +210,17 @@ impl<B: Backend> Leases for Counting<B> {
         self.0.calls.fetch_add(1, Relaxed);
         self.0.renewals.fetch_add(claims.len(), Relaxed);
         let answers = self.inner().renew(claims).await;
-        let good = answers.iter().filter(|answer| matches!(answer, Ok(Renewal::Extended { .. }))).count();
-        self.0.renewed.fetch_add(good, Relaxed);
+        let successful = answers.iter().filter(|answer| matches!(answer, Ok(Renewal::Extended { .. }))).count();
+        self.0.renewed.fetch_add(successful, Relaxed);
         answers
     }
 
     async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
         self.count_subscription(self.inner().subscribe(claim, notifier)).await
+    }
+
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+        self.inner().set_limit(key, permits).await
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

@@ -1,20 +1,21 @@
 //! A backend behind a slow connection.
 
 use std::{
+    num::NonZeroU32,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Backend, Claim, ClientId, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
+    Answer, Backend, Claim, ClientId, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
 };
 use tokio::time;
 
-/// A backend whose calls are delayed by random durations, before and after they are applied.
+/// A backend whose calls are delayed by random durations, before and after the store applies them.
 ///
-/// Calls are applied in the order in which they were first polled, as the trait requires. Their answers come in any
-/// order. The same seed gives the same delays.
+/// The store applies the calls in the order in which they were first polled, as the trait `Leases` requires. The
+/// answers come in any order. The same seed gives the same delays.
 #[derive(Debug)]
 pub struct Delayed<B>(Arc<DelayedShared<B>>);
 
@@ -29,8 +30,8 @@ struct DelayedShared<B> {
 }
 
 impl<B: Backend> Delayed<B> {
-    /// Makes this backend slow. Each call is sent after a delay of up to `before`. In this time, later calls wait. Each
-    /// answer is delayed by up to `after`.
+    /// Makes this backend slow. Each call is sent after a delay of up to `before`, and later calls wait during this
+    /// delay. Each answer is delayed by up to `after`.
     pub fn new(backend: B, seed: u64, before: Duration, after: Duration) -> Self {
         let random = Mutex::new(fastrand::Rng::with_seed(seed));
         Self(Arc::new(DelayedShared { backend, before, after, random, sending: tokio::sync::Mutex::default() }))
@@ -85,6 +86,10 @@ impl<B: Backend> Leases for Delayed<B> {
 
     async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
         self.slowly(self.inner().subscribe(claim, notifier)).await
+    }
+
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+        self.slowly(self.inner().set_limit(key, permits)).await
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    num::NonZeroU32,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -13,7 +14,8 @@ use bandog_core::{
 };
 use tokio::sync::watch;
 
-/// A backend that remembers its grants, so that a test can remove a hold. It can also report a new connection.
+/// A backend that forgets a hold when the test calls [`Forgetful::forget`]. For this purpose, it records the claim of
+/// each grant. It also reports a new connection when the test calls [`Forgetful::reconnected`].
 #[derive(Debug)]
 pub struct Forgetful<B>(Arc<ForgetfulShared<B>>);
 
@@ -27,12 +29,12 @@ struct ForgetfulShared<B> {
 }
 
 impl<B: Backend> Forgetful<B> {
-    /// A backend that has reported its first connection.
+    /// Wraps this backend. The new backend has already reported its first connection.
     pub fn new(backend: B) -> Self {
         Self::connected(backend, 1)
     }
 
-    /// A backend that has not reported its first connection yet.
+    /// Wraps this backend. The new backend has not reported its first connection yet.
     pub fn unconnected(backend: B) -> Self {
         Self::connected(backend, 0)
     }
@@ -41,10 +43,10 @@ impl<B: Backend> Forgetful<B> {
         Self(Arc::new(ForgetfulShared { backend, holders: Mutex::default(), epoch: watch::Sender::new(times) }))
     }
 
-    /// Removes the hold of this key.
+    /// Removes the hold of this key from the store.
     ///
     /// # Errors
-    /// The errors of the wrapped backend.
+    /// If the wrapped backend fails.
     pub async fn forget(&self, key: &Key) -> Result<()> {
         let holder = self.holders(|holders| holders.remove(key));
         let release = holder.map(Step::Release);
@@ -96,6 +98,10 @@ impl<B: Backend> Leases for Forgetful<B> {
 
     async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
         self.inner().subscribe(claim, notifier).await
+    }
+
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+        self.inner().set_limit(key, permits).await
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

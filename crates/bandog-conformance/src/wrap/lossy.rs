@@ -2,20 +2,22 @@
 
 use std::{
     collections::VecDeque,
+    num::NonZeroU32,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Backend, Claim, ClientId, Error, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
+    Answer, Backend, Claim, ClientId, Error, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step,
+    Subscription,
 };
 use tokio::time;
 
 /// What happens to a call. An error is ambiguous if the caller cannot know whether the call was applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// The call is applied and answered.
+    /// Nothing bad: the call is applied and answered.
     Well,
     /// The call is not applied, and its error is not ambiguous, as if the connection was refused.
     Refused,
@@ -23,7 +25,8 @@ pub enum Fate {
     RequestLost,
     /// The call is applied, and its error is ambiguous.
     ReplyLost,
-    /// The call is applied after this delay, as if the server had been stopped in the meantime. Its error is ambiguous.
+    /// The call is applied after this delay, as if the server had been stopped in the meantime. The error of the call
+    /// is ambiguous, and comes immediately.
     Late(Duration),
 }
 
@@ -44,7 +47,7 @@ struct LossyShared<B> {
 struct LossyState {
     /// The fates of the next calls of `apply` and `swap`.
     next: VecDeque<Fate>,
-    /// The fate of every other call. If it is `None`, the fate is random.
+    /// The fate of every other call. If this field is `None`, the fate of each call is random.
     always: Option<Fate>,
     random: fastrand::Rng,
     /// The fraction of calls that a random fate loses.
@@ -64,7 +67,8 @@ impl<B: Backend> Lossy<B> {
         Self(Arc::new(LossyShared { backend, state: Mutex::new(state) }))
     }
 
-    /// From now on, loses this fraction of all calls, with random fates. The delay of a late call is at most `late`.
+    /// From now on, loses the fraction `rate` of all calls, with random fates. The delay of a late call is at most
+    /// `late`.
     pub fn at_random(&self, seed: u64, rate: f64, late: Duration) {
         let mut state = self.state();
         state.random = fastrand::Rng::with_seed(seed);
@@ -76,7 +80,7 @@ impl<B: Backend> Lossy<B> {
         self.state().next.extend(fates);
     }
 
-    /// Sets the fate of all calls from now on, except those of [`Lossy::next`].
+    /// Sets the fate of all calls from now on, except the calls whose fate was set with [`Lossy::next`].
     pub fn always(&self, fate: Fate) {
         self.state().always = Some(fate);
     }
@@ -106,7 +110,8 @@ impl<B: Backend> Lossy<B> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Applies a fate to a call that has no effect if it comes late. So a late call is not made at all.
+    /// Makes a call, or loses the call, as its fate requires. This function is for calls that are never late: if the
+    /// fate is [`Fate::Late`], the call is not made at all. For calls that can be late, there is [`Lossy::send`].
     pub(super) async fn ask<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
         let fate = self.state().fate(false);
         match fate {
@@ -117,8 +122,9 @@ impl<B: Backend> Lossy<B> {
         Err(lost())
     }
 
-    /// Applies a fate to a call that changes the store even if the call comes late. A late call runs in a separate
-    /// task, so the call must own its data.
+    /// Makes a call, or loses the call, as its fate requires. This function is for calls that can be late: if the fate
+    /// is [`Fate::Late`], a separate task makes the call after the delay. This task can outlive `self`. So the closure
+    /// `call` gets a clone of this backend, and returns a future that owns its data.
     pub(super) async fn send<T, F>(&self, call: impl FnOnce(Self) -> F) -> Result<T>
     where
         T: Send + 'static,
@@ -185,6 +191,7 @@ impl<B: Backend> Leases for Lossy<B> {
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
         let sent = steps.to_vec();
+        // `wire`: a clone of `self`, which a late call can own.
         let answers = self.send(|wire| async move { wire.inner().apply(&sent).await }).await;
         answers.unwrap_or_else(|error| {
             let at_each = |step: &Step| Err(error.clone().during(step.verb()).at(step.key()));
@@ -196,8 +203,8 @@ impl<B: Backend> Leases for Lossy<B> {
         let fate = self.state().fate(false);
         match fate {
             Fate::Well => return self.inner().renew(claims).await,
-            // After the claim has lost its lock, a renewal does nothing. So it is not necessary to simulate the delay,
-            // and a late renewal is made immediately.
+            // A renewal that really comes late, after the claim has lost its lock, does nothing. So the delay is not
+            // simulated, and a late renewal is made immediately.
             Fate::ReplyLost | Fate::Late(_) => drop(self.inner().renew(claims).await),
             Fate::Refused | Fate::RequestLost => {}
         }
@@ -212,6 +219,10 @@ impl<B: Backend> Leases for Lossy<B> {
                 Err(lost().during("subscribe").at(&claim.key))
             }
         }
+    }
+
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+        self.ask(self.inner().set_limit(key, permits)).await
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

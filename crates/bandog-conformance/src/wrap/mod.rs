@@ -1,11 +1,14 @@
-//! Backends that wrap another backend: they count, delay, lose or hold its calls, or grant less.
+//! Backends that wrap another backend: they count, delay, lose or hold its calls, grant less, or break a rule.
 //!
 //! All clones of a wrapper share one state. So a test can keep one clone and pass another clone to a client.
 
 mod capped;
 mod counting;
 mod delayed;
+mod flaw;
+mod flawed;
 mod forgetful;
+mod latches;
 mod lossy;
 mod records;
 mod stopped;
@@ -14,6 +17,8 @@ mod without_subscriptions;
 pub use capped::Capped;
 pub use counting::Counting;
 pub use delayed::Delayed;
+pub use flaw::Flaw;
+pub use flawed::Flawed;
 pub use forgetful::Forgetful;
 pub use lossy::{Fate, Lossy};
 pub use stopped::{Stopped, Which};

@@ -5,9 +5,9 @@ use bandog_core::{
     Backend, Holding, Key, Line, Notifier, Pattern, Reading, Records, Result, Subscription, Swap, Swaps,
 };
 
-use super::{Capped, Counting, Delayed, Forgetful, Lossy, Stopped, Which, WithoutSubscriptions};
+use super::{Capped, Counting, Delayed, Flawed, Forgetful, Lossy, Stopped, Which, WithoutSubscriptions};
 
-/// Implements [`Records`] for a wrapper that passes each call to the backend inside it.
+/// Implements [`Records`] for a wrapper. The wrapper passes each call to the wrapped backend unchanged.
 macro_rules! impl_records {
     ($wrapper:ident) => {
         #[async_trait]
@@ -36,6 +36,7 @@ macro_rules! impl_records {
 }
 
 impl_records!(Capped);
+impl_records!(Flawed);
 impl_records!(Forgetful);
 
 #[async_trait]
@@ -113,6 +114,8 @@ impl<B: Backend> Records for Delayed<B> {
 impl<B: Backend> Records for Lossy<B> {
     async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
         let sent = swaps.to_vec();
+        // A swap can be late, so it uses `send`. The other calls are never late, so they use `ask`. `wire`: a clone of
+        // `self`, which a late swap can own.
         let answer = self.send(|wire| async move { wire.inner().swap(&sent).await }).await;
         answer.unwrap_or_else(|error| Err(error.during("swap")))
     }
@@ -153,6 +156,7 @@ impl<B: Backend> Records for Stopped<B> {
     }
 
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        // `through` has no gate for subscriptions, because most calls do not subscribe.
         self.gate(Which::Subscriptions).await;
         self.through(self.inner().subscribe_record(key, notifier)).await
     }

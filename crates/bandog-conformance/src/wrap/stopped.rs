@@ -1,10 +1,10 @@
 //! A backend that a test can stop.
 
-use std::{fmt::Debug, sync::Arc, time::Duration};
+use std::{fmt::Debug, num::NonZeroU32, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Backend, Claim, ClientId, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
+    Answer, Backend, Claim, ClientId, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
 };
 use tokio::sync::watch;
 
@@ -35,19 +35,19 @@ struct StoppedShared<B> {
 struct Standstill {
     /// The part of a call that is held. `None` if the backend is not stopped.
     which: Option<Which>,
-    /// Whether new calls are not held. If so, only the calls that were held before stay held.
+    /// True if new calls are not held. Then only the calls that were held before stay held.
     passes_new_calls: bool,
 }
 
 impl Standstill {
-    /// Whether this part of a call is held.
+    /// Returns true if this part of a call is held.
     fn holds(&self, which: Which) -> bool {
         self.which == Some(which)
     }
 }
 
 impl<B: Backend> Stopped<B> {
-    /// A backend that is not stopped.
+    /// Wraps this backend. The new backend is not stopped yet.
     pub fn new(backend: B) -> Self {
         Self(Arc::new(StoppedShared {
             backend,
@@ -61,7 +61,7 @@ impl<B: Backend> Stopped<B> {
         self.0.standstill.send_replace(Standstill { which: Some(which), passes_new_calls: false });
     }
 
-    /// Lets all held calls continue, and holds no further calls.
+    /// Lets all held calls continue. From now on, no call is held.
     pub fn go_on(&self) {
         self.0.standstill.send_replace(Standstill::default());
     }
@@ -76,7 +76,7 @@ impl<B: Backend> Stopped<B> {
         *self.0.held.borrow()
     }
 
-    /// Waits until this number of calls has been held.
+    /// Waits until at least this number of calls has been held since the backend was made.
     pub async fn until_held(&self, calls: usize) {
         // `wait_for` fails only if the sender is dropped, and `self` has the sender.
         let _ = self.0.held.subscribe().wait_for(|held| *held >= calls).await;
@@ -86,7 +86,8 @@ impl<B: Backend> Stopped<B> {
         &self.0.backend
     }
 
-    /// Waits here as long as this part of a call is held.
+    /// A gate is the point before a part of a call at which the call can be held. If the test holds this part now,
+    /// waits until the test no longer holds this part. Otherwise returns immediately.
     pub(super) async fn gate(&self, which: Which) {
         let is_held = {
             let standstill = self.0.standstill.borrow();
@@ -99,7 +100,8 @@ impl<B: Backend> Stopped<B> {
         }
     }
 
-    /// Holds a call of the registry like any other call, but does not count it, because no caller waits for it.
+    /// Makes a call of the registry. The call is held like any other call, but it is not counted, because no caller
+    /// waits for its answer.
     async fn uncounted<T>(&self, call: impl Future<Output = T>) -> T {
         let holds_any = |standstill: &Standstill| {
             !standstill.passes_new_calls && (standstill.holds(Which::Requests) || standstill.holds(Which::Answers))
@@ -109,7 +111,8 @@ impl<B: Backend> Stopped<B> {
         call.await
     }
 
-    /// Makes a call. Waits before the request while requests are held, and before the answer while answers are held.
+    /// Passes a call on to the wrapped backend, through two gates. At the first gate, before the request, the call
+    /// waits while requests are held. At the second gate, before the answer, the call waits while answers are held.
     pub(super) async fn through<T>(&self, call: impl Future<Output = T>) -> T {
         self.gate(Which::Requests).await;
         let answer = call.await;
@@ -141,6 +144,10 @@ impl<B: Backend> Leases for Stopped<B> {
     async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
         self.gate(Which::Subscriptions).await;
         self.through(self.inner().subscribe(claim, notifier)).await
+    }
+
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+        self.through(self.inner().set_limit(key, permits)).await
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

@@ -1,6 +1,6 @@
 //! A backend whose user is not allowed to subscribe.
 
-use std::sync::Arc;
+use std::{num::NonZeroU32, sync::Arc};
 
 use async_trait::async_trait;
 use bandog_core::{
@@ -8,7 +8,7 @@ use bandog_core::{
     Subscription,
 };
 
-/// A backend that refuses every subscription, like a store whose user lacks the right.
+/// A backend that refuses every subscription, like a store whose user does not have the right to subscribe.
 #[derive(Debug)]
 pub struct WithoutSubscriptions<B>(Arc<B>);
 
@@ -22,6 +22,7 @@ impl<B: Backend> WithoutSubscriptions<B> {
         &self.0
     }
 
+    /// The error of a call that subscribes.
     pub(super) fn refused(key: &Key) -> Error {
         Error::new(ErrorKind::Denied, "this user is not allowed to subscribe").during("subscribe").at(key)
     }
@@ -49,6 +50,10 @@ impl<B: Backend> Leases for WithoutSubscriptions<B> {
 
     async fn subscribe(&self, claim: &Claim, _: Notifier) -> Result<Subscription> {
         Err(Self::refused(&claim.key))
+    }
+
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+        self.inner().set_limit(key, permits).await
     }
 
     async fn announce(&self, member: &Member, ttl: std::time::Duration) -> Result<()> {

@@ -1,4 +1,4 @@
-use std::{collections::BTreeMap, fs, fs::File, io, path::PathBuf};
+use std::{collections::BTreeMap, fs, fs::File, io, num::NonZeroU32, path::PathBuf};
 
 use async_trait::async_trait;
 use bandog_core::*;
@@ -51,6 +51,10 @@ impl Leases for OneFile {
         claims.iter().map(one).collect()
     }
 
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+        self.of(key, |record, now| record.set_limit(permits, now)).flatten()
+    }
+
     fn profile(&self) -> Profile {
         Profile::of_this_machine(self.0.display().to_string())
     }
@@ -76,3 +80,5 @@ impl Inspect for OneFile {
 }
 
 impl bandog_core::Records for OneFile {}
+
+impl bandog_core::Latches for OneFile {}

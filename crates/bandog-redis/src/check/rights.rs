@@ -26,12 +26,16 @@ enum Purpose {
     Subscriptions,
     /// Offers. An offer reserves a released lock for a short time for clients that have waited for a second or more.
     Offers,
+    /// Fair mutexes, read-write locks and semaphores.
+    OtherKinds,
     /// The index of clients. It shows operators the locks for which each client waits.
     Index,
     /// `show`, `ls` and `release --force`.
     Inspection,
     /// Records, which schedules use.
     Records,
+    /// Count-down latches.
+    Latches,
 }
 
 /// The server's answer for one command.
@@ -100,9 +104,10 @@ fn verdict(user: &str, answers: &[(RightsProbe, DryRunResult)]) -> Finding {
         let says = format!("the user {user:?} may not run {}, so waiters poll every second", notifications.join(", "));
         return Finding::advice("rights", says, grant(&notifications));
     }
-    // Offers are left out here. A missing right for them is reported below, as less important.
+    // Offers, the other kinds and latches are left out here. A missing right for them is reported below, as less important.
     let out_of_reach = |(probe, right): &&(RightsProbe, DryRunResult)| {
-        probe.purpose != Purpose::Offers && *right == DryRunResult::NoName
+        !matches!(probe.purpose, Purpose::Offers | Purpose::OtherKinds | Purpose::Latches)
+            && *right == DryRunResult::NoName
     };
     if let Some((probe, _)) = answers.iter().find(out_of_reach) {
         return Finding::advice(
@@ -131,6 +136,29 @@ fn verdict(user: &str, answers: &[(RightsProbe, DryRunResult)]) -> Finding {
         );
         return Finding::advice("rights", says, grant(&index));
     }
+    let other_kinds = denied(Purpose::OtherKinds);
+    if !other_kinds.is_empty() {
+        let says = format!(
+            "the user {user:?} may run all commands that mutexes need, but not {}, which fair mutexes, read-write locks \
+             and semaphores need",
+            other_kinds.join(", ")
+        );
+        return Finding::advice("rights", says, grant(&other_kinds));
+    }
+    let out_of_reach = |(probe, right): &&(RightsProbe, DryRunResult)| {
+        probe.purpose == Purpose::OtherKinds && *right == DryRunResult::NoName
+    };
+    if let Some((probe, _)) = answers.iter().find(out_of_reach) {
+        return Finding::advice(
+            "rights",
+            format!(
+                "the user {user:?} may use the keys and channels of mutexes, but {} is refused, which fair mutexes, \
+                 read-write locks or semaphores need",
+                probe.command.join(" ")
+            ),
+            "see docs/redis.md for the patterns of keys and channels that a user needs",
+        );
+    }
     let inspection = denied(Purpose::Inspection);
     if !inspection.is_empty() {
         let says = format!(
@@ -148,7 +176,23 @@ fn verdict(user: &str, answers: &[(RightsProbe, DryRunResult)]) -> Finding {
         );
         return Finding::advice("rights", says, grant(&records));
     }
-    Finding::fine("rights", format!("the user {user:?} may run all commands that locks and schedules need"))
+    let latches = denied(Purpose::Latches);
+    if !latches.is_empty() {
+        let says = format!(
+            "the user {user:?} may run all commands that locks and schedules need, but not {}, which latches need",
+            latches.join(", ")
+        );
+        return Finding::advice("rights", says, grant(&latches));
+    }
+    if answers.iter().any(|(probe, right)| probe.purpose == Purpose::Latches && *right == DryRunResult::NoName) {
+        let (keys, channels) = (names::OPERATIONS, names::LATCH_CHANNEL);
+        let says = format!(
+            "the user {user:?} may not use the keys {keys}* and the channels {channels}*, which latches need; locks and \
+             schedules do not need them"
+        );
+        return Finding::advice("rights", says, format!("ACL SETUSER {user} '~{keys}*' '&{channels}*'"));
+    }
+    Finding::fine("rights", format!("the user {user:?} may run all commands that locks, schedules and latches need"))
 }
 
 /// The commands to check, for the lock and the record with this name.
@@ -194,6 +238,22 @@ fn probes(name: &str) -> Vec<RightsProbe> {
         &["SREM", names::INDEX, name],
         &["SSCAN", names::INDEX, "0"],
     ];
+    let (operations, opened) = (names::OperationsKey(name).to_string(), names::LatchChannel(name).to_string());
+    let latches: [&[&str]; 8] = [
+        &["GET", name],
+        &["DECRBY", name, "1"],
+        &["ZSCORE", &operations, "x"],
+        &["ZADD", &operations, "1", "x"],
+        &["ZREM", &operations, "x"],
+        &["ZREMRANGEBYSCORE", &operations, "0", "1"],
+        &["PUBLISH", &opened, "0"],
+        &["SUBSCRIBE", &opened],
+    ];
+    let other_kinds = other_kinds(name);
+    let other_kinds = other_kinds.iter().map(|command| {
+        let command: Vec<&str> = command.iter().map(String::as_str).collect();
+        probe(Purpose::OtherKinds, &command)
+    });
     let scripts = scripts.into_iter().map(|command| probe(Purpose::Scripts, command));
     let locks = locks.into_iter().map(|command| probe(Purpose::Locks, command));
     let notifications = notifications.into_iter().map(|command| probe(Purpose::Subscriptions, command));
@@ -201,7 +261,62 @@ fn probes(name: &str) -> Vec<RightsProbe> {
     let index = index.into_iter().map(|command| probe(Purpose::Index, command));
     let inspection = inspection.into_iter().map(|command| probe(Purpose::Inspection, command));
     let records = records.into_iter().map(|command| probe(Purpose::Records, command));
-    scripts.chain(locks).chain(notifications).chain(offers).chain(index).chain(inspection).chain(records).collect()
+    let latches = latches.into_iter().map(|command| probe(Purpose::Latches, command));
+    scripts
+        .chain(locks)
+        .chain(notifications)
+        .chain(offers)
+        .chain(other_kinds)
+        .chain(index)
+        .chain(inspection)
+        .chain(records)
+        .chain(latches)
+        .collect()
+}
+
+/// The commands that fair mutexes, read-write locks and semaphores need.
+fn other_kinds(name: &str) -> Vec<Vec<String>> {
+    let hold = format!("{}x:rwlock_timeout:1", names::HoldPrefix(name));
+    let permits = names::PermitsKey(name).to_string();
+    let key = |prefix| names::Satellite(prefix, name).to_string();
+    let (held, writers, former) = (key(names::HELD), key(names::WRITERS), key(names::FORMER_LIMIT));
+    let (waiting, order) = (key(names::WAITING), key(names::STARVING_ORDER));
+    let stayed = key(names::STAYED);
+    let (queue, deadlines) = (key(names::QUEUE), key(names::DEADLINES));
+    let (read_write, semaphore) = (key(names::READ_WRITE_CHANNEL), key(names::SEMAPHORE_CHANNEL));
+    let own_channel = format!("{}:x", names::Channel(name));
+    let commands: [&[&str]; 29] = [
+        &["HGET", name, "mode"],
+        &["HGETALL", name],
+        &["HDEL", name, "x"],
+        &["SET", &hold, "1"],
+        &["HSET", &held, "x", "1"],
+        &["ZADD", &writers, "1", "x"],
+        &["ZSCORE", &writers, "x"],
+        &["ZCOUNT", &writers, "0", "1"],
+        &["ZREMRANGEBYSCORE", &writers, "0", "1"],
+        &["INCRBY", name, "1"],
+        &["ZADD", &permits, "1", "x"],
+        &["ZREM", &permits, "x"],
+        &["ZRANGEBYSCORE", &permits, "0", "1"],
+        &["ZCARD", &permits],
+        &["SET", &former, "1"],
+        &["ZADD", &waiting, "1", "x"],
+        &["ZADD", &order, "1", "x"],
+        &["SET", &stayed, ""],
+        &["RPUSH", &queue, "x"],
+        &["LINDEX", &queue, "0"],
+        &["LPOP", &queue],
+        &["LRANGE", &queue, "0", "-1"],
+        &["LREM", &queue, "0", "x"],
+        &["ZINCRBY", &deadlines, "1", "x"],
+        &["ZRANK", &deadlines, "x"],
+        &["SUBSCRIBE", &read_write],
+        &["SUBSCRIBE", &semaphore],
+        &["SUBSCRIBE", &own_channel],
+        &["PUBLISH", &own_channel, "0"],
+    ];
+    commands.iter().map(|command| command.iter().map(ToString::to_string).collect()).collect()
 }
 
 impl RightsProbe {

@@ -37,7 +37,8 @@ pub(super) async fn shake_hands(
     stream.map_err(|error| match cause(&error) {
         Some(cause) => refused(store, cause),
         None => Error::unavailable(format!(
-            "{store} closed the connection during the TLS handshake; if it listens without TLS, write redis://"
+            "{store} closed the connection during the TLS handshake; if the server has no TLS, write redis:// in the \
+             URL"
         ))
         .caused_by(error),
     })
@@ -61,7 +62,7 @@ fn meaning(error: &rustls::Error) -> (ErrorKind, &'static str) {
         rustls::Error::InvalidCertificate(error) => (Denied, our_refusal(error)),
         rustls::Error::AlertReceived(alert) => server_alert(*alert),
         rustls::Error::InvalidMessage(_) => {
-            (Unsupported, "the server does not speak TLS; if Redis listens there without it, write redis://")
+            (Unsupported, "the server does not speak TLS; if it is a Redis server, write redis:// in the URL")
         }
         rustls::Error::PeerIncompatible(_) => {
             (Unsupported, "the server and this client have no TLS version or cipher in common")
@@ -74,11 +75,12 @@ fn meaning(error: &rustls::Error) -> (ErrorKind, &'static str) {
 fn our_refusal(error: &Certificate) -> &'static str {
     match error {
         Certificate::UnknownIssuer => {
-            "we refuse the server's certificate: no authority that we trust has signed it; name its authority with \
-             ?ca=PATH"
+            "we refuse the server's certificate: no authority that we trust has signed it; if you trust its authority, \
+             add ?ca=PATH with the authority's file to the URL"
         }
         Certificate::NotValidForName | Certificate::NotValidForNameContext { .. } => {
-            "we refuse the server's certificate: it was not issued for this host; write a host name that it contains"
+            "we refuse the server's certificate: it was not issued for this host; in the URL, use a host for which the \
+             certificate was issued"
         }
         Certificate::Expired | Certificate::ExpiredContext { .. } => {
             "we refuse the server's certificate: it has expired; have it renewed, or check this machine's clock"
@@ -123,6 +125,8 @@ fn server_alert(alert: Alert) -> (ErrorKind, &'static str) {
 
 /// The client's TLS configuration with these files.
 fn config(files: &TlsFiles) -> Result<ClientConfig> {
+    // `versions` and `trusting` are builders of the configuration. `versions` has the TLS versions. `trusting` also has
+    // the trusted authorities.
     let versions = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| Error::new(Unsupported, "the TLS configuration cannot be created").caused_by(error))?;
@@ -155,7 +159,7 @@ fn roots_in(path: &Path) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates("ca", path)? {
         roots.add(certificate).map_err(|error| {
-            Error::misused(format!("the file {} contains a certificate that is not an authority's", path.display()))
+            Error::misused(format!("the file {} of ?ca= contains a certificate that cannot be parsed", path.display()))
                 .caused_by(error)
         })?;
     }
@@ -166,13 +170,14 @@ fn roots_in(path: &Path) -> Result<RootCertStore> {
 fn roots_of_the_system() -> Result<RootCertStore> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // A certificate that cannot be parsed is skipped, because the server's certificate might be signed by another
-    // authority.
+    // An authority whose certificate cannot be parsed is skipped. The client can still trust each server whose
+    // certificate is signed by one of the other authorities.
     let _ = roots.add_parsable_certificates(found.certs);
     if !roots.is_empty() {
         return Ok(roots);
     }
-    let message = "this system has no trusted authorities; install its package ca-certificates, or write ?ca=PATH";
+    let message =
+        "this system has no trusted authorities; install its package ca-certificates, or add ?ca=PATH to the URL";
     let error = Error::new(Denied, message);
     Err(match found.errors.into_iter().next() {
         Some(cause) => error.caused_by(cause),

@@ -1,6 +1,6 @@
 use std::num::NonZeroU32;
 
-use bandog_core::ClaimId;
+use bandog_core::{ClaimId, Key, Kind};
 
 use super::*;
 

@@ -30,6 +30,9 @@ local function claim(lock, token, owner, ttl, fences, from, starving)
     held = redis.call('hexists', lock, owner) == 1
     passed = not held and from ~= '' and redis.call('hexists', lock, from) == 1
     if not held and not passed then
+      if redis.call('hexists', lock, 'mode') == 1 then
+        return redis.error_reply('INUSE the name is in use as a read-write lock, so it cannot be used as a mutex')
+      end
       -- If the key has another type, it belongs to another application and is not changed. If the user has no right for
       -- the key, the client waits without an offer.
       if starves and type(redis.pcall('get', starving)) ~= 'table' then

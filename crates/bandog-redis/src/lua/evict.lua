@@ -1,32 +1,48 @@
--- Frees a lock, no matter which owner holds it, and notifies its subscribers.
+-- Frees a lock of any kind, no matter which owners hold it, and notifies its subscribers.
 --
--- KEYS: lock, token
--- ARGV: channel
+-- KEYS: lock
+-- ARGV: prefix, token, held, writers, queue, waiting, order, permits, channel, read-write channel, semaphore channel
 -- Reply: nil: the lock is free
---        {told, owner, pttl, token}: freed. `told` is the number of notified subscribers, or -2 if the user has no
---        right to publish. `pttl` is the remaining lease in ms. `token` is nil if the user has no right to read it.
+--        {told, row}: freed. `told` is the number of notified subscribers, or -2 if the user has no right to publish.
+--        `row` is what `look` returned before.
 --        or the error, for example because the key is not a lock. Then the key is unchanged.
 
-local lock, token, channel = KEYS[1], KEYS[2], ARGV[1]
--- A few fields are enough, and another application's hash may have millions.
-local fields = redis.call('hscan', lock, 0, 'count', 16)[2]
--- An offer to starving clients is not a hold, so it is not evicted. It expires soon: see claim.lua.
-if #fields == 0 or fields[1] == '00000000-0000-8000-8000-000000000000:0' then return false end
+local lock, prefix, held, queue, permits = KEYS[1], ARGV[1], ARGV[3], ARGV[5], ARGV[8]
+local channel, read_write_channel, semaphore_channel = ARGV[9], ARGV[10], ARGV[11]
 
--- The format of an owner is a UUID, a colon and a number. A read-write lock of Redisson has fields with other names,
--- and uses other keys and channels, so this script cannot free it.
-local eight, four = string.rep('%x', 8), '%-' .. string.rep('%x', 4)
-local owner = '^' .. eight .. string.rep(four, 4) .. eight .. ':%-?%d+$'
-for i = 1, #fields, 2 do
-  if not string.find(fields[i], owner) then
-    return redis.error_reply('WRONGTYPE this hash has fields that name no owner of a plain lock')
+-- The format of an owner is a UUID, a colon and a number.
+local PLAIN = '^' .. string.rep('%x', 8) .. string.rep('%-' .. string.rep('%x', 4), 4) .. string.rep('%x', 8) .. ':%-?%d+$'
+
+local function evict()
+  local row = look(lock, 0)
+  if not row then return false end
+  local kind, holders, told = row[1], row[4], nil
+  if kind == 'hash' then
+    for _, owner in ipairs(holders) do
+      if not string.find(owner, PLAIN) then
+        refuse('WRONGTYPE this hash has fields that name no owner of a plain lock')
+      end
+    end
+    call('del', lock)
+    try('del', held)
+    told = publish(channel, '0')
+    -- The first claim in the queue of a fair lock has a channel of its own.
+    local first = list('lrange', queue, 0, 0)[1]
+    if first then publish(channel .. ':' .. first, '0') end
+  elseif kind == 'read-write' then
+    local mode, keys = call('hget', lock, 'mode'), {}
+    for i = 1, #holders, 2 do keys[i] = hold_key(prefix, holders[i], 1) end
+    call('del', lock)
+    try('del', held)
+    for i = 1, #holders, 2 do try('del', keys[i]) end
+    told = publish(read_write_channel, mode == 'read' and '0' or '1')
+  else
+    local available = call('incrby', lock, call('zcard', permits))
+    call('del', permits)
+    try('del', held)
+    told = publish(semaphore_channel, text(available))
   end
+  return { told, row }
 end
 
-local left, fence = redis.call('pttl', lock), redis.pcall('get', token)
-if type(fence) == 'table' then fence = false end
-redis.call('del', lock)
--- If the notification is refused, the eviction still succeeds.
-local told = redis.pcall('publish', channel, '0')
-if type(told) == 'table' then told = -2 end
-return { told, fields[1], left, fence }
+return each(1, 11, evict)

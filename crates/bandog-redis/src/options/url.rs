@@ -53,6 +53,7 @@ pub(super) fn read(url: &str) -> Result<RedisOptions> {
         password: password.or_else(|| user.is_some().then(String::new)),
         user,
         timeout: Duration::from_secs(3),
+        java_skew: Duration::from_secs(2),
     })
 }
 

@@ -1,19 +1,30 @@
 use std::{collections::BTreeMap, num::NonZeroU32};
 
-use bandog_core::{ClaimId, ClientId, Key, OFFER};
+use bandog_core::{ClaimId, ClientId, Key, LatchAction, LatchOperation, OFFER, OperationId, PLACE};
 use redis::Arg;
 
 use super::*;
 
 #[test]
 fn every_header_documents_the_arguments_of_each_claim() {
-    let three = ["a", "b", "c"].map(claim_of);
-    let claims = three.clone().map(Step::Claim);
-    let releases = three.clone().map(Step::Release);
+    let of = |kind| ["a", "b", "c"].map(|key| Claim { kind, ..new_claim(key) });
+    let steps = |claims: &[Claim; 3], step: fn(Claim) -> Step| claims.clone().map(step);
+    let permits = Kind::Permits { take: NonZeroU32::MIN, of: NonZeroU32::MIN };
+    let (mutexes, fair, writers, permits) = (of(Kind::Mutex), of(Kind::Fair), of(Kind::Write), of(permits));
+    let (form, skew) = (ScriptForm::Hash, Duration::ZERO);
     let commands = [
-        (&CLAIM, claim(claims.iter(), ScriptForm::Hash)),
-        (&RELEASE, release(releases.iter(), ScriptForm::Hash)),
-        (&RENEW, renew(&three, ScriptForm::Hash)),
+        (&CLAIM, claim(&refs(&steps(&mutexes, Step::Claim)), form)),
+        (&RELEASE, release(&refs(&steps(&mutexes, Step::Release)), form)),
+        (&RENEW, renew(&mutexes.each_ref(), form)),
+        (&fair::CLAIM, fair::claim(&refs(&steps(&fair, Step::Claim)), form)),
+        (&fair::RELEASE, fair::release(&refs(&steps(&fair, Step::Release)), form)),
+        (&fair::RENEW, fair::renew(&fair.each_ref(), form)),
+        (&read_write::CLAIM, read_write::claim(&refs(&steps(&writers, Step::Claim)), form)),
+        (&read_write::RELEASE, read_write::release(&refs(&steps(&writers, Step::Release)), form)),
+        (&read_write::RENEW, read_write::renew(&writers.each_ref(), form)),
+        (&semaphore::CLAIM, semaphore::claim(&refs(&steps(&permits, Step::Claim)), skew, form)),
+        (&semaphore::RELEASE, semaphore::release(&refs(&steps(&permits, Step::Release)), form)),
+        (&semaphore::RENEW, semaphore::renew(&permits.each_ref(), skew, form)),
     ];
     for (script, cmd) in commands {
         let (keys, args) = called_with(&cmd);
@@ -21,6 +32,11 @@ fn every_header_documents_the_arguments_of_each_claim() {
             let mut words = words(script, word);
             assert_eq!(words.pop().as_deref(), Some("..."), "{}", script.text);
             assert_eq!(words.len() * 3, number, "{word} of {}", script.text);
+        }
+        // A script that begins with common.lua names the numbers of its keys and arguments at its end, too.
+        if let Some((_, call)) = script.text.rsplit_once("\nreturn each(") {
+            let numbers = format!("{}, {}, ", keys / 3, args / 3);
+            assert!(call.starts_with(&numbers), "expected {numbers:?} in\n{call}");
         }
         assert!(script.text.contains("\n-- Reply: "), "{}", script.text);
     }
@@ -38,9 +54,17 @@ fn every_header_documents_the_arguments_of_a_call() {
         prefix: "shop:".into(),
         waits: vec![key.clone()],
     };
+    let operation = LatchOperation {
+        key: key.clone(),
+        id: OperationId { client: member.id, number: 7 },
+        action: LatchAction::Delete,
+        remember: Duration::from_secs(30),
+    };
     let calls = [
         (&ANNOUNCE, announce(&member, Duration::from_secs(30), ScriptForm::Hash)),
-        (&EVICT, evict(&key, ScriptForm::Hash)),
+        (&look::EVICT, look::evict(&key, ScriptForm::Hash)),
+        (&semaphore::LIMIT, semaphore::set_limit(&key, NonZeroU32::MIN, ScriptForm::Hash)),
+        (&LATCH, change_latch(&operation, ScriptForm::Hash)),
     ];
     for (script, pipe) in calls {
         let cmd = pipe.cmd_iter().next().unwrap();
@@ -65,34 +89,43 @@ fn the_parameters_of_a_script_have_the_order_of_its_header() {
 #[test]
 fn rust_and_lua_agree_on_the_owner_and_the_duration_of_an_offer() {
     let offered = format!("'{}'", ClaimId::OFFERED);
-    for script in [&CLAIM, &RELEASE, &EVICT] {
+    for script in [&CLAIM, &RELEASE, &look::EVICT] {
         assert!(script.text.contains(&offered), "{}", script.text);
     }
-    assert!(RELEASE.text.contains(&format!("OFFER_MS = {}\n", OFFER.as_millis())));
+    for script in [&RELEASE, &read_write::RELEASE] {
+        assert!(script.text.contains(&format!("OFFER_MS = {}\n", OFFER.as_millis())), "{}", script.text);
+    }
+    assert!(fair::CLAIM.text.contains(&format!("PLACE_MS = {}\n", PLACE.as_millis())));
 }
 
 #[test]
 fn a_pass_is_a_claim_that_names_the_previous_owner() {
-    let (from, to) = (claim_of("a"), claim_of("a"));
+    let (from, to) = (new_claim("a"), new_claim("a"));
     let pass = [Step::Pass { from: from.clone(), to: to.clone() }];
-    let args = texts(&claim(pass.iter(), ScriptForm::Hash));
+    let args = texts(&claim(&refs(&pass), ScriptForm::Hash));
     assert_eq!(args[3..], ["a", "redisson_lock_token:{a}", &to.id.to_string(), "30000", "64", &from.id.to_string()]);
     let starving = Claim { offers: true, ..to.clone() };
-    let args = texts(&claim([Step::Claim(starving)].iter(), ScriptForm::Hash));
+    let args = texts(&claim(&[&Step::Claim(starving)], ScriptForm::Hash));
     assert_eq!(args[8..], ["", "bandog:starving:{a}"]);
-    let args = texts(&claim([Step::Claim(to)].iter(), ScriptForm::Text));
+    let args = texts(&claim(&[&Step::Claim(to)], ScriptForm::Text));
     assert_eq!((args[0].as_str(), args[1].as_str(), args[8].as_str()), ("EVAL", CLAIM.text, ""));
 }
 
 #[test]
 fn steps_of_different_keys_share_a_command_and_steps_of_the_same_key_do_not() {
-    let (a, b, c) = (claim_of("a"), claim_of("b"), claim_of("c"));
-    let pass = Step::Pass { from: claim_of("d"), to: claim_of("d") };
+    let kinds = [Kind::Mutex, Kind::Read, Kind::Fair, Kind::Write];
+    let names = ["a", "b", "c", "d"];
+    let mixed: Vec<Claim> = names.into_iter().zip(kinds).map(|(key, kind)| Claim { kind, ..new_claim(key) }).collect();
+    assert_eq!(renewal_groups(&mixed, 2), [vec![0], vec![2], vec![1, 3]]);
+    assert_eq!(groups_of(&mixed.into_iter().map(Step::Claim).collect::<Vec<_>>()), [vec![0], vec![2], vec![1, 3]]);
+
+    let (a, b, c) = (new_claim("a"), new_claim("b"), new_claim("c"));
+    let pass = Step::Pass { from: new_claim("d"), to: new_claim("d") };
     let apart = [Step::Claim(a.clone()), Step::Release(b.clone()), pass, Step::Release(c)];
-    assert_eq!(groups(&apart), [vec![1, 3], vec![0, 2]]);
+    assert_eq!(groups_of(&apart), [vec![1, 3], vec![0, 2]]);
     let same = [Step::Release(a.clone()), Step::Claim(b), Step::Claim(a)];
-    assert_eq!(groups(&same), [[0], [1], [2]]);
-    assert!(groups(&[]).is_empty());
+    assert_eq!(groups_of(&same), [[0], [1], [2]]);
+    assert!(groups_of(&[]).is_empty());
 }
 
 #[test]
@@ -101,7 +134,16 @@ fn a_ttl_is_rounded_up() {
     assert_eq!(millis(Duration::from_millis(100)), 100);
 }
 
-fn claim_of(key: &str) -> Claim {
+fn refs(steps: &[Step]) -> Vec<&Step> {
+    steps.iter().collect()
+}
+
+/// The groups of steps that have no answers yet.
+fn groups_of(steps: &[Step]) -> Vec<Group> {
+    groups(steps, &vec![None::<()>; steps.len()])
+}
+
+fn new_claim(key: &str) -> Claim {
     Claim {
         key: Key::new(key).unwrap(),
         id: ClaimId { client: ClientId::random(), number: 7 },
@@ -128,10 +170,10 @@ fn called_with(cmd: &Cmd) -> (usize, usize) {
     (keys, texts.len() - 3 - keys)
 }
 
-/// All parts of a command, as texts.
+/// All parts of a command, as texts. The ids of permits are not UTF-8, so they are shown with replacement characters.
 fn texts(cmd: &Cmd) -> Vec<String> {
     let text = |arg| match arg {
-        Arg::Simple(bytes) => String::from_utf8(Vec::from(bytes)).unwrap(),
+        Arg::Simple(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         other => panic!("{other:?}"),
     };
     cmd.args_iter().map(text).collect()

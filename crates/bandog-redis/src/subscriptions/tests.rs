@@ -9,14 +9,14 @@ fn subscribing_on_a_runtime_that_shuts_down_fails_in_its_first_poll() {
         let subscriptions = Arc::new(Subscriptions::new(RedisOptions::from_url("redis://127.0.0.1:1").unwrap()));
         let subscribe = {
             let subscriptions = subscriptions.clone();
-            async move { subscriptions.subscribe(Channel("orders"), Notifier::new(|| ())).await.map(drop) }
+            async move { subscriptions.subscribe("orders", Notifier::new(|| ())).await.map(drop) }
         };
         let Poll::Ready(Err(error)) = poll_at_shutdown(runtime, subscribe) else { panic!("the call still waits") };
         assert_eq!(error.kind(), bandog_core::ErrorKind::Unavailable);
         assert!(error.to_string().contains("runtime"), "{error}");
         // On another runtime, the task is started and tries to connect.
         let next = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let error = next.block_on(subscriptions.subscribe(Channel("orders"), Notifier::new(|| ()))).unwrap_err();
+        let error = next.block_on(subscriptions.subscribe("orders", Notifier::new(|| ()))).unwrap_err();
         assert!(error.to_string().contains("cannot reach"), "{error}");
     }
 }

@@ -111,20 +111,39 @@ async fn settings_are_read_from_info_or_from_config() {
 async fn missing_rights_are_named() {
     let server = limited();
     for (rules, level, part) in [
-        (&[][..], Level::Fine, "all commands that locks and"),
+        (&[][..], Level::Fine, "all commands that locks, schedules and latches"),
         (&["-pexpire", "-hset"], Level::Danger, "HSET, PEXPIRE"),
         (&["-evalsha", "-eval"], Level::Danger, "EVALSHA"),
-        (&["-evalsha"], Level::Fine, "schedules need"),
+        (&["-evalsha"], Level::Fine, "latches need"),
         (&["-publish"], Level::Advice, "PUBLISH"),
         (&["-scan"], Level::Advice, "ls"),
         (&["-zadd"], Level::Advice, "ZADD, so operators see"),
         (
-            &["resetkeys", "~bandog:clien*", "~bandog:r*", "~bandog:h*", "~bandog:p*", "~redisson*"],
+            &["resetkeys", "~bandog:clien*", "~bandog:r*", "~bandog:h*", "~bandog:p*", "~redisson*", "~{*"],
             Level::Advice,
             "bandog:starving:*, so a client",
         ),
         (&["-zrange"], Level::Advice, "ZRANGE, which show"),
-        (&["-hget", "-sscan"], Level::Advice, "HGET, SSCAN, which schedules need"),
+        (&["-zincrby", "-rpush"], Level::Advice, "RPUSH, ZINCRBY, which fair mutexes"),
+        (
+            &["resetkeys", "~bandog:[cpr]*", "~bandog:starving:*", "~bandog:his*", "~redisson_lock_token:*"],
+            Level::Advice,
+            "SET {bandog:probe}:x:rwlock_timeout:1 1 is refused, which fair mutexes",
+        ),
+        (
+            &["resetchannels", "&redisson_lock__channel:*"],
+            Level::Advice,
+            "SUBSCRIBE redisson_rwlock:{bandog:probe} is refused, which fair mutexes",
+        ),
+        (&["-hget"], Level::Advice, "HGET, which fair mutexes"),
+        (&["-hmget", "-sscan"], Level::Advice, "HMGET"),
+        (&["-sscan"], Level::Advice, "SSCAN, which schedules need"),
+        (&["-decrby"], Level::Advice, "DECRBY, which latches need"),
+        (
+            &["resetchannels", "&redisson_lock__channel:*", "&redisson_rwlock:*", "&redisson_sc:*"],
+            Level::Advice,
+            "which latches need; locks",
+        ),
         (&["resetkeys", "~orders:*"], Level::Advice, "all keys and channels"),
         (&["resetchannels"], Level::Advice, "all keys and channels"),
         (&["-acl"], Level::Advice, "could not be checked"),
@@ -149,7 +168,15 @@ async fn the_rights_of_a_user_confined_to_a_prefix_are_checked_for_that_prefix()
     let server = limited();
     let keys = "~orders:* ~redisson_lock_token:{orders:* ~bandog:starving:{orders:* ~bandog:client:* ~bandog:clients";
     let records = "~bandog:record:{orders:* ~bandog:history:{orders:* ~bandog:records";
-    let rules = format!("resetkeys {keys} {records} resetchannels &redisson_lock__channel:{{orders:*");
+    let latches = "~bandog:ops:{orders:* &redisson_countdownlatch__channel__{orders:*";
+    let other_kinds = "~{orders:* ~redisson_lock_queue:{orders:* ~redisson_lock_timeout:{orders:* ~bandog:held:{orders:* \
+                       ~bandog:writers:{orders:* ~bandog:waiting:{orders:* ~bandog:order:{orders:* ~bandog:stayed:{orders:* ~bandog:limit:{orders:*";
+    let channels = "&redisson_rwlock:{orders:* &redisson_sc:{orders:*";
+    let page = include_str!("../../../../docs/redis.md");
+    assert!(page.contains(&format!("`{latches}`")));
+    assert!(page.contains(&format!("`{other_kinds}`")) && page.contains(&format!("`{channels}`")));
+    let channels = format!("&redisson_lock__channel:{{orders:* {channels}");
+    let rules = format!("resetkeys {keys} {other_kinds} {records} resetchannels {channels} {latches}");
     server.cmd(&[&["ACL", "SETUSER", "u"], &rules.split(' ').collect::<Vec<_>>()[..]].concat());
     for (prefix, level) in [("orders:", Level::Fine), ("", Level::Advice), ("stock:", Level::Advice)] {
         let redis = at(&format!("redis://u:p@{}", server.addr()));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bandog_core::{ErrorKind, Holder, Inspect, Key, Leases, Released, Renewal};
+use bandog_core::{ErrorKind, Holder, Inspect, Key, Kind, Leases, Released, Renewal};
 use bandog_sync::Client;
 use bandog_testkit::{RedisServer, Reply, eventually_async};
 
@@ -81,12 +81,12 @@ async fn a_hold_of_redisson_is_evicted_like_ours() {
     let server = RedisServer::start();
     server.cmd(&["HSET", "k", JAVA, "3"]);
     let row = operator(&server).evict(&Key::new("k").unwrap()).await.unwrap().unwrap();
-    assert_eq!(row.holders, [Holder::new(JAVA)]);
+    assert_eq!(row.holders, [Holder { kind: Some(Kind::Mutex), ..Holder::new(JAVA) }]);
     assert_eq!(server.keys(), [""; 0]);
 }
 
 #[tokio::test]
-async fn a_key_that_is_not_a_plain_lock_stays_unchanged() {
+async fn a_key_that_is_not_a_lock_stays_unchanged() {
     let server = RedisServer::start();
     let redis = operator(&server);
     let key = Key::new("k").unwrap();
@@ -97,7 +97,7 @@ async fn a_key_that_is_not_a_plain_lock_stays_unchanged() {
         &["ZADD", "k", "1", JAVA],
         &["HSET", "k", "name", "Rex"],
         &["HSET", "k", JAVA, "1", "name", "Rex"],
-        &["HSET", "k", "mode", "read", JAVA, "1"],
+        &["HSET", "k", "mode", "other", JAVA, "1"],
         &["EVAL", "for i = 1, 100000 do redis.call('hset', KEYS[1], i, i) end", "1", "k"],
     ] {
         server.cmd(plant);

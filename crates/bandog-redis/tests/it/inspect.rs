@@ -37,7 +37,8 @@ async fn show_returns_a_hold_of_redisson_without_a_fence() {
     server.cmd(&["HSET", "k", JAVA, "2"]);
     server.cmd(&["SET", "redisson_lock_token:{k}", "41"]);
     let row = redis.show(&key).await.unwrap();
-    assert_eq!(row, Row::held(&key, Some(Kind::Mutex), Holder::new(JAVA)));
+    let java = Holder { kind: Some(Kind::Mutex), ..Holder::new(JAVA) };
+    assert_eq!(row, Row::held(&key, Some(Kind::Mutex), java));
     server.cmd(&["PEXPIRE", "k", "5000"]);
     assert!(redis.show(&key).await.unwrap().holders[0].ttl.unwrap() <= Duration::from_secs(5));
 }
@@ -49,10 +50,14 @@ async fn show_returns_a_hold_of_any_owner() {
     let key = Key::new("k").unwrap();
     server.cmd(&["EVAL", "return redis.call('hset', KEYS[1], '\\255', 'x')", "1", "k"]);
     assert_eq!(redis.show(&key).await.unwrap(), Row::held(&key, None, Holder::default()));
-    // A read lock of Redisson has a field for its mode in addition to the fields of its owners.
+    // A read-write lock of Redisson has a field for its mode in addition to the fields of its owners. A reader whose
+    // holds have no keys is dead.
     server.cmd(&["DEL", "k"]);
     server.cmd(&["HSET", "k", "mode", "read", JAVA, "1"]);
-    assert_eq!(redis.show(&key).await.unwrap(), Row::held(&key, None, Holder::new(JAVA)));
+    assert_eq!(redis.show(&key).await.unwrap(), Row::free(&key));
+    server.cmd(&["SET", &format!("{{k}}:{JAVA}:rwlock_timeout:1"), "1", "PX", "60000"]);
+    let row = redis.show(&key).await.unwrap();
+    assert_eq!((row.kind, row.owner(), row.fence()), (Some(Kind::Read), Some(JAVA), None));
     assert_eq!(listed(&redis, "*").await, ["k"]);
 }
 

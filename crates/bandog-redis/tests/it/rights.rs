@@ -15,6 +15,24 @@ const RELEASE: [&str; 3] = ["evalsha", "hexists", "del"];
 const RENEW: [&str; 3] = ["evalsha", "hexists", "pexpire"];
 const ANNOUNCE: [&str; 3] = ["evalsha", "hset", "pexpire"];
 const INDEX: [&str; 3] = ["zadd", "zrem", "zrangebyscore"];
+/// The commands that fair locks, read-write locks and semaphores need in addition.
+const OTHER_KINDS: [&str; 15] = [
+    "hget",
+    "hgetall",
+    "hdel",
+    "zscore",
+    "zcount",
+    "zremrangebyscore",
+    "zcard",
+    "zrank",
+    "incrby",
+    "zincrby",
+    "lindex",
+    "lpop",
+    "lrange",
+    "lrem",
+    "rpush",
+];
 /// The commands that a call needs in addition to the commands of its verb.
 const CONNECTION: [&str; 5] = ["ping", "script|load", "publish", "subscribe", "unsubscribe"];
 const TOKEN: &str = "redisson_lock_token:{k}";
@@ -23,7 +41,7 @@ const TOKEN: &str = "redisson_lock_token:{k}";
 fn the_documentation_lists_exactly_the_needed_rights() {
     let rules = RedisServer::least_rights();
     let documented: BTreeSet<&str> = rules.iter().filter_map(|rule| rule.strip_prefix('+')).collect();
-    let needed = [&CLAIM[..], &PASS, &RELEASE, &RENEW, &ANNOUNCE, &INDEX, &CONNECTION].concat();
+    let needed = [&CLAIM[..], &PASS, &RELEASE, &RENEW, &ANNOUNCE, &INDEX, &OTHER_KINDS, &CONNECTION].concat();
     assert_eq!(documented, needed.into_iter().collect());
     assert!(rules.contains(&"-@all") && rules.contains(&"&redisson_lock__channel:*"), "{rules:?}");
 }

@@ -14,7 +14,8 @@ use crate::{meters, plan::Plan};
 /// What an answer to a swap means for the job.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Answered {
-    /// Number of slots that were reserved for the runs of the swap. The planner frees them.
+    /// Number of slots of the pool that were reserved when the swap was sent, one slot for each run that the swap
+    /// claims. The planner ends the reservation, whatever the answer is.
     pub(super) starts: usize,
     pub(super) next: AfterAnswer,
 }
@@ -28,8 +29,9 @@ pub(super) enum AfterAnswer {
     /// The swap was refused, because another process has written the record in the meantime. The value is the present
     /// record.
     Take(Record),
-    /// There is no record: an operator has removed the job, or the store has lost the record. To find out which, the
-    /// node reads the record together with the board (a record that names the era of the store's data).
+    /// There is no record: either an operator has removed the job, or the store has lost the record. To find out which
+    /// of the two has happened, the node reads the record again together with the board. The board is a record that
+    /// contains the era: a random id of the store's present data. A new era means that the store has lost its data.
     Read,
     /// The job is planned again after this delay.
     PlanAfter(Duration),
@@ -40,6 +42,7 @@ pub(super) enum AfterAnswer {
 pub(super) fn take_answer(entry: &mut JobEntry, answer: Result<Swapped>, retry: Duration) -> Option<Answered> {
     let PendingSwap { next: state, plan, events } = *entry.pending.take()?;
     let was_ready = std::mem::take(&mut entry.is_ready);
+    // A swap that claims a tick has a time `not_before`: the store refuses the swap before this time.
     let (starts, is_claim) = (plan.starts, plan.not_before.is_some());
     let count_claim = |result| {
         if is_claim {
@@ -87,8 +90,9 @@ mod tests {
     /// Delay before a job is planned again, if the store does not answer.
     const SLOW: Duration = Duration::from_millis(800);
 
-    /// An entry with a swap in flight that contains the first of its two events.
+    /// An entry with two events and a swap in flight. The swap contains only the first event.
     fn entry() -> JobEntry {
+        // `None`: the job gets the lease of a scheduler without a client.
         let mut entry = JobEntry::new(Job::once("job").run(async |_: Run| ()).prepare(None).unwrap());
         let died = |number: u32| {
             let id = format!("00000000-0000-8000-8000-000000000001:{number}").parse().unwrap();
@@ -133,6 +137,7 @@ mod tests {
     #[test]
     fn any_other_answer_leaves_the_state_and_the_events() {
         let record = Record { version: Version::new(4).unwrap(), value: "x".into() };
+        // An error of a call that can never succeed. A retry does not help.
         let refused = || Err(Error::misused("no"));
         for (answer, expected) in [
             (Ok(Swapped::Differs(Some(record.clone()))), AfterAnswer::Take(record)),

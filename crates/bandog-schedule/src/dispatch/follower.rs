@@ -169,6 +169,8 @@ impl Follower {
                     self.unanswered(&error, planner);
                 }
             }
+            StoreEvent::PausesWritten(Ok(())) => {}
+            StoreEvent::PausesWritten(Err(error)) => self.unanswered(&error, planner),
             StoreEvent::Notified => self.polls.notified(planner.local().moment()),
             StoreEvent::NodeRegistered(Ok(others)) => warn_about_other_zones(planner.node(), &others),
             // The registration is only for operators. This node registers itself again when it claims its next session.

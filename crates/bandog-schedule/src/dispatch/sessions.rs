@@ -41,7 +41,8 @@ impl Sessions {
         Self { client, sessions: Vec::new(), events: FuturesUnordered::new() }
     }
 
-    /// The session of this lease. If this node has no such session, begins to claim a session and returns none.
+    /// This node's session for leases of this length. None if this node does not hold this session now. If the session
+    /// is neither held nor being claimed, begins to claim it.
     pub(super) fn get(&mut self, lease: Duration) -> Option<Holding> {
         if let Some(session) = self.of(lease) {
             return session.held.as_ref().filter(|(guard, _)| !guard.is_lost()).map(|(_, holding)| holding.clone());
@@ -128,7 +129,7 @@ impl Sessions {
         self.events.next().await
     }
 
-    /// The session of this lease. This node might still be claiming the session.
+    /// This node's session for leases of this length. This node might still be claiming the session.
     fn of(&self, lease: Duration) -> Option<&Session> {
         self.sessions.iter().find(|session| session.lease == lease)
     }

@@ -1,8 +1,11 @@
 //! The dispatcher's calls to the store. Each call is a future that resolves to a [`StoreEvent`].
 //!
-//! The board is a record that gets a new version with each published change of jobs or pauses. Its text is the era: a
-//! random name of the store's data. If the store loses its data, the next board has another era. The news is a record
-//! that names the jobs that have changed.
+//! The board is a record that gets a new version with each published change of jobs or pauses. The text of the board is
+//! the era: a random id of the store's present data. If the store loses its data, a node creates a new board with a new
+//! era, so a new era shows that the old data was lost. The news is a record that names the jobs that have changed.
+//!
+//! A session is a renewed lock that proves that a node is alive. Jobs can have leases of different lengths. A node has
+//! one session for each length.
 
 use std::time::Duration;
 
@@ -56,7 +59,8 @@ impl StoreIo {
         }
     }
 
-    /// The session of this lease. If this node has no such session, begins to claim a session and returns none.
+    /// This node's session for leases of this length. None if this node does not hold this session now. If the session
+    /// is neither held nor being claimed, begins to claim it.
     pub(super) fn session(&mut self, lease: Duration) -> Option<Holding> {
         self.sessions.get(lease)
     }
@@ -65,10 +69,11 @@ impl StoreIo {
         &self.sessions
     }
 
-    /// Handles the result of a claim. If the claim succeeded, keeps the session, and registers this node under the
-    /// session for [`crate::Jobs::nodes`].
+    /// Handles the result of a claim of a session. If the claim succeeded, keeps the session, and begins to register
+    /// this node as the holder of the session. Operators see the registered nodes with [`crate::Jobs::nodes`].
     pub(super) fn keep_session(&mut self, node: &str, lease: Duration, result: Result<Guard>) -> Result<()> {
         let session = self.sessions.keep(lease, result)?;
+        // The future `others` registers this node, and returns the other registered nodes.
         let others = register_node(self.client.clone(), node.to_owned(), session);
         self.call(async move { StoreEvent::NodeRegistered(others.await) });
         Ok(())
@@ -124,19 +129,20 @@ impl StoreIo {
         });
     }
 
-    /// Reads the era of the store's data, or creates one. If the board has no era, the known era is written to it.
+    /// Reads the era from the board. If there is no board, creates a board with a new era. If the board has no era,
+    /// writes the era `known` to the board, or a new era if `known` is none.
     pub(super) fn read_era(&self, known: Option<String>) {
         let client = self.client.clone();
         self.call(async move { StoreEvent::EraRead(read_or_create_era(&client, known).await) });
     }
 
-    /// Writes the record of pauses again, because the store has lost it. `from`: the version in the store that is
-    /// replaced.
+    /// Writes the record of pauses again, because the store has lost it. `from`: the version of the record that is in
+    /// the store now, and that this write replaces. None if the store has no such record.
     pub(super) fn write_pauses(&self, from: Option<Version>, stored: &StoredPauses) {
         let (client, value) = (self.client.clone(), stored.write());
         self.call(async move {
             let swap = async { client.swap(&[Swap::new(pauses_key()?, from, value?)]).await };
-            StoreEvent::NewsPublished(swap.await.map(|_| ()))
+            StoreEvent::PausesWritten(swap.await.map(|_| ()))
         });
     }
 
@@ -157,7 +163,7 @@ impl StoreIo {
         self.call(async move { StoreEvent::NewsPublished(publish_change(&client, known, &changed).await) });
     }
 
-    /// Ends the publication in flight, so the next publication is allowed.
+    /// Notes that no publication is in flight any more. From now on, `publish_news` can begin the next publication.
     pub(super) fn news_published(&mut self) {
         self.news.published();
     }

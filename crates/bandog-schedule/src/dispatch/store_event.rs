@@ -1,8 +1,9 @@
 //! Events that the dispatcher gets from the store: answers to calls, events of sessions, and notifications.
 //!
-//! The board is a record that gets a new version with each published change of jobs or pauses. Its text is the era: a
-//! random name of the store's data. If the store loses its data, the next board has another era. The news is a record
-//! that names the jobs that have changed. A session is a renewed lock that proves that a node is alive.
+//! The board is a record that gets a new version with each published change of jobs or pauses. The text of the board is
+//! the era: a random id of the store's present data. If the store loses its data, a node creates a new board with a new
+//! era, so a new era shows that the old data was lost. The news is a record that names the jobs that have changed. A
+//! session is a renewed lock that proves that a node is alive.
 
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ pub(super) enum StoreEvent {
     Session(SessionEvent),
     /// The publication of news has ended.
     NewsPublished(Result<()>),
+    /// The record of pauses was written again.
+    PausesWritten(Result<()>),
     /// The board and the news record.
     NewsRead {
         sent: Moment,

@@ -117,3 +117,5 @@ impl Records for Wire {
         self.store()?.subscribe_record(key, notifier).await
     }
 }
+
+impl bandog_core::Latches for Wire {}

@@ -3,7 +3,8 @@
 use std::{num::NonZeroU32, time::Duration};
 
 use bandog_core::{
-    Answer, Claim, ClaimId, Clock, ErrorKind, Fence, Inspect, Kind, Leases, Pattern, Released, Renewal, Step, Verdict,
+    Answer, Claim, ClaimId, Clock, ErrorKind, Fence, Inspect, Kind, Leases, Notifier, Pattern, Released, Renewal, Step,
+    Verdict,
 };
 use bandog_sqlite::Sqlite;
 use rusqlite::{Connection, params};
@@ -182,6 +183,8 @@ async fn nothing_is_left_behind_after_the_last_release() {
     for kinds in [[Kind::Fair, Kind::Fair], [Kind::Read, Kind::Write], [permits(2, 2), permits(1, 2)]] {
         let [ours, theirs] = kinds.map(of_kind);
         take(&store, &ours).await.unwrap();
+        // The subscription sets the waiters' mark, and the last release removes the mark.
+        drop(store.subscribe(&theirs, Notifier::new(|| {})).await.unwrap());
         busy(&store, &theirs).await;
         release(&store, &theirs).await;
         release(&store, &ours).await;

@@ -67,7 +67,8 @@ pub(crate) struct Grant {
     pub(crate) granted_until: Nanos,
     /// The deadline as known at the last check that found the lock held.
     pub(crate) until: Nanos,
-    /// Number of writes that were certainly made while the holder believed that it held the lock.
+    /// Number of writes that the holder had made before the last check of its guard that found the lock held. So it is
+    /// certain that the holder believed at each of these writes that it held the lock.
     pub(crate) sure_writes: u32,
     /// The time of the holder's last check of its guard, and whether the lock was held then. `None` if the holder made
     /// no last check, because it was killed.

@@ -1,13 +1,15 @@
-//! Simulates the resource that a lock protects. The resource refuses a fence that is smaller than the greatest fence so
-//! far. The kernel defines the order of the writes in the log of the resource, so these checks do not depend on a
-//! clock.
+//! Simulates the resource that a lock protects. The resource refuses a write whose fence is smaller than the greatest
+//! fence so far.
+//!
+//! All processes append their writes to one file, the log of the resource. The kernel decides the order of the lines in
+//! this file. So these checks know the order of the writes without a clock.
 
 use std::collections::HashMap;
 
 use super::{Call, Findings, History, excuse::Excuses};
 use crate::history::ResourceWrite;
 
-const STALE: &str = "no holder is overtaken while it believes";
+const STALE: &str = "no holder is overtaken while it believes that it holds the lock";
 const SHARED: &str = "a fence belongs to one holder";
 
 /// Simulates the resource that the lock with this name protects, and checks the writes to the resource.
@@ -34,7 +36,9 @@ pub(super) fn check(history: &History, excuses: &Excuses, name: usize, findings:
             continue;
         }
         findings.stale_writes += 1;
-        // Whether the writer certainly believed at this write that it held the lock.
+        // Whether it is certain that the writer believed at this write that it held the lock. This is certain for the
+        // first `sure_writes` writes of a call, because the writer checked its guard after these writes, and the check
+        // found the lock held.
         let sure = writer.grant.as_ref().is_some_and(|grant| grant.sure_writes >= *count);
         if sure && excuses.find(writer, overtaker, end(writer)).is_none() {
             let what = format!("{writer} wrote after {overtaker}, and still believed that it held the lock");
@@ -48,7 +52,8 @@ fn at(call: &Call) -> u64 {
     call.answered_at().unwrap_or(call.asked)
 }
 
-/// The end of the belief of this call.
+/// The end of the time span in which this call certainly believed that it held the lock. If there is no such span, the
+/// start of the call.
 fn end(call: &Call) -> u64 {
     call.belief().map_or(call.asked, |(_, to)| to)
 }

@@ -2,7 +2,7 @@
 
 use bandog_core::{ClientId, Error, Finding, Member, Pattern, Result, Row};
 
-use super::{Mutex, RwLock, Semaphore, thread, wait::wait};
+use super::{Barrier, Election, Mutex, RwLock, Semaphore, thread, wait::wait};
 use crate::Health;
 
 /// A client of one store, for code without async. All clones of this value, and the async [`crate::Client`] from which
@@ -51,6 +51,16 @@ impl Client {
     /// allowed, each call that locks returns `ErrorKind::Misused`. This call is cheap and does no I/O.
     pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
         Mutex::new(self.client.mutex(name))
+    }
+
+    /// The election with this name. See [`Election`].
+    pub fn election(&self, name: impl AsRef<str>) -> Election {
+        Election::new(self.client.election(name))
+    }
+
+    /// The barrier with this name, at which `parties` calls of [`Barrier::wait`] wait for each other. See [`Barrier`].
+    pub fn barrier(&self, name: impl AsRef<str>, parties: u32) -> Barrier {
+        Barrier::new(self.client.barrier(name, parties))
     }
 
     /// The read-write lock with this name. The same rules as for [`Client::mutex`] apply.

@@ -80,8 +80,7 @@ impl Guard {
 
     /// A handle with which another thread can wait until this lock is lost or released.
     pub fn lost(&self) -> Lost {
-        let (status, clock) = self.guard.status_and_clock();
-        Lost::new(status, clock)
+        Lost::of_any([&self.guard])
     }
 
     /// Releases the lock and reports the result. If a thread has several guards of this lock, only the last guard

@@ -36,7 +36,7 @@ pub(super) fn run<T>(lock: &Lock, body: impl FnOnce(&Guard) -> T) -> Result<T> {
 }
 
 /// The same lock, with the calling thread as its owner.
-fn by_this_thread(lock: &Lock) -> Result<Lock> {
+pub(super) fn by_this_thread(lock: &Lock) -> Result<Lock> {
     let with_key = |error: Error| match lock.key() {
         Ok(key) => error.at(key),
         Err(_) => error,

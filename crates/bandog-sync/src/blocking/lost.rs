@@ -1,14 +1,18 @@
-//! How a thread waits until the lock of another thread is lost or released.
+//! How a thread waits until the locks of another thread are lost or released.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bandog_core::{Clock, Result};
+use futures_util::future::select_all;
 
 use super::{thread, wait::wait_at_most};
-use crate::turn_status::{TurnState, TurnStatus};
+use crate::{
+    Guard,
+    turn_status::{TurnState, TurnStatus},
+};
 
 /// A handle with which a thread can wait until a lock is lost or released. Created by
-/// [`Guard::lost`](super::Guard::lost). Unlike the guard, this handle can be sent to another thread, and it can be used
+/// [`Guard::lost`](super::Guard::lost), and by the guards of several locks and of a leadership. Unlike the guard, this handle can be sent to another thread, and it can be used
 /// after the guard is dropped.
 ///
 /// ```
@@ -29,17 +33,19 @@ use crate::turn_status::{TurnState, TurnStatus};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Lost {
-    status: Arc<TurnStatus>,
-    clock: Clock,
+    /// The status of each lock, and the clock that is needed to read the status.
+    locks: Vec<(Arc<TurnStatus>, Clock)>,
 }
 
 impl Lost {
-    pub(super) fn new(status: Arc<TurnStatus>, clock: Clock) -> Self {
-        Self { status, clock }
+    /// A handle that reports the loss of any of these locks.
+    pub(super) fn of_any<'a>(guards: impl IntoIterator<Item = &'a Guard>) -> Self {
+        Self { locks: guards.into_iter().map(Guard::status_and_clock).collect() }
     }
 
     /// Waits until the lock is lost or released. Returns true if the lock was lost or its client was closed, and false
-    /// if the lock was released.
+    /// if the lock was released. With several locks, returns true if one of them was lost, and false if all of them
+    /// were released.
     ///
     /// A loss is reported before the store can grant the lock to another client. There is one exception: if the store
     /// itself lost the lock, or the clock of the store jumped, the loss is reported at the next renewal.
@@ -49,16 +55,24 @@ impl Lost {
     pub fn wait(&self) -> Result<bool> {
         thread::may_block("wait for a loss")?;
         loop {
-            // The wake-up is registered before the status is read, so that no change is missed.
-            let woken = self.status.woken();
-            let now = self.clock.now();
-            match self.status.state(now) {
-                // The loop reads the status again at the deadline, so it sees a loss even if the engine is too busy to
-                // report it.
-                TurnState::Held { until } => drop(wait_at_most(woken, until.since(now), self.clock)),
-                TurnState::Lost | TurnState::Closed => return Ok(true),
-                TurnState::Released => return Ok(false),
+            // The wake-ups are registered before the statuses are read, so that no change is missed.
+            let woken: Vec<_> = self.locks.iter().map(|(status, _)| Box::pin(status.woken())).collect();
+            let mut nearest: Option<(Duration, Clock)> = None;
+            for (status, clock) in &self.locks {
+                let now = clock.now();
+                match status.state(now) {
+                    TurnState::Held { until } => {
+                        let left = until.since(now);
+                        nearest = nearest.filter(|(least, _)| *least <= left).or(Some((left, *clock)));
+                    }
+                    TurnState::Lost | TurnState::Closed => return Ok(true),
+                    TurnState::Released => {}
+                }
             }
+            // The loop reads the statuses again at the first deadline, so it sees a loss even if the engine is too busy
+            // to report it.
+            let Some((left, clock)) = nearest else { return Ok(false) };
+            drop(wait_at_most(select_all(woken), left, clock));
         }
     }
 }

@@ -38,8 +38,12 @@
 //! should call [`Client::close`] from another thread. `close` releases all locks, and all waiting calls return
 //! `ErrorKind::Closed`.
 
+mod all;
+mod barrier;
 mod client;
+mod election;
 mod guard;
+mod latch;
 mod lock;
 mod lost;
 mod mutex;
@@ -48,8 +52,12 @@ mod semaphore;
 mod thread;
 mod wait;
 
+pub use all::{All, AllGuard, AnyLock, all};
+pub use barrier::Barrier;
 pub use client::Client;
+pub use election::{Election, Leadership, Observer};
 pub use guard::Guard;
+pub use latch::Latch;
 pub use lost::Lost;
 pub use mutex::Mutex;
 pub use rwlock::{RwLock, WriteGuard};

@@ -19,7 +19,7 @@ use crate::{lock::Lock, lock_options::lock_options};
 /// blocked. [`Mutex::lease`] turns that off.
 #[derive(Debug, Clone)]
 pub struct Mutex {
-    lock: Lock,
+    pub(super) lock: Lock,
 }
 
 impl Mutex {

@@ -25,8 +25,8 @@ use crate::{lock::Lock, lock_options::lock_options};
 /// ```
 #[derive(Debug, Clone)]
 pub struct RwLock {
-    read: Lock,
-    write: Lock,
+    pub(super) read: Lock,
+    pub(super) write: Lock,
 }
 
 impl RwLock {

@@ -23,7 +23,7 @@ use crate::{lock::Lock, lock_options::lock_options};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Semaphore {
-    semaphore: crate::Semaphore,
+    pub(super) semaphore: crate::Semaphore,
 }
 
 impl Semaphore {

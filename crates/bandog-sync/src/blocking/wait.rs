@@ -10,6 +10,8 @@ use std::{
 use bandog_core::{Clock, Error, MAX_TTL, Result};
 use tokio::task::unconstrained;
 
+use crate::pause::poll_on_this_thread;
+
 /// Additional time after the limit of a call. Normally the engine ends the call at its limit. If the engine has not
 /// ended the call after this additional time, the waiting thread ends the call itself, because the engine's thread
 /// seems to be blocked.
@@ -34,14 +36,15 @@ pub(super) fn wait_at_most<T>(future: impl Future<Output = T>, limit: Duration, 
     let signal = Arc::new(Signal::default());
     let waker = Waker::from(Arc::clone(&signal));
     loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+        let (polled, again) = poll_on_this_thread(|| future.as_mut().poll(&mut Context::from_waker(&waker)));
+        if let Poll::Ready(value) = polled {
             return Some(value);
         }
         let left = until.since(clock.now());
         if left.is_zero() {
             return None;
         }
-        signal.wait_at_most(left);
+        signal.wait_at_most(left.min(again));
     }
 }
 

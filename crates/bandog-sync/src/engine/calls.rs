@@ -38,7 +38,7 @@ pub(super) enum Completion {
         slot: SlotId,
         subscription: Result<Subscription>,
     },
-    /// The backend has answered a subscription to a record.
+    /// The backend has answered a subscription to a record or a latch.
     RecordSubscribed {
         id: Ticket,
         subscription: Result<Subscription>,
@@ -108,6 +108,14 @@ impl Calls {
         let backend = Arc::clone(&self.backend);
         self.in_flight.push(Box::pin(async move {
             let subscription = backend.subscribe_record(&key, notifier).await;
+            Completion::RecordSubscribed { id, subscription }
+        }));
+    }
+
+    pub(super) fn subscribe_latch(&self, id: Ticket, key: Key, notifier: Notifier) {
+        let backend = Arc::clone(&self.backend);
+        self.in_flight.push(Box::pin(async move {
+            let subscription = backend.subscribe_latch(&key, notifier).await;
             Completion::RecordSubscribed { id, subscription }
         }));
     }

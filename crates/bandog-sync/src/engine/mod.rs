@@ -48,7 +48,7 @@
 //! - `effects`: passes events to slots and executes their effects; `outbox`: decides which requests are sent together;
 //! - `self_deadlock`: warnings about calls that may wait for a lock that their own task holds; `outages`: log lines
 //!   about a store that does not answer;
-//! - `record_subscriptions`: records to which users subscribe;
+//! - `record_subscriptions`: records and latches to which users subscribe;
 //! - `registration`: writes this client into the store's registry, for operators;
 //! - `health`: whether the store answers, for readiness probes;
 //! - `calls`, `timers`, `notifications`: the events that the engine waits for; `msg`: the messages of its users;
@@ -103,7 +103,7 @@ use crate::handle::Handle;
 pub(crate) use self::lane::{Lane, OwnedAs, SlotId};
 pub(crate) use self::msg::{DowngradeRequest, HoldId, LockRequest, Msg, Patience, Terms, Ticket, TurnGrant};
 pub(crate) use self::runner::Runner;
-pub(crate) use self::slot::MAX_TURNS;
+pub(crate) use self::slot::{FIRST_ANSWER, MAX_TURNS};
 
 /// An engine on its own thread polls its mailbox for this time after the hold of a key went from one call of this
 /// client to the next call. The turn of the next call often ends sooner than a sleeping thread would wake up.
@@ -369,6 +369,7 @@ impl Engine {
             Msg::WarnBefore { slot, hold, ticket, grace } => self.on(&slot, Event::WarnBefore { hold, ticket, grace }),
             Msg::Recheck(key) => self.recheck(&key),
             Msg::SubscribeRecord { id, key, notifier } => self.subscribe_record(id, key, notifier),
+            Msg::SubscribeLatch { id, key, notifier, until } => self.subscribe_latch(id, key, notifier, until),
             Msg::UnsubscribeRecord(id) => self.unsubscribe_record(id),
             Msg::Ping(reply) => self.calls.ping(reply),
             Msg::CheckHealth(caller) => self.health(caller),

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Backend, Key, Kind, Notifier, Result};
+use bandog_core::{Backend, Key, Kind, Moment, Notifier, Result};
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 
@@ -67,7 +67,16 @@ pub(crate) enum Msg {
         key: Key,
         notifier: Notifier,
     },
-    /// The subscription with this number was dropped.
+    /// A caller waits for a latch. The notifier makes the caller poll: when the latch becomes open, at least once a
+    /// second, and at the end of its wait.
+    SubscribeLatch {
+        id: Ticket,
+        key: Key,
+        notifier: Notifier,
+        /// The end of the caller's wait. `None` if the wait has no limit.
+        until: Option<Moment>,
+    },
+    /// The subscription to a record or a latch with this number was dropped.
     UnsubscribeRecord(Ticket),
     /// A caller waits until the store answers.
     Ping(oneshot::Sender<Result<()>>),
@@ -163,6 +172,7 @@ impl fmt::Debug for Msg {
             Self::WarnBefore { .. } => "WarnBefore",
             Self::Recheck(_) => "Recheck",
             Self::SubscribeRecord { .. } => "SubscribeRecord",
+            Self::SubscribeLatch { .. } => "SubscribeLatch",
             Self::UnsubscribeRecord(_) => "UnsubscribeRecord",
             Self::Ping(_) => "Ping",
             Self::CheckHealth(_) => "CheckHealth",

@@ -1,4 +1,4 @@
-//! Users' subscriptions to records. If the backend cannot subscribe, the engine retries.
+//! Users' subscriptions to records and latches. If the backend cannot subscribe, the engine retries.
 
 use std::time::Duration;
 
@@ -12,27 +12,69 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Maximum delay of any retry.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(64);
 
-/// A user's subscription to a record. Most engines have none.
+/// Maximum interval between two notifications of a subscriber that waits for a latch. Each notification makes it poll.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A user's subscription to a record or a latch. Most engines have none.
 pub(super) struct RecordSubscriber {
     key: Key,
     notifier: Notifier,
+    /// When the subscriber is notified without a reason. `None` for a record: the subscriber of a record polls by
+    /// itself.
+    polls: Option<Polls>,
     /// The backend's subscription. `None` until the backend has answered.
     subscription: Option<Subscription>,
     /// When the subscription is retried. `None` if no retry is planned.
+    retry_at: Option<Moment>,
+    /// The moment of the subscriber's timer: the next retry or poll. `None` if the timer is not set.
     timer: Option<Moment>,
     /// Maximum delay before the next attempt, if the backend has returned a silent subscription (one that never
     /// notifies).
     retry_delay: Duration,
 }
 
+/// When the subscriber of a latch polls.
+struct Polls {
+    next: Moment,
+    /// The end of the subscriber's wait. `None` if the wait has no limit, or if the limit has passed.
+    until: Option<Moment>,
+}
+
+impl RecordSubscriber {
+    /// The next retry or poll.
+    fn next_due(&self) -> Option<Moment> {
+        let polls = self.polls.as_ref();
+        [self.retry_at, polls.map(|polls| polls.next), polls.and_then(|polls| polls.until)].into_iter().flatten().min()
+    }
+}
+
 impl Engine {
     pub(super) fn subscribe_record(&mut self, id: Ticket, key: Key, notifier: Notifier) {
+        self.add_subscriber(id, key, notifier, None);
+    }
+
+    /// Subscribes to a latch. The subscriber is also notified at this moment, if there is one.
+    pub(super) fn subscribe_latch(&mut self, id: Ticket, key: Key, notifier: Notifier, until: Option<Moment>) {
+        let next = self.cx.now + jittered(POLL_INTERVAL);
+        self.add_subscriber(id, key, notifier, Some(Polls { next, until }));
+    }
+
+    fn add_subscriber(&mut self, id: Ticket, key: Key, notifier: Notifier, polls: Option<Polls>) {
         if self.closing.is_some() {
             return;
         }
-        self.record_subscribers
-            .insert(id, RecordSubscriber { key, notifier, subscription: None, timer: None, retry_delay: RETRY_DELAY });
+        let subscriber = RecordSubscriber {
+            key,
+            notifier,
+            polls,
+            subscription: None,
+            retry_at: None,
+            timer: None,
+            retry_delay: RETRY_DELAY,
+        };
+        self.record_subscribers.insert(id, subscriber);
         self.send_record_subscription(id);
+        self.set_subscriber_timer(id);
     }
 
     pub(super) fn unsubscribe_record(&mut self, id: Ticket) {
@@ -48,9 +90,8 @@ impl Engine {
                 let notifies = subscriber.subscription.is_none() || !subscription.is_silent();
                 if subscription.is_silent() {
                     // A later attempt might succeed, for example because the machine has free file watches again.
-                    let retry_at = self.cx.now + jittered(subscriber.retry_delay);
+                    subscriber.retry_at = Some(self.cx.now + jittered(subscriber.retry_delay));
                     subscriber.retry_delay = MAX_RETRY_DELAY.min(subscriber.retry_delay * 2);
-                    self.timers.set(Timer::RecordSubscriber(id), &mut subscriber.timer, Some(retry_at));
                 }
                 subscriber.subscription = Some(subscription);
                 if notifies {
@@ -58,23 +99,39 @@ impl Engine {
                 }
             }
             Err(error) if error.is_retryable() => {
-                let retry_at = self.cx.now + jittered(RETRY_DELAY);
-                self.timers.set(Timer::RecordSubscriber(id), &mut subscriber.timer, Some(retry_at));
+                subscriber.retry_at = Some(self.cx.now + jittered(RETRY_DELAY));
             }
             Err(error) => {
                 let key = &subscriber.key;
-                tracing::warn!(%key, %error, "cannot subscribe to changes of this record; it is polled instead");
+                tracing::warn!(%key, %error, "cannot subscribe to changes of this record or latch; it is polled instead");
                 subscriber.subscription = Some(Subscription::silent());
             }
         }
+        self.set_subscriber_timer(id);
     }
 
-    /// Retries a subscription.
+    /// Retries a subscription, or notifies the subscriber so that it polls.
     pub(super) fn record_subscriber_is_due(&mut self, id: Ticket) {
-        if let Some(subscriber) = self.record_subscribers.get_mut(&id) {
-            subscriber.timer = None;
+        let Some(subscriber) = self.record_subscribers.get_mut(&id) else { return };
+        let now = self.cx.now;
+        subscriber.timer = None;
+        if let Some(polls) = &mut subscriber.polls {
+            let is_over = polls.until.take_if(|until| *until <= now).is_some();
+            if is_over || polls.next <= now {
+                polls.next = now + jittered(POLL_INTERVAL);
+                subscriber.notifier.notify();
+            }
+        }
+        if subscriber.retry_at.take_if(|retry_at| *retry_at <= now).is_some() {
             self.send_record_subscription(id);
         }
+        self.set_subscriber_timer(id);
+    }
+
+    fn set_subscriber_timer(&mut self, id: Ticket) {
+        let Some(subscriber) = self.record_subscribers.get_mut(&id) else { return };
+        let due = subscriber.next_due();
+        self.timers.set(Timer::RecordSubscriber(id), &mut subscriber.timer, due);
     }
 
     /// Notifies all subscribers, because a notification may have been missed.
@@ -84,6 +141,10 @@ impl Engine {
 
     fn send_record_subscription(&mut self, id: Ticket) {
         let Some(subscriber) = self.record_subscribers.get(&id) else { return };
-        self.calls.subscribe_record(id, subscriber.key.clone(), subscriber.notifier.clone());
+        let (key, notifier) = (subscriber.key.clone(), subscriber.notifier.clone());
+        match subscriber.polls {
+            None => self.calls.subscribe_record(id, key, notifier),
+            Some(_) => self.calls.subscribe_latch(id, key, notifier),
+        }
     }
 }

@@ -21,7 +21,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use bandog_core::{Claim, Error, ErrorKind, Moment, Released, Result, Step};
+use bandog_core::{Claim, Error, ErrorKind, Moment, PLACE, Released, Result, Step};
 
 use super::{Map, backoff::backoff_after, msg::HoldId, slot::Report};
 
@@ -140,7 +140,9 @@ impl Releases {
         // that was stopped can apply an old request when the store continues. But in a long outage each call can leave
         // an unsure claim, so the number of unsure claims is limited.
         let is_crowded = number > MAX_UNSURE && age > pending.claim.ttl + self.timeout;
-        let has_expired = if pending.unsure { is_crowded } else { age > pending.claim.ttl };
+        // A place of the claim can last longer than a hold.
+        let lasts = if pending.claim.joins { pending.claim.ttl.max(PLACE) } else { pending.claim.ttl };
+        let has_expired = if pending.unsure { is_crowded } else { age > lasts };
         let repeats = error.is_retryable() && !has_expired;
         let report = pending.report.take_if(|_| !repeats || age >= self.timeout);
         let report = report.map(|report| (report, Err(error.clone())));

@@ -14,7 +14,7 @@ pub(super) enum Timer {
     Releases,
     /// A slot has reached the moment of [`super::slot::Slot::next_due`].
     Slot(SlotId),
-    /// A subscription to a record must be retried.
+    /// A subscription to a record or a latch must be retried, or the subscriber of a latch must poll.
     RecordSubscriber(Ticket),
     /// A registration of the client is due.
     Registration,

@@ -86,14 +86,18 @@ async fn ten_thousand_calls_get_the_lock_in_their_order() {
 #[tokio::test(start_paused = true)]
 async fn try_lock_respects_the_queue_and_does_not_join_it() {
     let store = memory();
-    let (ours, theirs) = (client(store.clone()), client(store.clone()));
+    let counted = Counting::new(store.clone());
+    let (ours, theirs) = (client(store.clone()), client(counted.clone()));
     let held_by_them = theirs.mutex("orders").fair().lock().await.unwrap();
     let asking = waiting(&ours).await;
     ours.idle().await;
     assert!(theirs.mutex("orders").fair().try_lock().await.unwrap().is_none());
     held_by_them.release().await.unwrap();
     let guard = soon(asking).await.unwrap().unwrap();
+    let before = counted.releases();
     assert!(theirs.mutex("orders").fair().try_lock().await.unwrap().is_none());
+    theirs.idle().await;
+    assert_eq!(counted.releases(), before, "there is no place to release");
     guard.release().await.unwrap();
     assert!(is_free(&store).await);
 }

@@ -296,3 +296,5 @@ async fn a_prefix_keeps_systems_apart() {
 }
 
 impl bandog_core::Records for Odd {}
+
+impl bandog_core::Latches for Odd {}

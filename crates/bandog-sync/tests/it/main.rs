@@ -3,16 +3,20 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod all;
 mod bad_input;
+mod barrier;
 mod basics;
 mod blocking;
 mod cancel;
 mod close;
+mod election;
 mod ending;
 mod expiring;
 mod fair;
 mod health;
 mod kit;
+mod latch;
 mod late_answers;
 mod logs;
 mod metrics;

@@ -113,3 +113,5 @@ async fn an_engine_on_its_own_thread_panics() {
 }
 
 impl bandog_core::Records for Broken {}
+
+impl bandog_core::Latches for Broken {}

@@ -76,6 +76,8 @@ async fn a_permit_goes_to_the_next_call_without_a_request() {
         async move { semaphore.acquire().await }
     });
     yield_now().await;
+    client.idle().await;
+    assert_eq!(store.claims(), 1, "a call that waits for a permit of its own client claims nothing");
     let before = store.calls();
     guard.release().await.unwrap();
     let next = soon(next).await.unwrap().unwrap();

@@ -290,3 +290,34 @@ async fn an_owner_downgrades_only_its_last_guard() {
     drop((again, reader));
     drop(lock.write().await.unwrap());
 }
+
+/// The hold of readers is lost while it is open. The next reader must not share it.
+#[tokio::test(start_paused = true)]
+async fn a_lost_hold_is_not_shared() {
+    let client = client(memory());
+    let lock = client.rwlock("catalogue");
+    let reader = lock.read().await.unwrap();
+    client.evict("catalogue").await.unwrap();
+    soon(reader.lost()).await;
+    let next = lock.read().await.unwrap();
+    assert!(next.fence() > reader.fence());
+    assert!(!next.is_lost());
+}
+
+/// The request of a downgrade is lost, and then the caller drops its future. Both claims must be released.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_downgrade_without_an_answer_releases_both_claims() {
+    for fate in [Fate::ReplyLost, Fate::RequestLost, Fate::Refused, Fate::Late(ms(500))] {
+        let store = memory();
+        let wire = Lossy::new(store.clone());
+        let ours = client(wire.clone());
+        let writer = ours.rwlock("catalogue").write().await.unwrap();
+        wire.next([fate]);
+        let downgrading = tokio::spawn(writer.downgrade());
+        yield_now().await;
+        downgrading.abort();
+        assert!(downgrading.await.is_err());
+        soon(ours.idle()).await;
+        assert_eq!(held(&store).await, [""; 0], "{fate:?}");
+    }
+}

@@ -160,3 +160,5 @@ async fn a_prefix_that_begins_with_another_is_reported() {
 }
 
 impl bandog_core::Records for Shut {}
+
+impl bandog_core::Latches for Shut {}

@@ -93,3 +93,26 @@ async fn other_waits_are_not_reported() {
     drop(other.await.unwrap().unwrap());
     assert_eq!(warned(&ear), [""; 0]);
 }
+
+/// A task that reads and then writes waits for itself, and so does a task that takes a fair mutex twice.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_waits_for_another_kind_of_its_own_turn_is_warned_of() {
+    let (ear, _hears) = Ear::of_thread("bandog");
+    let client = paused().over(memory()).unwrap();
+    let (lock, fair) = (client.rwlock("catalogue"), client.mutex("orders").fair());
+    let reader = lock.read().await.unwrap();
+    assert!(lock.try_write_for(ms(1500)).await.unwrap().is_none());
+    drop(reader);
+    assert_eq!(warned(&ear).len(), 1, "read, then write");
+    let guard = fair.lock().await.unwrap();
+    assert!(fair.try_lock_for(ms(1500)).await.unwrap().is_none());
+    drop(guard);
+    assert_eq!(warned(&ear).len(), 1, "fair, then fair");
+    // Another task waits for a reader.
+    let reader = client.rwlock("stock").read().await.unwrap();
+    let stock = client.rwlock("stock");
+    let other = tokio::spawn(async move { stock.try_write_for(ms(3000)).await });
+    assert!(other.await.unwrap().unwrap().is_none());
+    drop(reader);
+    assert_eq!(warned(&ear), [""; 0]);
+}

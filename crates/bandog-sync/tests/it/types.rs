@@ -1,11 +1,15 @@
 //! Which types and futures can be sent to other tasks and threads.
 
-use bandog_sync::{Client, ClientOptions, Expiring, Guard, Lost, Mutex, Owner};
+use bandog_sync::{
+    All, AllExpiring, AllGuard, AllLost, AnyLock, Barrier, Client, ClientOptions, Election, Expiring, Guard, Leader,
+    Leadership, Lost, Mutex, Observer, Owner, all,
+};
 
 use crate::kit::{client, memory};
 
 fn shared<T: Send + Sync + 'static>() {}
 fn lasting<T: Clone + Send + 'static>() {}
+fn sent<T: Send>() {}
 fn send<T: Send>(value: T) -> T {
     value
 }
@@ -20,6 +24,16 @@ fn handles_guards_and_futures_can_be_sent() {
     lasting::<Lost>();
     lasting::<Expiring>();
     lasting::<Mutex>();
+    shared::<AllGuard>();
+    shared::<Leadership>();
+    sent::<Observer>();
+    lasting::<AllLost>();
+    lasting::<AllExpiring>();
+    lasting::<All>();
+    lasting::<AnyLock>();
+    lasting::<Election>();
+    lasting::<Leader>();
+    lasting::<Barrier>();
 }
 
 #[tokio::test(start_paused = true)]
@@ -40,6 +54,15 @@ async fn every_future_may_be_spawned() {
             guard.key().as_str() == local
         }));
         assert!(ran.await.unwrap());
+        let locks = all([client.mutex("orders"), client.mutex("stock")]);
+        send(send(locks.lock()).await.unwrap().release()).await.unwrap();
+        assert!(send(locks.try_lock_for(std::time::Duration::from_secs(1))).await.unwrap().is_some());
+        assert_eq!(send(locks.run(async |guard| guard.fences().len())).await.unwrap(), 2);
+        let election = client.election("billing");
+        let leadership = send(election.campaign()).await.unwrap();
+        assert!(send(election.observe().unwrap().changed()).await.unwrap().is_some());
+        send(leadership.resign()).await.unwrap();
+        assert!(send(client.barrier("phase", 1).wait()).await.unwrap().is_leader());
         send(client.ready()).await.unwrap();
         send(client.show("orders")).await.unwrap();
         send(client.idle()).await;

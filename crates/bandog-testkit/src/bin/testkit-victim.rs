@@ -1,6 +1,6 @@
 //! A process that a test kills. The test then checks that the children of this process have died, too.
 //!
-//! This process starts its children from a thread that ends immediately afterwards, like the thread of a test.
+//! The thread that starts the children ends immediately after the start, like the thread of a test.
 
 use std::process::Command;
 use std::thread;

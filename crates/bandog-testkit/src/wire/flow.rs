@@ -1,18 +1,19 @@
-//! The bytes of one direction of one connection.
+//! The bytes that a proxy forwards in one direction of one connection, from the *sender* to the *receiver*.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Maximum number of bytes in flight. When this number is reached, the proxy stops reading from the sender.
+/// Maximum number of bytes in flight: bytes that the proxy has read from the sender and not forwarded yet. When this
+/// number is reached, the proxy stops reading from the sender.
 const MAX_IN_FLIGHT: usize = 4 << 20;
 
 /// The settings of one direction, for all connections of a proxy.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rule {
     pub(super) delay: Duration,
-    /// Whether all bytes are lost.
+    /// True while all bytes of this direction are lost.
     pub(super) dropping: bool,
 }
 
@@ -22,13 +23,13 @@ pub(super) struct Flow {
     queue: VecDeque<Parcel>,
     /// The number of bytes in `queue`.
     queued: usize,
-    /// Whether the sender's connection was closed or has failed. Then nothing more is read.
+    /// True if the sender's connection was closed or has failed. Then the proxy reads nothing more.
     ended: bool,
-    /// Whether the close of the sender's connection was forwarded. Then no data follows.
+    /// True if the proxy has forwarded the end of the sender's connection. Then no data follows.
     finished: bool,
-    /// Whether bytes were lost. Then later bytes must not be forwarded.
+    /// True if bytes were lost. Then later bytes must not be forwarded.
     lossy: bool,
-    /// Whether the receiver's buffer is full.
+    /// True if the socket to the receiver accepts no more bytes now, because its buffer is full.
     blocked: bool,
 }
 
@@ -65,7 +66,8 @@ impl Flow {
         self.lossy
     }
 
-    /// The due time of the next parcel, unless the receiver's buffer is full.
+    /// The time at which the next parcel is forwarded. `None` if there is no parcel, or if the receiver's buffer is
+    /// full.
     pub(super) fn due(&self) -> Option<Instant> {
         let parcel = self.queue.front().filter(|_| !self.blocked);
         parcel.map(|parcel| parcel.due)
@@ -91,7 +93,7 @@ impl Flow {
 
     /// Forwards the parcels that are due.
     ///
-    /// An error means that the receiver's or the sender's connection has failed. Then the caller must reset both
+    /// If this fails, the receiver's or the sender's connection has failed. Then the caller must reset both
     /// connections.
     pub(super) fn put_out(&mut self, to: &TcpStream, now: Instant) -> io::Result<()> {
         self.blocked = false;
@@ -112,13 +114,14 @@ impl Flow {
         Ok(())
     }
 
+    /// Removes and returns the next parcel if it is due.
     fn pop_due(&mut self, now: Instant) -> Option<Parcel> {
         self.queue.front().filter(|parcel| parcel.due <= now)?;
         self.queue.pop_front()
     }
 
-    /// Queues a parcel. A parcel is never due before an earlier parcel. Otherwise later bytes would overtake earlier
-    /// bytes when a test reduces the delay.
+    /// Queues a parcel. A parcel is never due before the parcel ahead of it in the queue. So if a test reduces the
+    /// delay, new bytes still wait for the bytes that were queued with the longer delay.
     fn push(&mut self, content: Content, delay: Duration) {
         let earliest = Instant::now() + delay;
         let due = self.queue.back().map_or(earliest, |last| last.due.max(earliest));
@@ -126,6 +129,8 @@ impl Flow {
         self.queue.push_back(Parcel { due, content });
     }
 
+    /// Writes the bytes to the receiver. If the receiver's buffer is full, the rest goes back to the front of the
+    /// queue.
     fn write(&mut self, mut to: &TcpStream, mut bytes: Vec<u8>, due: Instant) -> io::Result<()> {
         while !bytes.is_empty() {
             match to.write(&bytes) {
@@ -153,7 +158,7 @@ impl Content {
     }
 }
 
-/// Reads from the sender. `None` if no bytes are available.
+/// Reads from the sender. `None` if nothing can be read now.
 fn receive(mut from: &TcpStream, buffer: &mut [u8]) -> Option<Content> {
     match from.read(buffer) {
         Ok(0) => Some(Content::Close),

@@ -1,4 +1,4 @@
-//! The thread of the proxy. It owns all sockets and moves the data.
+//! The thread of the proxy. This thread owns all sockets and moves the data.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -18,15 +18,16 @@ use super::flow::{Flow, Rule};
 use super::{Action, Counts, Direction, Order};
 use crate::port::Port;
 
-/// Timeout for opening a connection to the server. Even for a stopped server, the kernel accepts connections until the
-/// queue of new connections is full. So this timeout passes only if the queue is full.
+/// Timeout for opening a connection to the server. Even if the server is stopped, the kernel accepts connections, until
+/// the queue of new connections is full. So the timeout passes only if this queue is full.
 const DIAL_WITHIN: Duration = Duration::from_secs(1);
 
+/// The state of the proxy's thread.
 pub(super) struct Pump {
     port: Arc<Port>,
     target: SocketAddr,
     orders: Receiver<Order>,
-    /// Becomes readable when an order was sent.
+    /// This socket becomes readable when an order was sent.
     wake_ups: UnixStream,
     counts: Arc<Counts>,
     /// `None` while connections are refused.
@@ -34,13 +35,16 @@ pub(super) struct Pump {
     /// The open connections.
     links: Vec<Link>,
     rules: Rules,
+    /// The memory into which the sockets are read.
     buffer: Vec<u8>,
 }
 
+/// The present faults of the proxy.
 #[derive(Clone, Copy, Default)]
 struct Rules {
     request: Rule,
     reply: Rule,
+    /// True while the proxy holds back all data.
     stalled: bool,
 }
 
@@ -76,9 +80,9 @@ impl Pump {
 
     /// Runs until the order [`Action::End`] comes.
     pub(super) fn run(&mut self) {
-        // To save power, the kernel can wake a thread 50 µs late by default. This call sets the shortest possible
-        // delay.
-        set_current_timer_slack(NonZeroU64::new(1)).expect("an exact timer");
+        // To save power, the kernel by default wakes a thread up to 50 µs late. This call makes the delay as short as
+        // possible.
+        set_current_timer_slack(NonZeroU64::new(1)).expect("cannot set the timer slack");
         loop {
             self.accept();
             let end = self.execute_orders();
@@ -95,14 +99,14 @@ impl Pump {
             self.counts.accepted.fetch_add(1, Ordering::Relaxed);
             match Link::dial(client, self.target) {
                 Ok(link) => self.links.push(link),
-                // The server is down. The client's connection is dropped here, which closes it.
+                // The server is down. The failed call has dropped the client's connection, which closes the connection.
                 Err(_) => continue,
             }
         }
         self.count();
     }
 
-    /// Executes the orders. Returns whether the thread must end.
+    /// Executes the orders that have come. Returns true if the thread must end.
     fn execute_orders(&mut self) -> bool {
         let _ = self.wake_ups.read(&mut self.buffer);
         while let Ok(Order { action, done }) = self.orders.try_recv() {
@@ -114,7 +118,7 @@ impl Pump {
                 Action::Cut => self.cut(|_| true),
                 Action::End => return true,
             }
-            let _ = done.send(()); // An error means that the caller no longer waits. The order is executed anyway.
+            let _ = done.send(()); // An error only means that the caller no longer waits.
         }
         false
     }
@@ -130,7 +134,7 @@ impl Pump {
         if refused {
             self.listener = None;
         } else if self.listener.is_none() {
-            self.listener = Some(listen(&self.port).expect("the port is reserved"));
+            self.listener = Some(listen(&self.port).expect("cannot listen on the reserved port"));
         }
     }
 
@@ -164,7 +168,7 @@ impl Pump {
         let due = due.filter(|_| !stalled);
         let left = due.map(|due| due.saturating_duration_since(Instant::now()));
         let left = left.and_then(|left| Timespec::try_from(left).ok());
-        // An error means that a signal interrupted the call. Then the loop runs again.
+        // If `poll` fails, a signal has interrupted the call. Then the loop of `run` simply continues.
         let _ = poll(&mut fds, left.as_ref());
     }
 
@@ -184,6 +188,7 @@ impl Rules {
 }
 
 impl Link {
+    /// Opens the connection to the server that belongs to this client's connection.
     fn dial(client: TcpStream, target: SocketAddr) -> io::Result<Self> {
         let server = TcpStream::connect_timeout(&target, DIAL_WITHIN)?;
         for stream in [&client, &server] {
@@ -218,23 +223,26 @@ impl Link {
         [self.request.due(), self.reply.due()].into_iter().flatten().min()
     }
 
-    /// The events for which the thread waits. If there is no event to wait for on a socket, the socket is left out.
-    /// Otherwise a broken socket would wake the thread again and again.
+    /// The sockets of this connection, with the events for which the thread waits. A socket without such an event is
+    /// left out, because `poll` always reports a broken socket, and would wake the thread again and again.
     fn interests(&self, stalled: bool) -> impl Iterator<Item = PollFd<'_>> {
         let client = interest(&self.client, &self.request, &self.reply, stalled);
         let server = interest(&self.server, &self.reply, &self.request, stalled);
         client.into_iter().chain(server)
     }
 
-    /// Closes both sides with a reset.
+    /// Closes both connections with a reset. If the linger time of a socket is zero, the kernel sends a reset when the
+    /// socket is dropped.
     fn reset(self) {
         for stream in [self.client, self.server] {
-            // An error means that the peer has closed the connection already.
+            // If this fails, the peer has already closed the connection.
             let _ = set_socket_linger(&stream, Some(Duration::ZERO));
         }
     }
 }
 
+/// A socket with the events for which the thread waits. `from` is the direction whose bytes come from this socket, and
+/// `to` is the direction whose bytes go to this socket.
 fn interest<'a>(socket: &'a TcpStream, from: &Flow, to: &Flow, stalled: bool) -> Option<PollFd<'a>> {
     let mut flags = PollFlags::empty();
     flags.set(PollFlags::IN, from.wants_input());

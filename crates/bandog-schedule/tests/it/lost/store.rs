@@ -126,3 +126,5 @@ impl Records for Store {
         self.copies().master.history(key).await
     }
 }
+
+impl bandog_core::Latches for Store {}

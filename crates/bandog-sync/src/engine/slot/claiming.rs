@@ -39,13 +39,12 @@ impl<C: Call> Slot<C> {
         self.send_claim(attempt, cx);
     }
 
-    /// Ends an attempt that is not in flight, because the first waiting call waits for a hold of this client.
+    /// Ends a rest, or an attempt that is not in flight, because the first waiting call waits for a hold of this client.
     fn wait_for_own_hold(&mut self, cx: &mut SlotContext<C>) {
         match mem::take(&mut self.stage) {
             Stage::Waiting { attempt, .. } => end_attempt(&attempt, cx),
-            stage @ (Stage::Idle | Stage::Claiming(_) | Stage::Resting { .. } | Stage::Releasing(_)) => {
-                self.stage = stage;
-            }
+            stage @ (Stage::Claiming(_) | Stage::Releasing(_)) => self.stage = stage,
+            Stage::Idle | Stage::Resting { .. } => {}
         }
     }
 

@@ -5,8 +5,8 @@
 //! turn stays valid until its deadline, although its hold has left the slot. The hold is not renewed in this time: a
 //! store that would answer a renewal also answers the pass.
 //!
-//! A request without an answer is repeated with the same claims until that deadline. If the caller has dropped its
-//! future, the request is not repeated, and both claims are released.
+//! A request without an answer is repeated with the same claims until that deadline. If the caller drops its future,
+//! the request is not repeated any more, and both claims are released.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -75,10 +75,11 @@ impl<C: Call> Slot<C> {
     /// Sends the request of a downgrade.
     pub(super) fn downgrade(&mut self, downgrade: NewDowngrade<C>, cx: &mut SlotContext<C>) {
         let NewDowngrade { hold: id, turn, ticket, caller, call } = downgrade;
-        let present = self.holds.get_present(id).map(|hold| hold.terms());
-        let turn = self.holds.change(id, |hold| hold.end_turn(turn)).flatten();
-        let (Some(terms), Some(turn), None) = (present, turn, &self.downgrade) else {
-            return cx.emit(Effect::Fail(call, Error::lost(self.key())));
+        let terms = self.holds.get_present(id).map(Hold::terms).filter(|_| self.downgrade.is_none());
+        let turn = terms.and_then(|_| self.holds.change(id, |hold| hold.end_turn(turn)).flatten());
+        let (Some(terms), Some(turn)) = (terms, turn) else {
+            // The hold is lost. It is released when the caller drops the writer's turn.
+            return cx.emit(Effect::Fail(call, Error::lost(self.key()).during("downgrade")));
         };
         let Some(hold) = self.take_hold(id) else { return };
         if hold.is_unsure() {
@@ -136,6 +137,15 @@ impl<C: Call> Slot<C> {
             self.fail_downgrade(&Error::lost(&self.id.key), cx);
         } else if downgrade.retry_at.is_some_and(|moment| moment <= cx.now) {
             self.send_downgrade(cx);
+        }
+    }
+
+    /// Handles the drop of the future that waits for a downgrade. `turn`: the ticket of the writer's turn, which that
+    /// future has dropped.
+    pub(super) fn downgrade_dropped(&mut self, turn: Ticket, cx: &mut SlotContext<C>) {
+        if let Some(downgrade) = self.downgrade.as_ref().filter(|downgrade| downgrade.turn.ticket == turn) {
+            downgrade.turn.status.release();
+            self.fail_downgrade(&Error::closed(), cx);
         }
     }
 

@@ -100,12 +100,11 @@ use super::{
 };
 use crate::caller::Caller;
 
-pub(crate) use self::streak::MAX_TURNS;
 pub(super) use self::{
     downgrade::NewDowngrade,
     event::{Call, Counts, Effect, Event, NewCall, NewTurn, Report, SlotContext},
-    waiting::FIRST_ANSWER,
 };
+pub(crate) use self::{streak::MAX_TURNS, waiting::FIRST_ANSWER};
 
 /// One key and one kind of lock in this client. The slot has only one attempt and one subscription, even if many calls
 /// wait. Both use the terms of the first waiting call.

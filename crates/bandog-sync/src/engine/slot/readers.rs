@@ -5,7 +5,7 @@
 //! forever: it closes when its streak has lasted for its maximum duration, or when a writer of this client waits. Later
 //! readers then need a new claim, which the store refuses while a writer waits. A closed hold ends with its last turn.
 
-use super::{Call, Slot, SlotContext};
+use super::{Call, Slot, SlotContext, hold::Hold};
 use crate::engine::{
     lane::Lane,
     msg::{HoldId, Terms},
@@ -34,7 +34,7 @@ impl<C: Call> Slot<C> {
         for ticket in self.queue.with_terms(terms) {
             let Some(waiter) = self.queue.remove(ticket) else { continue };
             if !waiter.call.has_gone() {
-                self.begin_turn(id, ticket, waiter, fence, cx);
+                self.begin_turn(id, ticket, *waiter, fence, cx);
             }
         }
         if self.holds.get(id).is_some_and(|hold| hold.turns().is_empty()) {
@@ -54,8 +54,8 @@ impl<C: Call> Slot<C> {
     }
 
     pub(super) fn close_open_hold(&mut self) {
-        if let Some(id) = self.holds.open().map(super::hold::Hold::id) {
-            self.holds.change(id, super::hold::Hold::close);
+        if let Some(id) = self.holds.open().map(Hold::id) {
+            self.holds.change(id, Hold::close);
         }
     }
 }

@@ -54,7 +54,7 @@ pub(super) enum Turns {
     #[default]
     Empty,
     One(Turn),
-    Many(Box<BTreeMap<Ticket, Turn>>),
+    Many(BTreeMap<Ticket, Turn>),
 }
 
 impl Turns {
@@ -67,7 +67,7 @@ impl Turns {
             Self::Empty => *self = Self::One(turn),
             Self::One(_) => {
                 let Self::One(first) = mem::take(self) else { return };
-                *self = Self::Many(Box::new([first, turn].into_iter().map(|turn| (turn.ticket, turn)).collect()));
+                *self = Self::Many([first, turn].into_iter().map(|turn| (turn.ticket, turn)).collect());
             }
             Self::Many(turns) => drop(turns.insert(turn.ticket, turn)),
         }

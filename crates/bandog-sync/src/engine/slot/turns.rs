@@ -108,7 +108,7 @@ impl<C: Call> Slot<C> {
                 cx.emit(Effect::Refuse(other.call));
             }
         }
-        self.begin_turn(id, ticket, waiter, fence, cx);
+        self.begin_turn(id, ticket, *waiter, fence, cx);
     }
 
     /// Starts the turn of a call that has left the queue.
@@ -116,7 +116,7 @@ impl<C: Call> Slot<C> {
         &mut self,
         id: HoldId,
         ticket: Ticket,
-        waiter: Box<Waiter<C>>,
+        waiter: Waiter<C>,
         fence: Fence,
         cx: &mut SlotContext<C>,
     ) {
@@ -174,6 +174,7 @@ impl<C: Call> Slot<C> {
     /// Handles the end of a turn: its last guard was dropped or released.
     pub(super) fn turn_ended(&mut self, id: HoldId, ticket: Ticket, report: Option<Report>, cx: &mut SlotContext<C>) {
         let Some(turn) = self.holds.change(id, |hold| hold.end_turn(ticket)).flatten() else {
+            self.downgrade_dropped(ticket, cx);
             if let Some(report) = report {
                 // The client was closed, and its close has released the hold.
                 cx.emit(Effect::Report(report, Err(Error::closed())));

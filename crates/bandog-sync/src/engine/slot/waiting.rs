@@ -14,7 +14,7 @@ use crate::engine::{
 };
 
 /// Maximum wait of a call if the store has never answered this client.
-pub(in crate::engine) const FIRST_ANSWER: Duration = Duration::from_secs(5);
+pub(crate) const FIRST_ANSWER: Duration = Duration::from_secs(5);
 /// When a call has waited for this time, the slot checks whether the call waits for a lock that its own task holds. A
 /// call whose own limit is shorter is checked at its limit.
 const DEADLOCK_CHECK_AFTER: Duration = Duration::from_secs(1);

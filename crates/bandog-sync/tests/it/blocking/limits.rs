@@ -134,3 +134,5 @@ fn a_loss_is_seen_although_the_engine_is_stuck() {
 }
 
 impl bandog_core::Records for Clumsy {}
+
+impl bandog_core::Latches for Clumsy {}

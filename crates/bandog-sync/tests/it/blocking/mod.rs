@@ -2,7 +2,10 @@
 //! processes.
 
 mod async_code;
+mod compose;
 mod ends;
+mod kinds;
+mod latch;
 mod limits;
 mod loss;
 mod threads;

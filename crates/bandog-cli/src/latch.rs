@@ -1,0 +1,180 @@
+//! `bandog latch`: sets a count-down latch, counts it down, and waits until it is open.
+
+use std::{
+    io::{self, Write},
+    time::Duration,
+};
+
+use bandog::{Client, Error, Key, Latch};
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::{
+    args,
+    exit_code::ExitCode,
+    fault::Fault,
+    print::{self, Format},
+    runtime,
+    store::{self, Store},
+};
+
+/// Sets a count-down latch, counts it down, and waits until it is open.
+///
+/// A latch is a counter in the store. `set N` creates it, each part of the work counts it down when it is done, and
+/// `wait` returns when the count is 0. Then the latch is open, and can be set again. On Redis it is the RCountDownLatch
+/// of Redisson with this name.
+///
+/// A latch that does not exist is open. So set the latch before another process waits for it. A latch has no ttl: if a
+/// part of the work dies before it has counted down, the latch stays closed. So give `wait` a --timeout.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Output: `down` and `count` print the count. `set` and `wait` print nothing.
+
+Fields of --json: name, count (after the operation), open (whether the count is 0), store; with `set` also set \
+(whether this command has set the latch).
+
+Exit codes: 0 done; 75 `set`: the latch exists, and is unchanged; `wait`: the latch was not open within --timeout; \
+64 wrong name, number or URL; 69 the store does not answer or does not exist; 77 the store refuses the request, or the \
+name belongs to a lock.
+
+Examples:
+  bandog latch import set 3                    before the three parts start
+  ./import-part 1 && bandog latch import down  in each part
+  bandog latch import wait --timeout 1h && ./publish
+  bandog latch import count
+  bandog latch import down 3                   open it by hand")]
+pub(crate) struct Args {
+    /// The latch's name; write a name that begins with `-` after `--`.
+    name: String,
+    /// What to do with the latch.
+    #[arg(value_enum)]
+    action: Action,
+    /// With `set` the count; with `down` the number to subtract [default: 1].
+    #[arg(value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 53))]
+    number: Option<u64>,
+    /// With `wait`, how long to wait; 0s checks once. Without this option there is no limit.
+    #[arg(long, value_name = "DUR", value_parser = args::wait, allow_hyphen_values = true)]
+    timeout: Option<Duration>,
+    #[command(flatten)]
+    store: store::Args,
+    #[command(flatten)]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Action {
+    /// Create the latch with the count N, unless it exists.
+    Set,
+    /// Subtract N from the count.
+    Down,
+    /// Wait until the latch is open.
+    Wait,
+    /// Print the count.
+    Count,
+}
+
+/// The arguments of an action, which belong together.
+enum Operation {
+    Set(u64),
+    Down(u64),
+    Wait(Option<Duration>),
+    Count,
+}
+
+impl Args {
+    /// Checks which arguments belong to the action.
+    fn operation(&self) -> Result<Operation, Fault> {
+        let Self { action, number, timeout, .. } = self;
+        if timeout.is_some() && *action != Action::Wait {
+            return Err(Fault::usage("--timeout belongs to `wait`: bandog latch NAME wait --timeout DUR"));
+        }
+        match (action, number) {
+            (Action::Set, Some(count)) => Ok(Operation::Set(*count)),
+            (Action::Set, None) => Err(Fault::usage("`set` needs the count: bandog latch NAME set N")),
+            (Action::Down, number) => Ok(Operation::Down(number.unwrap_or(1))),
+            (Action::Wait, None) => Ok(Operation::Wait(*timeout)),
+            (Action::Count, None) => Ok(Operation::Count),
+            (Action::Wait | Action::Count, Some(_)) => {
+                Err(Fault::usage("`wait` and `count` take no number: bandog latch NAME wait --timeout DUR"))
+            }
+        }
+    }
+}
+
+/// The result of a command.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    name: &'a str,
+    count: u64,
+    open: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    set: Option<bool>,
+    store: String,
+}
+
+/// Applies the operation. Wrong arguments are reported before any I/O.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
+    let operation = args.operation()?;
+    let store = Store::of(&args.store)?;
+    Key::new(&args.name).map_err(|error| store.fault(&error))?;
+    let (count, set) = runtime::block_on(async {
+        let Some(client) = connect(&store, &operation).await? else { return Ok((0, None)) };
+        let applied = apply(&client.latch(&args.name), &operation).await;
+        applied.map_err(|error| fault(&store, &error, args))
+    })?;
+    let Args { name, format, .. } = args;
+    let report = Report { name, count, open: count == 0, set, store: store.redacted() };
+    if format.json {
+        print::done(print::json(&report))?;
+    } else if matches!(operation, Operation::Down(_) | Operation::Count) {
+        print::done(writeln!(io::stdout(), "{count}"))?;
+    }
+    match operation {
+        Operation::Set(_) if set == Some(false) => Err(Fault::new(
+            ExitCode::Busy,
+            format!(
+                "{name:?} in {} exists, and its count is {count}; it can be set again when it is open",
+                report.store
+            ),
+        )),
+        Operation::Wait(_) if count > 0 => {
+            Err(Fault::new(ExitCode::Busy, format!("{name:?} in {} is not open: its count is {count}", report.store)))
+        }
+        Operation::Set(_) | Operation::Down(_) | Operation::Wait(_) | Operation::Count => Ok(ExitCode::Done),
+    }
+}
+
+/// Connects to the store. Only `set` creates a file that does not exist. None if the default file does not exist, so
+/// that all its latches are open.
+async fn connect(store: &Store, operation: &Operation) -> Result<Option<Client>, Fault> {
+    match operation {
+        Operation::Set(_) => {
+            let client = store.client(store.options()?)?;
+            client.ready().await.map_err(|error| store.fault(&error))?;
+            Ok(Some(client))
+        }
+        Operation::Down(_) | Operation::Wait(_) | Operation::Count => store.connect_existing().await,
+    }
+}
+
+/// Applies the operation. Returns the count after it and, for `set`, whether this command has set the latch.
+async fn apply(latch: &Latch, operation: &Operation) -> bandog::Result<(u64, Option<bool>)> {
+    match operation {
+        Operation::Set(count) if latch.set(*count).await? => Ok((*count, Some(true))),
+        Operation::Set(_) => Ok((latch.count().await?, Some(false))),
+        Operation::Down(number) => Ok((latch.count_down_by(*number).await?, None)),
+        Operation::Wait(None) => latch.wait().await.map(|()| (0, None)),
+        Operation::Wait(Some(limit)) if latch.wait_for(*limit).await? => Ok((0, None)),
+        Operation::Wait(Some(_)) | Operation::Count => Ok((latch.count().await?, None)),
+    }
+}
+
+/// The error of an operation. If it might have been applied, the message says so.
+fn fault(store: &Store, error: &Error, args: &Args) -> Fault {
+    let fault = store.fault(error);
+    if !error.maybe_applied() || !matches!(args.action, Action::Set | Action::Down) {
+        return fault;
+    }
+    let advice = format!("the operation may have been applied: check with `bandog latch {} count`", args.name);
+    Fault::new(error.kind().into(), format!("{fault}\n  {advice}"))
+}

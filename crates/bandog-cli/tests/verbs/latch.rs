@@ -1,0 +1,97 @@
+//! Tests of `latch`.
+
+use serde_json::Value;
+
+use crate::{
+    help::{Place, Ran, SOON, ends},
+    store::Store,
+};
+
+fn latch(place: &Place, url: &str, words: &[&str]) -> Ran {
+    place.run(&[&["latch", "--url", url, "parts"], words].concat())
+}
+
+#[test]
+fn a_latch_is_set_once_counted_down_and_awaited() {
+    let store = Store::start();
+    let (place, url) = store.place_and_url();
+    let run = |words: &[&str], code: i32, stdout: &str| {
+        let ran = latch(place, url, words);
+        assert_eq!((ran.code, ran.stdout.as_str()), (code, stdout), "{words:?}: {ran:?}");
+        ran
+    };
+    run(&["set", "3"], 0, "");
+    run(&["set", "5"], 75, "").assert_ended(75, &["\"parts\"", "exists", "count is 3"]);
+    run(&["count"], 0, "3\n");
+    run(&["wait", "--timeout", "0s"], 75, "").assert_ended(75, &["not open", "count is 3"]);
+    let mut waiter = place.start(&["latch", "--url", url, "parts", "wait", "--timeout", "1h"]);
+    run(&["down"], 0, "2\n");
+    assert!(waiter.try_wait().is_none());
+    run(&["down", "2"], 0, "0\n");
+    ends(&mut waiter, 0);
+    run(&["wait"], 0, "");
+    run(&["down"], 0, "0\n");
+    run(&["set", "1"], 0, "");
+    run(&["wait", "--timeout", "50ms"], 75, "");
+}
+
+#[test]
+fn the_json_of_a_latch_has_its_count() {
+    let store = Store::start();
+    let (place, url) = store.place_and_url();
+    let json = |words: &[&str], code: i32| -> Value {
+        let ran = latch(place, url, &[words, &["--json"]].concat());
+        assert_eq!(ran.code, code, "{ran:?}");
+        serde_json::from_str(&ran.stdout).unwrap()
+    };
+    let is = |row: &Value, count: u64, set: Value| {
+        assert_eq!((&row["name"], &row["count"], &row["open"]), (&"parts".into(), &count.into(), &(count == 0).into()));
+        assert_eq!(row["set"], set);
+        assert!(row["store"].is_string());
+    };
+    is(&json(&["set", "2"], 0), 2, true.into());
+    is(&json(&["set", "2"], 75), 2, false.into());
+    is(&json(&["down"], 0), 1, Value::Null);
+    is(&json(&["wait", "--timeout", "0s"], 75), 1, Value::Null);
+    is(&json(&["down", "7"], 0), 0, Value::Null);
+    is(&json(&["wait"], 0), 0, Value::Null);
+    is(&json(&["count"], 0), 0, Value::Null);
+}
+
+#[test]
+fn wrong_arguments_of_a_latch_are_usage_errors() {
+    let store = Store::start();
+    let (place, url) = store.place_and_url();
+    let cases: [(&[&str], &str); 8] = [
+        (&["set"], "needs the count"),
+        (&["set", "0"], "1..="),
+        (&["down", "9007199254740993"], "1..="),
+        (&["down", "x"], "invalid digit"),
+        (&["wait", "3"], "take no number"),
+        (&["count", "--timeout", "1s"], "belongs to `wait`"),
+        (&["wait", "--timeout", "soon"], "write it like"),
+        (&["open"], "possible values"),
+    ];
+    for (words, part) in cases {
+        latch(place, url, words).assert_ended(64, &[part]);
+    }
+    // The name of an action is a name like any other.
+    place.run(&["latch", "wait", "set", "1", "--url", url]).assert_ended(0, &[]);
+    assert_eq!(place.run(&["latch", "wait", "count", "--url", url]).stdout, "1\n");
+    let help = place.run(&["latch", "--help"]).stdout;
+    for word in ["does not exist is open", "set N", "--timeout", "Exit codes", "75", "RCountDownLatch"] {
+        assert!(help.contains(word), "{word}: {help}");
+    }
+}
+
+#[test]
+fn a_waiter_that_is_terminated_leaves_the_latch_as_it_was() {
+    let store = Store::start();
+    let (place, url) = store.place_and_url();
+    latch(place, url, &["set", "1"]).assert_ended(0, &[]);
+    let mut waiter = place.start(&["latch", "--url", url, "parts", "wait"]);
+    waiter.term();
+    assert!(waiter.wait(SOON).code().is_none(), "ended by the signal");
+    assert_eq!(latch(place, url, &["down"]).stdout, "0\n");
+    latch(place, url, &["wait"]).assert_ended(0, &[]);
+}

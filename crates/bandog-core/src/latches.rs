@@ -1,0 +1,139 @@
+//! Count-down latches: counters that are set once and counted down to zero. Each operation has an id, so that a repeated
+//! operation is applied once.
+
+mod in_records;
+mod state;
+
+use std::{fmt, num::NonZeroU64, time::Duration};
+
+use async_trait::async_trait;
+
+use crate::{ClientId, Key, Notifier, Records, Result, Subscription};
+
+/// The id of one operation on a latch. Its text is `uuid:number`, like the id of a claim.
+///
+/// No two operations have the same id. So the store recognizes an operation that is sent again, and a client can safely
+/// repeat an operation whose answer was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct OperationId {
+    /// The client that makes the operation.
+    pub client: ClientId,
+    /// The number of the operation. A client uses each number for one operation only.
+    pub number: u64,
+}
+
+impl fmt::Display for OperationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.client, self.number)
+    }
+}
+
+/// What an operation does with a latch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LatchAction {
+    /// Creates the latch with this count. Nothing changes if the latch exists.
+    Set(NonZeroU64),
+    /// Subtracts this number from the count. If the result is zero or less, the latch is deleted, which opens it.
+    /// Nothing changes if the latch does not exist.
+    CountDown(NonZeroU64),
+    /// Deletes the latch, which opens it. Nothing changes if the latch does not exist.
+    Delete,
+}
+
+impl LatchAction {
+    /// The verb of the action in error messages.
+    pub fn verb(self) -> &'static str {
+        match self {
+            Self::Set(_) => "set_latch",
+            Self::CountDown(_) => "count_down",
+            Self::Delete => "delete_latch",
+        }
+    }
+}
+
+/// One operation on a latch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LatchOperation {
+    /// The name of the latch.
+    pub key: Key,
+    /// The id of the operation.
+    pub id: OperationId,
+    /// What the operation does.
+    pub action: LatchAction,
+    /// The minimum time for which the store remembers the operation. A client repeats the operation only within this
+    /// time.
+    pub remember: Duration,
+}
+
+/// The answer to an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LatchAnswer {
+    /// Whether the operation has changed the latch. If the operation is sent again, the answer is the same.
+    pub has_changed: bool,
+    /// The count when the store answered. It is 0 if the latch does not exist.
+    pub count: u64,
+}
+
+/// Count-down latches of a store.
+///
+/// A latch is open if it does not exist or if its count is 0. So a store that has lost its data has open latches only.
+///
+/// In the default implementations, a latch is the record `latch/NAME`. The record has the count, and the ids of the
+/// operations that the store remembers. A backend without records returns
+/// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) for each call. A backend that stores latches in another
+/// way implements all three methods.
+///
+/// Each call can be repeated without harm.
+///
+/// ```
+/// use bandog::{ClientId, Clock, Key, backend::{LatchAction, LatchOperation, Latches, Memory, OperationId}};
+/// use std::{num::NonZeroU64, time::Duration};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+/// let (store, client) = (Memory::new(Clock::system()), ClientId::random());
+/// let operation = |number, action| LatchOperation {
+///     key: Key::new("start").unwrap(),
+///     id: OperationId { client, number },
+///     action,
+///     remember: Duration::from_secs(30),
+/// };
+/// store.change_latch(&operation(1, LatchAction::Set(NonZeroU64::new(2).unwrap()))).await?;
+/// let count_down = operation(2, LatchAction::CountDown(NonZeroU64::MIN));
+/// assert_eq!(store.change_latch(&count_down).await?.count, 1);
+/// assert_eq!(store.change_latch(&count_down).await?.count, 1); // The same operation is counted once.
+/// assert_eq!(store.latch_count(&count_down.key).await?, 1);
+/// # Ok(()) }
+/// ```
+#[async_trait]
+pub trait Latches: Records {
+    /// Applies an operation. If the latch becomes open, the store notifies its subscribers.
+    ///
+    /// The operation is atomic. If the store remembers an operation with this id, it changes nothing, and the answer
+    /// has the earlier [`LatchAnswer::has_changed`].
+    ///
+    /// # Errors
+    /// As [`crate::Leases::ping`]. The kind is [`ErrorKind::Denied`](crate::ErrorKind::Denied) if the store has other
+    /// data under this name, and [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt) if the record was not written by
+    /// bandog. [`crate::Error::maybe_applied`] reports whether the operation might have been applied.
+    async fn change_latch(&self, operation: &LatchOperation) -> Result<LatchAnswer> {
+        in_records::change(self, operation)
+            .await
+            .map_err(|error| error.during(operation.action.verb()).at(&operation.key))
+    }
+
+    /// The count of a latch. It is 0 if the latch does not exist.
+    ///
+    /// # Errors
+    /// As [`Latches::change_latch`].
+    async fn latch_count(&self, key: &Key) -> Result<u64> {
+        in_records::count(self, key).await.map_err(|error| error.during("latch_count").at(key))
+    }
+
+    /// Calls `notifier` each time the latch becomes open. The calls end when the subscription is dropped. The promises
+    /// are those of [`Records::subscribe_record`].
+    ///
+    /// # Errors
+    /// As [`crate::Leases::ping`].
+    async fn subscribe_latch(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        in_records::subscribe(self, key, notifier).await.map_err(|error| error.during("subscribe").at(key))
+    }
+}

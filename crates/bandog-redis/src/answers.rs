@@ -1,0 +1,60 @@
+//! Reads the replies of the scripts that claim and renew locks of any kind.
+
+use std::time::Duration;
+
+use bandog_core::{Answer, Claim, Error, Fence, Fences, Kind, PLACE, Renewal, Result, Step, Verdict, check_pass};
+use redis::Value;
+
+use crate::refusal;
+
+/// Maximum number of permits that one claim takes. A larger claim would block the server for other clients for too long.
+const MAX_PERMITS: u32 = 1024;
+
+/// The error for a step that is refused without a question to the server. None for any other step.
+pub(crate) fn misused(step: &Step) -> Option<Result<Answer>> {
+    let error = match (step, step.kind()) {
+        (Step::Pass { from, to }, _) if check_pass(from.kind, to.kind).is_err() => {
+            check_pass(from.kind, to.kind).err()?
+        }
+        (_, Kind::Permits { take, .. }) if take.get() > MAX_PERMITS => {
+            Error::misused(format!("a claim takes at most {MAX_PERMITS} permits on Redis, and this claim takes {take}"))
+        }
+        _ => return None,
+    };
+    Some(Err(error.during(step.verb()).at(step.key())))
+}
+
+/// Reads the reply to a refused claim that has a place in a queue: the reply of a script that claims, and the number of
+/// claims before it.
+pub(crate) fn queued(claim: &Claim, parts: &[Value]) -> Result<Verdict> {
+    match parts {
+        [Value::Int(reply), Value::Int(ahead)] => verdict(claim, *reply, u32::try_from(*ahead).ok()),
+        _ => Err(refusal::unexpected_reply(&Value::Array(parts.to_vec()))),
+    }
+}
+
+/// Reads the reply of a script that claims. A positive number is the last fence that was granted. A negative number is the time
+/// in milliseconds until the present hold of the lock expires, with a minus sign.
+pub(crate) fn verdict(claim: &Claim, reply: i64, ahead: Option<u32>) -> Result<Verdict> {
+    let number = reply.unsigned_abs();
+    match reply {
+        1.. => Ok(Verdict::Granted { fences: Fences::ending(Fence::new(number), claim.fences), valid_for: claim.ttl }),
+        0 => Err(refusal::unexpected_reply(&Value::Int(reply))),
+        _ => Ok(Verdict::Busy { retry_after: Duration::from_millis(number), ahead }),
+    }
+}
+
+/// Reads one reply of a script that renews.
+pub(crate) fn renewal(claim: &Claim, reply: Value) -> Result<Renewal> {
+    match reply {
+        Value::Int(1) => Ok(Renewal::Extended { valid_for: claim.ttl }),
+        Value::Int(2) => Ok(Renewal::Extended { valid_for: PLACE }),
+        Value::Int(0) => Ok(Renewal::Gone),
+        Value::ServerError(error) => not_renewed(claim, refusal::refused(&error)),
+        reply => not_renewed(claim, refusal::unexpected_reply(&reply)),
+    }
+}
+
+pub(crate) fn not_renewed(claim: &Claim, error: Error) -> Result<Renewal> {
+    Err(error.during("renew").at(&claim.key))
+}

@@ -1,0 +1,57 @@
+//! Count-down latches: a string for each latch, as in Redisson, and a sorted set of the latest operations on it.
+
+use async_trait::async_trait;
+use bandog_core::{Key, LatchAnswer, LatchOperation, Latches, Notifier, Result, Subscription};
+use redis::{Pipeline, Value};
+
+use crate::{leases::Redis, names::LatchChannel, refusal, reply::text, script};
+
+#[async_trait]
+impl Latches for Redis {
+    async fn change_latch(&self, operation: &LatchOperation) -> Result<LatchAnswer> {
+        let reply = self.ask(|form| script::change_latch(operation, form)).await;
+        let answer = reply.and_then(|reply| self.latch_answer(reply));
+        answer.map_err(|error| error.during(operation.action.verb()).at(&operation.key))
+    }
+
+    async fn latch_count(&self, key: &Key) -> Result<u64> {
+        let mut get = Pipeline::with_capacity(1);
+        get.cmd("GET").arg(key.as_str());
+        let reply = self.ask(|_| get.clone()).await;
+        reply.and_then(|reply| count(&reply)).map_err(|error| error.during("latch_count").at(key))
+    }
+
+    async fn subscribe_latch(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
+        let subscription = self.subscriptions.subscribe(&LatchChannel(key.as_str()).to_string(), notifier).await;
+        subscription.map_err(|error| error.during("subscribe").at(key))
+    }
+}
+
+impl Redis {
+    /// Reads the reply of `latch.lua`.
+    fn latch_answer(&self, reply: Value) -> Result<LatchAnswer> {
+        match &reply {
+            Value::Array(parts) => match parts[..] {
+                [Value::Int(changed @ 0..=1), Value::Int(count @ 0..), Value::Int(told)] => {
+                    if told == -2 {
+                        self.warn_publish_denied();
+                    }
+                    Ok(LatchAnswer { has_changed: changed == 1, count: count.unsigned_abs() })
+                }
+                _ => Err(refusal::unexpected_reply(&reply)),
+            },
+            _ => Err(refusal::unexpected_reply(&reply)),
+        }
+    }
+}
+
+/// Reads the count of a latch. As in Redisson, a latch with a count below 0 is open.
+fn count(reply: &Value) -> Result<u64> {
+    match reply {
+        Value::Nil => Ok(0),
+        reply => {
+            let count = text(reply).and_then(|count| count.parse::<i64>().ok());
+            Ok(count.ok_or_else(refusal::not_a_latch)?.max(0).unsigned_abs())
+        }
+    }
+}

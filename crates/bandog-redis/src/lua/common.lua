@@ -1,0 +1,102 @@
+-- Functions that the scripts of several kinds of locks share. The text of such a script begins with this file.
+
+local call, try = redis.call, redis.pcall
+
+local OFFERED = '00000000-0000-8000-8000-000000000000:0'
+local OFFER_MS = 250
+-- Longer than the interval between two claims of a starving client.
+local STARVING_MS = 3000
+-- Time for which the place of a waiting claim is kept.
+local PLACE_MS = 5000
+
+local time = call('time')
+local MICROS = time[1] * 1000000 + time[2]
+local NOW = math.floor(MICROS / 1000)
+
+local function text(number) return string.format('%.0f', number) end
+
+-- Ends the present step with this error.
+local function refuse(message) error(redis.error_reply(message)) end
+
+-- Calls `step` for each lock, and returns the replies; without a list around it if there is only one. `step` gets the
+-- number of keys and the number of arguments that belong to the locks before this lock.
+local function each(keys, args, step)
+  local replies = {}
+  for i = 0, #KEYS / keys - 1 do
+    local done, reply = pcall(step, i * keys, i * args)
+    -- Before version 7, Redis raised errors as texts instead of tables.
+    if not done and type(reply) == 'string' then reply = redis.error_reply(reply) end
+    replies[i + 1] = reply
+  end
+  if #replies == 1 then return replies[1] end
+  return replies
+end
+
+-- Runs these commands. If the server refuses a command, runs the field `undo` of each command before it, in reverse
+-- order, and ends the step with the error.
+local function write(commands)
+  for i, command in ipairs(commands) do
+    local done = try(unpack(command))
+    if type(done) == 'table' and done.err then
+      for before = i - 1, 1, -1 do
+        if commands[before].undo then try(unpack(commands[before].undo)) end
+      end
+      error(done)
+    end
+  end
+end
+
+-- The text of the last fence that was reserved. False if there is none, and empty if the key has another type.
+local function stored_fence(token)
+  local stored = try('get', token)
+  if type(stored) == 'string' then return stored end
+  if stored and not string.find(stored.err, 'WRONGTYPE', 1, true) then error(stored) end
+  return stored and ''
+end
+
+-- The last fence of a new block: the block begins at the greater of the stored fence plus 1 and the server's time.
+local function next_fence(token, fences)
+  local stored = stored_fence(token)
+  local number = stored and string.find(stored, '^%-?%d+$') and tonumber(stored)
+  -- Lua's numbers are doubles, so beyond 2^53 a fence could stop rising.
+  if stored and (not number or number + fences >= 2 ^ 53) then
+    refuse('CORRUPT the fencing token at ' .. token .. ' is not a number that can be incremented')
+  end
+  return math.max((number or 0) + 1, MICROS) + fences - 1
+end
+
+-- The fence that this private key has for a hold. Nil if it has none.
+local function own_fence(held, owner)
+  local fence = call('hget', held, owner)
+  return fence and tonumber(string.match(fence, '^%d+'))
+end
+
+-- The reply to a refused claim: minus the milliseconds after which it can be granted. -1 is the PTTL of a hold that
+-- never expires. Then the client polls after a second.
+local function busy(left)
+  if left == -1 then return -1000 end
+  return -math.max(left, 1)
+end
+
+-- Writes the note that a client starves. If the key has another type, it belongs to another application and is not
+-- changed. If the user has no right for the key, the client waits without an offer.
+local function note_starving(starving)
+  if starving ~= '' and type(try('get', starving)) ~= 'table' then try('set', starving, '', 'px', STARVING_MS) end
+end
+
+-- Removes the note that a client starves. Returns whether it existed.
+local function take_note(starving)
+  return starving ~= '' and type(try('get', starving)) == 'string' and try('del', starving) == 1
+end
+
+-- Reserves a free lock for starving clients for a short time. If this is refused, the lock stays free.
+local function offer(lock, ...)
+  if type(try('hset', lock, ...)) == 'number' and try('pexpire', lock, OFFER_MS) ~= 1 then call('del', lock) end
+end
+
+-- Publishes a message. Returns the number of its receivers, or -2 if the user has no right to publish.
+local function publish(channel, message)
+  local told = try('publish', channel, message)
+  if type(told) == 'table' then return -2 end
+  return told
+end

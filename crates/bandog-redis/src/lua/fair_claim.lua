@@ -1,0 +1,107 @@
+-- Takes each fair lock for its owner, if the lock is free and no other owner is before it in the queue, or if the owner
+-- already holds it.
+--
+-- KEYS: lock, token, held, queue, deadlines, waiting, stayed, ...
+-- ARGV: owner, ttl in ms, fences, joins, starving, ... (`joins` is 1 or empty; `starving` is a key or empty)
+--
+-- An owner that joins and is refused gets a place at the end of the queue. `held` marks a lock that was taken as a fair
+-- lock. If `starving` is not empty, the owner also takes a lock that is offered: see claim.lua.
+--
+-- Reply: for each lock; without a list around it if there is only one
+--        > 0: granted, the last fence of the reserved block
+--        < 0: busy, minus the milliseconds until the claim can be granted although no lock is released
+--        {busy, ahead}: the same for an owner in the queue, with the number of owners before it
+--        or the error of this lock; the other locks are still handled
+--
+-- If the server refuses a command, the commands before it are undone.
+
+-- Adds the owner to the end of the queue. The deadline is Redisson's.
+local function join(queue, deadlines, waiting, owner, left)
+  local last = call('lindex', queue, -1)
+  local deadline = last and last ~= owner and expiry(deadlines, last) or NOW + math.max(left, 0)
+  write({
+    { 'zadd', waiting, text(NOW + PLACE_MS), owner, undo = { 'zrem', waiting, owner } },
+    { 'pexpire', waiting, 2 * PLACE_MS },
+    { 'zadd', deadlines, text(deadline + WAIT_MS), owner, undo = { 'zrem', deadlines, owner } },
+    { 'rpush', queue, owner },
+  })
+end
+
+-- Refuses the claim. Keeps its place, or adds it to the queue if it joins.
+local function refused(queue, deadlines, waiting, owner, joins, left, first)
+  local deadline = expiry(deadlines, owner)
+  -- The list can be lost without the deadlines, and the other way round. Then the owner joins again.
+  if deadline and first then
+    keep_place(deadlines, waiting, owner, deadline)
+  elseif joins == '1' then
+    join(queue, deadlines, waiting, owner, left)
+  else
+    deadline = nil
+  end
+  local reply = busy(left)
+  if left == -2 then
+    reply = busy(first and (is_ours(first) and expiry(waiting, first) or expiry(deadlines, first)) - NOW or PLACE_MS)
+  end
+  local ahead = (deadline or joins == '1') and try('zrank', deadlines, owner)
+  return type(ahead) == 'number' and { reply, ahead } or reply
+end
+
+-- Brings all deadlines nearer by the time for one claim, as Redisson does after a grant. `deadline` is the deadline of the
+-- claim that was granted. If the deadlines have stayed for a while, it was too far away, and all others are, too.
+local function bring_nearer(deadlines, deadline, stayed)
+  local claims = 1
+  if try('del', stayed) == 1 then claims = 1 + math.max(0, math.floor((deadline - NOW - WAIT_MS) / WAIT_MS)) end
+  for _, other in ipairs(call('zrangebyscore', deadlines, '-inf', '+inf')) do
+    try('zincrby', deadlines, -claims * WAIT_MS, other)
+  end
+end
+
+local function claim(k, a)
+  local lock, token, held = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3]
+  local queue, deadlines, waiting, stayed = KEYS[k + 4], KEYS[k + 5], KEYS[k + 6], KEYS[k + 7]
+  local owner, ttl, fences, joins, starving = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4], ARGV[a + 5]
+  local left, is_offered = call('pttl', lock), false
+  if left ~= -2 then
+    if call('hexists', lock, owner) == 1 then
+      local fence = tonumber(stored_fence(token) or '')
+      call('pexpire', lock, ttl)
+      call('pexpire', held, ttl)
+      if fence then return fence end
+      fence = next_fence(token, fences)
+      call('set', token, text(fence))
+      return fence
+    end
+    if call('hexists', lock, 'mode') == 1 then
+      refuse('INUSE the name is in use as a read-write lock, so it cannot be used as a mutex')
+    end
+    is_offered = starving ~= '' and call('hexists', lock, OFFERED) == 1
+  end
+  local first = first_in_queue(queue, deadlines, waiting)
+  if left ~= -2 and not is_offered or first and first ~= owner then
+    return refused(queue, deadlines, waiting, owner, joins, left, first)
+  end
+
+  local last = next_fence(token, fences)
+  local commands = {
+    -- The first command changes nothing. It checks the memory limit and the right: see claim.lua.
+    is_offered and { 'hset', lock, OFFERED, 1 } or { 'set', lock, '', 'xx' },
+    { 'del', lock, held },
+    { 'hset', lock, owner, 1, undo = { 'del', lock } },
+    { 'pexpire', lock, ttl },
+    { 'hset', held, owner, text(last), undo = { 'del', held } },
+    { 'pexpire', held, ttl },
+    { 'set', token, text(last) },
+  }
+  if first then
+    local function score(zset) return { 'zadd', zset, call('zscore', zset, owner), owner } end
+    commands[#commands + 1] = { 'zrem', deadlines, owner, undo = score(deadlines) }
+    commands[#commands + 1] = { 'zrem', waiting, owner, undo = score(waiting) }
+    commands[#commands + 1] = { 'lpop', queue }
+  end
+  local deadline = first and expiry(deadlines, owner)
+  write(commands)
+  if first and not may_stay(deadlines, waiting, stayed) then bring_nearer(deadlines, deadline, stayed) end
+  return last
+end
+
+return each(7, 5, claim)

@@ -1,0 +1,56 @@
+-- Frees each fair lock that its owner holds, and notifies the owner that is next in the queue. If the owner does not hold
+-- the lock, removes it from the queue. For `starving`, see release.lua.
+--
+-- KEYS: lock, held, queue, deadlines, waiting, stayed, ...
+-- ARGV: owner, channel, starving, ... (the channel of an owner in the queue is `channel`, a colon and the owner;
+--       `starving` is a key or empty)
+-- Reply: for each lock; without a list around it if there is only one
+--        >= 0: freed, the number of notified subscribers of other clients
+--        -1: this owner does not hold the lock, and had no place
+--        -2: freed, but the user has no right to publish
+--        -4: this owner does not hold the lock, and its place is removed
+--        or the error of this lock; the other locks are still handled
+
+-- Notifies the owner that is next. If the queue cannot be read, the release still succeeds.
+local function notify_first(queue, deadlines, waiting, owner, channel)
+  local done, first = pcall(first_in_queue, queue, deadlines, waiting)
+  if not done or not first then return 0 end
+  local told = publish(channel .. ':' .. first, '0')
+  -- An owner begins with the UUID of its client, which has 36 characters.
+  if told > 0 and string.sub(first, 1, 37) == string.sub(owner, 1, 37) then return told - 1 end
+  return told
+end
+
+-- Removes the owner from the queue. Returns whether it had a place.
+local function leave(queue, deadlines, waiting, stayed, owner)
+  if not expiry(deadlines, owner) then return false end
+  local place = expiry(waiting, owner)
+  if not may_stay(deadlines, waiting, stayed) then
+    local owners = call('lrange', queue, 0, -1)
+    for i, other in ipairs(owners) do
+      if other == owner then advance(deadlines, owners, i + 1, 1) end
+    end
+  end
+  call('lrem', queue, 0, owner)
+  call('zrem', deadlines, owner)
+  call('zrem', waiting, owner)
+  return place and place > NOW
+end
+
+local function release(k, a)
+  local lock, held, queue = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3]
+  local deadlines, waiting, stayed = KEYS[k + 4], KEYS[k + 5], KEYS[k + 6]
+  local owner, channel, starving = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3]
+  if call('hexists', lock, owner) == 1 then
+    call('del', lock, held)
+    if take_note(starving) then offer(lock, OFFERED, 1) end
+    return notify_first(queue, deadlines, waiting, owner, channel)
+  end
+  take_note(starving)
+  local was_first = call('lindex', queue, 0) == owner
+  if not leave(queue, deadlines, waiting, stayed, owner) then return -1 end
+  if was_first and call('pttl', lock) == -2 then notify_first(queue, deadlines, waiting, owner, channel) end
+  return -4
+end
+
+return each(6, 3, release)

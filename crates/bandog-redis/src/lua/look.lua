@@ -1,0 +1,108 @@
+-- Reads who holds a lock of any kind.
+
+local function is_wrong_type(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+
+-- The reply, or an empty list if the user has no right for the command or for the key.
+local function list(...)
+  local reply = try(...)
+  if type(reply) ~= 'table' or reply.err then return {} end
+  return reply
+end
+
+-- The owners in `members` whose places have not expired. The places of other libraries are not in `waiting`.
+local function waiting_owners(members, waiting)
+  local alive = {}
+  for _, owner in ipairs(members) do
+    local score = try('zscore', waiting, owner)
+    if not is_ours(owner) or type(score) == 'string' and tonumber(score) > NOW then alive[#alive + 1] = owner end
+  end
+  return alive
+end
+
+-- Some fields of a hash, and the fields of a read-write lock. A hash of another application may have millions of fields,
+-- so not more than this number of pages is read.
+local MAX_PAGES = 64
+
+local function fields_of(lock)
+  local page = try('hscan', lock, 0, 'count', 16)
+  if page.err then return page end
+  local fields = {}
+  for i = 1, #page[2], 2 do fields[page[2][i]] = page[2][i + 1] end
+  local mode, pages = fields.mode, 1
+  while (mode == 'read' or mode == 'write') and page[1] ~= '0' and pages < MAX_PAGES do
+    pages = pages + 1
+    page = call('hscan', lock, page[1], 'count', 256)
+    for i = 1, #page[2], 2 do fields[page[2][i]] = page[2][i + 1] end
+  end
+  return nil, fields, mode
+end
+
+-- A read-write lock: each reader that is alive, or the writer, with the milliseconds until its hold expires.
+local function look_at_holds(fields, prefix, left)
+  local holders = {}
+  for owner, holds in pairs(fields) do
+    local longest = 0
+    if string.sub(owner, -6) == ':write' then
+      longest = left
+    elseif owner ~= 'mode' then
+      for number = 1, tonumber(holds) or 0 do
+        longest = math.max(longest, call('pttl', hold_key(prefix, owner, number)))
+      end
+    end
+    if longest ~= 0 and owner ~= writer(OFFERED) then
+      holders[#holders + 1] = owner
+      holders[#holders + 1] = longest
+    end
+  end
+  return holders
+end
+
+-- A semaphore: each permit that is held, with the milliseconds until it expires. Nil if the key is not a semaphore.
+local function look_at_permits(lock, held, waiting, order, permits)
+  local available = call('get', lock)
+  if not available or not string.find(available, '^%-?%d+$') then return nil end
+  local scores, holders = list('zrange', permits, 0, -1, 'withscores'), {}
+  for i = 1, #scores, 2 do
+    if tonumber(scores[i + 1]) > NOW then
+      holders[#holders + 1] = scores[i]
+      holders[#holders + 1] = tonumber(scores[i + 1]) - NOW
+    end
+  end
+  if #holders == 0 then return false end
+  local queue = waiting_owners(list('zrange', order, 0, -1), waiting)
+  return { 'semaphore', tonumber(available) + #scores / 2, false, holders, queue, list('hgetall', held) }
+end
+
+-- {type, left, token, holders, queue, held}, or false if no client holds the lock. `type` is `hash`, `read-write` or
+-- `semaphore`. `left` is the PTTL of the hash, or the limit of the semaphore. `holders` are pairs of an owner and the
+-- milliseconds until it expires; of a hash, only the names of some fields. `held` are pairs of an owner and its fence.
+-- Only the key of the lock is in KEYS, so that a user without the right for the other keys can see who holds the lock.
+local function look(lock, a)
+  local prefix, token, held, writers = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4]
+  local queue, waiting, order, permits = ARGV[a + 5], ARGV[a + 6], ARGV[a + 7], ARGV[a + 8]
+  local failed, fields, mode = fields_of(lock)
+  if failed then
+    local found
+    if is_wrong_type(failed) and not is_wrong_type(try('get', lock)) then
+      found = look_at_permits(lock, held, waiting, order, permits)
+    end
+    if found == nil then error(failed) end
+    return found
+  end
+  local left, fence = call('pttl', lock), try('get', token)
+  if left == -2 then return false end
+  if type(fence) ~= 'string' then fence = false end
+  if mode == 'read' or mode == 'write' then
+    local holders = look_at_holds(fields, prefix, left)
+    if #holders == 0 then return false end
+    local waiting_writers = waiting_owners(list('zrange', writers, 0, -1), writers)
+    return { 'read-write', left, fence, holders, waiting_writers, list('hgetall', held) }
+  end
+  local names = {}
+  for name in pairs(fields) do names[#names + 1] = name end
+  -- An offer to starving clients is not a hold. It expires soon: see claim.lua.
+  if #names == 0 or #names == 1 and names[1] == OFFERED then return false end
+  return { 'hash', left, fence, names, waiting_owners(list('lrange', queue, 0, -1), waiting), list('hgetall', held) }
+end

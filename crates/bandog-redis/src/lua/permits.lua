@@ -1,0 +1,68 @@
+-- The permits of a semaphore. `lock` is the number of permits that are not taken. `permits` has the time at which each
+-- permit that is taken expires; the member is the id of the permit. Both keys are Redisson's. `held` has the fence and
+-- the ids of each claim of ours. Redisson does not know this key.
+
+-- Redisson's time for a permit that never expires.
+local NEVER = 922337203685477
+local ID_BYTES = 16
+-- Time for which the limit before the last change is accepted after its last use: 30 days.
+local FORMER_MS = 30 * 24 * 3600 * 1000
+
+-- The ids in this text.
+local function ids_in(joined)
+  local ids = {}
+  for from = 1, #joined, ID_BYTES do ids[#ids + 1] = string.sub(joined, from, from + ID_BYTES - 1) end
+  return ids
+end
+
+-- The number of permits that are not taken. Nil if the semaphore does not exist.
+local function available_permits(lock)
+  local available = call('get', lock)
+  if not available then return nil end
+  if not string.find(available, '^%-?%d+$') then refuse('WRONGTYPE the value is not a number of permits') end
+  return tonumber(available)
+end
+
+-- Returns the permits that have expired to the semaphore, as Redisson does. Returns the new number of permits that are
+-- not taken.
+local function recycle(lock, permits, held, channel, available)
+  local expired = call('zrangebyscore', permits, 0, text(NOW))
+  if #expired == 0 then return available end
+  if available then available = call('incrby', lock, #expired) end
+  for _, id in ipairs(expired) do call('zrem', permits, id) end
+  if available and available > 0 then publish(channel, text(available)) end
+  local fences = call('hgetall', held)
+  for i = 1, #fences, 2 do
+    local from = string.find(fences[i + 1], ' ', 1, true) or 0
+    if not call('zscore', permits, string.sub(fences[i + 1], from + 1, from + ID_BYTES)) then
+      call('hdel', held, fences[i])
+    end
+  end
+  return available
+end
+
+-- Lets each of these permits expire after this time. Permits that are not taken stay so.
+--
+-- At its memory limit, Redis refuses ZADD and INCRBY, but only if they are the first write of a script. So a command that
+-- Redis never refuses comes first wherever a hold is extended or ended, or a place is kept.
+local function extend(permits, held, ids, lasts)
+  call('pexpire', held, math.max(call('pttl', held), lasts))
+  for _, id in ipairs(ids) do call('zadd', permits, 'xx', text(NOW + lasts), id) end
+end
+
+-- Keeps the place of a claim. A claim without a place gets the last one.
+local function keep_place(waiting, order, owner)
+  write({
+    { 'pexpire', waiting, PLACE_MS },
+    { 'zadd', waiting, text(NOW + PLACE_MS), owner, undo = { 'zrem', waiting, owner } },
+    { 'pexpire', waiting, PLACE_MS },
+    { 'zadd', order, 'nx', text(MICROS), owner, undo = { 'zrem', order, owner } },
+    { 'pexpire', order, PLACE_MS },
+  })
+end
+
+-- Whether this claim has a place.
+local function has_place(waiting, owner)
+  local until_ms = call('zscore', waiting, owner)
+  return until_ms and tonumber(until_ms) > NOW
+end

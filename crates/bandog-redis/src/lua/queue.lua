@@ -1,0 +1,90 @@
+-- The claims that wait in the queue of a fair lock. `queue` is the list of their owners, and `deadlines` has the time at
+-- which each of them is given up: both are Redisson's. `waiting` has the time at which the places of our own claims
+-- expire. Redisson does not know this key.
+
+-- Redisson's time for one claim at the head of the queue. A new claim gets the deadline of the claim before it, plus
+-- this time. If a claim leaves the queue, this time is taken off the deadlines of the claims behind it.
+local WAIT_MS = 300000
+-- Each claim of ours that waits, and whose deadline is nearer than this, gets a new one. Redisson would remove it at its
+-- deadline, although it still waits.
+local NEAR_MS = 60000
+
+-- Up to this length of the queue, each change of the deadlines is done at once.
+local SHORT_QUEUE = 8
+-- A day.
+local STAYED_MS = 24 * 3600 * 1000
+
+-- Whether this owner is a claim of bandog: a UUID of version 8, a colon and a number. The UUIDs of other libraries are of
+-- other versions.
+local function is_ours(owner)
+  return string.find(owner, ':', 1, true) == 37 and string.sub(owner, 15, 15) == '8'
+end
+
+-- The time at which a place expires or a claim is given up. Nil if the owner has none.
+local function expiry(zset, owner)
+  local score = call('zscore', zset, owner)
+  return score and tonumber(score)
+end
+
+-- Takes the time of so many claims off the deadlines of the owners from this position on.
+local function advance(deadlines, owners, from, claims)
+  for i = from, #owners do call('zadd', deadlines, 'xx', 'incr', -claims * WAIT_MS, owners[i]) end
+end
+
+-- Whether the deadlines need not come nearer now. In a long queue of our own claims this would take long, and no claim is
+-- removed because of its deadline. If a claim of another library joins, the next grant brings all deadlines nearer. The
+-- key `stayed` marks such a queue.
+local function may_stay(deadlines, waiting, stayed)
+  local length = call('zcard', deadlines)
+  if length <= SHORT_QUEUE or length > call('zcard', waiting) then return false end
+  return not try('set', stayed, '', 'px', STAYED_MS).err
+end
+
+-- Removes our claims whose places have expired. The list is changed first: an owner in the list without a deadline would
+-- block Redisson forever if a command were refused.
+local function remove_expired(queue, deadlines, waiting)
+  local expired = call('zrangebyscore', waiting, '-inf', text(NOW))
+  if #expired == 0 then return end
+  local is_expired, before = {}, 0
+  for _, owner in ipairs(expired) do is_expired[owner] = true end
+  for _, owner in ipairs(call('lrange', queue, 0, -1)) do
+    if is_expired[owner] then
+      before = before + 1
+      call('lrem', queue, 1, owner)
+      call('zrem', deadlines, owner)
+    elseif before > 0 then
+      advance(deadlines, { owner }, 1, before)
+    end
+  end
+  for _, owner in ipairs(expired) do call('zrem', waiting, owner) end
+end
+
+-- The owner that is next. Removes our claims whose places have expired, and claims of other libraries at the head whose
+-- deadlines are over, as Redisson does.
+local function first_in_queue(queue, deadlines, waiting)
+  remove_expired(queue, deadlines, waiting)
+  local removed = 0
+  local first = call('lindex', queue, 0)
+  while first do
+    local deadline, place = expiry(deadlines, first), is_ours(first) and expiry(waiting, first)
+    local is_alive = deadline and deadline - removed * WAIT_MS > NOW
+    if is_ours(first) then is_alive = deadline and place and place > NOW end
+    if is_alive then break end
+    -- The place of our claim has expired so long ago that `waiting` has forgotten it.
+    if is_ours(first) and deadline then removed = removed + 1 end
+    call('lpop', queue)
+    call('zrem', deadlines, first)
+    first = call('lindex', queue, 0)
+  end
+  if removed > 0 then advance(deadlines, call('lrange', queue, 0, -1), 1, removed) end
+  return first or nil
+end
+
+-- Keeps the place of a claim that is in the queue. At its memory limit, Redis refuses ZADD, but only if it is the first
+-- write of a script.
+local function keep_place(deadlines, waiting, owner, deadline)
+  call('pexpire', waiting, 2 * PLACE_MS)
+  call('zadd', waiting, text(NOW + PLACE_MS), owner)
+  call('pexpire', waiting, 2 * PLACE_MS)
+  if deadline - NOW < NEAR_MS then call('zadd', deadlines, 'xx', text(NOW + WAIT_MS), owner) end
+end

@@ -1,0 +1,76 @@
+//! The commands for fair mutexes.
+
+use std::sync::LazyLock;
+
+use bandog_core::{Claim, Step};
+use redis::{Cmd, RedisWrite};
+
+use super::{Script, ScriptForm, claim_of, millis, starving};
+use crate::names::{Channel, DEADLINES, HELD, QUEUE, STAYED, Satellite, TokenKey, WAITING};
+
+pub(super) static CLAIM: LazyLock<Script> = script!("common.lua", "queue.lua", "fair_claim.lua");
+pub(super) static RELEASE: LazyLock<Script> = script!("common.lua", "queue.lua", "fair_release.lua");
+pub(super) static RENEW: LazyLock<Script> = script!("common.lua", "queue.lua", "fair_renew.lua");
+
+/// The scripts of this module.
+pub(super) const SCRIPTS: [&LazyLock<Script>; 3] = [&CLAIM, &RELEASE, &RENEW];
+
+/// The call of `fair_claim.lua` for these steps.
+pub(super) fn claim(steps: &[&Step], form: ScriptForm) -> Cmd {
+    let claims = || steps.iter().map(|step| claim_of(step));
+    let size = claims().map(|claim| 7 * claim.key.as_str().len() + 290).sum();
+    let mut cmd = CLAIM.call(form, 7 * steps.len(), 12 * steps.len(), size);
+    for claim in claims() {
+        let name = claim.key.as_str();
+        cmd.arg(name);
+        cmd.write_arg_fmt(TokenKey(name));
+        satellites(&mut cmd, name, &[HELD, QUEUE, DEADLINES, WAITING, STAYED]);
+    }
+    for claim in claims() {
+        cmd.write_arg_fmt(claim.id);
+        cmd.arg(millis(claim.ttl)).arg(claim.fences.get()).arg(if claim.joins { "1" } else { "" });
+        starving(&mut cmd, claim);
+    }
+    cmd
+}
+
+/// The call of `fair_release.lua` for these steps.
+pub(super) fn release(steps: &[&Step], form: ScriptForm) -> Cmd {
+    let claims = || steps.iter().map(|step| claim_of(step));
+    let size = claims().map(|claim| 7 * claim.key.as_str().len() + 270).sum();
+    let mut cmd = RELEASE.call(form, 6 * steps.len(), 9 * steps.len(), size);
+    for claim in claims() {
+        let name = claim.key.as_str();
+        cmd.arg(name);
+        satellites(&mut cmd, name, &[HELD, QUEUE, DEADLINES, WAITING, STAYED]);
+    }
+    for claim in claims() {
+        cmd.write_arg_fmt(claim.id);
+        cmd.write_arg_fmt(Channel(claim.key.as_str()));
+        starving(&mut cmd, claim);
+    }
+    cmd
+}
+
+/// The call of `fair_renew.lua` for these claims.
+pub(super) fn renew(claims: &[&Claim], form: ScriptForm) -> Cmd {
+    let size = claims.iter().map(|claim| 4 * claim.key.as_str().len() + 180).sum();
+    let mut cmd = RENEW.call(form, 4 * claims.len(), 6 * claims.len(), size);
+    for claim in claims {
+        let name = claim.key.as_str();
+        cmd.arg(name);
+        satellites(&mut cmd, name, &[HELD, DEADLINES, WAITING]);
+    }
+    for claim in claims {
+        cmd.write_arg_fmt(claim.id);
+        cmd.arg(millis(claim.ttl));
+    }
+    cmd
+}
+
+/// Adds the further keys of the lock with this name.
+fn satellites(cmd: &mut Cmd, name: &str, prefixes: &[&'static str]) {
+    for prefix in prefixes {
+        cmd.write_arg_fmt(Satellite(prefix, name));
+    }
+}

@@ -1,0 +1,24 @@
+//! The command that changes a latch.
+
+use bandog_core::{LatchAction, LatchOperation};
+use redis::{Pipeline, RedisWrite};
+
+use super::{LATCH, ScriptForm, millis, single};
+use crate::names::{LatchChannel, OperationsKey};
+
+/// The call of `latch.lua` for this operation.
+pub(crate) fn change_latch(operation: &LatchOperation, form: ScriptForm) -> Pipeline {
+    let key = operation.key.as_str();
+    let (action, number) = match operation.action {
+        LatchAction::Set(count) => ("set", count.get()),
+        LatchAction::CountDown(number) => ("down", number.get()),
+        LatchAction::Delete => ("delete", 0),
+    };
+    let mut cmd = LATCH.call(form, 2, 7, 3 * key.len() + 160);
+    cmd.arg(key);
+    cmd.write_arg_fmt(OperationsKey(key));
+    cmd.write_arg_fmt(operation.id);
+    cmd.arg(action).arg(number).arg(millis(operation.remember));
+    cmd.write_arg_fmt(LatchChannel(key));
+    single(cmd)
+}

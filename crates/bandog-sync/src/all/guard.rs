@@ -1,0 +1,145 @@
+//! The guard of several locks, and its futures.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bandog_core::{Fence, Result};
+use futures_util::future::join_all;
+
+use crate::{Expiring, Guard, Lost};
+
+/// Several held locks. They stay held until this guard is released or dropped, or until one of them is lost.
+///
+/// If one of the locks is lost, the others stay held until the guard is released or dropped. But the work that needs all
+/// of them must stop: [`AllGuard::lost`] resolves when the first lock is lost.
+///
+/// The drop of a guard releases the locks in the background. [`AllGuard::release`] does the same and reports the result.
+#[derive(Debug)]
+#[must_use = "the locks are released as soon as their guard is dropped"]
+pub struct AllGuard {
+    guards: Vec<Guard>,
+}
+
+impl AllGuard {
+    pub(super) fn new(guards: Vec<Guard>) -> Self {
+        Self { guards }
+    }
+
+    /// The guards of the single locks, in the order in which the locks were given to [`crate::all`].
+    pub fn guards(&self) -> &[Guard] {
+        &self.guards
+    }
+
+    /// The fencing tokens of the locks, in the order in which the locks were given to [`crate::all`].
+    pub fn fences(&self) -> Vec<Fence> {
+        self.guards.iter().map(Guard::fence).collect()
+    }
+
+    /// The fencing token of the lock with this index, in the order in which the locks were given to [`crate::all`].
+    /// `None` if there is no lock with this index.
+    pub fn fence(&self, index: usize) -> Option<Fence> {
+        self.guards.get(index).map(Guard::fence)
+    }
+
+    /// Whether one of the locks is lost. Once this call has returned true, it always returns true. This call reads the
+    /// clock, and does no I/O.
+    pub fn is_lost(&self) -> bool {
+        self.guards.iter().any(Guard::is_lost)
+    }
+
+    /// Time until the first lock is lost if no further renewal succeeds. Zero if a lock is lost.
+    pub fn remaining(&self) -> Duration {
+        self.guards.iter().map(Guard::remaining).min().unwrap_or_default()
+    }
+
+    /// Returns a future that resolves when one of the locks is lost. It has the same promises as [`Guard::lost`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+    /// # let client = bandog::testing::client();
+    /// # async fn transfer(_guard: &bandog::AllGuard) -> &'static str { "done" }
+    /// let guard = bandog::all(["orders", "stock"].map(|name| client.mutex(name))).lock().await?;
+    /// let done = tokio::select! { biased;
+    ///     () = guard.lost() => "interrupted",
+    ///     done = transfer(&guard) => done,
+    /// };
+    /// assert_eq!(done, "done");
+    /// # guard.release().await }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub fn lost(&self) -> AllLost {
+        AllLost(self.guards.iter().map(Guard::lost).collect())
+    }
+
+    /// Returns a future that resolves when only `grace` is left before the first lock is lost. See [`Guard::expiring`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub fn expiring(&self, grace: Duration) -> AllExpiring {
+        AllExpiring(self.guards.iter().map(|guard| guard.expiring(grace)).collect())
+    }
+
+    /// Releases all locks. If the release of one lock fails, the others are released nevertheless. Returns the first
+    /// error, in the order in which the locks were given to [`crate::all`].
+    ///
+    /// # Errors
+    /// As [`Guard::release`].
+    ///
+    /// # Cancel safety
+    /// If this future is dropped, all locks are released nevertheless. This is true even before the first poll.
+    pub async fn release(self) -> Result<()> {
+        join_all(self.guards.into_iter().map(Guard::release)).await.into_iter().collect()
+    }
+
+    /// Marks the lock with this index as lost, as if its lease had expired. Nothing happens if there is no lock with
+    /// this index. This is for tests of how a program reacts to a loss. See [`Guard::lose`].
+    #[cfg(feature = "test-util")]
+    pub fn lose(&self, index: usize) {
+        if let Some(guard) = self.guards.get(index) {
+            guard.lose();
+        }
+    }
+
+    pub(crate) fn check_held(&self) -> Result<()> {
+        self.guards.iter().try_for_each(Guard::check_held)
+    }
+}
+
+/// A future that resolves when one of several locks is lost. See [`AllGuard::lost`].
+#[derive(Debug, Clone)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct AllLost(Vec<Lost>);
+
+/// A future that resolves shortly before the first of several locks is lost. See [`AllGuard::expiring`].
+#[derive(Debug, Clone)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct AllExpiring(Vec<Expiring>);
+
+impl Future for AllLost {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        poll_any(&mut self.0, context)
+    }
+}
+
+impl Future for AllExpiring {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        poll_any(&mut self.0, context)
+    }
+}
+
+/// Ready if one of the futures is ready.
+fn poll_any(futures: &mut [impl Future + Unpin], context: &mut Context<'_>) -> Poll<()> {
+    if futures.iter_mut().any(|future| Pin::new(future).poll(context).is_ready()) {
+        return Poll::Ready(());
+    }
+    Poll::Pending
+}

@@ -1,0 +1,260 @@
+//! The barrier: calls of several processes wait for each other.
+
+mod state;
+
+use std::{pin::pin, time::Duration};
+
+use bandog_core::{Clock, Error, ErrorKind, Holding, Key, Record, Result, Swap, Swapped};
+use futures_util::future::{Either, select};
+
+use self::state::{Arrivals, Party, Position, Visit};
+use crate::{
+    Client, Guard, Notifications,
+    pause::{check_timer, pause},
+    retry::Retries,
+};
+
+/// Maximum number of parties of a barrier.
+const MAX_PARTIES: u32 = 1000;
+/// Interval at which a waiting call polls the record, because a notification can be lost. It is also the maximum delay
+/// before a retry.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A barrier: a number of calls of [`Barrier::wait`] wait for each other, across processes and machines. Created by
+/// [`Client::barrier`].
+///
+/// When the last of these calls arrives, the barrier *opens*: all of them return, and one of them is the leader. After
+/// that the barrier is closed again, so the same parties can meet at it again, for the next phase of their work.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+/// let client = bandog::connect("memory:").await?;
+/// # let work = async |_part: usize| {};
+/// let worker = async |part: usize| {
+///     let phase = client.barrier("phase", 3);
+///     work(part).await;
+///     let arrival = phase.wait().await?; // returns when all three have finished the first phase
+///     if arrival.is_leader() {
+///         println!("one of the three prints this line");
+///     }
+///     work(part).await;
+///     phase.wait().await // the same barrier again
+/// };
+/// tokio::try_join!(worker(0), worker(1), worker(2))?;
+/// # Ok(()) }
+/// ```
+///
+/// A party that is cancelled before the barrier opens leaves the barrier. A party whose process dies leaves it when the
+/// ttl has passed. The others then wait until another party has arrived in its place.
+///
+/// A barrier uses the record `barrier/NAME`, and for each waiting party one mutex `barrier/NAME/NUMBER`, which the
+/// party holds while it waits. The record is small, and stays in the store. The store must support records. On Redis, the user needs the rights for records.
+///
+/// This type is a handle: it is cheap to create, creating it does no I/O, and its clones are the same barrier. Each call
+/// of [`Barrier::wait`] is one party, also if several calls use the same handle.
+#[derive(Debug, Clone)]
+pub struct Barrier {
+    client: Client,
+    /// The record with the waiting parties, without the client's prefix. An error if the name is not allowed.
+    record: Result<Key>,
+    parties: u32,
+    /// The ttl of the mutex that a waiting party holds. `None` for the client's ttl.
+    ttl: Option<Duration>,
+}
+
+/// The result of [`Barrier::wait`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    is_leader: bool,
+}
+
+impl Arrival {
+    /// Whether this party is the leader. Each time the barrier opens, exactly one of its parties is the leader: the
+    /// party that arrived last.
+    pub fn is_leader(&self) -> bool {
+        self.is_leader
+    }
+}
+
+impl Barrier {
+    pub(crate) fn new(client: &Client, name: &str, parties: u32) -> Self {
+        let record = Key::new(if name.is_empty() { String::new() } else { format!("barrier/{name}") });
+        Self { client: client.clone(), record, parties, ttl: None }
+    }
+
+    /// The same barrier with this ttl instead of the client's ttl. If a party dies while it waits, it leaves the
+    /// barrier when this time has passed. The ttl must be between 100 ms and 365 days.
+    #[must_use]
+    pub fn watchdog(self, ttl: Duration) -> Self {
+        Self { ttl: Some(ttl), ..self }
+    }
+
+    /// Waits until the barrier opens, which is when as many parties wait as the barrier has.
+    ///
+    /// # Errors
+    /// - `ErrorKind::Misused`: other parties wait at this barrier with another number of parties; the message has both
+    ///   numbers. Or the name or the ttl is not allowed, the number of parties is not between 1 and 1000, or the call
+    ///   was made outside a Tokio runtime.
+    /// - `ErrorKind::Lost`: this party lost its mutex while it waited, for example because its process was stopped for
+    ///   some time, or because the store lost its data. After that the barrier opened, or its record was lost. So it
+    ///   is unknown whether this party was counted.
+    /// - `ErrorKind::Denied`: the store refused the request.
+    /// - `ErrorKind::Unsupported`: the store does not support records.
+    /// - `ErrorKind::Corrupt`: the record was not written by a barrier.
+    /// - `ErrorKind::Closed`: the client was closed with [`Client::close`].
+    ///
+    /// It is no error if the store does not answer: the call continues to wait.
+    ///
+    /// # Panics
+    /// Panics in a Tokio runtime without timers.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped before the barrier opens, this party leaves the barrier. The next arrival sees this as
+    /// soon as the store has applied the release of the party's mutex. If the future is dropped after the barrier has
+    /// opened, the other parties return.
+    pub async fn wait(&self) -> Result<Arrival> {
+        check_timer("wait")?;
+        let record = self.record.as_ref().map_err(Error::clone)?;
+        if !(1..=MAX_PARTIES).contains(&self.parties) {
+            return Err(Error::misused(format!(
+                "the barrier has {} parties; it must have 1 to {MAX_PARTIES}",
+                self.parties
+            ))
+            .at(record));
+        }
+        let mut notifications = self.client.subscribe(record)?;
+        let mut retries = Retries::up_to(POLL_INTERVAL);
+        let (party, mut guard) = self.take_seat(record, &mut retries).await?;
+        let mut visit = Visit::new(party);
+        loop {
+            if let Some(arrival) = self.wait_on(&guard, record, &mut visit, &mut notifications, &mut retries).await? {
+                return Ok(arrival);
+            }
+            // If the mutex was lost because the client was closed, the call ends.
+            guard.check_held().or_else(|error| if error.kind() == ErrorKind::Closed { Err(error) } else { Ok(()) })?;
+            drop(guard);
+            let (party, seat) = self.take_seat(record, &mut retries).await?;
+            visit.change_seat(party);
+            guard = seat;
+        }
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.client.clock()
+    }
+
+    /// Takes one of the numbered mutexes of this barrier (a *seat*). While the party holds it, its arrival counts. The
+    /// numbers are reused, so that the store does not keep a fence for each call.
+    async fn take_seat(&self, record: &Key, retries: &mut Retries) -> Result<(Party, Guard)> {
+        let mut numbers = self.parties * 2;
+        loop {
+            let number = fastrand::u32(..numbers);
+            let mutex = self.client.mutex(format!("{record}/{number}"));
+            let mutex = self.ttl.map_or(mutex.clone(), |ttl| mutex.watchdog(ttl));
+            match mutex.try_lock().await {
+                Ok(Some(guard)) => {
+                    return Ok((Party { number, claim: guard.holding().id, fence: guard.fence() }, guard));
+                }
+                // The mutex has another holder. The range grows, because more parties can wait than the barrier has.
+                Ok(None) => numbers = numbers.saturating_add(1),
+                Err(error) => self.pause_after(error, record, retries).await?,
+            }
+        }
+    }
+
+    /// Waits on this seat until the barrier opens. Returns `None` if the seat was lost and the party was not counted.
+    async fn wait_on(
+        &self,
+        seat: &Guard,
+        record: &Key,
+        visit: &mut Visit,
+        notifications: &mut Notifications,
+        retries: &mut Retries,
+    ) -> Result<Option<Arrival>> {
+        loop {
+            match self.arrive(seat, record, visit).await {
+                Ok(Position::Passed { is_leader }) => return Ok(Some(Arrival { is_leader })),
+                Ok(Position::Unseated) => return Ok(None),
+                Ok(Position::Unknown) => return Err(unknown(record)),
+                Ok(Position::Waiting | Position::Absent) => {
+                    retries.reset();
+                    let timer = pin!(pause(self.client.handle(), POLL_INTERVAL));
+                    match select(pin!(notifications.next()), select(timer, seat.lost())).await {
+                        Either::Left((notified, _)) => notified?,
+                        Either::Right((Either::Left((paused, _)), _)) => paused?,
+                        Either::Right((Either::Right(((), _)), _)) => {}
+                    }
+                }
+                Err(error) => self.pause_after(error, record, retries).await?,
+            }
+        }
+    }
+
+    /// Reads the record, and adds this party if it is not in the record. Returns the position of the party after that.
+    async fn arrive(&self, seat: &Guard, record: &Key, visit: &mut Visit) -> Result<Position> {
+        let (mut present, _) = self.client.read_record(record, &[]).await?;
+        let mut is_lost = seat.is_lost();
+        loop {
+            let (from, mut arrivals) = match &present {
+                Some(Record { version, value }) => (Some(*version), value.parse().map_err(|e| at(e, record))?),
+                None => (None, Arrivals::new(self.parties)),
+            };
+            match visit.position(&arrivals, is_lost) {
+                Position::Absent => {}
+                settled => return Ok(settled),
+            }
+            if arrivals.may_open(self.parties) {
+                self.remove_absent(&mut arrivals, record).await?;
+            }
+            let position = arrivals.arrive(visit, self.parties).map_err(|error| error.at(record))?;
+            visit.sends(&arrivals);
+            let notifies = matches!(position, Position::Passed { .. });
+            let held = Some(seat.holding());
+            let swap = Swap { held, notifies, ..Swap::new(record.clone(), from, arrivals.to_string()) };
+            match self.client.swap_record(swap).await? {
+                Swapped::Done(_) => {
+                    visit.is_written();
+                    return Ok(position);
+                }
+                Swapped::Differs(newer) => present = newer,
+                Swapped::NotHeld | Swapped::Early(_) => {
+                    is_lost = true;
+                    present = self.client.read_record(record, &[]).await?.0;
+                }
+            }
+        }
+    }
+
+    /// Removes the parties that do not hold their mutexes any more.
+    async fn remove_absent(&self, arrivals: &mut Arrivals, record: &Key) -> Result<()> {
+        let holding = |party: &Party| {
+            let key = self.client.handle().key(&format!("{record}/{}", party.number))?;
+            Ok(Holding { key, id: party.claim })
+        };
+        let holdings = arrivals.parties().map(holding).collect::<Result<Vec<_>>>()?;
+        if !holdings.is_empty() {
+            let (_, held) = self.client.read_record(record, &holdings).await?;
+            arrivals.retain(&held);
+        }
+        Ok(())
+    }
+
+    /// Waits before a retry if the error is retryable. Returns all other errors.
+    async fn pause_after(&self, error: Error, record: &Key, retries: &mut Retries) -> Result<()> {
+        if !error.is_retryable() {
+            return Err(error);
+        }
+        let delay = retries.next_delay();
+        tracing::debug!(%record, %error, retry_in = ?delay, "a party of a barrier could not reach the store");
+        pause(self.client.handle(), delay).await
+    }
+}
+
+fn at(error: Error, record: &Key) -> Error {
+    error.during("read").at(record)
+}
+
+fn unknown(record: &Key) -> Error {
+    let message = "the party lost its place at the barrier, so it is unknown whether the party was counted";
+    Error::new(ErrorKind::Lost, message).at(record)
+}

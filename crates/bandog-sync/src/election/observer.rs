@@ -1,0 +1,88 @@
+//! Observers of an election.
+
+use std::{pin::pin, time::Duration};
+
+use bandog_core::{Clock, Key, Result};
+use futures_util::future::{Either, select};
+
+use super::leader::{self, Leader};
+use crate::{
+    Client, Notifications,
+    pause::{check_timer, pause},
+};
+
+/// Interval at which an observer polls the record, because a notification can be lost, and because no notification is
+/// sent when a leader dies.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Reports the leader of an election, and its changes. Created by [`super::Election::observe`].
+///
+/// The store notifies observers when a leader is elected or resigns. Observers also poll once a second. So the death of
+/// a leader is reported at most a second after its ttl, unless the next leader is reported first.
+#[derive(Debug)]
+pub struct Observer {
+    client: Client,
+    record: Key,
+    /// The key of the mutex that the leader holds.
+    key: Key,
+    notifications: Notifications,
+    /// What the last call of [`Observer::changed`] returned. `None` before the first call.
+    last: Option<Option<Leader>>,
+    /// The leader that was read last, also if it did not hold the mutex.
+    read: Option<Leader>,
+}
+
+impl Observer {
+    pub(super) fn new(client: Client, record: Key, key: Key) -> Result<Self> {
+        let notifications = client.subscribe(&record)?;
+        Ok(Self { client, record, key, notifications, last: None, read: None })
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.client.clock()
+    }
+
+    /// The first call returns the present leader immediately. Each later call waits until there is a change, and
+    /// returns the new leader. `None` means that there is no leader.
+    ///
+    /// If several changes happen between two calls, only the newest leader is returned. A leader that this call
+    /// returns can already have been replaced.
+    ///
+    /// # Errors
+    /// - `ErrorKind::Misused`: the call was made outside a Tokio runtime.
+    /// - `ErrorKind::Denied`: the store refused the request.
+    /// - `ErrorKind::Unsupported`: the store does not support records.
+    /// - `ErrorKind::Corrupt`: the record was not written by an election.
+    /// - `ErrorKind::Closed`: the client was closed with [`Client::close`].
+    ///
+    /// It is no error if the store does not answer: the call continues to wait.
+    ///
+    /// # Panics
+    /// Panics in a Tokio runtime without timers.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, no change is missed: the next call reports it.
+    pub async fn changed(&mut self) -> Result<Option<Leader>> {
+        check_timer("changed")?;
+        loop {
+            match leader::read(&self.client, &self.record, &self.key, self.read.clone()).await {
+                Ok(present) => {
+                    self.read = present.clone().or_else(|| self.read.take());
+                    if self.last.as_ref() != Some(&present) {
+                        self.last = Some(present.clone());
+                        return Ok(present);
+                    }
+                }
+                Err(error) if error.is_retryable() => {
+                    tracing::debug!(record = %self.record, %error, "an observer could not read the record");
+                }
+                Err(error) => return Err(error),
+            }
+            let notified = pin!(self.notifications.next());
+            match select(notified, pin!(pause(self.client.handle(), POLL_INTERVAL))).await {
+                Either::Left((notified, _)) => notified?,
+                Either::Right((paused, _)) => paused?,
+            }
+        }
+    }
+}

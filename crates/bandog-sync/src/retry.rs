@@ -1,0 +1,54 @@
+//! Retries with random delays that grow, for calls that continue while the store does not answer.
+
+use std::time::Duration;
+
+use bandog_core::Result;
+
+use crate::{Guard, lock::Lock, pause::pause};
+
+/// Maximum delay before the first retry.
+const MAX_FIRST_DELAY: Duration = Duration::from_millis(100);
+
+/// The number of failures in a row, from which the next delay is computed.
+#[derive(Debug)]
+pub(crate) struct Retries {
+    failures: u32,
+    /// Maximum delay before any retry.
+    max_delay: Duration,
+}
+
+impl Retries {
+    pub(crate) fn up_to(max_delay: Duration) -> Self {
+        Self { failures: 0, max_delay }
+    }
+
+    /// Counts a failure, and returns the delay before the retry. The delay is random, so that clients that failed at
+    /// the same time do not retry at the same time.
+    pub(crate) fn next_delay(&mut self) -> Duration {
+        let max =
+            MAX_FIRST_DELAY.saturating_mul(1_u32.checked_shl(self.failures).unwrap_or(u32::MAX)).min(self.max_delay);
+        self.failures = self.failures.saturating_add(1);
+        max.mul_f64(0.5 + fastrand::f64() / 2.0)
+    }
+
+    /// Sets the number of failures to zero.
+    pub(crate) fn reset(&mut self) {
+        self.failures = 0;
+    }
+}
+
+impl Lock {
+    /// Waits for the lock, also while the store does not answer. `what` names the caller in the log.
+    pub(crate) async fn acquire_through_outages(&self, what: &str, retries: &mut Retries) -> Result<Guard> {
+        loop {
+            match self.acquire().await {
+                Err(error) if error.is_retryable() => {
+                    let (key, delay) = (self.key()?, retries.next_delay());
+                    tracing::warn!(%key, %error, retry_in = ?delay, "{what} could not wait for its lock");
+                    pause(self.handle(), delay).await.map_err(|error| error.during("lock").at(key))?;
+                }
+                locked => return locked,
+            }
+        }
+    }
+}

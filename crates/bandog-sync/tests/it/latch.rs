@@ -1,0 +1,181 @@
+//! Latches in paused time: polls, outages, reconnections, and what stays in the store.
+
+use std::time::Duration;
+
+use bandog_conformance::wrap::{Counting, Fate, Forgetful, Lossy, Stopped, Which, WithoutSubscriptions};
+use bandog_core::{ErrorKind, Memory, Pattern, Records};
+use bandog_sync::{Client, Latch};
+use tokio::{
+    task::JoinHandle,
+    time::{self, Instant},
+};
+
+use crate::kit::{client, kind, memory, ms, soon};
+
+fn waiting(latch: Latch) -> JoinHandle<bandog_core::Result<()>> {
+    tokio::spawn(async move { latch.wait().await })
+}
+
+/// A client whose latch `start` is set, and a call that waits for it.
+async fn set_and_wait(client: &Client) -> JoinHandle<bandog_core::Result<()>> {
+    client.latch("start").set(1).await.unwrap();
+    let waiter = waiting(client.latch("start"));
+    client.idle().await;
+    waiter
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_polls_once_a_second() {
+    let store = memory();
+    let counts = Counting::new(WithoutSubscriptions::new(store.clone()));
+    let (ours, theirs) = (client(counts.clone()), client(store));
+    let waiter = set_and_wait(&ours).await;
+    let before = counts.reads();
+    time::sleep(ms(60_000)).await;
+    let polls = counts.reads() - before;
+    assert!((58..=122).contains(&polls), "{polls} polls in a minute");
+    theirs.latch("start").count_down().await.unwrap();
+    let opened = Instant::now();
+    soon(waiter).await.unwrap().unwrap();
+    assert!(opened.elapsed() <= ms(1_001), "{:?}", opened.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_notification_ends_the_wait_without_a_poll() {
+    let store = memory();
+    let (ours, theirs) = (client(store.clone()), client(store));
+    let waiter = set_and_wait(&ours).await;
+    time::sleep(ms(60_000)).await;
+    theirs.latch("start").count_down().await.unwrap();
+    let opened = Instant::now();
+    soon(waiter).await.unwrap().unwrap();
+    assert_eq!(opened.elapsed(), ms(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconnection_makes_a_waiting_call_poll() {
+    let store = memory();
+    let ours = Forgetful::new(WithoutSubscriptions::new(store.clone()));
+    let client = client(ours.clone());
+    let waiter = set_and_wait(&client).await;
+    for key in store.names(&Pattern::all()).await.unwrap() {
+        let record = store.read(std::slice::from_ref(&key), &[]).await.unwrap().records.remove(0).unwrap().unwrap();
+        let swap = bandog_core::Swap { to: None, ..bandog_core::Swap::new(key, Some(record.version), "") };
+        store.swap(&[swap]).await.unwrap(); // The store has lost its data.
+    }
+    let lost = Instant::now();
+    ours.reconnected();
+    soon(waiter).await.unwrap().unwrap();
+    assert_eq!(lost.elapsed(), ms(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_has_got_an_answer_waits_through_outages() {
+    let store = memory();
+    let wire = Lossy::new(store.clone());
+    let (ours, theirs) = (client(wire.clone()), client(store));
+    let waiter = set_and_wait(&ours).await;
+    wire.always(Fate::RequestLost);
+    time::sleep(Duration::from_secs(600)).await;
+    theirs.latch("start").count_down().await.unwrap();
+    time::sleep(Duration::from_secs(60)).await;
+    assert!(!waiter.is_finished());
+    wire.heal();
+    soon(waiter).await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_in_time_if_the_store_does_not_answer() {
+    let (stopped, lossy) = (Stopped::new(memory()), Lossy::new(memory()));
+    stopped.stop(Which::Requests);
+    lossy.always(Fate::Refused);
+    for client in [client(stopped), client(lossy.clone())] {
+        let (latch, began) = (client.latch("start"), Instant::now());
+        assert_eq!(kind(soon(latch.wait_for(ms(700))).await), Some(ErrorKind::Unavailable));
+        assert!((700..=702).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
+        let began = Instant::now();
+        assert_eq!(kind(soon(latch.wait()).await), Some(ErrorKind::Unavailable));
+        assert!((5_000..=6_000).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
+    }
+    lossy.heal();
+    let (latch, began) = (client(lossy).latch("start"), Instant::now());
+    latch.set(1).await.unwrap();
+    assert!(!soon(latch.wait_for(ms(12_345))).await.unwrap());
+    assert!((12_345..=12_347).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
+    assert_eq!(kind(latch.wait_for(Duration::MAX).await), Some(ErrorKind::Misused));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_without_an_answer_is_repeated_for_two_timeouts() {
+    let wire = Lossy::new(memory());
+    let client = client(wire.clone());
+    let latch = client.latch("start");
+    latch.set(9).await.unwrap();
+    for (fate, maybe_applied) in [(Fate::Refused, false), (Fate::RequestLost, true), (Fate::ReplyLost, true)] {
+        wire.always(fate);
+        let began = Instant::now();
+        let error = soon(latch.count_down()).await.unwrap_err();
+        assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, maybe_applied), "{fate:?}");
+        assert!((6_000..=6_100).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
+    }
+    wire.heal();
+    assert_eq!(latch.count().await.unwrap(), 8, "only the operations of the last round have reached the store");
+    // An error that a later attempt does not know to be ambiguous is still ambiguous.
+    wire.next([Fate::ReplyLost]);
+    wire.always(Fate::Refused);
+    assert!(soon(latch.count_down()).await.unwrap_err().maybe_applied());
+    wire.heal();
+    assert_eq!(latch.count().await.unwrap(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waits_leave_no_subscription_and_do_not_delay_a_close() {
+    let counts = Counting::new(memory());
+    let client = client(counts.clone());
+    let dropped = set_and_wait(&client).await;
+    assert_eq!(counts.subscriptions(), 1);
+    dropped.abort();
+    assert!(dropped.await.unwrap_err().is_cancelled());
+    client.idle().await;
+    assert_eq!(counts.subscriptions(), 0);
+    let (waiter, began) = (waiting(client.latch("start")), Instant::now());
+    client.idle().await;
+    client.close().await.unwrap();
+    assert_eq!(began.elapsed(), ms(0));
+    assert_eq!(kind(waiter.await.unwrap()), Some(ErrorKind::Closed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_records_of_open_latches_are_deleted_when_their_operations_are_forgotten() {
+    let store: Memory = memory();
+    let client = client(store.clone());
+    for number in 0..10 {
+        let latch = client.latch(format!("batch-{number}"));
+        latch.set(1).await.unwrap();
+        latch.count_down().await.unwrap();
+    }
+    client.latch("closed").set(1).await.unwrap();
+    let names = async || store.names(&Pattern::all()).await.unwrap().len();
+    assert_eq!(names().await, 11);
+    time::sleep(Duration::from_secs(31)).await;
+    client.latch("next").set(1).await.unwrap();
+    let left: Vec<String> =
+        store.names(&Pattern::all()).await.unwrap().into_iter().map(|key| key.to_string()).collect();
+    assert_eq!(left, ["latch/closed", "latch/next"]);
+    assert_eq!(client.latch("closed").count().await.unwrap(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_is_not_a_latch_is_corrupt_and_never_changed() {
+    let store = memory();
+    let client = client(store.clone());
+    let key = crate::kit::key("latch/start");
+    store.swap(&[bandog_core::Swap::new(key.clone(), None, "text")]).await.unwrap();
+    let latch = client.latch("start");
+    assert_eq!(kind(latch.set(1).await), Some(ErrorKind::Corrupt));
+    assert_eq!(kind(latch.count_down().await), Some(ErrorKind::Corrupt));
+    assert_eq!(kind(latch.wait().await), Some(ErrorKind::Corrupt));
+    assert_eq!(kind(latch.delete().await), Some(ErrorKind::Corrupt));
+    let record = store.read(&[key], &[]).await.unwrap().records.remove(0).unwrap();
+    assert_eq!(record.unwrap().value, "text");
+}

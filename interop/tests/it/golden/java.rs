@@ -1,0 +1,183 @@
+//! Java's side of the scripts: one JVM for each client.
+
+use std::collections::BTreeMap;
+
+use bandog_testkit::{RedisServer, Reply, eventually};
+
+use super::script::{Action, Answer, Caller, LatchAction, LeasedAction, LockAction, NAME, SemaphoreAction, Side, TTL};
+use crate::{
+    java::{Java, PendingAnswer, SOON, Version},
+    rig::start_all,
+    theirs::{Lease, LockKind, PermitIds},
+};
+
+pub(crate) struct JavaSide<'a> {
+    server: &'a RedisServer,
+    clients: BTreeMap<&'static str, Java>,
+    pending: BTreeMap<Caller, Pending>,
+    permits: BTreeMap<Caller, PermitIds>,
+}
+
+struct Pending {
+    answer: Result<Answer, PendingAnswer>,
+    waits: bool,
+}
+
+impl<'a> JavaSide<'a> {
+    pub(crate) fn start(server: &'a RedisServer) -> Self {
+        let javas = start_all(server, TTL, [Version::Current; 3]);
+        let clients = ["A", "B", "C"].into_iter().zip(javas).collect();
+        Self { server, clients, pending: BTreeMap::new(), permits: BTreeMap::new() }
+    }
+
+    /// Executes an action, or begins it if it may wait.
+    fn start_action(&mut self, caller: Caller, action: &Action) -> Result<Answer, PendingAnswer> {
+        let (client, thread) = caller.parts();
+        let java = self.clients[client].clone();
+        match action {
+            Action::Lock(kind, action) => {
+                let lock = java.lock(*kind, thread, NAME);
+                match action {
+                    LockAction::Lock => return Err(lock.waits()),
+                    LockAction::LockForLease(lease) => lock.lock_for_lease(*lease),
+                    LockAction::TryLock => return Ok(either(lock.try_lock(), Answer::Held, Answer::Busy)),
+                    LockAction::TryLockFor(wait) => return Err(lock.waits_for(*wait)),
+                    LockAction::Unlock => {
+                        lock.unlock();
+                        return Ok(Answer::Freed);
+                    }
+                    LockAction::ForceUnlock => {
+                        return Ok(either(lock.force_unlock(), Answer::Freed, Answer::FreeAlready));
+                    }
+                }
+                Ok(Answer::Held)
+            }
+            Action::Downgrade => {
+                java.lock(LockKind::Read, thread, NAME).lock();
+                java.lock(LockKind::Write, thread, NAME).unlock();
+                Ok(Answer::Held)
+            }
+            Action::Leased(action) => {
+                let semaphore = java.leased(thread, NAME);
+                match action {
+                    LeasedAction::Set(limit) => {
+                        semaphore.set(*limit);
+                        Ok(Answer::Set)
+                    }
+                    LeasedAction::Acquire(take) => Err(semaphore.waits(*take, Lease::Of(TTL))),
+                    LeasedAction::TryAcquire(take) => {
+                        let permits = semaphore.try_acquire(*take, Lease::Of(TTL));
+                        Ok(self.keep(caller, permits))
+                    }
+                    LeasedAction::Release => {
+                        semaphore.release(&self.permits.remove(&caller).expect("the caller has permits"));
+                        Ok(Answer::Freed)
+                    }
+                }
+            }
+            Action::Semaphore(action) => {
+                let semaphore = java.semaphore(thread, NAME);
+                match action {
+                    SemaphoreAction::SetIfAbsent(permits) => {
+                        Ok(either(semaphore.set_if_absent(*permits), Answer::Set, Answer::SetAlready))
+                    }
+                    SemaphoreAction::Add(permits) => {
+                        semaphore.add(*permits);
+                        Ok(Answer::Set)
+                    }
+                    SemaphoreAction::Acquire(take) => Err(semaphore.waits(*take)),
+                    SemaphoreAction::TryAcquire(take) => {
+                        Ok(either(semaphore.try_acquire(*take), Answer::Held, Answer::Busy))
+                    }
+                    SemaphoreAction::TryAcquireFor(take, wait) => Err(semaphore.waits_for(*take, *wait)),
+                    SemaphoreAction::Release(permits) => {
+                        semaphore.release(*permits);
+                        Ok(Answer::Freed)
+                    }
+                }
+            }
+            Action::Latch(action) => {
+                let latch = java.latch(thread, NAME);
+                match action {
+                    LatchAction::Set(count) => Ok(either(latch.set(*count), Answer::Set, Answer::SetAlready)),
+                    LatchAction::CountDown => {
+                        latch.count_down();
+                        Ok(Answer::Counted)
+                    }
+                    LatchAction::Await => Err(latch.waits()),
+                    LatchAction::AwaitFor(wait) => Err(latch.waits_for(*wait)),
+                    LatchAction::Count => Ok(Answer::Number(latch.count())),
+                    LatchAction::Delete => Ok(either(latch.delete(), Answer::Deleted, Answer::Absent)),
+                }
+            }
+        }
+    }
+
+    /// Keeps the permits of the caller.
+    fn keep(&mut self, caller: Caller, permits: Option<PermitIds>) -> Answer {
+        match permits {
+            Some(permits) => {
+                assert!(self.permits.insert(caller, permits).is_none(), "{caller} has permits already");
+                Answer::Held
+            }
+            None => Answer::Busy,
+        }
+    }
+
+    /// Reads an answer of Java. An answer that is no word has the ids of permits.
+    fn read(&mut self, caller: Caller, answer: &str) -> Answer {
+        match answer {
+            "held" => Answer::Held,
+            "busy" => Answer::Busy,
+            "open" => Answer::Open,
+            "closed" => Answer::Closed,
+            ids => self.keep(caller, PermitIds::read(ids)),
+        }
+    }
+
+    /// Waits until there is one subscription for each action that waits. Redisson subscribes after its first attempt,
+    /// and unsubscribes without waiting for the reply.
+    fn settle(&self) {
+        let waiting = self.pending.values().filter(|pending| pending.waits).count();
+        eventually(SOON, || {
+            let subscribed = subscriptions(self.server);
+            if subscribed == waiting { Ok(()) } else { Err(format!("{subscribed} subscriptions, {waiting} waiters")) }
+        });
+    }
+}
+
+impl Side for JavaSide<'_> {
+    fn begin(&mut self, caller: Caller, action: &Action) {
+        self.settle();
+        let answer = self.start_action(caller, action);
+        let earlier = self.pending.insert(caller, Pending { answer, waits: false });
+        assert!(earlier.is_none(), "{caller} has two actions");
+    }
+
+    fn wait_until_blocked(&mut self, caller: Caller) {
+        self.pending.get_mut(&caller).expect("an action").waits = true;
+        self.settle();
+    }
+
+    fn answer(&mut self, caller: Caller) -> Answer {
+        let pending = self.pending.remove(&caller).expect("an action");
+        match pending.answer {
+            Ok(answer) => answer,
+            Err(pending) => self.read(caller, &pending.answer(SOON)),
+        }
+    }
+}
+
+fn either(is_first: bool, first: Answer, second: Answer) -> Answer {
+    if is_first { first } else { second }
+}
+
+/// Number of subscriptions of all channels and connections.
+fn subscriptions(server: &RedisServer) -> usize {
+    let channels = server.cmd(&["PUBSUB", "CHANNELS"]).texts();
+    let channels: Vec<&str> = channels.iter().map(String::as_str).collect();
+    let counts = server.cmd(&[&["PUBSUB", "NUMSUB"], &channels[..]].concat());
+    let counts =
+        counts.array().iter().filter_map(|part| if let Reply::Int(count) = part { Some(*count) } else { None });
+    counts.map(|count| usize::try_from(count).expect("a number")).sum()
+}

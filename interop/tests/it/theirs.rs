@@ -1,0 +1,362 @@
+//! Redisson's objects, as typed handles: each belongs to one thread of one JVM.
+//!
+//! A function panics if the answer is an error. A function that returns a [`PendingAnswer`] does not wait.
+
+use std::time::Duration;
+
+use crate::java::{Java, PendingAnswer, SOON};
+
+/// The kinds of `RLock`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LockKind {
+    Plain,
+    Fair,
+    Read,
+    Write,
+}
+
+/// One object of Redisson, used by one thread.
+#[derive(Clone)]
+struct Object {
+    java: Java,
+    thread: String,
+    kind: &'static str,
+    name: String,
+}
+
+impl Java {
+    fn object(&self, kind: &'static str, thread: &str, name: &str) -> Object {
+        Object { java: self.clone(), thread: thread.to_owned(), kind, name: name.to_owned() }
+    }
+
+    pub(crate) fn lock(&self, kind: LockKind, thread: &str, name: &str) -> Lock {
+        let kind = match kind {
+            LockKind::Plain => "lock",
+            LockKind::Fair => "fair",
+            LockKind::Read => "read",
+            LockKind::Write => "write",
+        };
+        Lock(self.object(kind, thread, name))
+    }
+
+    /// `RFencedLock`.
+    pub(crate) fn fenced(&self, thread: &str, name: &str) -> FencedLock {
+        FencedLock(self.object("fenced", thread, name))
+    }
+
+    /// `RPermitExpirableSemaphore`.
+    pub(crate) fn leased(&self, thread: &str, name: &str) -> LeasedSemaphore {
+        LeasedSemaphore(self.object("leased", thread, name))
+    }
+
+    /// `RSemaphore`.
+    pub(crate) fn semaphore(&self, thread: &str, name: &str) -> Semaphore {
+        Semaphore(self.object("semaphore", thread, name))
+    }
+
+    /// `RCountDownLatch`.
+    pub(crate) fn latch(&self, thread: &str, name: &str) -> Latch {
+        Latch(self.object("latch", thread, name))
+    }
+}
+
+impl Object {
+    fn send(&self, verb: &str, args: &[&str]) -> PendingAnswer {
+        self.java.command(&self.thread, &[&[self.kind, verb, &self.name], args].concat())
+    }
+
+    fn ask(&self, verb: &str, args: &[&str]) -> String {
+        self.send(verb, args).answer(SOON)
+    }
+
+    /// Asks a question that has two answers.
+    #[track_caller]
+    fn ask_whether(&self, verb: &str, args: &[&str], yes: &str, no: &str) -> bool {
+        let answer = self.ask(verb, args);
+        assert!(answer == yes || answer == no, "{verb} of {}: {answer}", self.name);
+        answer == yes
+    }
+
+    /// Gives a command that can only succeed.
+    #[track_caller]
+    fn order(&self, verb: &str, args: &[&str], done: &str) {
+        assert_eq!(self.ask(verb, args), done, "{verb} of {}", self.name);
+    }
+
+    #[track_caller]
+    fn number(&self, verb: &str, args: &[&str]) -> u64 {
+        let answer = self.ask(verb, args);
+        answer.parse().unwrap_or_else(|_| panic!("{verb} of {}: {answer}", self.name))
+    }
+}
+
+/// A plain lock, a fair lock, or one half of a read-write lock.
+#[derive(Clone)]
+pub(crate) struct Lock(Object);
+
+impl Lock {
+    #[track_caller]
+    pub(crate) fn lock(&self) {
+        self.0.order("lock", &[], "held");
+    }
+
+    #[track_caller]
+    pub(crate) fn lock_for_lease(&self, lease: Duration) {
+        self.0.order("lease", &[&ms(lease)], "held");
+    }
+
+    /// Begins to wait for the lock. The answer is `held`.
+    pub(crate) fn waits(&self) -> PendingAnswer {
+        self.0.send("lock", &[])
+    }
+
+    #[track_caller]
+    pub(crate) fn try_lock(&self) -> bool {
+        self.0.ask_whether("try", &[], "held", "busy")
+    }
+
+    /// Begins to wait for the lock. The answer is `held` or `busy`.
+    pub(crate) fn waits_for(&self, wait: Duration) -> PendingAnswer {
+        self.0.send("try-for", &[&ms(wait)])
+    }
+
+    #[track_caller]
+    pub(crate) fn unlock(&self) {
+        self.0.order("unlock", &[], "freed");
+    }
+
+    /// The error of an unlock that must fail.
+    #[track_caller]
+    pub(crate) fn refused_unlock(&self) -> String {
+        let answer = self.0.ask("unlock", &[]);
+        answer.strip_prefix("error ").unwrap_or_else(|| panic!("the unlock succeeded: {answer}")).to_owned()
+    }
+
+    /// Whether the lock was held.
+    #[track_caller]
+    pub(crate) fn force_unlock(&self) -> bool {
+        self.0.ask_whether("force", &[], "freed", "free already")
+    }
+
+    /// Begins to add one to the counter in a file repeatedly, each time under the lock. The answer is `times`.
+    pub(crate) fn counts(&self, file: &str, times: u64) -> PendingAnswer {
+        self.0.send("count", &[file, &times.to_string()])
+    }
+
+    /// Begins to check repeatedly that nothing adds to the counter while the lock is held. The answer is `times`.
+    pub(crate) fn checks(&self, file: &str, times: u64) -> PendingAnswer {
+        self.0.send("check", &[file, &times.to_string()])
+    }
+}
+
+/// The functions of `RFencedLock` that use the token.
+pub(crate) struct FencedLock(Object);
+
+impl FencedLock {
+    /// Takes the lock, and returns the token.
+    #[track_caller]
+    pub(crate) fn lock(&self) -> u64 {
+        self.0.number("lock", &[])
+    }
+
+    /// Begins to wait for the lock. The answer is the token.
+    pub(crate) fn waits(&self) -> PendingAnswer {
+        self.0.send("lock", &[])
+    }
+
+    /// The last token.
+    #[track_caller]
+    pub(crate) fn token(&self) -> u64 {
+        self.0.number("token", &[])
+    }
+}
+
+/// The ids of permits that were taken together.
+#[derive(Clone, Debug)]
+pub(crate) struct PermitIds(Vec<String>);
+
+impl PermitIds {
+    /// Reads an answer. `None` means that not enough permits were available.
+    #[track_caller]
+    pub(crate) fn read(answer: &str) -> Option<Self> {
+        assert!(!answer.starts_with("error "), "{answer}");
+        (answer != "busy").then(|| Self(answer.split(' ').map(str::to_owned).collect()))
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct LeasedSemaphore(Object);
+
+impl LeasedSemaphore {
+    /// Sets the number of permits, whether it was set before or not.
+    #[track_caller]
+    pub(crate) fn set(&self, permits: u32) {
+        self.0.order("set", &[&permits.to_string()], "set");
+    }
+
+    /// Sets the number of permits if it was not set before. Returns whether it was set now.
+    #[track_caller]
+    pub(crate) fn set_if_absent(&self, permits: u32) -> bool {
+        self.0.ask_whether("set-if-absent", &[&permits.to_string()], "set", "set already")
+    }
+
+    /// Begins to wait for permits. The answer has the ids of the permits; see [`PermitIds::read`].
+    pub(crate) fn waits(&self, take: u32, lease: Lease) -> PendingAnswer {
+        self.0.send("acquire", &[&take.to_string(), &lease.ms()])
+    }
+
+    #[track_caller]
+    pub(crate) fn acquire(&self, take: u32, lease: Lease) -> PermitIds {
+        PermitIds::read(&self.waits(take, lease).answer(SOON)).expect("granted")
+    }
+
+    #[track_caller]
+    pub(crate) fn try_acquire(&self, take: u32, lease: Lease) -> Option<PermitIds> {
+        PermitIds::read(&self.0.ask("try", &[&take.to_string(), &lease.ms()]))
+    }
+
+    /// Begins to wait for permits. The answer has their ids, or says that the time is up; see [`PermitIds::read`].
+    pub(crate) fn waits_for(&self, take: u32, lease: Lease, wait: Duration) -> PendingAnswer {
+        self.0.send("try-for", &[&take.to_string(), &lease.ms(), &ms(wait)])
+    }
+
+    #[track_caller]
+    pub(crate) fn release(&self, permits: &PermitIds) {
+        let ids: Vec<&str> = permits.0.iter().map(String::as_str).collect();
+        // Redisson publishes another number if one permit is released as a list.
+        self.0.order(if ids.len() == 1 { "release-one" } else { "release" }, &ids, "freed");
+    }
+
+    /// Number of permits that are not held.
+    #[track_caller]
+    pub(crate) fn available(&self) -> u64 {
+        self.0.number("available", &[])
+    }
+
+    /// Number of all permits.
+    #[track_caller]
+    pub(crate) fn limit(&self) -> u64 {
+        self.0.number("limit", &[])
+    }
+
+    /// Begins to take and release permits repeatedly. The answer is the highest number of permits that were in use at
+    /// once, according to the counter with the name `in_use` on the server.
+    pub(crate) fn crowds(&self, take: u32, in_use: &str, times: u32) -> PendingAnswer {
+        self.0.send("crowd", &[&take.to_string(), in_use, &times.to_string()])
+    }
+}
+
+/// The lease of permits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Lease {
+    Endless,
+    Of(Duration),
+}
+
+impl Lease {
+    fn ms(self) -> String {
+        match self {
+            Self::Endless => "-1".into(),
+            Self::Of(lease) => ms(lease),
+        }
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct Semaphore(Object);
+
+impl Semaphore {
+    /// Sets the number of permits if it was not set before. Returns whether it was set now.
+    #[track_caller]
+    pub(crate) fn set_if_absent(&self, permits: u32) -> bool {
+        self.0.ask_whether("set-if-absent", &[&permits.to_string()], "set", "set already")
+    }
+
+    /// Adds permits, or removes permits if the number is negative.
+    #[track_caller]
+    pub(crate) fn add(&self, permits: i32) {
+        self.0.order("add", &[&permits.to_string()], "set");
+    }
+
+    /// Begins to wait for permits. The answer is `held`.
+    pub(crate) fn waits(&self, take: u32) -> PendingAnswer {
+        self.0.send("acquire", &[&take.to_string()])
+    }
+
+    #[track_caller]
+    pub(crate) fn acquire(&self, take: u32) {
+        self.0.order("acquire", &[&take.to_string()], "held");
+    }
+
+    #[track_caller]
+    pub(crate) fn try_acquire(&self, take: u32) -> bool {
+        self.0.ask_whether("try", &[&take.to_string()], "held", "busy")
+    }
+
+    /// Begins to wait for permits. The answer is `held` or `busy`.
+    pub(crate) fn waits_for(&self, take: u32, wait: Duration) -> PendingAnswer {
+        self.0.send("try-for", &[&take.to_string(), &ms(wait)])
+    }
+
+    #[track_caller]
+    pub(crate) fn release(&self, permits: u32) {
+        self.0.order("release", &[&permits.to_string()], "freed");
+    }
+
+    /// Number of permits that are not held.
+    #[track_caller]
+    pub(crate) fn available(&self) -> u64 {
+        self.0.number("available", &[])
+    }
+
+    /// Begins to take and release permits repeatedly. The answer is the highest number of permits that were in use at
+    /// once, according to the counter with the name `in_use` on the server.
+    pub(crate) fn crowds(&self, take: u32, in_use: &str, times: u32) -> PendingAnswer {
+        self.0.send("crowd", &[&take.to_string(), in_use, &times.to_string()])
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct Latch(Object);
+
+impl Latch {
+    /// Sets the count if the latch is open. Returns whether it was set.
+    #[track_caller]
+    pub(crate) fn set(&self, count: u64) -> bool {
+        self.0.ask_whether("set", &[&count.to_string()], "set", "set already")
+    }
+
+    #[track_caller]
+    pub(crate) fn count_down(&self) {
+        self.0.order("down", &[], "counted");
+    }
+
+    /// Begins to wait until the latch is open. The answer is `open`.
+    pub(crate) fn waits(&self) -> PendingAnswer {
+        self.0.send("await", &[])
+    }
+
+    /// Begins to wait until the latch is open. The answer is `open` or `closed`.
+    pub(crate) fn waits_for(&self, wait: Duration) -> PendingAnswer {
+        self.0.send("await-for", &[&ms(wait)])
+    }
+
+    #[track_caller]
+    pub(crate) fn count(&self) -> u64 {
+        self.0.number("count", &[])
+    }
+
+    /// Whether the latch existed.
+    #[track_caller]
+    pub(crate) fn delete(&self) -> bool {
+        self.0.ask_whether("delete", &[], "deleted", "absent")
+    }
+}
+
+fn ms(duration: Duration) -> String {
+    duration.as_millis().to_string()
+}
