@@ -14,6 +14,7 @@ mod doctor;
 mod holders;
 mod holds;
 mod jobs;
+mod kinds;
 mod refusals;
 mod schedules_away;
 mod store;
