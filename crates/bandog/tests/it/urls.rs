@@ -82,7 +82,7 @@ fn an_option_of_one_scheme_is_refused_with_other_schemes() {
     refused("redis://db?ca=/x.pem", &["\"ca\"", "watchdog"]);
     refused("rediss://db?db=1", &["\"db\"", "ca, cert, key, watchdog"]);
     for url in ["redis://db", "rediss://db", "redis+unix:///run/redis.sock"] {
-        assert!(ConnectOptions::parse(&format!("{url}?java_skew=500ms&timeout=1s")).is_ok(), "{url}");
+        assert!(ConnectOptions::parse(format!("{url}?java_skew=500ms&timeout=1s")).is_ok(), "{url}");
         refused(&format!("{url}?java_skew=soon"), &["java_skew"]);
         refused(&format!("{url}?skew=1s"), &["\"skew\"", "java_skew"]);
     }
