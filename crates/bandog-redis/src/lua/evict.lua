@@ -10,16 +10,13 @@
 local lock, prefix, held, queue, permits = KEYS[1], ARGV[1], ARGV[3], ARGV[5], ARGV[8]
 local channel, read_write_channel, semaphore_channel = ARGV[9], ARGV[10], ARGV[11]
 
--- The format of an owner is a UUID, a colon and a number.
-local PLAIN = '^' .. string.rep('%x', 8) .. string.rep('%-' .. string.rep('%x', 4), 4) .. string.rep('%x', 8) .. ':%-?%d+$'
-
 local function evict()
   local row = look(lock, 0)
   if not row then return false end
   local kind, holders, told = row[1], row[4], nil
   if kind == 'hash' then
     for _, owner in ipairs(holders) do
-      if not string.find(owner, PLAIN) then
+      if not string.find(owner, OWNER) then
         refuse('WRONGTYPE this hash has fields that name no owner of a plain lock')
       end
     end

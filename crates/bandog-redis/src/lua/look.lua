@@ -28,14 +28,23 @@ local MAX_PAGES = 64
 local function fields_of(lock)
   local page = try('hscan', lock, 0, 'count', 16)
   if page.err then return page end
-  local fields = {}
-  for i = 1, #page[2], 2 do fields[page[2][i]] = page[2][i + 1] end
-  local mode, pages = fields.mode, 1
-  while (mode == 'read' or mode == 'write') and page[1] ~= '0' and pages < MAX_PAGES do
+  -- The first page of a large hash need not contain the mode.
+  local mode, fields, pages = call('hget', lock, 'mode'), {}, 1
+  local is_shared = mode == 'read' or mode == 'write'
+  local function add()
+    for i = 1, #page[2], 2 do
+      local field, value = page[2][i], page[2][i + 1]
+      if is_shared and not is_hold(field, value) then refuse('WRONGTYPE this hash is not a read-write lock') end
+      fields[field] = value
+    end
+  end
+  add()
+  while is_shared and page[1] ~= '0' and pages < MAX_PAGES do
     pages = pages + 1
     page = call('hscan', lock, page[1], 'count', 256)
-    for i = 1, #page[2], 2 do fields[page[2][i]] = page[2][i + 1] end
+    add()
   end
+  if is_shared and not next(fields, next(fields)) then refuse('WRONGTYPE this hash is not a read-write lock') end
   return nil, fields, mode
 end
 
@@ -47,7 +56,7 @@ local function look_at_holds(fields, prefix, left)
     if string.sub(owner, -6) == ':write' then
       longest = left
     elseif owner ~= 'mode' then
-      for number = 1, tonumber(holds) or 0 do
+      for number = 1, number_of_holds(holds) do
         longest = math.max(longest, call('pttl', hold_key(prefix, owner, number)))
       end
     end

@@ -47,7 +47,10 @@ local function release(k, a)
   local is_held
   if kind == 'write' then
     is_held = call('hexists', lock, writer(owner)) == 1
-    if is_held then call('del', lock) end
+    if is_held then
+      holds_of(lock)
+      call('del', lock)
+    end
   else
     is_held = call('hexists', lock, owner) == 1 and call('pttl', hold_key(prefix, owner, 1)) > 0
     if is_held and end_reading(lock, held, owner, prefix) then return -3 end

@@ -24,7 +24,10 @@ local function renew(k, a)
   local lock, held, writers = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3]
   local kind, owner, ttl, prefix = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4]
   if kind == 'read' then return renew_reading(lock, held, owner, ttl, hold_key(prefix, owner, 1), prefix) end
-  if call('hexists', lock, writer(owner)) == 1 then return call('pexpire', lock, ttl) end
+  if call('hexists', lock, writer(owner)) == 1 then
+    holds_of(lock)
+    return call('pexpire', lock, ttl)
+  end
   local until_ms = call('zscore', writers, owner)
   if not until_ms or tonumber(until_ms) <= NOW then return 0 end
   -- At its memory limit, Redis refuses ZADD, but only if it is the first write of a script.

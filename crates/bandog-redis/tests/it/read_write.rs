@@ -274,3 +274,77 @@ async fn an_eviction_ends_all_holds() {
     assert_eq!(listener.read().unwrap().texts()[2], "1");
     assert_eq!(server.keys(), ["redisson_lock_token:{k}"]);
 }
+
+#[tokio::test]
+async fn a_hash_of_another_application_with_a_mode_stays_unchanged() {
+    let server = RedisServer::start();
+    let redis = operator(&server);
+    for mode in ["read", "write"] {
+        for more in [
+            &[][..],
+            &["name", "Rex"],
+            &["size", "3000000"],
+            &["size:write", "1"],
+            &[JAVA, "1", "name", "1"],
+            &[JAVA, "many"],
+            &[JAVA, "3000000000"],
+        ] {
+            server.cmd(&[&["HSET", "k", "mode", mode], more].concat());
+            let before = server.cmd(&["DUMP", "k"]);
+            let context = format!("{mode} {more:?}");
+            let denied = |error: bandog_core::Error| {
+                assert_eq!(error.kind(), ErrorKind::Denied, "{context}: {error}");
+                assert!(error.to_string().contains("was not changed"), "{context}: {error}");
+            };
+            for claim in [reader("k"), writer("k")] {
+                denied(take(&redis, &claim).await.unwrap_err());
+                assert_eq!(release(&redis, &claim).await.unwrap(), Released::NotHeld, "{context}");
+                assert_eq!(renew(&redis, &claim).await.unwrap(), Renewal::Gone, "{context}");
+            }
+            denied(redis.evict(&reader("k").key).await.unwrap_err());
+            denied(redis.show(&reader("k").key).await.unwrap_err());
+            assert_eq!(server.cmd(&["DUMP", "k"]), before, "{context}");
+            assert_eq!((server.pttl("k"), server.keys()), (-1, vec!["k".to_owned()]), "{context}");
+            server.cmd(&["DEL", "k"]);
+        }
+    }
+}
+
+/// A field of another application in a lock that is held: the holder does not delete it.
+#[tokio::test]
+async fn a_held_lock_with_a_field_of_another_application_stays_unchanged() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    for held in [reader("k"), writer("k")] {
+        granted(take(&redis, &held).await.unwrap());
+        server.cmd(&["HSET", "k", "name", "Rex"]);
+        server.cmd(&["PERSIST", "k"]);
+        let before = server.hash("k");
+        assert_eq!(renew(&redis, &held).await.unwrap_err().kind(), ErrorKind::Denied);
+        assert_eq!(release(&redis, &held).await.unwrap_err().kind(), ErrorKind::Denied);
+        assert_eq!((server.hash("k"), server.pttl("k")), (before, -1));
+        server.cmd(&["FLUSHALL"]);
+    }
+}
+
+#[tokio::test]
+async fn the_number_of_holds_that_is_read_from_a_field_is_limited() {
+    let server = RedisServer::start();
+    let redis = operator(&server);
+    server.cmd(&["HSET", "k", "mode", "read", JAVA, "300000000"]);
+    assert!(!redis.show(&reader("k").key).await.unwrap().is_held());
+    assert!(is_granted(&redis, &writer("k")).await);
+}
+
+#[tokio::test]
+async fn a_lock_with_many_readers_is_shown_and_evicted() {
+    let server = RedisServer::start();
+    let redis = operator(&server);
+    let readers: Vec<Claim> = (0..600).map(|_| reader("k")).collect();
+    for reader in &readers {
+        granted(take(&redis, reader).await.unwrap());
+    }
+    assert_eq!(redis.show(&readers[0].key).await.unwrap().holders.len(), 600);
+    assert_eq!(redis.evict(&readers[0].key).await.unwrap().unwrap().holders.len(), 600);
+    assert_eq!(server.keys(), ["redisson_lock_token:{k}"]);
+}
