@@ -46,6 +46,26 @@ local function write(commands)
   end
 end
 
+-- Removes permits of a semaphore, and adds their number to the permits that are not taken. `found` has each permit and the
+-- time at which it expires. `lock` is nil if the semaphore does not exist. If the server refuses a command, nothing
+-- changes: if the number were changed first, the semaphore could get permits that it never had.
+local function give_back(lock, permits, found)
+  local commands, size = {}, 2000
+  for from = 1, #found, size do
+    local ids, scores = {}, {}
+    for i = from, math.min(from + size - 1, #found), 2 do
+      ids[#ids + 1] = found[i]
+      scores[#scores + 1] = found[i + 1]
+      scores[#scores + 1] = found[i]
+    end
+    local command = { 'zrem', permits, unpack(ids) }
+    command.undo = { 'zadd', permits, unpack(scores) }
+    commands[#commands + 1] = command
+  end
+  if lock then commands[#commands + 1] = { 'incrby', lock, #found / 2 } end
+  write(commands)
+end
+
 -- The text of the last fence that was reserved. False if there is none, and empty if the key has another type.
 local function stored_fence(token)
   local stored = try('get', token)

@@ -34,10 +34,9 @@ local function evict()
     for i = 1, #holders, 2 do try('del', keys[i]) end
     told = publish(read_write_channel, mode == 'read' and '0' or '1')
   else
-    local available = call('incrby', lock, call('zcard', permits))
-    call('del', permits)
+    give_back(lock, permits, call('zrange', permits, 0, -1, 'withscores'))
     try('del', held)
-    told = publish(semaphore_channel, text(available))
+    told = publish(semaphore_channel, call('get', lock))
   end
   return { told, row }
 end

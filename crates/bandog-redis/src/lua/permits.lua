@@ -26,10 +26,14 @@ end
 -- Returns the permits that have expired to the semaphore, as Redisson does. Returns the new number of permits that are
 -- not taken.
 local function recycle(lock, permits, held, channel, available)
-  local expired = call('zrangebyscore', permits, 0, text(NOW))
+  local expired = call('zrangebyscore', permits, 0, text(NOW), 'withscores')
   if #expired == 0 then return available end
-  if available then available = call('incrby', lock, #expired) end
-  for _, id in ipairs(expired) do call('zrem', permits, id) end
+  if available then
+    -- This command changes nothing. It checks the memory limit: see `extend`.
+    call('incrby', lock, 0)
+    available = available + #expired / 2
+  end
+  give_back(available and lock, permits, expired)
   if available and available > 0 then publish(channel, text(available)) end
   local fences = call('hgetall', held)
   for i = 1, #fences, 2 do

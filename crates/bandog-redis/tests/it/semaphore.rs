@@ -283,3 +283,45 @@ async fn the_time_for_the_clocks_of_java_clients_can_be_set() {
         assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Extended { valid_for: TTL });
     }
 }
+
+/// The permits of a semaphore with an expired permit do not change if the user lacks a right to return it.
+#[tokio::test]
+async fn an_expired_permit_is_not_returned_twice_if_a_right_is_missing() {
+    let server = RedisServer::start();
+    let redis = crate::help::at(&format!("redis://u:p@{}", server.addr()));
+    server.cmd(&["SET", "k", "1"]);
+    java_holds(&server, "1000");
+    let wanted = permits("k", 1, 2);
+    for rules in [&["-zrem"][..], &["-incrby"], &["resetkeys", "~k", "~redisson*", "~bandog*", "%R~*"]] {
+        server.cmd(&[&["ACL", "SETUSER", "u", "reset", "on", ">p", "~*", "&*", "+@all"], rules].concat());
+        for _ in 0..2 {
+            assert_eq!(take(&redis, &wanted).await.unwrap_err().kind(), ErrorKind::Denied, "{rules:?}");
+            let limit = redis.set_limit(&wanted.key, NonZeroU32::new(2).unwrap()).await;
+            assert_eq!(limit.unwrap_err().kind(), ErrorKind::Denied, "{rules:?}");
+            assert_eq!(server.cmd(&["GET", "k"]).text(), "1", "{rules:?}");
+            assert_eq!(server.cmd(&["ZSCORE", "{k}:timeout", "java-permit-0001"]).text(), "1000", "{rules:?}");
+        }
+    }
+    server.cmd(&["ACL", "SETUSER", "u", "+@all", "~*"]);
+    granted(take(&redis, &wanted).await.unwrap());
+    assert_eq!(server.cmd(&["GET", "k"]).text(), "1");
+}
+
+#[tokio::test]
+async fn an_eviction_that_lacks_a_right_makes_no_permits() {
+    let server = RedisServer::start();
+    let held = permits("k", 2, 5);
+    granted(take(&backend(&server), &held).await.unwrap());
+    let redis = crate::help::at(&format!("redis://u:p@{}", server.addr()));
+    for rules in [&["resetkeys", "~k", "%R~*"][..], &["-incrby"], &["-zrem"]] {
+        server.cmd(&[&["ACL", "SETUSER", "u", "reset", "on", ">p", "~*", "&*", "+@all"], rules].concat());
+        assert_eq!(redis.evict(&held.key).await.unwrap_err().kind(), ErrorKind::Denied, "{rules:?}");
+        assert_eq!(server.cmd(&["GET", "k"]).text(), "3", "{rules:?}");
+        assert_eq!(server.cmd(&["ZCARD", "{k}:timeout"]).int(), 2, "{rules:?}");
+    }
+    server.cmd(&["ACL", "SETUSER", "u", "+@all"]);
+    server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    assert!(redis.evict(&held.key).await.unwrap().is_some());
+    assert_eq!(server.cmd(&["GET", "k"]).text(), "5");
+    assert_eq!(server.cmd(&["EXISTS", "{k}:timeout"]).int(), 0);
+}
