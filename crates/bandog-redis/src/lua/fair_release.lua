@@ -22,18 +22,20 @@ local function notify_first(queue, deadlines, waiting, owner, channel)
 end
 
 -- Removes the owner from the queue. Returns whether it had a place.
+--
+-- The deadlines of the owners behind it are changed last. So they are not changed again if the removal is refused and
+-- the release is repeated, and at the memory limit Redis does not refuse the first write.
 local function leave(queue, deadlines, waiting, stayed, owner)
   if not expiry(deadlines, owner) then return false end
   local place = expiry(waiting, owner)
-  if not may_stay(deadlines, waiting, stayed) then
-    local owners = call('lrange', queue, 0, -1)
-    for i, other in ipairs(owners) do
-      if other == owner then advance(deadlines, owners, i + 1, 1) end
-    end
-  end
+  local owners = may_stay(deadlines, waiting, stayed) and {} or call('lrange', queue, 0, -1)
   call('lrem', queue, 0, owner)
   call('zrem', deadlines, owner)
   call('zrem', waiting, owner)
+  for i, other in ipairs(owners) do
+    -- If this is refused, the owners behind keep later deadlines.
+    if other == owner then pcall(advance, deadlines, owners, i + 1, 1) end
+  end
   return place and place > NOW
 end
 

@@ -344,3 +344,36 @@ async fn a_long_queue_is_served_in_its_order_and_its_deadlines_come_nearer_for_o
         assert!((ahead * WAIT..=(ahead + 1) * WAIT + 30_000).contains(&left), "{owner}: {left}");
     }
 }
+
+#[tokio::test]
+async fn a_waiter_leaves_although_a_later_command_is_refused() {
+    let server = RedisServer::start();
+    let redis = crate::help::at(&format!("redis://u:p@{}", server.addr()));
+    // The rules, whether the waiter leaves, and the time that is taken off the deadline behind it.
+    for (rules, leaves, taken_off) in
+        [(&["-lrem"][..], false, 0), (&["-zrem"], false, 0), (&["-zadd"], true, 0), (&["+@all"], true, WAIT)]
+    {
+        server.cmd(&["ACL", "SETUSER", "u", "reset", "on", ">p", "~*", "&*", "+@all"]);
+        let [holder, first, second] = [fair("k"), fair("k"), fair("k")];
+        granted(take(&redis, &holder).await.unwrap());
+        for claim in [&first, &second] {
+            ahead(&redis, claim).await;
+        }
+        let behind = second.id.to_string();
+        let before = deadline(&server, &behind);
+        server.cmd(&[&["ACL", "SETUSER", "u"], rules].concat());
+        if leaves {
+            server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+            assert_eq!(release(&redis, &first).await.unwrap(), Released::LeftQueue, "{rules:?}");
+            assert_eq!(release(&redis, &first).await.unwrap(), Released::NotHeld, "{rules:?}");
+            assert_eq!(queue(&server), [second.id.to_string()]);
+            server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
+        } else {
+            for _ in 0..2 {
+                assert_eq!(release(&redis, &first).await.unwrap_err().kind(), ErrorKind::Denied, "{rules:?}");
+            }
+        }
+        assert_eq!(deadline(&server, &behind), before - taken_off, "{rules:?}");
+        server.cmd(&["FLUSHALL"]);
+    }
+}
