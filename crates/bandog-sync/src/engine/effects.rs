@@ -266,15 +266,16 @@ impl Engine {
         let waiting_owner = owner.clone().map(|owner| (owner.other_calls(key, id.lane, ticket), owner));
         let turn = Turn { slot: id.clone(), hold, ticket, fence, status, owner, report: None, handle };
         let turn = Arc::new(turn);
-        let weak_turn = Arc::downgrade(&turn);
+        // The owner must know the turn before the caller has it, because the caller's next call for this lock shares the
+        // turn or is refused. The owner gets only a weak reference, which does not keep the turn alive.
+        if let Some((_, owner)) = &waiting_owner {
+            owner.hold(key, id.lane, Arc::downgrade(&turn));
+        }
         if reply.send(Ok(Some(TurnGrant::New(turn)))).is_err() {
             // The caller has dropped its future. So `send` has returned `turn`, and the drop of `turn` ends the turn.
             return;
         }
-        // The caller has the turn now. The engine gives the owner only a weak reference, which does not keep the turn
-        // alive.
         if let Some((other_calls, owner)) = waiting_owner {
-            owner.hold(key, id.lane, weak_turn);
             self.share_turn(&owner, key, other_calls);
         }
     }

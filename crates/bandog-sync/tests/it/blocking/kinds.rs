@@ -26,6 +26,18 @@ fn a_thread_reads_again_and_cannot_upgrade() {
     assert_eq!(held(&client), [""; 0]);
 }
 
+/// The owner of a thread knows its turn before the call that gets the turn returns.
+#[test]
+fn a_call_right_after_another_one_knows_its_guard() {
+    let client = client(memory());
+    let lock = client.rwlock("catalogue");
+    for _ in 0..2000 {
+        let guard = lock.read().unwrap();
+        assert_eq!(kind(lock.try_write()), Some(ErrorKind::Misused));
+        guard.release().unwrap();
+    }
+}
+
 #[test]
 fn a_thread_takes_permits_several_times() {
     let client = client(memory());
