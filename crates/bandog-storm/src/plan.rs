@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Number of lock names.
 pub(crate) const NAMES: usize = 16;
-/// Number of hot names. About half of all calls use one of these names, so many callers wait for these locks.
+/// Number of hot names. A hot name is a name for which many callers wait: about half of all calls use one of them.
 pub(crate) const HOT: usize = 4;
 /// Number of names whose locks are held for a long time. These are the last of all names. One task of each client locks
 /// only these names. The other tasks rarely lock these names.

@@ -101,7 +101,7 @@ pub(super) fn busy_text(kind: Kind, name: &str) -> String {
         Kind::Mutex | Kind::Fair | Kind::Write => format!("another client holds {name}"),
         Kind::Read => format!("a writer holds {name}, or waits for it"),
         Kind::Permits { take, of } => {
-            format!("other clients hold so many permits of {name} that {take} of {of} are not free")
+            format!("fewer than {take} of the {of} permits of {name} are free; other clients hold the rest")
         }
     }
 }

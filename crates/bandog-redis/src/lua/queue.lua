@@ -26,7 +26,8 @@ local function expiry(zset, owner)
   return score and tonumber(score)
 end
 
--- Takes the time of so many claims off the deadlines of the owners from this position on.
+-- Brings the deadlines nearer: of the owners from the position `from` to the end of the list, each by `claims` times
+-- WAIT_MS.
 local function advance(deadlines, owners, from, claims)
   for i = from, #owners do call('zadd', deadlines, 'xx', 'incr', -claims * WAIT_MS, owners[i]) end
 end
