@@ -23,6 +23,7 @@ mod registry;
 mod rights;
 mod same_rules;
 mod semaphore;
+mod setnx;
 mod sockets;
 mod source;
 mod starve;
