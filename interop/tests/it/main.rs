@@ -14,6 +14,7 @@ mod hand_over;
 mod java;
 mod java_alone;
 mod names;
+mod plain_semaphore;
 mod rig;
 mod theirs;
 mod watchdogs;
