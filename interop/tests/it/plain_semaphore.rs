@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog::{Client, ConnectOptions, SemaphoreGuard};
+use bandog::{Client, ConnectOptions, Guard};
 use bandog_testkit::{RedisServer, eventually};
 use tokio::{task::JoinHandle, time::timeout};
 
@@ -34,7 +34,7 @@ async fn connect(server: &RedisServer, ttl: Duration) -> Client {
 }
 
 /// Starts a task that waits for permits. It returns the guard and the time of the grant.
-fn waits(client: &Client, take: u32) -> JoinHandle<(SemaphoreGuard, Instant)> {
+fn waits(client: &Client, take: u32) -> JoinHandle<(Guard, Instant)> {
     let semaphore = client.semaphore("gpus", LIMIT).permits(take);
     tokio::spawn(async move { (semaphore.acquire().await.expect("granted"), Instant::now()) })
 }
@@ -188,7 +188,9 @@ async fn a_higher_limit_wakes_waiters_of_both_sides() {
     until_subscribed(&server, 1);
     ours.semaphore("gpus", LIMIT).set_limit(LIMIT + 1).await.expect("set");
     assert_eq!(theirs.answer(SOON), "held");
-    let waiting = waits(&ours, 1);
+    // The first client knows that it has all permits of its limit, so it would not ask the store for more.
+    let other = connect(&server, TTL).await;
+    let waiting = waits(&other, 1);
     until_subscribed(&server, 1);
     java.semaphore("b", "gpus").add(1);
     let (guard, _) = timeout(SOON, waiting).await.expect("in time").expect("no panic");
