@@ -40,7 +40,7 @@ pub struct Waiting<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Holder {
     /// The owner, as it is in the store: the id of a claim, or the text of another library. None if the owner is not a
-    /// text.
+    /// text, or if the store does not record it. Such a holder can stand for several clients.
     pub owner: Option<String>,
     /// What the holder holds. None if the kind is unknown.
     pub kind: Option<Kind>,

@@ -86,6 +86,46 @@ fn every_header_documents_the_arguments_of_a_call() {
     }
 }
 
+/// On a cluster, all keys of a command must have the same hash tag.
+#[test]
+fn all_keys_of_a_lock_have_the_same_hash_tag() {
+    let tag = |key: &str| {
+        let inner = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
+        inner.filter(|tag| !tag.is_empty()).unwrap_or(key).to_owned()
+    };
+    let permits = Kind::Permits { take: NonZeroU32::MIN, of: NonZeroU32::MIN };
+    let default = Format::default();
+    let setnx = Format { layout: Layout::Setnx, ..default };
+    let plain = Format { semaphores: Semaphores::Plain, ..default };
+    for name in ["orders", "a{b}c", "{tag}:a"] {
+        for (format, kind) in [
+            (default, Kind::Mutex),
+            (default, Kind::Fair),
+            (default, Kind::Read),
+            (default, Kind::Write),
+            (default, permits),
+            (setnx, Kind::Mutex),
+            (plain, permits),
+        ] {
+            let claim = Claim { kind, ..new_claim(name) };
+            let claims = [claim.clone()];
+            let mut pipes = vec![renewals(&claims, &[vec![0]], format, ScriptForm::Hash)];
+            for step in [Step::Claim(claim.clone()), Step::Release(claim.clone())] {
+                pipes.push(steps(&[step], &[vec![0]], format, ScriptForm::Hash));
+            }
+            pipes.push(show([name].into_iter(), format, ScriptForm::Hash));
+            pipes.push(evict(&claim.key, format, ScriptForm::Hash));
+            pipes.push(set_limit(&claim.key, NonZeroU32::MIN, format, ScriptForm::Hash));
+            for cmd in pipes.iter().flat_map(Pipeline::cmd_iter) {
+                let parts = texts(cmd);
+                for key in &parts[3..3 + called_with(cmd).0] {
+                    assert_eq!(tag(key), tag(name), "{kind}: {key}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn the_parameters_of_a_script_have_the_order_of_its_header() {
     for (script, function) in [(&CLAIM, "claim"), (&RELEASE, "release")] {

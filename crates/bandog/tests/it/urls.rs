@@ -87,6 +87,9 @@ fn an_option_of_one_scheme_is_refused_with_other_schemes() {
         refused(&format!("{url}?skew=1s"), &["\"skew\"", "java_skew"]);
     }
     refused("memory:?java_skew=1s", &["\"java_skew\"", "watchdog"]);
+    refused("sqlite:locks.db?layout=setnx", &["\"layout\"", "watchdog"]);
+    refused("redis://db?layout=redlock", &["\"redlock\"", "redisson and setnx are known"]);
+    refused("redis://db?semaphores=unleased", &["\"unleased\"", "leased and plain are known"]);
     refused("redis+unix:///run/redis.sock?ca=/x.pem", &["\"ca\"", "db, watchdog"]);
     refused("rediss://db?cert=/x.pem&timeout=1s", &["cert=PATH&key=PATH"]);
     refused("redis+unix:run/redis.sock", &["socket", "/PATH"]);
@@ -97,6 +100,8 @@ fn an_option_of_one_scheme_is_refused_with_other_schemes() {
 fn options_that_only_the_backend_knows_are_passed_to_it() {
     let store = |url: &str| ConnectOptions::parse(url).unwrap().connect_lazy().unwrap().store().to_owned();
     assert_eq!(store("rediss://db?ca=/x.pem&timeout=1s"), "rediss://db:6379/0");
+    assert_eq!(store("valkey://db?timeout=1s&layout=setnx"), "redis://db:6379/0?layout=setnx");
+    assert_eq!(store("redis://db?semaphores=plain"), "redis://db:6379/0?semaphores=plain");
     assert_eq!(store("redis+unix://u:p@/run/a@b.sock?watchdog=10s&db=3"), "redis+unix:///run/a@b.sock?db=3");
 }
 
