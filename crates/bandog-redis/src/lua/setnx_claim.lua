@@ -35,12 +35,11 @@ local function claim(k, a)
     return busy(call('pttl', lock))
   end
 
-  local last, stored = next_fence(token, fences), stored_fence(token)
-  -- The token comes first: if it cannot be written, the lock does not change.
-  write({
-    { 'set', token, text(last), undo = stored and { 'set', token, stored } or { 'del', token } },
-    { 'set', lock, owner, 'px', ttl },
-  })
+  local last = next_fence(token, fences)
+  -- The token comes first: if it cannot be written, the lock does not change. If then the lock could not be written, some
+  -- fences would be left out, which does no harm.
+  call('set', token, text(last))
+  call('set', lock, owner, 'px', ttl)
   -- If other clients starve for this lock, their next claims set the key again.
   if starves then take_note(starving) end
   return last
