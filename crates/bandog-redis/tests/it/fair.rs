@@ -1,17 +1,16 @@
 //! Fair mutexes: the data have the layout of Redisson's RFairLock, as recorded from Redisson 4.7.0.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bandog_core::{Answer, Claim, ClaimId, ErrorKind, Inspect, Kind, Leases, PLACE, Released, Renewal, Step, Verdict};
 use bandog_redis::Redis;
 use bandog_testkit::{RedisServer, eventually_async};
 
 use crate::{
-    help::{SOON, backend, claim, granted, notifier, operator, pass, release, renew, take},
+    help::{JAVA, SOON, backend, claim, granted, is_granted, notifier, now_ms, operator, pass, release, renew, take},
     layout::subscriber,
 };
 
-const JAVA: &str = "957c1da6-54c9-4017-93c7-a4ef987df61c:19";
 /// Redisson's time for one claim at the head of the queue, in ms.
 const WAIT: i64 = 300_000;
 const QUEUE: &str = "redisson_lock_queue:{k}";
@@ -26,10 +25,6 @@ const NAMES: [(&str, &str, &str, &str); 3] = [
 
 fn fair(name: &str) -> Claim {
     Claim { kind: Kind::Fair, joins: true, ..claim(name) }
-}
-
-fn now_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis().try_into().unwrap()
 }
 
 fn queue(server: &RedisServer) -> Vec<String> {
@@ -51,10 +46,6 @@ fn die(server: &RedisServer, claims: &[&Claim]) {
     for claim in claims {
         server.cmd(&["ZADD", WAITING, "XX", "1000", &claim.id.to_string()]);
     }
-}
-
-async fn is_granted(redis: &Redis, claim: &Claim) -> bool {
-    matches!(take(redis, claim).await.unwrap(), Verdict::Granted { .. })
 }
 
 async fn ahead(redis: &Redis, claim: &Claim) -> Option<u32> {
