@@ -14,12 +14,6 @@ local SHORT_QUEUE = 8
 -- A day.
 local STAYED_MS = 24 * 3600 * 1000
 
--- Whether this owner is a claim of bandog: a UUID of version 8, a colon and a number. The UUIDs of other libraries are of
--- other versions.
-local function is_ours(owner)
-  return string.find(owner, ':', 1, true) == 37 and string.sub(owner, 15, 15) == '8'
-end
-
 -- The time at which a place expires or a claim is given up. Nil if the owner has none.
 local function expiry(zset, owner)
   local score = call('zscore', zset, owner)

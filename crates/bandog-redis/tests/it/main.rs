@@ -10,6 +10,7 @@ mod evict;
 mod fair;
 mod faults;
 mod fences;
+mod foreign_readers;
 mod help;
 mod inspect;
 mod kinds;
