@@ -5,8 +5,8 @@
 -- Redisson's time for one claim at the head of the queue. A new claim gets the deadline of the claim before it, plus
 -- this time. If a claim leaves the queue, this time is taken off the deadlines of the claims behind it.
 local WAIT_MS = 300000
--- Each claim of ours that waits, and whose deadline is nearer than this, gets a new one. Redisson would remove it at its
--- deadline, although it still waits.
+-- Minimum time until the deadline of a waiting claim of ours, if no claim is before it. Redisson would remove the claim at
+-- its deadline, although it still waits.
 local NEAR_MS = 60000
 
 -- Up to this length of the queue, each change of the deadlines is done at once.
@@ -75,11 +75,28 @@ local function first_in_queue(queue, deadlines, waiting)
   return first or nil
 end
 
+-- The minimum time until the deadline of a claim of ours with this number of claims before it. Each grant before its own
+-- takes WAIT_MS off its deadline.
+local function margin(ahead) return NEAR_MS + ahead * WAIT_MS end
+
+-- Puts off the deadlines of all claims of ours, at least to the deadlines that they would get if they joined now. So the
+-- deadlines have the order of the queue afterwards, too.
+local function put_off(deadlines)
+  local owners = call('zrangebyscore', deadlines, '-inf', '+inf', 'withscores')
+  for i = 1, #owners, 2 do
+    local deadline = NOW + (i + 1) / 2 * WAIT_MS
+    if is_ours(owners[i]) and tonumber(owners[i + 1]) < deadline then
+      call('zadd', deadlines, 'xx', text(deadline), owners[i])
+    end
+  end
+end
+
 -- Keeps the place of a claim that is in the queue. At its memory limit, Redis refuses ZADD, but only if it is the first
 -- write of a script.
 local function keep_place(deadlines, waiting, owner, deadline)
   call('pexpire', waiting, 2 * PLACE_MS)
   call('zadd', waiting, text(NOW + PLACE_MS), owner)
   call('pexpire', waiting, 2 * PLACE_MS)
-  if deadline - NOW < NEAR_MS then call('zadd', deadlines, 'xx', text(NOW + WAIT_MS), owner) end
+  local ahead = try('zrank', deadlines, owner)
+  if deadline - NOW < margin(type(ahead) == 'number' and ahead or 0) then put_off(deadlines) end
 end

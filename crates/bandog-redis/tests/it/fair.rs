@@ -12,9 +12,9 @@ use crate::{
 };
 
 /// Redisson's time for one claim at the head of the queue, in ms.
-const WAIT: i64 = 300_000;
-const QUEUE: &str = "redisson_lock_queue:{k}";
-const DEADLINES: &str = "redisson_lock_timeout:{k}";
+pub(crate) const WAIT: i64 = 300_000;
+pub(crate) const QUEUE: &str = "redisson_lock_queue:{k}";
+pub(crate) const DEADLINES: &str = "redisson_lock_timeout:{k}";
 const WAITING: &str = "bandog:waiting:{k}";
 /// Names of locks with the names of their queues, their deadlines and their channels.
 const NAMES: [(&str, &str, &str, &str); 3] = [
@@ -23,20 +23,20 @@ const NAMES: [(&str, &str, &str, &str); 3] = [
     ("a{b}c", "redisson_lock_queue:a{b}c", "redisson_lock_timeout:a{b}c", "redisson_lock__channel:a{b}c"),
 ];
 
-fn fair(name: &str) -> Claim {
+pub(crate) fn fair(name: &str) -> Claim {
     Claim { kind: Kind::Fair, joins: true, ..claim(name) }
 }
 
-fn queue(server: &RedisServer) -> Vec<String> {
+pub(crate) fn queue(server: &RedisServer) -> Vec<String> {
     server.cmd(&["LRANGE", QUEUE, "0", "-1"]).texts()
 }
 
-fn deadline(server: &RedisServer, owner: &str) -> i64 {
+pub(crate) fn deadline(server: &RedisServer, owner: &str) -> i64 {
     server.cmd(&["ZSCORE", DEADLINES, owner]).text().parse().unwrap()
 }
 
 /// A waiter of Redisson at the end of the queue.
-fn java_waits(server: &RedisServer, owner: &str, until: i64) {
+pub(crate) fn java_waits(server: &RedisServer, owner: &str, until: i64) {
     server.cmd(&["ZADD", DEADLINES, &until.to_string(), owner]);
     server.cmd(&["RPUSH", QUEUE, owner]);
 }
@@ -48,7 +48,7 @@ fn die(server: &RedisServer, claims: &[&Claim]) {
     }
 }
 
-async fn ahead(redis: &Redis, claim: &Claim) -> Option<u32> {
+pub(crate) async fn ahead(redis: &Redis, claim: &Claim) -> Option<u32> {
     match take(redis, claim).await.unwrap() {
         Verdict::Busy { ahead, .. } => ahead,
         Verdict::Granted { .. } => panic!("granted"),

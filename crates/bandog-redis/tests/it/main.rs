@@ -8,6 +8,7 @@ mod crowded;
 mod days;
 mod evict;
 mod fair;
+mod fair_deadlines;
 mod faults;
 mod fences;
 mod foreign_readers;
