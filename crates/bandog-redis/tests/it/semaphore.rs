@@ -254,6 +254,33 @@ async fn operators_see_and_evict_all_holders() {
 }
 
 #[tokio::test]
+async fn a_grant_to_a_starving_claim_publishes_the_permits_that_remain() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let (held, mut listener) = (permits("k", 3, 3), subscriber(&server, "redisson_sc:{k}"));
+    for (starving, remaining) in [(1, Some("2")), (2, Some("1")), (3, None)] {
+        granted(take(&redis, &held).await.unwrap());
+        let starving = Claim { offers: true, ..permits("k", starving, 3) };
+        assert!(!is_granted(&redis, &starving).await);
+        release(&redis, &held).await.unwrap();
+        // The first claim has set the number of permits, and the release has returned them.
+        let mut messages = vec!["3", "3"];
+        assert!(!is_granted(&redis, &permits("k", 1, 3)).await, "the claim has taken a permit before the starving one");
+        assert!(is_granted(&redis, &starving).await);
+        messages.extend(remaining);
+        // A repeated claim, and a claim without a place, publish nothing.
+        assert!(is_granted(&redis, &starving).await);
+        let next = permits("k", 1, 3);
+        assert_eq!(is_granted(&redis, &next).await, remaining.is_some());
+        for message in messages {
+            assert_eq!(listener.read().unwrap().texts()[2], message);
+        }
+        no_message(&mut listener);
+        server.cmd(&["FLUSHALL"]);
+    }
+}
+
+#[tokio::test]
 async fn the_time_for_the_clocks_of_java_clients_can_be_set() {
     let server = RedisServer::start();
     let options = RedisOptions::from_url(&lock_user_url(server.addr())).unwrap();
