@@ -87,7 +87,7 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// poll.
 ///
 /// Further commands are needed for:
-/// - fair mutexes, read-write locks and semaphores: `HGET`, `HGETALL`, `HDEL`, `ZADD`, `ZREM`, `ZRANGEBYSCORE`, `ZSCORE`,
+/// - fair mutexes, read-write locks and semaphores: `HGET`, `HGETALL`, `HLEN`, `HDEL`, `ZADD`, `ZREM`, `ZRANGEBYSCORE`, `ZSCORE`,
 ///   `ZCOUNT`, `ZREMRANGEBYSCORE`, `ZCARD`, `ZRANK`, `ZINCRBY`, `INCRBY`, `LINDEX`, `LPOP`, `LRANGE`, `LREM` and `RPUSH`;
 /// - the index of clients, which shows operators the waiters: `ZADD`, `ZREM` and `ZRANGEBYSCORE`;
 /// - records: `HGET`, `HMGET`, `HGETALL`, `SADD`, `SREM` and `SSCAN`;

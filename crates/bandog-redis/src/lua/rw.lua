@@ -7,6 +7,8 @@ local OWNER = '^' .. string.rep('%x', 8) .. string.rep('%-' .. string.rep('%x', 
 local MAX_HOLDS = 1000
 -- Maximum number of dead readers whose fields one step removes.
 local MAX_REMOVED = 64
+-- Number of readers that one step reads on average, if all readers are ours.
+local READERS_PER_STEP = 8
 
 local function writer(owner) return owner .. ':write' end
 local function hold_key(prefix, owner, number) return prefix .. owner .. ':rwlock_timeout:' .. number end
@@ -31,11 +33,14 @@ end
 -- The number of holds of a reader.
 local function number_of_holds(value) return math.min(tonumber(value) or 0, MAX_HOLDS) end
 
+-- Whether all readers of a lock with this number of fields are ours. `held` has one field for each of our readers.
+local function are_all_ours(fields, held) return fields > 1 and fields == call('hlen', held) + 1 end
+
 -- The mode of the lock, and the milliseconds until the hash expires. The mode is nil if the lock is free.
-local function mode_of(lock)
+local function mode_of(lock, held)
   local mode, left = call('hget', lock, 'mode'), call('pttl', lock)
   if mode == 'read' or mode == 'write' then
-    holds_of(lock)
+    if mode == 'write' or not are_all_ours(call('hlen', lock), held) then holds_of(lock) end
     return mode, left
   end
   if mode then refuse('WRONGTYPE this hash is not a read-write lock') end
@@ -84,4 +89,18 @@ local function live_readers(lock, held, prefix)
     remove_dead(lock, held, dead)
   end
   return alive, longest
+end
+
+-- Whether this step reads all readers. It does if a reader is not ours: Redisson lowers the ttl of the hash below the
+-- holds of others. If all readers are ours, the hash expires with the longest hold, so one step of many is enough. It
+-- removes the readers that have died.
+local function reads_all(lock, held)
+  local fields = call('hlen', lock)
+  return not are_all_ours(fields, held) or MICROS % fields < READERS_PER_STEP
+end
+
+-- Does what `live_readers` does, or returns what the ttl of the hash says. `left` is this ttl.
+local function some_readers(lock, held, prefix, left)
+  if reads_all(lock, held) then return live_readers(lock, held, prefix) end
+  return 1, left
 end

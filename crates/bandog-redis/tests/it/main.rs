@@ -17,6 +17,7 @@ mod inspect;
 mod kinds;
 mod latches;
 mod layout;
+mod many_readers;
 mod read_write;
 mod record_days;
 mod record_rights;

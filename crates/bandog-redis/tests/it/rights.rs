@@ -16,9 +16,10 @@ const RENEW: [&str; 3] = ["evalsha", "hexists", "pexpire"];
 const ANNOUNCE: [&str; 3] = ["evalsha", "hset", "pexpire"];
 const INDEX: [&str; 3] = ["zadd", "zrem", "zrangebyscore"];
 /// The commands that fair locks, read-write locks and semaphores need in addition.
-const OTHER_KINDS: [&str; 15] = [
+const OTHER_KINDS: [&str; 16] = [
     "hget",
     "hgetall",
+    "hlen",
     "hdel",
     "zscore",
     "zcount",
