@@ -58,6 +58,18 @@ pub(crate) fn is_lasting(error: &ServerError) -> bool {
     is_denied(error) || details(error).starts_with("unknown ")
 }
 
+/// Whether the server refuses this command because the user has no right to run it, or because the server does not know
+/// it. The command did nothing.
+pub(crate) fn is_command_refused(value: &Value, command: &str) -> bool {
+    let Some(error) = server_error(value) else { return false };
+    let names_it = |text: &str| text.split(['\'', '`']).nth(1).is_some_and(|word| word.eq_ignore_ascii_case(command));
+    let text = details(error);
+    match text.split_once("no permissions to run ") {
+        Some((_, rest)) => error.code() == "NOPERM" && names_it(rest),
+        None => text.starts_with("unknown command") && names_it(text),
+    }
+}
+
 /// Whether the server does not have the script. The call did nothing.
 pub(crate) fn is_no_script(value: &Value) -> bool {
     matches!(value, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript))

@@ -65,7 +65,7 @@ impl Redis {
         for probe in &probes {
             pipe.cmd("ACL").arg("DRYRUN").arg(user).arg(&probe.command[..]);
         }
-        let replies = self.link.call(|_| pipe).await?;
+        let replies = self.link.call(pipe).await?;
         if let Some(error) = replies.iter().find_map(refused) {
             return Ok(Finding::advice(
                 "rights",

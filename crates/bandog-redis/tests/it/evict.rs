@@ -114,7 +114,7 @@ async fn an_eviction_that_lacks_a_right_other_than_publish_changes_nothing() {
     let redis = backend(&server);
     let held = claim("k");
     fences(&redis, &held).await;
-    server.cmd(&["ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all"]);
+    server.cmd(&["ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all", "-eval"]);
     let limited = at(&format!("redis://u:p@{}", server.addr()));
     for right in ["hscan", "del", "evalsha"] {
         server.cmd(&["ACL", "SETUSER", "u", &format!("-{right}")]);

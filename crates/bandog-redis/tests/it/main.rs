@@ -25,6 +25,7 @@ mod records;
 mod registry;
 mod rights;
 mod same_rules;
+mod script_forms;
 mod semaphore;
 mod sockets;
 mod source;
