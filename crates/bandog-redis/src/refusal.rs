@@ -10,6 +10,8 @@ use redis::{RedisError, ServerError, ServerErrorKind, Value};
 pub(crate) fn refused(error: &ServerError) -> Error {
     let (kind, message) = meaning(error);
     match kind {
+        // The message is the whole text of the error. As the cause, it would be repeated.
+        Some(kind) if message == details(error) => Error::new(kind, message),
         Some(kind) => Error::new(kind, message).caused_by(error.clone()),
         // An error with an unknown code, perhaps from a proxy, does not show whether the command was applied.
         None => Error::unavailable(message).ambiguous().caused_by(error.clone()),

@@ -144,6 +144,8 @@ async fn another_limit_is_refused_until_the_limit_is_changed() {
     let error = take(&redis, &permits("k", 1, 5)).await.unwrap_err();
     assert_eq!((error.kind(), error.verb()), (ErrorKind::Misused, Some("claim")));
     assert!(error.to_string().contains("has 3 permits") && error.to_string().contains("has 5"), "{error}");
+    let chain = format!("{error} {:?}", std::error::Error::source(&error));
+    assert_eq!(chain.matches("has 3 permits").count(), 1, "{chain}");
     assert_eq!(take(&redis, &permits("k", 4, 3)).await.unwrap_err().kind(), ErrorKind::Misused);
     assert_eq!(server.keys(), keys);
     let mut listener = subscriber(&server, "redisson_sc:{k}");
