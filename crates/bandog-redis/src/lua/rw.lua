@@ -93,7 +93,8 @@ end
 
 -- Whether this step reads all readers. It does if a reader is not ours: Redisson lowers the ttl of the hash below the
 -- holds of others. If all readers are ours, the hash expires with the longest hold, so one step of many is enough. It
--- removes the readers that have died.
+-- removes the readers that have died. A lock with few readers is always read, so a release never leaves a hash without
+-- readers.
 local function reads_all(lock, held)
   local fields = call('hlen', lock)
   return not are_all_ours(fields, held) or MICROS % fields < READERS_PER_STEP
