@@ -40,7 +40,7 @@ impl Redis {
         for name in settings::CONFIG {
             pipe.cmd("CONFIG").arg("GET").arg(name);
         }
-        let replies = self.link.call(|_| pipe).await?;
+        let replies = self.link.call(pipe).await?;
         Ok(Settings::read(&replies))
     }
 
@@ -49,7 +49,7 @@ impl Redis {
         let mut pipe = Pipeline::new();
         pipe.cmd("TIME");
         let before = since_epoch();
-        let replies = self.link.call(|_| pipe).await?;
+        let replies = self.link.call(pipe).await?;
         let after = since_epoch();
         Ok(match replies.first().and_then(time) {
             Some(server_time) => clock(server_time, before, after),
@@ -66,7 +66,7 @@ impl Redis {
         let mut pipe = script::load(self.options.format);
         pipe.cmd("EVALSHA").arg(UNKNOWN_SCRIPT).arg(0);
         pipe.cmd("EVAL").arg("return 1").arg(0);
-        let mut replies = self.link.call(|_| pipe).await?;
+        let mut replies = self.link.call(pipe).await?;
         // The last two replies belong to EVALSHA and EVAL. All earlier replies belong to SCRIPT LOAD. If the user has
         // the right to run EVALSHA, the server replies to EVALSHA that it does not know the hash. Without this right,
         // the user needs the right to run EVAL.

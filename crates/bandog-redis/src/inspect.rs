@@ -90,12 +90,9 @@ impl Redis {
         Ok(rows)
     }
 
-    /// The replies of `show.lua` for these names, and the time that the server needed for them. If the server does not
-    /// have the script, it is sent again.
+    /// The replies of `show.lua` for these names, and the time that the server needed for them.
     pub(crate) async fn looked_at(&self, names: &[&str]) -> Result<(Vec<Value>, Duration)> {
-        let show = |form| script::show(names.iter().copied(), self.options.format, form);
-        let (replies, took) = self.timed(show).await?;
-        if replies.iter().any(refusal::is_no_script) { self.timed(show).await } else { Ok((replies, took)) }
+        self.timed(|form| script::show(names.iter().copied(), self.options.format, form)).await
     }
 
     /// Reads the reply of `evict.lua`. Returns the row that the lock had before the eviction. None if the lock was

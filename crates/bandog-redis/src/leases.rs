@@ -90,7 +90,7 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// poll.
 ///
 /// Further commands are needed for:
-/// - fair mutexes, read-write locks and semaphores: `HGET`, `HGETALL`, `HDEL`, `ZADD`, `ZREM`, `ZRANGEBYSCORE`, `ZSCORE`,
+/// - fair mutexes, read-write locks and semaphores: `HGET`, `HGETALL`, `HLEN`, `HDEL`, `ZADD`, `ZREM`, `ZRANGEBYSCORE`, `ZSCORE`,
 ///   `ZCOUNT`, `ZREMRANGEBYSCORE`, `ZCARD`, `ZRANK`, `ZINCRBY`, `INCRBY`, `LINDEX`, `LPOP`, `LRANGE`, `LREM` and `RPUSH`;
 /// - the index of clients, which shows operators the waiters: `ZADD`, `ZREM` and `ZRANGEBYSCORE`;
 /// - records: `HGET`, `HMGET`, `HGETALL`, `SADD`, `SREM` and `SSCAN`;
@@ -165,7 +165,7 @@ impl Leases for Redis {
     async fn ping(&self) -> Result<()> {
         let mut ping = redis::pipe();
         ping.cmd("PING");
-        let values = self.link.call(|_| ping).await.map_err(|error| error.during("connect"))?;
+        let values = self.link.call(ping).await.map_err(|error| error.during("connect"))?;
         match values.first() {
             // If only the right to run PING is missing, the server is reachable and the user is logged in.
             Some(Value::ServerError(error)) if !refusal::is_denied(error) => {
@@ -182,11 +182,7 @@ impl Leases for Redis {
         let (mut fault, format) = (None, self.options.format);
         let deadline = Instant::now() + self.options.timeout;
         while !groups.is_empty() {
-            groups = match self
-                .link
-                .call_with_deadline(deadline, |form| script::steps(steps, &groups, format, form))
-                .await
-            {
+            groups = match self.link.call_scripts(deadline, |form| script::steps(steps, &groups, format, form)).await {
                 Ok(values) => self.distribute(steps, groups, values, &mut answers),
                 Err(error) => {
                     fault = Some(error);
@@ -241,8 +237,7 @@ impl Leases for Redis {
 }
 
 impl Redis {
-    /// Sends the command that `pack` returns. If the server does not have our scripts, the link sends the scripts
-    /// again, and then this function sends the command a second time.
+    /// Sends the command that `pack` returns.
     pub(crate) async fn ask(&self, pack: impl Fn(ScriptForm) -> Pipeline + Send + Sync) -> Result<Value> {
         self.ask_with_deadline(Instant::now() + self.options.timeout, pack).await
     }
@@ -253,11 +248,7 @@ impl Redis {
         deadline: Instant,
         pack: impl Fn(ScriptForm) -> Pipeline + Send + Sync,
     ) -> Result<Value> {
-        let mut values = self.link.call_with_deadline(deadline, &pack).await?;
-        if values.first().is_some_and(refusal::is_no_script) {
-            values = self.link.call_with_deadline(deadline, &pack).await?;
-        }
-        match values.pop() {
+        match self.link.call_scripts(deadline, pack).await?.pop() {
             Some(Value::ServerError(error)) => Err(refusal::refused(&error)),
             Some(value) => Ok(value),
             None => Err(refusal::unexpected_reply(&Value::Nil)),
@@ -352,8 +343,7 @@ impl Redis {
         let format = self.options.format;
         let mut groups = script::renewal_groups(claims, max_per_call, format);
         while !groups.is_empty() {
-            let sent =
-                self.link.call_with_deadline(deadline, |form| script::renewals(claims, &groups, format, form)).await;
+            let sent = self.link.call_scripts(deadline, |form| script::renewals(claims, &groups, format, form)).await;
             let values = match sent {
                 Ok(values) => values,
                 Err(error) => {

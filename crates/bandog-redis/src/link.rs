@@ -1,5 +1,6 @@
 //! The connection for commands. The first call opens it. After it breaks, a task opens it again.
 
+mod sent;
 #[cfg(test)]
 pub(crate) mod shutdown;
 
@@ -25,6 +26,7 @@ use tokio::{
     time::{sleep, timeout_at},
 };
 
+use self::sent::Sent;
 use crate::{
     backoff::Backoff,
     dial::{Connection, TlsProbeBudget, dial, make_retryable},
@@ -80,7 +82,7 @@ enum Phase {
 struct LiveConnection {
     mux: MultiplexedConnection,
     /// Whether each call sends the text of its script instead of the hash. It is true if the user has no right to load
-    /// scripts.
+    /// scripts, or to run them by their hash.
     sends_text: AtomicBool,
     /// Number of consecutive requests without an answer.
     unanswered: AtomicU32,
@@ -115,15 +117,17 @@ impl Link {
         *self.0.epoch.borrow()
     }
 
-    /// Calls [`Link::call_with_deadline`]. The deadline is the present time plus the timeout of one request.
-    pub(crate) async fn call(&self, pack: impl FnOnce(ScriptForm) -> Pipeline + Send) -> Result<Vec<Value>> {
-        self.call_with_deadline(Instant::now() + self.0.options.timeout, pack).await
+    /// Sends commands that are not scripts. The deadline is the present time plus the timeout of one request. For errors
+    /// and dropped futures, see [`Link::call_scripts`].
+    pub(crate) async fn call(&self, pipe: Pipeline) -> Result<Vec<Value>> {
+        Ok(self.0.call(Instant::now() + self.0.options.timeout, |_| pipe).await?.values)
     }
 
     /// Sends the pipeline that `pack` returns. Returns one value for each command of the pipeline. If the server
     /// refuses a command, the refusal is the value of this command, and the call does not fail.
     ///
-    /// If the connection is open, the first poll of the future sends the pipeline.
+    /// If the connection is open, the first poll of the future sends the pipeline. If the server does not have the
+    /// scripts, or the user has no right to run scripts by their hash, the refused commands are sent a second time.
     ///
     /// # Errors
     /// - `Unavailable`: no connection could be opened, or no answer came in time.
@@ -133,16 +137,14 @@ impl Link {
     ///
     /// # Cancel safety
     /// If the future is dropped, the server may still apply commands that were sent.
-    pub(crate) async fn call_with_deadline(
+    pub(crate) async fn call_scripts(
         &self,
         deadline: Instant,
-        pack: impl FnOnce(ScriptForm) -> Pipeline + Send,
+        pack: impl Fn(ScriptForm) -> Pipeline + Send + Sync,
     ) -> Result<Vec<Value>> {
-        match self.0.ready() {
-            Some(live) => live.send(&pack(live.script_form()), deadline).await,
-            // Boxed, so that the future of the usual case stays small.
-            None => self.0.call_later(deadline, pack).boxed().await,
-        }
+        let sent = self.0.call(deadline, &pack).await?;
+        // Boxed, so that the future of the usual case stays small.
+        if sent.is_refused() { sent.send_again(deadline, pack).boxed().await } else { Ok(sent.values) }
     }
 }
 
@@ -161,19 +163,40 @@ impl SharedLink {
         }
     }
 
+    async fn call(
+        self: &Arc<Self>,
+        deadline: Instant,
+        pack: impl FnOnce(ScriptForm) -> Pipeline + Send,
+    ) -> Result<Sent> {
+        match self.ready() {
+            Some(live) => {
+                let form = live.script_form();
+                let values = live.send(&pack(form), deadline).await?;
+                Ok(Sent { live, form, values })
+            }
+            // Boxed, so that the future of the usual case stays small.
+            None => self.call_later(deadline, pack).boxed().await,
+        }
+    }
+
     /// Waits until the connection is open and all earlier calls have sent. Then sends.
     async fn call_later(
         self: &Arc<Self>,
         deadline: Instant,
         pack: impl FnOnce(ScriptForm) -> Pipeline + Send,
-    ) -> Result<Vec<Value>> {
+    ) -> Result<Sent> {
         let attempts_before = self.dials.load(Ordering::Relaxed);
         let waiting = WaitingCall::new(self);
         let sent = unconstrained(async {
             let _order = self.send_order.lock().await;
             let live = self.wait_until_open(attempts_before).await?;
-            let pipe = pack(live.script_form());
-            let mut answer: BoxFuture<'static, _> = async move { live.send(&pipe, deadline).await }.boxed();
+            let form = live.script_form();
+            let pipe = pack(form);
+            let mut answer: BoxFuture<'static, _> = async move {
+                let values = live.send(&pipe, deadline).await?;
+                Ok(Sent { live, form, values })
+            }
+            .boxed();
             // The first poll sends the pipeline. Then the lock `send_order` is released, so that the next waiting call
             // can send.
             Ok(match poll!(&mut answer) {
@@ -341,22 +364,10 @@ impl LiveConnection {
         if self.unanswered.load(Ordering::Relaxed) != 0 {
             self.unanswered.store(0, Ordering::Relaxed);
         }
-        if values.iter().any(refusal::is_no_script) {
-            self.reload().await;
-        }
         if values.len() == pipe.len() {
             Ok(values)
         } else {
             Err(Error::unavailable("Redis sent fewer answers than commands").ambiguous())
-        }
-    }
-
-    /// Sends the scripts to the server, and does not wait for the answer. The server executes later commands after it
-    /// has loaded the scripts.
-    async fn reload(self: &Arc<Self>) {
-        let mut loading = load(self.clone()).boxed();
-        if poll!(&mut loading).is_pending() {
-            tokio::spawn(loading);
         }
     }
 }
@@ -365,10 +376,12 @@ impl LiveConnection {
 async fn load(live: Arc<LiveConnection>) {
     let (mut mux, scripts) = (live.mux.clone(), script::load(live.format));
     let Ok(answers) = unconstrained(mux.send_packed_commands(&scripts, 0, scripts.len())).await else {
-        return; // If the server does not have the scripts, the next call gets NOSCRIPT and loads them again.
+        return; // The next call gets NOSCRIPT and loads the scripts again.
     };
     let denied = |answer: &Value| matches!(answer, Value::ServerError(error) if refusal::is_lasting(error));
-    live.sends_text.store(answers.iter().any(denied), Ordering::Relaxed);
+    if answers.iter().any(denied) {
+        live.sends_text.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Counts one waiting call as long as this value exists.

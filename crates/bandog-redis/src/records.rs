@@ -98,17 +98,15 @@ impl Redis {
         let mut answers = PendingReplies { each: vec![None; count], now: None, fault: None };
         let mut calls: Vec<_> =
             (0..count.max(1)).step_by(max_per_call).map(|from| from..count.min(from + max_per_call)).collect();
-        let mut tries = 0;
         while !calls.is_empty() {
-            tries += 1;
             let packed = |form| {
                 let mut pipe = Pipeline::with_capacity(calls.len());
                 calls.iter().for_each(|positions| _ = pipe.add_command(pack(positions.clone(), form)));
                 pipe
             };
-            calls = match self.link.call_with_deadline(deadline, packed).await {
+            calls = match self.link.call_scripts(deadline, packed).await {
                 Ok(values) => {
-                    calls.into_iter().zip(values).flat_map(|(call, value)| answers.take(call, value, tries)).collect()
+                    calls.into_iter().zip(values).flat_map(|(call, value)| answers.take(call, value)).collect()
                 }
                 Err(error) => {
                     calls.into_iter().for_each(|positions| answers.fail(positions, &error));
@@ -165,9 +163,9 @@ struct PendingReplies {
 }
 
 impl PendingReplies {
-    /// Takes the reply to the call with the items at these positions. `tries` is the number of round trips so far.
-    /// Returns the ranges of items that must be sent again.
-    fn take(&mut self, positions: Range<usize>, value: Value, tries: u32) -> Vec<Range<usize>> {
+    /// Takes the reply to the call with the items at these positions. Returns the ranges of items that must be sent
+    /// again.
+    fn take(&mut self, positions: Range<usize>, value: Value) -> Vec<Range<usize>> {
         match value {
             Value::Array(replies) if replies.len() == positions.len() + 1 => {
                 let mut replies = replies.into_iter();
@@ -176,8 +174,6 @@ impl PendingReplies {
                     self.each[position] = Some(Ok(reply));
                 }
             }
-            // The server does not have the script and did nothing. The link has already sent the scripts again.
-            value if refusal::is_no_script(&value) && tries == 1 => return vec![positions],
             // If the user lacks the right for one key, Redis refuses the whole call before it runs. So each item is
             // sent again alone.
             Value::ServerError(error) if positions.len() > 1 && refusal::is_out_of_reach(&error) => {

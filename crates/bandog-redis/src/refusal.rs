@@ -12,6 +12,8 @@ use crate::options::Layout;
 pub(crate) fn refused(error: &ServerError) -> Error {
     let (kind, message) = meaning(error);
     match kind {
+        // The message is the whole text of the error. As the cause, it would be repeated.
+        Some(kind) if message == details(error) => Error::new(kind, message),
         Some(kind) => Error::new(kind, message).caused_by(error.clone()),
         // An error with an unknown code, perhaps from a proxy, does not show whether the command was applied.
         None => Error::unavailable(message).ambiguous().caused_by(error.clone()),
@@ -58,6 +60,18 @@ pub(crate) fn is_wrong_type(error: &ServerError) -> bool {
 /// Whether the server would refuse a repetition of the command, too.
 pub(crate) fn is_lasting(error: &ServerError) -> bool {
     is_denied(error) || details(error).starts_with("unknown ")
+}
+
+/// Whether the server refuses this command because the user has no right to run it, or because the server does not know
+/// it. The command did nothing.
+pub(crate) fn is_command_refused(value: &Value, command: &str) -> bool {
+    let Some(error) = server_error(value) else { return false };
+    let names_it = |text: &str| text.split(['\'', '`']).nth(1).is_some_and(|word| word.eq_ignore_ascii_case(command));
+    let text = details(error);
+    match text.split_once("no permissions to run ") {
+        Some((_, rest)) => error.code() == "NOPERM" && names_it(rest),
+        None => text.starts_with("unknown command") && names_it(text),
+    }
 }
 
 /// Whether the server does not have the script. The call did nothing.

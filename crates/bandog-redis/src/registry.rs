@@ -52,7 +52,7 @@ impl Redis {
         let mut pipe = Pipeline::with_capacity(2);
         pipe.cmd("DEL").arg(ClientRowKey(client).to_string());
         pipe.cmd("ZREM").arg(CLIENTS).arg(client.to_string());
-        let replies = self.link.call(|_| pipe).await?;
+        let replies = self.link.call(pipe).await?;
         match &replies[..] {
             [Value::ServerError(error), ..] => Err(refusal::refused(error)),
             // An error of ZREM is ignored: a client without the right to write the index is not in the index.
@@ -65,7 +65,7 @@ impl Redis {
         let mut pipe = Pipeline::with_capacity(2);
         pipe.cmd("TIME");
         pipe.cmd("ZRANGE").arg(CLIENTS).arg(0).arg(-1).arg("WITHSCORES");
-        let replies = self.link.call(|_| pipe).await?;
+        let replies = self.link.call(pipe).await?;
         if let Some(error) = replies.iter().find_map(refusal::server_error) {
             return Err(refusal::refused(error));
         }
@@ -88,7 +88,7 @@ impl Redis {
             for id in ids {
                 pipe.cmd("HMGET").arg(ClientRowKey(*id).to_string()).arg(&FIELDS[..]);
             }
-            let replies = self.link.call(|_| pipe).await?;
+            let replies = self.link.call(pipe).await?;
             for (id, reply) in ids.iter().zip(replies) {
                 match reply {
                     // Rows that this user has no right to read are skipped.

@@ -108,7 +108,7 @@ impl Redis {
                 let mut pipe = Pipeline::with_capacity(3);
                 pipe.cmd("SCAN").arg(&cursor).arg("MATCH").arg(&glob).arg("COUNT").arg(pace.count);
                 pipe.arg("TYPE").arg(type_name);
-                let (replies, scanning) = self.timed(|_| pipe).await?;
+                let (replies, scanning) = self.timed(|_| pipe.clone()).await?;
                 let (next, keys) = scanned(replies)?;
                 let is_wanted = |name: &String| pattern.matches(name) && !names::is_private(name);
                 let names = keys.iter().flat_map(|key| names_of(key)).filter(is_wanted).collect();
@@ -131,7 +131,7 @@ impl Redis {
     /// trip.
     pub(crate) async fn timed(
         &self,
-        pack: impl FnOnce(ScriptForm) -> Pipeline + Send,
+        pack: impl Fn(ScriptForm) -> Pipeline + Send + Sync,
     ) -> Result<(Vec<Value>, Duration)> {
         let timed = |form| {
             let commands = pack(form);
@@ -142,7 +142,7 @@ impl Redis {
             pipe
         };
         let asked = Instant::now();
-        let mut replies = self.link.call(timed).await?;
+        let mut replies = self.link.call_scripts(asked + self.options.timeout, timed).await?;
         let elapsed = asked.elapsed();
         let after = replies.pop().as_ref().and_then(time);
         let before = if replies.is_empty() { None } else { time(&replies.remove(0)) };
@@ -158,7 +158,7 @@ impl Redis {
         }
         let mut pipe = Pipeline::with_capacity(names.len());
         names.iter().for_each(|name| fields(&mut pipe, name));
-        let (replies, took) = self.timed(|_| pipe).await?;
+        let (replies, took) = self.timed(|_| pipe.clone()).await?;
         let mut candidates = Vec::new();
         for (name, reply) in names.into_iter().zip(&replies) {
             match refusal::server_error(reply) {
@@ -199,7 +199,7 @@ impl Redis {
 
     /// Sends a scan command, and returns the next cursor and the names that are UTF-8.
     pub(crate) async fn scanned(&self, pipe: Pipeline) -> Result<(String, Vec<String>)> {
-        scanned(self.link.call(|_| pipe).await?)
+        scanned(self.link.call(pipe).await?)
     }
 }
 

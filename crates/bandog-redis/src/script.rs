@@ -51,8 +51,18 @@ const MAX_CLEARED_CLIENTS: usize = 16;
 pub(crate) enum ScriptForm {
     /// The hash of the script, which was loaded before.
     Hash,
-    /// The text of the script. It is sent if the user has no right to load scripts.
+    /// The text of the script. It is sent if the user has no right to load scripts, or to run them by their hash.
     Text,
+}
+
+impl ScriptForm {
+    /// The command that runs a script in this form.
+    pub(crate) fn verb(self) -> &'static str {
+        match self {
+            Self::Hash => "EVALSHA",
+            Self::Text => "EVAL",
+        }
+    }
 }
 
 /// A Lua script.
@@ -334,9 +344,10 @@ impl Script {
     /// and the arguments, and the command has capacity for them. `keys` is the number of keys, `args` is the number of
     /// keys and arguments together, and `size` is their approximate size in bytes.
     fn call(&self, form: ScriptForm, keys: usize, args: usize, size: usize) -> Cmd {
-        let (verb, script) = match form {
-            ScriptForm::Hash => ("EVALSHA", self.hash.as_str()),
-            ScriptForm::Text => ("EVAL", self.text),
+        let verb = form.verb();
+        let script = match form {
+            ScriptForm::Hash => self.hash.as_str(),
+            ScriptForm::Text => self.text,
         };
         let mut cmd = Cmd::with_capacity(3 + args, verb.len() + script.len() + 4 + size);
         cmd.arg(verb).arg(script).arg(keys);

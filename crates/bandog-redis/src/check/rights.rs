@@ -65,7 +65,7 @@ impl Redis {
         for probe in &probes {
             pipe.cmd("ACL").arg("DRYRUN").arg(user).arg(&probe.command[..]);
         }
-        let replies = self.link.call(|_| pipe).await?;
+        let replies = self.link.call(pipe).await?;
         if let Some(error) = replies.iter().find_map(refused) {
             return Ok(Finding::advice(
                 "rights",
@@ -285,9 +285,10 @@ fn other_kinds(name: &str) -> Vec<Vec<String>> {
     let (queue, deadlines) = (key(names::QUEUE), key(names::DEADLINES));
     let (read_write, semaphore) = (key(names::READ_WRITE_CHANNEL), key(names::SEMAPHORE_CHANNEL));
     let own_channel = format!("{}:x", names::Channel(name));
-    let commands: [&[&str]; 29] = [
+    let commands: [&[&str]; 30] = [
         &["HGET", name, "mode"],
         &["HGETALL", name],
+        &["HLEN", name],
         &["HDEL", name, "x"],
         &["SET", &hold, "1"],
         &["HSET", &held, "x", "1"],

@@ -12,7 +12,7 @@ fn a_call_on_a_runtime_that_shuts_down_fails_in_its_first_poll() {
         let link = Arc::new(Link::new(RedisOptions::from_url(NOWHERE).unwrap()));
         let call = {
             let link = link.clone();
-            async move { link.call(|_| redis::pipe()).await }
+            async move { link.call(redis::pipe()).await }
         };
         let Poll::Ready(Err(error)) = poll_at_shutdown(runtime, call) else { panic!("the call still waits") };
         assert_eq!(error.kind(), bandog_core::ErrorKind::Unavailable);
@@ -20,7 +20,7 @@ fn a_call_on_a_runtime_that_shuts_down_fails_in_its_first_poll() {
         assert!(error.to_string().contains("runtime"), "{error}");
         // On another runtime, the link starts its task again, and the task tries to connect.
         let next = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let error = next.block_on(link.call(|_| redis::pipe())).unwrap_err();
+        let error = next.block_on(link.call(redis::pipe())).unwrap_err();
         assert!(error.to_string().contains("cannot reach"), "{error}");
     }
 }

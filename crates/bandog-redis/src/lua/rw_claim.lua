@@ -46,6 +46,7 @@ local function reading(lock, token, held, owner, ttl, last, mode, left, replaced
   local commands = { { 'set', hold, '', 'xx' }, { 'del', hold }, { 'hdel', lock, owner } }
   local function add(command) commands[#commands + 1] = command end
   if mode == 'write' then add_end(commands, lock, replaced, left) end
+  if not is_shared then add({ 'del', held }) end
   add({ 'hset', lock, 'mode', 'read', owner, 1, undo = is_shared and { 'hdel', lock, owner } or { 'del', lock } })
   add({ 'pexpire', lock, longest, undo = is_shared and left > 0 and { 'pexpire', lock, left } })
   add({ 'set', hold, 1, 'px', ttl, undo = { 'del', hold } })
@@ -75,8 +76,8 @@ end
 
 -- Refuses the claim. Keeps a place for a writer, or a note that the client starves, if the claim asks for it.
 local function refused(lock, held, writers, kind, owner, joins, starving, prefix, mode, left)
-  if mode == 'read' then
-    local alive, longest = live_readers(lock, held, prefix)
+  if mode == 'read' and kind == 'read' then
+    local alive, longest = some_readers(lock, held, prefix, left)
     if alive > 0 then left = longest else mode = nil end
   end
   if kind == 'write' and (joins == '1' or call('zscore', writers, owner)) then
@@ -99,7 +100,7 @@ local function claim(k, a)
   local lock, token, held, writers = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], KEYS[k + 4]
   local kind, owner, ttl, fences, from = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4], ARGV[a + 5]
   local joins, starving, prefix, channel = ARGV[a + 6], ARGV[a + 7], ARGV[a + 8], ARGV[a + 9]
-  local mode, left = mode_of(lock)
+  local mode, left = mode_of(lock, held)
   local function holds(field)
     if not mode or call('hexists', lock, field) == 0 then return false end
     return string.sub(field, -6) == ':write' or call('pttl', hold_key(prefix, field, 1)) > 0
@@ -119,7 +120,10 @@ local function claim(k, a)
   local is_passed = from ~= '' and holds(from)
   local replaced = is_passed and from or nil
   if not is_passed and starving ~= '' and holds(writer(OFFERED)) then replaced = writer(OFFERED) end
-  if kind == 'write' and mode == 'read' and live_readers(lock, held, prefix) == 0 then mode, left = nil, -2 end
+  if kind == 'write' and mode == 'read' then
+    local alive, longest = some_readers(lock, held, prefix, left)
+    if alive > 0 then left = longest else mode, left = nil, -2 end
+  end
   local is_free = not mode or mode == 'read' and kind == 'read' or mode == 'write' and replaced
   if is_free and kind == 'read' and not is_passed and starving == '' then
     is_free = call('zcount', writers, '(' .. text(NOW), '+inf') == 0

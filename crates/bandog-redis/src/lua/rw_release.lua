@@ -12,20 +12,28 @@
 --        -4: this owner does not hold the lock, and its place is removed
 --        or the error of this lock; the other locks are still handled
 
+-- The difference between two ttls that were set in the same step is less than this.
+local SAME_MS = 100
+
 -- Ends the hold of a reader. Returns whether other readers hold the lock.
 local function end_reading(lock, held, owner, prefix)
   local hold = hold_key(prefix, owner, 1)
-  local alive, longest = readers(lock, prefix, owner)
+  local left, own = call('pttl', lock), call('pttl', hold)
+  local alive, longest, dead = 1, left, {}
+  -- If the hash expires later than this hold, it expires with the hold of another reader.
+  if own + SAME_MS > left or reads_all(lock, held) then alive, longest, dead = readers(lock, prefix, owner) end
   if alive == 0 then
     call('del', lock, hold, held)
     return false
   end
-  local left, own = call('pttl', lock), call('pttl', hold)
-  write({
-    { 'pexpire', lock, longest, undo = left > 0 and { 'pexpire', lock, left } },
-    { 'del', hold, undo = { 'set', hold, 1, 'px', math.max(own, 1) } },
-    { 'hdel', lock, owner },
-  })
+  local commands = {}
+  if longest > 0 then
+    commands[1] = { 'pexpire', lock, longest, undo = left > 0 and { 'pexpire', lock, left } }
+  end
+  commands[#commands + 1] = { 'del', hold, undo = { 'set', hold, 1, 'px', math.max(own, 1) } }
+  commands[#commands + 1] = { 'hdel', lock, owner }
+  write(commands)
+  remove_dead(lock, held, dead)
   try('hdel', held, owner)
   return true
 end

@@ -12,7 +12,7 @@
 local function renew_reading(lock, held, owner, ttl, hold, prefix)
   if call('hexists', lock, owner) == 0 or call('pttl', hold) <= 0 then return 0 end
   local left = call('pttl', lock)
-  local _, others = readers(lock, prefix, owner)
+  local _, others = some_readers(lock, held, prefix, left)
   local longest = math.max(left, others, tonumber(ttl))
   call('pexpire', lock, longest)
   call('pexpire', hold, ttl)

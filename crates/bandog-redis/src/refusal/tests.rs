@@ -25,6 +25,25 @@ fn every_refusal_has_a_meaning() {
     }
 }
 
+#[test]
+fn a_refused_command_is_distinguished_from_a_refusal_inside_a_script() {
+    for (text, refused) in [
+        ("NOPERM this user has no permissions to run the 'evalsha' command or its subcommand", true), // 6.2
+        ("NOPERM User u has no permissions to run the 'evalsha' command", true),                      // 7.0 and later
+        ("ERR unknown command `EVALSHA`, with args beginning with: `6f`, ", true),                    // 6.2
+        ("ERR unknown command 'EVALSHA', with args beginning with: '6f' ", true),
+        ("NOPERM User u has no permissions to run the 'eval' command", false),
+        ("NOPERM User u has no permissions to access the 'evalsha' key", false),
+        ("ERR unknown command 'EVAL', with args beginning with: 'EVALSHA' ", false),
+        ("ERR ACL failure in script: User u has no permissions to run the 'evalsha' command", false),
+        ("NOSCRIPT No matching script. Please use EVAL.", false),
+    ] {
+        let value = Value::ServerError(reply(text));
+        assert_eq!(is_command_refused(&value, "EVALSHA"), refused, "{text}");
+    }
+    assert!(!is_command_refused(&Value::Int(1), "EVALSHA"));
+}
+
 /// Checks each kind of error with the texts of every version of Redis and Valkey. Some texts are the error with which
 /// the script failed. The other texts are errors that the script returned as elements of a list.
 #[test]
@@ -129,6 +148,7 @@ fn fuzz_refusals() {
         let meaning = refused(error);
         assert!(meaning.maybe_applied() <= meaning.is_retryable(), "{error}: {meaning}");
         let _ = (is_denied(error), is_out_of_reach(error), is_lasting(error), is_no_script(&value));
+        let _ = is_command_refused(&value, "EVALSHA");
         true
     });
 }

@@ -7,11 +7,9 @@ use bandog_sync::Client;
 use bandog_testkit::{RedisServer, Reply, eventually_async};
 
 use crate::{
-    help::{SOON, at, backend, claim, ends, fences, notifier, operator, release, renew},
+    help::{JAVA, SOON, at, backend, claim, ends, fences, notifier, operator, release, renew},
     layout::subscriber,
 };
-
-const JAVA: &str = "957c1da6-54c9-4017-93c7-a4ef987df61c:19";
 
 #[tokio::test]
 async fn an_eviction_frees_notifies_and_keeps_the_token() {
@@ -116,7 +114,7 @@ async fn an_eviction_that_lacks_a_right_other_than_publish_changes_nothing() {
     let redis = backend(&server);
     let held = claim("k");
     fences(&redis, &held).await;
-    server.cmd(&["ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all"]);
+    server.cmd(&["ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all", "-eval"]);
     let limited = at(&format!("redis://u:p@{}", server.addr()));
     for right in ["hscan", "del", "evalsha"] {
         server.cmd(&["ACL", "SETUSER", "u", &format!("-{right}")]);

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_core::{Error, ErrorKind, Leases, Released, Renewal, Step};
+use bandog_core::{Answer, Error, ErrorKind, Leases, Released, Renewal, Step, Verdict};
 use bandog_redis::{Redis, RedisOptions};
 use bandog_testkit::{RedisServer, Wire, eventually_async};
 use futures_util::future::join_all;
@@ -21,7 +21,7 @@ use crate::help::{SOON, at, backend, claim, fences, granted, lock_user_url, pass
 const SHORT: Duration = Duration::from_millis(200);
 
 #[tokio::test]
-async fn lost_scripts_cost_one_retry() {
+async fn a_call_is_repeated_after_the_server_has_lost_the_scripts() {
     let server = RedisServer::start();
     let redis = backend(&server);
     let held = claim("k");
@@ -29,16 +29,12 @@ async fn lost_scripts_cost_one_retry() {
     for _ in 0..3 {
         server.flush_scripts();
         let steps = [Step::Release(held.clone()), Step::Claim(held.clone())];
-        for answer in redis.apply(&steps).await {
-            let error = answer.unwrap_err();
-            assert!(error.is_retryable() && !error.maybe_applied(), "{error}");
-        }
-        // The server did nothing. The scripts are being loaded again, so the next call finds them.
-        assert_eq!(server.hash("k").len(), 1);
-        renew(&redis, &held).await.unwrap();
-        for answer in redis.apply(&steps).await {
-            answer.unwrap();
-        }
+        let answers = redis.apply(&steps).await;
+        assert!(matches!(answers[0], Ok(Answer::Released(Released::Freed { .. }))), "{answers:?}");
+        assert!(matches!(answers[1], Ok(Answer::Claimed(Verdict::Granted { .. }))), "{answers:?}");
+        server.flush_scripts();
+        assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Extended { valid_for: held.ttl });
+        assert_eq!(server.calls("eval"), 0, "the scripts are loaded, not sent with each call");
     }
 }
 

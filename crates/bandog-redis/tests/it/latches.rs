@@ -257,7 +257,7 @@ fn operation(name: &str, action: LatchAction) -> LatchOperation {
     LatchOperation { key: key(name), id, action, remember: REMEMBER }
 }
 
-fn set(name: &str, count: u64) -> LatchOperation {
+pub(crate) fn set(name: &str, count: u64) -> LatchOperation {
     operation(name, LatchAction::Set(NonZeroU64::new(count).unwrap()))
 }
 

@@ -174,19 +174,6 @@ async fn a_user_with_only_the_rights_of_locks_can_use_locks_and_read_the_time() 
     assert_eq!(server.keys(), ["redisson_lock_token:{r}"]);
 }
 
-#[tokio::test]
-async fn scripts_that_may_not_be_loaded_are_sent_as_text() {
-    let (server, redis) = limited();
-    for right in ["-script", "-evalsha", "+eval"] {
-        rule(&server, right);
-    }
-    // The first call might still use the hash, because it does not wait for the answer to SCRIPT LOAD.
-    bandog_testkit::eventually_async(SOON, async || redis.read(&[], &[]).await).await;
-    let version = create(&redis, "r", "one").await;
-    must_swap(&redis, &from("r", version, "two")).await;
-    assert_eq!(value(&redis, "r").await.unwrap(), "two");
-}
-
 /// A server and a backend whose user has exactly the rights that locks and records need.
 fn limited() -> (RedisServer, Redis) {
     let server = RedisServer::start();
