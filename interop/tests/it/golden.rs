@@ -10,13 +10,13 @@ use std::{fs, path::PathBuf};
 use bandog_testkit::RedisServer;
 
 use dump::Recorder;
-use java::JavaSide;
+use neighbours::Neighbours;
 use script::{Action, Caller, LockAction, NAME, Section, Side, Start, Step};
 
-use crate::theirs::LockKind;
+use crate::{neighbour::Program, objects::LockKind};
 
 mod dump;
-mod java;
+mod neighbours;
 mod script;
 mod scripts;
 
@@ -54,7 +54,7 @@ fn java_leaves_the_keys_and_messages_of_a_latch() {
 /// Compares what Java does with the file of a kind, or writes the file.
 fn check_java(kind: &str, sections: &[Section]) {
     let server = RedisServer::start();
-    let mut side = JavaSide::start(&server);
+    let mut side = Neighbours::start(&server, Program::Redisson4);
     let played = play(&server, &mut side, sections);
     if std::env::var_os(WRITE).is_some() {
         fs::write(path(kind), HEAD.to_owned() + &played.concat()).expect("write the golden file");

@@ -9,7 +9,7 @@ use bandog::{Client, ConnectOptions, Guard, Mutex};
 use bandog_testkit::{RedisServer, Reply, eventually};
 use tokio::task::JoinHandle;
 
-use crate::java::{Java, SOON, Version};
+use crate::neighbour::{Neighbour, PendingAnswer, Program, SOON};
 
 /// The default ttl of Redisson and of bandog. If a waiter gets the lock much sooner, it was notified, because neither
 /// side polls within this time.
@@ -21,7 +21,7 @@ pub(crate) const PROMPT: Duration = Duration::from_millis(100);
 
 pub(crate) struct Rig {
     pub(crate) server: RedisServer,
-    pub(crate) java: Java,
+    pub(crate) java: Neighbour,
     pub(crate) ours: Client,
 }
 
@@ -29,7 +29,7 @@ impl Rig {
     /// Starts both sides with the same ttl.
     pub(crate) async fn start(ttl: Duration) -> Self {
         let server = RedisServer::start();
-        let java = Java::start(&server, ttl);
+        let java = Neighbour::start(Program::Redisson4, &server, ttl);
         let ours = connect(&server, ttl).await;
         Self { server, java, ours }
     }
@@ -53,33 +53,58 @@ impl Rig {
     }
 }
 
-/// The setup of a test of Java alone: a Redis server and two JVMs with Redisson.
-pub(crate) struct JavaPair {
+/// The setup of a test that runs with different programs: a Redis server and two neighbours.
+pub(crate) struct Pair {
     pub(crate) server: RedisServer,
-    pub(crate) one: Java,
-    pub(crate) two: Java,
+    pub(crate) one: Neighbour,
+    pub(crate) two: Neighbour,
 }
 
-impl JavaPair {
-    /// Starts both JVMs. The first one has the current version of Redisson, the second one has this version.
-    pub(crate) fn start(second: Version) -> Self {
-        Self::start_with(second, TTL)
-    }
-
-    /// Like [`start`](Self::start), with this `lockWatchdogTimeout`.
-    pub(crate) fn start_with(second: Version, watchdog: Duration) -> Self {
+impl Pair {
+    pub(crate) fn start(ttl: Duration, programs: [Program; 2]) -> Self {
         let server = RedisServer::start();
-        let [one, two] = start_all(&server, watchdog, [Version::Current, second]);
+        let [one, two] = start_all(&server, ttl, programs);
         Self { server, one, two }
     }
+
+    /// The neighbours in both orders; in one order only if they have the same program.
+    pub(crate) fn both_ways(&self) -> Vec<(&Neighbour, &Neighbour)> {
+        let ways = [(&self.one, &self.two), (&self.two, &self.one)];
+        ways[..if self.one.program == self.two.program { 1 } else { 2 }].to_vec()
+    }
 }
 
-/// Starts JVMs at the same time, because a start takes a second.
-pub(crate) fn start_all<const N: usize>(server: &RedisServer, ttl: Duration, versions: [Version; N]) -> [Java; N] {
+/// Starts neighbours at the same time, because the start of a JVM takes a second.
+pub(crate) fn start_all<const N: usize>(server: &RedisServer, ttl: Duration, programs: [Program; N]) -> [Neighbour; N] {
     thread::scope(|scope| {
-        let starts = versions.map(|version| scope.spawn(move || Java::start_version(version, server, ttl)));
-        starts.map(|start| start.join().expect("the JVM started"))
+        let starts = programs.map(|program| scope.spawn(move || Neighbour::start(program, server, ttl)));
+        starts.map(|start| start.join().expect("the neighbour started"))
     })
+}
+
+/// Begins to wait, and returns when the neighbour has subscribed. No other neighbour begins or ends to wait meanwhile.
+#[track_caller]
+pub(crate) fn blocked(server: &RedisServer, begin: impl FnOnce() -> PendingAnswer) -> PendingAnswer {
+    let before = subscriptions(server);
+    let pending = begin();
+    eventually(SOON, || subscriptions(server) > before);
+    pending
+}
+
+/// Number of subscriptions of all channels and connections.
+pub(crate) fn subscriptions(server: &RedisServer) -> usize {
+    let channels = server.cmd(&["PUBSUB", "CHANNELS"]).texts();
+    let channels: Vec<&str> = channels.iter().map(String::as_str).collect();
+    let counts = server.cmd(&[&["PUBSUB", "NUMSUB"], &channels[..]].concat());
+    let counts =
+        counts.array().iter().filter_map(|part| if let Reply::Int(count) = part { Some(*count) } else { None });
+    counts.map(|count| usize::try_from(count).expect("a number")).sum()
+}
+
+/// Waits until no neighbour is subscribed, so that an old subscription is not mistaken for a new one.
+#[track_caller]
+pub(crate) fn settle(server: &RedisServer) {
+    eventually(SOON, || subscriptions(server) == 0);
 }
 
 /// Number of connections that are subscribed to a channel.
@@ -117,16 +142,6 @@ fn waiting(mutex: Mutex) -> JoinHandle<(Guard, Instant)> {
 /// Redisson's name for the channel of the notifications of releases.
 pub(crate) fn channel(name: &str) -> String {
     format!("redisson_lock__channel:{}", tagged(name))
-}
-
-/// Redisson's name for the channel of a read-write lock.
-pub(crate) fn read_write_channel(name: &str) -> String {
-    format!("redisson_rwlock:{}", tagged(name))
-}
-
-/// Redisson's name for the channel of both kinds of semaphores.
-pub(crate) fn semaphore_channel(name: &str) -> String {
-    format!("redisson_sc:{}", tagged(name))
 }
 
 /// Redisson's name for the channel of a count-down latch, which always has its own braces.
