@@ -8,11 +8,12 @@ use super::script::{Action, Answer, Caller, LatchAction, LeasedAction, LockActio
 use crate::{
     neighbour::{Neighbour, PendingAnswer, Program, SOON},
     objects::{Lease, LockKind, PermitIds},
-    rig::{start_all, subscriptions},
+    rig::{fair_queue, start_all, subscriptions},
 };
 
 pub(crate) struct Neighbours<'a> {
     server: &'a RedisServer,
+    program: Program,
     clients: BTreeMap<&'static str, Neighbour>,
     pending: BTreeMap<Caller, Pending>,
     permits: BTreeMap<Caller, PermitIds>,
@@ -28,7 +29,7 @@ struct Pending {
 impl<'a> Neighbours<'a> {
     pub(crate) fn start(server: &'a RedisServer, program: Program) -> Self {
         let clients = ["A", "B", "C"].into_iter().zip(start_all(server, TTL, [program; 3])).collect();
-        Self { server, clients, pending: BTreeMap::new(), permits: BTreeMap::new(), limit: 0 }
+        Self { server, program, clients, pending: BTreeMap::new(), permits: BTreeMap::new(), limit: 0 }
     }
 
     /// Executes an action, or begins it if it may wait.
@@ -138,13 +139,17 @@ impl<'a> Neighbours<'a> {
         }
     }
 
-    /// Waits until there is one subscription for each action that waits. A neighbour subscribes after its first attempt,
-    /// and unsubscribes without waiting for the reply.
+    /// Waits until each action that waits has subscribed. A neighbour subscribes after its first attempt, and
+    /// unsubscribes without waiting for the reply.
+    ///
+    /// A fair mutex of bandog has no subscription while an earlier call of the same client holds the lock or waits for
+    /// it. Then its place in the queue shows that it waits.
     fn settle(&self) {
         let waiting = self.pending.values().filter(|pending| pending.waits).count();
+        let places = || if self.program == Program::Bandog { fair_queue(self.server, NAME).len() } else { 0 };
         eventually(SOON, || {
-            let subscribed = subscriptions(self.server);
-            if subscribed == waiting { Ok(()) } else { Err(format!("{subscribed} subscriptions, {waiting} waiters")) }
+            let blocked = subscriptions(self.server).max(places());
+            if blocked == waiting { Ok(()) } else { Err(format!("{blocked} of {waiting} actions wait")) }
         });
     }
 }

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use bandog_testkit::{RedisServer, eventually};
 
-use super::for_pairs;
+use super::{SHORT, for_pairs};
 use crate::{
-    neighbour::{Neighbour, PendingAnswer, SOON},
+    neighbour::{Neighbour, PendingAnswer, Program, SOON},
     objects::{Lease, LeasedSemaphore, LockKind, PermitIds},
     rig::{PROMPT, Pair, TTL, blocked, median, settle, show},
 };
@@ -15,12 +15,12 @@ use crate::{
 const TURNS: usize = 12;
 
 for_pairs! {
-    a_release_of_a_plain_lock_wakes_the_waiter: old_java_and_bandog;
-    a_release_of_a_fair_lock_wakes_the_waiter: java_and_bandog old_java_and_bandog;
-    a_release_of_a_writer_wakes_the_reader: java_and_bandog old_java_and_bandog;
-    a_release_of_a_reader_wakes_the_writer: java_and_bandog old_java_and_bandog;
-    a_release_of_a_writer_wakes_the_writer: java_and_bandog old_java_and_bandog;
-    a_release_of_permits_wakes_the_waiter: java_and_bandog;
+    a_release_of_a_plain_lock_wakes_the_waiter: short_old_java_and_bandog;
+    a_release_of_a_fair_lock_wakes_the_waiter: short_java_and_bandog short_old_java_and_bandog;
+    a_release_of_a_writer_wakes_the_reader: short_java_and_bandog short_old_java_and_bandog;
+    a_release_of_a_reader_wakes_the_writer: short_java_and_bandog short_old_java_and_bandog;
+    a_release_of_a_writer_wakes_the_writer: short_java_and_bandog short_old_java_and_bandog;
+    a_release_of_permits_wakes_the_waiter: short_java_and_bandog;
 }
 
 fn a_release_of_a_plain_lock_wakes_the_waiter(pair: &Pair) {
@@ -104,11 +104,17 @@ fn time_of(
     time
 }
 
-/// Checks that the waiter was notified. If it polled, once a second at most, the median would be much longer.
+/// Checks that the waiter was notified. If it polled, the median would be much longer: bandog polls once a second, and
+/// Java polls after the ttl.
+///
+/// A thread of Java can miss a release of a writer: the message wakes only the threads that sleep already, and a thread
+/// sleeps a moment after its last attempt. Then the thread polls. So the longest time is checked for bandog only.
 #[track_caller]
 fn check_median(holder: &Neighbour, waiter: &Neighbour, times: &mut [Duration]) {
     let what = format!("{:?} to {:?}", holder.program, waiter.program);
     show(&what, times);
     assert!(median(times) < PROMPT, "{what}: {times:?}");
-    assert!(times.iter().all(|time| *time < TTL / 10), "{what}: {times:?}");
+    if waiter.program == Program::Bandog {
+        assert!(times.iter().all(|time| *time < SHORT), "{what}: {times:?}");
+    }
 }
