@@ -15,6 +15,12 @@ local NOW = math.floor(MICROS / 1000)
 
 local function text(number) return string.format('%.0f', number) end
 
+-- Whether this owner is a claim of bandog: a UUID of version 8, a colon and a number. The UUIDs of other libraries are of
+-- other versions.
+local function is_ours(owner)
+  return string.find(owner, ':', 1, true) == 37 and string.sub(owner, 15, 15) == '8'
+end
+
 -- Ends the present step with this error.
 local function refuse(message) error(redis.error_reply(message)) end
 

@@ -47,12 +47,16 @@ local function refused(queue, deadlines, waiting, owner, joins, left, first)
 end
 
 -- Brings all deadlines nearer by the time for one claim, as Redisson does after a grant. `deadline` is the deadline of the
--- claim that was granted. If the deadlines have stayed for a while, it was too far away, and all others are, too.
+-- claim that was granted. If the deadlines have stayed for a while, it was too far away, and all others are, too. No
+-- deadline comes nearer than its margin: the claim that was granted can have waited longer than the time for one claim.
 local function bring_nearer(deadlines, deadline, stayed)
   local claims = 1
   if try('del', stayed) == 1 then claims = 1 + math.max(0, math.floor((deadline - NOW - WAIT_MS) / WAIT_MS)) end
-  for _, other in ipairs(call('zrangebyscore', deadlines, '-inf', '+inf')) do
-    try('zincrby', deadlines, -claims * WAIT_MS, other)
+  local others = call('zrangebyscore', deadlines, '-inf', '+inf', 'withscores')
+  for i = 1, #others, 2 do
+    local before = tonumber(others[i + 1])
+    local after = math.max(before - claims * WAIT_MS, math.min(before, NOW + margin((i - 1) / 2)))
+    if after ~= before then try('zincrby', deadlines, text(after - before), others[i]) end
   end
 end
 

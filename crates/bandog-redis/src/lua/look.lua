@@ -59,6 +59,8 @@ local function look_at_holds(fields, prefix, left)
       for number = 1, number_of_holds(holds) do
         longest = math.max(longest, call('pttl', hold_key(prefix, owner, number)))
       end
+      -- See `readers`.
+      if longest == 0 and not is_ours(owner) then longest = left end
     end
     if longest ~= 0 and owner ~= writer(OFFERED) then
       holders[#holders + 1] = owner

@@ -129,6 +129,9 @@ local function claim(k, a)
   local last = next_fence(token, fences)
   write(taking(lock, token, permits, held, waiting, order, owner, ids, lasts, last, taken))
   if taken.available and taken.available > 0 then publish(channel, text(taken.available)) end
+  -- Other claims no longer have to wait for the place of this one, and can take the permits that remain.
+  local remaining = taken.from and available or available - #ids
+  if first == owner and remaining > 0 then publish(channel, text(remaining)) end
   -- Redisson gives the permits the ttl of the semaphore, if it has one.
   local left = call('pttl', lock)
   if left > 0 then try('pexpire', permits, left) end

@@ -5,20 +5,14 @@
 -- Redisson's time for one claim at the head of the queue. A new claim gets the deadline of the claim before it, plus
 -- this time. If a claim leaves the queue, this time is taken off the deadlines of the claims behind it.
 local WAIT_MS = 300000
--- Each claim of ours that waits, and whose deadline is nearer than this, gets a new one. Redisson would remove it at its
--- deadline, although it still waits.
+-- Minimum time until the deadline of a waiting claim of ours, if no claim is before it. Redisson would remove the claim at
+-- its deadline, although it still waits.
 local NEAR_MS = 60000
 
 -- Up to this length of the queue, each change of the deadlines is done at once.
 local SHORT_QUEUE = 8
 -- A day.
 local STAYED_MS = 24 * 3600 * 1000
-
--- Whether this owner is a claim of bandog: a UUID of version 8, a colon and a number. The UUIDs of other libraries are of
--- other versions.
-local function is_ours(owner)
-  return string.find(owner, ':', 1, true) == 37 and string.sub(owner, 15, 15) == '8'
-end
 
 -- The time at which a place expires or a claim is given up. Nil if the owner has none.
 local function expiry(zset, owner)
@@ -81,11 +75,28 @@ local function first_in_queue(queue, deadlines, waiting)
   return first or nil
 end
 
+-- The minimum time until the deadline of a claim of ours with this number of claims before it. Each grant before its own
+-- takes WAIT_MS off its deadline.
+local function margin(ahead) return NEAR_MS + ahead * WAIT_MS end
+
+-- Puts off the deadlines of all claims of ours, at least to the deadlines that they would get if they joined now. So the
+-- deadlines have the order of the queue afterwards, too.
+local function put_off(deadlines)
+  local owners = call('zrangebyscore', deadlines, '-inf', '+inf', 'withscores')
+  for i = 1, #owners, 2 do
+    local deadline = NOW + (i + 1) / 2 * WAIT_MS
+    if is_ours(owners[i]) and tonumber(owners[i + 1]) < deadline then
+      call('zadd', deadlines, 'xx', text(deadline), owners[i])
+    end
+  end
+end
+
 -- Keeps the place of a claim that is in the queue. At its memory limit, Redis refuses ZADD, but only if it is the first
 -- write of a script.
 local function keep_place(deadlines, waiting, owner, deadline)
   call('pexpire', waiting, 2 * PLACE_MS)
   call('zadd', waiting, text(NOW + PLACE_MS), owner)
   call('pexpire', waiting, 2 * PLACE_MS)
-  if deadline - NOW < NEAR_MS then call('zadd', deadlines, 'xx', text(NOW + WAIT_MS), owner) end
+  local ahead = try('zrank', deadlines, owner)
+  if deadline - NOW < margin(type(ahead) == 'number' and ahead or 0) then put_off(deadlines) end
 end

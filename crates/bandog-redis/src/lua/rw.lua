@@ -5,6 +5,8 @@
 local OWNER = '^' .. string.rep('%x', 8) .. string.rep('%-' .. string.rep('%x', 4), 4) .. string.rep('%x', 8) .. ':%-?%d+$'
 -- Not more than this number of holds of one reader is read.
 local MAX_HOLDS = 1000
+-- Maximum number of dead readers whose fields one step removes.
+local MAX_REMOVED = 64
 
 local function writer(owner) return owner .. ':write' end
 local function hold_key(prefix, owner, number) return prefix .. owner .. ':rwlock_timeout:' .. number end
@@ -41,35 +43,45 @@ local function mode_of(lock)
   return nil, left
 end
 
--- The number of readers that are alive, the milliseconds until the last of them expires, and the dead readers. A reader
--- is dead if none of its holds has a key.
+-- The number of readers that hold the lock, the milliseconds until the last of them expires (-1 if it never expires), and
+-- the dead readers. A reader of ours is dead if none of its holds has a key.
+--
+-- A reader of another library holds the lock as long as the hash exists. A multi lock of Redisson gives its lease to the
+-- hash only, so the keys of its holds can expire before.
 local function readers(lock, prefix, except)
-  local fields, alive, longest, dead = holds_of(lock), 0, 0, {}
+  local fields, alive, longest, dead, never_expires = holds_of(lock), 0, 0, {}, false
   for i = 1, #fields, 2 do
     local owner, holds = fields[i], number_of_holds(fields[i + 1])
     if owner ~= 'mode' and owner ~= except and string.sub(owner, -6) ~= ':write' then
       local left = 0
       for number = 1, holds do left = math.max(left, call('pttl', hold_key(prefix, owner, number))) end
-      if left > 0 then
-        alive, longest = alive + 1, math.max(longest, left)
+      if left == 0 and not is_ours(owner) then left = call('pttl', lock) end
+      if left ~= 0 then
+        alive, longest, never_expires = alive + 1, math.max(longest, left), never_expires or left == -1
       else
         dead[#dead + 1] = owner
       end
     end
   end
-  return alive, longest, dead
+  return alive, never_expires and -1 or longest, dead
 end
 
--- Removes the fields of dead readers. If no reader is alive, frees the lock. Returns what `readers` returns.
+-- Removes the fields of these dead readers, or of some of them if they are many.
+local function remove_dead(lock, held, dead)
+  for i = 1, math.min(#dead, MAX_REMOVED) do
+    call('hdel', lock, dead[i])
+    try('hdel', held, dead[i])
+  end
+end
+
+-- Removes the fields of dead readers. If no reader is alive, frees the lock. Returns the number of readers that hold the
+-- lock, and the milliseconds until the last of them expires (-1 if it never expires).
 local function live_readers(lock, held, prefix)
   local alive, longest, dead = readers(lock, prefix)
   if alive == 0 then
     call('del', lock, held)
   else
-    for _, owner in ipairs(dead) do
-      call('hdel', lock, owner)
-      try('hdel', held, owner)
-    end
+    remove_dead(lock, held, dead)
   end
   return alive, longest
 end

@@ -15,17 +15,19 @@
 -- Ends the hold of a reader. Returns whether other readers hold the lock.
 local function end_reading(lock, held, owner, prefix)
   local hold = hold_key(prefix, owner, 1)
-  local alive, longest = readers(lock, prefix, owner)
+  local alive, longest, dead = readers(lock, prefix, owner)
   if alive == 0 then
     call('del', lock, hold, held)
     return false
   end
-  local left, own = call('pttl', lock), call('pttl', hold)
-  write({
-    { 'pexpire', lock, longest, undo = left > 0 and { 'pexpire', lock, left } },
-    { 'del', hold, undo = { 'set', hold, 1, 'px', math.max(own, 1) } },
-    { 'hdel', lock, owner },
-  })
+  local left, own, commands = call('pttl', lock), call('pttl', hold), {}
+  if longest > 0 then
+    commands[1] = { 'pexpire', lock, longest, undo = left > 0 and { 'pexpire', lock, left } }
+  end
+  commands[#commands + 1] = { 'del', hold, undo = { 'set', hold, 1, 'px', math.max(own, 1) } }
+  commands[#commands + 1] = { 'hdel', lock, owner }
+  write(commands)
+  remove_dead(lock, held, dead)
   try('hdel', held, owner)
   return true
 end

@@ -7,11 +7,9 @@ use bandog_sync::Client;
 use bandog_testkit::{RedisServer, Reply, eventually_async};
 
 use crate::{
-    help::{SOON, at, backend, claim, ends, fences, notifier, operator, release, renew},
+    help::{JAVA, SOON, at, backend, claim, ends, fences, notifier, operator, release, renew},
     layout::subscriber,
 };
-
-const JAVA: &str = "957c1da6-54c9-4017-93c7-a4ef987df61c:19";
 
 #[tokio::test]
 async fn an_eviction_frees_notifies_and_keeps_the_token() {

@@ -1,21 +1,20 @@
 //! Fair mutexes: the data have the layout of Redisson's RFairLock, as recorded from Redisson 4.7.0.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bandog_core::{Answer, Claim, ClaimId, ErrorKind, Inspect, Kind, Leases, PLACE, Released, Renewal, Step, Verdict};
 use bandog_redis::Redis;
 use bandog_testkit::{RedisServer, eventually_async};
 
 use crate::{
-    help::{SOON, backend, claim, granted, notifier, operator, pass, release, renew, take},
+    help::{JAVA, SOON, backend, claim, granted, is_granted, notifier, now_ms, operator, pass, release, renew, take},
     layout::subscriber,
 };
 
-const JAVA: &str = "957c1da6-54c9-4017-93c7-a4ef987df61c:19";
 /// Redisson's time for one claim at the head of the queue, in ms.
-const WAIT: i64 = 300_000;
-const QUEUE: &str = "redisson_lock_queue:{k}";
-const DEADLINES: &str = "redisson_lock_timeout:{k}";
+pub(crate) const WAIT: i64 = 300_000;
+pub(crate) const QUEUE: &str = "redisson_lock_queue:{k}";
+pub(crate) const DEADLINES: &str = "redisson_lock_timeout:{k}";
 const WAITING: &str = "bandog:waiting:{k}";
 /// Names of locks with the names of their queues, their deadlines and their channels.
 const NAMES: [(&str, &str, &str, &str); 3] = [
@@ -24,24 +23,20 @@ const NAMES: [(&str, &str, &str, &str); 3] = [
     ("a{b}c", "redisson_lock_queue:a{b}c", "redisson_lock_timeout:a{b}c", "redisson_lock__channel:a{b}c"),
 ];
 
-fn fair(name: &str) -> Claim {
+pub(crate) fn fair(name: &str) -> Claim {
     Claim { kind: Kind::Fair, joins: true, ..claim(name) }
 }
 
-fn now_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis().try_into().unwrap()
-}
-
-fn queue(server: &RedisServer) -> Vec<String> {
+pub(crate) fn queue(server: &RedisServer) -> Vec<String> {
     server.cmd(&["LRANGE", QUEUE, "0", "-1"]).texts()
 }
 
-fn deadline(server: &RedisServer, owner: &str) -> i64 {
+pub(crate) fn deadline(server: &RedisServer, owner: &str) -> i64 {
     server.cmd(&["ZSCORE", DEADLINES, owner]).text().parse().unwrap()
 }
 
 /// A waiter of Redisson at the end of the queue.
-fn java_waits(server: &RedisServer, owner: &str, until: i64) {
+pub(crate) fn java_waits(server: &RedisServer, owner: &str, until: i64) {
     server.cmd(&["ZADD", DEADLINES, &until.to_string(), owner]);
     server.cmd(&["RPUSH", QUEUE, owner]);
 }
@@ -53,11 +48,7 @@ fn die(server: &RedisServer, claims: &[&Claim]) {
     }
 }
 
-async fn is_granted(redis: &Redis, claim: &Claim) -> bool {
-    matches!(take(redis, claim).await.unwrap(), Verdict::Granted { .. })
-}
-
-async fn ahead(redis: &Redis, claim: &Claim) -> Option<u32> {
+pub(crate) async fn ahead(redis: &Redis, claim: &Claim) -> Option<u32> {
     match take(redis, claim).await.unwrap() {
         Verdict::Busy { ahead, .. } => ahead,
         Verdict::Granted { .. } => panic!("granted"),

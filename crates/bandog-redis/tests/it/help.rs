@@ -7,7 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    time::{Duration, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use bandog_core::{
@@ -15,10 +15,12 @@ use bandog_core::{
     Step, Verdict,
 };
 use bandog_redis::{Redis, RedisOptions};
-use bandog_testkit::RedisServer;
+use bandog_testkit::{RawRedis, RedisServer};
 
 /// The ttl of all claims.
 pub(crate) const TTL: Duration = Duration::from_secs(30);
+/// An owner of Redisson.
+pub(crate) const JAVA: &str = "957c1da6-54c9-4017-93c7-a4ef987df61c:19";
 /// Maximum time that a test waits for a condition.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
@@ -108,6 +110,23 @@ pub(crate) async fn renew(redis: &Redis, claim: &Claim) -> Result<Renewal> {
     let mut renewals = redis.renew(std::slice::from_ref(claim)).await;
     assert_eq!(renewals.len(), 1);
     renewals.remove(0)
+}
+
+pub(crate) async fn is_granted(redis: &Redis, claim: &Claim) -> bool {
+    matches!(take(redis, claim).await.unwrap(), Verdict::Granted { .. })
+}
+
+/// Checks that the subscriber has received no message.
+#[track_caller]
+pub(crate) fn no_message(listener: &mut RawRedis) {
+    listener.set_patience(Duration::from_millis(20)).unwrap();
+    assert!(listener.read().is_err(), "a message was published");
+    listener.set_patience(SOON).unwrap();
+}
+
+/// The present time in ms, as in the scores of Redisson.
+pub(crate) fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis().try_into().unwrap()
 }
 
 /// The fences of a claim that is granted.

@@ -7,9 +7,7 @@ use bandog_redis::Redis;
 use bandog_sync::Client;
 use bandog_testkit::RedisServer;
 
-use crate::help::{at, backend, claim, ends, fences, operator};
-
-const JAVA: &str = "957c1da6-54c9-4017-93c7-a4ef987df61c:19";
+use crate::help::{JAVA, at, backend, claim, ends, fences, operator};
 
 #[tokio::test]
 async fn show_returns_the_owner_the_fence_and_the_ttl_of_our_hold() {
@@ -50,11 +48,12 @@ async fn show_returns_a_hold_of_any_owner() {
     let key = Key::new("k").unwrap();
     server.cmd(&["EVAL", "return redis.call('hset', KEYS[1], '\\255', 'x')", "1", "k"]);
     assert_eq!(redis.show(&key).await.unwrap(), Row::held(&key, None, Holder::default()));
-    // A read-write lock of Redisson has a field for its mode in addition to the fields of its owners. A reader whose
-    // holds have no keys is dead.
+    // A read-write lock has a field for its mode in addition to the fields of its owners. A reader of ours whose holds
+    // have no keys is dead.
     server.cmd(&["DEL", "k"]);
-    server.cmd(&["HSET", "k", "mode", "read", JAVA, "1"]);
+    server.cmd(&["HSET", "k", "mode", "read", &claim("k").id.to_string(), "1"]);
     assert_eq!(redis.show(&key).await.unwrap(), Row::free(&key));
+    server.cmd(&["HSET", "k", JAVA, "1"]);
     server.cmd(&["SET", &format!("{{k}}:{JAVA}:rwlock_timeout:1"), "1", "PX", "60000"]);
     let row = redis.show(&key).await.unwrap();
     assert_eq!((row.kind, row.owner(), row.fence()), (Some(Kind::Read), Some(JAVA), None));

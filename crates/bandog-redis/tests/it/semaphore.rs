@@ -1,16 +1,16 @@
 //! Semaphores: the data have the layout of Redisson's RPermitExpirableSemaphore, as recorded from Redisson 4.7.0.
 
-use std::{
-    num::NonZeroU32,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{num::NonZeroU32, time::Duration};
 
 use bandog_core::{Claim, ClaimId, ErrorKind, Inspect, Key, Kind, Leases, PLACE, Pattern, Released, Renewal, Verdict};
 use bandog_redis::{Redis, RedisOptions};
-use bandog_testkit::{RawRedis, RedisServer, Reply};
+use bandog_testkit::{RedisServer, Reply};
 
 use crate::{
-    help::{TTL, backend, claim, granted, lock_user_url, operator, pass, release, renew, take},
+    help::{
+        TTL, backend, claim, granted, is_granted, lock_user_url, no_message, now_ms, operator, pass, release, renew,
+        take,
+    },
     layout::subscriber,
 };
 
@@ -32,21 +32,6 @@ fn permits(name: &str, take: u32, of: u32) -> Claim {
 /// A permit that a Java client has taken. The number of permits that are left is not changed.
 fn java_holds(server: &RedisServer, until: &str) {
     server.cmd(&["ZADD", "{k}:timeout", until, "java-permit-0001"]);
-}
-
-fn now_ms() -> u128 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()
-}
-
-async fn is_granted(redis: &Redis, claim: &Claim) -> bool {
-    matches!(take(redis, claim).await.unwrap(), Verdict::Granted { .. })
-}
-
-#[track_caller]
-fn no_message(listener: &mut RawRedis) {
-    listener.set_patience(Duration::from_millis(20)).unwrap();
-    assert!(listener.read().is_err(), "a message was published");
-    listener.set_patience(Duration::from_secs(5)).unwrap();
 }
 
 #[tokio::test]
@@ -72,7 +57,7 @@ async fn permits_are_a_number_and_a_sorted_set_with_times() {
         found.sort_by_key(|id| *id != ids[0]);
         assert_eq!(found, ids);
         // The permits stay for 2 s after the ttl, because the clocks of Java clients may be ahead.
-        let until: u128 = score.text().parse().unwrap();
+        let until: i64 = score.text().parse().unwrap();
         assert!((asked + 31_000..=now_ms() + 33_000).contains(&until), "{until}");
         assert_eq!(score, same_score);
         let mut keys = [name, key].map(String::from).to_vec();
@@ -269,6 +254,33 @@ async fn operators_see_and_evict_all_holders() {
 }
 
 #[tokio::test]
+async fn a_grant_to_a_starving_claim_publishes_the_permits_that_remain() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let (held, mut listener) = (permits("k", 3, 3), subscriber(&server, "redisson_sc:{k}"));
+    for (starving, remaining) in [(1, Some("2")), (2, Some("1")), (3, None)] {
+        granted(take(&redis, &held).await.unwrap());
+        let starving = Claim { offers: true, ..permits("k", starving, 3) };
+        assert!(!is_granted(&redis, &starving).await);
+        release(&redis, &held).await.unwrap();
+        // The first claim has set the number of permits, and the release has returned them.
+        let mut messages = vec!["3", "3"];
+        assert!(!is_granted(&redis, &permits("k", 1, 3)).await, "the claim has taken a permit before the starving one");
+        assert!(is_granted(&redis, &starving).await);
+        messages.extend(remaining);
+        // A repeated claim, and a claim without a place, publish nothing.
+        assert!(is_granted(&redis, &starving).await);
+        let next = permits("k", 1, 3);
+        assert_eq!(is_granted(&redis, &next).await, remaining.is_some());
+        for message in messages {
+            assert_eq!(listener.read().unwrap().texts()[2], message);
+        }
+        no_message(&mut listener);
+        server.cmd(&["FLUSHALL"]);
+    }
+}
+
+#[tokio::test]
 async fn the_time_for_the_clocks_of_java_clients_can_be_set() {
     let server = RedisServer::start();
     let options = RedisOptions::from_url(&lock_user_url(server.addr())).unwrap();
@@ -278,7 +290,7 @@ async fn the_time_for_the_clocks_of_java_clients_can_be_set() {
     let score =
         |server: &RedisServer| server.cmd(&["ZRANGE", "{k}:timeout", "0", "0", "WITHSCORES"]).array()[1].clone();
     for _ in 0..2 {
-        let left = score(&server).text().parse::<u128>().unwrap() - now_ms();
+        let left = score(&server).text().parse::<i64>().unwrap() - now_ms();
         assert!((85_000..=91_000).contains(&left), "{left}");
         assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Extended { valid_for: TTL });
     }

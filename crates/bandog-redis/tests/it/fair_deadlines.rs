@@ -1,0 +1,137 @@
+//! The deadlines of our claims in the queue of a fair mutex beside waiters of Redisson.
+//!
+//! The server's clock cannot be set. So time passes by lowering the deadlines. The steps of Redisson are those of its
+//! scripts, as recorded from Redisson 4.7.0.
+
+use bandog_core::{Claim, PLACE, Renewal};
+use bandog_redis::Redis;
+use bandog_testkit::RedisServer;
+
+use crate::{
+    fair::{DEADLINES, QUEUE, WAIT, ahead, deadline, fair, java_waits, queue},
+    help::{JAVA, backend, is_granted, now_ms, release, renew},
+};
+
+/// An owner of Redisson that holds the lock.
+const HOLDER: &str = "c3a1f0d2-0b5e-4a77-8d1c-5f6e7a8b9c0d:21";
+
+/// The claim of a waiter of Redisson: it removes the heads of the queue whose deadlines are over, and takes the lock if
+/// it is free and the waiter is the first. Then the waiter's own wait time is taken off the other deadlines.
+const JAVA_CLAIMS: &str = "
+    local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
+    local owner, wait, now = ARGV[1], ARGV[2], tonumber(ARGV[3])
+    local first = redis.call('lindex', queue, 0)
+    while first and tonumber(redis.call('zscore', deadlines, first)) <= now do
+        redis.call('zrem', deadlines, first)
+        redis.call('lpop', queue)
+        first = redis.call('lindex', queue, 0)
+    end
+    if redis.call('exists', lock) == 1 or first and first ~= owner then return 0 end
+    redis.call('lpop', queue)
+    redis.call('zrem', deadlines, owner)
+    for _, other in ipairs(redis.call('zrange', deadlines, 0, -1)) do
+        redis.call('zincrby', deadlines, -tonumber(wait), other)
+    end
+    redis.call('hset', lock, owner, 1)
+    redis.call('pexpire', lock, 600000)
+    return 1";
+
+/// The lock is held by Redisson.
+fn java_holds(server: &RedisServer) {
+    server.cmd(&["HSET", "k", HOLDER, "1"]);
+    server.cmd(&["PEXPIRE", "k", "30000"]);
+}
+
+/// Whether this claim of a waiter of Redisson is granted.
+fn java_claims(server: &RedisServer, owner: &str, wait: i64) -> bool {
+    let args = [JAVA_CLAIMS, "3", "k", QUEUE, DEADLINES, owner, &wait.to_string(), &now_ms().to_string()];
+    server.cmd(&[&["EVAL"], &args[..]].concat()).int() == 1
+}
+
+/// Lets these seconds pass, in steps of a minute. The claims are renewed in each step.
+async fn pass_time(server: &RedisServer, redis: &Redis, seconds: i64, claims: &[&Claim]) {
+    for step in (0..seconds).step_by(60) {
+        let ms = 1000 * (seconds - step).min(60);
+        for owner in server.cmd(&["ZRANGE", DEADLINES, "0", "-1"]).texts() {
+            server.cmd(&["ZINCRBY", DEADLINES, &(-ms).to_string(), &owner]);
+        }
+        for claim in claims {
+            assert_eq!(renew(redis, claim).await.unwrap(), Renewal::Extended { valid_for: PLACE });
+        }
+    }
+}
+
+fn left(server: &RedisServer, owner: &str) -> i64 {
+    deadline(server, owner) - now_ms()
+}
+
+#[tokio::test]
+async fn a_grant_after_a_long_wait_leaves_the_others_their_places() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let [first, second, last] = [fair("k"), fair("k"), fair("k")];
+    java_holds(&server);
+    ahead(&redis, &first).await;
+    ahead(&redis, &second).await;
+    java_waits(&server, JAVA, deadline(&server, &second.id.to_string()) + WAIT);
+    ahead(&redis, &last).await;
+    let java_before = left(&server, JAVA);
+    pass_time(&server, &redis, 8 * 60, &[&first, &second, &last]).await;
+    // The deadlines of Redisson's waiters are not put off.
+    assert!((java_before - 8 * 60_000 - left(&server, JAVA)).abs() < 10_000);
+    server.cmd(&["DEL", "k"]);
+    let [one, two, three] = [&first, &second, &last].map(|claim| claim.id.to_string());
+    assert_eq!(queue(&server), [&one, &two, JAVA, &three]);
+    for (claim, behind) in [(&first, vec![&two[..], JAVA, &three]), (&second, vec![JAVA, &three])] {
+        assert!(is_granted(&redis, claim).await);
+        assert!(!java_claims(&server, JAVA, WAIT));
+        assert_eq!(queue(&server), behind);
+        release(&redis, claim).await.unwrap();
+    }
+    assert!(java_claims(&server, JAVA, WAIT));
+    assert!(left(&server, &three) > 0);
+    assert!(!java_claims(&server, HOLDER, WAIT));
+    assert_eq!(renew(&redis, &last).await.unwrap(), Renewal::Extended { valid_for: PLACE });
+    server.cmd(&["DEL", "k"]);
+    assert!(is_granted(&redis, &last).await);
+}
+
+/// The waiter of Redisson has a wait time of its own, and takes this time off.
+#[tokio::test]
+async fn a_grant_of_redisson_after_a_long_wait_leaves_our_claim_its_place() {
+    const LONG_WAIT: i64 = 355_000;
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let (ours, next) = (fair("k"), fair("k"));
+    java_holds(&server);
+    java_waits(&server, JAVA, now_ms() + 30_000 + LONG_WAIT);
+    ahead(&redis, &ours).await;
+    ahead(&redis, &next).await;
+    pass_time(&server, &redis, 350, &[&ours, &next]).await;
+    server.cmd(&["DEL", "k"]);
+    assert!(java_claims(&server, JAVA, LONG_WAIT));
+    assert!(!java_claims(&server, HOLDER, WAIT));
+    assert_eq!(queue(&server), [ours.id.to_string(), next.id.to_string()]);
+    assert_eq!(ahead(&redis, &ours).await, Some(0));
+    assert_eq!(ahead(&redis, &next).await, Some(1));
+}
+
+/// A claim that puts off its deadline does not get a later deadline than the claims behind it.
+#[tokio::test]
+async fn deadlines_that_are_put_off_keep_their_order() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let claims: Vec<Claim> = (0..4).map(|_| fair("k")).collect();
+    java_holds(&server);
+    for claim in &claims {
+        ahead(&redis, claim).await;
+    }
+    let owners: Vec<String> = claims.iter().map(|claim| claim.id.to_string()).collect();
+    for renewed in [1, 0, 3, 2] {
+        pass_time(&server, &redis, 5 * 60, &[&claims[renewed]]).await;
+        assert_eq!(server.cmd(&["ZRANGE", DEADLINES, "0", "-1"]).texts(), owners);
+        for (ahead, owner) in (0..).zip(&owners) {
+            assert!(left(&server, owner) > ahead * WAIT, "{ahead} are before it: {}", left(&server, owner));
+        }
+    }
+}
