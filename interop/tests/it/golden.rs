@@ -5,7 +5,7 @@
 //!
 //! To write the files again: `BANDOG_WRITE_GOLDEN=1 cargo xtask interop golden`.
 
-use std::{fs, path::PathBuf, slice};
+use std::{fs, path::PathBuf, slice, sync::Arc};
 
 use bandog_testkit::RedisServer;
 
@@ -78,16 +78,16 @@ fn check_bandog(kind: &str, sections: &[Section]) {
     let golden = fs::read_to_string(path(kind)).expect("read the golden file");
     let golden = differences::apply(kind, golden);
     for section in sections.iter().filter(|section| !differences::LEFT_OUT.contains(&section.name)) {
-        let server = RedisServer::start();
-        let mut side = Neighbours::start(&server, Program::Bandog);
+        let mut side = Neighbours::start(Program::Bandog);
+        let server = Arc::clone(&side.server);
         compare(&golden, &play(&server, &mut side, slice::from_ref(section)));
     }
 }
 
 /// Compares what Java does with the file of a kind, or writes the file.
 fn check_java(kind: &str, sections: &[Section]) {
-    let server = RedisServer::start();
-    let mut side = Neighbours::start(&server, Program::Redisson4);
+    let mut side = Neighbours::start(Program::Redisson4);
+    let server = Arc::clone(&side.server);
     let played = play(&server, &mut side, sections);
     if std::env::var_os(WRITE).is_some() {
         fs::write(path(kind), HEAD.to_owned() + &played.concat()).expect("write the golden file");

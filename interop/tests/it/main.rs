@@ -16,4 +16,5 @@ mod names;
 mod neighbour;
 mod objects;
 mod rig;
+mod stage;
 mod watchdogs;

@@ -94,6 +94,13 @@ impl Neighbour {
         self.send(thread, words).answer(SOON)
     }
 
+    /// Whether the process runs and has answered all commands.
+    pub(crate) fn is_idle(&self) -> bool {
+        let mut stream = self.stream();
+        let answers = stream.process.stdout().iter().filter(|line| line.contains('\t')).count();
+        stream.process.try_wait().is_none() && usize::try_from(stream.commands) == Ok(answers)
+    }
+
     /// Kills the process as a crash would.
     pub(crate) fn kill(&self) {
         self.stream().process.kill();

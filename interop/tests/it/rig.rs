@@ -1,7 +1,7 @@
 //! The setup of each test: a Redis server, a JVM with Redisson, and a client of bandog.
 
 use std::{
-    thread,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -9,7 +9,10 @@ use bandog::{Client, ConnectOptions, Guard, Mutex};
 use bandog_testkit::{RedisServer, Reply, eventually};
 use tokio::task::JoinHandle;
 
-use crate::neighbour::{Neighbour, PendingAnswer, Program, SOON};
+use crate::{
+    neighbour::{Neighbour, PendingAnswer, Program, SOON},
+    stage::Actors,
+};
 
 /// The default ttl of Redisson and of bandog. If a waiter gets the lock much sooner, it was notified, because neither
 /// side polls within this time.
@@ -20,18 +23,19 @@ pub(crate) const TTL: Duration = Duration::from_secs(30);
 pub(crate) const PROMPT: Duration = Duration::from_millis(100);
 
 pub(crate) struct Rig {
-    pub(crate) server: RedisServer,
+    pub(crate) server: Arc<RedisServer>,
     pub(crate) java: Neighbour,
     pub(crate) ours: Client,
+    _actors: Actors,
 }
 
 impl Rig {
     /// Starts both sides with the same ttl.
     pub(crate) async fn start(ttl: Duration) -> Self {
-        let server = RedisServer::start();
-        let java = Neighbour::start(Program::Redisson4, &server, ttl);
+        let actors = Actors::start(ttl, &[Program::Redisson4]);
+        let server = Arc::clone(&actors.server);
         let ours = connect(&server, ttl).await;
-        Self { server, java, ours }
+        Self { server, java: actors.neighbours[0].clone(), ours, _actors: actors }
     }
 
     /// Starts a waiter for the lock on the Rust side, and returns when the waiter has subscribed.
@@ -55,16 +59,17 @@ impl Rig {
 
 /// The setup of a test that runs with different programs: a Redis server and two neighbours.
 pub(crate) struct Pair {
-    pub(crate) server: RedisServer,
+    pub(crate) server: Arc<RedisServer>,
     pub(crate) one: Neighbour,
     pub(crate) two: Neighbour,
+    _actors: Actors,
 }
 
 impl Pair {
     pub(crate) fn start(ttl: Duration, programs: [Program; 2]) -> Self {
-        let server = RedisServer::start();
-        let [one, two] = start_all(&server, ttl, programs);
-        Self { server, one, two }
+        let actors = Actors::start(ttl, &programs);
+        let [one, two] = [0, 1].map(|index: usize| actors.neighbours[index].clone());
+        Self { server: Arc::clone(&actors.server), one, two, _actors: actors }
     }
 
     /// The neighbours in both orders; in one order only if they have the same program.
@@ -72,14 +77,6 @@ impl Pair {
         let ways = [(&self.one, &self.two), (&self.two, &self.one)];
         ways[..if self.one.program == self.two.program { 1 } else { 2 }].to_vec()
     }
-}
-
-/// Starts neighbours at the same time, because the start of a JVM takes a second.
-pub(crate) fn start_all<const N: usize>(server: &RedisServer, ttl: Duration, programs: [Program; N]) -> [Neighbour; N] {
-    thread::scope(|scope| {
-        let starts = programs.map(|program| scope.spawn(move || Neighbour::start(program, server, ttl)));
-        starts.map(|start| start.join().expect("the neighbour started"))
-    })
 }
 
 /// Begins to wait, and returns when the neighbour has subscribed. No other neighbour begins or ends to wait meanwhile.

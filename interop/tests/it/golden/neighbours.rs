@@ -1,6 +1,6 @@
 //! Neighbours that execute the scripts: one process for each client.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use bandog_testkit::{RedisServer, eventually};
 
@@ -8,17 +8,19 @@ use super::script::{Action, Answer, Caller, LatchAction, LeasedAction, LockActio
 use crate::{
     neighbour::{Neighbour, PendingAnswer, Program, SOON},
     objects::{Lease, LockKind, PermitIds},
-    rig::{fair_queue, start_all, subscriptions},
+    rig::{fair_queue, subscriptions},
+    stage::Actors,
 };
 
-pub(crate) struct Neighbours<'a> {
-    server: &'a RedisServer,
+pub(crate) struct Neighbours {
+    pub(crate) server: Arc<RedisServer>,
     program: Program,
     clients: BTreeMap<&'static str, Neighbour>,
     pending: BTreeMap<Caller, Pending>,
     permits: BTreeMap<Caller, PermitIds>,
     /// The limit of the leased semaphore.
     limit: u32,
+    _actors: Actors,
 }
 
 struct Pending {
@@ -26,10 +28,18 @@ struct Pending {
     waits: bool,
 }
 
-impl<'a> Neighbours<'a> {
-    pub(crate) fn start(server: &'a RedisServer, program: Program) -> Self {
-        let clients = ["A", "B", "C"].into_iter().zip(start_all(server, TTL, [program; 3])).collect();
-        Self { server, program, clients, pending: BTreeMap::new(), permits: BTreeMap::new(), limit: 0 }
+impl Neighbours {
+    pub(crate) fn start(program: Program) -> Self {
+        let actors = Actors::start(TTL, &[program; 3]);
+        Self {
+            server: Arc::clone(&actors.server),
+            program,
+            clients: ["A", "B", "C"].into_iter().zip(actors.neighbours.iter().cloned()).collect(),
+            pending: BTreeMap::new(),
+            permits: BTreeMap::new(),
+            limit: 0,
+            _actors: actors,
+        }
     }
 
     /// Executes an action, or begins it if it may wait.
@@ -146,15 +156,15 @@ impl<'a> Neighbours<'a> {
     /// it. Then its place in the queue shows that it waits.
     fn settle(&self) {
         let waiting = self.pending.values().filter(|pending| pending.waits).count();
-        let places = || if self.program == Program::Bandog { fair_queue(self.server, NAME).len() } else { 0 };
+        let places = || if self.program == Program::Bandog { fair_queue(&self.server, NAME).len() } else { 0 };
         eventually(SOON, || {
-            let blocked = subscriptions(self.server).max(places());
+            let blocked = subscriptions(&self.server).max(places());
             if blocked == waiting { Ok(()) } else { Err(format!("{blocked} of {waiting} actions wait")) }
         });
     }
 }
 
-impl Side for Neighbours<'_> {
+impl Side for Neighbours {
     fn begin(&mut self, caller: Caller, action: &Action) {
         self.settle();
         let answer = self.start_action(caller, action);

@@ -8,7 +8,7 @@ use crate::{
     counter_file::CounterFile,
     neighbour::{Neighbour, PendingAnswer, Program},
     objects::{Lock, LockKind},
-    rig::start_all,
+    stage::Actors,
 };
 
 /// Number of threads of each process.
@@ -25,27 +25,24 @@ const LIMIT: u32 = 3;
 /// The key of the number of permits in use.
 const IN_USE: &str = "in use";
 
-const JAVA: [Program; 4] = [Program::Redisson4; 4];
-const MIXED: [Program; 4] = [Program::Redisson4, Program::Redisson4, Program::Bandog, Program::Bandog];
-const MIXED_OLD: [Program; 4] = [Program::Redisson3, Program::Redisson3, Program::Bandog, Program::Bandog];
+const JAVA: &[Program] = &[Program::Redisson4, Program::Redisson4];
+const BOTH_VERSIONS: &[Program] = &[Program::Redisson4, Program::Redisson3];
+const MIXED: &[Program] = &[Program::Redisson4, Program::Redisson4, Program::Bandog, Program::Bandog];
+const MIXED_OLD: &[Program] = &[Program::Redisson3, Program::Redisson3, Program::Bandog, Program::Bandog];
 
-struct Crew {
-    server: RedisServer,
-    neighbours: Vec<Neighbour>,
-}
+struct Crew(Actors);
 
 impl Crew {
-    fn start<const N: usize>(programs: [Program; N]) -> Self {
-        let server = RedisServer::start();
-        let neighbours = start_all(&server, TTL, programs).into();
-        Self { server, neighbours }
+    fn start(programs: &[Program]) -> Self {
+        Self(Actors::start(TTL, programs))
     }
 
     /// The locks of this number of threads of each neighbour. `name_of` gives the name of each lock.
     fn locks(&self, kind: LockKind, threads: usize, name_of: impl Fn(usize) -> String) -> Vec<Lock> {
-        let count = self.neighbours.len();
-        let lock =
-            |number: usize| self.neighbours[number % count].lock(kind, &format!("{kind:?} {number}"), &name_of(number));
+        let count = self.0.neighbours.len();
+        let lock = |number: usize| {
+            self.0.neighbours[number % count].lock(kind, &format!("{kind:?} {number}"), &name_of(number))
+        };
         (0..count * threads).map(lock).collect()
     }
 }
@@ -59,7 +56,7 @@ fn fair_locks_of_java_lose_no_addition() {
 /// from the queue and sleep until the ttl has passed.
 #[test]
 fn fair_locks_of_both_versions_lose_no_addition() {
-    let crew = Crew::start([Program::Redisson4, Program::Redisson3]);
+    let crew = Crew::start(BOTH_VERSIONS);
     assert_eq!(lost_additions(&crew, LockKind::Fair, 1, |_| "orders".into()), 0);
 }
 
@@ -76,7 +73,7 @@ fn fair_locks_of_old_java_and_bandog_lose_no_addition() {
 /// Checks that the other tests can fail: if each thread has a lock of its own, additions must be lost.
 #[test]
 fn with_different_names_additions_are_lost() {
-    assert!(lost_additions(&Crew::start(MIXED), LockKind::Fair, THREADS, |thread| format!("orders {thread}")) > 0);
+    assert!(lost_additions(&Crew::start(MIXED), LockKind::Fair, 2 * THREADS, |thread| format!("orders {thread}")) > 0);
 }
 
 /// Adds to one counter from this number of threads of each neighbour. Returns the number of additions that were lost.
@@ -101,7 +98,7 @@ fn writers_of_java_lose_no_addition_and_no_reader_sees_one() {
 
 #[test]
 fn writers_of_both_versions_lose_no_addition_and_no_reader_sees_one() {
-    check_readers_and_writers([Program::Redisson4, Program::Redisson3]);
+    check_readers_and_writers(BOTH_VERSIONS);
 }
 
 #[test]
@@ -114,17 +111,15 @@ fn writers_of_old_java_and_bandog_lose_no_addition_and_no_reader_sees_one() {
     check_readers_and_writers(MIXED_OLD);
 }
 
-/// Checks that the other tests can fail: if each thread has a lock of its own, additions must be lost, and readers must
-/// see additions.
+/// Checks that the other tests can fail: if each thread has a lock of its own, readers must see additions.
 #[test]
-fn with_different_names_additions_are_lost_and_readers_see_additions() {
-    let (lost, answers) = read_and_write(&Crew::start(MIXED), |thread| format!("orders {thread}"));
-    assert!(lost > 0);
+fn with_different_names_readers_see_additions() {
+    let (_, answers) = read_and_write(&Crew::start(MIXED), |thread| format!("orders {thread}"));
     let seen = answers.expect_err("a reader sees an addition");
     assert!(seen.contains("the counter changed"), "{seen}");
 }
 
-fn check_readers_and_writers<const N: usize>(programs: [Program; N]) {
+fn check_readers_and_writers(programs: &[Program]) {
     let (lost, answers) = read_and_write(&Crew::start(programs), |_| "orders".into());
     answers.expect("no reader saw an addition");
     assert_eq!(lost, 0);
@@ -160,36 +155,36 @@ fn leased_permits_of_java_and_bandog_are_never_above_the_limit() {
 
 /// Half of the neighbours take one permit each time, and the others two.
 fn check_leased_permits(crew: &Crew) {
-    let semaphore = crew.neighbours[0].leased("a", "gpus", LIMIT);
+    let semaphore = crew.0.neighbours[0].leased("a", "gpus", LIMIT);
     semaphore.set(LIMIT);
     let crowd = |(number, neighbour): (usize, &Neighbour)| {
         let take = if number % 2 == 0 { 1 } else { 2 };
         ["a", "b"].map(|thread| neighbour.leased(thread, "gpus", LIMIT).crowds(take, IN_USE, times()))
     };
-    assert_eq!(peak(&crew.server, crew.neighbours.iter().enumerate().flat_map(crowd)), LIMIT);
+    assert_eq!(peak(&crew.0.server, crew.0.neighbours.iter().enumerate().flat_map(crowd)), LIMIT);
     assert_eq!((semaphore.available(), semaphore.limit()), (u64::from(LIMIT), u64::from(LIMIT)));
 }
 
 /// Checks that the test above can fail: if the neighbours use semaphores with different names, more permits are in use.
 #[test]
 fn with_different_names_more_permits_are_in_use() {
-    let crew = Crew::start([Program::Redisson4, Program::Bandog]);
-    let crowds = crew.neighbours.iter().zip(["gpus", "other"]).flat_map(|(neighbour, name)| {
+    let crew = Crew::start(&[Program::Redisson4, Program::Bandog]);
+    let crowds = crew.0.neighbours.iter().zip(["gpus", "other"]).flat_map(|(neighbour, name)| {
         neighbour.leased("a", name, LIMIT).set(LIMIT);
         ["a", "b", "c"].map(|thread| neighbour.leased(thread, name, LIMIT).crowds(1, IN_USE, times()))
     });
-    assert!(peak(&crew.server, crowds) > LIMIT);
+    assert!(peak(&crew.0.server, crowds) > LIMIT);
 }
 
 #[test]
 fn plain_permits_of_java_are_never_above_the_limit() {
-    let crew = Crew::start([Program::Redisson4; 2]);
-    let semaphore = crew.neighbours[0].semaphore("a", "gpus");
+    let crew = Crew::start(JAVA);
+    let semaphore = crew.0.neighbours[0].semaphore("a", "gpus");
     assert!(semaphore.set_if_absent(LIMIT));
-    let crowds = crew.neighbours.iter().zip([1, 2]).flat_map(|(neighbour, take)| {
+    let crowds = crew.0.neighbours.iter().zip([1, 2]).flat_map(|(neighbour, take)| {
         ["a", "b", "c"].map(|thread| neighbour.semaphore(thread, "gpus").crowds(take, IN_USE, times()))
     });
-    assert_eq!(peak(&crew.server, crowds), LIMIT);
+    assert_eq!(peak(&crew.0.server, crowds), LIMIT);
     assert_eq!(semaphore.available(), u64::from(LIMIT));
 }
 
