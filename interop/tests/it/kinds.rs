@@ -59,11 +59,6 @@ fn short_java_and_bandog() -> Pair {
     Pair::start(SHORT, [Program::Redisson4, Program::Bandog])
 }
 
-/// [`old_java_and_bandog`] with a ttl of 3 s.
-fn short_old_java_and_bandog() -> Pair {
-    Pair::start(SHORT, [Program::Redisson3, Program::Bandog])
-}
-
 /// Whether locks of this neighbour report that they were lost.
 fn reports_losses(neighbour: &Neighbour) -> bool {
     neighbour.program == Program::Bandog

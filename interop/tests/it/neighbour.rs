@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_testkit::{Process, RedisServer};
+use bandog_testkit::{Process, RedisServer, eventually};
 
 /// The folder with one folder for each version of Redisson.
 const BUILT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/java/target");
@@ -81,7 +81,7 @@ impl Neighbour {
         stream.commands += 1;
         let command = format!("{}\t{thread}\t{}", stream.commands, words.join("\t"));
         stream.process.write_line(&command);
-        PendingAnswer { neighbour: self.clone(), number: stream.commands, command }
+        PendingAnswer { neighbour: self.clone(), number: stream.commands, command, thread: thread.to_owned() }
     }
 
     /// Sends a command for a plain lock: the verb, the name, and the arguments of the verb.
@@ -128,9 +128,25 @@ pub(crate) struct PendingAnswer {
     neighbour: Neighbour,
     number: u32,
     command: String,
+    thread: String,
 }
 
 impl PendingAnswer {
+    /// Whether the thread of Java that waits for a lock sleeps until a message wakes it. A message that comes between
+    /// the thread's last attempt and its sleep can be lost: the message of a writer's release wakes only the threads
+    /// that sleep already.
+    fn is_asleep(&self) -> bool {
+        self.neighbour.command(&self.thread, &["thread"]).answer(SOON) == "asleep"
+    }
+
+    /// Waits until the thread that waits for a lock sleeps, if it is a thread of Java.
+    #[track_caller]
+    pub(crate) fn wait_for_sleep(&self) {
+        if self.neighbour.program != Program::Bandog {
+            eventually(SOON, || self.is_asleep());
+        }
+    }
+
     /// The answer, if it has arrived.
     pub(crate) fn answered(&self) -> Option<String> {
         let head = format!("{}\t", self.number);

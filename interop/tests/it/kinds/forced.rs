@@ -32,6 +32,7 @@ fn force(pair: &Pair, held: LockKind, wanted: LockKind) {
         let (holder, waiter) = (one.lock(held, "holder", "orders"), two.lock(wanted, "waiter", "orders"));
         holder.lock();
         let pending = blocked(&pair.server, || waiter.waits());
+        pending.wait_for_sleep();
         assert!(two.lock(held, "other", "orders").force_unlock());
         assert_eq!(pending.answer(SOON), "held");
         if reports_losses(one) {

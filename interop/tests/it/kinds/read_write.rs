@@ -87,9 +87,11 @@ fn a_writer_that_became_a_reader_wakes_readers_that_wait() {
     }
 }
 
-/// Begins to wait, and returns when the process of the thread has subscribed.
+/// Begins to wait, and returns when the thread waits for a message.
 fn waits(pair: &Pair, lock: &Lock) -> PendingAnswer {
-    blocked(&pair.server, || lock.waits())
+    let pending = blocked(&pair.server, || lock.waits());
+    pending.wait_for_sleep();
+    pending
 }
 
 fn read(neighbour: &Neighbour, thread: &str) -> Lock {
