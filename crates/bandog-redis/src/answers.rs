@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use bandog_core::{Answer, Claim, Error, Fence, Fences, Kind, PLACE, Renewal, Result, Step, Verdict, check_pass};
+use bandog_core::{
+    Answer, Claim, Error, Fence, Fences, Kind, Kinds, PLACE, Renewal, Result, Step, Verdict, check_pass,
+};
 use redis::Value;
 
 use crate::refusal;
@@ -10,9 +12,11 @@ use crate::refusal;
 /// Maximum number of permits that one claim takes. A larger claim would block the server for other clients for too long.
 const MAX_PERMITS: u32 = 1024;
 
-/// The error for a step that is refused without a question to the server. None for any other step.
-pub(crate) fn misused(step: &Step) -> Option<Result<Answer>> {
+/// The error for a step that is refused without a question to the server. None for any other step. `kinds` are the kinds of
+/// locks that the layout has.
+pub(crate) fn misused(step: &Step, kinds: Kinds) -> Option<Result<Answer>> {
     let error = match (step, step.kind()) {
+        (_, kind) if !kinds.contains(kind) => Error::misused(format!("this layout has no locks of the kind {kind}")),
         (Step::Pass { from, to }, _) if check_pass(from.kind, to.kind).is_err() => {
             check_pass(from.kind, to.kind).err()?
         }

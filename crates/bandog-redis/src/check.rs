@@ -63,7 +63,7 @@ impl Redis {
 
     /// Checks whether the user can load and run our scripts.
     async fn scripts(&self) -> Result<Finding> {
-        let mut pipe = script::load();
+        let mut pipe = script::load(self.options.format);
         pipe.cmd("EVALSHA").arg(UNKNOWN_SCRIPT).arg(0);
         pipe.cmd("EVAL").arg("return 1").arg(0);
         let mut replies = self.link.call(|_| pipe).await?;

@@ -11,6 +11,7 @@ use redis::{Pipeline, Value};
 pub(crate) use self::rows::row;
 use crate::{
     leases::Redis,
+    options::Semaphores,
     refusal,
     reply::{list, text},
     script,
@@ -47,7 +48,15 @@ impl Inspect for Redis {
     }
 
     async fn evict(&self, key: &Key) -> Result<Option<Row>> {
-        let evicted = async { self.evicted(key, &self.ask(|form| script::evict(key, form)).await?) };
+        let evicted = async {
+            if self.options.format.semaphores == Semaphores::Plain {
+                let reply = self.ask(|form| script::evict_plain(key, form)).await?;
+                if reply != Value::Int(0) {
+                    return self.evicted(key, &reply);
+                }
+            }
+            self.evicted(key, &self.ask(|form| script::evict(key, self.options.format, form)).await?)
+        };
         evicted.await.map_err(|error| error.during("evict").at(key))
     }
 
@@ -64,7 +73,7 @@ impl Redis {
     /// The row of this lock. None if no client holds the lock.
     async fn row_of(&self, key: &Key) -> Result<Option<Row>> {
         let name = key.as_str();
-        row(name, &self.ask(|form| script::show([name].into_iter(), form)).await?)
+        row(name, &self.ask(|form| script::show([name].into_iter(), self.options.format, form)).await?)
     }
 
     /// The rows of these locks, in the order of the keys.
@@ -84,7 +93,7 @@ impl Redis {
     /// The replies of `show.lua` for these names, and the time that the server needed for them. If the server does not
     /// have the script, it is sent again.
     pub(crate) async fn looked_at(&self, names: &[&str]) -> Result<(Vec<Value>, Duration)> {
-        let show = |form| script::show(names.iter().copied(), form);
+        let show = |form| script::show(names.iter().copied(), self.options.format, form);
         let (replies, took) = self.timed(show).await?;
         if replies.iter().any(refusal::is_no_script) { self.timed(show).await } else { Ok((replies, took)) }
     }

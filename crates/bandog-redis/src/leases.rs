@@ -9,8 +9,8 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Claim, ClientId, Error, Key, Kind, Leases, LockState, Member, Notifier, Profile, Released, Renewal, Result,
-    Step, Subscription,
+    Answer, Claim, ClientId, Error, Key, Kind, Leases, Member, Notifier, Profile, Released, Renewal, Result, Step,
+    Subscription,
 };
 use redis::{Pipeline, Value};
 
@@ -63,6 +63,9 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// Redisson does not know these further keys, which all have a ttl: `bandog:held:{N}` (the fences of single holds),
 /// `bandog:writers:{N}`, `bandog:waiting:{N}` and `bandog:order:{N}` (the claims that have a place),
 /// `bandog:stayed:{N}` (marks a long queue), and `bandog:limit:{N}` (the limit of a semaphore before its last change).
+///
+/// This is the default format. [`Layout::Setnx`](crate::Layout::Setnx) and [`Semaphores::Plain`](crate::Semaphores::Plain)
+/// are other formats of mutexes and of semaphores. The file `docs/redis.md` of the repository has their keys.
 ///
 /// A client starves if it has waited for a lock for a second or more. Each claim of a starving client for the lock `N`
 /// sets the string `bandog:starving:{N}` with a ttl of 3 s. The next release then reserves the lock for starving
@@ -131,7 +134,7 @@ impl Redis {
     /// Creates a backend for this server. This does no I/O.
     ///
     /// # Errors
-    /// `ErrorKind::Misused` if the timeout is not between 1 ms and one day.
+    /// `ErrorKind::Misused` if the timeout is not between 1 ms and one day, or if the layouts do not fit together.
     ///
     /// ```
     /// use bandog_redis::{Redis, RedisOptions};
@@ -145,6 +148,7 @@ impl Redis {
                 options.timeout
             )));
         }
+        options.format.check()?;
         let (link, subscriptions) = (Link::new(options.clone()), Subscriptions::new(options.clone()));
         Ok(Self { options, link, subscriptions, publish_warned: Warned::default(), index_warned: Warned::default() })
     }
@@ -172,19 +176,23 @@ impl Leases for Redis {
     }
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
-        let mut answers: Vec<_> = steps.iter().map(misused).collect();
-        let mut groups = script::groups(steps, &answers);
-        let (mut fault, skew) = (None, self.options.java_skew);
+        let kinds = self.options.format.kinds();
+        let mut answers: Vec<_> = steps.iter().map(|step| misused(step, kinds)).collect();
+        let mut groups = script::groups(steps, &answers, self.options.format);
+        let (mut fault, format) = (None, self.options.format);
         let deadline = Instant::now() + self.options.timeout;
         while !groups.is_empty() {
-            groups =
-                match self.link.call_with_deadline(deadline, |form| script::steps(steps, &groups, skew, form)).await {
-                    Ok(values) => self.distribute(steps, groups, values, &mut answers),
-                    Err(error) => {
-                        fault = Some(error);
-                        Vec::new()
-                    }
-                };
+            groups = match self
+                .link
+                .call_with_deadline(deadline, |form| script::steps(steps, &groups, format, form))
+                .await
+            {
+                Ok(values) => self.distribute(steps, groups, values, &mut answers),
+                Err(error) => {
+                    fault = Some(error);
+                    Vec::new()
+                }
+            };
         }
         let missing_answer = |step: &Step| {
             let fault = fault.clone().unwrap_or_else(|| refusal::unexpected_reply(&Value::Nil));
@@ -204,7 +212,7 @@ impl Leases for Redis {
 
     async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
         let set = async {
-            match self.ask(|form| script::set_limit(key, permits, form)).await? {
+            match self.ask(|form| script::set_limit(key, permits, self.options.format, form)).await? {
                 Value::Int(1) => Ok(()),
                 reply => Err(refusal::unexpected_reply(&reply)),
             }
@@ -224,7 +232,7 @@ impl Leases for Redis {
         Profile {
             store: self.options.store(),
             timeout: self.options.timeout,
-            kinds: LockState::KINDS,
+            kinds: self.options.format.kinds(),
             fence_survives_failover: true,
             expiry: "the Redis server's clock",
             epoch: self.link.epoch(),
@@ -292,6 +300,9 @@ impl Redis {
     /// Reads the reply to one step.
     fn answer(&self, step: &Step, value: Value) -> Result<Answer> {
         let answer = match (step, value) {
+            (step, Value::ServerError(error)) if matches!(step.kind(), Kind::Mutex) => {
+                Err(refusal::refused_mutex(&error, self.options.format.layout))
+            }
             (_, Value::ServerError(error)) => Err(refusal::refused(&error)),
             (Step::Claim(claim) | Step::Pass { to: claim, .. }, Value::Int(reply)) => {
                 verdict(claim, reply, None).map(Answer::Claimed)
@@ -338,11 +349,11 @@ impl Redis {
     /// Renews the claims. Each call of a script renews at most `max_per_call` claims.
     async fn renew_in(&self, claims: &[Claim], max_per_call: usize, deadline: Instant) -> Vec<Result<Renewal>> {
         let mut renewals: Vec<_> = claims.iter().map(|_| None).collect();
-        let mut groups = script::renewal_groups(claims, max_per_call);
-        let skew = self.options.java_skew;
+        let format = self.options.format;
+        let mut groups = script::renewal_groups(claims, max_per_call, format);
         while !groups.is_empty() {
             let sent =
-                self.link.call_with_deadline(deadline, |form| script::renewals(claims, &groups, skew, form)).await;
+                self.link.call_with_deadline(deadline, |form| script::renewals(claims, &groups, format, form)).await;
             let values = match sent {
                 Ok(values) => values,
                 Err(error) => {

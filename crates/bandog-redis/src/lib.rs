@@ -29,4 +29,4 @@ mod script;
 mod subscriptions;
 
 pub use leases::Redis;
-pub use options::RedisOptions;
+pub use options::{Layout, RedisOptions, Semaphores};

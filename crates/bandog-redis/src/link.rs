@@ -28,7 +28,7 @@ use tokio::{
 use crate::{
     backoff::Backoff,
     dial::{Connection, TlsProbeBudget, dial, make_retryable},
-    options::RedisOptions,
+    options::{Format, RedisOptions},
     refusal,
     script::{self, ScriptForm},
 };
@@ -86,6 +86,8 @@ struct LiveConnection {
     unanswered: AtomicU32,
     /// Notified when too many requests had no answer. Then the connection is closed.
     given_up: Notify,
+    /// Decides which scripts are loaded.
+    format: Format,
 }
 
 impl Link {
@@ -246,6 +248,7 @@ impl SharedLink {
             sends_text: AtomicBool::new(false),
             unanswered: AtomicU32::new(0),
             given_up: Notify::new(),
+            format: self.options.format,
         });
         // The scripts are sent before any other command, so all later commands find them loaded.
         let mut loading = load(live.clone()).boxed();
@@ -360,7 +363,7 @@ impl LiveConnection {
 
 /// Loads the scripts. If the user has no right to load scripts, each later call sends the text of its script.
 async fn load(live: Arc<LiveConnection>) {
-    let (mut mux, scripts) = (live.mux.clone(), script::load());
+    let (mut mux, scripts) = (live.mux.clone(), script::load(live.format));
     let Ok(answers) = unconstrained(mux.send_packed_commands(&scripts, 0, scripts.len())).await else {
         return; // If the server does not have the scripts, the next call gets NOSCRIPT and loads them again.
     };

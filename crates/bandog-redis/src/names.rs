@@ -35,6 +35,11 @@ pub(crate) const STAYED: &str = "bandog:stayed:";
 /// The limit of a semaphore before its last change.
 pub(crate) const FORMER_LIMIT: &str = "bandog:limit:";
 
+/// Hashes with our claims that have permits of a plain semaphore, and with its limit.
+pub(crate) const PLAIN: &str = "bandog:plain:";
+/// Sorted sets of our claims that have permits of a plain semaphore, with the time in ms at which each of them expires.
+pub(crate) const LEASES: &str = "bandog:leases:";
+
 /// Redisson's list of the claims that wait for a fair lock, and the sorted set with the time in ms at which each of them
 /// is given up.
 pub(crate) const QUEUE: &str = "redisson_lock_queue:";
@@ -52,6 +57,9 @@ const HISTORY: &str = "bandog:history:{";
 
 /// The key of the fencing token of the lock with this name.
 pub(crate) struct TokenKey<'a>(pub(crate) &'a str);
+
+/// The prefix of the keys of fencing tokens.
+pub(crate) const TOKEN: &str = "redisson_lock_token:";
 
 /// The channel of a name. Each release of the lock with this name publishes a message on this channel. Each swap of the
 /// record with this name that notifies subscribers does the same.
@@ -91,12 +99,24 @@ pub(crate) struct HistoryKey<'a>(pub(crate) &'a str);
 /// Whether this hash is a record, a history or a private key of a lock, and not a lock.
 pub(crate) fn is_private(key: &str) -> bool {
     let is_of_records = (key.starts_with(RECORD) || key.starts_with(HISTORY)) && key.ends_with('}');
-    is_of_records || key.starts_with(HELD) && key.contains('{')
+    is_of_records || (key.starts_with(HELD) || key.starts_with(PLAIN)) && key.contains('{')
 }
 
 /// The names of the semaphores that can have this key for their permits: see [`PermitsKey`].
 pub(crate) fn semaphores_of(key: &str) -> Vec<String> {
-    let Some(name) = key.strip_suffix(":timeout").filter(|name| name.contains('{')) else { return Vec::new() };
+    key.strip_suffix(":timeout").map(names_with_tag).unwrap_or_default()
+}
+
+/// The names of the locks that can have this key, which has this prefix: see [`Satellite`].
+pub(crate) fn names_of(prefix: &str, key: &str) -> Vec<String> {
+    key.strip_prefix(prefix).map(names_with_tag).unwrap_or_default()
+}
+
+/// The names that have this text in the keys that belong to them.
+fn names_with_tag(name: &str) -> Vec<String> {
+    if !name.contains('{') {
+        return Vec::new();
+    }
     let inner = name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).filter(|name| !name.contains('{'));
     [Some(name), inner].into_iter().flatten().map(str::to_owned).collect()
 }
@@ -121,7 +141,7 @@ impl fmt::Display for ClientRowKey {
 
 impl fmt::Display for TokenKey<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        prefixed(f, "redisson_lock_token:", self.0)
+        prefixed(f, TOKEN, self.0)
     }
 }
 

@@ -1,12 +1,16 @@
-//! The address of the server, the login and the timeout.
+//! The address of the server, the login, the timeout, and the format of the data.
 
+mod format;
 mod url;
 
 use std::{fmt, net::IpAddr, path::PathBuf, time::Duration};
 
 use bandog_core::Result;
 
-/// The address of a Redis server, the login and the timeout.
+pub(crate) use self::format::Format;
+pub use self::format::{Layout, Semaphores};
+
+/// The address of a Redis server, the login, the timeout, and the format of the data.
 ///
 /// ```
 /// use std::time::Duration;
@@ -24,8 +28,7 @@ pub struct RedisOptions {
     pub(crate) password: Option<String>,
     /// The timeout of one request.
     pub(crate) timeout: Duration,
-    /// See [`RedisOptions::java_skew`].
-    pub(crate) java_skew: Duration,
+    pub(crate) format: Format,
 }
 
 /// The address of the server.
@@ -52,6 +55,9 @@ impl RedisOptions {
     /// - `redis://[user:password@]host[:port][/db]`;
     /// - `rediss://[user:password@]host[:port][/db][?ca=PATH][&cert=PATH&key=PATH]`: over TLS;
     /// - `redis+unix://[user:password@]/PATH[?db=N]`: over a Unix socket.
+    ///
+    /// Each form also accepts `?layout=redisson` or `?layout=setnx` ([`Layout`]), and `?semaphores=leased` or
+    /// `?semaphores=plain` ([`Semaphores`]).
     ///
     /// The host defaults to `localhost`, the port to 6379 and the database to 0. User, password and paths are
     /// percent-decoded. If the URL has a user and no password, the password is empty.
@@ -80,7 +86,19 @@ impl RedisOptions {
     /// are free this much later. Other kinds of locks do not use this time.
     #[must_use]
     pub fn java_skew(self, skew: Duration) -> Self {
-        Self { java_skew: skew, ..self }
+        Self { format: Format { java_skew: skew, ..self.format }, ..self }
+    }
+
+    /// Sets the layout of mutexes. The default is [`Layout::Redisson`].
+    #[must_use]
+    pub fn layout(self, layout: Layout) -> Self {
+        Self { format: Format { layout, ..self.format }, ..self }
+    }
+
+    /// Sets the layout of semaphores. The default is [`Semaphores::Leased`].
+    #[must_use]
+    pub fn semaphores(self, semaphores: Semaphores) -> Self {
+        Self { format: Format { semaphores, ..self.format }, ..self }
     }
 
     /// Whether the server is on this machine.
@@ -93,18 +111,22 @@ impl RedisOptions {
         }
     }
 
-    /// The address without user and password: `redis://host:port/db`.
+    /// The address without user and password: `redis://host:port/db`, and the format of the data if it is not the
+    /// default. Clients with different formats do not see each other's locks, so each format is a store of its own.
     pub(crate) fn store(&self) -> String {
         let db = self.db;
         let (scheme, host, port) = match &self.address {
             Address::Tcp { host, port } => ("redis", host, port),
             Address::Tls { host, port, .. } => ("rediss", host, port),
-            Address::Unix { path } => return format!("redis+unix://{}?db={db}", path.display()),
+            Address::Unix { path } => {
+                return format!("redis+unix://{}?db={db}{}", path.display(), self.format.query('&'));
+            }
         };
+        let format = self.format.query('?');
         if host.contains(':') {
-            format!("{scheme}://[{host}]:{port}/{db}")
+            format!("{scheme}://[{host}]:{port}/{db}{format}")
         } else {
-            format!("{scheme}://{host}:{port}/{db}")
+            format!("{scheme}://{host}:{port}/{db}{format}")
         }
     }
 }

@@ -6,6 +6,8 @@ use bandog_core::{
 };
 use redis::{RedisError, ServerError, ServerErrorKind, Value};
 
+use crate::options::Layout;
+
 /// The error for a server's error reply. The command was not applied, unless the error is ambiguous.
 pub(crate) fn refused(error: &ServerError) -> Error {
     let (kind, message) = meaning(error);
@@ -66,6 +68,20 @@ pub(crate) fn is_no_script(value: &Value) -> bool {
 /// The error for a key with a text that is not the count of a latch.
 pub(crate) fn not_a_latch() -> Error {
     Error::new(Denied, NOT_OURS)
+}
+
+/// The error for a step of a mutex. If the key has another type, the message names the layout that may fit.
+pub(crate) fn refused_mutex(error: &ServerError, layout: Layout) -> Error {
+    if !is_wrong_type(error) {
+        return refused(error);
+    }
+    let hint = match layout {
+        Layout::Redisson => "if it is a string that SET NX PX has written, use ?layout=setnx",
+        Layout::Setnx => {
+            "with ?layout=setnx a lock is a string; the locks of Redisson are hashes and need ?layout=redisson"
+        }
+    };
+    Error::new(Denied, format!("{NOT_OURS}; {hint}")).caused_by(error.clone())
 }
 
 /// The error for a reply that a correct server never sends.

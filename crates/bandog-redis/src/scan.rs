@@ -16,7 +16,9 @@ use tokio::time::sleep;
 use crate::{
     inspect::{fields, is_lock, is_owner, redis_glob, row},
     leases::Redis,
-    names, refusal,
+    names,
+    options::{Format, Layout, Semaphores},
+    refusal,
     reply::{list, text, time},
     script::ScriptForm,
 };
@@ -52,29 +54,66 @@ impl Pace {
     }
 }
 
+/// A search for the names of locks among all keys.
+struct Search {
+    glob: String,
+    /// The type of the keys, as an option of SCAN.
+    type_name: &'static str,
+    /// The names of the locks that can have such a key.
+    names_of: fn(&str) -> Vec<String>,
+    /// Whether such a key shows that its name is a lock. If not, a few fields of the hash are read first.
+    is_certain: bool,
+}
+
+/// The searches that find all locks of this format.
+fn searches(pattern: &Pattern, format: Format) -> Vec<Search> {
+    let hashes = Search {
+        glob: redis_glob(pattern),
+        type_name: "hash",
+        names_of: |key| vec![key.to_owned()],
+        is_certain: false,
+    };
+    // A semaphore with permits that are taken has a sorted set, whose key contains the name.
+    let permits =
+        Search { glob: "*:timeout".into(), type_name: "zset", names_of: names::semaphores_of, is_certain: true };
+    let plain = Search {
+        glob: format!("{}*", names::PLAIN),
+        type_name: "hash",
+        names_of: |key| names::names_of(names::PLAIN, key),
+        is_certain: true,
+    };
+    // A string of another application can be anything. If bandog has once held the lock, there is a fencing token.
+    let tokens = Search {
+        glob: format!("{}*", names::TOKEN),
+        type_name: "string",
+        names_of: |key| names::names_of(names::TOKEN, key),
+        is_certain: true,
+    };
+    match (format.layout, format.semaphores) {
+        (Layout::Setnx, _) => vec![tokens],
+        (Layout::Redisson, Semaphores::Leased) => vec![hashes, permits],
+        (Layout::Redisson, Semaphores::Plain) => vec![hashes, permits, plain],
+    }
+}
+
 impl Redis {
     /// The held locks whose names match the pattern. A scan might return a name twice. The map has one row for each
     /// name.
     pub(crate) async fn all(&self, pattern: &Pattern) -> Result<BTreeMap<String, Row>> {
         let mut pace = Pace { count: FIRST_COUNT };
         let mut rows = BTreeMap::new();
-        // Mutexes and read-write locks are hashes. A semaphore with permits that are taken has a sorted set, whose key
-        // contains the name.
-        for (glob, type_name) in [(redis_glob(pattern).as_str(), "hash"), ("*:timeout", "zset")] {
+        for Search { glob, type_name, names_of, is_certain } in searches(pattern, self.options.format) {
             let mut cursor = String::from("0");
             loop {
                 let mut pipe = Pipeline::with_capacity(3);
-                pipe.cmd("SCAN").arg(&cursor).arg("MATCH").arg(glob).arg("COUNT").arg(pace.count);
+                pipe.cmd("SCAN").arg(&cursor).arg("MATCH").arg(&glob).arg("COUNT").arg(pace.count);
                 pipe.arg("TYPE").arg(type_name);
                 let (replies, scanning) = self.timed(|_| pipe).await?;
                 let (next, keys) = scanned(replies)?;
                 let is_wanted = |name: &String| pattern.matches(name) && !names::is_private(name);
-                let (names, checking) = if type_name == "hash" {
-                    self.candidates(keys.into_iter().filter(is_wanted).collect()).await?
-                } else {
-                    let names = keys.iter().flat_map(|key| names::semaphores_of(key));
-                    (names.filter(is_wanted).collect(), Duration::ZERO)
-                };
+                let names = keys.iter().flat_map(|key| names_of(key)).filter(is_wanted).collect();
+                let (names, checking) =
+                    if is_certain { (names, Duration::ZERO) } else { self.candidates(names).await? };
                 let (found, querying) = self.locks(&names).await?;
                 rows.extend(found);
                 if next == "0" {

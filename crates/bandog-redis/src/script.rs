@@ -12,25 +12,26 @@ macro_rules! script {
 mod fair;
 mod latches;
 mod look;
+mod plain;
 mod read_write;
 mod records;
 mod semaphore;
+mod setnx;
 
-use std::{collections::BTreeMap, sync::LazyLock, time::Duration};
+use std::{collections::BTreeMap, num::NonZeroU32, sync::LazyLock, time::Duration};
 
-use bandog_core::{Claim, ClientId, Kind, Member, Step};
+use bandog_core::{Claim, ClientId, Key, Kind, Member, Step};
 use redis::{Cmd, Pipeline, RedisWrite};
 
 use crate::{
     names::{CLIENTS, Channel, ClientRowKey, StarvingKey, TokenKey},
+    options::{Format, Layout, Semaphores},
     registry,
 };
 
 pub(crate) use self::{
     latches::change_latch,
-    look::{evict, show},
     records::{read, swap},
-    semaphore::set_limit,
 };
 
 static CLAIM: LazyLock<Script> = script!("claim.lua");
@@ -38,8 +39,8 @@ static RELEASE: LazyLock<Script> = script!("release.lua");
 static RENEW: LazyLock<Script> = script!("renew.lua");
 static ANNOUNCE: LazyLock<Script> = script!("announce.lua");
 static ENLIST: LazyLock<Script> = script!("enlist.lua");
-static SWAP: LazyLock<Script> = script!("swap.lua");
-static READ: LazyLock<Script> = script!("read.lua");
+static SWAP: LazyLock<Script> = script!("holdings.lua", "swap.lua");
+static READ: LazyLock<Script> = script!("holdings.lua", "read.lua");
 static LATCH: LazyLock<Script> = script!("latch.lua");
 
 /// Maximum number of expired clients that one registration removes from the index.
@@ -70,18 +71,22 @@ pub(crate) type Group = Vec<usize>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Scripts {
     Mutex,
+    Setnx,
     Fair,
     ReadWrite,
     Semaphore,
+    Plain,
 }
 
 impl Scripts {
-    fn of(kind: Kind) -> Self {
-        match kind {
-            Kind::Mutex => Self::Mutex,
-            Kind::Fair => Self::Fair,
-            Kind::Read | Kind::Write => Self::ReadWrite,
-            Kind::Permits { .. } => Self::Semaphore,
+    fn of(kind: Kind, format: Format) -> Self {
+        match (kind, format.layout, format.semaphores) {
+            (Kind::Mutex, Layout::Redisson, _) => Self::Mutex,
+            (Kind::Mutex, Layout::Setnx, _) => Self::Setnx,
+            (Kind::Fair, ..) => Self::Fair,
+            (Kind::Read | Kind::Write, ..) => Self::ReadWrite,
+            (Kind::Permits { .. }, _, Semaphores::Leased) => Self::Semaphore,
+            (Kind::Permits { .. }, _, Semaphores::Plain) => Self::Plain,
         }
     }
 }
@@ -90,7 +95,7 @@ impl Scripts {
 /// one command for all claims and passes. This grouping halves the server's work for each step. But the steps run in
 /// another order, which is allowed for steps with different keys. If any two steps have the same key, each step of the
 /// call gets its own command, in the original order.
-pub(crate) fn groups<T>(steps: &[Step], answers: &[Option<T>]) -> Vec<Group> {
+pub(crate) fn groups<T>(steps: &[Step], answers: &[Option<T>], format: Format) -> Vec<Group> {
     let mut keys: Vec<_> = steps.iter().map(|step| step.key().as_str()).collect();
     keys.sort_unstable();
     let positions = (0..steps.len()).filter(|position| answers[*position].is_none());
@@ -98,12 +103,12 @@ pub(crate) fn groups<T>(steps: &[Step], answers: &[Option<T>]) -> Vec<Group> {
         return positions.map(|position| vec![position]).collect();
     }
     let is_claim = |position: &usize| !matches!(steps[*position], Step::Release(_));
-    grouped(positions, |position| (is_claim(position), Scripts::of(steps[*position].kind())))
+    grouped(positions, |position| (is_claim(position), Scripts::of(steps[*position].kind(), format)))
 }
 
 /// Groups the renewals of these claims into commands. Each command renews at most `max_per_call` claims.
-pub(crate) fn renewal_groups(claims: &[Claim], max_per_call: usize) -> Vec<Group> {
-    let groups = grouped(0..claims.len(), |position| Scripts::of(claims[*position].kind));
+pub(crate) fn renewal_groups(claims: &[Claim], max_per_call: usize, format: Format) -> Vec<Group> {
+    let groups = grouped(0..claims.len(), |position| Scripts::of(claims[*position].kind, format));
     groups.iter().flat_map(|group| group.chunks(max_per_call)).map(<[usize]>::to_vec).collect()
 }
 
@@ -116,40 +121,83 @@ fn grouped<P: Ord>(positions: impl Iterator<Item = usize>, property: impl Fn(&us
     groups.into_values().collect()
 }
 
-/// One command for each group of steps. `java_skew`: see [`crate::RedisOptions::java_skew`].
-pub(crate) fn steps(steps: &[Step], groups: &[Group], java_skew: Duration, form: ScriptForm) -> Pipeline {
+/// One command for each group of steps.
+pub(crate) fn steps(steps: &[Step], groups: &[Group], format: Format, form: ScriptForm) -> Pipeline {
+    let java_skew = format.java_skew;
     let mut pipe = Pipeline::with_capacity(groups.len());
     for group in groups {
         let steps: Vec<&Step> = group.iter().map(|position| &steps[*position]).collect();
         let Some(first) = steps.first() else { continue };
-        pipe.add_command(match (Scripts::of(first.kind()), first) {
+        pipe.add_command(match (Scripts::of(first.kind(), format), first) {
             (Scripts::Mutex, Step::Release(_)) => release(&steps, form),
             (Scripts::Mutex, Step::Claim(_) | Step::Pass { .. }) => claim(&steps, form),
+            (Scripts::Setnx, Step::Release(_)) => setnx::release(&steps, form),
+            (Scripts::Setnx, Step::Claim(_) | Step::Pass { .. }) => setnx::claim(&steps, form),
             (Scripts::Fair, Step::Release(_)) => fair::release(&steps, form),
             (Scripts::Fair, Step::Claim(_) | Step::Pass { .. }) => fair::claim(&steps, form),
             (Scripts::ReadWrite, Step::Release(_)) => read_write::release(&steps, form),
             (Scripts::ReadWrite, Step::Claim(_) | Step::Pass { .. }) => read_write::claim(&steps, form),
             (Scripts::Semaphore, Step::Release(_)) => semaphore::release(&steps, form),
             (Scripts::Semaphore, Step::Claim(_) | Step::Pass { .. }) => semaphore::claim(&steps, java_skew, form),
+            (Scripts::Plain, Step::Release(_)) => plain::release(&steps, form),
+            (Scripts::Plain, Step::Claim(_) | Step::Pass { .. }) => plain::claim(&steps, form),
         });
     }
     pipe
 }
 
-/// One command for each group of renewals. `java_skew`: see [`crate::RedisOptions::java_skew`].
-pub(crate) fn renewals(claims: &[Claim], groups: &[Group], java_skew: Duration, form: ScriptForm) -> Pipeline {
+/// One command for each group of renewals.
+pub(crate) fn renewals(claims: &[Claim], groups: &[Group], format: Format, form: ScriptForm) -> Pipeline {
     let mut pipe = Pipeline::with_capacity(groups.len());
     for group in groups {
         let claims: Vec<&Claim> = group.iter().map(|position| &claims[*position]).collect();
         let Some(first) = claims.first() else { continue };
-        pipe.add_command(match Scripts::of(first.kind) {
+        pipe.add_command(match Scripts::of(first.kind, format) {
             Scripts::Mutex => renew(&claims, form),
+            Scripts::Setnx => setnx::renew(&claims, form),
             Scripts::Fair => fair::renew(&claims, form),
             Scripts::ReadWrite => read_write::renew(&claims, form),
-            Scripts::Semaphore => semaphore::renew(&claims, java_skew, form),
+            Scripts::Semaphore => semaphore::renew(&claims, format.java_skew, form),
+            Scripts::Plain => plain::renew(&claims, form),
         });
     }
     pipe
+}
+
+/// Shows the holders of each lock. Each lock has a command of its own, because the server refuses a whole command if the
+/// user lacks the right for one key.
+pub(crate) fn show<'n>(names: impl Iterator<Item = &'n str>, format: Format, form: ScriptForm) -> Pipeline {
+    let mut pipe = Pipeline::new();
+    for name in names {
+        pipe.add_command(match (format.layout, format.semaphores) {
+            (Layout::Setnx, _) => setnx::show(name, form),
+            (Layout::Redisson, Semaphores::Plain) => plain::show(name, form),
+            (Layout::Redisson, Semaphores::Leased) => look::show(name, form),
+        });
+    }
+    pipe
+}
+
+/// Frees a lock, no matter which claim holds it.
+pub(crate) fn evict(key: &Key, format: Format, form: ScriptForm) -> Pipeline {
+    single(match (format.layout, format.semaphores) {
+        (Layout::Setnx, _) => setnx::evict(key, form),
+        // For a semaphore, see `evict_plain`.
+        (Layout::Redisson, Semaphores::Plain | Semaphores::Leased) => look::evict(key, form),
+    })
+}
+
+/// Frees the permits of a plain semaphore. The reply is 0 if the key is another kind of lock, or no lock.
+pub(crate) fn evict_plain(key: &Key, form: ScriptForm) -> Pipeline {
+    single(plain::evict(key, form))
+}
+
+/// Changes the number of permits of a semaphore.
+pub(crate) fn set_limit(key: &Key, permits: NonZeroU32, format: Format, form: ScriptForm) -> Pipeline {
+    single(match format.semaphores {
+        Semaphores::Leased => semaphore::set_limit(key, permits, form),
+        Semaphores::Plain => plain::set_limit(key, permits, form),
+    })
 }
 
 /// Writes a client's row in the registry.
@@ -171,12 +219,14 @@ pub(crate) fn enlist(client: ClientId, ttl: Duration, form: ScriptForm) -> Pipel
     single(cmd)
 }
 
-/// Loads every script.
-pub(crate) fn load() -> Pipeline {
+/// Loads every script that a client with this format needs.
+pub(crate) fn load(format: Format) -> Pipeline {
     let mut pipe = Pipeline::new();
     let scripts = [&CLAIM, &RELEASE, &RENEW, &ANNOUNCE, &ENLIST, &SWAP, &READ, &LATCH];
     let of_kinds = fair::SCRIPTS.into_iter().chain(read_write::SCRIPTS).chain(semaphore::SCRIPTS);
-    for script in scripts.into_iter().chain(of_kinds).chain(look::SCRIPTS) {
+    let of_setnx = setnx::SCRIPTS.into_iter().filter(|_| format.layout == Layout::Setnx);
+    let of_plain = plain::SCRIPTS.into_iter().filter(|_| format.semaphores == Semaphores::Plain);
+    for script in scripts.into_iter().chain(of_kinds).chain(look::SCRIPTS).chain(of_setnx).chain(of_plain) {
         pipe.cmd("SCRIPT").arg("LOAD").arg(script.text);
     }
     pipe

@@ -38,7 +38,12 @@ use crate::{
 ///   [`ClientOptions::prefix`].
 ///
 /// Each URL of Redis also accepts `?java_skew=DURATION`: the time by which the clocks of Java clients may be ahead of the
-/// server's clock; the default is `2s`. Only semaphores use it.
+/// server's clock; the default is `2s`. Only semaphores use it. Two more options choose the format of the data:
+///
+/// - `?layout=setnx`: mutexes are strings that are written as with `SET NX PX`, and can be shared with hand-written locks,
+///   rslock and redsync. There are no other kinds of locks. The default is `redisson`.
+/// - `?semaphores=plain`: semaphores have the format of Redisson's `RSemaphore`. The permits of a Java client that dies
+///   are lost forever. The default is `leased`: the format of `RPermitExpirableSemaphore`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {

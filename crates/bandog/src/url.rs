@@ -107,8 +107,9 @@ impl Parts {
 /// The options that only the backend of this scheme knows.
 fn own_options(scheme: &str) -> &'static [&'static str] {
     match scheme {
-        "rediss" => &["ca", "cert", "key"],
-        "redis+unix" => &["db"],
+        "redis" => &["layout", "semaphores"],
+        "rediss" => &["layout", "semaphores", "ca", "cert", "key"],
+        "redis+unix" => &["layout", "semaphores", "db"],
         _ => &[],
     }
 }
@@ -315,9 +316,11 @@ fn without_suspicious_login(url: String) -> String {
 fn without_unknown_options(place: &str) -> String {
     let Some((path, query)) = place.split_once('?') else { return place.to_owned() };
     let shown = query.split('&').map(|option| match option.split_once('=') {
-        Some(("watchdog" | "timeout" | "java_skew" | "prefix" | "ca" | "cert" | "key" | "db", _)) | None => {
-            option.to_owned()
-        }
+        Some((
+            "watchdog" | "timeout" | "java_skew" | "layout" | "semaphores" | "prefix" | "ca" | "cert" | "key" | "db",
+            _,
+        ))
+        | None => option.to_owned(),
         Some((name, _)) => format!("{name}=***"),
     });
     format!("{path}?{}", shown.collect::<Vec<_>>().join("&"))

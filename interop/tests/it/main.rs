@@ -15,6 +15,7 @@ mod kinds;
 mod names;
 mod neighbour;
 mod objects;
+mod plain_semaphore;
 mod rig;
 mod stage;
 mod watchdogs;

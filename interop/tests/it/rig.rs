@@ -149,6 +149,11 @@ pub(crate) fn channel(name: &str) -> String {
     format!("redisson_lock__channel:{}", tagged(name))
 }
 
+/// Redisson's name for the channel of both kinds of semaphores.
+pub(crate) fn semaphore_channel(name: &str) -> String {
+    format!("redisson_sc:{}", tagged(name))
+}
+
 /// Redisson's name for the channel of a count-down latch, which always has its own braces.
 pub(crate) fn latch_channel(name: &str) -> String {
     format!("redisson_countdownlatch__channel__{{{name}}}")

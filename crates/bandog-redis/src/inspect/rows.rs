@@ -58,8 +58,10 @@ impl<'v> LockParts<'v> {
     fn row(self, name: &str) -> Option<Row> {
         let mut holders = match self.type_name.as_str() {
             "hash" => vec![self.exclusive_holder()],
+            "string" => vec![self.holder_of_string()?],
             "read-write" => self.readers_or_writer()?,
             "semaphore" => self.permit_holders()?,
+            "plain" => self.plain_permit_holders()?,
             _ => return None,
         };
         holders.sort_by(|a, b| (a.last_fence, &a.owner).cmp(&(b.last_fence, &b.owner)));
@@ -81,6 +83,39 @@ impl<'v> LockParts<'v> {
             false => None,
         };
         Self::holder(owner, kind, self.left, self.token.filter(|_| is_ours))
+    }
+
+    /// The holder of a mutex of the layout `setnx`. The value of another library is shown as text, or in hexadecimal
+    /// digits if it is not a readable text.
+    fn holder_of_string(&self) -> Option<Holder> {
+        let [Value::BulkString(value)] = self.holders else { return None };
+        let owner = match std::str::from_utf8(value) {
+            Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
+            Ok(_) | Err(_) => hex(value),
+        };
+        let is_ours = ClientId::made(&owner);
+        Some(Self::holder(Some(owner), Some(Kind::Mutex), self.left, self.token.filter(|_| is_ours)))
+    }
+
+    /// The holders of a plain semaphore's permits. The clients of other libraries are one holder without an owner.
+    fn plain_permit_holders(&self) -> Option<Vec<Holder>> {
+        let limit = u32::try_from(self.left).ok()?;
+        let kind = |take: u32| {
+            // An unknown limit is at least the number of permits that are taken.
+            Some(Kind::Permits { take: NonZeroU32::new(take)?, of: NonZeroU32::new(limit.max(take))? })
+        };
+        let holder = |pair: &[Value]| {
+            let [owner, Value::Int(number)] = pair else { return None };
+            let owner = text(owner)?;
+            if owner.is_empty() {
+                return Some(Self::holder(None, kind(u32::try_from(*number).ok()?), -1, None));
+            }
+            let value = std::str::from_utf8(self.held.get(&owner)?).ok()?;
+            let take = value.split_once(' ')?.1.parse().ok()?;
+            let fence = self.own_fence(&owner);
+            Some(Self::holder(Some(owner), kind(take), *number, fence))
+        };
+        self.holders.chunks(2).map(holder).collect()
     }
 
     /// The holders of a read-write lock.
@@ -123,7 +158,6 @@ impl<'v> LockParts<'v> {
                 holders.push(Self::holder(Some(owner.clone()), kind, left, self.own_fence(owner)));
             }
         }
-        let hex = |id: &[u8]| id.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         holders.extend(permits.into_iter().map(|(id, left)| Self::holder(Some(hex(id)), kind(1), left, None)));
         Some(holders)
     }
@@ -144,4 +178,9 @@ impl<'v> LockParts<'v> {
             None => holder,
         }
     }
+}
+
+/// The bytes in hexadecimal digits.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

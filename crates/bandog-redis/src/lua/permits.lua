@@ -70,3 +70,42 @@ local function has_place(waiting, owner)
   local until_ms = call('zscore', waiting, owner)
   return until_ms and tonumber(until_ms) > NOW
 end
+
+-- Checks the limit that the claim expects.
+local function check_limit(former, take, expected, limit)
+  if take > expected then
+    refuse('MISUSED the semaphore has ' .. text(expected) .. ' permits, so a claim cannot take ' .. text(take))
+  end
+  if expected ~= limit then
+    if call('get', former) ~= text(expected) then
+      refuse('MISUSED the semaphore has ' .. text(limit) .. ' permits in the store, and this client says that it has '
+        .. text(expected))
+    end
+    call('pexpire', former, FORMER_MS)
+  end
+  if take > limit then
+    refuse('MISUSED the semaphore has ' .. text(limit) .. ' permits, so a claim cannot take ' .. text(take))
+  end
+end
+
+-- The first claim that has a place. Removes the places that have expired.
+local function first_place(waiting, order)
+  for _, owner in ipairs(call('zrangebyscore', waiting, '-inf', text(NOW))) do
+    call('zrem', waiting, owner)
+    call('zrem', order, owner)
+  end
+  return call('zrangebyscore', order, '-inf', '+inf', 'limit', 0, 1)[1]
+end
+
+-- Refuses the claim. If it starves and joins, it gets a place.
+local function refused(permits, waiting, order, owner, starves, joins, first)
+  if starves == '1' and joins == '1' or has_place(waiting, owner) then keep_place(waiting, order, owner) end
+  local next_end = call('zrangebyscore', permits, '-inf', '+inf', 'withscores', 'limit', 0, 1)[2]
+  if next_end then
+    next_end = tonumber(next_end)
+    if next_end >= NEVER then return busy(-1) end
+    return busy(next_end - NOW)
+  end
+  local until_ms = first and first ~= owner and call('zscore', waiting, first)
+  return busy(until_ms and tonumber(until_ms) - NOW or PLACE_MS)
+end

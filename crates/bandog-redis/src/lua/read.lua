@@ -23,6 +23,6 @@ for i = 1, records do
   replies[1 + i] = reply
 end
 for i = 1, #args do
-  replies[1 + records + i] = try('hexists', keys[records + i], args[i])
+  replies[1 + records + i] = holds(keys[records + i], args[i])
 end
 return replies

@@ -31,7 +31,7 @@ local now_text = string.format('%.0f', now)
 local holdings = tonumber(args[1])
 local stands = { ['0'] = 1 }
 for i = 1, holdings do
-  stands[tostring(i)] = try('hexists', keys[1 + i], args[1 + i])
+  stands[tostring(i)] = holds(keys[1 + i], args[1 + i])
 end
 
 -- The version that follows this version, as a number and as text. Lua's numbers are doubles, so beyond 2^53 a version

@@ -145,3 +145,28 @@ fn fuzz_urls() {
         true
     });
 }
+
+#[test]
+fn the_format_of_the_data_is_an_option_of_each_form() {
+    for (url, store) in [
+        ("redis://h?layout=setnx", "redis://h:6379/0?layout=setnx"),
+        ("redis://h?layout=redisson&semaphores=leased", "redis://h:6379/0"),
+        ("rediss://h?semaphores=plain&ca=x", "rediss://h:6379/0?semaphores=plain"),
+        ("redis+unix:///s?db=1&layout=setnx", "redis+unix:///s?db=1&layout=setnx"),
+    ] {
+        assert_eq!(read(url).store(), store);
+        let format = read(url).format;
+        let same = RedisOptions::from_url("redis://h").unwrap().layout(format.layout).semaphores(format.semaphores);
+        assert_eq!(same.format, format);
+    }
+    for (url, named) in [
+        ("redis://h?layout=redlock", "redisson and setnx are known"),
+        ("redis://h?semaphores=unleased", "leased and plain are known"),
+        ("redis://h?layout=setnx&semaphores=plain", "remove one"),
+        ("redis://h?format=setnx", "layout=setnx or semaphores=plain"),
+    ] {
+        let error = RedisOptions::from_url(url).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misused, "{url}");
+        assert!(error.to_string().contains(named), "{url}: {error}");
+    }
+}

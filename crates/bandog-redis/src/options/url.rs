@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use bandog_core::{Error, Result};
 use url::{Host, Url};
 
-use super::{Address, RedisOptions, TlsFiles};
+use super::{Address, Format, Layout, RedisOptions, Semaphores, TlsFiles};
 
 /// The form of a URL for TCP without TLS. Error messages show it.
 const TCP: &str = "redis://[user:password@]host[:port][/db]";
@@ -13,6 +13,9 @@ const TCP: &str = "redis://[user:password@]host[:port][/db]";
 const TLS: &str = "rediss://[user:password@]host[:port][/db][?ca=PATH][&cert=PATH&key=PATH]";
 /// The form of a URL for a Unix socket.
 const UNIX: &str = "redis+unix://[user:password@]/PATH[?db=N]";
+/// The options that URLs of each form can have.
+const LAYOUT: &str = "layout";
+const SEMAPHORES: &str = "semaphores";
 
 /// The scheme of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +42,10 @@ pub(super) fn read(url: &str) -> Result<RedisOptions> {
         return Err(unknown("fragment", fragment, form));
     }
     let mut options = options(scheme, &parsed)?;
+    let layout = options.remove(LAYOUT).map(|value| Layout::parse(&value)).transpose()?.unwrap_or_default();
+    let semaphores = options.remove(SEMAPHORES).map(|value| Semaphores::parse(&value)).transpose()?.unwrap_or_default();
+    let format = Format { layout, semaphores, ..Format::default() };
+    format.check()?;
     let user = decoded("user", parsed.username())?;
     let password = parsed.password().map(|password| decoded("password", password)).transpose()?.flatten();
     let path = parsed.path();
@@ -53,7 +60,7 @@ pub(super) fn read(url: &str) -> Result<RedisOptions> {
         password: password.or_else(|| user.is_some().then(String::new)),
         user,
         timeout: Duration::from_secs(3),
-        java_skew: Duration::from_secs(2),
+        format,
     })
 }
 
@@ -84,9 +91,9 @@ impl Scheme {
     /// The names of the query options that this scheme allows.
     fn allowed_options(self) -> &'static [&'static str] {
         match self {
-            Self::Tcp => &[],
-            Self::Tls => &["ca", "cert", "key"],
-            Self::Unix => &["db"],
+            Self::Tcp => &[LAYOUT, SEMAPHORES],
+            Self::Tls => &[LAYOUT, SEMAPHORES, "ca", "cert", "key"],
+            Self::Unix => &[LAYOUT, SEMAPHORES, "db"],
         }
     }
 }
@@ -135,7 +142,8 @@ fn options(scheme: Scheme, url: &Url) -> Result<BTreeMap<String, String>> {
     for option in url.query().unwrap_or_default().split('&').filter(|option| !option.is_empty()) {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         if !scheme.allowed_options().contains(&name) {
-            return Err(unknown("option", name, scheme.form()));
+            let known = format!("{}, with the options layout=setnx or semaphores=plain", scheme.form());
+            return Err(unknown("option", name, &known));
         }
         let Some(value) = decoded(name, value)? else {
             return Err(Error::misused(format!("the URL's {name}= is empty; expected {}", scheme.form())));

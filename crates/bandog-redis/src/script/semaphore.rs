@@ -3,10 +3,10 @@
 use std::{num::NonZeroU32, sync::LazyLock, time::Duration};
 
 use bandog_core::{Claim, ClaimId, Key, Kind, Step};
-use redis::{Cmd, Pipeline, RedisWrite};
+use redis::{Cmd, RedisWrite};
 use ring::digest::{SHA256, digest};
 
-use super::{Script, ScriptForm, claim_of, millis, single};
+use super::{Script, ScriptForm, claim_of, millis};
 use crate::names::{FORMER_LIMIT, HELD, PermitsKey, SEMAPHORE_CHANNEL, STARVING_ORDER, Satellite, TokenKey, WAITING};
 
 /// Number of bytes of a permit's id.
@@ -82,7 +82,7 @@ pub(super) fn renew(claims: &[&Claim], java_skew: Duration, form: ScriptForm) ->
 }
 
 /// Changes the number of permits of a semaphore.
-pub(crate) fn set_limit(key: &Key, permits: NonZeroU32, form: ScriptForm) -> Pipeline {
+pub(super) fn set_limit(key: &Key, permits: NonZeroU32, form: ScriptForm) -> Cmd {
     let name = key.as_str();
     let mut cmd = LIMIT.call(form, 4, 6, 5 * name.len() + 120);
     cmd.arg(name);
@@ -91,7 +91,7 @@ pub(crate) fn set_limit(key: &Key, permits: NonZeroU32, form: ScriptForm) -> Pip
     cmd.write_arg_fmt(Satellite(FORMER_LIMIT, name));
     cmd.arg(permits.get());
     cmd.write_arg_fmt(Satellite(SEMAPHORE_CHANNEL, name));
-    single(cmd)
+    cmd
 }
 
 /// Adds the keys that a release and a renewal have in common.
@@ -104,7 +104,7 @@ fn keys(cmd: &mut Cmd, claim: &Claim) {
 }
 
 /// The number of permits that the claim takes, and the limit that it expects.
-fn permits(claim: &Claim) -> (usize, u32) {
+pub(super) fn permits(claim: &Claim) -> (usize, u32) {
     match claim.kind {
         Kind::Permits { take, of } => (usize::try_from(take.get()).unwrap_or(usize::MAX), of.get()),
         Kind::Mutex | Kind::Fair | Kind::Read | Kind::Write => (0, 0),

@@ -25,6 +25,12 @@ fn every_header_documents_the_arguments_of_each_claim() {
         (&semaphore::CLAIM, semaphore::claim(&refs(&steps(&permits, Step::Claim)), skew, form)),
         (&semaphore::RELEASE, semaphore::release(&refs(&steps(&permits, Step::Release)), form)),
         (&semaphore::RENEW, semaphore::renew(&permits.each_ref(), skew, form)),
+        (&setnx::CLAIM, setnx::claim(&refs(&steps(&mutexes, Step::Claim)), form)),
+        (&setnx::RELEASE, setnx::release(&refs(&steps(&mutexes, Step::Release)), form)),
+        (&setnx::RENEW, setnx::renew(&mutexes.each_ref(), form)),
+        (&plain::CLAIM, plain::claim(&refs(&steps(&permits, Step::Claim)), form)),
+        (&plain::RELEASE, plain::release(&refs(&steps(&permits, Step::Release)), form)),
+        (&plain::RENEW, plain::renew(&permits.each_ref(), form)),
     ];
     for (script, cmd) in commands {
         let (keys, args) = called_with(&cmd);
@@ -60,11 +66,17 @@ fn every_header_documents_the_arguments_of_a_call() {
         action: LatchAction::Delete,
         remember: Duration::from_secs(30),
     };
+    let form = ScriptForm::Hash;
     let calls = [
-        (&ANNOUNCE, announce(&member, Duration::from_secs(30), ScriptForm::Hash)),
-        (&look::EVICT, look::evict(&key, ScriptForm::Hash)),
-        (&semaphore::LIMIT, semaphore::set_limit(&key, NonZeroU32::MIN, ScriptForm::Hash)),
-        (&LATCH, change_latch(&operation, ScriptForm::Hash)),
+        (&ANNOUNCE, announce(&member, Duration::from_secs(30), form)),
+        (&look::EVICT, single(look::evict(&key, form))),
+        (&semaphore::LIMIT, single(semaphore::set_limit(&key, NonZeroU32::MIN, form))),
+        (&setnx::SHOW, single(setnx::show("a", form))),
+        (&setnx::EVICT, single(setnx::evict(&key, form))),
+        (&plain::LIMIT, single(plain::set_limit(&key, NonZeroU32::MIN, form))),
+        (&plain::SHOW, single(plain::show("a", form))),
+        (&plain::EVICT, single(plain::evict(&key, form))),
+        (&LATCH, change_latch(&operation, form)),
     ];
     for (script, pipe) in calls {
         let cmd = pipe.cmd_iter().next().unwrap();
@@ -89,10 +101,10 @@ fn the_parameters_of_a_script_have_the_order_of_its_header() {
 #[test]
 fn rust_and_lua_agree_on_the_owner_and_the_duration_of_an_offer() {
     let offered = format!("'{}'", ClaimId::OFFERED);
-    for script in [&CLAIM, &RELEASE, &look::EVICT] {
+    for script in [&CLAIM, &RELEASE, &look::EVICT, &setnx::CLAIM] {
         assert!(script.text.contains(&offered), "{}", script.text);
     }
-    for script in [&RELEASE, &read_write::RELEASE] {
+    for script in [&RELEASE, &read_write::RELEASE, &setnx::RELEASE] {
         assert!(script.text.contains(&format!("OFFER_MS = {}\n", OFFER.as_millis())), "{}", script.text);
     }
     assert!(fair::CLAIM.text.contains(&format!("PLACE_MS = {}\n", PLACE.as_millis())));
@@ -116,7 +128,7 @@ fn steps_of_different_keys_share_a_command_and_steps_of_the_same_key_do_not() {
     let kinds = [Kind::Mutex, Kind::Read, Kind::Fair, Kind::Write];
     let names = ["a", "b", "c", "d"];
     let mixed: Vec<Claim> = names.into_iter().zip(kinds).map(|(key, kind)| Claim { kind, ..new_claim(key) }).collect();
-    assert_eq!(renewal_groups(&mixed, 2), [vec![0], vec![2], vec![1, 3]]);
+    assert_eq!(renewal_groups(&mixed, 2, Format::default()), [vec![0], vec![2], vec![1, 3]]);
     assert_eq!(groups_of(&mixed.into_iter().map(Step::Claim).collect::<Vec<_>>()), [vec![0], vec![2], vec![1, 3]]);
 
     let (a, b, c) = (new_claim("a"), new_claim("b"), new_claim("c"));
@@ -140,7 +152,7 @@ fn refs(steps: &[Step]) -> Vec<&Step> {
 
 /// The groups of steps that have no answers yet.
 fn groups_of(steps: &[Step]) -> Vec<Group> {
-    groups(steps, &vec![None::<()>; steps.len()])
+    groups(steps, &vec![None::<()>; steps.len()], Format::default())
 }
 
 fn new_claim(key: &str) -> Claim {

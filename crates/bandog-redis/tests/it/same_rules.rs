@@ -157,8 +157,13 @@ impl<'s> Both<'s> {
 
 /// Executes random steps of claims whose kinds `new` returns. `joins`: whether some of them join the queue.
 async fn random_steps(joins: bool, new: impl Fn(&mut fastrand::Rng) -> Kind) {
+    random_steps_in("", joins, new).await;
+}
+
+/// Like [`random_steps`], with these options in the URL.
+async fn random_steps_in(query: &str, joins: bool, new: impl Fn(&mut fastrand::Rng) -> Kind) {
     let server = RedisServer::start();
-    let url = format!("redis://{}@{}", RedisServer::OPERATOR, server.addr());
+    let url = format!("redis://{}@{}{query}", RedisServer::OPERATOR, server.addr());
     // The rules know no clocks of Java clients.
     let redis = Redis::new(RedisOptions::from_url(&url).unwrap().java_skew(Duration::ZERO)).unwrap();
     let mut steps = 0;
@@ -221,12 +226,22 @@ async fn a_read_write_lock_follows_the_rules() {
 
 #[tokio::test]
 async fn a_semaphore_follows_the_rules() {
-    random_steps(true, |random| {
-        let [take, of] =
-            [random.u32(1..=3), [4, 4, 4, 4, 5, 2][random.usize(..6)]].map(|n| NonZeroU32::new(n).unwrap());
-        Kind::Permits { take, of }
-    })
-    .await;
+    random_steps(true, permits).await;
+}
+
+#[tokio::test]
+async fn a_plain_semaphore_follows_the_rules() {
+    random_steps_in("?semaphores=plain", true, permits).await;
+}
+
+#[tokio::test]
+async fn a_mutex_that_is_a_string_follows_the_rules() {
+    random_steps_in("?layout=setnx", false, |_| Kind::Mutex).await;
+}
+
+fn permits(random: &mut fastrand::Rng) -> Kind {
+    let [take, of] = [random.u32(1..=3), [4, 4, 4, 4, 5, 2][random.usize(..6)]].map(|n| NonZeroU32::new(n).unwrap());
+    Kind::Permits { take, of }
 }
 
 #[tokio::test]

@@ -1,0 +1,88 @@
+//! The commands for mutexes of the layout [`Layout::Setnx`](crate::Layout::Setnx).
+
+use std::sync::LazyLock;
+
+use bandog_core::{Claim, Key, Step};
+use redis::{Cmd, RedisWrite};
+
+use super::{Script, ScriptForm, claim_of, millis, starving};
+use crate::names::{Channel, TokenKey};
+
+pub(super) static CLAIM: LazyLock<Script> = script!("common.lua", "setnx_claim.lua");
+pub(super) static RELEASE: LazyLock<Script> = script!("common.lua", "setnx_release.lua");
+pub(super) static RENEW: LazyLock<Script> = script!("common.lua", "setnx_renew.lua");
+pub(super) static SHOW: LazyLock<Script> = script!("common.lua", "setnx_look.lua", "setnx_show.lua");
+pub(super) static EVICT: LazyLock<Script> = script!("common.lua", "setnx_look.lua", "setnx_evict.lua");
+
+/// The scripts of this module.
+pub(super) const SCRIPTS: [&LazyLock<Script>; 5] = [&CLAIM, &RELEASE, &RENEW, &SHOW, &EVICT];
+
+/// The call of `setnx_claim.lua` for these steps.
+pub(super) fn claim(steps: &[&Step], form: ScriptForm) -> Cmd {
+    let names = || steps.iter().map(|step| step.key().as_str());
+    let size = names().map(|name| 3 * name.len() + 180).sum();
+    let mut cmd = CLAIM.call(form, 2 * steps.len(), 7 * steps.len(), size);
+    for name in names() {
+        cmd.arg(name);
+        cmd.write_arg_fmt(TokenKey(name));
+    }
+    for step in steps {
+        let to = claim_of(step);
+        cmd.write_arg_fmt(to.id);
+        cmd.arg(millis(to.ttl)).arg(to.fences.get());
+        match step {
+            Step::Pass { from, .. } => cmd.write_arg_fmt(from.id),
+            Step::Claim(_) | Step::Release(_) => cmd.write_arg(b""),
+        }
+        starving(&mut cmd, to);
+    }
+    cmd
+}
+
+/// The call of `setnx_release.lua` for these steps.
+pub(super) fn release(steps: &[&Step], form: ScriptForm) -> Cmd {
+    let claims = || steps.iter().map(|step| claim_of(step));
+    let size = claims().map(|claim| 3 * claim.key.as_str().len() + 130).sum();
+    let mut cmd = RELEASE.call(form, steps.len(), 4 * steps.len(), size);
+    for claim in claims() {
+        cmd.arg(claim.key.as_str());
+    }
+    for claim in claims() {
+        cmd.write_arg_fmt(claim.id);
+        cmd.write_arg_fmt(Channel(claim.key.as_str()));
+        starving(&mut cmd, claim);
+    }
+    cmd
+}
+
+/// The call of `setnx_renew.lua` for these claims.
+pub(super) fn renew(claims: &[&Claim], form: ScriptForm) -> Cmd {
+    let size = claims.iter().map(|claim| claim.key.as_str().len() + 70).sum();
+    let mut cmd = RENEW.call(form, claims.len(), 3 * claims.len(), size);
+    for claim in claims {
+        cmd.arg(claim.key.as_str());
+    }
+    for claim in claims {
+        cmd.write_arg_fmt(claim.id);
+        cmd.arg(millis(claim.ttl));
+    }
+    cmd
+}
+
+/// Shows the holder of a lock.
+pub(super) fn show(name: &str, form: ScriptForm) -> Cmd {
+    let mut cmd = SHOW.call(form, 1, 2, 2 * name.len() + 80);
+    cmd.arg(name);
+    cmd.write_arg_fmt(TokenKey(name));
+    cmd
+}
+
+/// Frees a lock, no matter which client holds it.
+pub(super) fn evict(key: &Key, form: ScriptForm) -> Cmd {
+    let name = key.as_str();
+    let mut cmd = EVICT.call(form, 1, 3, 3 * name.len() + 120);
+    cmd.arg(name);
+    cmd.write_arg_fmt(TokenKey(name));
+    cmd.write_arg_fmt(Channel(name));
+    cmd
+}
