@@ -13,6 +13,8 @@ use crate::{
 
 /// Number of hand-overs in each direction.
 const TURNS: usize = 12;
+/// Timeout of a hand-over. Java polls after the ttl only.
+const LATE: Duration = Duration::from_secs(3);
 
 for_pairs! {
     a_release_of_a_plain_lock_wakes_the_waiter: old_java_and_bandog;
@@ -92,18 +94,16 @@ fn a_release_of_permits_wakes_the_waiter(pair: &Pair) {
 fn time_of(pending: PendingAnswer, release: impl FnOnce(), read: impl FnOnce(&str)) -> Duration {
     let start = Instant::now();
     release();
-    let answer = pending.answer(TTL);
+    let answer = pending.answer(LATE);
     let time = start.elapsed();
     read(&answer);
     time
 }
 
-/// Checks that the waiter was notified. If it polled, the median would be much longer: bandog polls once a second, and
-/// Java polls after the ttl.
+/// Checks that the waiter was notified. If it polled, once a second, the median would be much longer.
 #[track_caller]
 fn check_median(holder: &Neighbour, waiter: &Neighbour, times: &mut [Duration]) {
     let what = format!("{:?} to {:?}", holder.program, waiter.program);
     show(&what, times);
     assert!(median(times) < PROMPT, "{what}: {times:?}");
-    assert!(times.iter().all(|time| *time < TTL / 10), "{what}: {times:?}");
 }
