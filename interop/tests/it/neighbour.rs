@@ -132,14 +132,14 @@ pub(crate) struct PendingAnswer {
 }
 
 impl PendingAnswer {
-    /// Whether the thread of Java that waits for a lock sleeps until a message wakes it. A message that comes between
+    /// Whether the thread of Java that waits for a lock or a latch sleeps until a message wakes it. A message that comes between
     /// the thread's last attempt and its sleep can be lost: the message of a writer's release wakes only the threads
     /// that sleep already.
     fn is_asleep(&self) -> bool {
         self.neighbour.command(&self.thread, &["thread"]).answer(SOON) == "asleep"
     }
 
-    /// Waits until the thread that waits for a lock sleeps, if it is a thread of Java.
+    /// Waits until the thread that waits for a lock or a latch sleeps, if it is a thread of Java.
     #[track_caller]
     pub(crate) fn wait_for_sleep(&self) {
         if self.neighbour.program != Program::Bandog {

@@ -6,7 +6,7 @@ use bandog_testkit::eventually;
 
 use super::{for_pairs, java_alone};
 use crate::{
-    neighbour::SOON,
+    neighbour::{PendingAnswer, SOON},
     rig::{Pair, latch_channel, subscribers},
 };
 
@@ -23,6 +23,7 @@ fn a_latch_that_both_count_down_opens_for_waiters_of_both(pair: &Pair) {
         assert_eq!((one.count(), two.count()), (3, 3));
         let waiting = [first, second].map(|neighbour| neighbour.latch("waiter", "start").waits());
         eventually(SOON, || subscribers(&pair.server, &latch_channel("start")) == 2);
+        waiting.iter().for_each(PendingAnswer::wait_for_sleep);
 
         one.count_down();
         two.count_down();

@@ -10,9 +10,9 @@ import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
-import java.util.concurrent.Semaphore;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
@@ -27,6 +27,10 @@ import org.redisson.config.Config;
 public final class Neighbour {
     private static final PrintStream ANSWERS =
             new PrintStream(new FileOutputStream(FileDescriptor.out), true, StandardCharsets.UTF_8);
+
+    /** The classes in which threads of Redisson wait for a message: for a lock, and for a latch. */
+    private static final Set<String> SLEEPERS =
+            Set.of("java.util.concurrent.Semaphore", "org.redisson.misc.ReclosableLatch");
 
     private final Map<String, Kind> kinds;
     private final Map<String, ExecutorService> executors = new HashMap<>();
@@ -91,12 +95,11 @@ public final class Neighbour {
         });
     }
 
-    /** Whether a thread sleeps until a message wakes it: Redisson's locks use a semaphore of the JVM for that. */
+    /** Whether a thread sleeps until a message wakes it. */
     private static boolean sleeps(Thread thread) {
         Thread.State state = thread.getState();
         return (state == Thread.State.WAITING || state == Thread.State.TIMED_WAITING)
-                && Arrays.stream(thread.getStackTrace())
-                        .anyMatch(frame -> frame.getClassName().equals(Semaphore.class.getName()));
+                && Arrays.stream(thread.getStackTrace()).anyMatch(frame -> SLEEPERS.contains(frame.getClassName()));
     }
 
     private String obey(String[] words) throws Exception {
