@@ -6,9 +6,10 @@ use std::{
 };
 
 use bandog::Client;
+use bandog_interop::counter::Counter;
 
 use crate::{
-    counter_file::{Counter, Open},
+    counter_file::CounterFile,
     rig::{Rig, TTL, connect},
 };
 
@@ -22,20 +23,20 @@ const ALL: u64 = 2 * TASKS as u64 * TIMES;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plain_locks_lose_no_addition() {
     let counter = count_together("lock").await;
-    assert_eq!(counter.read().0, ALL);
+    assert_eq!(counter.count(), ALL);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fenced_locks_lose_no_addition_and_their_fences_increase() {
     let counter = count_together("fenced").await;
-    assert_eq!(counter.read().0, ALL);
+    assert_eq!(counter.count(), ALL);
 }
 
 /// Checks that the other tests can fail: without a lock, additions must be lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_lock_additions_are_lost() {
     let counter = count_together("none").await;
-    let counted = counter.read().0;
+    let counted = counter.count();
     println!("without a lock {} of {ALL} additions were lost", ALL - counted);
     assert!(counted < ALL);
 }
@@ -88,9 +89,9 @@ async fn neither_side_starves_the_other() {
     assert!(turns.iter().all(|served| *served > 0), "{turns:?}");
 }
 
-async fn count_together(kind: &'static str) -> Counter {
+async fn count_together(kind: &'static str) -> CounterFile {
     let rig = Rig::start(TTL).await;
-    let counter = Counter::new();
+    let counter = CounterFile::new();
     let other = connect(&rig.server, TTL).await;
     let times = TIMES.to_string();
     let start = Instant::now();
@@ -119,16 +120,16 @@ async fn count_together(kind: &'static str) -> Counter {
 }
 
 async fn count(client: Client, kind: &str, path: PathBuf) {
-    let counter = Open::at(&path);
+    let counter = Counter::open(&path).expect("the counter's file");
     let mutex = client.mutex("orders");
     for _ in 0..TIMES {
         if kind == "none" {
-            counter.add(0);
+            counter.add(0).expect("added");
             tokio::task::yield_now().await;
             continue;
         }
         let guard = mutex.lock().await.expect("granted");
-        counter.add(if kind == "fenced" { guard.fence().get() } else { 0 });
+        counter.add(if kind == "fenced" { guard.fence().get() } else { 0 }).expect("added");
         guard.release().await.expect("released");
     }
 }

@@ -1,21 +1,17 @@
-//! The counter of the contended tests.
+//! The file of the counter of the contended tests.
 
-use std::{
-    fs::{self, File},
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::PathBuf};
 
+use bandog_interop::counter::Counter;
 use tempfile::TempDir;
 
-/// Two big-endian numbers in a file: the count, and the fence of the last addition. The fence is 0 if the last addition
-/// had none.
-pub(crate) struct Counter {
+/// A counter that is deleted when this value is dropped.
+pub(crate) struct CounterFile {
     pub(crate) path: PathBuf,
     _dir: TempDir,
 }
 
-impl Counter {
+impl CounterFile {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("counter");
@@ -28,29 +24,9 @@ impl Counter {
         self.path.to_str().expect("a path in UTF-8")
     }
 
-    pub(crate) fn read(&self) -> (u64, u64) {
-        Open::at(&self.path).read()
-    }
-}
-
-pub(crate) struct Open(File);
-
-impl Open {
-    pub(crate) fn at(path: &Path) -> Self {
-        Self(File::options().read(true).write(true).open(path).expect("the counter's file"))
-    }
-
-    fn read(&self) -> (u64, u64) {
-        let mut halves = [[0; 8]; 2];
-        self.0.read_exact_at(halves.as_flattened_mut(), 0).expect("read the counter");
-        let [count, last] = halves.map(u64::from_be_bytes);
-        (count, last)
-    }
-
-    pub(crate) fn add(&self, fence: u64) {
-        let (count, last) = self.read();
-        assert!(fence == 0 || fence > last, "fence {fence} came after {last}");
-        let halves = [count + 1, fence].map(u64::to_be_bytes);
-        self.0.write_all_at(halves.as_flattened(), 0).expect("write the counter");
+    /// Number of additions.
+    pub(crate) fn count(&self) -> u64 {
+        let counter = Counter::open(&self.path).expect("the counter's file");
+        counter.read().expect("read the counter").0
     }
 }

@@ -1,14 +1,11 @@
 //! If a holder dies, the other side gets the lock when the ttl has passed.
 
-use std::{
-    process::Command,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use bandog_testkit::{Process, eventually};
+use bandog_testkit::eventually;
 
 use crate::{
-    java::SOON,
+    neighbour::{Neighbour, Program, SOON},
     rig::{Rig, TTL},
 };
 
@@ -18,10 +15,8 @@ const SHORT: Duration = Duration::from_secs(3);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn java_gets_the_lock_of_our_killed_process() {
     let rig = Rig::start(SHORT).await;
-    let mut holder = Command::new(env!("CARGO_BIN_EXE_bandog-interop"));
-    holder.args([&format!("{}?watchdog=3s", rig.server.url()), "orders"]);
-    let holder = Process::spawn(&holder);
-    holder.stdout_line("held", SOON);
+    let holder = Neighbour::start(Program::Bandog, &rig.server, SHORT);
+    assert_eq!(holder.ask("a", &["lock", "orders"]), "held");
     let asked = rig.java.send("a", &["lock", "orders"]);
     eventually(SOON, || rig.subscribers("orders") == 1);
     holder.kill();

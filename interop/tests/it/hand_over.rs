@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bandog_testkit::eventually;
 
 use crate::{
-    java::SOON,
+    neighbour::SOON,
     rig::{PROMPT, Rig, TTL, connect, median, show},
 };
 

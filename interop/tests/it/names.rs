@@ -5,7 +5,7 @@ use std::time::Instant;
 use bandog_testkit::{Reply, eventually};
 
 use crate::{
-    java::SOON,
+    neighbour::SOON,
     rig::{PROMPT, Rig, TTL, channel, token},
 };
 

@@ -13,8 +13,9 @@ use bandog_testkit::{RedisServer, eventually};
 use tokio::{task::JoinHandle, time::timeout};
 
 use crate::{
-    java::{Java, SOON},
+    neighbour::{Program, SOON},
     rig::{PROMPT, TTL, median, semaphore_channel, show, subscribers},
+    stage::Actors,
 };
 
 /// Number of permits in the contended tests.
@@ -47,9 +48,9 @@ fn until_subscribed(server: &RedisServer, count: i64) {
 /// Both sides count the permits that are in use with one counter on the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn permits_of_both_sides_are_never_above_the_limit() {
-    let server = RedisServer::start();
-    let java = Java::start(&server, TTL);
-    let clients = [connect(&server, TTL).await, connect(&server, TTL).await];
+    let actors = Actors::start(TTL, &[Program::Redisson4]);
+    let (server, java) = (&actors.server, &actors.neighbours[0]);
+    let clients = [connect(server, TTL).await, connect(server, TTL).await];
     assert!(java.semaphore("a", "gpus").set_if_absent(LIMIT));
     let theirs =
         [("a", 1), ("b", 1), ("c", 2)].map(|(thread, take)| java.semaphore(thread, "gpus").crowds(take, IN_USE, TIMES));
@@ -87,9 +88,9 @@ async fn permits_of_both_sides_are_never_above_the_limit() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_of_ours_wakes_a_waiter_of_java() {
-    let server = RedisServer::start();
-    let java = Java::start(&server, TTL);
-    let ours = connect(&server, TTL).await;
+    let actors = Actors::start(TTL, &[Program::Redisson4]);
+    let (server, java) = (&actors.server, &actors.neighbours[0]);
+    let ours = connect(server, TTL).await;
     // Our first claim creates the semaphore, and Java finds it.
     let semaphore = ours.semaphore("gpus", LIMIT).permits(LIMIT);
     let theirs = java.semaphore("a", "gpus");
@@ -98,7 +99,7 @@ async fn a_release_of_ours_wakes_a_waiter_of_java() {
         let guard = timeout(SOON, semaphore.acquire()).await.expect("in time").expect("granted");
         assert!(!theirs.try_acquire(1));
         let waiting = theirs.waits(2);
-        until_subscribed(&server, 1);
+        until_subscribed(server, 1);
         assert!(waiting.answered().is_none());
         let freed = Instant::now();
         // A dropped guard is released, too.
@@ -111,7 +112,7 @@ async fn a_release_of_ours_wakes_a_waiter_of_java() {
         times.push(freed.elapsed());
         assert_eq!(theirs.available(), 1);
         theirs.release(2);
-        until_subscribed(&server, 0);
+        until_subscribed(server, 0);
     }
     show("plain semaphore: our release to Java's grant", &mut times);
     assert!(median(&mut times) < PROMPT);
@@ -119,9 +120,9 @@ async fn a_release_of_ours_wakes_a_waiter_of_java() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_of_java_wakes_a_waiter_of_ours() {
-    let server = RedisServer::start();
-    let java = Java::start(&server, TTL);
-    let ours = connect(&server, TTL).await;
+    let actors = Actors::start(TTL, &[Program::Redisson4]);
+    let (server, java) = (&actors.server, &actors.neighbours[0]);
+    let ours = connect(server, TTL).await;
     let theirs = java.semaphore("a", "gpus");
     assert!(theirs.set_if_absent(LIMIT));
     let mut times = Vec::new();
@@ -129,7 +130,7 @@ async fn a_release_of_java_wakes_a_waiter_of_ours() {
         theirs.acquire(LIMIT);
         assert!(ours.semaphore("gpus", LIMIT).try_acquire().await.expect("an answer").is_none());
         let waiting = waits(&ours, 2);
-        until_subscribed(&server, 1);
+        until_subscribed(server, 1);
         let freed = Instant::now();
         theirs.release(2);
         let (guard, granted) = timeout(SOON, waiting).await.expect("in time").expect("no panic");
@@ -138,7 +139,7 @@ async fn a_release_of_java_wakes_a_waiter_of_ours() {
         guard.release().await.expect("released");
         theirs.release(1);
         assert_eq!(theirs.available(), u64::from(LIMIT));
-        until_subscribed(&server, 0);
+        until_subscribed(server, 0);
     }
     show("plain semaphore: Java's release to our grant", &mut times);
     assert!(median(&mut times) < PROMPT);
@@ -147,10 +148,9 @@ async fn a_release_of_java_wakes_a_waiter_of_ours() {
 /// The permits of our dead client return, and the permits of a killed JVM do not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_permits_of_our_dead_clients_return() {
-    let server = RedisServer::start();
-    let java = Java::start(&server, TTL);
-    let second = Java::start(&server, TTL);
-    let ours = connect(&server, TTL).await;
+    let actors = Actors::start(TTL, &[Program::Redisson4; 2]);
+    let (server, java, second) = (&actors.server, &actors.neighbours[0], &actors.neighbours[1]);
+    let ours = connect(server, TTL).await;
     let dead = ours.semaphore("gpus", LIMIT).lease(Duration::from_millis(200));
     let guard = dead.acquire().await.expect("granted");
     java.semaphore("a", "gpus").acquire(1);
@@ -180,18 +180,18 @@ async fn only_permits_of_our_dead_clients_return() {
 /// A change of the limit wakes waiters of both sides.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_higher_limit_wakes_waiters_of_both_sides() {
-    let server = RedisServer::start();
-    let java = Java::start(&server, TTL);
-    let ours = connect(&server, TTL).await;
+    let actors = Actors::start(TTL, &[Program::Redisson4]);
+    let (server, java) = (&actors.server, &actors.neighbours[0]);
+    let ours = connect(server, TTL).await;
     let held = ours.semaphore("gpus", LIMIT).permits(LIMIT).acquire().await.expect("granted");
     let theirs = java.semaphore("a", "gpus").waits(1);
-    until_subscribed(&server, 1);
+    until_subscribed(server, 1);
     ours.semaphore("gpus", LIMIT).set_limit(LIMIT + 1).await.expect("set");
     assert_eq!(theirs.answer(SOON), "held");
     // The first client knows that it has all permits of its limit, so it would not ask the store for more.
-    let other = connect(&server, TTL).await;
+    let other = connect(server, TTL).await;
     let waiting = waits(&other, 1);
-    until_subscribed(&server, 1);
+    until_subscribed(server, 1);
     java.semaphore("b", "gpus").add(1);
     let (guard, _) = timeout(SOON, waiting).await.expect("in time").expect("no panic");
     guard.release().await.expect("released");

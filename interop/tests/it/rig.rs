@@ -1,7 +1,7 @@
 //! The setup of each test: a Redis server, a JVM with Redisson, and a client of bandog.
 
 use std::{
-    thread,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -9,7 +9,10 @@ use bandog::{Client, ConnectOptions, Guard, Mutex};
 use bandog_testkit::{RedisServer, Reply, eventually};
 use tokio::task::JoinHandle;
 
-use crate::java::{Java, SOON, Version};
+use crate::{
+    neighbour::{Neighbour, PendingAnswer, Program, SOON},
+    stage::Actors,
+};
 
 /// The default ttl of Redisson and of bandog. If a waiter gets the lock much sooner, it was notified, because neither
 /// side polls within this time.
@@ -20,18 +23,19 @@ pub(crate) const TTL: Duration = Duration::from_secs(30);
 pub(crate) const PROMPT: Duration = Duration::from_millis(100);
 
 pub(crate) struct Rig {
-    pub(crate) server: RedisServer,
-    pub(crate) java: Java,
+    pub(crate) server: Arc<RedisServer>,
+    pub(crate) java: Neighbour,
     pub(crate) ours: Client,
+    _actors: Actors,
 }
 
 impl Rig {
     /// Starts both sides with the same ttl.
     pub(crate) async fn start(ttl: Duration) -> Self {
-        let server = RedisServer::start();
-        let java = Java::start(&server, ttl);
+        let actors = Actors::start(ttl, &[Program::Redisson4]);
+        let server = Arc::clone(&actors.server);
         let ours = connect(&server, ttl).await;
-        Self { server, java, ours }
+        Self { server, java: actors.neighbours[0].clone(), ours, _actors: actors }
     }
 
     /// Starts a waiter for the lock on the Rust side, and returns when the waiter has subscribed.
@@ -53,33 +57,51 @@ impl Rig {
     }
 }
 
-/// The setup of a test of Java alone: a Redis server and two JVMs with Redisson.
-pub(crate) struct JavaPair {
-    pub(crate) server: RedisServer,
-    pub(crate) one: Java,
-    pub(crate) two: Java,
+/// The setup of a test that runs with different programs: a Redis server and two neighbours.
+pub(crate) struct Pair {
+    pub(crate) server: Arc<RedisServer>,
+    pub(crate) one: Neighbour,
+    pub(crate) two: Neighbour,
+    _actors: Actors,
 }
 
-impl JavaPair {
-    /// Starts both JVMs. The first one has the current version of Redisson, the second one has this version.
-    pub(crate) fn start(second: Version) -> Self {
-        Self::start_with(second, TTL)
+impl Pair {
+    pub(crate) fn start(ttl: Duration, programs: [Program; 2]) -> Self {
+        let actors = Actors::start(ttl, &programs);
+        let [one, two] = [0, 1].map(|index: usize| actors.neighbours[index].clone());
+        Self { server: Arc::clone(&actors.server), one, two, _actors: actors }
     }
 
-    /// Like [`start`](Self::start), with this `lockWatchdogTimeout`.
-    pub(crate) fn start_with(second: Version, watchdog: Duration) -> Self {
-        let server = RedisServer::start();
-        let [one, two] = start_all(&server, watchdog, [Version::Current, second]);
-        Self { server, one, two }
+    /// The neighbours in both orders; in one order only if they have the same program.
+    pub(crate) fn both_ways(&self) -> Vec<(&Neighbour, &Neighbour)> {
+        let ways = [(&self.one, &self.two), (&self.two, &self.one)];
+        ways[..if self.one.program == self.two.program { 1 } else { 2 }].to_vec()
     }
 }
 
-/// Starts JVMs at the same time, because a start takes a second.
-pub(crate) fn start_all<const N: usize>(server: &RedisServer, ttl: Duration, versions: [Version; N]) -> [Java; N] {
-    thread::scope(|scope| {
-        let starts = versions.map(|version| scope.spawn(move || Java::start_version(version, server, ttl)));
-        starts.map(|start| start.join().expect("the JVM started"))
-    })
+/// Begins to wait, and returns when the neighbour has subscribed. No other neighbour begins or ends to wait meanwhile.
+#[track_caller]
+pub(crate) fn blocked(server: &RedisServer, begin: impl FnOnce() -> PendingAnswer) -> PendingAnswer {
+    let before = subscriptions(server);
+    let pending = begin();
+    eventually(SOON, || subscriptions(server) > before);
+    pending
+}
+
+/// Number of subscriptions of all channels and connections.
+pub(crate) fn subscriptions(server: &RedisServer) -> usize {
+    let channels = server.cmd(&["PUBSUB", "CHANNELS"]).texts();
+    let channels: Vec<&str> = channels.iter().map(String::as_str).collect();
+    let counts = server.cmd(&[&["PUBSUB", "NUMSUB"], &channels[..]].concat());
+    let counts =
+        counts.array().iter().filter_map(|part| if let Reply::Int(count) = part { Some(*count) } else { None });
+    counts.map(|count| usize::try_from(count).expect("a number")).sum()
+}
+
+/// Waits until no neighbour is subscribed, so that an old subscription is not mistaken for a new one.
+#[track_caller]
+pub(crate) fn settle(server: &RedisServer) {
+    eventually(SOON, || subscriptions(server) == 0);
 }
 
 /// Number of connections that are subscribed to a channel.
@@ -95,13 +117,21 @@ pub(crate) fn fair_queue(server: &RedisServer, name: &str) -> Vec<String> {
     server.cmd(&["LRANGE", &format!("redisson_lock_queue:{}", tagged(name)), "0", "-1"]).texts()
 }
 
-/// Waits until this number of owners wait for a fair lock, and all of them have subscribed.
+/// Waits until this number of owners wait for a fair lock, and all owners of Java have subscribed. The owners of bandog
+/// need no subscription while an earlier call of the same client waits or holds the lock.
+#[track_caller]
 pub(crate) fn wait_for_fair_queue(server: &RedisServer, name: &str, length: usize) {
     eventually(SOON, || {
         let queue = fair_queue(server, name);
-        let subscribed = |owner: &String| subscribers(server, &format!("{}:{owner}", channel(name))) == 1;
-        queue.len() == length && queue.iter().all(subscribed)
+        let is_ready =
+            |owner: &String| is_ours(owner) || subscribers(server, &format!("{}:{owner}", channel(name))) == 1;
+        queue.len() == length && queue.iter().all(is_ready)
     });
+}
+
+/// Whether an owner is one of bandog: its UUID is of version 8.
+fn is_ours(owner: &str) -> bool {
+    owner.as_bytes().get(14) == Some(&b'8')
 }
 
 pub(crate) async fn connect(server: &RedisServer, ttl: Duration) -> Client {
@@ -117,11 +147,6 @@ fn waiting(mutex: Mutex) -> JoinHandle<(Guard, Instant)> {
 /// Redisson's name for the channel of the notifications of releases.
 pub(crate) fn channel(name: &str) -> String {
     format!("redisson_lock__channel:{}", tagged(name))
-}
-
-/// Redisson's name for the channel of a read-write lock.
-pub(crate) fn read_write_channel(name: &str) -> String {
-    format!("redisson_rwlock:{}", tagged(name))
 }
 
 /// Redisson's name for the channel of both kinds of semaphores.

@@ -11,7 +11,7 @@ use crate::rig::{Rig, TTL};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_renew_beyond_three_ttls() {
-    let ttl = Duration::from_secs(2);
+    let ttl = Duration::from_secs(3);
     let rig = Rig::start(ttl).await;
     let guard = rig.ours.mutex("ours").lock().await.expect("granted");
     assert_eq!(rig.java.ask("a", &["lock", "theirs"]), "held");
@@ -29,7 +29,7 @@ async fn both_renew_beyond_three_ttls() {
     assert!(!guard.is_lost());
     assert_eq!(rig.java.ask("a", &["try", "ours"]), "busy");
     assert!(rig.ours.mutex("theirs").try_lock().await.expect("answered").is_none());
-    println!("held for 3.5 ttls of 2 s; least ttl seen: ours {} ms, Java's {} ms", least[0], least[1]);
+    println!("held for 3.5 ttls of 3 s; least ttl seen: ours {} ms, Java's {} ms", least[0], least[1]);
 
     guard.release().await.expect("released");
     assert_eq!(rig.java.ask("a", &["unlock", "theirs"]), "freed");

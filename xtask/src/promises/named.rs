@@ -36,10 +36,15 @@ pub(super) fn home(name: &str) -> Option<String> {
     folders.iter().map(|folder| format!("{home}/{folder}{file}.rs")).find(|path| is_test(path, test))
 }
 
-/// Whether the file has a function of this name under an attribute that makes it a test.
+/// Whether the file has a function of this name under an attribute that makes it a test, or in the list of `for_pairs!`,
+/// which declares a test of the function for each pair of programs.
 fn is_test(path: &str, name: &str) -> bool {
     let Ok(text) = fs::read_to_string(path) else { return false };
     let lines: Vec<_> = text.lines().map(str::trim).collect();
+    let list = lines.iter().skip_while(|line| **line != "for_pairs! {").take_while(|line| **line != "}");
+    if list.into_iter().any(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(':'))) {
+        return true;
+    }
     let is_it = |line: &str| line.split_once("fn ").is_some_and(|(_, rest)| rest.starts_with(&format!("{name}(")));
     lines.iter().enumerate().filter(|(_, line)| is_it(line)).any(|(at, _)| {
         let above = lines.iter().take(at).rev().take_while(|line| line.starts_with("#["));

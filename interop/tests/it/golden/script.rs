@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use crate::theirs::LockKind;
+use crate::objects::LockKind;
 
 /// An owner: a client and one of its threads or owners, such as `A:1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::script::{
     Action, LatchAction, LeasedAction, LockAction, Section, SemaphoreAction, Step, does, gives_up, waits,
 };
-use crate::theirs::LockKind;
+use crate::objects::LockKind;
 
 /// A wait that the script lets pass.
 const SHORT: Duration = Duration::from_millis(500);

@@ -10,6 +10,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import org.redisson.api.RedissonClient;
@@ -21,14 +22,19 @@ import org.redisson.config.Config;
  * <p>Each line on stdin is a command, its words separated by tabs: number, thread, kind, verb, name, and the arguments
  * of the verb. Each line on stdout is an answer: number, tab, text. Commands of one thread are executed in their order.
  * Commands of different threads are executed in parallel. The threads matter, because a lock belongs to the thread that
- * took it.
+ * took it. The kind "thread" asks whether the thread sleeps, and is answered at once.
  */
 public final class Neighbour {
     private static final PrintStream ANSWERS =
             new PrintStream(new FileOutputStream(FileDescriptor.out), true, StandardCharsets.UTF_8);
 
+    /** The classes in which threads of Redisson wait for a message: for a lock, and for a latch. */
+    private static final Set<String> SLEEPERS =
+            Set.of("java.util.concurrent.Semaphore", "org.redisson.misc.ReclosableLatch");
+
     private final Map<String, Kind> kinds;
-    private final Map<String, ExecutorService> threads = new HashMap<>();
+    private final Map<String, ExecutorService> executors = new HashMap<>();
+    private final Map<String, Thread> threads = new HashMap<>();
 
     private Neighbour(Map<String, Kind> kinds) {
         this.kinds = kinds;
@@ -66,7 +72,11 @@ public final class Neighbour {
     }
 
     private void pass(String[] words) {
-        threads.computeIfAbsent(words[1], name -> Executors.newSingleThreadExecutor()).execute(() -> {
+        if (words[2].equals("thread")) {
+            ANSWERS.println(words[0] + "\t" + (sleeps(threads.get(words[1])) ? "asleep" : "awake"));
+            return;
+        }
+        executors.computeIfAbsent(words[1], this::executor).execute(() -> {
             String answer;
             try {
                 answer = obey(words);
@@ -75,6 +85,21 @@ public final class Neighbour {
             }
             ANSWERS.println(words[0] + "\t" + answer);
         });
+    }
+
+    private ExecutorService executor(String name) {
+        return Executors.newSingleThreadExecutor(work -> {
+            Thread thread = new Thread(work);
+            threads.put(name, thread);
+            return thread;
+        });
+    }
+
+    /** Whether a thread sleeps until a message wakes it. */
+    private static boolean sleeps(Thread thread) {
+        Thread.State state = thread.getState();
+        return (state == Thread.State.WAITING || state == Thread.State.TIMED_WAITING)
+                && Arrays.stream(thread.getStackTrace()).anyMatch(frame -> SLEEPERS.contains(frame.getClassName()));
     }
 
     private String obey(String[] words) throws Exception {

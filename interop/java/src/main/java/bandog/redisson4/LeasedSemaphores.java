@@ -8,7 +8,7 @@ import org.redisson.api.RedissonClient;
 
 /**
  * The verbs of RPermitExpirableSemaphore. Permits are answered as their ids, separated by spaces. A lease of -1 ms never
- * expires.
+ * expires. The limit, an argument for bandog, is not used.
  */
 final class LeasedSemaphores implements Kind {
     private static final TimeUnit MILLIS = TimeUnit.MILLISECONDS;
@@ -38,7 +38,7 @@ final class LeasedSemaphores implements Kind {
                 return held(semaphore.tryAcquire(Integer.parseInt(args[0]), 0, Long.parseLong(args[1]), MILLIS));
             case "try-for":
                 return held(semaphore.tryAcquire(
-                        Integer.parseInt(args[0]), Long.parseLong(args[2]), Long.parseLong(args[1]), MILLIS));
+                        Integer.parseInt(args[0]), Long.parseLong(args[3]), Long.parseLong(args[1]), MILLIS));
             case "release":
                 semaphore.release(List.of(args));
                 return "freed";

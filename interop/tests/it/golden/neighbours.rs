@@ -1,21 +1,26 @@
-//! Java's side of the scripts: one JVM for each client.
+//! Neighbours that execute the scripts: one process for each client.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use bandog_testkit::{RedisServer, Reply, eventually};
+use bandog_testkit::{RedisServer, eventually};
 
 use super::script::{Action, Answer, Caller, LatchAction, LeasedAction, LockAction, NAME, SemaphoreAction, Side, TTL};
 use crate::{
-    java::{Java, PendingAnswer, SOON, Version},
-    rig::start_all,
-    theirs::{Lease, LockKind, PermitIds},
+    neighbour::{Neighbour, PendingAnswer, Program, SOON},
+    objects::{Lease, LockKind, PermitIds},
+    rig::{fair_queue, subscriptions},
+    stage::Actors,
 };
 
-pub(crate) struct JavaSide<'a> {
-    server: &'a RedisServer,
-    clients: BTreeMap<&'static str, Java>,
+pub(crate) struct Neighbours {
+    pub(crate) server: Arc<RedisServer>,
+    program: Program,
+    clients: BTreeMap<&'static str, Neighbour>,
     pending: BTreeMap<Caller, Pending>,
     permits: BTreeMap<Caller, PermitIds>,
+    /// The limit of the leased semaphore.
+    limit: u32,
+    _actors: Actors,
 }
 
 struct Pending {
@@ -23,20 +28,27 @@ struct Pending {
     waits: bool,
 }
 
-impl<'a> JavaSide<'a> {
-    pub(crate) fn start(server: &'a RedisServer) -> Self {
-        let javas = start_all(server, TTL, [Version::Current; 3]);
-        let clients = ["A", "B", "C"].into_iter().zip(javas).collect();
-        Self { server, clients, pending: BTreeMap::new(), permits: BTreeMap::new() }
+impl Neighbours {
+    pub(crate) fn start(program: Program) -> Self {
+        let actors = Actors::start(TTL, &[program; 3]);
+        Self {
+            server: Arc::clone(&actors.server),
+            program,
+            clients: ["A", "B", "C"].into_iter().zip(actors.neighbours.iter().cloned()).collect(),
+            pending: BTreeMap::new(),
+            permits: BTreeMap::new(),
+            limit: 0,
+            _actors: actors,
+        }
     }
 
     /// Executes an action, or begins it if it may wait.
     fn start_action(&mut self, caller: Caller, action: &Action) -> Result<Answer, PendingAnswer> {
         let (client, thread) = caller.parts();
-        let java = self.clients[client].clone();
+        let neighbour = self.clients[client].clone();
         match action {
             Action::Lock(kind, action) => {
-                let lock = java.lock(*kind, thread, NAME);
+                let lock = neighbour.lock(*kind, thread, NAME);
                 match action {
                     LockAction::Lock => return Err(lock.waits()),
                     LockAction::LockForLease(lease) => lock.lock_for_lease(*lease),
@@ -53,12 +65,14 @@ impl<'a> JavaSide<'a> {
                 Ok(Answer::Held)
             }
             Action::Downgrade => {
-                java.lock(LockKind::Read, thread, NAME).lock();
-                java.lock(LockKind::Write, thread, NAME).unlock();
+                neighbour.lock(LockKind::Write, thread, NAME).downgrade();
                 Ok(Answer::Held)
             }
             Action::Leased(action) => {
-                let semaphore = java.leased(thread, NAME);
+                if let LeasedAction::Set(limit) = action {
+                    self.limit = *limit;
+                }
+                let semaphore = neighbour.leased(thread, NAME, self.limit);
                 match action {
                     LeasedAction::Set(limit) => {
                         semaphore.set(*limit);
@@ -76,7 +90,7 @@ impl<'a> JavaSide<'a> {
                 }
             }
             Action::Semaphore(action) => {
-                let semaphore = java.semaphore(thread, NAME);
+                let semaphore = neighbour.semaphore(thread, NAME);
                 match action {
                     SemaphoreAction::SetIfAbsent(permits) => {
                         Ok(either(semaphore.set_if_absent(*permits), Answer::Set, Answer::SetAlready))
@@ -97,7 +111,7 @@ impl<'a> JavaSide<'a> {
                 }
             }
             Action::Latch(action) => {
-                let latch = java.latch(thread, NAME);
+                let latch = neighbour.latch(thread, NAME);
                 match action {
                     LatchAction::Set(count) => Ok(either(latch.set(*count), Answer::Set, Answer::SetAlready)),
                     LatchAction::CountDown => {
@@ -124,7 +138,7 @@ impl<'a> JavaSide<'a> {
         }
     }
 
-    /// Reads an answer of Java. An answer that is no word has the ids of permits.
+    /// Reads an answer. An answer that is no word has the ids of permits.
     fn read(&mut self, caller: Caller, answer: &str) -> Answer {
         match answer {
             "held" => Answer::Held,
@@ -135,18 +149,22 @@ impl<'a> JavaSide<'a> {
         }
     }
 
-    /// Waits until there is one subscription for each action that waits. Redisson subscribes after its first attempt,
-    /// and unsubscribes without waiting for the reply.
+    /// Waits until each action that waits has subscribed. A neighbour subscribes after its first attempt, and
+    /// unsubscribes without waiting for the reply.
+    ///
+    /// A fair mutex of bandog has no subscription while an earlier call of the same client holds the lock or waits for
+    /// it. Then its place in the queue shows that it waits.
     fn settle(&self) {
         let waiting = self.pending.values().filter(|pending| pending.waits).count();
+        let places = || if self.program == Program::Bandog { fair_queue(&self.server, NAME).len() } else { 0 };
         eventually(SOON, || {
-            let subscribed = subscriptions(self.server);
-            if subscribed == waiting { Ok(()) } else { Err(format!("{subscribed} subscriptions, {waiting} waiters")) }
+            let blocked = subscriptions(&self.server).max(places());
+            if blocked == waiting { Ok(()) } else { Err(format!("{blocked} of {waiting} actions wait")) }
         });
     }
 }
 
-impl Side for JavaSide<'_> {
+impl Side for Neighbours {
     fn begin(&mut self, caller: Caller, action: &Action) {
         self.settle();
         let answer = self.start_action(caller, action);
@@ -170,14 +188,4 @@ impl Side for JavaSide<'_> {
 
 fn either(is_first: bool, first: Answer, second: Answer) -> Answer {
     if is_first { first } else { second }
-}
-
-/// Number of subscriptions of all channels and connections.
-fn subscriptions(server: &RedisServer) -> usize {
-    let channels = server.cmd(&["PUBSUB", "CHANNELS"]).texts();
-    let channels: Vec<&str> = channels.iter().map(String::as_str).collect();
-    let counts = server.cmd(&[&["PUBSUB", "NUMSUB"], &channels[..]].concat());
-    let counts =
-        counts.array().iter().filter_map(|part| if let Reply::Int(count) = part { Some(*count) } else { None });
-    counts.map(|count| usize::try_from(count).expect("a number")).sum()
 }

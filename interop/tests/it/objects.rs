@@ -1,12 +1,12 @@
-//! Redisson's objects, as typed handles: each belongs to one thread of one JVM.
+//! Locks, semaphores and latches as typed handles: each belongs to one thread of one neighbour.
 //!
 //! A function panics if the answer is an error. A function that returns a [`PendingAnswer`] does not wait.
 
 use std::time::Duration;
 
-use crate::java::{Java, PendingAnswer, SOON};
+use crate::neighbour::{Neighbour, PendingAnswer, Program, SOON};
 
-/// The kinds of `RLock`.
+/// The kinds of locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockKind {
     Plain,
@@ -15,18 +15,18 @@ pub(crate) enum LockKind {
     Write,
 }
 
-/// One object of Redisson, used by one thread.
+/// One object, used by one thread.
 #[derive(Clone)]
 struct Object {
-    java: Java,
+    neighbour: Neighbour,
     thread: String,
     kind: &'static str,
     name: String,
 }
 
-impl Java {
+impl Neighbour {
     fn object(&self, kind: &'static str, thread: &str, name: &str) -> Object {
-        Object { java: self.clone(), thread: thread.to_owned(), kind, name: name.to_owned() }
+        Object { neighbour: self.clone(), thread: thread.to_owned(), kind, name: name.to_owned() }
     }
 
     pub(crate) fn lock(&self, kind: LockKind, thread: &str, name: &str) -> Lock {
@@ -44,9 +44,9 @@ impl Java {
         FencedLock(self.object("fenced", thread, name))
     }
 
-    /// `RPermitExpirableSemaphore`.
-    pub(crate) fn leased(&self, thread: &str, name: &str) -> LeasedSemaphore {
-        LeasedSemaphore(self.object("leased", thread, name))
+    /// `RPermitExpirableSemaphore`, or a semaphore of bandog. Only bandog names the limit in each call.
+    pub(crate) fn leased(&self, thread: &str, name: &str, limit: u32) -> LeasedSemaphore {
+        LeasedSemaphore { object: self.object("leased", thread, name), limit: limit.to_string() }
     }
 
     /// `RSemaphore`.
@@ -62,7 +62,7 @@ impl Java {
 
 impl Object {
     fn send(&self, verb: &str, args: &[&str]) -> PendingAnswer {
-        self.java.command(&self.thread, &[&[self.kind, verb, &self.name], args].concat())
+        self.neighbour.command(&self.thread, &[&[self.kind, verb, &self.name], args].concat())
     }
 
     fn ask(&self, verb: &str, args: &[&str]) -> String {
@@ -132,6 +132,22 @@ impl Lock {
         answer.strip_prefix("error ").unwrap_or_else(|| panic!("the unlock succeeded: {answer}")).to_owned()
     }
 
+    /// The write lock becomes a read lock. Java's thread takes the read lock before it frees the write lock.
+    #[track_caller]
+    pub(crate) fn downgrade(&self) {
+        let Object { neighbour, thread, name, .. } = &self.0;
+        if neighbour.program == Program::Bandog {
+            return self.0.order("downgrade", &[], "held");
+        }
+        neighbour.lock(LockKind::Read, thread, name).lock();
+        self.unlock();
+    }
+
+    /// Begins to wait for the loss of the lock, which only bandog reports. The answer is `lost`.
+    pub(crate) fn reports_loss(&self) -> PendingAnswer {
+        self.0.send("lost", &[])
+    }
+
     /// Whether the lock was held.
     #[track_caller]
     pub(crate) fn force_unlock(&self) -> bool {
@@ -189,24 +205,27 @@ impl PermitIds {
 }
 
 #[derive(Clone)]
-pub(crate) struct LeasedSemaphore(Object);
+pub(crate) struct LeasedSemaphore {
+    object: Object,
+    limit: String,
+}
 
 impl LeasedSemaphore {
     /// Sets the number of permits, whether it was set before or not.
     #[track_caller]
     pub(crate) fn set(&self, permits: u32) {
-        self.0.order("set", &[&permits.to_string()], "set");
+        self.object.order("set", &[&permits.to_string()], "set");
     }
 
     /// Sets the number of permits if it was not set before. Returns whether it was set now.
     #[track_caller]
     pub(crate) fn set_if_absent(&self, permits: u32) -> bool {
-        self.0.ask_whether("set-if-absent", &[&permits.to_string()], "set", "set already")
+        self.object.ask_whether("set-if-absent", &[&permits.to_string()], "set", "set already")
     }
 
     /// Begins to wait for permits. The answer has the ids of the permits; see [`PermitIds::read`].
     pub(crate) fn waits(&self, take: u32, lease: Lease) -> PendingAnswer {
-        self.0.send("acquire", &[&take.to_string(), &lease.ms()])
+        self.object.send("acquire", &[&take.to_string(), &lease.ms(), &self.limit])
     }
 
     #[track_caller]
@@ -216,37 +235,37 @@ impl LeasedSemaphore {
 
     #[track_caller]
     pub(crate) fn try_acquire(&self, take: u32, lease: Lease) -> Option<PermitIds> {
-        PermitIds::read(&self.0.ask("try", &[&take.to_string(), &lease.ms()]))
+        PermitIds::read(&self.object.ask("try", &[&take.to_string(), &lease.ms(), &self.limit]))
     }
 
     /// Begins to wait for permits. The answer has their ids, or says that the time is up; see [`PermitIds::read`].
     pub(crate) fn waits_for(&self, take: u32, lease: Lease, wait: Duration) -> PendingAnswer {
-        self.0.send("try-for", &[&take.to_string(), &lease.ms(), &ms(wait)])
+        self.object.send("try-for", &[&take.to_string(), &lease.ms(), &self.limit, &ms(wait)])
     }
 
     #[track_caller]
     pub(crate) fn release(&self, permits: &PermitIds) {
         let ids: Vec<&str> = permits.0.iter().map(String::as_str).collect();
         // Redisson publishes another number if one permit is released as a list.
-        self.0.order(if ids.len() == 1 { "release-one" } else { "release" }, &ids, "freed");
+        self.object.order(if ids.len() == 1 { "release-one" } else { "release" }, &ids, "freed");
     }
 
     /// Number of permits that are not held.
     #[track_caller]
     pub(crate) fn available(&self) -> u64 {
-        self.0.number("available", &[])
+        self.object.number("available", &[])
     }
 
     /// Number of all permits.
     #[track_caller]
     pub(crate) fn limit(&self) -> u64 {
-        self.0.number("limit", &[])
+        self.object.number("limit", &[])
     }
 
     /// Begins to take and release permits repeatedly. The answer is the highest number of permits that were in use at
     /// once, according to the counter with the name `in_use` on the server.
     pub(crate) fn crowds(&self, take: u32, in_use: &str, times: u32) -> PendingAnswer {
-        self.0.send("crowd", &[&take.to_string(), in_use, &times.to_string()])
+        self.object.send("crowd", &[&take.to_string(), in_use, &times.to_string(), &self.limit])
     }
 }
 

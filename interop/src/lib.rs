@@ -1,0 +1,3 @@
+//! What the Rust side and the tests share.
+
+pub mod counter;

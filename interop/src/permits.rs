@@ -1,0 +1,74 @@
+//! The verbs of semaphores.
+
+use std::{net::SocketAddr, thread, time::Duration};
+
+use bandog::blocking::Semaphore;
+use bandog_testkit::RawRedis;
+
+use crate::worker::{Answer, Hold, Refusal, Worker, millis, number, word};
+
+/// Time for which permits are held in a crowd, so that the holders overlap.
+const HELD: Duration = Duration::from_micros(200);
+
+impl Worker {
+    /// Permits are answered as one id for each permit. A lease of -1 ms means that the permits are renewed.
+    pub(crate) fn leased(&mut self, verb: &str, name: &str, args: &[&str]) -> Answer {
+        match verb {
+            "set" => {
+                let limit = number(args, 0)?;
+                self.client.semaphore(name, limit).set_limit(limit)?;
+                Ok("set".into())
+            }
+            "acquire" => {
+                let (semaphore, take) = self.semaphore(name, args)?;
+                let guard = semaphore.acquire()?;
+                Ok(self.keep_permits(take, Hold::Plain(guard)))
+            }
+            "try" => self.try_for(name, args, Duration::ZERO),
+            "try-for" => self.try_for(name, args, millis(args, 3)?),
+            "release" | "release-one" => self.release(&args.join(" ")),
+            "crowd" => self.crowd(name, args),
+            _ => Err(format!("unknown verb {verb}").into()),
+        }
+    }
+
+    fn try_for(&mut self, name: &str, args: &[&str], wait: Duration) -> Answer {
+        let (semaphore, take) = self.semaphore(name, args)?;
+        let Some(guard) = semaphore.try_acquire_for(wait)? else { return Ok("busy".into()) };
+        Ok(self.keep_permits(take, Hold::Plain(guard)))
+    }
+
+    /// The semaphore for the arguments number of permits, lease and limit; and the number of permits.
+    fn semaphore(&self, name: &str, args: &[&str]) -> Result<(Semaphore, u32), Refusal> {
+        let (take, lease, limit) = (number(args, 0)?, number::<i64>(args, 1)?, number(args, 2)?);
+        let semaphore = self.client.semaphore(name, limit).permits(take);
+        let lease = u64::try_from(lease).ok().map(Duration::from_millis);
+        Ok((if let Some(lease) = lease { semaphore.lease(lease) } else { semaphore }, take))
+    }
+
+    fn keep_permits(&mut self, take: u32, hold: Hold) -> String {
+        self.taken += 1;
+        let ids: Vec<String> = (0..take).map(|index| format!("{}-{index}", self.taken)).collect();
+        let ids = ids.join(" ");
+        self.keep(ids.clone(), hold);
+        ids
+    }
+
+    /// Takes permits repeatedly. Answers the highest number of permits that were in use at once, according to a counter
+    /// on the server. The arguments are the number of permits, the key of the counter, the number of turns, the limit.
+    fn crowd(&self, name: &str, args: &[&str]) -> Answer {
+        let (take, in_use, times, limit) = (word(args, 0)?, word(args, 1)?, number::<u32>(args, 2)?, number(args, 3)?);
+        let semaphore = self.client.semaphore(name, limit).permits(take.parse()?);
+        let address: SocketAddr = self.url.trim_start_matches("redis://").parse()?;
+        let mut server = RawRedis::connect(address)?;
+        let mut peak = 0;
+        for _ in 0..times {
+            let guard = semaphore.acquire()?;
+            peak = peak.max(server.cmd(&["INCRBY", in_use, take])?.int());
+            thread::sleep(HELD);
+            server.cmd(&["DECRBY", in_use, take])?;
+            guard.release()?;
+        }
+        Ok(peak.to_string())
+    }
+}
