@@ -176,7 +176,8 @@ impl LockState {
         }
     }
 
-    /// Renews the hold of a claim, if the claim holds the lock. If the claim has a place, keeps the place.
+    /// Renews the hold of a claim, if the claim holds the lock. If the claim has a place, keeps the place, and says
+    /// whether the lock is free and the claim is the first one in the queue of a fair mutex.
     pub fn renew(&mut self, claim: &Claim, now: Moment) -> Renewal {
         self.forget_expired(now);
         if let Some(hold) = self.holds.iter_mut().find(|hold| hold.id == claim.id) {
@@ -185,7 +186,8 @@ impl LockState {
         }
         if let Some(place) = self.places.iter_mut().find(|place| place.id == claim.id) {
             place.until = now + PLACE;
-            return Renewal::Extended { valid_for: PLACE };
+            let is_next = self.holds.is_empty() && self.next_in_queue(now) == Some(claim.id);
+            return if is_next { Renewal::Next } else { Renewal::Extended { valid_for: PLACE } };
         }
         Renewal::Gone
     }

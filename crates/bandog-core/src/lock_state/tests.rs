@@ -136,6 +136,36 @@ fn the_places_of_dead_waiters_expire_together() {
 }
 
 #[test]
+fn a_renewal_says_that_a_claim_is_next_while_the_lock_is_free() {
+    let extended = Renewal::Extended { valid_for: PLACE };
+    let mut table = Table::default();
+    let [holder] = table.held([Kind::Fair]);
+    let [dead, first, second] = table.refused([Kind::Fair; 3]);
+    table.ms += 3_000;
+    let renew = |table: &mut Table, claim: &Claim| table.state.renew(claim, table.now());
+    assert_eq!([&first, &second].map(|claim| renew(&mut table, claim)), [extended; 2]);
+    table.release(&holder);
+    assert_eq!(renew(&mut table, &first), extended, "a claim with a place is before it");
+    table.ms += 2_000;
+    assert_eq!(
+        [&first, &second, &dead].map(|claim| renew(&mut table, claim)),
+        [Renewal::Next, extended, Renewal::Gone]
+    );
+    assert_eq!(renew(&mut table, &first), Renewal::Next, "the renewal has granted nothing");
+    assert!(table.granted(&first));
+    assert_eq!(renew(&mut table, &second), extended);
+    table.release(&first);
+    let [_plain] = table.held([Kind::Mutex]);
+    assert_eq!(renew(&mut table, &second), extended, "a plain mutex is held");
+
+    let mut table = Table::default();
+    let [reader] = table.held([Kind::Read]);
+    let [writer] = table.refused([Kind::Write]);
+    table.release(&reader);
+    assert_eq!(renew(&mut table, &writer), extended, "a waiting writer polls once a second");
+}
+
+#[test]
 fn a_plain_mutex_and_a_fair_mutex_of_one_name_exclude_each_other() {
     let mut table = Table::default();
     let [plain] = table.held([Kind::Mutex]);

@@ -182,6 +182,41 @@ async fn all_dead_claims_of_ours_are_removed_together() {
 }
 
 #[tokio::test]
+async fn a_renewal_removes_dead_claims_and_says_that_the_claim_is_next() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let [holder, first, second, alive, last] = [fair("k"), fair("k"), fair("k"), fair("k"), fair("k")];
+    granted(take(&redis, &holder).await.unwrap());
+    for claim in [&first, &second, &alive, &last] {
+        ahead(&redis, claim).await;
+    }
+    let before = deadline(&server, &alive.id.to_string());
+    die(&server, &[&first, &second]);
+    let extended = Renewal::Extended { valid_for: PLACE };
+    assert_eq!(renew(&redis, &alive).await.unwrap(), extended, "the lock is held");
+    assert_eq!(queue(&server).len(), 4, "the next release removes the dead claims");
+    // Without the release: the client of the holder has died, too.
+    server.cmd(&["DEL", "k"]);
+    assert_eq!(renew(&redis, &last).await.unwrap(), extended, "another claim is before it");
+    assert_eq!(queue(&server), [alive.id.to_string(), last.id.to_string()]);
+    assert_eq!(deadline(&server, &alive.id.to_string()), before - 2 * WAIT);
+    assert_eq!(renew(&redis, &alive).await.unwrap(), Renewal::Next);
+    assert_eq!(renew(&redis, &second).await.unwrap(), Renewal::Gone);
+    assert!(is_granted(&redis, &alive).await);
+    assert_eq!(renew(&redis, &last).await.unwrap(), extended, "the lock is held");
+    release(&redis, &alive).await.unwrap();
+    assert_eq!(renew(&redis, &last).await.unwrap(), Renewal::Next);
+
+    // A waiter of Redisson is before the claim until its deadline.
+    server.cmd(&["ZADD", DEADLINES, &(now_ms() + 60_000).to_string(), JAVA]);
+    server.cmd(&["LPUSH", QUEUE, JAVA]);
+    assert_eq!(renew(&redis, &last).await.unwrap(), extended);
+    server.cmd(&["ZADD", DEADLINES, &(now_ms() - 1).to_string(), JAVA]);
+    assert_eq!(renew(&redis, &last).await.unwrap(), Renewal::Next);
+    assert_eq!(queue(&server), [last.id.to_string()]);
+}
+
+#[tokio::test]
 async fn waiters_of_redisson_are_removed_at_their_deadlines() {
     let server = RedisServer::start();
     let redis = backend(&server);

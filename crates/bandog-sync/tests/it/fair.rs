@@ -157,6 +157,38 @@ async fn a_dead_head_delays_the_queue_only_until_its_place_expires() {
     head.abort();
 }
 
+/// Clients in the middle of a long queue die. Their places expire together, and the renewal of the next client's place
+/// says so. A poll would come much later, because the client's claim was far back in the queue.
+#[tokio::test(start_paused = true)]
+async fn dead_clients_in_the_middle_of_the_queue_cost_one_place_and_one_heartbeat() {
+    const DEAD: u32 = 30;
+    let store = memory();
+    let holding = client(store.clone());
+    let holder = holding.mutex("orders").fair().lock().await.unwrap();
+    let first = client(store.clone());
+    let first_call = waiting(&first).await;
+    first.idle().await;
+    let mut dying = Vec::new();
+    for _ in 0..DEAD {
+        let dead = Lossy::new(store.clone());
+        let client = client(dead.clone());
+        let call = waiting(&client).await;
+        client.idle().await;
+        dying.push((dead, client, call));
+    }
+    let ours = client(store.clone());
+    let next = waiting(&ours).await;
+    ours.idle().await;
+    time::sleep(PLACE * 2).await; // All places are kept.
+    dying.iter().for_each(|(dead, ..)| dead.always(Fate::RequestLost));
+    holder.release().await.unwrap();
+    let first_guard = soon(first_call).await.unwrap().unwrap();
+    first_guard.release().await.unwrap();
+    let guard = time::timeout(PLACE + PLACE / 3 + ms(100), next).await.unwrap().unwrap().unwrap();
+    assert!(!guard.is_lost());
+    dying.iter().for_each(|(_, _, call)| call.abort());
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_owner_takes_a_fair_mutex_again() {
     let client = client(memory());

@@ -131,6 +131,11 @@ impl Hold {
         self.validity.until()
     }
 
+    /// Whether the request that granted or last renewed this hold was sent before this moment.
+    pub(super) fn began_before(&self, moment: Moment) -> bool {
+        self.validity.asked_at < moment
+    }
+
     pub(super) fn streak(&self) -> Streak {
         self.streak
     }

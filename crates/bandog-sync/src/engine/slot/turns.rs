@@ -264,6 +264,12 @@ impl<C: Call> Slot<C> {
                 }
             }
             Ok(Renewal::Gone) => self.lose(id, cx),
+            // The store does not have the hold, but a place of its claim: a late request of the claim has got this place
+            // after the hold had ended. If the renewal was sent before the claim was granted, the hold began later.
+            Ok(Renewal::Next) if self.holds.get(id).is_some_and(|hold| hold.began_before(asked_at)) => {
+                self.lose(id, cx)
+            }
+            Ok(Renewal::Next) => {}
             Err(error) => {
                 self.holds.change(id, |hold| hold.renewal_failed(asked_at, now));
                 cx.emit(Effect::RenewalFailed(error));
@@ -271,12 +277,15 @@ impl<C: Call> Slot<C> {
         }
     }
 
-    /// Handles the end of a renewal that kept the place of a waiting claim. If the place has expired, the claim is sent
-    /// again, and gets a new place.
+    /// Handles the end of a renewal that kept the place of a waiting claim. If the claim is the next one of the queue, it
+    /// is sent at once. The places before it have perhaps expired, which causes no notification. If the place has
+    /// expired, the claim is sent again, and gets a new place.
     fn place_renewed(&mut self, id: HoldId, answer: Result<Renewal>, cx: &mut SlotContext<C>) {
-        let is_present = matches!(&self.stage, Stage::Waiting { attempt, .. } if attempt.claim.id.number == id);
+        let is_waiting = matches!(&self.stage, Stage::Waiting { attempt, .. } if attempt.claim.id.number == id);
         match answer {
-            Ok(Renewal::Gone) if is_present => self.claim_next(cx),
+            Ok(Renewal::Gone) if is_waiting => self.claim_next(cx),
+            // Only a slot with a single claim renews a place. So the answer is for the present attempt.
+            Ok(Renewal::Next) => self.may_be_free(cx),
             Ok(Renewal::Gone | Renewal::Extended { .. }) => {}
             // The place is renewed several times before it expires, so the next renewal is soon enough.
             Err(error) => cx.emit(Effect::RenewalFailed(error)),
