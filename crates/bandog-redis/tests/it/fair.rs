@@ -4,10 +4,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bandog_core::{Answer, Claim, ClaimId, ErrorKind, Inspect, Kind, Leases, PLACE, Released, Renewal, Step, Verdict};
 use bandog_redis::Redis;
+use bandog_sync::Client;
 use bandog_testkit::{RedisServer, eventually_async};
 
 use crate::{
-    help::{SOON, backend, claim, granted, notifier, operator, pass, release, renew, take},
+    help::{
+        SOON, backend, claim, granted, lock_user_url, notifier, operator, pass, release, renew, take, with_timeout,
+    },
     layout::subscriber,
 };
 
@@ -214,6 +217,40 @@ async fn a_renewal_removes_dead_claims_and_says_that_the_claim_is_next() {
     server.cmd(&["ZADD", DEADLINES, &(now_ms() - 1).to_string(), JAVA]);
     assert_eq!(renew(&redis, &last).await.unwrap(), Renewal::Next);
     assert_eq!(queue(&server), [last.id.to_string()]);
+}
+
+/// Clients in the middle of the queue lose their connections for good. Their places expire together, and the renewal of
+/// the next claim says so. Its client would poll only after ten seconds or more.
+#[tokio::test]
+async fn clients_that_lose_their_connections_cost_one_place_in_total() {
+    let server = RedisServer::start();
+    let client = |redis: Redis| Client::options().over(redis).unwrap();
+    let lock = |client: &Client| {
+        let mutex = client.mutex("k").fair();
+        tokio::spawn(async move { mutex.lock().await })
+    };
+    let has_length = async |length| eventually_async(SOON, async || queue(&server).len() == length).await;
+    let [theirs, ours] = [client(backend(&server)), client(backend(&server))];
+    let held = theirs.mutex("k").fair().lock().await.unwrap();
+    let mut dying = Vec::new();
+    for number in 0..20 {
+        let wire = server.wire();
+        let client = client(with_timeout(&lock_user_url(wire.addr()), Duration::from_millis(500)));
+        let call = lock(&client);
+        has_length(number + 1).await;
+        dying.push((wire, client, call));
+    }
+    let next = lock(&ours);
+    has_length(dying.len() + 1).await;
+    for (wire, ..) in &dying {
+        wire.refuse(true);
+        wire.cut();
+    }
+    held.release().await.unwrap();
+    let guard = tokio::time::timeout(PLACE + PLACE / 3 + Duration::from_secs(2), next).await.unwrap().unwrap().unwrap();
+    assert_eq!(server.cmd(&["EXISTS", QUEUE, DEADLINES, WAITING]).int(), 0);
+    dying.iter().for_each(|(_, _, call)| call.abort());
+    guard.release().await.unwrap();
 }
 
 #[tokio::test]
