@@ -215,7 +215,8 @@ pub trait Leases: Debug + Send + Sync + 'static {
     /// A backend is allowed to notify at every release of `claim.key`. The other fields of `claim` are for a store that
     /// keeps a queue of claims: the backend of such a store can notify only the client whose claim is next.
     ///
-    /// The backend must notify after every release that happens after this call has returned. The backend is also
+    /// The backend must notify after every release that happens after this call has returned. It also notifies after
+    /// each other step after which a claim can perhaps be granted ([`LockState::wakes_others`]). The backend is also
     /// allowed to notify without a reason. If a broken connection might have dropped a notification, the backend
     /// notifies as soon as it is connected again. A backend without notifications returns [`Subscription::silent`], as
     /// this default implementation does. The waiters of such a backend poll the store at least once a second.

@@ -75,9 +75,7 @@ impl Table<'_> {
             }
         };
         let change = match (&answer, step) {
-            (Answer::Claimed(Verdict::Granted { .. }), Step::Pass { from, to }) if from.kind != to.kind => {
-                Change::Freed // A downgrade: other readers can get the lock now.
-            }
+            (Answer::Claimed(Verdict::Granted { .. }), _) if stored.state.wakes_others(step, &answer) => Change::Freed,
             (Answer::Claimed(Verdict::Busy { .. }), Step::Claim(claim) | Step::Pass { to: claim, .. })
                 if needs_mark(claim, &stored.state) && self.has_subscriber(&Topic::of_claim(claim)) =>
             {

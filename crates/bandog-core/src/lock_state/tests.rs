@@ -287,6 +287,24 @@ fn a_starving_claim_for_many_permits_is_served_before_claims_that_do_not_starve(
 }
 
 #[test]
+fn the_grant_of_a_starving_claim_wakes_others_if_permits_remain() {
+    for (take, wakes) in [(2, true), (3, false)] {
+        let mut table = Table::default();
+        let [holder] = table.held([permits_of(2, 3)]);
+        let starving = Claim { offers: true, ..table.new_claim(permits_of(take, 3)) };
+        assert!(!table.granted(&starving));
+        let [waiting] = table.refused([permits_of(1, 3)]);
+        table.release(&holder);
+        assert!(!table.granted(&waiting), "the starving claim has a place");
+        let step = Step::Claim(starving);
+        let answer = table.state.apply(&step, table.now()).unwrap();
+        assert!(matches!(answer, Answer::Claimed(Verdict::Granted { .. })), "{answer:?}");
+        assert_eq!(table.state.wakes_others(&step, &answer), wakes, "{take} permits");
+        assert_eq!(table.granted(&waiting), wakes);
+    }
+}
+
+#[test]
 fn one_name_belongs_to_one_family_while_it_is_held() {
     let families = [Kind::Mutex, Kind::Read, permits_of(1, 2)];
     for kind in families {
