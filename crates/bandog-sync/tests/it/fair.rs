@@ -189,6 +189,32 @@ async fn dead_clients_in_the_middle_of_the_queue_cost_one_place_and_one_heartbea
     dying.iter().for_each(|(_, _, call)| call.abort());
 }
 
+/// The first claim of a call is lost, so a later call of the same client gets the place before it. The later call is
+/// notified by the store, or by the end of an older call of this client, and needs no poll.
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_first_claim_was_lost_does_not_delay_later_calls() {
+    for holds_itself in [false, true] {
+        let store = memory();
+        let wire = Lossy::new(store.clone());
+        let (theirs, ours) = (client(store.clone()), client(wire.clone()));
+        ours.ready().await.unwrap();
+        let holder = if holds_itself { &ours } else { &theirs };
+        let holder = holder.mutex("orders").fair().lock().await.unwrap();
+        wire.next([Fate::RequestLost]);
+        let first = waiting(&ours).await;
+        let second = waiting(&ours).await;
+        time::sleep(ms(100)).await; // The claim of the first call is repeated.
+        let start = time::Instant::now();
+        holder.release().await.unwrap();
+        let guard = soon(second).await.unwrap().unwrap();
+        assert!(start.elapsed() < ms(10), "held by this client: {holds_itself}; after {:?}", start.elapsed());
+        assert!(!first.is_finished());
+        guard.release().await.unwrap();
+        soon(first).await.unwrap().unwrap().release().await.unwrap();
+        assert!(start.elapsed() < ms(20), "held by this client: {holds_itself}; after {:?}", start.elapsed());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_owner_takes_a_fair_mutex_again() {
     let client = client(memory());
