@@ -32,6 +32,7 @@ use std::{
 };
 
 use self::world::{TestFamily, World};
+use crate::caller::Caller;
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 const FIXED_LEASE: Duration = Duration::from_millis(400);
@@ -67,6 +68,12 @@ fn random_interleavings_keep_the_promises_of_a_semaphore() {
     let Sums { turns, passed_on, exchanged, refused, timed_out, lost, late, cancelled, offered, further, .. } =
         run(TestFamily::Permits);
     must_be_tried(&[turns, passed_on, exchanged, refused, timed_out, lost, late, cancelled, offered, further]);
+}
+
+#[test]
+fn a_call_that_waits_does_not_read_the_turns_of_other_callers() {
+    let stranger = thread::spawn(|| thread::current().id()).join().unwrap();
+    scaling::strangers_do_not_read_the_turns(Caller::Thread(stranger));
 }
 
 /// If one of these events never happened, the test would prove nothing about it.

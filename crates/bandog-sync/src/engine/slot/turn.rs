@@ -159,6 +159,21 @@ impl Turns {
             Self::One(turn) => (Some(turn), None),
             Self::Many(turns) => (None, Some(turns.by_ticket.values())),
         };
-        one.into_iter().chain(many.into_iter().flatten())
+        let turns = one.into_iter().chain(many.into_iter().flatten());
+        #[cfg(test)]
+        let turns = turns.inspect(|_| TURNS_READ.set(TURNS_READ.get() + 1));
+        turns
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Number of turns that [`Turns::iter`] has returned on this thread.
+    static TURNS_READ: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Number of turns that [`Turns::iter`] has returned on this thread.
+#[cfg(test)]
+pub(super) fn turns_read() -> usize {
+    TURNS_READ.get()
 }
