@@ -120,7 +120,7 @@ pub(crate) async fn renewal(backend: &impl Backend, claim: &Claim) -> Result<Ren
 /// Sends a renewal directly to the backend. Returns false if the claim does not hold the lock.
 pub(crate) async fn renew(backend: &impl Backend, claim: &Claim) -> Result<bool, Error> {
     match renewal(backend, claim).await? {
-        Renewal::Extended { .. } => Ok(true),
+        Renewal::Extended { .. } | Renewal::Next => Ok(true),
         Renewal::Gone => Ok(false),
     }
 }

@@ -100,6 +100,7 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 23, fair, fair_order }
         $crate::one_law! { $test $world, 23, fair, fair_try_respects_the_queue }
         $crate::one_law! { $test $world, 24, fair, fair_dead_waiters }
+        $crate::one_law! { $test $world, 24, fair, fair_renewal_says_next }
         $crate::one_law! { $test $world, 25, fair, fair_leave }
         $crate::one_law! { $test $world, 25, fair, fair_leave_notifies }
         $crate::one_law! { $test $world, 26, crowd, no_herd }

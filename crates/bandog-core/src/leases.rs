@@ -105,6 +105,10 @@ pub enum Renewal {
         /// shorter than the requested ttl, and can differ from the duration in the grant or in an earlier renewal.
         valid_for: Duration,
     },
+    /// The claim waits for a fair mutex, and its place is kept for another [`crate::PLACE`]. It is the first claim of the
+    /// queue and no claim holds the lock, so the store grants the lock if the claim is sent again now. This answer is
+    /// necessary when the places of the claims before this claim expire: no release notifies the client then.
+    Next,
     /// This claim does not hold the key, and has no place ([`Claim::joins`]). The store changed nothing.
     Gone,
 }
@@ -194,7 +198,8 @@ pub trait Leases: Debug + Send + Sync + 'static {
     /// Renews the claims, and returns one answer for each claim in the same order. A failure at one key does not affect
     /// the other keys.
     ///
-    /// If a claim waits and has a place ([`Claim::joins`]), the renewal keeps the place for another [`crate::PLACE`].
+    /// If a claim waits and has a place ([`Claim::joins`]), the renewal keeps the place for another [`crate::PLACE`]. For
+    /// a claim of [`Kind::Fair`], the answer also says whether the store can grant the claim now ([`Renewal::Next`]).
     ///
     /// `Err` means that the state of the hold is unknown. If the store reports that the hold is lost, the answer is
     /// [`Renewal::Gone`].
@@ -210,7 +215,8 @@ pub trait Leases: Debug + Send + Sync + 'static {
     /// A backend is allowed to notify at every release of `claim.key`. The other fields of `claim` are for a store that
     /// keeps a queue of claims: the backend of such a store can notify only the client whose claim is next.
     ///
-    /// The backend must notify after every release that happens after this call has returned. The backend is also
+    /// The backend must notify after every release that happens after this call has returned. It also notifies after
+    /// each other step after which a claim can perhaps be granted ([`LockState::wakes_others`]). The backend is also
     /// allowed to notify without a reason. If a broken connection might have dropped a notification, the backend
     /// notifies as soon as it is connected again. A backend without notifications returns [`Subscription::silent`], as
     /// this default implementation does. The waiters of such a backend poll the store at least once a second.

@@ -176,7 +176,22 @@ impl LockState {
         }
     }
 
-    /// Renews the hold of a claim, if the claim holds the lock. If the claim has a place, keeps the place.
+    /// Whether other claims can perhaps be granted because of a step that this state has just applied with this answer.
+    /// The backend then notifies their clients. For a fair mutex, see [`LockState::next_in_queue`].
+    pub fn wakes_others(&self, step: &Step, answer: &Answer) -> bool {
+        match (answer, step) {
+            (Answer::Released(Released::Freed { .. } | Released::LeftQueue), _) => true,
+            (Answer::Released(Released::NotHeld) | Answer::Claimed(Verdict::Busy { .. }), _) => false,
+            // A downgrade: other readers can get the lock now.
+            (Answer::Claimed(Verdict::Granted { .. }), Step::Pass { from, to }) => from.kind != to.kind,
+            // While a starving claim has a place, claims for fewer permits are refused although these permits are free.
+            (Answer::Claimed(Verdict::Granted { .. }), Step::Claim(claim)) => claim.offers && self.free_permits() > 0,
+            (Answer::Claimed(Verdict::Granted { .. }), Step::Release(_)) => false,
+        }
+    }
+
+    /// Renews the hold of a claim, if the claim holds the lock. If the claim has a place, keeps the place, and says
+    /// whether the lock is free and the claim is the first one in the queue of a fair mutex.
     pub fn renew(&mut self, claim: &Claim, now: Moment) -> Renewal {
         self.forget_expired(now);
         if let Some(hold) = self.holds.iter_mut().find(|hold| hold.id == claim.id) {
@@ -185,7 +200,8 @@ impl LockState {
         }
         if let Some(place) = self.places.iter_mut().find(|place| place.id == claim.id) {
             place.until = now + PLACE;
-            return Renewal::Extended { valid_for: PLACE };
+            let is_next = self.holds.is_empty() && self.next_in_queue(now) == Some(claim.id);
+            return if is_next { Renewal::Next } else { Renewal::Extended { valid_for: PLACE } };
         }
         Renewal::Gone
     }
@@ -264,6 +280,12 @@ impl LockState {
         let last_fence = Fence::new(self.fence);
         self.holds.push(Hold { id: claim.id, kind: claim.kind, until: now + claim.ttl, last_fence });
         Ok(Verdict::Granted { fences: Fences::ending(last_fence, claim.fences), valid_for: claim.ttl })
+    }
+
+    /// Number of permits that no claim holds. Zero if the name is not a semaphore.
+    fn free_permits(&self) -> u64 {
+        let held: u64 = self.holds.iter().map(|hold| u64::from(hold.kind.permits())).sum();
+        u64::from(self.limit().unwrap_or_default()).saturating_sub(held)
     }
 
     /// Refuses a claim. Keeps a place for the claim, or a note that a client starves, if the claim asks for it.

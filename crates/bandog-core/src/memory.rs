@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use self::{records::RecordTable, subscribers::Subscribers};
 use crate::{
     Answer, Claim, ClientId, Clock, Finding, Inspect, Key, Kind, Latches, Leases, LockState, Member, Moment, Notifier,
-    Pattern, Profile, Released, Renewal, Result, Row, Step, Subscription, Verdict,
+    Pattern, Profile, Released, Renewal, Result, Row, Step, Subscription,
 };
 
 /// A store in the memory of this process, for tests and for programs of one process. Clones share their locks and
@@ -161,14 +161,17 @@ impl Latches for Memory {}
 impl MemoryState {
     /// Applies a step. If other claims can get the key after the step, their subscribers are notified.
     fn apply(&mut self, step: &Step, now: Moment) -> Result<Answer> {
-        let answer = self.lock(step.key()).apply(step, now)?;
-        Ok(match (answer, step) {
-            (Answer::Released(released), _) => Answer::Released(self.notify(step.key(), released, now)),
-            (answer @ Answer::Claimed(Verdict::Granted { .. }), Step::Pass { from, to }) if from.kind != to.kind => {
-                self.subscribers.notify(step.key(), None); // A downgrade: other readers can get the key now.
-                answer
+        let lock = self.lock(step.key());
+        let answer = lock.apply(step, now)?;
+        let wakes_others = lock.wakes_others(step, &answer);
+        Ok(match answer {
+            Answer::Released(released) => Answer::Released(self.notify(step.key(), released, now)),
+            Answer::Claimed(verdict) => {
+                if wakes_others {
+                    self.subscribers.notify(step.key(), None);
+                }
+                Answer::Claimed(verdict)
             }
-            (answer @ Answer::Claimed(_), _) => answer,
         })
     }
 

@@ -53,6 +53,7 @@ pub(crate) fn renewal(claim: &Claim, reply: Value) -> Result<Renewal> {
     match reply {
         Value::Int(1) => Ok(Renewal::Extended { valid_for: claim.ttl }),
         Value::Int(2) => Ok(Renewal::Extended { valid_for: PLACE }),
+        Value::Int(3) => Ok(Renewal::Next),
         Value::Int(0) => Ok(Renewal::Gone),
         Value::ServerError(error) => not_renewed(claim, refusal::refused(&error)),
         reply => not_renewed(claim, refusal::unexpected_reply(&reply)),

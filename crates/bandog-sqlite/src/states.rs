@@ -3,7 +3,7 @@
 use std::{mem, num::NonZeroU32};
 
 use bandog_core::{
-    Answer, Claim, ClaimId, Fence, Hold, Key, Kind, Limit, LockState, Place, Released, Renewal, Step, Verdict,
+    Answer, Claim, ClaimId, Fence, Hold, Key, Kind, Limit, LockState, PLACE, Place, Released, Renewal, Step, Verdict,
 };
 use rusqlite::{OptionalExtension, params};
 
@@ -75,9 +75,7 @@ impl Table<'_> {
             }
         };
         let change = match (&answer, step) {
-            (Answer::Claimed(Verdict::Granted { .. }), Step::Pass { from, to }) if from.kind != to.kind => {
-                Change::Freed // A downgrade: other readers can get the lock now.
-            }
+            (Answer::Claimed(Verdict::Granted { .. }), _) if stored.state.wakes_others(step, &answer) => Change::Freed,
             (Answer::Claimed(Verdict::Busy { .. }), Step::Claim(claim) | Step::Pass { to: claim, .. })
                 if needs_mark(claim, &stored.state) && self.has_subscriber(&Topic::of_claim(claim)) =>
             {
@@ -107,7 +105,12 @@ impl Table<'_> {
         let (key, now_ns) = (&claim.key, self.host().now_ns());
         let mut stored = self.load_once(key, now_ns)?;
         let renewal = stored.state.renew(claim, self.moment(now_ns));
-        if let Renewal::Extended { valid_for } = renewal {
+        let valid_for = match renewal {
+            Renewal::Extended { valid_for } => Some(valid_for),
+            Renewal::Next => Some(PLACE),
+            Renewal::Gone => None,
+        };
+        if let Some(valid_for) = valid_for {
             self.write_sightings(&mut stored, now_ns)?;
             self.extend_claim_row(key, claim.id, valid_for, now_ns)?;
             let StoredState { state, lease, .. } = &mut stored;

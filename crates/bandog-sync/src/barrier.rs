@@ -20,6 +20,9 @@ const MAX_PARTIES: u32 = 1000;
 /// before a retry.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Minimum duration of an attempt to change the record, for the computation of pauses.
+const MIN_ATTEMPT: Duration = Duration::from_millis(1);
+
 /// A barrier: a number of calls of [`Barrier::wait`] wait for each other, across processes and machines. Created by
 /// [`Client::barrier`].
 ///
@@ -192,6 +195,8 @@ impl Barrier {
 
     /// Reads the record, and adds this party if it is not in the record. Returns the position of the party after that.
     async fn arrive(&self, seat: &Guard, record: &Key, visit: &mut Visit) -> Result<Position> {
+        let clock = self.clock();
+        let (mut asked_at, mut lost_swaps) = (clock.now(), 0);
         let (mut present, _) = self.client.read_record(record, &[]).await?;
         let mut is_lost = seat.is_lost();
         loop {
@@ -203,6 +208,7 @@ impl Barrier {
                 Position::Absent => {}
                 settled => return Ok(settled),
             }
+            let missing = arrivals.missing();
             if arrivals.may_open(self.parties) {
                 self.remove_absent(&mut arrivals, record).await?;
             }
@@ -216,7 +222,15 @@ impl Barrier {
                     visit.is_written();
                     return Ok(position);
                 }
-                Swapped::Differs(newer) => present = newer,
+                Swapped::Differs(_) => {
+                    lost_swaps += 1;
+                    let delay = backoff(lost_swaps, missing, clock.now().since(asked_at));
+                    pause(self.client.handle(), delay).await?;
+                    // The record has perhaps changed again during the pause.
+                    asked_at = clock.now();
+                    present = self.client.read_record(record, &[]).await?.0;
+                    is_lost |= seat.is_lost();
+                }
                 Swapped::NotHeld | Swapped::Early(_) => {
                     is_lost = true;
                     present = self.client.read_record(record, &[]).await?.0;
@@ -248,6 +262,16 @@ impl Barrier {
         tracing::debug!(%record, %error, retry_in = ?delay, "a party of a barrier could not reach the store");
         pause(self.client.handle(), delay).await
     }
+}
+
+/// The pause after a swap that was refused because another party has changed the record. `attempt`: duration of the
+/// refused attempt. `missing`: maximum number of parties that try to change the record at the same time.
+///
+/// One party at a time can change the record. If each of `missing` parties chooses one of `missing` periods at random, a
+/// good part of them is alone in its period. But perhaps only a few parties try, so the first pauses are shorter.
+fn backoff(lost_swaps: u32, missing: u32, attempt: Duration) -> Duration {
+    let periods = 1_u32.checked_shl(lost_swaps).unwrap_or(u32::MAX).min(missing.max(2));
+    attempt.max(MIN_ATTEMPT).saturating_mul(periods).min(POLL_INTERVAL).mul_f64(fastrand::f64())
 }
 
 fn at(error: Error, record: &Key) -> Error {

@@ -10,7 +10,7 @@ use tokio::task;
 
 /// The task from which a call came, or the thread if the call came from no task. All branches of one `join!` count as
 /// the same caller, and all futures that one `block_on` polls do so, too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Caller {
     Task(task::Id),
     Thread(ThreadId),

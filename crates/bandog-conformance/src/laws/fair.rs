@@ -113,6 +113,40 @@ pub async fn fair_dead_waiters<W: World>(world: &W) -> Law {
     assert_free(&store, Kind::Fair, NAME).await
 }
 
+/// Law 24: the renewal of a claim says when the claim is next: it is the first one of the queue, and the lock is free.
+/// So a client learns this although several dead waiters were before its claim, and no release notifies it. The dead
+/// waiters in the middle of the queue delay the claim by one [`PLACE`] in total.
+pub async fn fair_renewal_says_next<W: World>(world: &W) -> Law {
+    let (store, clock) = (world.backend(), world.clock());
+    needs(&store, &[Kind::Fair])?;
+    let (holder, first, dead, alive) = (waiter(), waiter(), [waiter(), waiter(), waiter()], waiter());
+    granted(&store, &holder).await?;
+    let before = clock.now();
+    for claim in [&first].into_iter().chain(&dead).chain([&alive]) {
+        refused(&store, claim).await?;
+    }
+    let is_next = async |claim: &Claim| match renewal(&store, claim).await {
+        Ok(Renewal::Next) => Ok(()),
+        Ok(Renewal::Extended { valid_for }) if !valid_for.is_zero() && valid_for <= PLACE => Err("it is not next"),
+        answer => panic!("the place was not kept: {answer:?}"),
+    };
+    assert_eq!(is_next(&first).await, Err("it is not next"), "the lock is held");
+    freed(&store, &holder).await?;
+    assert_eq!(is_next(&first).await, Ok(()));
+    assert_eq!(is_next(&alive).await, Err("it is not next"), "other claims are before it");
+    granted(&store, &first).await?;
+    assert_eq!(is_next(&alive).await, Err("it is not next"), "the lock is held again");
+    freed(&store, &first).await?;
+    eventually_async(PLACE + world.slack(), async || is_next(&alive).await).await;
+    let waited = clock.now().since(before);
+    // A store can round times to milliseconds.
+    assert!(waited + Duration::from_millis(2) >= PLACE, "the places expired after {waited:?}");
+    granted(&store, &alive).await?;
+    assert_eq!(renewal(&store, &dead[0]).await?, Renewal::Gone);
+    freed(&store, &alive).await?;
+    assert_free(&store, Kind::Fair, NAME).await
+}
+
 /// Law 25: a release of a waiting claim removes its place. The other claims keep their order. If the claim is sent
 /// again, it gets a place at the end of the queue.
 pub async fn fair_leave<W: World>(world: &W) -> Law {

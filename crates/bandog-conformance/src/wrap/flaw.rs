@@ -16,6 +16,8 @@ pub enum Flaw {
     PlacesStay,
     /// The renewal of a waiting claim does not keep its place.
     RenewalsKeepNoPlace,
+    /// The renewal of a waiting claim does not say that the claim is next.
+    NeverNext,
     /// The release of a waiting claim does not remove its place.
     LeaversKeepTheirPlaces,
     /// When a claim leaves the queue, the next claim is not notified.

@@ -305,6 +305,9 @@ impl<B: Backend> Leases for Flawed<B> {
             {
                 *valid_for = claim.ttl;
             }
+            if let (Flaw::NeverNext, [Ok(renewal @ Renewal::Next)]) = (self.0.flaw, &mut *answer) {
+                *renewal = Renewal::Extended { valid_for: PLACE };
+            }
             answers.append(&mut answer);
         }
         answers

@@ -79,6 +79,7 @@ async fn the_laws_of_fair_mutexes_find_flaws() {
         fair::fair_order: NoPlaces NothingAhead;
         fair::fair_try_respects_the_queue: TriesJumpTheQueue TriesJoinTheQueue NoPlaces;
         fair::fair_dead_waiters: PlacesStay RenewalsKeepNoPlace NoPlaces;
+        fair::fair_renewal_says_next: NeverNext RenewalsKeepNoPlace NoPlaces;
         fair::fair_leave: LeaversKeepTheirPlaces NothingAhead;
         fair::fair_leave_notifies: SilentLeave LeaversKeepTheirPlaces;
         fair::fair_notifies_the_next: NotifiesAll SilentRelease;

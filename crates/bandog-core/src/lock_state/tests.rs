@@ -136,6 +136,36 @@ fn the_places_of_dead_waiters_expire_together() {
 }
 
 #[test]
+fn a_renewal_says_that_a_claim_is_next_while_the_lock_is_free() {
+    let extended = Renewal::Extended { valid_for: PLACE };
+    let mut table = Table::default();
+    let [holder] = table.held([Kind::Fair]);
+    let [dead, first, second] = table.refused([Kind::Fair; 3]);
+    table.ms += 3_000;
+    let renew = |table: &mut Table, claim: &Claim| table.state.renew(claim, table.now());
+    assert_eq!([&first, &second].map(|claim| renew(&mut table, claim)), [extended; 2]);
+    table.release(&holder);
+    assert_eq!(renew(&mut table, &first), extended, "a claim with a place is before it");
+    table.ms += 2_000;
+    assert_eq!(
+        [&first, &second, &dead].map(|claim| renew(&mut table, claim)),
+        [Renewal::Next, extended, Renewal::Gone]
+    );
+    assert_eq!(renew(&mut table, &first), Renewal::Next, "the renewal has granted nothing");
+    assert!(table.granted(&first));
+    assert_eq!(renew(&mut table, &second), extended);
+    table.release(&first);
+    let [_plain] = table.held([Kind::Mutex]);
+    assert_eq!(renew(&mut table, &second), extended, "a plain mutex is held");
+
+    let mut table = Table::default();
+    let [reader] = table.held([Kind::Read]);
+    let [writer] = table.refused([Kind::Write]);
+    table.release(&reader);
+    assert_eq!(renew(&mut table, &writer), extended, "a waiting writer polls once a second");
+}
+
+#[test]
 fn a_plain_mutex_and_a_fair_mutex_of_one_name_exclude_each_other() {
     let mut table = Table::default();
     let [plain] = table.held([Kind::Mutex]);
@@ -254,6 +284,24 @@ fn a_starving_claim_for_many_permits_is_served_before_claims_that_do_not_starve(
     table.refused([permits_of(1, 3)]);
     table.release(&second);
     assert!(table.granted(&starving));
+}
+
+#[test]
+fn the_grant_of_a_starving_claim_wakes_others_if_permits_remain() {
+    for (take, wakes) in [(2, true), (3, false)] {
+        let mut table = Table::default();
+        let [holder] = table.held([permits_of(2, 3)]);
+        let starving = Claim { offers: true, ..table.new_claim(permits_of(take, 3)) };
+        assert!(!table.granted(&starving));
+        let [waiting] = table.refused([permits_of(1, 3)]);
+        table.release(&holder);
+        assert!(!table.granted(&waiting), "the starving claim has a place");
+        let step = Step::Claim(starving);
+        let answer = table.state.apply(&step, table.now()).unwrap();
+        assert!(matches!(answer, Answer::Claimed(Verdict::Granted { .. })), "{answer:?}");
+        assert_eq!(table.state.wakes_others(&step, &answer), wakes, "{take} permits");
+        assert_eq!(table.granted(&waiting), wakes);
+    }
 }
 
 #[test]

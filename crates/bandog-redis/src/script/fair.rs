@@ -54,12 +54,12 @@ pub(super) fn release(steps: &[&Step], form: ScriptForm) -> Cmd {
 
 /// The call of `fair_renew.lua` for these claims.
 pub(super) fn renew(claims: &[&Claim], form: ScriptForm) -> Cmd {
-    let size = claims.iter().map(|claim| 4 * claim.key.as_str().len() + 180).sum();
-    let mut cmd = RENEW.call(form, 4 * claims.len(), 6 * claims.len(), size);
+    let size = claims.iter().map(|claim| 5 * claim.key.as_str().len() + 210).sum();
+    let mut cmd = RENEW.call(form, 5 * claims.len(), 7 * claims.len(), size);
     for claim in claims {
         let name = claim.key.as_str();
         cmd.arg(name);
-        satellites(&mut cmd, name, &[HELD, DEADLINES, WAITING]);
+        satellites(&mut cmd, name, &[HELD, QUEUE, DEADLINES, WAITING]);
     }
     for claim in claims {
         cmd.write_arg_fmt(claim.id);

@@ -4,10 +4,14 @@ use std::time::Duration;
 
 use bandog_core::{Answer, Claim, ClaimId, ErrorKind, Inspect, Kind, Leases, PLACE, Released, Renewal, Step, Verdict};
 use bandog_redis::Redis;
+use bandog_sync::Client;
 use bandog_testkit::{RedisServer, eventually_async};
 
 use crate::{
-    help::{JAVA, SOON, backend, claim, granted, is_granted, notifier, now_ms, operator, pass, release, renew, take},
+    help::{
+        JAVA, SOON, backend, claim, granted, is_granted, lock_user_url, notifier, now_ms, operator, pass, release,
+        renew, take, with_timeout,
+    },
     layout::subscriber,
 };
 
@@ -170,6 +174,75 @@ async fn all_dead_claims_of_ours_are_removed_together() {
     release(&redis, &next).await.unwrap();
     // The waiter of Redisson has a deadline, but is not in the list.
     assert_eq!(server.keys(), [DEADLINES, "redisson_lock_token:{k}"]);
+}
+
+#[tokio::test]
+async fn a_renewal_removes_dead_claims_and_says_that_the_claim_is_next() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let [holder, first, second, alive, last] = [fair("k"), fair("k"), fair("k"), fair("k"), fair("k")];
+    granted(take(&redis, &holder).await.unwrap());
+    for claim in [&first, &second, &alive, &last] {
+        ahead(&redis, claim).await;
+    }
+    let before = deadline(&server, &alive.id.to_string());
+    die(&server, &[&first, &second]);
+    let extended = Renewal::Extended { valid_for: PLACE };
+    assert_eq!(renew(&redis, &alive).await.unwrap(), extended, "the lock is held");
+    assert_eq!(queue(&server).len(), 4, "the next release removes the dead claims");
+    // Without the release: the client of the holder has died, too.
+    server.cmd(&["DEL", "k"]);
+    assert_eq!(renew(&redis, &last).await.unwrap(), extended, "another claim is before it");
+    assert_eq!(queue(&server), [alive.id.to_string(), last.id.to_string()]);
+    assert_eq!(deadline(&server, &alive.id.to_string()), before - 2 * WAIT);
+    assert_eq!(renew(&redis, &alive).await.unwrap(), Renewal::Next);
+    assert_eq!(renew(&redis, &second).await.unwrap(), Renewal::Gone);
+    assert!(is_granted(&redis, &alive).await);
+    assert_eq!(renew(&redis, &last).await.unwrap(), extended, "the lock is held");
+    release(&redis, &alive).await.unwrap();
+    assert_eq!(renew(&redis, &last).await.unwrap(), Renewal::Next);
+
+    // A waiter of Redisson is before the claim until its deadline.
+    server.cmd(&["ZADD", DEADLINES, &(now_ms() + 60_000).to_string(), JAVA]);
+    server.cmd(&["LPUSH", QUEUE, JAVA]);
+    assert_eq!(renew(&redis, &last).await.unwrap(), extended);
+    server.cmd(&["ZADD", DEADLINES, &(now_ms() - 1).to_string(), JAVA]);
+    assert_eq!(renew(&redis, &last).await.unwrap(), Renewal::Next);
+    assert_eq!(queue(&server), [last.id.to_string()]);
+}
+
+/// Clients in the middle of the queue lose their connections for good. Their places expire together, and the renewal of
+/// the next claim says so. Its client would poll only after ten seconds or more.
+#[tokio::test]
+async fn clients_that_lose_their_connections_cost_one_place_in_total() {
+    let server = RedisServer::start();
+    let client = |redis: Redis| Client::options().over(redis).unwrap();
+    let lock = |client: &Client| {
+        let mutex = client.mutex("k").fair();
+        tokio::spawn(async move { mutex.lock().await })
+    };
+    let has_length = async |length| eventually_async(SOON, async || queue(&server).len() == length).await;
+    let [theirs, ours] = [client(backend(&server)), client(backend(&server))];
+    let held = theirs.mutex("k").fair().lock().await.unwrap();
+    let mut dying = Vec::new();
+    for number in 0..20 {
+        let wire = server.wire();
+        let client = client(with_timeout(&lock_user_url(wire.addr()), Duration::from_millis(500)));
+        let call = lock(&client);
+        has_length(number + 1).await;
+        dying.push((wire, client, call));
+    }
+    let next = lock(&ours);
+    has_length(dying.len() + 1).await;
+    for (wire, ..) in &dying {
+        wire.refuse(true);
+        wire.cut();
+    }
+    held.release().await.unwrap();
+    let guard = tokio::time::timeout(PLACE + PLACE / 3 + Duration::from_secs(2), next).await.unwrap().unwrap().unwrap();
+    assert_eq!(server.cmd(&["EXISTS", QUEUE, DEADLINES, WAITING]).int(), 0);
+    dying.iter().for_each(|(_, _, call)| call.abort());
+    guard.release().await.unwrap();
 }
 
 #[tokio::test]

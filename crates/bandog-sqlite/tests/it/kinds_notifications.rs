@@ -83,6 +83,22 @@ fn waiter_beside(kind: Kind) -> Kind {
     }
 }
 
+/// While a starving claim has a place, claims for fewer permits are refused although these permits are free.
+#[tokio::test]
+async fn the_grant_of_a_starving_claim_notifies_waiters_if_permits_remain() {
+    let dir = TestDir::new();
+    let (here, there, ours) = (dir.open(), dir.open(), of_kind(permits(2, 4)));
+    take(&there, &ours).await.unwrap();
+    let starving = Claim { offers: true, ..of_kind(permits(3, 4)) };
+    busy(&there, &starving).await;
+    release(&there, &ours).await;
+    let waiting = Waiter::new(&here, permits(1, 4)).await;
+    let before = waiting.count();
+    take(&there, &starving).await.unwrap();
+    is_notified(&waiting.count, "a starving claim was granted", before).await;
+    take(&here, &waiting.claim).await.unwrap();
+}
+
 #[tokio::test]
 async fn only_the_next_waiter_of_a_fair_mutex_is_notified() {
     let dir = TestDir::new();

@@ -116,6 +116,7 @@ async fn execute(store: &Sqlite, held: &mut HashMap<String, Claim>, words: &[&st
         }
         ["renew", name] => match store.renew(&[held[name].clone()]).await.remove(0)? {
             Renewal::Extended { .. } => "extended".into(),
+            Renewal::Next => "next".into(),
             Renewal::Gone => "gone".into(),
         },
         ["release", name] => format!("{:?}", release(store, &held[name]).await),

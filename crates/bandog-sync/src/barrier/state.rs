@@ -119,6 +119,11 @@ impl Arrivals {
         self.waiting.iter().chain(self.passed.iter().map(|passed| &passed.party))
     }
 
+    /// Number of parties that have not arrived yet.
+    pub(super) fn missing(&self) -> u32 {
+        self.parties.saturating_sub(u32::try_from(self.waiting.len()).unwrap_or(u32::MAX))
+    }
+
     /// Whether it must be known which parties still hold their mutexes, before a party arrives: because the barrier would
     /// open, or because the waiting parties have named another number than `parties`.
     pub(super) fn may_open(&self, parties: u32) -> bool {

@@ -152,12 +152,13 @@ impl Engine {
     ) -> Option<T> {
         let entry = self.slots.get_mut(id)?;
         if let Lane::Fair(ticket) = id.lane {
-            self.cx.has_older_call = self.fair_calls.oldest(&id.key).is_some_and(|oldest| oldest < ticket);
+            self.cx.has_older_call = self.fair_calls.has_older(&id.key, ticket);
         }
-        let had_calls = entry.slot.has_calls();
+        let (had_calls, was_in_order) = (entry.slot.has_calls(), entry.slot.is_in_order());
         let value = entry.change(&mut self.cx, &mut self.counts, &mut self.timers, change);
         self.cx.has_older_call = false;
         let (has_calls, is_held) = (entry.slot.has_calls(), entry.slot.is_held());
+        let is_in_order = entry.slot.is_in_order();
         if entry.slot.is_unused() {
             self.slots.remove(id);
         }
@@ -169,6 +170,9 @@ impl Engine {
                 if let Some(next) = self.fair_calls.remove(&id.key, ticket) {
                     self.on(&next, Event::Notified);
                 }
+            }
+            Lane::Fair(ticket) if was_in_order != is_in_order => {
+                self.fair_calls.set_in_order(&id.key, ticket, is_in_order);
             }
             Lane::Write if had_calls != has_calls => {
                 self.on(&SlotId { key: id.key.clone(), lane: Lane::Read }, Event::WriterWaits(has_calls));

@@ -1,10 +1,14 @@
-//! The calls of this client for fair mutexes, in the order of their arrival.
+//! The calls of this client for fair mutexes, in the order in which the engine has received them. This is also the order
+//! in which it sends their first claims, and so the order of their places in the store's queue.
 //!
-//! Each of these calls has its own slot and its own place in the store's queue. The store notifies the next claim of its
-//! queue, but that takes a round trip. So when a call of this client ends, the next older call claims the key at once:
-//! its claim is in the same batch as the release.
+//! Each of these calls has its own slot and its own place. The store notifies the next claim of its queue, but that takes
+//! a round trip. So when a call of this client ends, the next older call claims the key at once: its claim is in the same
+//! batch as the release. For the same reason, a call needs no subscription while an older call is before it.
+//!
+//! A call can be *out of order*: it has lost its place and got a new one, or its first request had no answer. The order
+//! of the store is then unknown, so such a call always subscribes, and no other call relies on it.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use bandog_core::Key;
 
@@ -16,33 +20,68 @@ use super::{
 
 /// For each key, the calls that wait for the fair mutex or hold it.
 #[derive(Default)]
-pub(super) struct FairCalls(Map<Key, BTreeSet<Ticket>>);
+pub(super) struct FairCalls {
+    of_keys: Map<Key, CallsOfKey>,
+    /// Number of calls that this client has ever received.
+    received: u64,
+}
+
+#[derive(Default)]
+struct CallsOfKey {
+    /// The calls by their numbers: the first call that the client received has the number 1.
+    calls: BTreeMap<u64, FairCall>,
+    numbers: Map<Ticket, u64>,
+}
+
+struct FairCall {
+    ticket: Ticket,
+    /// Whether the call holds the lock or has its place in the store's queue, behind the older calls that are in order.
+    is_in_order: bool,
+}
 
 impl FairCalls {
     pub(super) fn insert(&mut self, key: &Key, ticket: Ticket) {
-        self.0.entry(key.clone()).or_default().insert(ticket);
+        self.received += 1;
+        let of_key = self.of_keys.entry(key.clone()).or_default();
+        of_key.numbers.insert(ticket, self.received);
+        of_key.calls.insert(self.received, FairCall { ticket, is_in_order: false });
     }
 
-    /// Removes a call that no longer waits and does not hold the lock. Returns the oldest call that remains. Returns
-    /// `None` if the call was removed before.
-    pub(super) fn remove(&mut self, key: &Key, ticket: Ticket) -> Option<SlotId> {
-        let calls = self.0.get_mut(key)?;
-        if !calls.remove(&ticket) {
-            return None;
+    /// Whether an older call holds the lock or has a place before this call.
+    pub(super) fn has_older(&self, key: &Key, ticket: Ticket) -> bool {
+        let Some(of_key) = self.of_keys.get(key) else { return false };
+        let older = of_key.numbers.get(&ticket).map(|number| of_key.calls.range(..number));
+        older.is_some_and(|mut older| older.any(|(_, call)| call.is_in_order))
+    }
+
+    /// Records whether a call is in order.
+    pub(super) fn set_in_order(&mut self, key: &Key, ticket: Ticket, is_in_order: bool) {
+        let Some(of_key) = self.of_keys.get_mut(key) else { return };
+        if let Some(call) = of_key.numbers.get(&ticket).and_then(|number| of_key.calls.get_mut(number)) {
+            call.is_in_order = is_in_order;
         }
-        let Some(oldest) = calls.first().copied() else {
-            self.0.remove(key);
+    }
+
+    /// Removes a call that no longer waits and does not hold the lock. Returns the oldest call in order that remains, or
+    /// the oldest call if none is in order. Returns `None` if the call was removed before.
+    pub(super) fn remove(&mut self, key: &Key, ticket: Ticket) -> Option<SlotId> {
+        let of_key = self.of_keys.get_mut(key)?;
+        let number = of_key.numbers.remove(&ticket)?;
+        of_key.calls.remove(&number);
+        let next = of_key.calls.values().find(|call| call.is_in_order).or_else(|| of_key.calls.values().next());
+        let Some(next) = next.map(|call| call.ticket) else {
+            self.of_keys.remove(key);
             return None;
         };
-        Some(SlotId { key: key.clone(), lane: Lane::Fair(oldest) })
+        Some(SlotId { key: key.clone(), lane: Lane::Fair(next) })
     }
 
     pub(super) fn oldest(&self, key: &Key) -> Option<Ticket> {
-        self.0.get(key)?.first().copied()
+        self.of_keys.get(key)?.calls.values().next().map(|call| call.ticket)
     }
 
     /// The calls for a key, the oldest first.
     pub(super) fn of_key(&self, key: &Key) -> Vec<Ticket> {
-        self.0.get(key).into_iter().flatten().copied().collect()
+        self.of_keys.get(key).into_iter().flat_map(|of_key| of_key.calls.values()).map(|call| call.ticket).collect()
     }
 }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_conformance::wrap::{Delayed, Fate, Lossy, Stopped, Which, WithoutSubscriptions};
+use bandog_conformance::wrap::{Counting, Delayed, Fate, Lossy, Stopped, Which, WithoutSubscriptions};
 use bandog_core::{ErrorKind, Memory, Result};
 use bandog_sync::{Arrival, Client};
 use tokio::{task::JoinHandle, time};
@@ -88,6 +88,28 @@ async fn the_barrier_is_cyclic() {
         client.idle().await;
     }
     assert_eq!(held(&store).await, [""; 0]);
+}
+
+/// Only one of the parties that arrive at the same time can change the record. The others pause before they try again, so
+/// the number of their requests grows with the number of parties, and not with its square.
+#[tokio::test(start_paused = true)]
+async fn parties_that_arrive_at_the_same_time_do_not_try_again_at_the_same_time() {
+    const PARTIES: u32 = 128;
+    let store = Counting::new(memory());
+    let clients: Vec<_> =
+        (0..u64::from(PARTIES)).map(|number| client(Delayed::new(store.clone(), number, ms(2), ms(2)))).collect();
+    let start = time::Instant::now();
+    let parties: Vec<_> = clients
+        .iter()
+        .map(|client| {
+            let barrier = client.barrier("phase", PARTIES);
+            tokio::spawn(async move { barrier.wait().await })
+        })
+        .collect();
+    assert_eq!(leaders(parties).await, 1);
+    let (swaps, parties) = (store.swaps(), usize::try_from(PARTIES).unwrap());
+    assert!(swaps <= parties * 10, "{swaps} swaps of {parties} parties");
+    assert!(start.elapsed() < ms(100) * PARTIES, "{:?}", start.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

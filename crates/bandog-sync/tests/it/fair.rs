@@ -157,6 +157,64 @@ async fn a_dead_head_delays_the_queue_only_until_its_place_expires() {
     head.abort();
 }
 
+/// Clients in the middle of a long queue die. Their places expire together, and the renewal of the next client's place
+/// says so. A poll would come much later, because the client's claim was far back in the queue.
+#[tokio::test(start_paused = true)]
+async fn dead_clients_in_the_middle_of_the_queue_cost_one_place_and_one_heartbeat() {
+    const DEAD: u32 = 30;
+    let store = memory();
+    let holding = client(store.clone());
+    let holder = holding.mutex("orders").fair().lock().await.unwrap();
+    let first = client(store.clone());
+    let first_call = waiting(&first).await;
+    first.idle().await;
+    let mut dying = Vec::new();
+    for _ in 0..DEAD {
+        let dead = Lossy::new(store.clone());
+        let client = client(dead.clone());
+        let call = waiting(&client).await;
+        client.idle().await;
+        dying.push((dead, client, call));
+    }
+    let ours = client(store.clone());
+    let next = waiting(&ours).await;
+    ours.idle().await;
+    time::sleep(PLACE * 2).await; // All places are kept.
+    dying.iter().for_each(|(dead, ..)| dead.always(Fate::RequestLost));
+    holder.release().await.unwrap();
+    let first_guard = soon(first_call).await.unwrap().unwrap();
+    first_guard.release().await.unwrap();
+    let guard = time::timeout(PLACE + PLACE / 3 + ms(100), next).await.unwrap().unwrap().unwrap();
+    assert!(!guard.is_lost());
+    dying.iter().for_each(|(_, _, call)| call.abort());
+}
+
+/// The first claim of a call is lost, so a later call of the same client gets the place before it. The later call is
+/// notified by the store, or by the end of an older call of this client, and needs no poll.
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_first_claim_was_lost_does_not_delay_later_calls() {
+    for holds_itself in [false, true] {
+        let store = memory();
+        let wire = Lossy::new(store.clone());
+        let (theirs, ours) = (client(store.clone()), client(wire.clone()));
+        ours.ready().await.unwrap();
+        let holder = if holds_itself { &ours } else { &theirs };
+        let holder = holder.mutex("orders").fair().lock().await.unwrap();
+        wire.next([Fate::RequestLost]);
+        let first = waiting(&ours).await;
+        let second = waiting(&ours).await;
+        time::sleep(ms(100)).await; // The claim of the first call is repeated.
+        let start = time::Instant::now();
+        holder.release().await.unwrap();
+        let guard = soon(second).await.unwrap().unwrap();
+        assert!(start.elapsed() < ms(10), "held by this client: {holds_itself}; after {:?}", start.elapsed());
+        assert!(!first.is_finished());
+        guard.release().await.unwrap();
+        soon(first).await.unwrap().unwrap().release().await.unwrap();
+        assert!(start.elapsed() < ms(20), "held by this client: {holds_itself}; after {:?}", start.elapsed());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_owner_takes_a_fair_mutex_again() {
     let client = client(memory());

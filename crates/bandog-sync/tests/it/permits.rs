@@ -9,7 +9,7 @@ use std::{
 };
 
 use bandog_conformance::wrap::{Counting, Delayed, Fate, Lossy};
-use bandog_core::{ErrorKind, Leases};
+use bandog_core::{Answer, Claim, ClaimId, ClientId, ErrorKind, Kind, Leases, Notifier, Step, Verdict};
 use tokio::{task::yield_now, time};
 
 use crate::kit::{client, held, key, kind, memory, ms, soon};
@@ -179,4 +179,93 @@ async fn a_starving_call_that_is_dropped_leaves_no_place_behind() {
     assert!(theirs.semaphore("gpu", 2).try_acquire().await.unwrap().is_some());
     drop(guard);
     store.set_limit(&key("gpu"), NonZeroU32::MIN).await.unwrap();
+}
+
+/// The first call waits for three permits, and leaves. The call behind it wants one permit, which is free, so it does not
+/// wait for a poll. The place of the first call ends, too, so other clients get permits again.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_leaves_makes_room_for_a_smaller_call_behind_it() {
+    let store = memory();
+    let (theirs, ours) = (client(store.clone()), client(store.clone()));
+    let held = theirs.semaphore("gpu", 4).permits(2).acquire().await.unwrap();
+    let acquire = |permits| {
+        let semaphore = ours.semaphore("gpu", 4).permits(permits);
+        tokio::spawn(async move { semaphore.acquire().await })
+    };
+    let big = acquire(3);
+    time::sleep(ms(3000)).await; // The call starves, so its claim has a place.
+    let small = acquire(1);
+    time::sleep(ms(3000)).await;
+    assert!(!small.is_finished());
+    assert!(theirs.semaphore("gpu", 4).try_acquire().await.unwrap().is_none());
+    big.abort();
+    let start = time::Instant::now();
+    let small = soon(small).await.unwrap().unwrap();
+    assert!(start.elapsed() < ms(5), "{:?}", start.elapsed());
+    ours.idle().await;
+    assert!(theirs.semaphore("gpu", 4).try_acquire().await.unwrap().is_some());
+    drop((held, small));
+}
+
+/// While a starving call has a place, calls for fewer permits are refused. Its grant wakes them.
+#[tokio::test(start_paused = true)]
+async fn the_grant_of_a_starving_call_notifies_other_clients_if_permits_remain() {
+    let store = memory();
+    let claim = |take, offers| {
+        let kind = Kind::Permits { take: NonZeroU32::new(take).unwrap(), of: NonZeroU32::new(4).unwrap() };
+        let id = ClaimId { client: ClientId::random(), number: 1 };
+        let (ttl, fences) = (ms(30_000), NonZeroU32::MIN);
+        Claim { key: key("gpu"), id, kind, ttl, fences, joins: true, offers }
+    };
+    for (take, notified) in [(3, 1), (4, 0)] {
+        let (holder, starving, other) = (claim(2, false), claim(take, true), claim(1, false));
+        for claim in [&holder, &starving] {
+            store.apply(&[Step::Claim(claim.clone())]).await.remove(0).unwrap();
+        }
+        store.apply(&[Step::Release(holder)]).await.remove(0).unwrap();
+        let count = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&count);
+        let notifier = Notifier::new(move || {
+            counted.fetch_add(1, SeqCst);
+        });
+        let subscription = store.subscribe(&other, notifier).await.unwrap();
+        let answer = store.apply(&[Step::Claim(starving.clone())]).await.remove(0).unwrap();
+        assert!(matches!(answer, Answer::Claimed(Verdict::Granted { .. })), "{answer:?}");
+        assert_eq!(count.load(SeqCst), notified, "{take} permits");
+        drop(subscription);
+        store.apply(&[Step::Release(starving)]).await.remove(0).unwrap();
+    }
+}
+
+/// All free permits are claimed in one round trip, and not in one round trip each.
+#[tokio::test(start_paused = true)]
+async fn free_permits_are_claimed_together() {
+    let store = Counting::new(memory());
+    let client = client(Delayed::new(store.clone(), 1, ms(10), ms(10)));
+    client.ready().await.unwrap();
+    let (start, before) = (time::Instant::now(), store.calls());
+    let workers: Vec<_> = (0..64)
+        .map(|_| {
+            let semaphore = client.semaphore("gpu", 8);
+            tokio::spawn(async move {
+                let guard = semaphore.acquire().await.unwrap();
+                let acquired = start.elapsed();
+                time::sleep(ms(5000)).await;
+                drop(guard);
+                acquired
+            })
+        })
+        .collect();
+    time::sleep(ms(100)).await;
+    assert_eq!(store.grants(), 8);
+    assert!(store.claims() <= 10, "{} claims", store.claims());
+    let calls = store.calls() - before;
+    assert!(calls <= 4, "{calls} round trips");
+    let mut times = Vec::new();
+    for worker in workers {
+        times.push(soon(worker).await.unwrap());
+    }
+    assert!(times[..8].iter().all(|time| *time <= ms(60)), "{times:?}");
+    client.idle().await;
+    assert_eq!(held(&store).await, [""; 0]);
 }

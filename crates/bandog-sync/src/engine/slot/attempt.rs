@@ -25,6 +25,17 @@ const MAX_ROUND_TRIP: Duration = Duration::from_millis(100);
 /// Maximum interval between two polls of a claim that is not the next one in the queue of a fair mutex.
 const MAX_QUEUED_POLL_INTERVAL: Duration = Duration::from_secs(60);
 
+/// What this client knows about the place of a claim for a fair mutex.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Queued {
+    /// The store has not refused the claim yet.
+    NotYet,
+    /// The first request of the claim got the place, and the claim has kept it. `ahead`: number of claims before it.
+    InOrder { ahead: u32 },
+    /// The claim perhaps got its place later than claims that were sent after it.
+    OutOfOrder,
+}
+
 /// A claim that is not granted yet. The claim belongs to no particular call. When the grant arrives, the call that is
 /// first in the queue gets the hold (what the store gives for a claim).
 pub(super) struct Attempt {
@@ -47,6 +58,8 @@ pub(super) struct Attempt {
     has_asked_for_offer: bool,
     /// Whether a request of this claim has asked for a place ([`Claim::joins`]). If so, the store may have that place.
     has_asked_for_place: bool,
+    /// The place of a claim for a fair mutex.
+    pub(super) queued: Queued,
     /// When the place of this claim must be renewed. `None` if it is not renewed: the polls of the other kinds are
     /// frequent enough to keep their places.
     pub(super) place_due: Option<Moment>,
@@ -54,6 +67,8 @@ pub(super) struct Attempt {
     /// The flag stays set until the claim ends, because the answer to a later request says nothing about an earlier
     /// request.
     pub(super) unsure: bool,
+    /// Number of requests of this claim.
+    requests: u32,
     /// Number of consecutive requests without an answer.
     pub(super) faults: u32,
 }
@@ -70,8 +85,10 @@ impl Attempt {
             is_contended: false,
             has_asked_for_offer: false,
             has_asked_for_place: false,
+            queued: Queued::NotYet,
             place_due: None,
             unsure: false,
+            requests: 0,
             faults: 0,
         }
     }
@@ -97,6 +114,7 @@ impl Attempt {
             Kind::Fair | Kind::Write => has_patient_calls,
             Kind::Permits { .. } => self.claim.offers,
         };
+        self.requests = self.requests.saturating_add(1);
         self.has_asked_for_offer |= self.claim.offers;
         self.has_asked_for_place |= self.claim.joins;
         self.place_due = None;
@@ -106,8 +124,17 @@ impl Attempt {
         }
     }
 
-    /// Records that the store has reported another holder.
-    pub(super) fn refused(&mut self, asked_at: Moment, now: Moment, retry_after: Duration) {
+    /// Records that the store has reported another holder. `ahead`: number of claims before this claim in the store's
+    /// queue.
+    pub(super) fn refused(&mut self, asked_at: Moment, now: Moment, retry_after: Duration, ahead: Option<u32>) {
+        let is_first_request = self.faults == 0 && !self.unsure;
+        self.queued = match (self.queued, ahead) {
+            (Queued::NotYet, Some(ahead)) if is_first_request => Queued::InOrder { ahead },
+            // No claim can get a place before this claim, so this claim still has its place.
+            (Queued::InOrder { ahead: before }, Some(ahead)) if ahead <= before => Queued::InOrder { ahead },
+            (Queued::NotYet, None) => Queued::NotYet,
+            (Queued::NotYet | Queued::InOrder { .. } | Queued::OutOfOrder, _) => Queued::OutOfOrder,
+        };
         self.from = None; // Another client holds the key, so this client's old hold does not exist any more.
         self.streak = None;
         self.faults = 0;
@@ -116,6 +143,11 @@ impl Attempt {
             Kind::Fair => self.place_due = self.claim.joins.then(|| now + PLACE / 3),
             Kind::Read | Kind::Write | Kind::Permits { .. } => {}
         }
+    }
+
+    /// Whether the claim was sent only once.
+    pub(super) fn is_first_request(&self) -> bool {
+        self.requests == 1
     }
 
     /// The delay before the next poll after a refusal. `ahead`: number of claims before this claim in the store's queue.
@@ -128,6 +160,11 @@ impl Attempt {
                 jittered(MAX_QUEUED_POLL_INTERVAL.min(MAX_POLL_INTERVAL * ahead.unwrap_or(0).saturating_add(1)))
             }
         }
+    }
+
+    /// Records that the store does not have the place of this claim any more.
+    pub(super) fn has_lost_place(&mut self) {
+        self.queued = Queued::OutOfOrder;
     }
 
     /// Whether the place of this claim must be renewed now. If so, plans the next renewal.

@@ -4,7 +4,10 @@ use std::{mem, time::Duration};
 
 use bandog_core::{Error, ErrorKind, Moment, Result, Subscription, Verdict};
 
-use super::{Call, Claiming, Effect, Slot, SlotContext, Stage, WakeUps, attempt::Attempt};
+use super::{
+    Call, Claiming, Effect, Slot, SlotContext, Stage, WakeUps,
+    attempt::{Attempt, Queued},
+};
 use crate::engine::{backoff::backoff_after, msg::HoldId};
 
 impl<C: Call> Slot<C> {
@@ -69,6 +72,7 @@ impl<C: Call> Slot<C> {
         if self.downgrades_to(claim) {
             return self.downgrade_answered(asked_at, answer, cx);
         }
+        let Some(answer) = self.further_claimed(claim, asked_at, answer, cx) else { return };
         let claiming = match mem::take(&mut self.stage) {
             Stage::Claiming(claiming) if claiming.attempt.claim.id.number == claim => claiming,
             stage => {
@@ -78,6 +82,7 @@ impl<C: Call> Slot<C> {
         };
         match answer {
             Ok(Verdict::Granted { fences, valid_for }) => {
+                self.further.answered(true, claiming.attempt.is_first_request());
                 self.granted(claiming.attempt, fences, asked_at, valid_for, cx);
             }
             Ok(Verdict::Busy { retry_after, ahead }) => self.refused(claiming, asked_at, retry_after, ahead, cx),
@@ -96,15 +101,17 @@ impl<C: Call> Slot<C> {
     ) {
         let Claiming { mut attempt, last_covered, is_notified } = claiming;
         let now = cx.now;
-        attempt.refused(asked_at, now, retry_after);
+        attempt.refused(asked_at, now, retry_after, ahead);
         self.refusals += 1;
+        self.further.answered(false, false);
         self.fault = None;
         let is_off = matches!(self.wake_ups, WakeUps::Off);
         let expects_notifications = is_off || self.wake_ups.expects_notifications();
         let poll = attempt.poll_interval(now, expects_notifications, ahead);
         // The end of an older call of this client for the same fair mutex wakes this call, so no subscription is needed
         // before that.
-        let claim = (is_off && !cx.has_older_call).then(|| attempt.claim.clone());
+        let is_woken = cx.has_older_call && matches!(attempt.queued, Queued::InOrder { .. });
+        let claim = (is_off && !is_woken).then(|| attempt.claim.clone());
         let is_next = ahead.is_none_or(|ahead| ahead == 0);
         let retry_at = now + if is_next { poll.min(retry_after + Duration::from_millis(1)) } else { poll };
         self.stage = Stage::Waiting { attempt, retry_at };

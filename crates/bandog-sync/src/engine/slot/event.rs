@@ -168,8 +168,8 @@ pub(in crate::engine) struct SlotContext<C> {
     /// Timeout of a request.
     pub(super) timeout: Duration,
     pub(super) client: ClientId,
-    /// Whether an older call of this client waits for the same fair mutex, or holds it. The engine sets this before
-    /// each event of a slot of [`Lane::Fair`].
+    /// Whether an older call of this client holds the same fair mutex, or has a place before this call. The engine sets
+    /// this before each event of a slot of [`Lane::Fair`].
     pub(in crate::engine) has_older_call: bool,
     /// The numbers of calls and claims. A call for a fair mutex and its claim have the same number.
     numbers: Arc<AtomicU64>,

@@ -131,6 +131,11 @@ impl Hold {
         self.validity.until()
     }
 
+    /// Whether the request that granted or last renewed this hold was sent before this moment.
+    pub(super) fn began_before(&self, moment: Moment) -> bool {
+        self.validity.asked_at < moment
+    }
+
     pub(super) fn streak(&self) -> Streak {
         self.streak
     }
@@ -175,7 +180,7 @@ impl Hold {
 
     /// The oldest turn that this task or thread took.
     pub(super) fn turn_of(&self, caller: Caller) -> Option<&Turn> {
-        self.turns.iter().find(|turn| turn.caller == caller)
+        self.turns.of_caller(caller)
     }
 
     /// Whether the hold has a turn that is not lost.
@@ -248,7 +253,7 @@ impl Hold {
     /// Marks the turns that have reached their `max_hold` as lost, if the hold has several turns. Returns their fences.
     pub(super) fn lose_ended_turns(&mut self, now: Moment) -> Vec<Fence> {
         let Turns::Many(turns) = &mut self.turns else { return Vec::new() };
-        let ended = turns.values_mut().filter(|turn| turn.max_hold_has_ended(now));
+        let ended = turns.iter_mut().filter(|turn| turn.max_hold_has_ended(now));
         let lose = |turn: &mut Turn| {
             turn.status.lose();
             turn.max_hold_end = None; // So the loss is reported only once.

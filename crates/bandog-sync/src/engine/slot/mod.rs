@@ -33,6 +33,7 @@
 //!   which end when their last turn ends.
 //! - Each call for a fair mutex has a slot of its own, with one claim for the whole life of the slot. So the order of
 //!   all calls is the order of the store's queue. Such a slot has no streak: each turn is one hold.
+//! - The slot of a semaphore can send further claims beside its attempt (`further`).
 //! - A lost hold stays in the slot until the guards of its turns are dropped.
 //! - `Waiting` ends in `Idle` when the last waiting call has left.
 //! - `Claiming` always lasts until the answer arrives, even if all waiting calls have left. Only the answer tells
@@ -70,7 +71,7 @@
 //! - `attempt`: a claim that is not granted yet; `claiming`: how claims are sent and answered;
 //! - `hold`: a granted hold with its deadline and renewals (`validity`); `holds`: the holds of one slot; `turn`: one
 //!   turn; `turns`: how turns begin and end; `readers`: how readers share a hold;
-//! - `readers`: how readers share a hold; `downgrade`: how a writer becomes a reader;
+//! - `further`: further claims of a semaphore; `downgrade`: how a writer becomes a reader;
 //! - `polls`: when a waiting client claims again although no notification arrived;
 //! - `streak`: how a busy client lets other clients get the key.
 
@@ -78,6 +79,7 @@ mod attempt;
 mod claiming;
 mod downgrade;
 mod event;
+mod further;
 mod hold;
 mod holds;
 mod polls;
@@ -92,7 +94,14 @@ mod waiting;
 use bandog_core::{Claim, Error, Key, Kind, Moment, Subscription};
 
 use self::{
-    attempt::Attempt, downgrade::Downgrade, hold::HoldDue, holds::Holds, queue::Queue, streak::Streak, turns::release,
+    attempt::{Attempt, Queued},
+    downgrade::Downgrade,
+    further::Further,
+    hold::HoldDue,
+    holds::Holds,
+    queue::Queue,
+    streak::Streak,
+    turns::release,
 };
 use super::{
     lane::{Lane, SlotId},
@@ -107,7 +116,7 @@ pub(super) use self::{
 pub(crate) use self::{streak::MAX_TURNS, waiting::FIRST_ANSWER};
 
 /// One key and one kind of lock in this client. The slot has only one attempt and one subscription, even if many calls
-/// wait. Both use the terms of the first waiting call.
+/// wait. Both use the terms of the first waiting call. Only the slot of a semaphore can have further claims in flight.
 pub(super) struct Slot<C> {
     id: SlotId,
     /// The calls that wait for the key.
@@ -125,6 +134,8 @@ pub(super) struct Slot<C> {
     fault: Option<Error>,
     /// The present downgrade of a writer.
     downgrade: Option<Box<Downgrade<C>>>,
+    /// Claims of a semaphore that are in flight beside the attempt.
+    further: Further,
     /// Whether a writer of this client waits. Then no hold of readers stays open.
     writer_waits: bool,
 }
@@ -192,6 +203,7 @@ impl<C: Call> Slot<C> {
             refusals: 0,
             fault: None,
             downgrade: None,
+            further: Further::default(),
             writer_waits: false,
         }
     }
@@ -236,7 +248,8 @@ impl<C: Call> Slot<C> {
 
     /// Whether the slot has no call, no claim and no hold. The engine then removes it.
     pub(super) fn is_unused(&self) -> bool {
-        self.queue.is_empty() && matches!(self.stage, Stage::Idle) && self.holds.is_empty() && self.downgrade.is_none()
+        let is_claiming = !matches!(self.stage, Stage::Idle) || self.further.len() > 0;
+        self.queue.is_empty() && !is_claiming && self.holds.is_empty() && self.downgrade.is_none()
     }
 
     /// Whether a call waits for the store to grant the key.
@@ -246,6 +259,16 @@ impl<C: Call> Slot<C> {
 
     pub(super) fn has_calls(&self) -> bool {
         !self.queue.is_empty()
+    }
+
+    /// Whether this call for a fair mutex holds the lock, or has its place behind the older calls of this client (see
+    /// [`super::fair_calls`]).
+    pub(super) fn is_in_order(&self) -> bool {
+        let attempt = match &self.stage {
+            Stage::Waiting { attempt, .. } | Stage::Claiming(Claiming { attempt, .. }) => Some(attempt),
+            Stage::Idle | Stage::Resting { .. } | Stage::Releasing(_) => None,
+        };
+        self.is_held() || attempt.is_some_and(|attempt| matches!(attempt.queued, Queued::InOrder { .. }))
     }
 
     /// Whether the slot has a hold that is not lost.
@@ -262,7 +285,7 @@ impl<C: Call> Slot<C> {
         Counts {
             waiting: self.queue.len(),
             holds: self.holds.len(),
-            claiming: usize::from(matches!(self.stage, Stage::Claiming(_)) || downgrades),
+            claiming: usize::from(matches!(self.stage, Stage::Claiming(_)) || downgrades) + self.further.len(),
         }
     }
 
@@ -310,10 +333,17 @@ impl<C: Call> Slot<C> {
     /// Brings the attempt in line with the queue, after each event: calls that wait need an attempt, unless they wait
     /// for a present hold, and an attempt needs a call that waits.
     fn settle(&mut self, cx: &mut SlotContext<C>) {
-        if self.queue.is_empty() {
+        let Some(first) = self.queue.first() else {
             return self.clean_up_without_waiters(cx);
-        }
-        if matches!(self.stage, Stage::Idle) {
+        };
+        let needs_claim = match &self.stage {
+            Stage::Idle => true,
+            // The call whose claim waits has left the queue, and the first call wants another number of permits. These may
+            // be free. A claim without an answer is repeated soon, and then on the terms of the first call.
+            Stage::Waiting { attempt, .. } => attempt.terms.kind != first.terms.kind && attempt.faults == 0,
+            Stage::Claiming(_) | Stage::Resting { .. } | Stage::Releasing(_) => false,
+        };
+        if needs_claim {
             self.claim_next(cx);
         }
         let waits_for_own_hold = matches!(self.stage, Stage::Idle | Stage::Resting { .. });
@@ -322,6 +352,7 @@ impl<C: Call> Slot<C> {
                 cx.emit(Effect::Refuse(waiter.call));
             }
         }
+        self.claim_further(cx);
     }
 
     /// Handles the slot's timer. The holds are checked first, so that no call gets a hold that has expired. Waiting

@@ -112,6 +112,11 @@ impl<C> Queue<C> {
         self.waiters.iter().filter(|(_, waiter)| waiter.terms == terms).map(|(ticket, _)| *ticket).collect()
     }
 
+    /// The number of calls at the head of the queue that have these terms, counted up to `limit`.
+    pub(super) fn first_with_terms(&self, terms: Terms, limit: usize) -> usize {
+        self.waiters.values().take(limit).take_while(|waiter| waiter.terms == terms).count()
+    }
+
     /// Whether a call waits that is not a `try_lock` call.
     pub(super) fn has_patient_calls(&self) -> bool {
         self.waiters.len() > self.try_locks.len()

@@ -13,10 +13,12 @@
 //! is set to the number that a failure has printed, only that episode runs, and every request and answer is printed.
 //!
 //! - `world`: the state of an episode; `users`: what callers do; `client`: what the engine does; `store`: what the store,
-//!   other clients and the clock do; `checks`: what must be true.
+//!   other clients and the clock do; `checks`: what must be true;
+//! - `scaling`: tests of the work for many calls, which are not part of the model.
 
 mod checks;
 mod client;
+mod scaling;
 mod store;
 mod users;
 mod world;
@@ -30,6 +32,7 @@ use std::{
 };
 
 use self::world::{TestFamily, World};
+use crate::caller::Caller;
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 const FIXED_LEASE: Duration = Duration::from_millis(400);
@@ -62,9 +65,15 @@ fn random_interleavings_keep_the_promises_of_a_read_write_lock() {
 
 #[test]
 fn random_interleavings_keep_the_promises_of_a_semaphore() {
-    let Sums { turns, passed_on, exchanged, refused, timed_out, lost, late, cancelled, offered, .. } =
+    let Sums { turns, passed_on, exchanged, refused, timed_out, lost, late, cancelled, offered, further, .. } =
         run(TestFamily::Permits);
-    must_be_tried(&[turns, passed_on, exchanged, refused, timed_out, lost, late, cancelled, offered]);
+    must_be_tried(&[turns, passed_on, exchanged, refused, timed_out, lost, late, cancelled, offered, further]);
+}
+
+#[test]
+fn a_call_that_waits_does_not_read_the_turns_of_other_callers() {
+    let stranger = thread::spawn(|| thread::current().id()).join().unwrap();
+    scaling::strangers_do_not_read_the_turns(Caller::Thread(stranger));
 }
 
 /// If one of these events never happened, the test would prove nothing about it.
@@ -108,6 +117,8 @@ struct Sums {
     cancelled: u64,
     /// Claims that said that this client starves.
     offered: u64,
+    /// Further claims of a semaphore's slot.
+    further: u64,
     /// Turns of readers that began with a downgrade.
     downgraded: u64,
 }

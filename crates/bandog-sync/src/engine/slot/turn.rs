@@ -1,7 +1,13 @@
 //! A turn: the use of a hold by one call. It begins when the call gets the hold, and ends when the last guard of the
 //! turn is dropped.
 
-use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
+    mem,
+    sync::Arc,
+    time::Duration,
+};
 
 use bandog_core::{Fence, Moment};
 
@@ -54,7 +60,37 @@ pub(super) enum Turns {
     #[default]
     Empty,
     One(Turn),
-    Many(BTreeMap<Ticket, Turn>),
+    Many(Box<ManyTurns>),
+}
+
+/// The turns of a hold that readers share.
+#[derive(Default)]
+pub(super) struct ManyTurns {
+    by_ticket: BTreeMap<Ticket, Turn>,
+    /// A hash of the caller of each turn, and the ticket of the turn. Thousands of calls can wait and ask whether one of
+    /// thousands of turns is theirs.
+    by_caller: BTreeSet<(u64, Ticket)>,
+}
+
+impl ManyTurns {
+    fn insert(&mut self, turn: Turn) {
+        self.by_caller.insert((hash(turn.caller), turn.ticket));
+        self.by_ticket.insert(turn.ticket, turn);
+    }
+
+    fn remove(&mut self, ticket: Ticket) -> Option<Turn> {
+        let turn = self.by_ticket.remove(&ticket)?;
+        self.by_caller.remove(&(hash(turn.caller), ticket));
+        Some(turn)
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Turn> {
+        self.by_ticket.values_mut()
+    }
+}
+
+fn hash(caller: Caller) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(caller)
 }
 
 impl Turns {
@@ -67,9 +103,12 @@ impl Turns {
             Self::Empty => *self = Self::One(turn),
             Self::One(_) => {
                 let Self::One(first) = mem::take(self) else { return };
-                *self = Self::Many([first, turn].into_iter().map(|turn| (turn.ticket, turn)).collect());
+                let mut turns = Box::<ManyTurns>::default();
+                turns.insert(first);
+                turns.insert(turn);
+                *self = Self::Many(turns);
             }
-            Self::Many(turns) => drop(turns.insert(turn.ticket, turn)),
+            Self::Many(turns) => turns.insert(turn),
         }
     }
 
@@ -82,8 +121,8 @@ impl Turns {
             },
             Self::One(_) => None,
             Self::Many(turns) => {
-                let turn = turns.remove(&ticket);
-                if turns.is_empty() {
+                let turn = turns.remove(ticket);
+                if turns.by_ticket.is_empty() {
                     *self = Self::Empty;
                 }
                 turn
@@ -95,7 +134,21 @@ impl Turns {
         match self {
             Self::Empty => None,
             Self::One(turn) => Some(turn).filter(|turn| turn.ticket == ticket),
-            Self::Many(turns) => turns.get_mut(&ticket),
+            Self::Many(turns) => turns.by_ticket.get_mut(&ticket),
+        }
+    }
+
+    /// The turn of this task or thread whose call is the oldest.
+    pub(super) fn of_caller(&self, caller: Caller) -> Option<&Turn> {
+        match self {
+            Self::Empty => None,
+            Self::One(turn) => Some(turn).filter(|turn| turn.caller == caller),
+            Self::Many(turns) => {
+                let hash = hash(caller);
+                let tickets = turns.by_caller.range((hash, 0)..=(hash, Ticket::MAX)).map(|(_, ticket)| ticket);
+                // Two callers can have the same hash.
+                tickets.filter_map(|ticket| turns.by_ticket.get(ticket)).find(|turn| turn.caller == caller)
+            }
         }
     }
 
@@ -104,8 +157,23 @@ impl Turns {
         let (one, many) = match self {
             Self::Empty => (None, None),
             Self::One(turn) => (Some(turn), None),
-            Self::Many(turns) => (None, Some(turns.values())),
+            Self::Many(turns) => (None, Some(turns.by_ticket.values())),
         };
-        one.into_iter().chain(many.into_iter().flatten())
+        let turns = one.into_iter().chain(many.into_iter().flatten());
+        #[cfg(test)]
+        let turns = turns.inspect(|_| TURNS_READ.set(TURNS_READ.get() + 1));
+        turns
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Number of turns that [`Turns::iter`] has returned on this thread.
+    static TURNS_READ: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Number of turns that [`Turns::iter`] has returned on this thread.
+#[cfg(test)]
+pub(super) fn turns_read() -> usize {
+    TURNS_READ.get()
 }

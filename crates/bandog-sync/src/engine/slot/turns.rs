@@ -209,12 +209,14 @@ impl<C: Call> Slot<C> {
         let Some(hold) = self.holds.get(id) else { return };
         // Whether the turn is lost, but the slot has not processed the loss yet.
         let is_news = !hold.is_lost();
-        let (is_last, stays, is_quiet) = (hold.turns().is_empty(), hold.has_live_turn(now), hold.is_quiet());
+        let (is_last, is_quiet) = (hold.turns().is_empty(), hold.is_quiet());
+        // A hold of readers can have thousands of turns, so they are read only if this is the news of the loss.
+        let loses_all = is_news && !is_last && !hold.has_live_turn(now);
         if is_news && (is_last || turn.max_hold_has_ended(now)) {
             let by_max_hold = turn.max_hold_has_ended(now);
             cx.emit(Effect::Lost { fence: Some(turn.fence), by_max_hold, is_quiet });
         }
-        if is_news && !is_last && !stays {
+        if loses_all {
             self.lose_quietly(id);
         }
         cx.emit(Effect::TurnEnded { held_for: now.since(turn.since) });
@@ -264,6 +266,12 @@ impl<C: Call> Slot<C> {
                 }
             }
             Ok(Renewal::Gone) => self.lose(id, cx),
+            // The store does not have the hold, but a place of its claim: a late request of the claim has got this place
+            // after the hold had ended. If the renewal was sent before the claim was granted, the hold began later.
+            Ok(Renewal::Next) if self.holds.get(id).is_some_and(|hold| hold.began_before(asked_at)) => {
+                self.lose(id, cx)
+            }
+            Ok(Renewal::Next) => {}
             Err(error) => {
                 self.holds.change(id, |hold| hold.renewal_failed(asked_at, now));
                 cx.emit(Effect::RenewalFailed(error));
@@ -271,13 +279,22 @@ impl<C: Call> Slot<C> {
         }
     }
 
-    /// Handles the end of a renewal that kept the place of a waiting claim. If the place has expired, the claim is sent
-    /// again, and gets a new place.
+    /// Handles the end of a renewal that kept the place of a waiting claim. If the claim is the next one of the queue, it
+    /// is sent at once. The places before it have perhaps expired, which causes no notification. If the place has
+    /// expired, the claim is sent again, and gets a new place.
     fn place_renewed(&mut self, id: HoldId, answer: Result<Renewal>, cx: &mut SlotContext<C>) {
-        let is_present = matches!(&self.stage, Stage::Waiting { attempt, .. } if attempt.claim.id.number == id);
         match answer {
-            Ok(Renewal::Gone) if is_present => self.claim_next(cx),
-            Ok(Renewal::Gone | Renewal::Extended { .. }) => {}
+            Ok(Renewal::Gone) => {
+                if let Stage::Waiting { attempt, .. } = &mut self.stage
+                    && attempt.claim.id.number == id
+                {
+                    attempt.has_lost_place();
+                    self.claim_next(cx);
+                }
+            }
+            // Only a slot with a single claim renews a place. So the answer is for the present attempt.
+            Ok(Renewal::Next) => self.may_be_free(cx),
+            Ok(Renewal::Extended { .. }) => {}
             // The place is renewed several times before it expires, so the next renewal is soon enough.
             Err(error) => cx.emit(Effect::RenewalFailed(error)),
         }

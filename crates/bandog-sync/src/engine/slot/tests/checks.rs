@@ -61,7 +61,8 @@ impl World {
 
     /// Checks that no older call was passed over.
     fn check_order(&self, lane: Lane, call: &TestCall) {
-        let arrived = self.calls.values().filter(|open| open.has_arrived && open.call.downgrades.is_none());
+        let arrived_at = self.calls.get(&call.ticket).and_then(|open| open.arrived);
+        let arrived = self.calls.values().filter(|open| open.arrived.is_some() && open.call.downgrades.is_none());
         let mut older = arrived.filter(|open| open.call.kind.family() == call.kind.family());
         let is_first = match lane {
             Lane::Mutex | Lane::Permits => older.all(|open| open.call.ticket >= call.ticket),
@@ -72,7 +73,7 @@ impl World {
                     || !call.is_patient
                     || older.all(|open| {
                         let is_missing = !open.call.is_patient || !self.evicted.is_empty();
-                        is_missing || open.call.ticket >= call.ticket
+                        is_missing || open.arrived >= arrived_at
                     })
             }
             Lane::Read => true,
@@ -118,13 +119,15 @@ impl World {
                 assert_eq!(turn.fence.get(), self.last_fence, "a guard holds the lock after a later grant");
             }
         }
-        for open in self.calls.values().filter(|open| open.has_arrived) {
+        for open in self.calls.values().filter(|open| open.arrived.is_some()) {
             let Some(limit) = open.limit else { continue };
             let slot = self.slots.get(&Lane::of(open.call.kind, open.call.ticket));
             let due = slot.and_then(Slot::next_due);
             assert!(due.is_some_and(|due| due <= limit), "a call would not time out");
         }
         self.check_note();
+        self.check_next();
+        self.check_attempts();
         for (result, was_lost) in &mut self.reports {
             if let Ok(result) = result.try_recv() {
                 assert!(!(*was_lost && result.is_ok()), "the release of a lost lock reports success");
@@ -148,6 +151,31 @@ impl World {
         // After an eviction, the old guards are lost only at the next renewal.
         let is_evicted = |turn: &&OpenTurn| self.evicted.contains(&self.claim_id(turn.hold));
         assert!(is_allowed || held.iter().any(is_evicted), "guards hold the lock at the same time");
+    }
+
+    /// Checks that the claim that is next in the queue of a fair mutex is woken: its slot has subscribed, or another call
+    /// of this client holds the lock or claims it, and wakes the slot at its end.
+    fn check_next(&self) {
+        let Some(next) = self.store.next_in_queue(self.now).filter(|next| next.client == self.cx.client) else {
+            return;
+        };
+        let lane = Lane::Fair(next.number);
+        let Some(slot) = self.slots.get(&lane).filter(|_| self.is_calm) else { return };
+        let sleeps = matches!(slot.stage, Stage::Waiting { .. }) && matches!(slot.wake_ups, WakeUps::Off);
+        let wakes = |slot: &Slot<TestCall>| slot.is_held() || matches!(slot.stage, Stage::Claiming(_));
+        let is_woken = self.slots.iter().any(|(other, slot)| *other != lane && wakes(slot));
+        assert!(!sleeps || is_woken, "no notification reaches the next claim of the queue");
+    }
+
+    /// Checks that no claim waits for a call that has left the queue.
+    fn check_attempts(&self) {
+        for slot in self.slots.values() {
+            let first = slot.queue.first().map(|waiter| waiter.terms.kind);
+            if let (Stage::Waiting { attempt, .. }, Some(first)) = (&slot.stage, first) {
+                let is_present = attempt.terms.kind == first || attempt.faults > 0;
+                assert!(is_present, "a claim waits for a call that has left the queue");
+            }
+        }
     }
 
     /// Checks that no note about a starving waiter stays in the store after this client has stopped waiting. Otherwise
@@ -215,7 +243,7 @@ impl World {
             let state = turn.status.state(self.now);
             assert!(!matches!(state, TurnState::Held { .. }), "a guard survives its client: {state:?}");
         }
-        assert!(!self.calls.values().any(|open| open.has_arrived), "a call survives its client");
+        assert!(!self.calls.values().any(|open| open.arrived.is_some()), "a call survives its client");
     }
 
     fn check_end(&mut self) {

@@ -43,12 +43,12 @@ impl World {
     ) -> Option<T> {
         let slot = self.slots.get_mut(&lane)?;
         if let Lane::Fair(ticket) = lane {
-            self.cx.has_older_call = self.fair_calls.oldest(&self.key).is_some_and(|oldest| oldest < ticket);
+            self.cx.has_older_call = self.fair_calls.has_older(&self.key, ticket);
         }
-        let had_calls = slot.has_calls();
+        let (had_calls, was_in_order) = (slot.has_calls(), slot.is_in_order());
         let value = change(slot, &mut self.cx);
         self.cx.has_older_call = false;
-        let (has_calls, is_held) = (slot.has_calls(), slot.is_held());
+        let (has_calls, is_held, is_in_order) = (slot.has_calls(), slot.is_held(), slot.is_in_order());
         if slot.is_unused() {
             self.slots.remove(&lane);
         }
@@ -60,6 +60,9 @@ impl World {
                 if let Some(next) = self.fair_calls.remove(&self.key, ticket) {
                     self.pass_event(next.lane, Event::Notified);
                 }
+            }
+            Lane::Fair(ticket) if was_in_order != is_in_order => {
+                self.fair_calls.set_in_order(&self.key, ticket, is_in_order);
             }
             Lane::Write if had_calls != has_calls => self.pass_event(Lane::Read, Event::WriterWaits(has_calls)),
             Lane::Mutex | Lane::Fair(_) | Lane::Read | Lane::Write | Lane::Permits => {}
@@ -87,8 +90,9 @@ impl World {
             Message::Lock(call) => self.receive_call(call),
             Message::Downgrade(downgrade) => {
                 self.note("the slot gets a downgrade");
+                let number = self.number();
                 if let Some(open) = self.calls.get_mut(&downgrade.ticket) {
-                    open.has_arrived = true;
+                    open.arrived = Some(number);
                 }
                 if self.slots.contains_key(&Lane::Write) {
                     self.on(Lane::Write, Event::Downgrade(downgrade));
@@ -120,9 +124,9 @@ impl World {
 
     fn receive_call(&mut self, call: NewCall<TestCall>) {
         self.note("the slot gets a call");
-        let (ticket, lane) = (call.ticket, Lane::of(call.terms.kind, call.ticket));
+        let (ticket, lane, number) = (call.ticket, Lane::of(call.terms.kind, call.ticket), self.number());
         if let Some(open) = self.calls.get_mut(&ticket) {
-            open.has_arrived = true;
+            open.arrived = Some(number);
             open.came = self.now;
             open.limit = match call.patience {
                 Patience::Once => Some(self.now + TIMEOUT),
@@ -148,7 +152,8 @@ impl World {
             Effect::Send(step) => self.send_step(lane, step),
             Effect::Release { claim, unsure, report } => {
                 let in_flight = self.in_flight.get(&lane).map(|(claim, _)| *claim);
-                assert_ne!(in_flight, Some(claim.id.number), "a release may overtake its claim");
+                let is_in_flight = in_flight == Some(claim.id.number) || self.further.contains(&claim.id.number);
+                assert!(!is_in_flight, "a release may overtake its claim");
                 let is_open =
                     |turn: &OpenTurn| turn.hold == claim.id.number && turn.status.state(self.now) != TurnState::Lost;
                 let is_under_guard = self.turns.iter().any(is_open) && !self.cx.is_closing;
@@ -205,8 +210,13 @@ impl World {
         {
             self.downgraded_to.insert(from.id.number, to.id.number);
         }
-        let earlier = self.in_flight.insert(lane, (claim.id.number, false));
-        assert_eq!(earlier, None, "two claims of one slot are in flight");
+        if matches!(lane, Lane::Permits) && self.in_flight.contains_key(&lane) {
+            self.sums.further += 1;
+            assert!(!claim.joins && !claim.offers && self.further.insert(claim.id.number), "{claim:?}");
+        } else {
+            let earlier = self.in_flight.insert(lane, (claim.id.number, false));
+            assert_eq!(earlier, None, "two claims of one slot are in flight");
+        }
         self.outbox.push_back(Request::Step(step));
     }
 
@@ -242,7 +252,7 @@ impl World {
         let kind = call.kind;
         let mut turn =
             OpenTurn { kind, hold, ticket, fence, status, owner, guards: 1, ends, max_hold, is_downgrading: false };
-        let waiting = self.calls.values().filter(|open| open.has_arrived && open.call.shares_with(call));
+        let waiting = self.calls.values().filter(|open| open.arrived.is_some() && open.call.shares_with(call));
         for ticket in waiting.map(|open| open.call.ticket).collect::<Vec<_>>() {
             let Some(shared) = self.change(lane, |slot, cx| slot.take_call(ticket, cx)).flatten() else { continue };
             if self.calls.remove(&shared.ticket).is_some() {
@@ -298,14 +308,18 @@ impl World {
                     Ok(_) => "a claim is refused",
                     Err(_) => "a claim has no answer",
                 });
-                let (in_flight, was_notified) = self.in_flight.remove(&lane).unwrap();
-                assert_eq!(in_flight, claim.id.number);
+                let is_further = self.further.remove(&claim.id.number);
+                let was_notified = !is_further && {
+                    let (in_flight, was_notified) = self.in_flight.remove(&lane).unwrap();
+                    assert_eq!(in_flight, claim.id.number);
+                    was_notified
+                };
                 let answer = answer.map(|answer| match answer {
                     Answer::Claimed(verdict) => verdict,
                     Answer::Released(_) => panic!("{answer:?}"),
                 });
                 let was_refused = matches!(answer, Ok(Verdict::Busy { .. }));
-                if was_refused {
+                if was_refused && !is_further {
                     self.turns_since_release = 0;
                 }
                 self.on(lane, Event::Claimed { claim: claim.id.number, asked_at, answer });

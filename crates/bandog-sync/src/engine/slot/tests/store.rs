@@ -71,8 +71,7 @@ impl World {
     fn apply_step(&mut self, step: &Step) -> Answer {
         let answer = self.store.apply(step, self.now).unwrap();
         self.detail(|| format!("{} {:?}: {answer:?}", step.verb(), SlotId::of_step(step).lane));
-        let is_downgrade = matches!(step, Step::Pass { from, to } if from.kind != to.kind);
-        if is_downgrade || matches!(answer, Answer::Released(Released::Freed { .. } | Released::LeftQueue)) {
+        if self.store.wakes_others(step, &answer) {
             self.notify();
         }
         answer

@@ -47,9 +47,13 @@ impl World {
         let is_patient = !matches!(patience, Patience::Once);
         let (max_hold, has_gone) = (terms.max_hold, Rc::default());
         let call = TestCall { ticket, kind, is_patient, downgrades: None, max_hold, owner, has_gone };
-        self.calls.insert(ticket, OpenCall { call: call.clone(), came: self.now, has_arrived: false, limit: None });
+        self.calls.insert(ticket, OpenCall { call: call.clone(), came: self.now, arrived: None, limit: None });
         let caller = Caller::Thread(self.callers[self.rng.usize(..2)]);
-        self.mailbox.push_back(Message::Lock(NewCall { ticket, caller, terms, patience, call }));
+        // Callers take their tickets before they send their calls, so the calls can arrive in another order.
+        let is_late = matches!(self.mailbox.back(), Some(Message::Lock(_))) && self.rng.bool();
+        let overtakes = usize::from(is_late && matches!(self.family, TestFamily::Fair));
+        let message = Message::Lock(NewCall { ticket, caller, terms, patience, call });
+        self.mailbox.insert(self.mailbox.len() - overtakes, message);
     }
 
     pub(super) fn drop_call(&mut self) {
@@ -118,7 +122,7 @@ impl World {
         };
         let (hold, turn) = (turn.hold, turn.ticket);
         self.note("a downgrade");
-        self.calls.insert(ticket, OpenCall { call: call.clone(), came: now, has_arrived: false, limit: None });
+        self.calls.insert(ticket, OpenCall { call: call.clone(), came: now, arrived: None, limit: None });
         self.mailbox.push_back(Message::Downgrade(NewDowngrade { hold, turn, ticket, caller, call }));
     }
 

@@ -83,8 +83,8 @@ impl Call for TestCall {
 pub(super) struct OpenCall {
     pub(super) call: TestCall,
     pub(super) came: Moment,
-    /// Whether the slot has received the call.
-    pub(super) has_arrived: bool,
+    /// A number that is greater for calls that the slot has received later. `None` if the slot has not received the call.
+    pub(super) arrived: Option<u64>,
     /// When it times out.
     pub(super) limit: Option<Moment>,
 }
@@ -170,6 +170,8 @@ pub(super) struct World {
     pub(super) notifications: VecDeque<Lane>,
     /// The claim in flight of each slot, and whether a notification has arrived since it was sent.
     pub(super) in_flight: BTreeMap<Lane, (HoldId, bool)>,
+    /// The further claims of a semaphore's slot that are in flight.
+    pub(super) further: BTreeSet<HoldId>,
     /// The claim of the reader, for each claim of a writer that is downgraded.
     pub(super) downgraded_to: BTreeMap<HoldId, HoldId>,
     pub(super) other: Option<Claim>,
@@ -226,6 +228,7 @@ impl World {
             subscribed: Arc::default(),
             notifications: VecDeque::new(),
             in_flight: BTreeMap::new(),
+            further: BTreeSet::new(),
             downgraded_to: BTreeMap::new(),
             other: None,
             evicted: BTreeSet::new(),

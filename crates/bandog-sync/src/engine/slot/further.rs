@@ -1,0 +1,96 @@
+//! Further claims of a semaphore's slot. They are in flight together with the claim of the slot's attempt, so that many
+//! free permits are claimed in one round trip.
+//!
+//! A further claim is sent once, for a call behind the first one, and asks for neither a place nor an offer. If the store
+//! grants it, the call that is first in the queue at that time gets the hold. If the store refuses it, nothing remains of
+//! it: the attempt of the slot decides when the slot claims again. If the store does not answer it, it is released.
+//!
+//! Further claims are sent only while the store has refused no claim since the last one that it granted at once. While
+//! other clients hold all permits, they would only be refused.
+
+use bandog_core::{Error, Kind, Moment, Result, Verdict};
+
+use super::{Call, Claiming, Effect, Slot, SlotContext, Stage, attempt::Attempt};
+use crate::engine::msg::HoldId;
+
+/// Maximum number of further claims in flight.
+const MAX_FURTHER: usize = 31;
+
+/// The further claims of a slot.
+#[derive(Default)]
+pub(super) struct Further {
+    /// The claims in flight.
+    claims: Vec<Attempt>,
+    /// Whether the store has refused a claim since the last one that it granted at once.
+    is_contended: bool,
+}
+
+impl Further {
+    pub(super) fn len(&self) -> usize {
+        self.claims.len()
+    }
+
+    /// Records the store's answer to the claim of the slot's attempt. `at_once`: the answer is to its first request.
+    pub(super) fn answered(&mut self, is_granted: bool, at_once: bool) {
+        self.is_contended = !is_granted || self.is_contended && !at_once;
+    }
+
+    fn take(&mut self, id: HoldId) -> Option<Attempt> {
+        let at = self.claims.iter().position(|attempt| attempt.claim.id.number == id)?;
+        Some(self.claims.swap_remove(at))
+    }
+
+    fn permits(&self) -> u64 {
+        self.claims.iter().map(|attempt| u64::from(attempt.claim.kind.permits())).sum()
+    }
+}
+
+impl<C: Call> Slot<C> {
+    /// Sends further claims: one for each call behind the first one, as long as the calls have the terms of the attempt
+    /// in flight, and the limit leaves room for them.
+    pub(super) fn claim_further(&mut self, cx: &mut SlotContext<C>) {
+        let Stage::Claiming(Claiming { attempt, .. }) = &self.stage else { return };
+        let terms = attempt.terms;
+        let Kind::Permits { take, of } = terms.kind else { return };
+        if self.further.is_contended || attempt.from.is_some() {
+            return;
+        }
+        let take = u64::from(take.get());
+        let taken = self.holds.permits() + self.further.permits() + take;
+        let room = u64::from(of.get()).saturating_sub(taken) / take;
+        let room = usize::try_from(room).unwrap_or(usize::MAX).min(MAX_FURTHER.saturating_sub(self.further.len()));
+        // The first call has the attempt, and the calls behind it have the further claims.
+        let calls = self.queue.first_with_terms(terms, 1 + self.further.len() + room);
+        for _ in 1 + self.further.len()..calls {
+            let mut attempt = cx.new_attempt(&self.id, terms);
+            cx.emit(Effect::Send(attempt.next_step(cx.now, false, false, cx.round_trip)));
+            self.further.claims.push(*attempt);
+        }
+    }
+
+    /// Handles the end of a further claim's request. Returns the answer if the claim is not a further claim.
+    pub(super) fn further_claimed(
+        &mut self,
+        claim: HoldId,
+        asked_at: Moment,
+        answer: Result<Verdict>,
+        cx: &mut SlotContext<C>,
+    ) -> Option<Result<Verdict>> {
+        let Some(attempt) = self.further.take(claim) else { return Some(answer) };
+        match answer {
+            Ok(Verdict::Granted { fences, valid_for }) => {
+                self.granted(Box::new(attempt), fences, asked_at, valid_for, cx)
+            }
+            Ok(Verdict::Busy { .. }) => self.further.is_contended = true,
+            Err(error) => release_unsure(&attempt, &error, cx),
+        }
+        None
+    }
+}
+
+/// Releases a claim whose request had no answer, if the store may have applied that request, or may still apply it.
+fn release_unsure<C>(attempt: &Attempt, error: &Error, cx: &mut SlotContext<C>) {
+    if error.maybe_applied() {
+        cx.emit(Effect::Release { claim: attempt.claim.clone(), unsure: true, report: None });
+    }
+}
