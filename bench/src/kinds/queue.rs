@@ -1,0 +1,144 @@
+//! Many waiters of one fair mutex: the cost of their places while they wait, and the order in which they are served.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use bandog_core::PLACE;
+use bandog_testkit::{RawRedis, RedisServer};
+use serde_json::json;
+
+use super::{Commands, Kind, Lock};
+use crate::{
+    cycles::Engine,
+    held::cpu_seconds,
+    measure::Workers,
+    report::{Report, Wanted},
+};
+
+const NAME: &str = "line";
+/// The queue of `NAME`, as Redisson names it.
+const QUEUE: &str = "redisson_lock_queue:{line}";
+/// The script that renews places, composed as in bandog-redis.
+const RENEW: &str = concat!(
+    include_str!("../../../crates/bandog-redis/src/lua/common.lua"),
+    include_str!("../../../crates/bandog-redis/src/lua/queue.lua"),
+    include_str!("../../../crates/bandog-redis/src/lua/fair_renew.lua")
+);
+/// Number of places that one call of the script renews.
+const PLACES_A_CALL: usize = 512;
+
+/// Measures the calls of one client that wait for one fair mutex, which another client holds.
+pub(crate) fn measure(report: &mut Report) {
+    let waiters = report.size.pick(10_000, 200);
+    let server = RedisServer::start();
+    // The tasks of this runtime are polled in the order in which they are spawned, so this is the order of the calls.
+    Workers::Current.runtime().block_on(async {
+        let holder = Engine::OwnThread.connect(&server.url()).await;
+        let client = Engine::OwnThread.connect(&server.url()).await;
+        let held = Lock::new(&holder, Kind::Fair, NAME, 1).acquire().await;
+        let served = Arc::new(Mutex::new(Vec::with_capacity(waiters)));
+        let start = Instant::now();
+        let waiting: Vec<_> = (0..waiters)
+            .map(|number| {
+                let (lock, served) = (Lock::new(&client, Kind::Fair, NAME, 1), Arc::clone(&served));
+                tokio::spawn(async move {
+                    let guard = lock.acquire().await;
+                    served.lock().unwrap_or_else(PoisonError::into_inner).push(number);
+                    guard.release().await;
+                })
+            })
+            .collect();
+        while server.cmd(&["LLEN", QUEUE]).int() < i64::try_from(waiters).expect("a small number") {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let queued = start.elapsed().as_secs_f64();
+        let idle = Idle::measure(&server, 3 * PLACE / 2).await;
+        let (before, start) = (Commands::of(&server), Instant::now());
+        held.release().await;
+        for waiter in waiting {
+            waiter.await.expect("served");
+        }
+        let all_served = start.elapsed().as_secs_f64();
+        let commands = Commands::of(&server).since(&before);
+        client.close().await.expect("closed");
+        holder.close().await.expect("closed");
+        let served = served.lock().unwrap_or_else(PoisonError::into_inner);
+        let overtaken = served.windows(2).filter(|pair| pair[0] > pair[1]).count();
+        report.raw(json!({"what": "kinds-queue", "waiters": waiters, "queued_s": queued, "served_s": all_served,
+            "overtaken": overtaken, "idle_seconds": idle.seconds, "renewals_a_heartbeat": idle.a_heartbeat(idle.renewals),
+            "scripts_a_heartbeat": idle.a_heartbeat(idle.scripts), "core_percent": idle.core_percent,
+            "commands_served": commands, "left": server.cmd(&["LLEN", QUEUE]).int()}));
+        let ours = format!(
+            "in the queue after {queued:.2} s, all served in {all_served:.2} s; {:.1} renewals of {:.1} scripts a heartbeat, \
+             {:.1} % of a core",
+            idle.a_heartbeat(idle.renewals),
+            idle.a_heartbeat(idle.scripts),
+            idle.core_percent
+        );
+        let scripts = commands.scripts() as f64 / waiters as f64;
+        report.row(format!("{waiters} waiters of one fair mutex"), ours, format!("{scripts:.2} scripts a turn"), "");
+        report.judge(
+            &format!("{waiters} fair waiters: turns before an earlier call"),
+            Wanted::AtMost(0.0),
+            Some(overtaken as f64),
+        );
+        // A heartbeat that is split once still counts as one.
+        let calls = 2.0 * waiters.div_ceil(PLACES_A_CALL) as f64;
+        report.judge(
+            &format!("{waiters} fair waiters: calls of {PLACES_A_CALL} renewals in {:.2} s", (PLACE / 3).as_secs_f64()),
+            Wanted::AtMost(calls),
+            Some(idle.a_heartbeat(idle.renewals)),
+        );
+    });
+}
+
+/// The calls of scripts while all waiters wait.
+struct Idle {
+    seconds: f64,
+    /// Calls of the script that renews places.
+    renewals: usize,
+    /// Calls of all scripts.
+    scripts: usize,
+    core_percent: f64,
+}
+
+impl Idle {
+    /// Counts the calls with the server's slow log, which logs all commands in this time.
+    async fn measure(server: &RedisServer, idle: Duration) -> Self {
+        server.cmd(&["CONFIG", "SET", "slowlog-max-len", "1000000"]);
+        server.cmd(&["SLOWLOG", "RESET"]);
+        server.cmd(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
+        let (cpu, clock) = (cpu_seconds(), Instant::now());
+        tokio::time::sleep(idle).await;
+        let seconds = clock.elapsed().as_secs_f64();
+        let core_percent = 100.0 * (cpu_seconds() - cpu) / seconds;
+        server.cmd(&["CONFIG", "SET", "slowlog-log-slower-than", "-1"]);
+        let calls = calls_of_scripts(&mut server.client());
+        let renewals = calls.get(redis::Script::new(RENEW).get_hash()).copied().unwrap_or(0);
+        assert!(renewals > 0, "no call of the script that renews places; is it composed in another way? {calls:?}");
+        Self { seconds, renewals, scripts: calls.values().sum(), core_percent }
+    }
+
+    /// The number of calls in a third of `PLACE`, which is the interval between two renewals of a place.
+    fn a_heartbeat(&self, calls: usize) -> f64 {
+        calls as f64 / self.seconds * (PLACE / 3).as_secs_f64()
+    }
+}
+
+/// The number of calls of each script in the server's slow log.
+fn calls_of_scripts(client: &mut RawRedis) -> BTreeMap<String, usize> {
+    let mut calls = BTreeMap::new();
+    let log = client.cmd(&["SLOWLOG", "GET", "-1"]).expect("the server answers");
+    for entry in log.array() {
+        let command = entry.array()[3].array();
+        if let [verb, hash, ..] = command
+            && verb.text().eq_ignore_ascii_case("EVALSHA")
+        {
+            *calls.entry(hash.text().to_owned()).or_default() += 1;
+        }
+    }
+    calls
+}
