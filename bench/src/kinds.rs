@@ -14,7 +14,10 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 use bandog_testkit::RedisServer;
 use serde_json::json;
 
-use self::{commands::Commands, redisson::Redisson};
+use self::{
+    commands::{Commands, Log},
+    redisson::Redisson,
+};
 pub(crate) use self::{
     handoff::measure as hand_offs,
     lock::{Held, Kind, Lock},
@@ -93,24 +96,38 @@ impl Side {
 /// One measurement.
 struct Sample {
     per_second: f64,
-    /// Number of commands for each cycle, and how many of them are calls of scripts.
-    commands: f64,
-    scripts: f64,
+    /// Number of cycles.
+    cycles: f64,
+    /// Cycles of the task that was served least, and of the task that was served most.
+    least: u64,
+    most: u64,
+    commands: Commands,
+}
+
+impl Sample {
+    /// The commands for each cycle.
+    fn commands(&self) -> f64 {
+        self.commands.all() as f64 / self.cycles
+    }
 }
 
 /// The samples of all rounds.
 #[derive(Default)]
-struct Samples(BTreeMap<(Kind, Load, Side), Vec<Sample>>);
+struct Samples {
+    timed: BTreeMap<(Kind, Load, Side), Vec<Sample>>,
+    /// Requests for each cycle.
+    requests: BTreeMap<(Kind, Load, Side), f64>,
+}
 
 impl Samples {
     /// The median of a figure, if this side was measured.
     fn median(&self, kind: Kind, load: Load, side: Side, figure: impl Fn(&Sample) -> f64) -> Option<f64> {
-        Some(median(self.0.get(&(kind, load, side))?.iter().map(figure).collect()))
+        Some(median(self.timed.get(&(kind, load, side))?.iter().map(figure).collect()))
     }
 
     /// The median of the ratios of two rates of the same round.
     fn ratio(&self, ours: (Kind, Load, Side), other: (Kind, Load, Side)) -> Option<f64> {
-        let rounds = self.0.get(&ours)?.iter().zip(self.0.get(&other)?);
+        let rounds = self.timed.get(&ours)?.iter().zip(self.timed.get(&other)?);
         Some(median(rounds.map(|(ours, other)| ours.per_second / other.per_second).collect()))
     }
 }
@@ -129,22 +146,34 @@ pub(crate) fn measure(report: &mut Report, redisson: Option<&Path>) {
         }
     }
     let mut samples = Samples::default();
+    for (kind, load) in rows() {
+        for side in [Side::DEFAULT, Side::Redisson] {
+            let log = Log::start(&server);
+            let Some(sample) = run(&server, report.span / 2, (kind, load, side), &mut redisson) else { continue };
+            let requests = log.requests();
+            let mut verbs = BTreeMap::<_, u64>::new();
+            for (verb, _) in &requests {
+                *verbs.entry(verb).or_default() += 1;
+            }
+            let each = requests.len() as f64 / sample.cycles;
+            report.raw(json!({"what": "kinds-requests", "kind": kind.name(), "load": load.name(), "side": side.name(),
+                "cycles": sample.cycles, "requests_per_cycle": each, "requests": verbs}));
+            samples.requests.insert((kind, load, side), each);
+        }
+    }
     for round in 0..report.rounds {
         for (kind, load) in rows() {
-            let mut sides = Side::OURS.to_vec();
-            if redisson.is_some() {
-                sides.push(Side::Redisson);
-            }
+            let mut sides = [&Side::OURS[..], &[Side::Redisson]].concat();
             // Each round begins with another side, so that no side is always measured at the same time of the run.
             let first = round % sides.len();
             sides.rotate_left(first);
             for side in sides {
-                let sample = match (side, &mut redisson) {
-                    (Side::Ours(workers, engine), _) => ours(report, &server, round, (kind, load), (workers, engine)),
-                    (Side::Redisson, Some(redisson)) => theirs(report, &server, round, (kind, load), redisson),
-                    (Side::Redisson, None) => continue,
-                };
-                samples.0.entry((kind, load, side)).or_default().push(sample);
+                let Some(sample) = run(&server, report.span, (kind, load, side), &mut redisson) else { continue };
+                report.raw(json!({"what": "kinds", "round": round, "kind": kind.name(), "load": load.name(),
+                    "side": side.name(), "per_second": sample.per_second, "cycles": sample.cycles,
+                    "least": sample.least, "most": sample.most, "commands_per_cycle": sample.commands(),
+                    "commands": sample.commands}));
+                samples.timed.entry((kind, load, side)).or_default().push(sample);
             }
         }
     }
@@ -156,14 +185,26 @@ fn rows() -> impl Iterator<Item = (Kind, Load)> {
     Kind::ALL.into_iter().flat_map(|kind| Load::ALL.map(|load| (kind, load)))
 }
 
-fn ours(
-    report: &mut Report,
+/// Takes one sample. Without a JVM, there is no sample of Redisson.
+fn run(
     server: &RedisServer,
-    round: usize,
+    span: Duration,
+    (kind, load, side): (Kind, Load, Side),
+    redisson: &mut Option<Redisson>,
+) -> Option<Sample> {
+    match (side, redisson) {
+        (Side::Ours(workers, engine), _) => Some(ours(server, span, (kind, load), (workers, engine))),
+        (Side::Redisson, Some(redisson)) => Some(theirs(server, span, (kind, load), redisson)),
+        (Side::Redisson, None) => None,
+    }
+}
+
+fn ours(
+    server: &RedisServer,
+    span: Duration,
     (kind, load): (Kind, Load),
     (workers, engine): (Workers, Engine),
 ) -> Sample {
-    let span = report.span;
     let (counted, commands) = workers.runtime().block_on(async {
         let client = engine.connect(&server.url()).await;
         let cycle = |number: usize| {
@@ -180,59 +221,36 @@ fn ours(
         client.close().await.expect("closed");
         (counted, commands)
     });
-    let (least, most) = (counted.each.iter().min().copied(), counted.each.iter().max().copied());
-    let served = (least.unwrap_or_default(), most.unwrap_or_default());
-    let cycles = counted.each.iter().sum::<u64>() as f64;
-    let side = Side::Ours(workers, engine);
-    sample(report, (round, kind, load, side), (counted.per_second, cycles), served, &commands)
+    Sample {
+        per_second: counted.per_second,
+        cycles: counted.each.iter().sum::<u64>() as f64,
+        least: counted.each.iter().min().copied().unwrap_or_default(),
+        most: counted.each.iter().max().copied().unwrap_or_default(),
+        commands,
+    }
 }
 
-fn theirs(
-    report: &mut Report,
-    server: &RedisServer,
-    round: usize,
-    (kind, load): (Kind, Load),
-    redisson: &mut Redisson,
-) -> Sample {
+fn theirs(server: &RedisServer, span: Duration, (kind, load): (Kind, Load), redisson: &mut Redisson) -> Sample {
     let before = Commands::of(server);
-    let cycles = redisson.cycles(kind, load.workers(), load.names(), report.span);
-    let commands = Commands::of(server).since(&before);
-    let (rates, served) = ((cycles.per_second, cycles.all), (cycles.least, cycles.most));
-    sample(report, (round, kind, load, Side::Redisson), rates, served, &commands)
-}
-
-/// Prints and returns a sample: cycles per second and in all, and the cycles of the tasks served least and most.
-fn sample(
-    report: &mut Report,
-    (round, kind, load, side): (usize, Kind, Load, Side),
-    (per_second, cycles): (f64, f64),
-    (least, most): (u64, u64),
-    commands: &Commands,
-) -> Sample {
-    let sample =
-        Sample { per_second, commands: commands.all() as f64 / cycles, scripts: commands.scripts() as f64 / cycles };
-    report.raw(json!({"what": "kinds", "round": round, "kind": kind.name(), "load": load.name(), "side": side.name(),
-        "per_second": per_second, "cycles": cycles, "least": least, "most": most, "commands_per_cycle": sample.commands,
-        "scripts_per_cycle": sample.scripts, "commands": commands}));
-    sample
+    let redisson::Cycles { per_second, all, least, most } = redisson.cycles(kind, load.workers(), load.names(), span);
+    Sample { per_second, cycles: all, least, most, commands: Commands::of(server).since(&before) }
 }
 
 fn print_rows(report: &mut Report, samples: &Samples) {
     for (kind, load) in rows() {
         for side in Side::OURS {
-            let median =
-                |side, figure: fn(&Sample) -> f64| samples.median(kind, load, side, figure).unwrap_or(f64::NAN);
             let ratio = samples.ratio((kind, load, side), (kind, load, Side::Redisson));
             let ratio = ratio.map(|ratio| format!("×{ratio:.2}, ")).unwrap_or_default();
             let text = |side| {
-                let rate = median(side, |sample| sample.per_second);
-                let (commands, scripts) =
-                    (median(side, |sample| sample.commands), median(side, |sample| sample.scripts));
-                format!("{rate:.0}/s, {commands:.2} commands a cycle, of them {scripts:.2} scripts")
+                let rate = samples.median(kind, load, side, |sample| sample.per_second)?;
+                let commands = samples.median(kind, load, side, Sample::commands)?;
+                let requests = samples.requests.get(&(kind, load, side));
+                let requests = requests.map(|each| format!(", {each:.2} requests")).unwrap_or_default();
+                Some(format!("{rate:.0}/s, {commands:.2} commands{requests} a cycle"))
             };
-            let against = if ratio.is_empty() { String::new() } else { format!("Redisson {}", text(Side::Redisson)) };
+            let against = text(Side::Redisson).map(|text| format!("Redisson {text}")).unwrap_or_default();
             let what = format!("{}, {}, {}", kind.name(), load.name(), side.name());
-            report.row(what, format!("{ratio}{}", text(side)), against, "");
+            report.row(what, format!("{ratio}{}", text(side).unwrap_or_default()), against, "");
         }
     }
 }

@@ -1,16 +1,15 @@
 //! Many waiters of one fair mutex: the cost of their places while they wait, and the order in which they are served.
 
 use std::{
-    collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use bandog_core::PLACE;
-use bandog_testkit::{RawRedis, RedisServer};
+use bandog_testkit::RedisServer;
 use serde_json::json;
 
-use super::{Commands, Kind, Lock};
+use super::{Commands, Kind, Lock, commands::Log};
 use crate::{
     cycles::Engine,
     held::cpu_seconds,
@@ -106,39 +105,22 @@ struct Idle {
 }
 
 impl Idle {
-    /// Counts the calls with the server's slow log, which logs all commands in this time.
     async fn measure(server: &RedisServer, idle: Duration) -> Self {
-        server.cmd(&["CONFIG", "SET", "slowlog-max-len", "1000000"]);
-        server.cmd(&["SLOWLOG", "RESET"]);
-        server.cmd(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
+        let log = Log::start(server);
         let (cpu, clock) = (cpu_seconds(), Instant::now());
         tokio::time::sleep(idle).await;
         let seconds = clock.elapsed().as_secs_f64();
         let core_percent = 100.0 * (cpu_seconds() - cpu) / seconds;
-        server.cmd(&["CONFIG", "SET", "slowlog-log-slower-than", "-1"]);
-        let calls = calls_of_scripts(&mut server.client());
-        let renewals = calls.get(redis::Script::new(RENEW).get_hash()).copied().unwrap_or(0);
-        assert!(renewals > 0, "no call of the script that renews places; is it composed in another way? {calls:?}");
-        Self { seconds, renewals, scripts: calls.values().sum(), core_percent }
+        let requests = log.requests();
+        let scripts: Vec<_> = requests.iter().filter(|(verb, _)| verb == "evalsha").map(|(_, hash)| hash).collect();
+        let renew = redis::Script::new(RENEW);
+        let renewals = scripts.iter().filter(|hash| **hash == renew.get_hash()).count();
+        assert!(renewals > 0, "no call of the script that renews places; is it composed in another way?");
+        Self { seconds, renewals, scripts: scripts.len(), core_percent }
     }
 
     /// The number of calls in a third of `PLACE`, which is the interval between two renewals of a place.
     fn a_heartbeat(&self, calls: usize) -> f64 {
         calls as f64 / self.seconds * (PLACE / 3).as_secs_f64()
     }
-}
-
-/// The number of calls of each script in the server's slow log.
-fn calls_of_scripts(client: &mut RawRedis) -> BTreeMap<String, usize> {
-    let mut calls = BTreeMap::new();
-    let log = client.cmd(&["SLOWLOG", "GET", "-1"]).expect("the server answers");
-    for entry in log.array() {
-        let command = entry.array()[3].array();
-        if let [verb, hash, ..] = command
-            && verb.text().eq_ignore_ascii_case("EVALSHA")
-        {
-            *calls.entry(hash.text().to_owned()).or_default() += 1;
-        }
-    }
-    calls
 }

@@ -19,14 +19,15 @@ pub(super) fn judge(report: &mut Report, samples: &Samples) {
     let semaphore = beside(Kind::Semaphore, Side::DEFAULT);
     report.judge("semaphore, 64 workers and 8 permits, beside Redisson", Wanted::AtLeast(5.0), semaphore);
     for (kind, load) in rows() {
-        for (what, figure) in [
-            ("commands", (|sample| sample.commands) as fn(&Sample) -> f64),
-            ("calls of scripts", |sample| sample.scripts),
-        ] {
-            let theirs = samples.median(kind, load, Side::Redisson, figure);
-            let ours = samples.median(kind, load, Side::DEFAULT, figure);
-            let what = format!("{what} a cycle: {}, {}", kind.name(), load.name());
-            report.judge(&what, Wanted::Below(theirs.unwrap_or(f64::NAN)), theirs.and(ours));
-        }
+        let row = format!("{}, {}", kind.name(), load.name());
+        let requests = |side| samples.requests.get(&(kind, load, side)).copied();
+        let commands = |side| samples.median(kind, load, side, Sample::commands);
+        below(report, &format!("requests a cycle: {row}"), requests(Side::DEFAULT), requests(Side::Redisson));
+        let what = format!("commands a cycle, also those inside scripts: {row}");
+        below(report, &what, commands(Side::DEFAULT), commands(Side::Redisson));
     }
+}
+
+fn below(report: &mut Report, what: &str, ours: Option<f64>, theirs: Option<f64>) {
+    report.judge(what, Wanted::Below(theirs.unwrap_or(f64::NAN)), theirs.and(ours));
 }
