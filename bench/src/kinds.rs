@@ -152,8 +152,8 @@ pub(crate) fn measure(report: &mut Report, redisson: Option<&Path>) {
             let Some(sample) = run(&server, report.span / 2, (kind, load, side), &mut redisson) else { continue };
             let requests = log.requests();
             let mut verbs = BTreeMap::<_, u64>::new();
-            for (verb, _) in &requests {
-                *verbs.entry(verb).or_default() += 1;
+            for request in &requests {
+                *verbs.entry(&request.verb).or_default() += 1;
             }
             let each = requests.len() as f64 / sample.cycles;
             report.raw(json!({"what": "kinds-requests", "kind": kind.name(), "load": load.name(), "side": side.name(),

@@ -17,9 +17,14 @@ mod scale;
 mod schedule;
 mod watchdog;
 
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use clap::Parser;
+use serde_json::json;
 
 use self::{
     report::{Report, Size},
@@ -140,7 +145,9 @@ fn main() -> ExitCode {
     for (part, measure) in parts {
         if args.what.is_empty() || args.what.iter().any(|asked| means(asked, part)) {
             watchdog.iter().for_each(|watchdog| watchdog.begins(part));
+            let start = Instant::now();
             measure(&mut report);
+            report.raw(json!({"what": "part", "part": part, "seconds": start.elapsed().as_secs_f64()}));
         }
     }
     report.finish(args.keep.as_deref())

@@ -46,6 +46,14 @@ const INSIDE_A_SCRIPT: &str = "?:0";
 /// Commands that prepare a connection or belong to the benchmark.
 const NOT_COUNTED: [&str; 7] = ["hello", "client", "script", "ping", "info", "slowlog", "config"];
 
+/// A command that a client has sent.
+pub(crate) struct Request {
+    /// The name of the command, in lower case.
+    pub(crate) verb: String,
+    /// The arguments; the server keeps only the first ones.
+    pub(crate) args: Vec<String>,
+}
+
 /// The server's slow log, which logs all commands while this value exists. It makes the server slower.
 pub(crate) struct Log<'a>(&'a RedisServer);
 
@@ -57,8 +65,8 @@ impl<'a> Log<'a> {
         Self(server)
     }
 
-    /// The requests of clients so far, as the verb and the first argument. Commands inside scripts are not requests.
-    pub(crate) fn requests(self) -> Vec<(String, String)> {
+    /// The requests of clients so far. Commands inside scripts are not requests.
+    pub(crate) fn requests(self) -> Vec<Request> {
         self.0.cmd(&["CONFIG", "SET", "slowlog-log-slower-than", "-1"]);
         let log = self.0.cmd(&["SLOWLOG", "GET", "-1"]);
         let mut requests = Vec::new();
@@ -71,7 +79,7 @@ impl<'a> Log<'a> {
             });
             let verb = words.next().unwrap_or_default().to_lowercase();
             if address.text() != INSIDE_A_SCRIPT && !NOT_COUNTED.contains(&verb.as_str()) {
-                requests.push((verb, words.next().unwrap_or_default()));
+                requests.push(Request { verb, args: words.collect() });
             }
         }
         self.0.cmd(&["SLOWLOG", "RESET"]);
