@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::Read,
+    io::{Read, Write},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -105,21 +105,27 @@ impl Bystander {
 pub(crate) fn run_bystander(url: &str) {
     let took = Workers::Current.runtime().block_on(async {
         let client = Engine::CurrentRuntime.connect(url).await;
-        let end = tokio::task::spawn_blocking(|| std::io::stdin().read(&mut [0]));
+        let mut end = tokio::task::spawn_blocking(|| std::io::stdin().read(&mut [0]));
         let mutex = client.mutex("bystander");
         let mut took = Vec::new();
-        while !end.is_finished() {
+        let turn = async || {
             let start = Instant::now();
             mutex.lock().await.expect("granted").release().await.expect("released");
-            took.push(u64::try_from(start.elapsed().as_micros()).expect("less than a lifetime"));
+            let took = start.elapsed();
             tokio::time::sleep(BYSTANDER).await;
+            u64::try_from(took.as_micros()).expect("less than a lifetime")
+        };
+        // If the benchmark ends early, its server ends too, and a turn could wait for the server forever.
+        while let Some(time) = tokio::select! { time = turn() => Some(time), _ = &mut end => None } {
+            took.push(time);
         }
         took.sort_unstable();
         took
     });
-    let at = |percent: usize| took[(took.len() - 1) * percent / 100];
+    let at = |percent: usize| took.get(took.len().saturating_sub(1) * percent / 100).copied().unwrap_or_default();
     let times = BystanderTimes { turns: took.len(), p50: at(50), p99: at(99), most: at(100) };
-    println!("{}", json!(times));
+    // If the benchmark has ended early, the pipe is closed.
+    let _ = writeln!(std::io::stdout(), "{}", json!(times));
 }
 
 /// Memory of this process, in bytes. With the line `VmRSS:` it is the present size, with `VmHWM:` the maximum so far.
