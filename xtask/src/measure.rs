@@ -11,7 +11,7 @@ use crate::tools::{self, JDK, MAVEN, REDIS};
 const PEERS: &str = "bench/peers/Cargo.toml";
 
 /// The parts and options of a comparison without arguments. It takes about ten minutes.
-const COMPARED: [&str; 8] = ["kinds", "older", "--seconds", "0.4", "--rounds", "5", "--limit", "400"];
+const COMPARED: [&str; 8] = ["kinds", "older", "--seconds", "0.3", "--rounds", "5", "--limit", "400"];
 
 /// Measures bandog and the floor (the scripts of a lock without bandog), in one process.
 pub(crate) fn bench(args: &[String]) -> Result<(), Fault> {

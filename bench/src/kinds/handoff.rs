@@ -44,12 +44,12 @@ impl Times {
 pub(crate) fn measure(report: &mut Report, redisson: Option<&Path>) {
     let server = RedisServer::start();
     let mut redisson = redisson.map(|folder| Redisson::start(folder, &server.url()));
-    let turns = report.size.pick(200, 10);
+    let turns = report.size.pick(150, 10);
     for kind in Kind::ALL {
         let (mut own, mut current, mut java) = (Times::default(), Times::default(), Times::default());
         if let Some(redisson) = &mut redisson {
             // Afterwards the JVM has compiled this code.
-            for _ in 0..3 {
+            for _ in 0..2 {
                 redisson.hand_offs(kind, turns);
             }
         }
