@@ -26,8 +26,8 @@ const RENEW: &str = concat!(
     include_str!("../../../crates/bandog-redis/src/lua/queue.lua"),
     include_str!("../../../crates/bandog-redis/src/lua/fair_renew.lua")
 );
-/// Number of keys of that script for each place.
-const KEYS_A_PLACE: usize = 4;
+/// The text in that script before the number of keys for each place.
+const KEYS_A_PLACE: &str = "return each(";
 /// Number of places that one call of the script renews.
 const PLACES_A_CALL: usize = 512;
 
@@ -118,6 +118,8 @@ impl Idle {
         let core_percent = 100.0 * (cpu_seconds() - cpu) / seconds;
         let mut idle = Self { seconds, renewals: 0, places: 0, scripts: 0, core_percent };
         let renew = redis::Script::new(RENEW);
+        let keys_a_place = RENEW.rsplit_once(KEYS_A_PLACE).and_then(|(_, rest)| rest.split_once(','));
+        let keys_a_place: usize = keys_a_place.and_then(|(keys, _)| keys.parse().ok()).expect("the number of keys");
         for request in log.requests() {
             let [hash, keys, ..] = &request.args[..] else { continue };
             if request.verb != "evalsha" {
@@ -126,7 +128,7 @@ impl Idle {
             idle.scripts += 1;
             if hash == renew.get_hash() {
                 idle.renewals += 1;
-                idle.places += keys.parse::<usize>().expect("a number of keys") / KEYS_A_PLACE;
+                idle.places += keys.parse::<usize>().expect("a number of keys") / keys_a_place;
             }
         }
         assert!(idle.renewals > 0, "no call of the script that renews places; is it composed in another way?");
