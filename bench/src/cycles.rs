@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The place where the client's engine (its background task) runs.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Engine {
     OwnThread,
     CurrentRuntime,

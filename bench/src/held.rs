@@ -2,16 +2,22 @@
 
 use std::{
     fs,
-    io::Read,
+    io::{Read, Write},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
+use bandog::Client;
 use bandog_testkit::RedisServer;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::{cycles::Engine, measure::Workers, report::Report};
+use crate::{
+    cycles::Engine,
+    kinds::{Held, Kind, Lock},
+    measure::Workers,
+    report::Report,
+};
 
 /// Interval at which the bystander locks its own name.
 const BYSTANDER: Duration = Duration::from_millis(20);
@@ -25,16 +31,7 @@ pub(crate) fn measure(report: &mut Report, hold: Duration, locks: usize, target:
         let client = Engine::OwnThread.connect(&url).await;
         let before = resident("VmRSS:");
         let start = Instant::now();
-        let mut guards = Vec::with_capacity(locks);
-        while guards.len() < locks {
-            // The locks are taken in groups of 100. If all tasks existed at the same time, their memory would be
-            // counted as memory of the locks.
-            let some = (0..100).map(|number| client.mutex(format!("held-{}", guards.len() + number)));
-            let taking: Vec<_> = some.map(|mutex| tokio::spawn(async move { mutex.lock().await })).collect();
-            for taken in taking {
-                guards.push(taken.await.expect("no panic").expect("granted"));
-            }
-        }
+        let guards = take(&client, Kind::Mutex, locks).await;
         let taken = start.elapsed();
         let bytes = (resident("VmRSS:") - before) as f64 / locks as f64;
         let mut bystander = Bystander::start(&url);
@@ -59,6 +56,21 @@ pub(crate) fn measure(report: &mut Report, hold: Duration, locks: usize, target:
         let against = format!("taken in {:.2} s, given back in {:.2} s", taken.as_secs_f64(), given.as_secs_f64());
         report.row(format!("{locks} locks held for {} s", hold.as_secs()), ours, against, target);
     });
+}
+
+/// Takes this number of locks, each with a name of its own.
+pub(crate) async fn take(client: &Client, kind: Kind, locks: usize) -> Vec<Held> {
+    let mut guards = Vec::with_capacity(locks);
+    while guards.len() < locks {
+        // The locks are taken in groups of 100. If all tasks existed at the same time, their memory would be counted as
+        // memory of the locks.
+        let some = (0..100).map(|number| Lock::new(client, kind, &format!("held-{}", guards.len() + number), 1));
+        let taking: Vec<_> = some.map(|lock| tokio::spawn(async move { lock.acquire().await })).collect();
+        for taken in taking {
+            guards.push(taken.await.expect("no panic"));
+        }
+    }
+    guards
 }
 
 /// The bystander. It is a separate process, so that its CPU time is not counted as CPU time of the measured process.
@@ -93,21 +105,27 @@ impl Bystander {
 pub(crate) fn run_bystander(url: &str) {
     let took = Workers::Current.runtime().block_on(async {
         let client = Engine::CurrentRuntime.connect(url).await;
-        let end = tokio::task::spawn_blocking(|| std::io::stdin().read(&mut [0]));
+        let mut end = tokio::task::spawn_blocking(|| std::io::stdin().read(&mut [0]));
         let mutex = client.mutex("bystander");
         let mut took = Vec::new();
-        while !end.is_finished() {
+        let turn = async || {
             let start = Instant::now();
             mutex.lock().await.expect("granted").release().await.expect("released");
-            took.push(u64::try_from(start.elapsed().as_micros()).expect("less than a lifetime"));
+            let took = start.elapsed();
             tokio::time::sleep(BYSTANDER).await;
+            u64::try_from(took.as_micros()).expect("less than a lifetime")
+        };
+        // If the benchmark ends early, its server ends too, and a turn could wait for the server forever.
+        while let Some(time) = tokio::select! { time = turn() => Some(time), _ = &mut end => None } {
+            took.push(time);
         }
         took.sort_unstable();
         took
     });
-    let at = |percent: usize| took[(took.len() - 1) * percent / 100];
+    let at = |percent: usize| took.get(took.len().saturating_sub(1) * percent / 100).copied().unwrap_or_default();
     let times = BystanderTimes { turns: took.len(), p50: at(50), p99: at(99), most: at(100) };
-    println!("{}", json!(times));
+    // If the benchmark has ended early, the pipe is closed.
+    let _ = writeln!(std::io::stdout(), "{}", json!(times));
 }
 
 /// Memory of this process, in bytes. With the line `VmRSS:` it is the present size, with `VmHWM:` the maximum so far.

@@ -7,17 +7,24 @@ mod cycles;
 mod floor;
 mod handoff;
 mod held;
+mod kinds;
 mod local;
 mod measure;
+mod older;
 mod records;
 mod report;
 mod scale;
 mod schedule;
 mod watchdog;
 
-use std::{process::ExitCode, time::Duration};
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use clap::Parser;
+use serde_json::json;
 
 use self::{
     report::{Report, Size},
@@ -28,7 +35,7 @@ use self::{
 #[derive(Parser)]
 struct Args {
     /// The parts to measure [default: all]: cycles, one-name, shares, handoff, sqlite, reentry, held, scale, cron,
-    /// records, schedule, or a part of it: schedule-jobs, -at-once, -lag, -claims, -takeover, -idle, -drift.
+    /// records, kinds, kinds-handoff, -queue, -memory, older, schedule, or a part of it: schedule-jobs, -at-once, -lag, -claims, -takeover, -idle, -drift.
     what: Vec<String>,
     /// Duration of each measurement, in seconds [default: 1, or 0.02 with --short].
     #[arg(long)]
@@ -45,6 +52,13 @@ struct Args {
     /// Fail if a part takes longer than this, in seconds [default: none, or 120 with --short].
     #[arg(long)]
     limit: Option<u64>,
+    /// The folder of Redisson for `kinds` and `kinds-handoff`, which `cargo xtask compare` builds [default: Redisson is
+    /// not measured].
+    #[arg(long)]
+    redisson: Option<PathBuf>,
+    /// An older build of this program, with which `older` compares this one [default: `older` measures nothing].
+    #[arg(long)]
+    old: Option<PathBuf>,
     /// Be the bystander of `held` on this server: lock its own name repeatedly until standard input ends.
     #[arg(long, hide = true)]
     bystander: Option<String>,
@@ -54,9 +68,15 @@ struct Args {
     /// Be the first node of `schedule-takeover` on this server: begin a long run, and stop when standard input ends.
     #[arg(long, hide = true)]
     node: Option<String>,
+    /// Be a process of `kinds-memory`: hold locks of this kind, and print the bytes for each.
+    #[arg(long, hide = true)]
+    hold_kind: Option<kinds::Kind>,
+    /// Number of locks of a process of `kinds-memory`.
+    #[arg(long, hide = true, default_value_t = 0)]
+    hold_locks: usize,
     /// Write the raw figures to this file.
     #[arg(long)]
-    keep: Option<std::path::PathBuf>,
+    keep: Option<PathBuf>,
 }
 
 /// The name of a part, and the function that measures it.
@@ -66,6 +86,10 @@ fn main() -> ExitCode {
     let args = Args::parse();
     if let Some(url) = &args.bystander {
         held::run_bystander(url);
+        return ExitCode::SUCCESS;
+    }
+    if let Some(kind) = args.hold_kind {
+        kinds::hold_locks(kind, args.hold_locks);
         return ExitCode::SUCCESS;
     }
     let size = if args.short { Size::Short } else { Size::Full };
@@ -96,6 +120,11 @@ fn main() -> ExitCode {
         }),
         ("cron", &cron::measure),
         ("records", &records::measure),
+        ("kinds", &|report| kinds::measure(report, args.redisson.as_deref())),
+        ("kinds-handoff", &|report| kinds::hand_offs(report, args.redisson.as_deref())),
+        ("kinds-queue", &kinds::queue),
+        ("kinds-memory", &kinds::memory),
+        ("older", &|report| older::measure(report, args.old.as_deref())),
         ("schedule-jobs", &schedule::million),
         ("schedule-at-once", &schedule::at_once),
         ("schedule-lag", &schedule::lag),
@@ -116,7 +145,9 @@ fn main() -> ExitCode {
     for (part, measure) in parts {
         if args.what.is_empty() || args.what.iter().any(|asked| means(asked, part)) {
             watchdog.iter().for_each(|watchdog| watchdog.begins(part));
+            let start = Instant::now();
             measure(&mut report);
+            report.raw(json!({"what": "part", "part": part, "seconds": start.elapsed().as_secs_f64()}));
         }
     }
     report.finish(args.keep.as_deref())

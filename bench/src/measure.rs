@@ -11,7 +11,7 @@ use std::{
 use tokio::runtime::{Builder, Runtime};
 
 /// The kind of runtime of the user's program. All figures depend on it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Workers {
     Two,
     Current,

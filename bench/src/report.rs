@@ -22,23 +22,53 @@ impl Size {
     }
 }
 
+/// What a figure must be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Wanted {
+    AtLeast(f64),
+    AtMost(f64),
+    /// Less, by more than a hundredth: equal costs differ a little, because a measurement ends within a cycle.
+    Below(f64),
+}
+
+impl Wanted {
+    fn is_reached(self, measured: f64) -> bool {
+        match self {
+            Self::AtLeast(wanted) => measured >= wanted,
+            Self::AtMost(wanted) => measured <= wanted,
+            Self::Below(wanted) => measured < 0.99 * wanted,
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Self::AtLeast(wanted) => format!("≥ {wanted:.2}"),
+            Self::AtMost(wanted) => format!("≤ {wanted:.2}"),
+            Self::Below(wanted) => format!("< {wanted:.2}"),
+        }
+    }
+}
+
 pub(crate) struct Report {
     pub(crate) size: Size,
     pub(crate) rounds: usize,
     pub(crate) span: Duration,
     lines: Vec<String>,
     table: Vec<[String; 4]>,
+    /// The figures that must be reached: figure, wanted, measured, reached.
+    verdicts: Vec<[String; 4]>,
 }
 
 impl Report {
     pub(crate) fn new(size: Size, rounds: usize, span: Duration) -> Self {
-        let mut report = Self { size, rounds, span, lines: Vec::new(), table: Vec::new() };
+        let mut report = Self { size, rounds, span, lines: Vec::new(), table: Vec::new(), verdicts: Vec::new() };
         let date = std::process::Command::new("date").arg("-uIminutes").output();
         let date = date.map(|date| String::from_utf8_lossy(&date.stdout).trim().to_owned()).unwrap_or_default();
         let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name\t: ")).unwrap_or("unknown").to_owned();
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
-        report.raw(json!({"date": date, "cpu": cpu, "cores": cores, "rounds": rounds, "seconds": span.as_secs_f64()}));
+        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        report.raw(json!({"date": date, "cpu": cpu, "cores": cores, "load": load.trim(), "rounds": rounds, "seconds": span.as_secs_f64()}));
         report
     }
 
@@ -55,10 +85,29 @@ impl Report {
         self.table.push(row);
     }
 
+    /// Adds a figure that must be reached. Without a measured value, the figure was not measured.
+    pub(crate) fn judge(&mut self, figure: &str, wanted: Wanted, measured: Option<f64>) {
+        let Some(measured) = measured else {
+            self.verdicts.push([figure.into(), String::new(), "not measured".into(), String::new()]);
+            return;
+        };
+        let reached = wanted.is_reached(measured);
+        self.raw(json!({"what": "figure", "figure": figure, "wanted": wanted.text(), "measured": measured,
+            "reached": reached}));
+        let reached = if reached { "yes" } else { "**no**" };
+        self.verdicts.push([figure.into(), wanted.text(), format!("{measured:.2}"), reached.into()]);
+    }
+
     pub(crate) fn finish(self, keep: Option<&Path>) -> ExitCode {
         println!("\n| what | ours | against | target |\n|---|---|---|---|");
         for [what, ours, against, target] in &self.table {
             println!("| {what} | {ours} | {against} | {target} |");
+        }
+        if !self.verdicts.is_empty() {
+            println!("\n| figure | wanted | measured | reached |\n|---|---|---|---|");
+        }
+        for [figure, wanted, measured, reached] in &self.verdicts {
+            println!("| {figure} | {wanted} | {measured} | {reached} |");
         }
         let Some(path) = keep else { return ExitCode::SUCCESS };
         match fs::write(path, self.lines.join("\n") + "\n") {

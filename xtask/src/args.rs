@@ -1,5 +1,7 @@
 //! The command line of the task runner.
 
+use std::path::PathBuf;
+
 use clap::{Parser, Subcommand};
 
 /// Runs bandog's tests, checks and benchmarks.
@@ -43,6 +45,19 @@ pub(crate) enum Task {
     /// Measure other lock libraries together with bandog, in a separate workspace.
     Peers {
         /// Arguments of the benchmark; try `--help`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Measure all kinds of locks beside Redisson, and the mutex beside an older build, and print which figures are
+    /// reached; needs a JDK and Maven.
+    ///
+    /// It takes about ten minutes, and nothing else must run on the machine. The raw figures go to bench/runs.
+    Compare {
+        /// An older build of the benchmark: the program target/release/bandog-bench of another commit [default: the
+        /// mutex is not compared].
+        #[arg(long)]
+        old: Option<PathBuf>,
+        /// Arguments of the benchmark, such as the parts to measure; try `cargo xtask bench --help`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
@@ -101,6 +116,7 @@ const EXAMPLES: &str = "Examples:
   cargo xtask test              all tests; installs redis-server if this is allowed
   cargo xtask test --embedded   the tests that need no server
   cargo xtask storm redis       a million calls on Redis under faults, checked
+  cargo xtask compare --old OLD all kinds of locks beside Redisson and an older build
   cargo xtask exits --each 2000 two thousand exits of each kind
   cargo xtask fuzz              a million random inputs for each parser
   cargo xtask page              the page in a real browser

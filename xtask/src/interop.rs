@@ -47,15 +47,24 @@ pub(crate) fn run(if_installed: bool, args: &[String]) -> Result<(), Fault> {
     Err(Fault::failed(format!("Java and Rust disagree, or a side did not build: {words}")))
 }
 
-/// Builds the Java side with each version of Redisson. Maven first runs without the network. If this fails, Maven runs
-/// again with the network. It fails the first time, because Maven must fetch Redisson.
+/// Builds the Java side with each version of Redisson.
 fn build_java() -> Result<(), Fault> {
+    VERSIONS.iter().try_for_each(|version| build_version(version))
+}
+
+/// Builds the Java side with Redisson 4.7.0, and returns its folder.
+pub(crate) fn build_current_java() -> Result<&'static str, Fault> {
+    build_version(&[])?;
+    Ok("interop/java/target/redisson-4.7.0")
+}
+
+/// Builds the Java side with one version of Redisson. Maven first runs without the network. If this fails, Maven runs
+/// again with the network. It fails the first time, because Maven must fetch Redisson.
+fn build_version(version: &[&str]) -> Result<(), Fault> {
     step::announce("building the Java side (the first time, Maven fetches Redisson)");
-    for version in VERSIONS {
-        if !maven(&[version, &["--offline"][..]].concat())? && !maven(version)? {
-            eprintln!("{}", fs::read_to_string(LOG).unwrap_or_default());
-            return Err(Fault::unavailable("Maven could not build the Java side; its log is above"));
-        }
+    if !maven(&[version, &["--offline"][..]].concat())? && !maven(version)? {
+        eprintln!("{}", fs::read_to_string(LOG).unwrap_or_default());
+        return Err(Fault::unavailable("Maven could not build the Java side; its log is above"));
     }
     Ok(())
 }

@@ -39,6 +39,7 @@ fn run(task: Task) -> Result<(), Fault> {
         Task::ReleaseCheck => release::run(),
         Task::Bench { args } => measure::bench(&args),
         Task::Peers { args } => measure::peers(&args),
+        Task::Compare { old, args } => measure::compare(old.as_deref(), &args),
         Task::Storm { args } => storm::run(&args),
         Task::Fuzz { inputs, seed } => fuzz::run(inputs, seed),
         Task::Exits { args } => exits::run(&args),

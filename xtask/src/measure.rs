@@ -1,12 +1,17 @@
 //! Runs the benchmarks of bandog and of its peers.
 
 use std::path::Path;
+use std::process::Command;
 
 use crate::fault::Fault;
+use crate::interop;
 use crate::step;
-use crate::tools::{self, REDIS};
+use crate::tools::{self, JDK, MAVEN, REDIS};
 
 const PEERS: &str = "bench/peers/Cargo.toml";
+
+/// The parts and options of a comparison without arguments. It takes about ten minutes.
+const COMPARED: [&str; 8] = ["kinds", "older", "--seconds", "0.3", "--rounds", "5", "--limit", "400"];
 
 /// Measures bandog and the floor (the scripts of a lock without bandog), in one process.
 pub(crate) fn bench(args: &[String]) -> Result<(), Fault> {
@@ -23,4 +28,27 @@ pub(crate) fn peers(args: &[String]) -> Result<(), Fault> {
     tools::ensure(&[REDIS])?;
     let run = ["run", "--release", "--locked", "--manifest-path", PEERS, "--"];
     step::run("the peers' benchmark", step::cargo(&run).env("CARGO_TARGET_DIR", "bench/peers/target").args(args))
+}
+
+/// Measures the kinds of locks beside Redisson, and the mutex beside an older build of the benchmark.
+pub(crate) fn compare(old: Option<&Path>, args: &[String]) -> Result<(), Fault> {
+    tools::require(&[REDIS, JDK, MAVEN])?;
+    let java = interop::build_current_java()?;
+    let mut bench =
+        step::cargo(&["run", "--release", "--locked", "--package", "bandog-bench", "--", "--redisson", java]);
+    bench.args(old.iter().flat_map(|old| [Path::new("--old"), old])).args(args);
+    if args.is_empty() {
+        bench.args(COMPARED);
+    }
+    if !args.iter().any(|arg| arg.starts_with("--keep")) {
+        bench.args(["--keep", &runs_of_today()?]);
+    }
+    step::run("the comparison", &mut bench)
+}
+
+/// The file for the raw figures of today's comparison.
+fn runs_of_today() -> Result<String, Fault> {
+    let date = Command::new("date").arg("-uI").output();
+    let date = date.map_err(|error| Fault::unavailable(format!("cannot run date: {error}")))?;
+    Ok(format!("bench/runs/{}-kinds.jsonl", String::from_utf8_lossy(&date.stdout).trim()))
 }

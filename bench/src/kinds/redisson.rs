@@ -1,0 +1,64 @@
+//! A JVM with Redisson: `interop/java/src/main/java/bandog/redisson4/Bench.java`.
+
+use std::{fs, path::Path, process::Command, time::Duration};
+
+use bandog_testkit::Process;
+
+use super::lock::Kind;
+
+/// Timeout for an answer. It is reached only if Redisson hangs.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Time in milliseconds from the call of a waiter until the lock is released, in a hand-off.
+const PAUSE: usize = 3;
+
+/// A JVM that is measured. It ends when this value is dropped.
+pub(crate) struct Redisson(Process);
+
+/// The cycles of the threads of a JVM.
+pub(crate) struct Cycles {
+    pub(crate) per_second: f64,
+    pub(crate) all: f64,
+    /// Number of cycles of the thread that was served least.
+    pub(crate) least: u64,
+    /// Number of cycles of the thread that was served most.
+    pub(crate) most: u64,
+}
+
+impl Redisson {
+    /// Starts a JVM with the classes in this folder, which `cargo xtask compare` builds. The JVM has its default options.
+    pub(crate) fn start(folder: &Path, url: &str) -> Self {
+        let jars = fs::read_to_string(folder.join("classpath"))
+            .unwrap_or_else(|error| panic!("no Java side ({error}); `cargo xtask compare` builds it"));
+        let mut java = Command::new("java");
+        java.arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn").arg("-cp");
+        java.arg(format!("{}:{}", folder.join("classes").display(), jars.trim()));
+        java.args(["bandog.redisson4.Bench", url]);
+        let process = Process::spawn(&java);
+        process.stdout_line("ready", TIMEOUT);
+        Self(process)
+    }
+
+    /// Locks and releases with this number of threads. Their names are `names` different ones.
+    pub(crate) fn cycles(&mut self, kind: Kind, workers: usize, names: usize, span: Duration) -> Cycles {
+        let answer = self.ask(&format!("cycles {} {workers} {names} {}", kind.name(), span.as_millis()));
+        let mut words = answer.split(' ');
+        let mut next = || words.next().and_then(|word| word.parse::<f64>().ok()).expect("four numbers");
+        let (per_second, all) = (next(), next());
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "numbers of cycles")]
+        let (least, most) = (next() as u64, next() as u64);
+        Cycles { per_second, all, least, most }
+    }
+
+    /// The durations of hand-offs between two clients, in seconds.
+    pub(crate) fn hand_offs(&mut self, kind: Kind, turns: usize) -> Vec<f64> {
+        let answer = self.ask(&format!("hand-off {} {turns} {PAUSE}", kind.name()));
+        let nanoseconds = answer.split(' ').map(|word| word.parse::<f64>().expect("a number"));
+        nanoseconds.map(|nanoseconds| nanoseconds / 1e9).collect()
+    }
+
+    fn ask(&mut self, command: &str) -> String {
+        self.0.write_line(command);
+        self.0.stdout_line("", TIMEOUT)
+    }
+}
