@@ -2,8 +2,10 @@
 //! ordered to stop.
 
 mod client_context;
+mod handle;
 mod memory;
 mod section;
+mod together;
 mod traffic;
 
 use std::{
@@ -50,7 +52,7 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
     runtime.block_on(async {
         work(args, &clients, &ops, &stop).await;
         if let Some(store) = store {
-            memory::left(store).await?.iter().for_each(|left| print_line(&format!("left {left}")));
+            memory::left(store, &args.kinds).await?.iter().for_each(|left| print_line(&format!("left {left}")));
         }
         Result::Ok(())
     })?;
