@@ -15,6 +15,7 @@ mod inspect;
 mod kinds;
 mod latches;
 mod layout;
+mod older;
 mod read_write;
 mod record_days;
 mod record_rights;
