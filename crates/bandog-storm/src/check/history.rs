@@ -109,9 +109,10 @@ impl Call {
             Some((at, false)) => grant.until.min(at),
             None => grant.until.min(self.killed.unwrap_or(Nanos::MAX)),
         };
-        // A downgrade begins while the writer holds the lock, and is granted only if the writer did not lose it. So the
-        // client holds the lock at least as a reader all the time.
-        let from = if self.verb == Verb::Downgrade { self.asked } else { grant.at };
+        // A downgrade begins while the writer holds the lock. If the reader's guard is not lost at the grant, the client
+        // held the lock at least as a reader all the time.
+        let is_held = grant.granted_until > grant.at;
+        let from = if self.verb == Verb::Downgrade && is_held { self.asked } else { grant.at };
         (from < to).then_some((from, to))
     }
 

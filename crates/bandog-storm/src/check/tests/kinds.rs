@@ -104,6 +104,19 @@ fn a_writer_between_a_writer_and_its_downgrade_is_found() {
 }
 
 #[test]
+fn a_downgrade_of_a_paused_process_that_is_lost_at_its_grant_is_no_belief() {
+    let mut story = Story::new();
+    story.of(Share::Write).holds(1, 0, 10, 30, 5);
+    story.of(Share::Read).asks_with(1, 1, 30, Verb::Downgrade, 600);
+    story.fault(FaultKind::Stop, 31, 900, Some(1));
+    story.of(Share::Write).holds(2, 0, 700, 710, 7);
+    let at = 901 * MS;
+    story.record(1, Event::Granted { call: 1, at, fence: 6, until: at, claim: 6 });
+    story.record(1, Event::Ended { call: 1, at, held: false, writes: 1 });
+    is_broken(&story.ends(1_000), &[]);
+}
+
+#[test]
 fn too_many_permits_are_found() {
     let story = |take| {
         let mut story = Story::new();
