@@ -34,9 +34,9 @@ pub async fn all_or_nothing<W: World>(world: &W) -> Law {
     const WAIT: Duration = Duration::from_millis(400);
     let (ours, theirs, backend) = (world.client(), world.client(), world.backend());
     needs(&backend, &KINDS)?;
-    for busy in 0..NAMES.len() {
-        let busy_lock = all([locks(&theirs)[busy].clone()]).lock().await?;
-        let busy_only = BTreeSet::from([NAMES[busy].to_owned()]);
+    for (name, lock) in NAMES.into_iter().zip(locks(&theirs)) {
+        let busy_lock = all([lock]).lock().await?;
+        let busy_only = BTreeSet::from([name.to_owned()]);
         assert!(all(locks(&ours)).try_lock().await?.is_none());
         ours.idle().await;
         assert_eq!(held(&backend).await?, busy_only, "after a refusal");
