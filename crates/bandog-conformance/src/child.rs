@@ -110,7 +110,13 @@ async fn run_commands(client: &Client) {
         let command = command.expect("cannot read a command");
         let words: Vec<_> = command.split(' ').collect();
         match words[..] {
-            ["lock"] => held = Some(take_lock(client).await),
+            ["lock"] => held = Some(report(client.mutex(NAME).lock().await)),
+            ["fair"] => held = Some(report(client.mutex(NAME).fair().lock().await)),
+            ["read"] => held = Some(report(client.rwlock(NAME).read().await)),
+            ["permits", take, of] => {
+                let number = |word: &str| word.parse().expect("the word is not a number");
+                held = Some(report(client.semaphore(NAME, number(of)).permits(number(take)).acquire().await));
+            }
             ["check"] => println!("{SAYS}checked {}", state_of(held.as_ref())),
             ["release"] => match release_held(held.take()).await {
                 Ok(()) => println!("{SAYS}released"),
@@ -143,9 +149,9 @@ async fn run_commands(client: &Client) {
     }
 }
 
-/// Takes the lock, and reports the fence to the parent. If the lock is lost later, another thread reports the loss.
-async fn take_lock(client: &Client) -> Guard {
-    let guard = client.mutex(NAME).lock().await.expect("cannot take the lock");
+/// Reports the fence of a new guard to the parent. If the lock is lost later, another thread reports the loss.
+fn report(guard: Result<Guard, Error>) -> Guard {
+    let guard = guard.expect("cannot take the lock");
     let lost = guard.lost();
     // While this process waits for the next command, its runtime is blocked. So another thread with its own runtime
     // waits for the loss.

@@ -101,6 +101,7 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 23, fair, fair_try_respects_the_queue }
         $crate::one_law! { $test $world, 24, fair, fair_dead_waiters }
         $crate::one_law! { $test $world, 24, fair, fair_renewal_says_next }
+        $crate::one_law! { $test $world, 24, kind_faults, stopped_head_of_the_queue }
         $crate::one_law! { $test $world, 25, fair, fair_leave }
         $crate::one_law! { $test $world, 25, fair, fair_leave_notifies }
         $crate::one_law! { $test $world, 26, crowd, no_herd }
@@ -141,15 +142,20 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 65, read_write, upgrade_is_refused }
         $crate::one_law! { $test $world, 65, kinds, pass_rules }
         $crate::one_law! { $test $world, 66, read_write, dead_reader_expires_alone }
+        $crate::one_law! { $test $world, 66, kind_faults, killed_reader_among_readers }
         $crate::one_law! { $test $world, 67, mix, random_mix }
         $crate::one_law! { $test $world, 68, semaphore, limit_is_reached_and_never_exceeded }
         $crate::one_law! { $test $world, 69, semaphore, drain_and_refill }
         $crate::one_law! { $test $world, 70, semaphore, permits_all_or_none }
         $crate::one_law! { $test $world, 70, semaphore, starving_claim_for_many_permits }
         $crate::one_law! { $test $world, 71, semaphore, crash_returns_permits }
+        $crate::one_law! { $test $world, 71, kind_faults, killed_holder_of_permits }
         $crate::one_law! { $test $world, 72, semaphore, limit_change_while_waiting }
         $crate::one_law! { $test $world, 73, semaphore, limit_mismatch }
         $crate::one_law! { $test $world, 74, semaphore, huge_limit }
+        $crate::one_law! { $test $world, 75, several, all_or_nothing }
+        $crate::one_law! { $test $world, 76, several, all_in_opposite_orders }
+        $crate::one_law! { $test $world, 77, several, all_are_lost_with_one }
         $crate::one_law! { $test $world, 79, processes, cross_process_exclusion }
         $crate::one_law! { $test $world, 80, processes, kill_holder }
         $crate::one_law! { $test $world, 81, processes, holder_exits }
@@ -159,6 +165,8 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 83, faults, ambiguous_acquire_while_it_stands_still }
         $crate::one_law! { $test $world, 83, kinds, lost_answers_of_every_kind }
         $crate::one_law! { $test $world, 84, faults, ambiguous_release }
+        $crate::one_law! { $test $world, 83, kind_faults, downgrade_without_an_answer }
+        $crate::one_law! { $test $world, 84, kind_faults, release_of_permits_without_an_answer }
         $crate::one_law! { $test $world, 85, faults, broken_connection }
         $crate::one_law! { $test $world, 86, faults, no_connection_leak }
         $crate::one_law! { $test $world, 92, crowd, fuzz_lost_update }

@@ -4,15 +4,19 @@ use std::{fmt, path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::ticks::{NodeArgs, TicksArgs};
+use crate::{
+    plan::Kind,
+    ticks::{NodeArgs, TicksArgs},
+};
 
 /// Makes random calls on locks under faults, and checks the history of the calls.
 ///
-/// Worker processes use a few locks as fast as they can: they lock, try to lock, wait, cancel calls, lock again as the
-/// same owner, and release. Meanwhile the nemesis, which injects the faults, kills and stops the workers, breaks their
+/// Worker processes use a few locks of every kind as fast as they can: they lock, try to lock, wait, cancel calls, lock
+/// again as the same owner, downgrade, and release. Meanwhile the nemesis, which injects the faults, kills and stops the workers, breaks their
 /// connections and disturbs the store. Each process records its events. At the end all faults are removed, and the
-/// history is checked: no two clients believed at the same time that they hold the same lock, fences increased, each
-/// call ended in time, no client waited at a free lock, and no data of clients was left in the store.
+/// history is checked: no two clients believed at the same time that they hold what only one of them can hold, fences
+/// increased, fair mutexes were granted in the order of their queues, each call ended in time, no client waited at a
+/// free lock, and no data of clients was left in the store.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask storm", bin_name = "cargo xtask storm", after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -31,6 +35,9 @@ pub(crate) struct Args {
     /// The kinds of faults
     #[arg(long, value_enum, default_value_t = Profile::Everything)]
     pub(crate) profile: Profile,
+    /// The kinds of calls: all of them, unless this option names some, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Kind::ALL, hide_default_value = true)]
+    pub(crate) kinds: Vec<Kind>,
     /// Keeps the whole history in this directory; without this option, the history is kept only after a violation
     #[arg(long, value_name = "DIR")]
     pub(crate) keep: Option<PathBuf>,
@@ -42,6 +49,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "Examples:
   cargo xtask storm                                       a million calls on each store under every fault
   cargo xtask storm redis --ops 20000 --seed 7            a short run that can be repeated
+  cargo xtask storm redis --kinds fair,read-write         only these kinds of locks
   cargo xtask storm sqlite --profile pauses --keep /tmp/h  keep the history
   cargo xtask storm ticks --store redis --seconds 150     jobs instead of locks: `storm ticks --help`
 
@@ -136,6 +144,9 @@ pub(crate) struct WorkerArgs {
     pub(crate) names: usize,
     #[arg(long)]
     pub(crate) seed: u64,
+    /// The kinds of calls
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(crate) kinds: Vec<Kind>,
     /// The watchdog's ttl, in milliseconds
     #[arg(long)]
     pub(crate) ttl: u64,

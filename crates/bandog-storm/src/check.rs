@@ -1,15 +1,19 @@
 //! The laws that each history must obey, under all faults.
 //!
-//! - `beliefs`: no two clients believe at the same time that they hold the same lock, and fences increase;
+//! - `beliefs`: no two clients believe at the same time that they hold what only one of them can hold, no more permits
+//!   are held than the limit, and fences increase;
 //! - `resource`: no holder is overtaken, which means that no other client writes with a greater fence while the holder
 //!   believes that it holds the lock;
 //! - `calls`: each call ends in time, and with a documented result;
+//! - `order`: a fair mutex is granted in the order of its queue;
 //! - `waits`: no client waits at a free lock, and no client waits forever while others get the lock.
 
 mod beliefs;
 mod calls;
 mod excuse;
 mod history;
+mod limits;
+mod order;
 mod resource;
 #[cfg(test)]
 mod tests;
@@ -75,6 +79,7 @@ pub(crate) fn check(history: &History) -> Findings {
     for name in 0..history.resources.len() {
         beliefs::check(history, &excuses, name, &mut findings);
         resource::check(history, &excuses, name, &mut findings);
+        order::check(history, name, &mut findings);
     }
     calls::check(history, &mut findings);
     waits::check(history, nanos(RECHECK + SLACK), &mut findings);

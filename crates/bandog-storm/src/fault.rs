@@ -64,17 +64,19 @@ pub(crate) enum FaultKind {
     LogDeleted,
     /// A client took the lock by force.
     Evict,
+    /// The server did not answer, because the machine was busy.
+    Starved,
 }
 
 use FaultKind::{
     ClientsKilled, Cut, Evict, Forget, HoldAnswers, HoldRequests, Kill, KillInWrite, LogDeleted, LoseAnswers,
     LoseRequests, Lossy, NotificationFileDeleted, NotificationFileReplaced, OtherBoot, Refuse, ScriptsFlushed,
-    ServerEmpty, ServerSleep, ServerStop, Slow, Stall, Stop, StopInWrite, TimeNamespace, WritesPaused,
+    ServerEmpty, ServerSleep, ServerStop, Slow, Stall, Starved, Stop, StopInWrite, TimeNamespace, WritesPaused,
 };
 
 /// Each kind of fault, its name in the history, the stores that can have the fault, and the profile of the fault. If a
-/// fault has no profile, the workers cause this fault. The nemesis causes all other faults.
-const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 26] = {
+/// fault has no profile, the workers or the machine cause this fault. The nemesis causes all other faults.
+const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 27] = {
     use StoreKind::{Memory as M, Redis as R, Sqlite as S};
     [
         (Kill, "kill", &[S, R], Some(Profile::Pauses)),
@@ -103,6 +105,7 @@ const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 26] = {
         (NotificationFileReplaced, "bell-replaced", &[S], Some(Profile::Server)),
         (LogDeleted, "log-deleted", &[S], Some(Profile::Server)),
         (Evict, "evict", &[], None),
+        (Starved, "starved", &[], None),
     ]
 };
 
@@ -123,9 +126,10 @@ impl FaultKind {
         matches!(self, ServerEmpty | Forget | LogDeleted | Evict)
     }
 
-    /// Whether the worker is stopped while the fault lasts.
+    /// Whether the worker cannot run while the fault lasts. If a busy machine does not run the server, it does not run
+    /// the workers well either.
     pub(crate) fn stops_the_worker(self) -> bool {
-        matches!(self, Stop | StopInWrite)
+        matches!(self, Stop | StopInWrite | Starved)
     }
 
     /// Whether the fault affects one client, and not the store.
@@ -143,7 +147,8 @@ impl FaultKind {
             | NotificationFileDeleted
             | NotificationFileReplaced
             | LogDeleted
-            | Evict => false,
+            | Evict
+            | Starved => false,
         }
     }
 

@@ -7,11 +7,14 @@
 use std::{
     fmt::{self, Write as _},
     fs::{File, OpenOptions},
+    hash::{DefaultHasher, Hash, Hasher},
     io::{self, Write},
     path::{Path, PathBuf},
     str::{FromStr, SplitWhitespace},
     time::Duration,
 };
+
+use crate::share::Share;
 
 /// Nanoseconds of the machine's clock, which all processes of one boot share.
 pub(crate) type Nanos = u64;
@@ -22,12 +25,23 @@ pub(crate) type CallId = u64;
 /// One line of a client's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A call begins. `limit` is the time limit of the call. `watched` says whether a watchdog will renew the lock. If
-    /// not, the lock has a fixed lease.
-    Asked { call: CallId, at: Nanos, task: u32, name: usize, verb: Verb, limit: Nanos, ttl: Nanos, watched: bool },
+    /// A call for a share of the lock begins. `limit` is the time limit of the call. `watched` says whether a watchdog
+    /// will renew the lock. If not, the lock has a fixed lease.
+    Asked {
+        call: CallId,
+        at: Nanos,
+        task: u32,
+        name: usize,
+        share: Share,
+        verb: Verb,
+        limit: Nanos,
+        ttl: Nanos,
+        watched: bool,
+    },
     /// The lock is granted. From the time `at` on, the client believes that it holds the lock. If the lock is not
-    /// renewed, this belief ends at the time `until`.
-    Granted { call: CallId, at: Nanos, fence: u64, until: Nanos },
+    /// renewed, this belief ends at the time `until`. `claim` stands for the id of the claim in the store: see
+    /// [`claim_number`].
+    Granted { call: CallId, at: Nanos, fence: u64, until: Nanos, claim: u64 },
     /// The holder checked its guard at the time `at`, and still held the lock. Before this check, the holder had made
     /// `writes` writes.
     Held { call: CallId, at: Nanos, until: Nanos, writes: u32 },
@@ -40,6 +54,12 @@ pub(crate) enum Event {
     Answered { call: CallId, at: Nanos, outcome: Outcome },
     /// A client took a lock from its holder by force.
     Evicted { from: Nanos, to: Nanos, name: usize },
+    /// The store was asked for the queue of a fair mutex, from the time `from` to the time `at`. The claim `claim` was at
+    /// this position. Each claim of the queue has an event of its own, with the same `task` and the same times.
+    Queued { task: u32, from: Nanos, at: Nanos, name: usize, position: u32, claim: u64 },
+    /// A client changed the limit of a semaphore at some time between `from` and `to`. If `sure` is false, the change
+    /// might also have failed.
+    Limited { from: Nanos, to: Nanos, name: usize, limit: u32, sure: bool },
     /// The whole process could not run, because of the machine or its disk.
     Stalled { from: Nanos, to: Nanos },
     /// A task blocked the runtime of the process.
@@ -54,6 +74,17 @@ pub(crate) enum Verb {
     TryLockFor,
     /// A `lock` whose future is dropped after a random time.
     Dropped,
+    /// One of several locks that one call takes together.
+    All,
+    /// A writer becomes a reader. The call begins while the writer holds the lock.
+    Downgrade,
+}
+
+impl Verb {
+    /// Whether the call only waits for its own lock, until this lock is free.
+    pub(crate) fn waits(self) -> bool {
+        matches!(self, Self::Lock | Self::TryLockFor)
+    }
 }
 
 /// The result of a call that returned no guard, or the result of the release of a guard.
@@ -70,13 +101,22 @@ pub(crate) enum Outcome {
     Released,
     /// The client had been closed.
     Closed,
+    /// The semaphore has another limit than the call has named.
+    OtherLimit,
     /// An error that a correct call must never get.
     Refused,
 }
 
-const VERBS: [(Verb, &str); 4] =
-    [(Verb::Lock, "lock"), (Verb::TryLock, "try"), (Verb::TryLockFor, "for"), (Verb::Dropped, "drop")];
-const OUTCOMES: [(Outcome, &str); 7] = [
+const VERBS: [(Verb, &str); 6] = [
+    (Verb::Lock, "lock"),
+    (Verb::TryLock, "try"),
+    (Verb::TryLockFor, "for"),
+    (Verb::Dropped, "drop"),
+    (Verb::All, "all"),
+    (Verb::Downgrade, "downgrade"),
+];
+const OUTCOMES: [(Outcome, &str); 8] = [
+    (Outcome::OtherLimit, "other-limit"),
     (Outcome::Busy, "busy"),
     (Outcome::Cancelled, "cancelled"),
     (Outcome::Unavailable, "unavailable"),
@@ -105,16 +145,24 @@ fn word_of<T: PartialEq + Copy>(words: &[(T, &'static str)], wanted: T) -> &'sta
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Asked { call, at, task, name, verb, limit, ttl, watched } => {
+            Self::Asked { call, at, task, name, share, verb, limit, ttl, watched } => {
                 let (verb, watched) = (verb.word(), u8::from(watched));
-                write!(f, "asked {call} {at} {task} {name} {verb} {limit} {ttl} {watched}")
+                write!(f, "asked {call} {at} {task} {name} {share} {verb} {limit} {ttl} {watched}")
             }
-            Self::Granted { call, at, fence, until } => write!(f, "granted {call} {at} {fence} {until}"),
+            Self::Granted { call, at, fence, until, claim } => {
+                write!(f, "granted {call} {at} {fence} {until} {claim}")
+            }
             Self::Held { call, at, until, writes } => write!(f, "held {call} {at} {until} {writes}"),
             Self::Ended { call, at, held, writes } => write!(f, "ended {call} {at} {} {writes}", u8::from(held)),
             Self::Reentered { call, at, fence } => write!(f, "reentered {call} {at} {fence}"),
             Self::Answered { call, at, outcome } => write!(f, "answered {call} {at} {}", outcome.word()),
             Self::Evicted { from, to, name } => write!(f, "evicted {from} {to} {name}"),
+            Self::Queued { task, from, at, name, position, claim } => {
+                write!(f, "queued {task} {from} {at} {name} {position} {claim}")
+            }
+            Self::Limited { from, to, name, limit, sure } => {
+                write!(f, "limited {from} {to} {name} {limit} {}", u8::from(sure))
+            }
             Self::Stalled { from, to } => write!(f, "stalled {from} {to}"),
             Self::Blocked { from, to } => write!(f, "blocked {from} {to}"),
         }
@@ -137,6 +185,7 @@ fn read(line: &str) -> Option<Event> {
             at: next(&mut words)?,
             task: next(&mut words)?,
             name: next(&mut words)?,
+            share: next(&mut words)?,
             verb: value_of(&VERBS, words.next()?)?,
             limit: next(&mut words)?,
             ttl: next(&mut words)?,
@@ -147,6 +196,7 @@ fn read(line: &str) -> Option<Event> {
             at: next(&mut words)?,
             fence: next(&mut words)?,
             until: next(&mut words)?,
+            claim: next(&mut words)?,
         },
         "held" => Event::Held {
             call: next(&mut words)?,
@@ -167,6 +217,21 @@ fn read(line: &str) -> Option<Event> {
             outcome: value_of(&OUTCOMES, words.next()?)?,
         },
         "evicted" => Event::Evicted { from: next(&mut words)?, to: next(&mut words)?, name: next(&mut words)? },
+        "queued" => Event::Queued {
+            task: next(&mut words)?,
+            from: next(&mut words)?,
+            at: next(&mut words)?,
+            name: next(&mut words)?,
+            position: next(&mut words)?,
+            claim: next(&mut words)?,
+        },
+        "limited" => Event::Limited {
+            from: next(&mut words)?,
+            to: next(&mut words)?,
+            name: next(&mut words)?,
+            limit: next(&mut words)?,
+            sure: next::<u8>(&mut words)? == 1,
+        },
         "stalled" => Event::Stalled { from: next(&mut words)?, to: next(&mut words)? },
         "blocked" => Event::Blocked { from: next(&mut words)?, to: next(&mut words)? },
         _ => return None,
@@ -272,6 +337,13 @@ impl FromStr for ResourceWrite {
         let write = (|| Some(Self { fence: next(&mut words)?, client: next(&mut words)?, call: next(&mut words)? }))();
         write.ok_or_else(|| BadLine(line.to_owned()))
     }
+}
+
+/// A number that stands for the id of a claim. The text of an id is long, and only its equality matters.
+pub(crate) fn claim_number(id: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// A duration in nanoseconds.

@@ -102,7 +102,8 @@ impl Nemesis {
             | FaultKind::NotificationFileDeleted
             | FaultKind::NotificationFileReplaced
             | FaultKind::LogDeleted
-            | FaultKind::Evict => 0.0,
+            | FaultKind::Evict
+            | FaultKind::Starved => 0.0,
             FaultKind::Slow
             | FaultKind::LoseRequests
             | FaultKind::LoseAnswers
@@ -165,7 +166,7 @@ impl Nemesis {
                 drop(fs::write(&other, []).and_then(|()| fs::rename(other, file)));
             }
             FaultKind::LogDeleted => delete_log(&pool.store.database(), &mut self.random),
-            FaultKind::Evict => unreachable!("only the workers evict holders, not the nemesis"),
+            FaultKind::Evict | FaultKind::Starved => unreachable!("the nemesis does not cause this fault"),
         }
         true
     }
@@ -223,7 +224,8 @@ impl Nemesis {
             | FaultKind::Forget
             | FaultKind::NotificationFileDeleted
             | FaultKind::NotificationFileReplaced
-            | FaultKind::Evict => {}
+            | FaultKind::Evict
+            | FaultKind::Starved => {}
         }
         // All clients of a memory store are in one process, so the fault `Stop` affects all of them.
         let affects_one_client =

@@ -27,6 +27,11 @@ pub(crate) struct Summary {
     ops: u64,
     /// Number of calls in the history.
     calls: usize,
+    /// Number of grants of each share of a lock.
+    shares: BTreeMap<String, u64>,
+    /// Number of questions for the queue of a fair mutex, and number of changes of the limit of a semaphore.
+    queues: usize,
+    limits: usize,
     outcomes: BTreeMap<&'static str, u64>,
     faults: BTreeMap<FaultKind, u64>,
     /// Number of times that a process could not run because the machine was busy.
@@ -61,6 +66,12 @@ impl Summary {
         for call in &history.calls {
             *outcomes.entry(outcome(call)).or_default() += 1;
         }
+        let mut shares = BTreeMap::new();
+        for call in history.calls.iter().filter(|call| call.grant.is_some()) {
+            *shares.entry(call.share.to_string()).or_default() += 1;
+        }
+        let queues = history.positions.iter().filter(|position| position.position == 0).count();
+        let limits = history.limits.len();
         let scenes = findings.report().map(|violation| scene(history, violation)).collect();
         let (profile, ops, calls, stalls) = (args.profile, args.ops, history.calls.len(), history.stalled.len());
         let (traffic, ended_in, kept) = (Duration::ZERO, Duration::ZERO, None);
@@ -70,6 +81,9 @@ impl Summary {
             profile,
             ops,
             calls,
+            shares,
+            queues,
+            limits,
             outcomes,
             faults,
             stalls,
@@ -97,6 +111,9 @@ impl Summary {
             "seed": self.seed,
             "profile": self.profile.to_string(),
             "calls": self.calls,
+            "grants": self.shares,
+            "queues_read": self.queues,
+            "limits_changed": self.limits,
             "outcomes": self.outcomes,
             "faults": self.faults.iter().map(words).collect::<serde_json::Map<_, _>>(),
             "stalls": self.stalls,
@@ -135,6 +152,9 @@ impl fmt::Display for Summary {
         for (outcome, count) in &self.outcomes {
             writeln!(f, "  {count:>9}  {outcome}")?;
         }
+        let shares: Vec<_> = self.shares.iter().map(|(share, count)| format!("{share} {count}")).collect();
+        writeln!(f, "  grants: {}", shares.join(", "))?;
+        writeln!(f, "  queues read: {}, limits changed: {}", self.queues, self.limits)?;
         let faults: Vec<_> = self.faults.iter().map(|(kind, count)| format!("{} {count}", kind.word())).collect();
         let faults = if faults.is_empty() { "none".into() } else { faults.join(", ") };
         writeln!(f, "  faults: {faults}; times that a process did not run for more than 0.2 s: {}", self.stalls)?;

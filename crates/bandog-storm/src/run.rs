@@ -15,7 +15,8 @@ use crate::{
     fault::{Fault, FaultKind},
     history::{Files, Log},
     nemesis::Nemesis,
-    plan::{NAMES, TIMEOUT, TTL},
+    plan::{Kind, NAMES, TIMEOUT, TTL},
+    probe::Probe,
     report::Summary,
     sweep,
     test_store::TestStore,
@@ -41,14 +42,16 @@ pub(crate) fn run(store: StoreKind, seed: u64, args: &Args) -> io::Result<Summar
     let test_store = TestStore::open(store, &dir);
     let kinds = kinds(store, args.profile, &files);
     let evicts = matches!(args.profile, Profile::Server | Profile::Everything);
-    let mut pool = WorkerPool::start(test_store, files.clone(), Size::of(store), seed, evicts);
+    let probe = test_store.connection().1.map(Probe::start);
+    let mut pool = WorkerPool::start(test_store, files.clone(), Size::of(store), seed, &args.kinds, evicts);
     let mut nemesis = Nemesis::new(kinds, seed);
     let mut wrong = Vec::new();
-    let faults = storm(&mut pool, &mut nemesis, args.ops, store, &mut wrong);
+    let mut faults = storm(&mut pool, &mut nemesis, args.ops, store, &mut wrong);
     let traffic = start.elapsed();
+    let ended_in = end_all(&mut pool, &args.kinds, &mut wrong);
+    faults.extend(probe.iter().flat_map(|probe| probe.faults(&faults)).collect::<Vec<_>>());
     let log = Log::open(&files.faults())?;
     faults.iter().for_each(|fault| log.write(fault));
-    let ended_in = end_all(&mut pool, &mut wrong);
     let end = now();
     let history = History::read(&files, &pool.lives, NAMES, faults, end)?;
     let findings = check::check(&history);
@@ -138,7 +141,7 @@ fn storm(
 
 /// Ends all clients, takes each lock once, and checks that no data are left in the store. Adds problems to `wrong`.
 /// Returns the time that the clients needed to end.
-fn end_all(pool: &mut WorkerPool, wrong: &mut Vec<String>) -> Duration {
+fn end_all(pool: &mut WorkerPool, kinds: &[Kind], wrong: &mut Vec<String>) -> Duration {
     let start = Instant::now();
     for worker in &mut pool.workers {
         worker.process.write_line("stop");
@@ -150,14 +153,14 @@ fn end_all(pool: &mut WorkerPool, wrong: &mut Vec<String>) -> Duration {
     let late = pool.workers.iter().filter(|worker| !worker.has_ended());
     wrong.extend(late.map(|worker| format!("worker {} did not end within {END_TIMEOUT:?}", worker.first)));
     wrong.extend(pool.workers.iter().flat_map(super::worker_pool::Worker::left));
-    wrong.extend(sweep_from_here(&pool.store).unwrap_or_else(|error| vec![error.to_string()]));
+    wrong.extend(sweep_from_here(&pool.store, kinds).unwrap_or_else(|error| vec![error.to_string()]));
     wrong.extend(pool.store.left().into_iter().map(|left| format!("data left in the store: {left}")));
     took
 }
 
 /// Locks and releases each name from this process. Returns the problems. For a memory store, this function does
 /// nothing, because the worker process itself makes this check.
-fn sweep_from_here(store: &TestStore) -> bandog::Result<Vec<String>> {
+fn sweep_from_here(store: &TestStore, kinds: &[Kind]) -> bandog::Result<Vec<String>> {
     let url = match store {
         TestStore::Memory => return Ok(Vec::new()),
         TestStore::Sqlite(path) => format!("sqlite:{}", path.display()),
@@ -168,7 +171,7 @@ fn sweep_from_here(store: &TestStore) -> bandog::Result<Vec<String>> {
         // The index of clients in the store lasts as long as the longest ttl of its clients. So this client has the
         // same ttl as the other clients.
         let client = ConnectOptions::parse(url)?.watchdog(TTL).timeout(TIMEOUT).connect().await?;
-        Ok(sweep::sweep(&client).await)
+        Ok(sweep::sweep(&client, kinds).await)
     })
 }
 

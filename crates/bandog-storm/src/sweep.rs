@@ -1,15 +1,17 @@
 //! The check at the end of a run: a new client must be able to take and release each lock.
 
-use bandog::Client;
+use bandog::{Client, Guard, Result};
 
-use crate::plan::{NAMES, RECHECK, SLACK, TTL, name};
+use crate::plan::{Kind, LIMIT, NAMES, PLACE, RECHECK, SLACK, TTL, name};
 
 /// Locks and releases each name. Returns a message for each name that cannot be locked or released.
-pub(crate) async fn sweep(client: &Client) -> Vec<String> {
+///
+/// The client takes the whole lock: a read-write lock as a writer, and all permits of a semaphore.
+pub(crate) async fn sweep(client: &Client, kinds: &[Kind]) -> Vec<String> {
     let mut stuck = Vec::new();
     for number in 0..NAMES {
         let name = name(number);
-        match client.mutex(&name).try_lock_for(TTL + RECHECK + SLACK).await {
+        match take(client, &name, Kind::of_name(number, kinds)).await {
             Ok(Some(guard)) => {
                 if let Err(error) = guard.release().await {
                     stuck.push(format!("{name} cannot be released: {error}"));
@@ -23,4 +25,20 @@ pub(crate) async fn sweep(client: &Client) -> Vec<String> {
     // An error means that the client has ended already.
     let _ = client.close().await;
     stuck
+}
+
+/// Takes the whole lock.
+async fn take(client: &Client, name: &str, kind: Kind) -> Result<Option<Guard>> {
+    let wait = TTL + RECHECK + SLACK;
+    match kind {
+        Kind::Mutex | Kind::All => client.mutex(name).try_lock_for(wait).await,
+        // A killed waiter might still have a place in the queue of these locks.
+        Kind::Fair => client.mutex(name).fair().try_lock_for(wait + PLACE).await,
+        Kind::ReadWrite => Ok(client.rwlock(name).try_write_for(wait + PLACE).await?.map(Guard::from)),
+        Kind::Semaphore => {
+            let semaphore = client.semaphore(name, LIMIT).permits(LIMIT);
+            semaphore.set_limit(LIMIT).await?;
+            semaphore.try_acquire_for(wait + PLACE).await
+        }
+    }
 }

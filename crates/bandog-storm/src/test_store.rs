@@ -6,13 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_testkit::{RedisServer, Wire};
+use bandog_testkit::{RedisServer, Reply, Wire};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::{
     args::StoreKind,
     nemesis,
-    plan::{SLACK, TTL},
+    plan::{LIMIT, SLACK, TTL},
 };
 
 /// An SQL query for the data in the database that the clients should have removed.
@@ -97,7 +97,8 @@ fn rows(path: &Path) -> rusqlite::Result<Vec<String>> {
 }
 
 /// The keys that are left in Redis, and the channels that still have subscribers. The keys of fence counters are left
-/// out. This function waits until the registry entries of killed clients have expired.
+/// out, and so are the limits of semaphores, if all permits are free. This function waits until the registry entries of
+/// killed clients have expired.
 fn keys(server: &RedisServer) -> Vec<String> {
     let until = Instant::now() + TTL + SLACK;
     loop {
@@ -113,7 +114,12 @@ fn keys(server: &RedisServer) -> Vec<String> {
 
 /// The present result of [`keys`], without a wait.
 fn keys_now(server: &RedisServer) -> Vec<String> {
-    let unexpected = server.keys().into_iter().filter(|key| !key.starts_with("redisson_lock_token:{storm-"));
+    let free = Reply::Text(LIMIT.to_string());
+    let stays = |key: &String| {
+        let is_of_semaphore = key.starts_with("storm-") && server.cmd(&["GET", key]) == free;
+        is_of_semaphore || key.starts_with("redisson_lock_token:{storm-") || key.starts_with("bandog:limit:{storm-")
+    };
+    let unexpected = server.keys().into_iter().filter(|key| !stays(key));
     let unexpected = unexpected.map(|key| match server.pttl(&key) {
         -1 => format!("{key} (never expires)"),
         _ => key,

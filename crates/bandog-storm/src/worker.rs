@@ -2,8 +2,11 @@
 //! ordered to stop.
 
 mod client_context;
+mod handle;
 mod memory;
+mod run_delay;
 mod section;
+mod together;
 mod traffic;
 
 use std::{
@@ -19,7 +22,7 @@ use std::{
 use bandog::{Client, Clock, ConnectOptions, Result};
 use tokio::runtime::{Builder, Runtime};
 
-use self::{client_context::ClientContext, memory::Shared, traffic::Traffic};
+use self::{client_context::ClientContext, memory::Shared, run_delay::RunDelays, traffic::Traffic};
 use crate::{
     args::WorkerArgs,
     history::{Event, Files, Log, nanos},
@@ -50,7 +53,7 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
     runtime.block_on(async {
         work(args, &clients, &ops, &stop).await;
         if let Some(store) = store {
-            memory::left(store).await?.iter().for_each(|left| print_line(&format!("left {left}")));
+            memory::left(store, &args.kinds).await?.iter().for_each(|left| print_line(&format!("left {left}")));
         }
         Result::Ok(())
     })?;
@@ -121,8 +124,8 @@ fn report_progress(ops: Arc<AtomicU64>) {
     });
 }
 
-/// Starts a thread that writes heartbeats, and records the times in which the process could not run or could not write.
-/// The thread ends with the process.
+/// Starts a thread that writes heartbeats, and records the times in which the process could not run or could not write,
+/// or in which one of its threads was ready and the machine did not run it. The thread ends with the process.
 fn beat(args: &WorkerArgs) {
     let files = Files::in_dir(&args.dir);
     let open = |path: std::path::PathBuf| Log::open(&path).expect("the history's directory can be written to");
@@ -130,13 +133,15 @@ fn beat(args: &WorkerArgs) {
     let ahead = args.ahead * 1_000_000_000;
     let now = move || Clock::system().now().as_nanos().saturating_sub(ahead);
     thread::spawn(move || {
+        let mut delays = RunDelays::default();
         loop {
             let from = now();
             thread::sleep(BEAT);
             pulse.write(&"beat");
             let to = now();
-            if to - from > nanos(BEAT * 4) {
-                log.write(&Event::Stalled { from, to });
+            let stalled = (to - from).max(delays.longest_since_last());
+            if stalled > nanos(BEAT * 4) {
+                log.write(&Event::Stalled { from: to.saturating_sub(stalled), to });
             }
         }
     });

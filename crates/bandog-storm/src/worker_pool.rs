@@ -8,7 +8,7 @@ use bandog_testkit::{Process, Wire, is_alive};
 use crate::{
     args::StoreKind,
     history::{Files, Nanos},
-    plan::{NAMES, TIMEOUT, TTL},
+    plan::{Kind, NAMES, TIMEOUT, TTL},
     test_store::TestStore,
     worker::{DONE, ENDED},
 };
@@ -73,6 +73,8 @@ pub(crate) struct WorkerPool {
     files: Files,
     size: Size,
     seed: u64,
+    /// The kinds of calls, separated by commas.
+    kinds: String,
     /// Whether the workers sometimes take locks by force.
     evicts: bool,
     /// Number of calls that the killed workers had made.
@@ -80,9 +82,10 @@ pub(crate) struct WorkerPool {
 }
 
 impl WorkerPool {
-    pub(crate) fn start(store: TestStore, files: Files, size: Size, seed: u64, evicts: bool) -> Self {
+    pub(crate) fn start(store: TestStore, files: Files, size: Size, seed: u64, kinds: &[Kind], evicts: bool) -> Self {
         let (workers, lives) = (Vec::new(), Vec::new());
-        let mut pool = Self { store, workers, lives, files, size, seed, evicts, done: 0 };
+        let kinds = kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(",");
+        let mut pool = Self { store, workers, lives, files, size, seed, kinds, evicts, done: 0 };
         for _ in 0..size.processes {
             let worker = pool.spawn_worker(Home::Machine);
             pool.workers.push(worker);
@@ -135,6 +138,7 @@ impl WorkerPool {
         add_number(&mut command, "--ttl", millis(TTL));
         add_number(&mut command, "--timeout", millis(TIMEOUT));
         add_number(&mut command, "--ahead", ahead);
+        command.args(["--kinds", &self.kinds]);
         if self.evicts {
             command.arg("--evicts");
         }

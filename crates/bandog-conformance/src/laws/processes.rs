@@ -71,7 +71,7 @@ pub async fn holder_exits<W: World>(world: &W) -> Law {
 /// Stops a child at a moment when the child does not block the store. If a child is stopped while it writes to the file
 /// of a store, other processes cannot use the store. In this case, this function continues the child, and then stops
 /// the child again.
-async fn stop_between_requests(child: &mut Child, client: &Client) {
+pub(super) async fn stop_between_requests(child: &mut Child, client: &Client) {
     for _ in 0..20 {
         child.stop();
         match client.mutex("another").try_lock().await {

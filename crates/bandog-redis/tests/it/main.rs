@@ -18,6 +18,7 @@ mod kinds;
 mod latches;
 mod layout;
 mod many_readers;
+mod older;
 mod plain;
 mod read_write;
 mod record_days;

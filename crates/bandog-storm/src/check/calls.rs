@@ -1,6 +1,6 @@
 //! Checks the results of calls, and how long the calls took.
 
-use super::{Call, Findings, History};
+use super::{Call, Findings, History, limits::Limits};
 use crate::{
     history::{Nanos, Outcome, nanos},
     plan::{SLACK, TIMEOUT},
@@ -14,6 +14,7 @@ const AGAIN: &str = "an owner gets its own lock again, with the same fence";
 /// Checks each call.
 pub(super) fn check(history: &History, findings: &mut Findings) {
     let pauses = Pauses::of(history);
+    let limits: Vec<_> = (0..history.resources.len()).map(|name| Limits::of(history, name)).collect();
     for call in &history.calls {
         ends(call, findings);
         if let Some(answered) = call.answered_at() {
@@ -28,7 +29,13 @@ pub(super) fn check(history: &History, findings: &mut Findings) {
                 findings.broken(AGAIN, call.name, grant.at, format!("{call} locked again, and got {:?}", grant.again));
             }
         }
-        if let Some((at, outcome @ (Outcome::Refused | Outcome::Closed))) = call.answer {
+        let Some((at, outcome)) = call.answer else { continue };
+        let is_documented = match outcome {
+            Outcome::Refused | Outcome::Closed => false,
+            Outcome::OtherLimit => limits[call.name].may_be_other(at),
+            _ => true,
+        };
+        if !is_documented {
             findings.broken(ANSWER, call.name, at, format!("{call} was answered: {}", outcome.word()));
         }
     }

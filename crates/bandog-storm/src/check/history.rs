@@ -8,9 +8,11 @@ use std::{
     str::FromStr,
 };
 
+use super::order::Position;
 use crate::{
     fault::{Fault, FaultKind},
     history::{CallId, Event, Files, Nanos, Outcome, ResourceWrite, Verb},
+    share::Share,
     worker_pool::Life,
 };
 
@@ -24,12 +26,27 @@ pub(crate) struct History {
     pub(crate) stalled: Vec<(u32, Nanos, Nanos)>,
     /// Time spans in which a task blocked the runtime of a process. The entries have the same fields as in `stalled`.
     pub(crate) blocked: Vec<(u32, Nanos, Nanos)>,
+    /// The positions of claims in the queues of fair mutexes, as the store reported them.
+    pub(crate) positions: Vec<Position>,
+    /// The changes of the limits of semaphores.
+    pub(crate) limits: Vec<LimitChange>,
     /// For each lock name, the writes that were made under this lock, in the order in which they were made.
     pub(crate) resources: Vec<Vec<ResourceWrite>>,
     /// The time when all clients had ended.
     pub(crate) end: Nanos,
     /// For each call, its index in `calls`. The key is the client and the id of the call.
     pub(super) index: HashMap<(u32, CallId), usize>,
+}
+
+/// A change of the limit of a semaphore, at some time between `from` and `to`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LimitChange {
+    pub(crate) name: usize,
+    pub(crate) limit: u32,
+    pub(crate) from: Nanos,
+    pub(crate) to: Nanos,
+    /// Whether the change was certainly applied.
+    pub(crate) sure: bool,
 }
 
 /// One call, from its beginning to its end.
@@ -42,6 +59,8 @@ pub(crate) struct Call {
     pub(crate) task: u32,
     /// The number of the lock's name.
     pub(crate) name: usize,
+    /// What the call asks for.
+    pub(crate) share: Share,
     /// The method of the call.
     pub(crate) verb: Verb,
     /// The time at which the call began.
@@ -63,6 +82,8 @@ pub(crate) struct Call {
 pub(crate) struct Grant {
     pub(crate) at: Nanos,
     pub(crate) fence: u64,
+    /// A number for the id of the claim in the store.
+    pub(crate) claim: u64,
     /// The end of the hold without a renewal (its deadline), as known at the time of the grant.
     pub(crate) granted_until: Nanos,
     /// The deadline as known at the last check that found the lock held.
@@ -88,7 +109,11 @@ impl Call {
             Some((at, false)) => grant.until.min(at),
             None => grant.until.min(self.killed.unwrap_or(Nanos::MAX)),
         };
-        (grant.at < to).then_some((grant.at, to))
+        // A downgrade begins while the writer holds the lock. If the reader's guard is not lost at the grant, the client
+        // held the lock at least as a reader all the time.
+        let is_held = grant.granted_until > grant.at;
+        let from = if self.verb == Verb::Downgrade && is_held { self.asked } else { grant.at };
+        (from < to).then_some((from, to))
     }
 
     /// The earliest time at which this call certainly does not hold the lock any more. `None` if the call never got the
@@ -116,8 +141,9 @@ impl Call {
 
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { client, task, id, share, verb, .. } = self;
         let kind = if self.watched { "watched" } else { "lease" };
-        write!(f, "client {} task {} call {} ({}, {kind}", self.client, self.task, self.id, self.verb.word())?;
+        write!(f, "client {client} task {task} call {id} ({share}, {}, {kind}", verb.word())?;
         match &self.grant {
             Some(grant) => write!(f, ", fence {})", grant.fence),
             None => f.write_str(")"),
@@ -159,7 +185,7 @@ impl History {
     pub(crate) fn add(&mut self, life: &Life, event: Event) {
         let client = life.client;
         match event {
-            Event::Asked { call: id, at: asked, task, name, verb, limit, ttl, watched } => {
+            Event::Asked { call: id, at: asked, task, name, share, verb, limit, ttl, watched } => {
                 let (process, grant, answer, killed) = (life.process, None, None, life.killed);
                 self.index.insert((client, id), self.calls.len());
                 self.calls.push(Call {
@@ -168,6 +194,7 @@ impl History {
                     id,
                     task,
                     name,
+                    share,
                     verb,
                     asked,
                     limit,
@@ -178,9 +205,9 @@ impl History {
                     killed,
                 });
             }
-            Event::Granted { call, at, fence, until } => self.change(client, call, |call| {
-                call.grant =
-                    Some(Grant { at, fence, granted_until: until, until, sure_writes: 0, ended: None, again: None });
+            Event::Granted { call, at, fence, until, claim } => self.change(client, call, |call| {
+                let (granted_until, sure_writes, ended, again) = (until, 0, None, None);
+                call.grant = Some(Grant { at, fence, claim, granted_until, until, sure_writes, ended, again });
             }),
             Event::Held { call, until, writes, .. } => self.change_grant(client, call, |grant| {
                 (grant.until, grant.sure_writes) = (until, writes);
@@ -206,6 +233,18 @@ impl History {
                     None => {
                         self.faults.push(Fault { kind: FaultKind::Evict, from, to, client: None, name: Some(name) });
                     }
+                }
+            }
+            Event::Queued { task, from, at, name, position, claim } => {
+                self.positions.push(Position { by: (client, task), from, at, name, position, claim });
+            }
+            Event::Limited { from, to, name, limit, sure } => {
+                let change = LimitChange { name, limit, from, to, sure };
+                // A change is recorded twice, as an eviction is.
+                let same = |earlier: &&mut LimitChange| earlier.name == name && earlier.from == from;
+                match self.limits.iter_mut().rev().take(64).find(same) {
+                    Some(earlier) => *earlier = change,
+                    None => self.limits.push(change),
                 }
             }
             Event::Stalled { from, to } => self.stalled.push((life.process, from, to)),

@@ -5,18 +5,28 @@ use super::{Findings, History, check};
 use crate::{
     fault::{Fault, FaultKind},
     history::{CallId, Event, Nanos, Outcome, ResourceWrite, Verb},
+    plan::{GREATER_LIMIT, LIMIT},
+    share::Share,
     worker_pool::Life,
 };
 
 const MS: Nanos = 1_000_000;
 const TTL: Nanos = 600 * MS;
 
+mod kinds;
+
 /// A hand-written history. The methods take all times in milliseconds.
-struct Story(History);
+struct Story(History, Share);
 
 impl Story {
     fn new() -> Self {
-        Self(History { resources: vec![Vec::new()], ..History::default() })
+        Self(History { resources: vec![Vec::new()], ..History::default() }, Share::Mutex)
+    }
+
+    /// All calls that follow ask for this share.
+    fn of(&mut self, share: Share) -> &mut Self {
+        self.1 = share;
+        self
     }
 
     fn record(&mut self, client: u32, event: Event) {
@@ -26,7 +36,8 @@ impl Story {
     /// A call with this method and this time limit begins.
     fn asks_with(&mut self, client: u32, call: CallId, at: Nanos, verb: Verb, limit: Nanos) {
         let (at, limit) = (at * MS, limit.saturating_mul(MS));
-        self.record(client, Event::Asked { call, at, task: 0, name: 0, verb, limit, ttl: TTL, watched: true });
+        let (task, name, share, ttl, watched) = (0, 0, self.1, TTL, true);
+        self.record(client, Event::Asked { call, at, task, name, share, verb, limit, ttl, watched });
     }
 
     /// A call of `lock` without a time limit begins.
@@ -37,7 +48,8 @@ impl Story {
     /// The call gets the lock, and writes to the resource.
     fn granted(&mut self, client: u32, call: CallId, at: Nanos, fence: u64) {
         let at = at * MS;
-        self.record(client, Event::Granted { call, at, fence, until: at + TTL });
+        // The number of the claim is the fence.
+        self.record(client, Event::Granted { call, at, fence, until: at + TTL, claim: fence });
         self.0.resources[0].push(ResourceWrite { fence, client, call });
     }
 
@@ -126,6 +138,7 @@ fn a_killed_holder_believes_until_it_was_killed() {
             at: 10 * MS,
             task: 0,
             name: 0,
+            share: Share::Mutex,
             verb: Verb::Lock,
             limit: Nanos::MAX,
             ttl: TTL,
@@ -170,7 +183,7 @@ fn a_hold_that_the_store_lost_may_still_be_passed_on() {
         story.fault(FaultKind::ServerEmpty, 50, 60, None);
         story.holds(2, 0, 70, 80, 9);
         story.asks(1, 0, 65);
-        story.record(1, Event::Granted { call: 0, at: 90 * MS, fence: 6, until: granted_until * MS });
+        story.record(1, Event::Granted { call: 0, at: 90 * MS, fence: 6, until: granted_until * MS, claim: 6 });
         story.releases(1, 0, 100);
         story.ends(200)
     };
@@ -331,8 +344,20 @@ fn a_client_that_is_passed_over_again_and_again_is_found() {
 #[test]
 fn events_are_read_as_they_were_written() {
     let events = [
-        Event::Asked { call: 1, at: 2, task: 3, name: 4, verb: Verb::Dropped, limit: 5, ttl: 6, watched: true },
-        Event::Granted { call: 1, at: 2, fence: 3, until: 4 },
+        Event::Asked {
+            call: 1,
+            at: 2,
+            task: 3,
+            name: 4,
+            share: Share::Permits(2),
+            verb: Verb::Dropped,
+            limit: 5,
+            ttl: 6,
+            watched: true,
+        },
+        Event::Granted { call: 1, at: 2, fence: 3, until: 4, claim: 5 },
+        Event::Queued { task: 1, from: 2, at: 3, name: 4, position: 5, claim: 6 },
+        Event::Limited { from: 1, to: 2, name: 3, limit: 4, sure: true },
         Event::Held { call: 1, at: 2, until: 3, writes: 4 },
         Event::Ended { call: 1, at: 2, held: false, writes: 3 },
         Event::Reentered { call: 1, at: 2, fence: 3 },
@@ -345,5 +370,5 @@ fn events_are_read_as_they_were_written() {
         assert_eq!(event.to_string().parse::<Event>().ok(), Some(event));
     }
     assert!("granted 1 2".parse::<Event>().is_err());
-    assert!("granted 1 2 3 4 5".parse::<Event>().is_err());
+    assert!("granted 1 2 3 4 5 6".parse::<Event>().is_err());
 }

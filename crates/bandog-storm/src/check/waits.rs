@@ -6,14 +6,17 @@ use std::collections::BTreeSet;
 use super::{Call, Findings, History};
 use crate::{
     history::{Nanos, Verb, nanos},
-    plan::{SLACK, TTL},
+    plan::{LIMIT, PLACE, RECHECK, SLACK, STARVING, TTL},
+    share::Share,
 };
 
 const FREE: &str = "no client waits at a free lock";
 const STARVED: &str = "no client is passed over for ever";
 
-/// A client that has waited for this time has priority over clients that have waited for a shorter time.
-const STARVING: Nanos = 2_000_000_000;
+/// Waits that are shorter than this time are not counted in the check for clients that are passed over.
+const LONG_WAIT: Nanos = 2_000_000_000;
+/// Maximum number of calls that can wait in the queue of a fair mutex.
+const WAITERS: u32 = 24;
 /// Maximum number of turns of each client while a client with priority waits. A turn is the time in which one client
 /// has the lock. The maximum is greater than one, because several clients can have priority at the same time, and get
 /// the lock in a random order.
@@ -22,31 +25,123 @@ const PASSED_OVER: usize = 12;
 /// The start and the end of a time span.
 type Span = (Nanos, Nanos);
 
-/// Finds time spans longer than `bound` in which no client held a lock, although a client waited for this lock and no
-/// fault explains the wait.
+/// Finds time spans longer than `bound` in which a client waited for a lock that it could have had, although no fault
+/// explains the wait.
 pub(super) fn check(history: &History, bound: Nanos, findings: &mut Findings) {
-    let faults = disturbed(history);
     for name in 0..history.resources.len() {
-        let calls = || history.calls.iter().filter(|call| call.name == name);
-        let busy = merged(calls().filter_map(occupied).chain(faults.iter().copied()).collect());
-        let gaps: Vec<_> = between(&busy, history.end).into_iter().filter(|(from, to)| to - from > bound).collect();
-        if gaps.is_empty() {
-            continue;
-        }
-        for call in calls().filter(|call| waits(call)) {
-            let (from, to) = (call.asked, call.answered_at().or(call.killed).unwrap_or(history.end));
-            let free = gaps.iter().map(|(begin, end)| (*end).min(to).saturating_sub((*begin).max(from))).max();
-            if free.is_some_and(|free| free > bound) {
-                let what = format!("{call} waited {} ms while no client held the lock", free.unwrap_or(0) / 1_000_000);
-                findings.broken(FREE, name, from, what);
+        let calls: Vec<_> = history.calls.iter().filter(|call| call.name == name).collect();
+        let shares: BTreeSet<_> = calls.iter().filter(|call| call.verb.waits()).map(|call| call.share).collect();
+        for share in shares {
+            // The first span has no length. The time before the first real span is a gap, too.
+            let busy = busy(&calls, share, history.end).into_iter().chain(disturbed(history, share)).chain([(0, 0)]);
+            let gaps = between(&merged(busy.collect()), history.end);
+            let gaps: Vec<_> = gaps.into_iter().filter(|(from, to)| to - from > bound).collect();
+            if gaps.is_empty() {
+                continue;
+            }
+            for call in calls.iter().filter(|call| call.verb.waits() && call.share == share) {
+                let (from, to) = (call.asked, call.answered_at().or(call.killed).unwrap_or(history.end));
+                let free = gaps.iter().map(|(begin, end)| (*end).min(to).saturating_sub((*begin).max(from))).max();
+                if let Some(free) = free.filter(|free| *free > bound) {
+                    let what = format!("{call} waited {} ms although it could have had the lock", free / 1_000_000);
+                    findings.broken(FREE, name, from, what);
+                }
             }
         }
     }
 }
 
+/// The time spans in which a call for this share had to wait, because of the calls that held the lock, or because of
+/// calls that have priority.
+///
+/// Readers wait for writers that wait, and calls for permits wait for calls that starve. This explains a wait only
+/// while somebody holds the lock, because otherwise the call with priority gets the lock.
+fn busy(calls: &[&Call], share: Share, end: Nanos) -> Vec<Span> {
+    let mut changes: Vec<(Nanos, Load)> = Vec::new();
+    let mut add = |(from, to): Span, load: Load| {
+        if from < to {
+            changes.extend([(from, load), (to, load.negative())]);
+        }
+    };
+    for call in calls {
+        if let Some(span) = occupied(call) {
+            let permits = i64::from(call.share.permits());
+            add(span, Load { holders: 1, alone: i64::from(call.share.is_exclusive()), permits, preferred: 0 });
+        }
+        if let Some(span) = preferred(call, share, end) {
+            add(span, Load { preferred: 1, ..Load::default() });
+        }
+    }
+    changes.sort_unstable_by_key(|(at, _)| *at);
+    let mut spans = Vec::new();
+    let (mut load, mut busy_since) = (Load::default(), None);
+    for (at, change) in changes {
+        load.add(change);
+        match (busy_since, load.is_in_the_way_of(share)) {
+            (None, true) => busy_since = Some(at),
+            (Some(from), false) => {
+                spans.push((from, at));
+                busy_since = None;
+            }
+            (None, false) | (Some(_), true) => {}
+        }
+    }
+    spans.extend(busy_since.map(|from| (from, end)));
+    spans
+}
+
+/// The calls that hold a lock, and the calls that have priority.
+#[derive(Debug, Default, Clone, Copy)]
+struct Load {
+    /// Number of calls that hold the lock.
+    holders: i64,
+    /// Number of them that hold the lock alone.
+    alone: i64,
+    /// Number of permits that are held.
+    permits: i64,
+    /// Number of waiting calls that have priority.
+    preferred: i64,
+}
+
+impl Load {
+    fn negative(self) -> Self {
+        Self { holders: -self.holders, alone: -self.alone, permits: -self.permits, preferred: -self.preferred }
+    }
+
+    fn add(&mut self, change: Self) {
+        self.holders += change.holders;
+        self.alone += change.alone;
+        self.permits += change.permits;
+        self.preferred += change.preferred;
+    }
+
+    /// Whether a call for this share has to wait.
+    fn is_in_the_way_of(self, share: Share) -> bool {
+        let is_held = match share {
+            Share::Mutex | Share::Fair | Share::Write => self.holders > 0,
+            Share::Read => self.alone > 0,
+            Share::Permits(number) => self.permits + i64::from(number) > i64::from(LIMIT),
+        };
+        is_held || self.holders > 0 && self.preferred > 0
+    }
+}
+
+/// The time span in which this call waited and had priority over calls for `share`. The place of a killed call stays in
+/// the store for some time.
+fn preferred(call: &Call, share: Share, end: Nanos) -> Option<Span> {
+    let since = match (call.share, share) {
+        (Share::Write, Share::Read) => call.asked,
+        // A smaller call that has priority gets its permits if there are enough for a larger one.
+        (Share::Permits(number), Share::Permits(of)) if number > of => call.asked.saturating_add(nanos(STARVING) / 2),
+        _ => return None,
+    };
+    let killed = call.killed.map(|killed| killed.saturating_add(nanos(PLACE)));
+    Some((since, call.answered_at().or(killed).unwrap_or(end)))
+}
+
 /// Finds clients that waited while the other clients had too many turns, although no fault explains this.
 pub(super) fn check_starved(history: &History, findings: &mut Findings) {
-    let faults = merged(disturbed(history));
+    let faults = merged(disturbed(history, Share::Mutex));
     let clients = history.calls.iter().map(|call| call.client).collect::<BTreeSet<_>>().len();
     for name in 0..history.resources.len() {
         let calls = || history.calls.iter().filter(|call| call.name == name);
@@ -57,14 +152,14 @@ pub(super) fn check_starved(history: &History, findings: &mut Findings) {
         // client gets the lock.
         let mut turns = grants.clone();
         turns.dedup_by_key(|(_, client)| *client);
-        for call in calls().filter(|call| waits(call)) {
+        for call in calls().filter(|call| call.verb.waits()) {
             let end = call.answered_at().or(call.killed).unwrap_or(history.end);
             let before_end = grants[..before(&grants, end)].iter().rev().take_while(|(at, _)| *at > call.asked);
             // The last time during this wait at which this client got the lock for another of its calls.
             let own = before_end.copied().find(|(_, client)| *client == call.client).map_or(0, |(at, _)| at);
             let last_fault = faults[..before(&faults, end)].last().map_or(0, |(_, to)| *to);
             // Turns count from this time on.
-            let since = call.asked.max(own).max(last_fault).saturating_add(STARVING);
+            let since = call.asked.max(own).max(last_fault).saturating_add(LONG_WAIT);
             let passed = before(&turns, end).saturating_sub(before(&turns, since));
             findings.most_passed_over = findings.most_passed_over.max(passed);
             if passed > PASSED_OVER * clients {
@@ -83,32 +178,43 @@ fn before<T>(spans: &[(Nanos, T)], moment: Nanos) -> usize {
     spans.partition_point(|(at, _)| *at < moment)
 }
 
-/// Time spans in which a fault, or the effects of a fault, can make clients wait.
-fn disturbed(history: &History) -> Vec<Span> {
-    let faults = history.faults.iter().map(|fault| (fault.from, aftermath(fault.to)));
-    let stalls = history.stalled.iter().map(|(_, from, to)| (*from, aftermath(*to)));
+/// Time spans in which a fault, or the effects of a fault, can make calls for this share wait.
+fn disturbed(history: &History, share: Share) -> Vec<Span> {
+    let faults = history.faults.iter().map(|fault| (fault.from, aftermath(fault.to, share)));
+    let stalls = history.stalled.iter().map(|(_, from, to)| (*from, aftermath(*to, share)));
     faults.chain(stalls).collect()
 }
 
 /// The time at which the effects of a fault have ended. `healed` is the end of the fault itself. After this end, all
 /// earlier holds must first expire, and the waiters must poll the store again.
-fn aftermath(healed: Nanos) -> Nanos {
-    healed.saturating_add(nanos(TTL + SLACK))
+fn aftermath(healed: Nanos, share: Share) -> Nanos {
+    let effects = match share {
+        Share::Mutex => TTL,
+        // The places of killed waiters stay for some time, and the permits of killed holders stay a little longer than
+        // their ttl in Redis.
+        Share::Read | Share::Write | Share::Permits(_) => TTL + PLACE,
+        // A waiter might poll only once a second for each claim that is before it.
+        Share::Fair => TTL + PLACE + RECHECK * WAITERS,
+    };
+    healed.saturating_add(nanos(effects + SLACK))
 }
 
 /// The time span in which this call might have held the lock. If the future of a call was dropped, the store might have
-/// granted the lock nevertheless. The client then released the lock in the background.
+/// granted the lock nevertheless. The client then released the lock in the background. A call for several locks holds
+/// some of them while it waits for the others.
 fn occupied(call: &Call) -> Option<Span> {
-    match call.surely_free() {
-        Some(free) => Some((call.answered_at()?, free)),
-        None if call.verb == Verb::Dropped => call.answered_at().map(|answered| (call.asked, answered)),
-        None => None,
-    }
-}
-
-/// Whether the call waits until the lock is free.
-fn waits(call: &Call) -> bool {
-    matches!(call.verb, Verb::Lock | Verb::TryLockFor)
+    let from = match call.verb {
+        Verb::Dropped | Verb::All | Verb::Downgrade => call.asked,
+        Verb::Lock | Verb::TryLock | Verb::TryLockFor => call.answered_at()?,
+    };
+    let answered = || call.answered_at().or(call.killed.map(|killed| killed.saturating_add(call.ttl)));
+    let to = match call.verb {
+        Verb::Dropped | Verb::All => call.surely_free().or_else(answered)?,
+        // If a downgrade fails, the hold might stay in the store until it expires.
+        Verb::Downgrade => call.surely_free().or_else(|| Some(answered()?.saturating_add(call.ttl)))?,
+        Verb::Lock | Verb::TryLock | Verb::TryLockFor => call.surely_free()?,
+    };
+    Some((from, to))
 }
 
 /// Sorts the spans, and merges those that overlap.

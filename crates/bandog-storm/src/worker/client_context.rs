@@ -6,7 +6,7 @@ use bandog::{Client, Clock, Guard};
 
 use crate::{
     args::WorkerArgs,
-    history::{CallId, Event, Files, Log, Nanos, ResourceWrite, nanos},
+    history::{CallId, Event, Files, Log, Nanos, Outcome, ResourceWrite, claim_number, nanos},
 };
 
 /// One client and its files.
@@ -57,8 +57,32 @@ impl ClientContext {
         self.log.write(event);
     }
 
+    /// Records the end of a call.
+    pub(super) fn answered(&self, call: CallId, outcome: Outcome) {
+        self.note(&Event::Answered { call, at: self.now(), outcome });
+    }
+
+    /// Records a grant, and writes to the protected resource.
+    pub(super) fn begin(&self, name: usize, call: CallId, guard: &Guard) {
+        let (at, until) = self.deadline(guard);
+        let (fence, claim) = (guard.fence().get(), claim_number(&guard.holding().id.to_string()));
+        self.note(&Event::Granted { call, at, fence, until, claim });
+        self.write(name, guard, call);
+    }
+
+    /// Writes to the resource for the second time, and records the last check of the guard. If the lock is lost, this
+    /// method writes only if `late` is true. Returns whether the lock was held.
+    pub(super) fn end(&self, name: usize, call: CallId, guard: &Guard, late: bool) -> bool {
+        if !guard.is_lost() || late {
+            self.write(name, guard, call);
+        }
+        let (at, held) = (self.now(), !guard.is_lost());
+        self.note(&Event::Ended { call, at, held, writes: 2 });
+        held
+    }
+
     /// Writes to the protected resource, with the fence of the guard.
-    pub(super) fn write(&self, name: usize, guard: &Guard, call: CallId) {
+    fn write(&self, name: usize, guard: &Guard, call: CallId) {
         self.resources[name].write(&ResourceWrite { fence: guard.fence().get(), client: self.number, call });
     }
 

@@ -8,7 +8,7 @@ use bandog::{
 };
 use bandog_conformance::wrap::{Forgetful, Lossy, Stopped, Which};
 
-use crate::sweep::sweep;
+use crate::{plan::Kind, sweep::sweep};
 
 pub(super) type ForgetfulStore = Forgetful<Memory>;
 /// The access of one client to the store. Faults can make calls late or lose them.
@@ -67,8 +67,8 @@ impl Shared {
 }
 
 /// The remaining data in a store that no client uses any more.
-pub(super) async fn left(store: ForgetfulStore) -> Result<Vec<String>> {
-    let mut left = sweep(&Client::over(store.clone())?).await;
+pub(super) async fn left(store: ForgetfulStore, kinds: &[Kind]) -> Result<Vec<String>> {
+    let mut left = sweep(&Client::over(store.clone())?, kinds).await;
     left.extend(store.list(&Pattern::all()).await?.into_iter().map(|row| row.name));
     left.extend(store.members().await?.into_iter().map(|member| format!("client {}", member.id)));
     Ok(left)

@@ -5,11 +5,18 @@ use std::{
     time::Duration,
 };
 
-use bandog::{Guard, Mutex};
+use bandog::{Guard, WriteGuard};
 use tokio::time;
 
-use super::{client_context::ClientContext, traffic::outcome};
-use crate::history::{CallId, Event, Outcome};
+use super::{
+    client_context::ClientContext,
+    handle::{Handle, Held},
+    traffic::outcome,
+};
+use crate::{
+    history::{CallId, Event, Outcome, Verb, nanos},
+    share::Share,
+};
 
 /// Interval at which the holder of a long section checks its guard.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
@@ -19,9 +26,13 @@ pub(super) struct Section<'a> {
     pub(super) context: &'a ClientContext,
     pub(super) random: &'a mut fastrand::Rng,
     pub(super) call: CallId,
+    pub(super) task: u32,
     pub(super) name: usize,
+    pub(super) share: Share,
     /// The ttl of the lock.
     pub(super) ttl: Duration,
+    /// Whether a watchdog renews the lock. If not, the lock has a fixed lease.
+    pub(super) watched: bool,
     /// Whether the lock is held for longer than a renewal interval.
     pub(super) long: bool,
     /// Set to true when all tasks must end.
@@ -30,35 +41,75 @@ pub(super) struct Section<'a> {
 
 impl Section<'_> {
     /// Runs the section. At its beginning and at its end, the section writes to the resource and records the state of
-    /// the guard. If `reenters` is true, the owner also locks the same lock a second time.
-    pub(super) async fn run(mut self, guard: Guard, mutex: &Mutex, reenters: bool) -> Outcome {
-        let call = self.call;
-        let (at, until) = self.context.deadline(&guard);
-        self.context.note(&Event::Granted { call, at, fence: guard.fence().get(), until });
-        self.context.write(self.name, &guard, call);
-        let again = if reenters { self.reenter(&guard, mutex).await } else { None };
-        self.body(&guard).await;
-        // Some holders write although they have lost the lock. A process that is paused between its check of the guard
-        // and its write does the same. The resource must refuse such a write because of the fence.
-        if !guard.is_lost() || self.random.bool() {
-            self.context.write(self.name, &guard, call);
-        }
-        let (at, held) = (self.context.now(), !guard.is_lost());
-        self.context.note(&Event::Ended { call, at, held, writes: 2 });
-        // An owner can have two guards, and is allowed to drop them in any order.
-        let last = match again {
-            Some(again) if self.random.bool() => {
-                drop(guard);
+    /// the guard. If `reenters` is true, the owner also locks the same lock a second time. Some writers become readers
+    /// at the end of the section, and then run a second section.
+    pub(super) async fn run(mut self, held: Held, handle: &Handle, reenters: bool) -> Outcome {
+        self.context.begin(self.name, self.call, &held);
+        let again = if reenters { self.reenter(&held, handle).await } else { None };
+        self.body(&held).await;
+        let is_held = self.end(&held);
+        // An owner can have two guards, and is allowed to drop them in any order. A writer with two guards cannot become
+        // a reader.
+        let last = match (held, again) {
+            (held, Some(again)) if self.random.bool() => {
+                drop(held);
                 again
             }
-            Some(_) | None => guard,
+            (held, Some(_)) => held,
+            (Held::Writer(guard), None) if is_held && self.random.u8(..4) == 0 => return self.downgrade(guard).await,
+            (held, None) => held,
         };
-        self.release(last, held).await
+        self.release(last, is_held).await
+    }
+
+    /// Writes a second time, and records the last check of the guard. Returns whether the lock was held.
+    fn end(&mut self, guard: &Guard) -> bool {
+        // Some holders write although they have lost the lock. A process that is paused between its check of the guard
+        // and its write does the same. The resource must refuse such a write because of the fence.
+        let late = self.random.bool();
+        self.context.end(self.name, self.call, guard, late)
+    }
+
+    /// Turns the writer into a reader. The history has a new call for the reader, which begins before the request.
+    async fn downgrade(mut self, guard: WriteGuard) -> Outcome {
+        let (writer, reader) = (self.call, self.context.next_call());
+        let (task, name, watched, ttl) = (self.task, self.name, self.watched, nanos(self.ttl));
+        self.context.answered(writer, Outcome::Released);
+        let (at, verb, share) = (self.context.now(), Verb::Downgrade, Share::Read);
+        // If the deadline of the write lock has passed, the call fails.
+        self.context.note(&Event::Asked { call: reader, at, task, name, share, verb, limit: ttl, ttl, watched });
+        self.call = reader;
+        let (is_dropped, polls) = (self.random.u8(..8) == 0, self.random.u8(1..6));
+        let give_up = async {
+            for _ in 0..polls {
+                tokio::task::yield_now().await;
+            }
+        };
+        let answer = tokio::select! { biased;
+            answer = guard.downgrade() => answer,
+            () = give_up, if is_dropped => {
+                self.context.answered(reader, Outcome::Cancelled);
+                return Outcome::Cancelled;
+            }
+        };
+        match answer {
+            Ok(guard) => {
+                self.context.begin(name, reader, &guard);
+                self.body(&guard).await;
+                let is_held = self.end(&guard);
+                self.release(Held::Guard(guard), is_held).await
+            }
+            Err(error) => {
+                let outcome = outcome(&error, share);
+                self.context.answered(reader, outcome);
+                outcome
+            }
+        }
     }
 
     /// The owner locks the same lock again, and must get it immediately.
-    async fn reenter(&mut self, guard: &Guard, mutex: &Mutex) -> Option<Guard> {
-        let again = mutex.try_lock().await.ok().flatten();
+    async fn reenter(&mut self, guard: &Guard, handle: &Handle) -> Option<Held> {
+        let again = handle.try_lock().await.ok().flatten();
         // The second call can be refused only if the owner has lost the lock. If the second call is refused although
         // the lock is held, the fence 0 is recorded, which the checker reports.
         if again.is_some() || !guard.is_lost() {
@@ -106,7 +157,7 @@ impl Section<'_> {
     }
 
     /// Releases or drops the guard. `held` says whether the lock was held at the last check.
-    async fn release(&mut self, guard: Guard, held: bool) -> Outcome {
+    async fn release(&mut self, guard: Held, held: bool) -> Outcome {
         // The outcome of a drop, which returns no result.
         let outcome_of_drop = if held { Outcome::Released } else { Outcome::Lost };
         match self.random.u8(..20) {
@@ -119,8 +170,9 @@ impl Section<'_> {
                 }
             }
             _ => {
-                let outcome = guard.release().await.map_or_else(|error| outcome(&error), |()| Outcome::Released);
-                self.context.note(&Event::Answered { call: self.call, at: self.context.now(), outcome });
+                let share = self.share;
+                let outcome = guard.release().await.map_or_else(|error| outcome(&error, share), |()| Outcome::Released);
+                self.context.answered(self.call, outcome);
                 return outcome;
             }
         }

@@ -9,27 +9,34 @@ use std::{
     time::Duration,
 };
 
-use bandog::{Error, ErrorKind, Guard, Mutex, Owner, Result};
+use bandog::{Error, ErrorKind, Result};
 use tokio::time;
 
-use super::{client_context::ClientContext, section::Section};
+use super::{
+    client_context::ClientContext,
+    handle::{Handle, Held},
+    section::Section,
+};
 use crate::{
     args::WorkerArgs,
-    history::{CallId, Event, Nanos, Outcome, Verb, nanos},
-    plan::{self, HOT, LONG},
+    history::{CallId, Event, Nanos, Outcome, Verb, claim_number, nanos},
+    plan::{self, GREATER_LIMIT, HOT, Kind, LIMIT, LONG, LONG_TASKS},
+    share::Share,
 };
 
 /// A task that makes calls.
 pub(super) struct Traffic {
-    context: Arc<ClientContext>,
+    pub(super) context: Arc<ClientContext>,
     task: u32,
-    random: fastrand::Rng,
+    pub(super) random: fastrand::Rng,
     /// Number of ended calls of this process.
     ops: Arc<AtomicU64>,
     /// Set to true when all tasks must end.
     stop: Arc<AtomicBool>,
     /// Number of lock names.
-    names: usize,
+    pub(super) names: usize,
+    /// The kinds of calls.
+    pub(super) kinds: Vec<Kind>,
     ttl: Duration,
     timeout: Duration,
     /// Whether the task sometimes takes a lock away from its holder by force.
@@ -37,10 +44,12 @@ pub(super) struct Traffic {
 }
 
 /// The parameters of a call.
-struct CallParams {
-    name: usize,
-    mutex: Mutex,
-    owner: Option<Owner>,
+pub(super) struct CallParams {
+    pub(super) name: usize,
+    pub(super) share: Share,
+    pub(super) handle: Handle,
+    /// Whether the call has an owner.
+    is_owned: bool,
     ttl: Duration,
     /// Whether a watchdog renews the lock. If not, the lock has a fixed lease.
     watched: bool,
@@ -55,13 +64,13 @@ impl Traffic {
         stop: Arc<AtomicBool>,
     ) -> Self {
         let random = fastrand::Rng::with_seed(args.seed ^ (u64::from(task) << 32));
-        let (names, ttl, timeout, evicts) = (args.names, args.ttl(), args.timeout(), args.evicts);
-        Self { context, task, random, ops, stop, names, ttl, timeout, evicts }
+        let (names, kinds, ttl, timeout) = (args.names, args.kinds.clone(), args.ttl(), args.timeout());
+        Self { context, task, random, ops, stop, names, kinds, ttl, timeout, evicts: args.evicts }
     }
 
     pub(super) async fn run(mut self) {
         while !self.stop.load(Relaxed) {
-            let outcome = self.call().await;
+            let outcome = if self.takes_several() { self.call_for_several().await } else { self.call().await };
             self.ops.fetch_add(1, Relaxed);
             match outcome {
                 // Real clients do not retry in a tight loop if the lock is busy or the store does not answer.
@@ -70,11 +79,23 @@ impl Traffic {
                 Outcome::Cancelled | Outcome::Lost | Outcome::Released | Outcome::Refused => {
                     tokio::task::yield_now().await;
                 }
+                Outcome::OtherLimit => self.set_limit(None).await,
             }
             if self.evicts && self.random.u32(..4_000) == 0 {
                 self.evict().await;
             }
+            match self.random.u32(..600) {
+                0..2 => self.set_limit(Some(GREATER_LIMIT)).await,
+                2..4 => self.set_limit(Some(LIMIT)).await,
+                4..20 => self.look_at_a_queue().await,
+                _ => {}
+            }
         }
+    }
+
+    /// Whether the next call takes several locks at once.
+    fn takes_several(&mut self) -> bool {
+        self.task >= LONG_TASKS && self.kinds.contains(&Kind::All) && self.random.u8(..12) == 0
     }
 
     /// Makes one random call, and runs the critical section if the call gets the lock.
@@ -83,18 +104,18 @@ impl Traffic {
         match self.random.u8(..100) {
             0..40 => {
                 let call = self.record_begin(&params, Verb::Lock, Duration::MAX);
-                let guard = params.mutex.lock().await.map(Some);
+                let guard = params.handle.lock().await.map(Some);
                 self.handle_answer(call, &params, guard).await
             }
             40..62 => {
                 let call = self.record_begin(&params, Verb::TryLock, self.timeout);
-                let guard = params.mutex.try_lock().await;
+                let guard = params.handle.try_lock().await;
                 self.handle_answer(call, &params, guard).await
             }
             62..88 => {
                 let wait = Duration::from_millis(self.random.u64(1..250));
                 let call = self.record_begin(&params, Verb::TryLockFor, wait);
-                let guard = params.mutex.try_lock_for(wait).await;
+                let guard = params.handle.try_lock_for(wait).await;
                 self.handle_answer(call, &params, guard).await
             }
             _ => self.cancel(&params).await,
@@ -116,9 +137,9 @@ impl Traffic {
             }
         };
         let guard = tokio::select! { biased;
-            guard = params.mutex.lock() => guard.map(Some),
+            guard = params.handle.lock() => guard.map(Some),
             () = wait_before_drop => {
-                self.note_answer(call, Outcome::Cancelled);
+                self.context.answered(call, Outcome::Cancelled);
                 return Outcome::Cancelled;
             }
         };
@@ -126,21 +147,22 @@ impl Traffic {
     }
 
     /// Handles the answer of a call: runs the critical section, or records the result.
-    async fn handle_answer(&mut self, call: CallId, params: &CallParams, answer: Result<Option<Guard>>) -> Outcome {
+    async fn handle_answer(&mut self, call: CallId, params: &CallParams, answer: Result<Option<Held>>) -> Outcome {
         match answer {
-            Ok(Some(guard)) => {
-                let (name, ttl, long) = (params.name, params.ttl, params.name >= self.names - LONG);
-                let (context, random, stop) = (&self.context, &mut self.random, &self.stop);
-                let section = Section { context, random, call, name, ttl, long, stop };
-                section.run(guard, &params.mutex, params.owner.is_some()).await
+            Ok(Some(held)) => {
+                let CallParams { name, share, ttl, watched, .. } = *params;
+                let long = name >= self.names - LONG;
+                let (context, random, task, stop) = (&self.context, &mut self.random, self.task, &self.stop);
+                let section = Section { context, random, call, task, name, share, ttl, watched, long, stop };
+                section.run(held, &params.handle, params.is_owned).await
             }
             Ok(None) => {
-                self.note_answer(call, Outcome::Busy);
+                self.context.answered(call, Outcome::Busy);
                 Outcome::Busy
             }
             Err(error) => {
-                let outcome = outcome(&error);
-                self.note_answer(call, outcome);
+                let outcome = outcome(&error, params.share);
+                self.context.answered(call, outcome);
                 outcome
             }
         }
@@ -153,35 +175,44 @@ impl Traffic {
         let name = match self.random.u8(..200) {
             // Each task sometimes uses one of the names that are held for a long time.
             0 => first_long + self.random.usize(..LONG),
-            // The first task of each client uses only these names.
-            _ if self.task == 0 => first_long + self.random.usize(..LONG),
+            // The first tasks of each client use only these names.
+            _ if self.task < LONG_TASKS => first_long + self.random.usize(..LONG),
             // About half of the calls use the hot names.
             1..100 => self.random.usize(..HOT),
             _ => self.random.usize(..first_long),
         };
-        let mutex = self.context.client.mutex(plan::name(name));
         // Half of the long sections have a fixed lease, which they can exceed.
         let watched = self.random.u8(..10) < if name < first_long { 8 } else { 5 };
+        self.params_of(name, Kind::of_name(name, &self.kinds), watched)
+    }
+
+    /// Random parameters of a call for the lock with this name, which has this kind.
+    pub(super) fn params_of(&mut self, name: usize, kind: Kind, watched: bool) -> CallParams {
+        let share = match (kind, self.random.u8(..8)) {
+            (Kind::Fair, _) => Share::Fair,
+            (Kind::ReadWrite, 0..6) => Share::Read,
+            (Kind::ReadWrite, _) => Share::Write,
+            (Kind::Semaphore, 0..5) => Share::Permits(1),
+            (Kind::Semaphore, 5..7) => Share::Permits(2),
+            (Kind::Semaphore, _) => Share::Permits(LIMIT),
+            (Kind::Mutex | Kind::All, _) => Share::Mutex,
+        };
         let lease = Duration::from_millis(self.random.u64(100..600));
-        let (mutex, ttl) = if watched { (mutex, self.ttl) } else { (mutex.lease(lease), lease) };
-        let owner = (self.random.u8(..20) == 0).then(|| self.context.client.owner());
-        let mutex = if let Some(owner) = &owner { mutex.by(owner) } else { mutex };
-        CallParams { name, mutex, owner, ttl, watched }
+        let handle = Handle::new(&self.context.client, name, share, (!watched).then_some(lease));
+        let ttl = if watched { self.ttl } else { lease };
+        let is_owned = share.permits() == 0 && self.random.u8(..20) == 0;
+        let handle = if is_owned { handle.by(&self.context.client.owner()) } else { handle };
+        CallParams { name, share, handle, is_owned, ttl, watched }
     }
 
     /// Records the beginning of a call, and returns the call's number.
-    fn record_begin(&self, params: &CallParams, verb: Verb, limit: Duration) -> CallId {
+    pub(super) fn record_begin(&self, params: &CallParams, verb: Verb, limit: Duration) -> CallId {
         let call = self.context.next_call();
         let (at, task, limit) =
             (self.context.now(), self.task, if limit == Duration::MAX { Nanos::MAX } else { nanos(limit) });
-        let CallParams { name, ttl, watched, .. } = *params;
-        self.context.note(&Event::Asked { call, at, task, name, verb, limit, ttl: nanos(ttl), watched });
+        let CallParams { name, share, ttl, watched, .. } = *params;
+        self.context.note(&Event::Asked { call, at, task, name, share, verb, limit, ttl: nanos(ttl), watched });
         call
-    }
-
-    /// Records the end of a call.
-    fn note_answer(&self, call: CallId, outcome: Outcome) {
-        self.context.note(&Event::Answered { call, at: self.context.now(), outcome });
     }
 
     /// Takes a lock away from its holder by force. The eviction is recorded twice: before the call with an estimated
@@ -195,14 +226,47 @@ impl Traffic {
             self.context.note(&Event::Evicted { from, to: self.context.now(), name });
         }
     }
+
+    /// Changes the limit of a semaphore. `None`: sets the limit that the calls name, for each semaphore. The change is
+    /// recorded twice, as an eviction is.
+    async fn set_limit(&mut self, limit: Option<u32>) {
+        let names: Vec<_> = self.names_of(Kind::Semaphore);
+        let Some(one) = self.random.choice(&names).copied() else { return };
+        for name in if limit.is_some() { vec![one] } else { names } {
+            let (from, limit) = (self.context.now(), limit.unwrap_or(LIMIT));
+            let change = |to, sure| Event::Limited { from, to, name, limit, sure };
+            self.context.note(&change(from + nanos(self.timeout * 8), false));
+            if self.context.client.semaphore(plan::name(name), LIMIT).set_limit(limit).await.is_ok() {
+                self.context.note(&change(self.context.now(), true));
+            }
+        }
+    }
+
+    /// Records the queue of a fair mutex.
+    async fn look_at_a_queue(&mut self) {
+        let names = self.names_of(Kind::Fair);
+        let Some(name) = self.random.choice(&names).copied() else { return };
+        let (task, from) = (self.task, self.context.now());
+        let Ok(row) = self.context.client.show(plan::name(name)).await else { return };
+        let at = self.context.now();
+        for (position, id) in (0..).zip(&row.queue) {
+            self.context.note(&Event::Queued { task, from, at, name, position, claim: claim_number(id) });
+        }
+    }
+
+    /// The names of this kind.
+    fn names_of(&self, kind: Kind) -> Vec<usize> {
+        (0..self.names).filter(|name| Kind::of_name(*name, &self.kinds) == kind).collect()
+    }
 }
 
-/// The outcome that the history records for this error.
-pub(super) fn outcome(error: &Error) -> Outcome {
+/// The outcome that the history records for this error of a call for this share of a lock.
+pub(super) fn outcome(error: &Error, share: Share) -> Outcome {
     match error.kind() {
         ErrorKind::Unavailable => Outcome::Unavailable,
         ErrorKind::Lost => Outcome::Lost,
         ErrorKind::Closed => Outcome::Closed,
+        ErrorKind::Misused if share.permits() > 0 => Outcome::OtherLimit,
         _ => {
             eprintln!("storm: {error}");
             Outcome::Refused

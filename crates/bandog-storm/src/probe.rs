@@ -1,0 +1,75 @@
+//! Finds the times in which the server, or the proxies in front of it, did not run because the machine was busy. Without
+//! this, the checker would take the effects of a busy machine for errors.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use bandog_testkit::{RawRedis, Wire};
+
+use crate::{
+    fault::{Fault, FaultKind},
+    history::{Nanos, nanos},
+    worker_pool::now,
+};
+
+/// Interval between two requests of the probe.
+const INTERVAL: Duration = Duration::from_millis(20);
+/// An answer that takes longer than this time is recorded.
+const SLOW: Duration = Duration::from_millis(200);
+
+/// A thread that sends requests to the server through a proxy of its own, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    slow: Arc<Mutex<Vec<(Nanos, Nanos)>>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Probe {
+    pub(crate) fn start(wire: Wire) -> Self {
+        let (slow, stop) = (Arc::<Mutex<Vec<_>>>::default(), Arc::<AtomicBool>::default());
+        let (found, has_ended) = (Arc::clone(&slow), Arc::clone(&stop));
+        let thread = thread::spawn(move || {
+            let mut server = None;
+            while !has_ended.load(Relaxed) {
+                let from = now();
+                thread::sleep(INTERVAL);
+                server = server.or_else(|| RawRedis::connect(wire.addr()).ok());
+                // The server is killed from time to time. Then the next request needs a new connection.
+                server = server.and_then(|mut server| server.cmd(&["PING"]).ok().map(|_| server));
+                let to = now();
+                if to - from > nanos(SLOW) {
+                    found.lock().unwrap_or_else(PoisonError::into_inner).push((from, to));
+                }
+            }
+        });
+        Self { slow, stop, thread: Some(thread) }
+    }
+
+    /// The times in which the server did not answer, as faults, except the times in which the nemesis had stopped the
+    /// server.
+    pub(crate) fn faults(&self, known: &[Fault]) -> Vec<Fault> {
+        let stopped = |fault: &&Fault| {
+            matches!(fault.kind, FaultKind::ServerStop | FaultKind::ServerSleep | FaultKind::ServerEmpty)
+        };
+        let slow = self.slow.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let is_known = |from, to| known.iter().filter(stopped).any(|fault| fault.from <= to && from <= fault.to);
+        let unknown = slow.into_iter().filter(|(from, to)| !is_known(*from, *to));
+        unknown.map(|(from, to)| Fault { kind: FaultKind::Starved, from, to, client: None, name: None }).collect()
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Calls that take several locks at once. In the history, each of the locks has a call of its own.
+
+use std::time::Duration;
+
+use tokio::time;
+
+use super::traffic::{CallParams, Traffic, outcome};
+use crate::{
+    history::{CallId, Outcome, Verb},
+    plan::{Kind, LONG},
+};
+
+impl Traffic {
+    /// Takes two or three locks at once, and runs a short section if the call gets all of them.
+    pub(super) async fn call_for_several(&mut self) -> Outcome {
+        let params = self.params_of_several();
+        let wait = Duration::from_millis(self.random.u64(..250));
+        let calls: Vec<_> = params.iter().map(|params| self.record_begin(params, Verb::All, wait)).collect();
+        let locks = bandog::all(params.iter().map(|params| params.handle.any()));
+        let guard = match locks.try_lock_for(wait).await {
+            Ok(Some(guard)) => guard,
+            Ok(None) => return self.all_answered(&params, &calls, |_| Outcome::Busy),
+            Err(error) => return self.all_answered(&params, &calls, |params| outcome(&error, params.share)),
+        };
+        let members = || guard.guards().iter().zip(&params).zip(&calls);
+        for ((guard, params), call) in members() {
+            self.context.begin(params.name, *call, guard);
+        }
+        match self.random.u8(..10) {
+            0 => time::sleep(Duration::from_millis(self.random.u64(..3))).await,
+            _ => tokio::task::yield_now().await,
+        }
+        let mut is_held = true;
+        for ((guard, params), call) in members() {
+            is_held &= self.context.end(params.name, *call, guard, false);
+        }
+        if self.random.bool() {
+            drop(guard);
+            return if is_held { Outcome::Released } else { Outcome::Lost };
+        }
+        let answer = guard.release().await;
+        self.all_answered(&params, &calls, |params| match &answer {
+            Ok(()) => Outcome::Released,
+            Err(error) => outcome(error, params.share),
+        })
+    }
+
+    /// The parameters of two or three locks with different names. No other task waits for a long time for such a call,
+    /// because names whose locks are held for a long time are left out.
+    fn params_of_several(&mut self) -> Vec<CallParams> {
+        let number = self.random.usize(2..4);
+        let names = self.random.choose_multiple(0..self.names - LONG, number);
+        names.into_iter().map(|name| self.params_of(name, Kind::of_name(name, &self.kinds), true)).collect()
+    }
+
+    /// Records the end of each of the calls. Returns the outcome of the first one.
+    fn all_answered(
+        &self,
+        params: &[CallParams],
+        calls: &[CallId],
+        outcome: impl Fn(&CallParams) -> Outcome,
+    ) -> Outcome {
+        for (params, call) in params.iter().zip(calls) {
+            self.context.answered(*call, outcome(params));
+        }
+        params.first().map_or(Outcome::Busy, outcome)
+    }
+}
