@@ -16,6 +16,7 @@ fn ann() -> Member {
         since: SystemTime::UNIX_EPOCH + Duration::from_millis(1_763_641_801_250),
         prefix: String::new(),
         waits: Vec::new(),
+        blocked: bandog::backend::BlockedCalls::default(),
     }
 }
 
