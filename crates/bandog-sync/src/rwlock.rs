@@ -53,7 +53,7 @@ impl RwLock {
         Self { read: change(self.read), write: change(self.write) }
     }
 
-    lock_options!(lease, watchdog, max_hold);
+    lock_options!(lease, watchdog, max_hold, max_waiters);
 
     /// The same lock, but each call takes the lock for this owner. If the owner already holds the lock as a reader, a
     /// further read call returns another guard immediately. If it holds the lock as a writer, each read or write call

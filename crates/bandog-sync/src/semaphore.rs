@@ -45,7 +45,7 @@ impl Semaphore {
         Self { lock: change(self.lock) }
     }
 
-    lock_options!(lease, watchdog, max_hold);
+    lock_options!(lease, watchdog, max_hold, max_waiters);
 
     /// The same semaphore, but each call takes this number of permits, all or none. Default: 1.
     ///

@@ -31,7 +31,7 @@ impl Mutex {
         Self { lock: change(self.lock) }
     }
 
-    lock_options!(lease, max_hold);
+    lock_options!(lease, max_hold, max_waiters);
 
     /// The same name as a fair mutex: all waiting calls, of all clients, get the lock in the order in which they began
     /// to wait at the store. See [`crate::Mutex::fair`].

@@ -37,6 +37,11 @@ impl FairCalls {
         Some(SlotId { key: key.clone(), lane: Lane::Fair(oldest) })
     }
 
+    /// Number of the calls for a key that wait or hold it.
+    pub(super) fn count(&self, key: &Key) -> usize {
+        self.0.get(key).map_or(0, BTreeSet::len)
+    }
+
     pub(super) fn oldest(&self, key: &Key) -> Option<Ticket> {
         self.0.get(key)?.first().copied()
     }
