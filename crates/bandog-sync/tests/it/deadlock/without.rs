@@ -57,7 +57,7 @@ async fn without_owners_nothing_is_reported() {
     assert!(!waits.is_finished() && !unowned.is_finished());
 }
 
-/// A chain of waits without a circle, and readers that wait for readers behind a writer.
+/// A chain of waits without a circle.
 #[tokio::test(start_paused = true)]
 async fn a_chain_is_no_circle() {
     let store = memory();
@@ -74,6 +74,25 @@ async fn a_chain_is_no_circle() {
         let got = soon(call).await.unwrap().unwrap();
         drop((got, guard));
     }
+}
+
+/// A reader waits behind a writer that waits, and the holders are readers. A reader passes the writer after a second. So the
+/// holders need not release their locks, although one of them waits for the reader's lock.
+#[tokio::test(start_paused = true)]
+async fn a_reader_behind_a_writer_is_no_member() {
+    let store = memory();
+    let clients = [(); 3].map(|()| client(store.clone()));
+    let owners = clients.each_ref().map(bandog_sync::Client::owner);
+    let _reads = clients[0].rwlock("a").by(&owners[0]).read().await.unwrap();
+    let held = hold(&clients[1], &owners[1], "b").await;
+    let writer = clients[2].rwlock("a");
+    let writer = tokio::spawn(async move { writer.write().await });
+    time::sleep(ms(100)).await;
+    let waits = wait_for(&clients[0], &owners[0], "b");
+    let reader = soon(clients[1].rwlock("a").by(&owners[1]).read()).await.unwrap();
+    drop((reader, held));
+    drop(soon(waits).await.unwrap().unwrap());
+    writer.abort();
 }
 
 /// A client has published its call and then died. Its row and its hold stay in the store until their ttl has passed. So
