@@ -10,7 +10,7 @@ use crate::{
     store::{self, Store},
 };
 
-/// Lists the locks that are held now, sorted by name.
+/// Lists the locks that are held now, sorted by name. Latches are not listed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json, one object per line: name, kind (mutex, fair, read-write or semaphore; null if the lock is free or \

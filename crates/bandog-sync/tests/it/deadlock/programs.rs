@@ -148,7 +148,12 @@ impl Actor {
         let patience = if self.rng.u8(0..4) == 0 { ms(self.rng.u64(1..1500)) } else { ms(20_000) };
         match time::timeout(patience, mutex.lock()).await {
             Ok(Ok(guard)) => {
-                self.model.borrow_mut().waits.remove(&self.number);
+                let mut model = self.model.borrow_mut();
+                model.waits.remove(&self.number);
+                let (number, seed) = (self.number, self.seed);
+                let is_whole = model.deadlocks.get(&(number, self.calls)).is_some_and(|(_, is_whole)| *is_whole);
+                assert!(!is_whole, "seed {seed}: owner {number} got {name}, but did not report its deadlock");
+                drop(model);
                 self.got(name, lasts, Some(guard));
             }
             Ok(Err(error)) => {
@@ -183,13 +188,19 @@ async fn run(seed: u64) -> usize {
     let clients: Vec<_> = (0..rng.usize(1..4)).map(|_| client(store.clone())).collect();
     let owners = rng.usize(2..6);
     let local = LocalSet::new();
+    let mut actors = Vec::new();
     for number in 0..owners {
         let client = clients[rng.usize(..clients.len())].clone();
         let (owner, model, rng) = (client.owner(), Rc::clone(&model), rng.fork());
         let actor = Actor { number, client, owner, rng, model, seed, calls: 0, guards: BTreeMap::new() };
-        local.spawn_local(actor.run());
+        actors.push(local.spawn_local(actor.run()));
     }
-    local.await;
+    let all = async {
+        for actor in actors {
+            actor.await.unwrap();
+        }
+    };
+    local.run_until(all).await;
     model.borrow().reports
 }
 
