@@ -77,6 +77,15 @@ impl Model {
     }
 
     fn reported(&mut self, owner: usize, seed: u64) {
+        // A member of an earlier deadlock can give up, and wait again before this owner's call returns. That second
+        // deadlock ends with this report, before the new call is blocked.
+        for member in self.circle(owner) {
+            let call = self.waits[&member].0;
+            let deadlock = self.deadlocks.get_mut(&(member, call)).filter(|(since, _)| since.elapsed() < ms(500));
+            if let Some((_, is_whole)) = deadlock {
+                *is_whole = false;
+            }
+        }
         let (call, name) = self.waits.remove(&owner).unwrap();
         let Some((since, is_whole)) = self.deadlocks.get(&(owner, call)) else {
             panic!("seed {seed}: owner {owner} reports a deadlock at {name}, but there is none");
