@@ -45,6 +45,19 @@ macro_rules! lock_options {
         /// call that finds `number` or more calls before it in the store's queue leaves the queue and returns the error.
         /// Calls that do not wait (`try_lock`) are not limited.
         ///
+        /// ```
+        /// # use bandog::ErrorKind;
+        /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+        /// # let client = bandog::testing::client();
+        /// let report = client.mutex("report").max_waiters(10);
+        /// match report.lock().await {
+        ///     Ok(guard) => guard.release().await,
+        ///     Err(error) if error.kind() == ErrorKind::Overloaded => Ok(()), // answer the request with "try later"
+        ///     Err(error) => Err(error),
+        /// }
+        /// # }
+        /// ```
+        ///
         /// With 0, each call that locks returns `ErrorKind::Misused`: a `try_` call is the call that never waits.
         #[must_use]
         pub fn max_waiters(self, number: u32) -> Self {

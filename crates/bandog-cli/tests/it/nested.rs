@@ -85,37 +85,27 @@ fn a_background_process_may_wait_for_the_command() {
     assert_eq!(place.written("later"), "ran");
 }
 
-/// Two commands take two locks in opposite orders. Both inner commands report the deadlock within two seconds, and then
-/// both outer commands end.
-#[test]
-fn commands_that_wait_for_each_other_report_a_deadlock() {
-    let place = Place::new();
-    let script = |inner: &str, other: &str| {
-        format!("touch {inner}.held; while [ ! -e {other}.held ]; do sleep 0.01; done; {BANDOG} lock {inner} -- true")
-    };
-    let scripts = [script("b", "a"), script("a", "b")];
-    let mut commands = [("a", &scripts[0]), ("b", &scripts[1])]
-        .map(|(name, script)| place.start(&["lock", name, "--", "sh", "-c", &format!("{script}; exit $?")]));
-    for (command, words) in commands.iter_mut().zip([["\"b\"", "\"a\""], ["\"a\"", "\"b\""]]) {
-        ends(command, 75);
-        let text = command.stderr().join("\n");
-        assert!(text.contains("deadlock") && text.contains("bandog lock -- true (process "), "{text}");
-        assert!(text.find(words[0]) < text.rfind(words[1]), "{text}");
-    }
-}
-
-/// A command with a fixed lease ends by itself, and so does a wait with --wait.
+/// A wait with --wait, and a hold with --lease, end by themselves.
 #[test]
 fn commands_that_end_by_themselves_are_no_deadlock() {
     let place = Place::new();
-    let script = |inner: &str, other: &str| {
-        format!("touch {inner}.held; while [ ! -e {other}.held ]; do sleep 0.01; done; {BANDOG} lock {inner} -- true")
+    let under = |name: &str, inner: &str| {
+        let other = if name == "a" { "b" } else { "a" };
+        let waits = format!("touch {name}.held; while [ ! -e {other}.held ]; do sleep 0.01; done");
+        format!("{waits}; {BANDOG} lock {inner} -- true; exit $?")
     };
-    let (first, second) = (script("b --wait 3s", "a"), script("a", "b --wait 3s"));
-    let (first, second) = (first.replace("b --wait 3s.held", "b.held"), second.replace("b --wait 3s.held", "b.held"));
-    let mut one = place.start(&["lock", "a", "--", "sh", "-c", &format!("{first}; exit $?")]);
-    let mut other = place.start(&["lock", "b", "--", "sh", "-c", &format!("{second}; exit $?")]);
+    let (first, second) = (under("a", "b --wait 3s"), under("b", "a"));
+    let mut one = place.start(&Place::lock("a", &[], &first));
+    let mut other = place.start(&Place::lock("b", &[], &second));
     ends(&mut one, 75);
     assert!(!one.stderr().join("\n").contains("deadlock"), "{:?}", one.stderr());
+    ends(&mut other, 0);
+    for name in ["a.held", "b.held"] {
+        std::fs::remove_file(place.path(name)).unwrap();
+    }
+    let (first, second) = (under("a", "b"), under("b", "a"));
+    let mut leased = place.start(&Place::lock("a", &["--lease", "3s"], &first));
+    let mut other = place.start(&Place::lock("b", &[], &second));
+    ends(&mut leased, 76);
     ends(&mut other, 0);
 }

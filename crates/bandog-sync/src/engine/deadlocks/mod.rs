@@ -191,7 +191,10 @@ impl Engine {
             let (id, is_reader) = (self.call_id(*ticket), matches!(lane, Lane::Read));
             (!holds.is_empty()).then(|| BlockedCall { id, key: key.clone(), is_reader, holds, deadlock })
         };
-        self.deadlocks.blocked.iter().filter_map(publish).collect()
+        let mut calls: Vec<_> = self.deadlocks.blocked.iter().filter_map(publish).collect();
+        // The other members of a deadlock wait for the calls that linger, and a row has room for a few calls only.
+        calls.sort_by_key(|call| call.deadlock.is_empty());
+        calls
     }
 
     fn call_id(&self, ticket: Ticket) -> ClaimId {

@@ -4,6 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
     fmt::Write as _,
+    mem,
 };
 
 use bandog_core::{Backend, BlockedCall, ClaimId, ClientId, Key, Kind, Member, Result, Row};
@@ -17,8 +18,13 @@ const MAX_KEYS: usize = 256;
 /// What one search has read.
 pub(in crate::engine) struct Waits {
     own: ClientId,
-    /// The clients whose rows were read, and our own row. The order makes the result of a search reproducible.
+    /// The clients whose rows were read, and our own row, without their calls.
     members: BTreeMap<ClientId, Member>,
+    /// The calls of these clients.
+    calls: BTreeMap<ClaimId, BlockedCall>,
+    /// For each claim, the calls whose owner holds a lock by this claim. The order makes the result of a search
+    /// reproducible.
+    calls_of_holder: BTreeMap<ClaimId, BTreeSet<ClaimId>>,
     /// The clients whose rows were requested. Clients without a row are only here.
     requested: HashSet<ClientId>,
     /// The holders of each lock that was read.
@@ -68,14 +74,17 @@ pub(in crate::engine) async fn read(backend: &dyn Backend, own: Member) -> Resul
 
 impl Waits {
     pub(super) fn new(own: Member) -> Self {
-        let (own, member) = (own.id, own);
-        Self {
-            own,
-            members: BTreeMap::from([(own, member)]),
-            requested: HashSet::from([own]),
+        let mut waits = Self {
+            own: own.id,
+            members: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            calls_of_holder: BTreeMap::new(),
+            requested: HashSet::from([own.id]),
             holders: BTreeMap::new(),
             has_all: false,
-        }
+        };
+        waits.add_members(vec![own]);
+        waits
     }
 
     /// The locks for which our own calls wait, and for which owners wait that hold a lock that was read. Locks that were
@@ -84,7 +93,7 @@ impl Waits {
         let claims = self.claims();
         let is_next =
             |call: &BlockedCall| call.id.client == self.own || call.holds.iter().any(|claim| claims.contains(claim));
-        let next = self.calls().filter(|call| is_next(call)).map(|call| &call.key);
+        let next = self.calls.values().filter(|call| is_next(call)).map(|call| &call.key);
         let unread: BTreeSet<&Key> = next.filter(|key| !self.holders.contains_key(*key)).collect();
         unread.into_iter().take(MAX_KEYS).cloned().collect()
     }
@@ -106,8 +115,17 @@ impl Waits {
     }
 
     pub(super) fn add_members(&mut self, members: Vec<Member>) {
-        for member in members {
-            self.members.entry(member.id).or_insert(member);
+        for mut member in members {
+            if self.members.contains_key(&member.id) {
+                continue;
+            }
+            for call in mem::take(&mut member.blocked.calls) {
+                for claim in &call.holds {
+                    self.calls_of_holder.entry(*claim).or_default().insert(call.id);
+                }
+                self.calls.insert(call.id, call);
+            }
+            self.members.insert(member.id, member);
         }
     }
 
@@ -116,7 +134,7 @@ impl Waits {
     fn needs_all(&self) -> bool {
         let lends = |holding: &Holding| {
             self.members.get(&holding.claim.client).is_some_and(|member| member.blocked.lends)
-                && !self.calls().any(|call| call.holds.contains(&holding.claim))
+                && !self.calls_of_holder.contains_key(&holding.claim)
         };
         !self.has_all && self.holders.values().flatten().any(lends)
     }
@@ -126,21 +144,17 @@ impl Waits {
         self.holders.values().flatten().map(|holding| holding.claim).collect()
     }
 
-    fn calls(&self) -> impl Iterator<Item = &BlockedCall> {
-        self.members.values().flat_map(|member| &member.blocked.calls)
-    }
-
     pub(super) fn call(&self, id: ClaimId) -> Option<&BlockedCall> {
-        self.calls().find(|call| call.id == id)
+        self.calls.get(&id)
     }
 
     /// The other clients that hold one of the locks that were read and have blocked calls, with the numbers of their rows.
     pub(super) fn rounds(&self) -> Vec<(ClientId, u64)> {
         let claims = self.claims();
-        let holds_one =
-            |member: &Member| member.blocked.calls.iter().any(|call| call.holds.iter().any(|id| claims.contains(id)));
-        let others = self.members.values().filter(|member| member.id != self.own && holds_one(member));
-        others.map(|member| (member.id, member.blocked.round)).collect()
+        let calls = claims.iter().filter_map(|claim| self.calls_of_holder.get(claim)).flatten();
+        let clients: BTreeSet<ClientId> = calls.map(|call| call.client).filter(|client| *client != self.own).collect();
+        let row = |client| Some((client, self.members.get(&client)?.blocked.round));
+        clients.into_iter().filter_map(row).collect()
     }
 
     /// Whether the client wrote its row after it had read our row with this number or a later one.
@@ -155,8 +169,8 @@ impl Waits {
         let holders = self.holders.get(&call.key).into_iter().flatten();
         let blocking = holders.filter(|holding| !(call.is_reader && holding.is_reader));
         blocking.flat_map(|holding| {
-            let blockers = self.calls().filter(|blocker| blocker.holds.contains(&holding.claim));
-            blockers.map(|blocker| (holding.claim, blocker))
+            let calls = self.calls_of_holder.get(&holding.claim).into_iter().flatten();
+            calls.filter_map(|call| Some((holding.claim, self.call(*call)?)))
         })
     }
 

@@ -1,6 +1,8 @@
 //! Random programs of owners. A model knows which owner holds which lock and waits for which lock, so it knows all
 //! deadlocks. Each report must be one of these deadlocks, and each of these deadlocks must be reported in time.
 
+#![expect(clippy::future_not_send, reason = "all owners of a program run on one thread")]
+
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
