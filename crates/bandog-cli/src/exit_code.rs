@@ -25,7 +25,8 @@ pub(crate) enum ExitCode {
     Internal,
     /// 71 (`EX_OSERR`): the operating system refused a process, a thread, a file or a signal handler.
     System,
-    /// 75 (`EX_TEMPFAIL`): another client holds the lock. For `bandog release`: no client holds the lock.
+    /// 75 (`EX_TEMPFAIL`): another client holds the lock, or the wait was part of a deadlock. For `bandog release`: no
+    /// client holds the lock.
     Busy,
     /// 76 (`EX_PROTOCOL`): the lock was lost while the child ran, or bandog terminated the child because the lock was
     /// about to be lost.
@@ -59,6 +60,7 @@ impl From<ErrorKind> for ExitCode {
             ErrorKind::Misused | ErrorKind::Unsupported => Self::Usage,
             ErrorKind::Unavailable | ErrorKind::NotReplicated => Self::Unavailable,
             ErrorKind::Lost => Self::Lost,
+            ErrorKind::Deadlock | ErrorKind::Overloaded => Self::Busy,
             // A retry does not help: a right is missing, or the key holds other data.
             ErrorKind::Denied | ErrorKind::Corrupt => Self::Denied,
             // A later version of `ErrorKind` can have kinds that this code does not know.

@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use bandog::{ClientId, Holder, Member, Row, Waiting, backend::Kind};
+use bandog_page::wait_reason;
 
 use crate::console::escaped;
 
@@ -62,10 +63,22 @@ fn owner(owner: &str) -> String {
     }
 }
 
-/// A waiter as text.
-pub(crate) fn waiter(Waiting { place, member: registered }: Waiting<'_>) -> String {
-    match (registered, place) {
+/// A waiter as text, and the reason why it waits.
+pub(crate) fn waiter(row: &Row, waiting: Waiting<'_>) -> String {
+    let waiter = match (waiting.member, waiting.place) {
         (Some(registered), _) => member(registered),
+        (None, Some(place)) => owner(place),
+        (None, None) => "an unknown client".into(),
+    };
+    format!("{waiter}: {}", wait_reason(row, waiting, client))
+}
+
+/// A holder or a waiter in the reason of a wait: shorter than the text of the holder or the waiter itself.
+fn client(registered: Option<&Member>, place: Option<&str>) -> String {
+    match (registered, place) {
+        (Some(Member { host, pid, program, .. }), _) => {
+            format!("{} (process {pid} on {})", escaped(program), escaped(host))
+        }
         (None, Some(place)) => owner(place),
         (None, None) => "an unknown client".into(),
     }

@@ -84,7 +84,7 @@ Exit codes:
    69  the store does not answer, or --wait is shorter than a round trip to it
    70  bandog itself failed
    71  the operating system refused a process, a thread or a file
-   75  other clients held the lock for the whole --wait
+   75  other clients held the lock for the whole --wait, or the wait was part of a deadlock
    76  the lock was lost while CMD ran, or CMD was terminated before that could happen
    77  the store refuses: password, missing right, key of another type, damaged file,
        or the name is in use as another kind of lock
@@ -125,14 +125,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     runtime::block_on(async {
         let on_terminal = File::open("/dev/tty").is_ok();
         let signals = Signals::catch(on_terminal).map_err(|error| Fault::system("cannot catch signals", error))?;
-        let client = store.client(options.program(args.program()))?;
+        let client = store.client(options.program(args.program()).lends())?;
         store.announce(&format!("locking {:?} in", args.name));
         if args.wait.is_none()
             && let Some(pid) = held_above(&args.name, kind, &store, &client).await
         {
             return Err(waits_for_itself(&args.name, &store, pid));
         }
-        let handle = Handle::new(&client, &args.name, kind, args.lease);
+        let handle = Handle::new(&client, &args.name, kind, args.lease, &client.owner_under(held::lasting_claims()));
         let mut run = Run { args, kind, store: &store, grace, on_terminal, signals, exit_timeout: EXIT_TIMEOUT };
         let code = run.under(&client, &handle).await;
         run.leave(&client).await;
@@ -247,8 +247,13 @@ impl Run<'_> {
         // The heir recognizes the descendants of the command by these variables.
         let marks = [("BANDOG_NAME", self.args.name.clone()), ("BANDOG_FENCE", fence)];
         let heir = Heir::appoint(&marks)?;
-        let held =
-            held::with(&self.args.name, &self.store.identity(client.store()), self.kind, &client.id().to_string());
+        let held = held::with(
+            &self.args.name,
+            &self.store.identity(client.store()),
+            self.kind,
+            guard.holding().id,
+            self.args.lease.is_some(),
+        );
         let url = self.store.for_child().map(|url| (store::VARIABLE, url));
         let variables = marks.into_iter().chain([(held::VARIABLE, held)]).chain(url).collect();
         let own_group = !self.on_terminal;

@@ -10,7 +10,7 @@ use crate::{
     store::{self, Store},
 };
 
-/// Lists the locks that are held now, sorted by name.
+/// Lists the locks that are held now, sorted by name. Latches are not listed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json, one object per line: name, kind (mutex, fair, read-write or semaphore; null if the lock is free or \
@@ -20,7 +20,8 @@ when the lock is free or the holder is no bandog client), ttl_ms (null when the 
 the holder is not registered in the store; else host, pid, program, and since: the start of the client), holders \
 (all holders: owner, fence, ttl_ms and holder of each, with mode, which is read or write, or with permits), limit \
 (of a semaphore: its number of permits), waiters (like holder: the places of the lock's queue in their order, each \
-with its owner, and then the other clients that are known to wait), store.
+with its owner and ahead, the number of places before it, and then the other clients that are known to wait; each with \
+reason: why it waits), store.
 
 Exit codes: 0 also if no lock is held; 64 wrong URL; 69 the store does not answer or does not exist; 77 the store \
 refuses the request, or its file is damaged.

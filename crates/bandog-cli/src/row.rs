@@ -39,6 +39,13 @@ pub(crate) fn print_one(row: &Row, format: Format, store: &str) -> Result<ExitCo
     print::done(if format.json { json(rows, store) } else { table(rows, store).and_then(|()| all_clients(row)) })
 }
 
+/// Prints a count-down latch that is not open. `row` is the row of a free lock with the name of the latch.
+pub(crate) fn print_latch(row: &Row, count: u64, format: Format, store: &str) -> Result<ExitCode, Fault> {
+    let text =
+        || writeln!(io::stdout().lock(), "in {store}\n{} is a latch, and its count is {count}", escaped(&row.name));
+    print::done(if format.json { print::json(&LockJson::latch(row, count, store)) } else { text() })
+}
+
 /// Prints the result of `bandog release` if the command has taken the lock from its holder. `row` is the lock as it was
 /// before the command.
 pub(crate) fn print_taken(row: &Row, format: Format, store: &str) -> Result<ExitCode, Fault> {
@@ -93,7 +100,7 @@ fn table(rows: &[Row], store: &str) -> io::Result<()> {
 fn all_clients(row: &Row) -> io::Result<()> {
     let holder = |holder: &Holder| holder_text::holder(holder).unwrap_or_else(|| "an unknown holder".into());
     let holders: Vec<_> = if row.holders.len() > 1 { row.holders.iter().map(holder).collect() } else { Vec::new() };
-    let waiters: Vec<_> = row.waiting().map(holder_text::waiter).collect();
+    let waiters: Vec<_> = row.waiting().map(|waiting| holder_text::waiter(row, waiting)).collect();
     let mut out = io::stdout().lock();
     for (title, clients) in [("holders:", holders), ("waiting:", waiters)] {
         if !clients.is_empty() {

@@ -1,6 +1,6 @@
 //! `bandog show`: the holders of one lock.
 
-use bandog::{Key, Row};
+use bandog::{ErrorKind, Key, Row};
 
 use crate::{
     exit_code::ExitCode,
@@ -10,17 +10,18 @@ use crate::{
     store::{self, Store},
 };
 
-/// Shows the holders of a lock, and the clients that wait for it.
+/// Shows the holders of a lock, the clients that wait for it, and why they wait. Also shows the count of a latch.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json: name, kind (mutex, fair, read-write or semaphore; null if the lock is free or the kind is \
+Fields of --json: name, kind (mutex, fair, read-write, semaphore or latch; null if the lock is free or the kind is \
 unknown), held, owner, fence (the first fence of the present grant: the holder's own, unless the holder's program \
 passed the lock on from one task to another), fence_to (the last fence of the grant; both are null when the lock is \
 free or the holder is no bandog client), ttl_ms (null when the lock is free or never expires), holder (null if the \
 holder is not registered in the store; else host, pid, program, and since: the start of the client), holders (all \
 holders: owner, fence, ttl_ms and holder of each, with mode, which is read or write, or with permits), limit (of a \
-semaphore: its number of permits), waiters (like holder: the places of the lock's queue in their order, each with \
-its owner, and then the other clients that are known to wait), store.
+semaphore: its number of permits), count (of a latch that is not open), waiters (like holder: the places of the \
+lock's queue in their order, each with its owner and ahead, the number of places before it, and then the other \
+clients that are known to wait; each with reason: why it waits), store.
 
 Exit codes: 0 printed, whether the lock is held or not; 64 wrong name or URL; 69 the store does not answer or does not \
 exist; 77 the store refuses the request, or its file is damaged.
@@ -44,11 +45,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let key = Key::new(&args.name).map_err(|error| store.fault(&error))?;
     let row = runtime::block_on(async {
         let Some(client) = store.connect_existing().await? else { return Ok(None) };
-        let row = client.show(&args.name).await.map_err(|error| store.fault(&error))?;
-        Ok(Some(row))
+        let row = client.show(&args.name).await;
+        // On Redis, a latch is a key of another type than a lock, which `show` refuses.
+        let is_no_lock = row.as_ref().map_or_else(|error| error.kind() == ErrorKind::Denied, |row| !row.is_held());
+        // If the count cannot be read, the name counts as the name of a lock.
+        let latch = if is_no_lock { client.latch(&args.name).count().await.ok() } else { None };
+        match latch.filter(|count| *count > 0) {
+            Some(count) => Ok(Some((Row::free(&key), Some(count)))),
+            None => row.map(|row| Some((row, None))).map_err(|error| store.fault(&error)),
+        }
     })?;
     match row {
-        Some(row) => row::print_one(&row, args.format, &store.redacted()),
+        Some((row, Some(count))) => row::print_latch(&row, count, args.format, &store.redacted()),
+        Some((row, None)) => row::print_one(&row, args.format, &store.redacted()),
         None => row::print_unused(&[Row::free(&key)], args.format, &store.redacted()),
     }
 }

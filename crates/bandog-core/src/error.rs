@@ -63,8 +63,11 @@ pub enum ErrorKind {
     NotReplicated,
     /// The store has data that bandog did not write, or that is damaged.
     Corrupt,
-    /// The client has too many pending calls and accepts no more. A later retry can succeed.
+    /// Too many calls wait, and the client accepts no more. A later retry can succeed.
     Overloaded,
+    /// The call is part of a deadlock: its owner holds a lock for which another call of the deadlock waits. The same
+    /// call can succeed after the owner has released its locks.
+    Deadlock,
 }
 
 impl Error {
@@ -137,7 +140,8 @@ impl Error {
             | ErrorKind::Unsupported
             | ErrorKind::Lost
             | ErrorKind::Closed
-            | ErrorKind::Corrupt => false,
+            | ErrorKind::Corrupt
+            | ErrorKind::Deadlock => false,
         }
     }
 

@@ -34,6 +34,8 @@ pub struct Waiting<'a> {
     pub place: Option<&'a str>,
     /// The client that waits, if the client is in the store's registry. If `place` is None, this field is not None.
     pub member: Option<&'a Member>,
+    /// The places before this place in the queue, in the order of the queue. Empty if the call has no place.
+    pub before: &'a [String],
 }
 
 /// A holder of a lock, as it is in the store.
@@ -124,14 +126,22 @@ impl Row {
         self.waiters.sort_by_key(|member| place(member).unwrap_or(usize::MAX));
     }
 
+    /// The registered client that has this place in the queue. Call [`Row::tell`] first.
+    pub fn client_of(&self, place: &str) -> Option<&Member> {
+        self.waiters.iter().find(|member| client(place) == Some(member.id))
+    }
+
     /// All that is known to wait for the lock: first each place of the queue, in the order of the queue, and then the
     /// registered clients that have no place. Call [`Row::tell`] first.
     pub fn waiting(&self) -> impl Iterator<Item = Waiting<'_>> {
-        let of_place = |owner: &'_ String| self.waiters.iter().find(|member| client(owner) == Some(member.id));
-        let places = self.queue.iter().map(move |owner| Waiting { place: Some(owner), member: of_place(owner) });
+        let places = self.queue.iter().enumerate().map(|(at, owner)| Waiting {
+            place: Some(owner),
+            member: self.client_of(owner),
+            before: &self.queue[..at],
+        });
         let has_place = |member: &&Member| self.queue.iter().any(|owner| client(owner) == Some(member.id));
         let others = self.waiters.iter().filter(move |member| !has_place(member));
-        places.chain(others.map(|member| Waiting { place: None, member: Some(member) }))
+        places.chain(others.map(|member| Waiting { place: None, member: Some(member), before: &[] }))
     }
 }
 

@@ -37,7 +37,7 @@ pub use key::{Key, MAX_KEY_LEN};
 pub use latches::{LatchAction, LatchAnswer, LatchOperation, Latches, OperationId};
 pub use leases::{Answer, Backend, Leases, Profile, Released, Renewal, Step, Verdict};
 pub use lock_state::{Hold, Limit, LockState, Place, check_pass};
-pub use member::{MAX_WAITS, Member};
+pub use member::{BlockedCall, BlockedCalls, MAX_BLOCKED, MAX_BLOCKED_HOLDS, MAX_WAITS, Member};
 pub use memory::Memory;
 pub use records::{Holding, Line, Reading, Record, Records, Swap, Swapped, Swaps, Version};
 pub use subscription::{Notifier, Subscription};

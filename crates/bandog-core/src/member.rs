@@ -1,7 +1,10 @@
 //! The row of one client in the store's registry, which operators can read.
 
+mod blocked;
+
 use std::{path::Path, time::SystemTime};
 
+pub use self::blocked::{BlockedCall, BlockedCalls, MAX_BLOCKED, MAX_BLOCKED_HOLDS};
 use crate::{ClientId, Key};
 
 /// Maximum number of names in [`Member::waits`].
@@ -11,8 +14,8 @@ pub const MAX_WAITS: usize = 32;
 /// locks.
 ///
 /// A client renews its row together with its locks. A row that is not renewed expires after the ttl of the row. So a
-/// killed client stays listed until its row expires. The row is for operators only: no decision about a lock depends on
-/// the row.
+/// killed client stays listed until its row expires. The row is for operators, and for the search for deadlocks: no
+/// grant of a lock depends on the row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     /// The id of the client. For each lock that the client holds, the store keeps an owner: a text that begins with
@@ -31,6 +34,8 @@ pub struct Member {
     /// The locks that the client waits for. If there are more than [`MAX_WAITS`], the list has only [`MAX_WAITS`] of
     /// them.
     pub waits: Vec<Key>,
+    /// What the client publishes for the search for deadlocks.
+    pub blocked: BlockedCalls,
 }
 
 impl Member {
@@ -47,6 +52,7 @@ impl Member {
             since: SystemTime::now(),
             prefix: String::new(),
             waits: Vec::new(),
+            blocked: BlockedCalls::default(),
         }
     }
 }

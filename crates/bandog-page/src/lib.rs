@@ -74,6 +74,7 @@ mod snapshot;
 mod source;
 mod summary;
 mod token;
+mod wait_reason;
 
 pub use self::{
     access::HostName,
@@ -81,6 +82,7 @@ pub use self::{
     page_type::{Page, Reply},
     serve::Serving,
     token::Token,
+    wait_reason::wait_reason,
 };
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::time::{Duration, SystemTime};
 use bandog_core::{Fence, Holder, Kind, Member, Row, Waiting};
 use serde::Serialize;
 
+use crate::wait_reason::wait_reason;
+
 /// One lock in JSON, in the format of the page and of `bandog ls --json`. Programs rely on the field names.
 #[derive(Debug, Serialize)]
 pub struct LockJson<'a> {
@@ -23,6 +25,9 @@ pub struct LockJson<'a> {
     /// The number of permits of a semaphore.
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<u32>,
+    /// The count of a latch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<u64>,
     waiters: Vec<WaiterJson<'a>>,
     store: &'a str,
 }
@@ -51,6 +56,11 @@ pub(crate) struct WaiterJson<'a> {
     /// The client. A client that is not registered has none of these fields.
     #[serde(flatten)]
     member: Option<MemberJson<'a>>,
+    /// The number of places before this place in the queue. A client without a place has no such field.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ahead: Option<usize>,
+    /// Why the call waits, in words.
+    reason: String,
 }
 
 /// A client in JSON: the holder of a lock, or a waiter.
@@ -78,9 +88,16 @@ impl<'a> LockJson<'a> {
             holder: row.member().map(MemberJson::from),
             holders: row.holders.iter().map(HolderJson::from).collect(),
             limit: row.kind.and_then(limit),
-            waiters: row.waiting().map(WaiterJson::from).collect(),
+            count: None,
+            waiters: row.waiting().map(|waiting| WaiterJson::new(row, waiting)).collect(),
             store,
         }
+    }
+
+    /// A count-down latch that is not open, with its count. `row` is the row of a free lock with the name of the latch.
+    #[must_use]
+    pub fn latch(row: &'a Row, count: u64, store: &'a str) -> Self {
+        Self { kind: Some("latch"), count: Some(count), ..Self::new(row, store) }
     }
 }
 
@@ -104,9 +121,20 @@ impl<'a> From<&'a Holder> for HolderJson<'a> {
     }
 }
 
-impl<'a> From<Waiting<'a>> for WaiterJson<'a> {
-    fn from(Waiting { place, member }: Waiting<'a>) -> Self {
-        Self { owner: place, member: member.map(MemberJson::from) }
+impl<'a> WaiterJson<'a> {
+    fn new(row: &Row, waiting: Waiting<'a>) -> Self {
+        let Waiting { place, member, before } = waiting;
+        let ahead = place.map(|_| before.len());
+        Self { owner: place, member: member.map(MemberJson::from), ahead, reason: wait_reason(row, waiting, client) }
+    }
+}
+
+/// A client as text, for [`wait_reason`].
+fn client(member: Option<&Member>, owner: Option<&str>) -> String {
+    match (member, owner) {
+        (Some(Member { program, pid, host, .. }), _) => format!("{program} (process {pid} on {host})"),
+        (None, Some(owner)) => owner.to_owned(),
+        (None, None) => "an unknown client".to_owned(),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use bandog_core::{ClientId, Error, Key, MAX_WAITS, Member, Result};
+use bandog_core::{BlockedCalls, ClientId, Error, Key, MAX_WAITS, Member, Result};
 use redis::{Pipeline, Value};
 
 use crate::{
@@ -20,15 +20,16 @@ use crate::{
 const MAX_ROWS_PER_CALL: usize = 512;
 
 /// The fields of a row, in the order of `announce.lua`.
-const FIELDS: [&str; 6] = ["host", "pid", "program", "since", "prefix", "waits"];
+const FIELDS: [&str; 7] = ["host", "pid", "program", "since", "prefix", "waits", "blocked"];
 
 /// The values of a client's row. In the value of `waits`, line breaks separate the names of the locks, because no name
-/// contains a control character.
+/// contains a control character. Earlier versions do not have the field `blocked`.
 pub(crate) fn fields(member: &Member) -> [String; FIELDS.len()] {
     let since = member.since.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let waits: Vec<&str> = member.waits.iter().take(MAX_WAITS).map(Key::as_str).collect();
     let Member { host, pid, program, prefix, .. } = member;
-    [host.clone(), pid.to_string(), program.clone(), since.to_string(), prefix.clone(), waits.join("\n")]
+    let (waits, blocked) = (waits.join("\n"), member.blocked.to_text());
+    [host.clone(), pid.to_string(), program.clone(), since.to_string(), prefix.clone(), waits, blocked]
 }
 
 impl Redis {
@@ -116,7 +117,9 @@ impl Redis {
 
 /// Reads the row of the client with this id. None if the row has expired or does not have our format.
 fn member(id: ClientId, reply: &Value) -> Option<Member> {
-    let values: Vec<String> = list(reply).iter().filter_map(text).collect();
+    let (rest, blocked) = list(reply).split_at_checked(FIELDS.len() - 1)?;
+    let blocked = blocked.first().and_then(text).map(|blocked| BlockedCalls::from_text(&blocked)).unwrap_or_default();
+    let values: Vec<String> = rest.iter().filter_map(text).collect();
     let [host, pid, program, since, prefix, waits] = values.try_into().ok()?;
     let since = Duration::from_millis(since.parse().ok()?);
     let names = waits.split('\n').filter(|name| !name.is_empty()).take(MAX_WAITS);
@@ -128,6 +131,7 @@ fn member(id: ClientId, reply: &Value) -> Option<Member> {
         since: SystemTime::UNIX_EPOCH.checked_add(since)?,
         prefix,
         waits: names.map(|name| Key::new(name).ok()).collect::<Option<_>>()?,
+        blocked,
     })
 }
 

@@ -4,7 +4,7 @@
 -- ?3 pid
 -- ?4 program
 -- ?5 since
--- ?6 waits
+-- ?6 waits: the names, one a line, and then lines that begin with a tab: the blocked calls
 -- ?7 ttl
 -- ?8 expires
 -- ?9 this boot

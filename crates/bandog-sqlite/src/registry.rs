@@ -1,8 +1,9 @@
-//! The registry of clients. It is only for queries of operators: no decision about a lock depends on it.
+//! The registry of clients. It is for queries of operators, and for the search for deadlocks: no grant of a lock depends
+//! on it.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bandog_core::{ClientId, Key, Member};
+use bandog_core::{BlockedCalls, ClientId, Key, Member};
 use rusqlite::params;
 
 use crate::{fault::Fault, rules::nanos, sql, table::Table};
@@ -13,7 +14,7 @@ impl Table<'_> {
         let host = self.host();
         let (boot, now_ns, wall_ns) = (host.boot(), host.now_ns(), host.wall_nanos());
         self.write(sql::PRUNE, params![boot, now_ns, wall_ns])?;
-        let waits = member.waits.iter().map(Key::as_str).collect::<Vec<_>>().join("\n"); // No name contains a newline.
+        let waits = waits_text(member);
         let (ttl_ns, since_ns) = (nanos(ttl), nanos(member.since.duration_since(UNIX_EPOCH).unwrap_or_default()));
         let (id, until_ns) = (member.id.to_string(), now_ns.saturating_add(ttl_ns));
         let Member { host, pid, program, prefix, .. } = member;
@@ -48,6 +49,7 @@ fn read_member(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<Member>> {
     };
     let (since_ns, waits): (i64, String) = (row.get(4)?, row.get(5)?);
     let since = Duration::from_nanos(since_ns.max(0).unsigned_abs());
+    let blocked: Vec<&str> = waits.lines().filter_map(|line| line.strip_prefix('\t')).collect();
     Ok(Some(Member {
         id,
         host: row.get(1)?,
@@ -56,5 +58,18 @@ fn read_member(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<Member>> {
         since: UNIX_EPOCH.checked_add(since).unwrap_or(SystemTime::UNIX_EPOCH),
         prefix: row.get(6)?,
         waits: waits.lines().filter_map(|name| Key::new(name).ok()).collect(),
+        blocked: BlockedCalls::from_text(&blocked.join("\n")),
     }))
+}
+
+/// The value of the column `waits`: one line for each name that the client waits for, and then the lines of
+/// [`BlockedCalls`], each after a tab. No name contains a line break or a tab, so earlier versions of bandog, which know
+/// names only, leave these lines out.
+fn waits_text(member: &Member) -> String {
+    let mut text = member.waits.iter().map(Key::as_str).collect::<Vec<_>>().join("\n");
+    for line in member.blocked.to_text().lines() {
+        text.push_str("\n\t");
+        text.push_str(line);
+    }
+    text
 }

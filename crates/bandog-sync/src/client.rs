@@ -4,8 +4,8 @@
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 use bandog_core::{
-    Backend, ClientId, Clock, Error, ErrorKind, Finding, Holder, Key, Member, Moment, Notifier, Pattern, Result, Row,
-    Subscription,
+    Backend, ClaimId, ClientId, Clock, Error, ErrorKind, Finding, Holder, Key, Member, Moment, Notifier, Pattern,
+    Result, Row, Subscription,
 };
 use tokio::sync::oneshot;
 
@@ -91,6 +91,13 @@ impl Client {
     /// A new owner. With [`Mutex::by`], an owner can take a lock again while it holds it.
     pub fn owner(&self) -> Owner {
         Owner::new(self.handle.id)
+    }
+
+    /// A new owner on whose behalf other clients hold these claims. The search for deadlocks counts these claims as holds
+    /// of the owner. This is for processes that run under a lock of another process.
+    #[doc(hidden)]
+    pub fn owner_under(&self, claims: Vec<ClaimId>) -> Owner {
+        Owner::with(self.handle.id, claims)
     }
 
     /// The same client for code without async.

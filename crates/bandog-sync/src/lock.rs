@@ -12,7 +12,7 @@ use tracing::Instrument;
 use crate::{
     Client, Guard, Owner,
     caller::Caller,
-    engine::{Lane, LockRequest, Msg, Patience, SlotId, Terms, Ticket, TurnGrant},
+    engine::{Lane, LockRequest, Msg, OwnedAs, Patience, SlotId, Terms, Ticket, TurnGrant},
     guard::Turn,
     handle::Handle,
 };
@@ -27,12 +27,14 @@ pub(crate) struct Lock {
     terms: Result<Terms>,
     /// The owner for which the calls take the lock. `None` if there is no owner.
     owner: Option<Owner>,
+    /// Maximum number of calls of this client that wait for the lock. `None` if there is no limit.
+    max_waiters: Option<u32>,
 }
 
 impl Lock {
     pub(crate) fn new(handle: Arc<Handle>, name: &str, kind: Result<Kind>) -> Self {
         let terms = kind.and_then(|kind| handle.terms(kind));
-        Self { key: handle.key(name), terms, handle, owner: None }
+        Self { key: handle.key(name), terms, handle, owner: None, max_waiters: None }
     }
 
     /// The lock of another kind with the same name and options. `kind` gets the present kind.
@@ -60,6 +62,13 @@ impl Lock {
     pub(crate) fn max_hold(self, time: Duration) -> Self {
         let longest = check_ttl("max_hold", time);
         self.with_terms(|terms| Ok(Terms { max_hold: Some(longest?), ..terms }))
+    }
+
+    /// The same lock with a maximum number of waiting calls.
+    pub(crate) fn max_waiters(self, number: u32) -> Self {
+        let refuse = || Error::misused("max_waiters is 0; it must be at least 1 (a `try_` call never waits)");
+        let lock = if number == 0 { self.with_terms(|_| Err(refuse())) } else { self };
+        Self { max_waiters: Some(number), ..lock }
     }
 
     /// The same lock for a caller that logs losses itself. The engine then logs the losses only at debug level.
@@ -137,12 +146,13 @@ impl Lock {
             if owner.client() != self.handle.id {
                 return Err(Error::misused("the owner belongs to another client").at(key));
             }
-            if let Some(turn) = owner.enter(key, terms.kind, ticket)? {
+            if let Some(turn) = owner.enter(key, terms, ticket)? {
                 return turn.check_held().map(|()| Some(Guard::of(turn)));
             }
         }
         let slot = SlotId { key: key.clone(), lane: Lane::of(terms.kind, ticket) };
-        let call = QueuedCall { handle: &self.handle, ticket, slot, owner: self.owner.clone(), served: false };
+        let (owner, max_waiters) = (self.owner.clone(), self.max_waiters);
+        let call = QueuedCall { handle: &self.handle, ticket, slot, owner, max_waiters, served: false };
         let span = tracing::debug_span!("bandog.lock", %key);
         call.wait(terms, patience).instrument(span).await
     }
@@ -155,6 +165,7 @@ struct QueuedCall<'a> {
     ticket: Ticket,
     slot: SlotId,
     owner: Option<Owner>,
+    max_waiters: Option<u32>,
     /// Whether the engine has answered the call.
     served: bool,
 }
@@ -164,6 +175,8 @@ impl QueuedCall<'_> {
     async fn wait(mut self, terms: Terms, patience: Patience) -> Result<Option<Guard>> {
         let (reply, answer) = oneshot::channel();
         let (slot, owner, caller) = (self.slot.clone(), self.owner.clone(), Caller::present());
+        let has_no_limit = matches!(patience, Patience::Forever) && OwnedAs::of(terms.kind).is_some();
+        let can_deadlock = has_no_limit && owner.as_ref().is_some_and(Owner::may_hold_others);
         self.handle.send(Msg::Lock(LockRequest {
             slot,
             ticket: self.ticket,
@@ -171,6 +184,8 @@ impl QueuedCall<'_> {
             caller,
             terms,
             patience,
+            can_deadlock,
+            max_waiters: self.max_waiters,
             reply,
         }))?;
         let answer = answer.await.map_err(|_| Error::closed().during("lock").at(&self.slot.key))?;

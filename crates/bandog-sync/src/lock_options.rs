@@ -35,6 +35,35 @@ macro_rules! lock_options {
             self.map(|lock| lock.max_hold(time))
         }
     };
+    (max_waiters) => {
+        /// The same lock with a maximum number of waiting calls. A call that would have to wait while `number` calls of
+        /// this client wait for this lock already returns `ErrorKind::Overloaded` at once. So a service can answer
+        /// "try again later" instead of letting requests pile up. Default: no limit, besides
+        /// [`ClientOptions::max_waiting`](crate::ClientOptions::max_waiting).
+        ///
+        /// Each client counts its own calls. For a fair mutex, the store also counts the calls of all other clients: a
+        /// call that finds `number` or more calls before it in the store's queue leaves the queue and returns the error.
+        /// Calls that do not wait (`try_lock`) are not limited.
+        ///
+        /// ```
+        /// # use bandog::ErrorKind;
+        /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+        /// # let client = bandog::testing::client();
+        /// let report = client.mutex("report").max_waiters(10);
+        /// match report.lock().await {
+        ///     Ok(guard) => guard.release().await,
+        ///     Err(error) if error.kind() == ErrorKind::Overloaded => Ok(()), // answer the request with "try later"
+        ///     Err(error) => Err(error),
+        /// }
+        /// # }
+        /// ```
+        ///
+        /// With 0, each call that locks returns `ErrorKind::Misused`: a `try_` call is the call that never waits.
+        #[must_use]
+        pub fn max_waiters(self, number: u32) -> Self {
+            self.map(|lock| lock.max_waiters(number))
+        }
+    };
     ($($option:ident),+) => {
         $($crate::lock_options::lock_options!($option);)+
     };

@@ -29,7 +29,7 @@ impl Mutex {
         Self { lock: change(self.lock) }
     }
 
-    lock_options!(lease, watchdog, max_hold);
+    lock_options!(lease, watchdog, max_hold, max_waiters);
 
     /// The same name as a fair mutex: all waiting calls, of all clients, get the lock in the order in which they began
     /// to wait at the store.
@@ -79,7 +79,8 @@ impl Mutex {
     /// - `ErrorKind::Unavailable`: the store did not answer within 5 s, and has never answered this client. After the
     ///   store's first answer, calls wait through outages instead.
     /// - `ErrorKind::Lost`: the owner has lost this lock, but has not dropped all of its guards yet.
-    /// - `ErrorKind::Overloaded`: too many calls of this client wait ([`crate::ClientOptions::max_waiting`]).
+    /// - `ErrorKind::Overloaded`: too many calls wait ([`Mutex::max_waiters`], [`crate::ClientOptions::max_waiting`]).
+    /// - `ErrorKind::Deadlock`: the call is part of a deadlock of owners ([`crate::Owner`]).
     /// - `ErrorKind::Closed`: the client was closed with [`crate::Client::close`].
     ///
     /// # Cancel safety

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Backend, ClientId, Clock, Kind, Member, Result, check_ttl};
+use bandog_core::{Backend, BlockedCalls, ClientId, Clock, Kind, Member, Result, check_ttl};
 
 use crate::{
     Client,
@@ -26,6 +26,8 @@ pub struct ClientOptions {
     max_waiting: NonZeroUsize,
     program: Option<String>,
     prefix: String,
+    // Set by `lends`.
+    lends: bool,
 }
 
 /// Default of [`ClientOptions::max_waiting`].
@@ -41,6 +43,7 @@ impl Default for ClientOptions {
             max_waiting: MAX_WAITING,
             program: None,
             prefix: String::new(),
+            lends: false,
         }
     }
 }
@@ -114,6 +117,15 @@ impl ClientOptions {
         self
     }
 
+    /// For a client whose holds belong to other processes, too: these processes can wait for locks on behalf of this
+    /// client's holds. So the search for deadlocks also looks for their calls.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn lends(mut self) -> Self {
+        self.lends = true;
+        self
+    }
+
     /// Starts a client over a backend. This does no I/O.
     ///
     /// # Errors
@@ -124,7 +136,8 @@ impl ClientOptions {
         let ttl = check_ttl("the watchdog's ttl", self.watchdog)?;
         let prefix = prefix::check(self.prefix)?;
         let here = Member::here(ClientId::random());
-        let member = Member { program: self.program.unwrap_or(here.program), prefix, ..here };
+        let blocked = BlockedCalls { lends: self.lends, ..BlockedCalls::default() };
+        let member = Member { program: self.program.unwrap_or(here.program), prefix, blocked, ..here };
         let fences = self.local_turns.min(MAX_TURNS);
         let terms = Terms { kind: Kind::Mutex, ttl, watchdog: true, fences, max_hold: None, quiet: false };
         Handle::start(backend, member, terms, self.max_waiting, self.clock, self.current_runtime).map(Client::of)

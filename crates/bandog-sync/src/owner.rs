@@ -6,11 +6,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use bandog_core::{ClientId, Error, Key, Kind, Result};
+use bandog_core::{ClaimId, ClientId, Error, Key, Kind, Moment, Result};
 
 use crate::{
-    engine::{Lane, OwnedAs, Ticket},
+    engine::{HoldId, Lane, OwnedAs, Terms, Ticket},
     guard::Turn,
+    turn_status::{TurnState, TurnStatus},
 };
 
 /// An owner can take a lock again while it holds the lock. The lock is released when the last of the owner's guards is
@@ -30,11 +31,28 @@ use crate::{
 /// assert_eq!(inner.fence(), outer.fence());
 /// # Ok(()) }
 /// ```
+///
+/// # Deadlocks
+/// An owner stands for one flow of code: while one of its calls waits, it releases none of its locks. So the client can
+/// find a deadlock between owners. Example: one owner holds `a` and waits for `b`, and another owner holds `b` and waits
+/// for `a`, perhaps in another process. Within two seconds, the calls of both return `ErrorKind::Deadlock`, and the error
+/// names the circle. The owners keep the locks that they hold; release one of them before the next attempt.
+///
+/// The search finds circles of calls without a time limit ([`crate::Mutex::lock`], [`crate::RwLock::read`],
+/// [`crate::RwLock::write`], [`crate::All::lock`]) through locks that the watchdog renews. It does not find these waits:
+/// calls with a time limit, and holds with a fixed lease or a `max_hold`, because they end by themselves; calls and
+/// guards without an owner; permits of semaphores; readers that wait behind a waiting writer; and circles through several
+/// clients of one owner's process or through several stores. A blocking call has its thread as its owner.
+///
+/// If an owner's guard can be released by other code while a call of this owner waits, do not take that lock with the
+/// owner: the error could report a circle that the other code would have ended.
 #[derive(Clone)]
 pub struct Owner(Arc<OwnerState>);
 
 struct OwnerState {
     client: ClientId,
+    /// Claims of other clients that are held on behalf of this owner, until the owner's process ends.
+    inherited: Vec<ClaimId>,
     /// The locks for which this owner has a turn or waiting calls.
     locks: Mutex<HashMap<(Key, OwnedAs), LockEntry>>,
 }
@@ -43,6 +61,8 @@ struct OwnerState {
 struct LockEntry {
     /// The owner's turn of this lock: it lasts while the owner has guards of the lock. Empty if there is no turn.
     turn: Weak<Turn>,
+    /// The hold and the status of the turn, if the turn lasts until its guards are dropped. `None` if it ends by itself.
+    lasting: Option<(HoldId, Arc<TurnStatus>)>,
     /// The waiting calls of this owner for the lock.
     calls: Vec<OwnerCall>,
 }
@@ -51,13 +71,20 @@ struct OwnerCall {
     ticket: Ticket,
     /// What the call asks for.
     kind: Kind,
+    /// Whether a turn of this call lasts until its guards are dropped. If not, it has a fixed lease or a maximum duration.
+    lasts: bool,
     /// The owner's turn, if the engine has let this call share the turn and the call has not taken it yet.
     turn: Option<Arc<Turn>>,
 }
 
 impl Owner {
     pub(crate) fn new(client: ClientId) -> Self {
-        Self(Arc::new(OwnerState { client, locks: Mutex::default() }))
+        Self::with(client, Vec::new())
+    }
+
+    /// An owner on whose behalf other clients hold these claims.
+    pub(crate) fn with(client: ClientId, inherited: Vec<ClaimId>) -> Self {
+        Self(Arc::new(OwnerState { client, inherited, locks: Mutex::default() }))
     }
 
     pub(crate) fn downgrade(&self) -> WeakOwner {
@@ -79,12 +106,14 @@ impl Owner {
     /// # Errors
     /// `ErrorKind::Misused` if the owner holds the lock as a reader, and the call is a writer's. Such a call would wait
     /// for its own owner.
-    pub(crate) fn enter(&self, key: &Key, kind: Kind, call: Ticket) -> Result<Option<Arc<Turn>>> {
+    pub(crate) fn enter(&self, key: &Key, terms: Terms, call: Ticket) -> Result<Option<Arc<Turn>>> {
+        let kind = terms.kind;
         let Some(owned_as) = OwnedAs::of(kind) else { return Ok(None) };
         let mut locks = self.locks();
         let entry = locks.entry((key.clone(), owned_as)).or_default();
         let Some(turn) = entry.turn.upgrade() else {
-            entry.calls.push(OwnerCall { ticket: call, kind, turn: None });
+            let lasts = terms.watchdog && terms.max_hold.is_none();
+            entry.calls.push(OwnerCall { ticket: call, kind, lasts, turn: None });
             return Ok(None);
         };
         drop(locks);
@@ -102,7 +131,7 @@ impl Owner {
     /// released.
     pub(crate) fn share(&self, key: &Key, lane: Lane, call: Ticket) -> bool {
         let mut locks = self.locks();
-        let Some(LockEntry { turn, calls }) =
+        let Some(LockEntry { turn, calls, .. }) =
             OwnedAs::in_lane(lane).and_then(|owned_as| locks.get_mut(&(key.clone(), owned_as)))
         else {
             return false;
@@ -138,10 +167,35 @@ impl Owner {
 
     /// Records that the owner got this turn. The turn may have ended already. In that case there is nothing to record,
     /// and the lock's entry is removed unless calls of the owner still wait.
-    pub(crate) fn hold(&self, key: &Key, lane: Lane, turn: Weak<Turn>) {
+    pub(crate) fn hold(&self, key: &Key, lane: Lane, turn: &Arc<Turn>) {
         let Some(owned_as) = OwnedAs::in_lane(lane) else { return };
-        self.locks().entry((key.clone(), owned_as)).or_default().turn = turn;
+        let mut locks = self.locks();
+        let entry = locks.entry((key.clone(), owned_as)).or_default();
+        // A downgrade has no call in this table. Its turn counts as one that ends by itself.
+        let lasts = entry.calls.iter().any(|call| call.ticket == turn.ticket && call.lasts);
+        entry.lasting = lasts.then(|| (turn.hold, Arc::clone(&turn.status)));
+        entry.turn = Arc::downgrade(turn);
+        drop(locks);
         self.change(key, lane, |_| ());
+    }
+
+    /// Whether the owner may hold a lock besides the one for which it calls now. Only such a call can be part of a
+    /// deadlock.
+    pub(crate) fn may_hold_others(&self) -> bool {
+        !self.0.inherited.is_empty() || self.locks().len() > 1
+    }
+
+    /// The claims by which the owner holds locks, without those that end by themselves. While a call of the owner waits,
+    /// the owner releases none of them.
+    pub(crate) fn lasting_claims(&self, now: Moment) -> Vec<ClaimId> {
+        // The turn itself is not used here, for the reason that [`Self::share`] names.
+        let lasting = |entry: &LockEntry| {
+            let (number, status) = entry.lasting.as_ref().filter(|_| entry.turn.strong_count() > 0)?;
+            let is_held = matches!(status.state(now), TurnState::Held { .. });
+            is_held.then_some(ClaimId { client: self.0.client, number: *number })
+        };
+        let own: Vec<_> = self.locks().values().filter_map(lasting).collect();
+        own.into_iter().chain(self.0.inherited.iter().copied()).collect()
     }
 
     /// Called after the owner's last guard was dropped. Removes the lock's entry, unless calls of the owner still wait.

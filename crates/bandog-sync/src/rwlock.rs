@@ -53,7 +53,7 @@ impl RwLock {
         Self { read: change(self.read), write: change(self.write) }
     }
 
-    lock_options!(lease, watchdog, max_hold);
+    lock_options!(lease, watchdog, max_hold, max_waiters);
 
     /// The same lock, but each call takes the lock for this owner. If the owner already holds the lock as a reader, a
     /// further read call returns another guard immediately. If it holds the lock as a writer, each read or write call
@@ -73,7 +73,8 @@ impl RwLock {
     /// - `ErrorKind::Unavailable`: the store did not answer within 5 s, and has never answered this client. After the
     ///   store's first answer, calls wait through outages instead.
     /// - `ErrorKind::Lost`: the owner has lost this lock, but has not dropped all of its guards yet.
-    /// - `ErrorKind::Overloaded`: too many calls of this client wait ([`crate::ClientOptions::max_waiting`]).
+    /// - `ErrorKind::Overloaded`: too many calls wait ([`RwLock::max_waiters`], [`crate::ClientOptions::max_waiting`]).
+    /// - `ErrorKind::Deadlock`: the call is part of a deadlock of owners ([`crate::Owner`]).
     /// - `ErrorKind::Closed`: the client was closed with [`crate::Client::close`].
     ///
     /// # Cancel safety

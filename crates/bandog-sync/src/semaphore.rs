@@ -45,7 +45,7 @@ impl Semaphore {
         Self { lock: change(self.lock) }
     }
 
-    lock_options!(lease, watchdog, max_hold);
+    lock_options!(lease, watchdog, max_hold, max_waiters);
 
     /// The same semaphore, but each call takes this number of permits, all or none. Default: 1.
     ///
@@ -68,7 +68,7 @@ impl Semaphore {
     /// - `ErrorKind::Denied`: the store refused the request, or the name is in use as another kind of lock.
     /// - `ErrorKind::Unavailable`: the store did not answer within 5 s, and has never answered this client. After the
     ///   store's first answer, calls wait through outages instead.
-    /// - `ErrorKind::Overloaded`: too many calls of this client wait ([`crate::ClientOptions::max_waiting`]).
+    /// - `ErrorKind::Overloaded`: too many calls wait ([`Semaphore::max_waiters`], [`crate::ClientOptions::max_waiting`]).
     /// - `ErrorKind::Closed`: the client was closed with [`crate::Client::close`].
     ///
     /// # Cancel safety

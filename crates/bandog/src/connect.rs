@@ -174,6 +174,14 @@ impl ConnectOptions {
         self
     }
 
+    /// See [`ClientOptions::lends`].
+    #[doc(hidden)]
+    #[must_use]
+    pub fn lends(mut self) -> Self {
+        self.client = self.client.lends();
+        self
+    }
+
     /// See [`ClientOptions::prefix`]. The default is the prefix in the URL, or no prefix if the URL has none.
     #[must_use]
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {

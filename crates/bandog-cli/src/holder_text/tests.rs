@@ -16,6 +16,7 @@ fn ann() -> Member {
         since: SystemTime::UNIX_EPOCH + Duration::from_millis(1_763_641_801_250),
         prefix: String::new(),
         waits: Vec::new(),
+        blocked: bandog::backend::BlockedCalls::default(),
     }
 }
 
@@ -99,8 +100,10 @@ fn holders_of_a_shared_lock_are_counted() {
 #[test]
 fn a_waiter_that_is_not_registered_is_described_by_its_owner() {
     let java = "957c1da6-54c9-4017-93c7-a4ef987df61c:57";
-    assert_eq!(waiter(Waiting { place: Some(java), member: None }), format!("a Java client, {java}"));
+    let free = Row::free(&Key::new("x").unwrap());
+    let text = waiter(&free, Waiting { place: Some(java), member: None, before: &[] });
+    assert_eq!(text, format!("a Java client, {java}: the lock is free at this moment"));
     let ann = ann();
-    let text = waiter(Waiting { place: Some(java), member: Some(&ann) });
+    let text = waiter(&free, Waiting { place: Some(java), member: Some(&ann), before: &[] });
     assert!(text.starts_with("deploy") && text.contains("running since"), "{text}");
 }

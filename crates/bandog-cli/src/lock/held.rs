@@ -3,7 +3,7 @@
 
 use std::{env, ffi::OsString};
 
-use bandog::backend::Kind;
+use bandog::backend::{ClaimId, Kind};
 use serde::{Deserialize, Serialize};
 
 use crate::process_tree::process::{self, Process};
@@ -21,6 +21,10 @@ pub(super) struct Held {
     kind: String,
     /// The id of the client that holds the lock. In the store, the owner of the lock begins with this id and a colon.
     client: String,
+    /// The id of the claim that holds the lock. None if the lock has a fixed lease, so that it ends by itself. An earlier
+    /// version of bandog did not write this field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    claim: Option<String>,
     /// The pid of the command, or 0 if the pid is not known yet.
     pid: i32,
     /// The start time of the command, as in `Process::number`.
@@ -40,6 +44,12 @@ pub(super) fn by_owners<'a>(owners: impl Iterator<Item = &'a str>) -> Vec<Held> 
     above().into_iter().filter(|held| clients.contains(&held.client.as_str())).collect()
 }
 
+/// The claims of ancestors that hold locks without a fixed lease, in any store. While this process waits, its ancestors
+/// keep these locks.
+pub(super) fn lasting_claims() -> Vec<ClaimId> {
+    above().into_iter().filter_map(|held| held.claim?.parse().ok()).collect()
+}
+
 /// Whether this process runs under any lock.
 pub(super) fn is_under_any() -> bool {
     !above().is_empty()
@@ -52,11 +62,12 @@ fn above() -> Vec<Held> {
 }
 
 /// The value of BANDOG_HELD for a command that is about to run under this lock. The pid of the command is not known
-/// yet; [`with_own_pid`] adds it.
-pub(super) fn with(name: &str, store: &str, kind: Kind, client: &str) -> String {
-    let (name, store, kind, client) = (name.into(), store.into(), kind.to_string(), client.into());
+/// yet; [`with_own_pid`] adds it. `claim`: the claim that holds the lock. `has_lease`: whether the lease is fixed.
+pub(super) fn with(name: &str, store: &str, kind: Kind, claim: ClaimId, has_lease: bool) -> String {
+    let (name, store, kind, client) = (name.into(), store.into(), kind.to_string(), claim.client.to_string());
+    let claim = (!has_lease).then(|| claim.to_string());
     let mut held = above();
-    held.push(Held { name, store, kind, client, pid: 0, started: 0 });
+    held.push(Held { name, store, kind, client, claim, pid: 0, started: 0 });
     text(&held)
 }
 

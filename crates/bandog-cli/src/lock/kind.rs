@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use bandog::{Client, Guard, Mutex, Result, RwLock, Semaphore, backend::Kind};
+use bandog::{Client, Guard, Mutex, Owner, Result, RwLock, Semaphore, backend::Kind};
 
 use crate::fault::Fault;
 
@@ -58,15 +58,16 @@ pub(super) enum Handle {
 }
 
 impl Handle {
-    /// The lock with this name. With `lease`, the lock has a fixed lease.
-    pub(super) fn new(client: &Client, name: &str, kind: Kind, lease: Option<Duration>) -> Self {
+    /// The lock with this name. With `lease`, the lock has a fixed lease. `owner` holds the locks of the ancestors of this
+    /// process, for the search for deadlocks.
+    pub(super) fn new(client: &Client, name: &str, kind: Kind, lease: Option<Duration>, owner: &Owner) -> Self {
         let mutex = |mutex: Mutex| Self::Mutex(if let Some(ttl) = lease { mutex.lease(ttl) } else { mutex });
         let rwlock = |lock: RwLock| if let Some(ttl) = lease { lock.lease(ttl) } else { lock };
         match kind {
-            Kind::Mutex => mutex(client.mutex(name)),
-            Kind::Fair => mutex(client.mutex(name).fair()),
-            Kind::Read => Self::Read(rwlock(client.rwlock(name))),
-            Kind::Write => Self::Write(rwlock(client.rwlock(name))),
+            Kind::Mutex => mutex(client.mutex(name).by(owner)),
+            Kind::Fair => mutex(client.mutex(name).fair().by(owner)),
+            Kind::Read => Self::Read(rwlock(client.rwlock(name).by(owner))),
+            Kind::Write => Self::Write(rwlock(client.rwlock(name).by(owner))),
             Kind::Permits { take, of } => {
                 let semaphore = client.semaphore(name, of.get()).permits(take.get());
                 Self::Permits(if let Some(ttl) = lease { semaphore.lease(ttl) } else { semaphore })

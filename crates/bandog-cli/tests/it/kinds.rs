@@ -127,6 +127,11 @@ fn waiters_of_a_fair_mutex_are_served_in_their_order() {
     assert_eq!(row["kind"], "fair");
     let text = place.run(&["show", "x"]).stdout;
     assert!(text.contains("fair") && text.contains("waiting:\n"), "{text}");
+    let before = format!("before it in the queue is bandog lock -- sh (process {} on ", waiters[1].pid());
+    assert!(text.contains("holds the lock; before it") && text.contains(&before), "{text}");
+    let last = &row["waiters"][2];
+    assert!(last["ahead"] == 2 && last["reason"].as_str().unwrap().contains(&before), "{last}");
+    assert!(last["reason"].as_str().unwrap().ends_with(", after 1 other"), "{last}");
     place.run(&Place::lock("x", &["--fair", "--wait", "0s"], "exit 0")).assert_ended(75, &["another client"]);
     holder.close_stdin();
     ends(&mut holder, 0);

@@ -84,3 +84,28 @@ fn a_background_process_may_wait_for_the_command() {
     ends(&mut holder, 0);
     assert_eq!(place.written("later"), "ran");
 }
+
+/// A wait with --wait, and a hold with --lease, end by themselves.
+#[test]
+fn commands_that_end_by_themselves_are_no_deadlock() {
+    let place = Place::new();
+    let under = |name: &str, inner: &str| {
+        let other = if name == "a" { "b" } else { "a" };
+        let waits = format!("touch {name}.held; while [ ! -e {other}.held ]; do sleep 0.01; done");
+        format!("{waits}; {BANDOG} lock {inner} -- true; exit $?")
+    };
+    let (first, second) = (under("a", "b --wait 3s"), under("b", "a"));
+    let mut one = place.start(&Place::lock("a", &[], &first));
+    let mut other = place.start(&Place::lock("b", &[], &second));
+    ends(&mut one, 75);
+    assert!(!one.stderr().join("\n").contains("deadlock"), "{:?}", one.stderr());
+    ends(&mut other, 0);
+    for name in ["a.held", "b.held"] {
+        std::fs::remove_file(place.path(name)).unwrap();
+    }
+    let (first, second) = (under("a", "b"), under("b", "a"));
+    let mut leased = place.start(&Place::lock("a", &["--lease", "3s"], &first));
+    let mut other = place.start(&Place::lock("b", &[], &second));
+    ends(&mut leased, 76);
+    ends(&mut other, 0);
+}

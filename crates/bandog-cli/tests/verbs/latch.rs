@@ -35,6 +35,22 @@ fn a_latch_is_set_once_counted_down_and_awaited() {
     run(&["wait", "--timeout", "50ms"], 75, "");
 }
 
+/// `show` knows a latch that is not open. A latch that is open looks like a free lock.
+#[test]
+fn show_prints_the_count_of_a_latch() {
+    let store = Store::start();
+    let (place, url) = store.place_and_url();
+    latch(place, url, &["set", "3"]).assert_ended(0, &[]);
+    let shown = place.show("parts", &["--url", url]);
+    assert_eq!((&shown["kind"], &shown["count"], &shown["held"]), (&"latch".into(), &3.into(), &false.into()));
+    assert_eq!((&shown["name"], &shown["waiters"]), (&"parts".into(), &Value::Array(Vec::new())));
+    let text = place.run(&["show", "parts", "--url", url]).stdout;
+    assert!(text.contains("parts is a latch, and its count is 3"), "{text}");
+    latch(place, url, &["down", "3"]).assert_ended(0, &[]);
+    let shown = place.show("parts", &["--url", url]);
+    assert_eq!((&shown["kind"], &shown["count"]), (&Value::Null, &Value::Null));
+}
+
 #[test]
 fn the_json_of_a_latch_has_its_count() {
     let store = Store::start();

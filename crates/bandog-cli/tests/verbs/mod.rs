@@ -99,3 +99,27 @@ fn release_without_force_changes_nothing() {
     holder.close_stdin();
     ends(&mut holder, 0);
 }
+
+/// Two commands take two locks in opposite orders. Both inner commands report the deadlock, with the process that waits
+/// on the other side, and then both outer commands end.
+#[test]
+fn commands_that_wait_for_each_other_report_a_deadlock() {
+    let store = Store::start();
+    let (place, url) = store.place_and_url();
+    let under = |name: &str, inner: &str| {
+        let waits = format!("touch {name}.held; while [ ! -e {inner}.held ]; do sleep 0.01; done");
+        format!("{waits}; {} lock {inner} --url {url} -- true; exit $?", env!("CARGO_BIN_EXE_bandog"))
+    };
+    let scripts = [("a", under("a", "b")), ("b", under("b", "a"))];
+    let mut commands =
+        scripts.each_ref().map(|(name, script)| place.start(&Place::lock(name, &["--url", url], script)));
+    for (command, (waited, held)) in commands.iter_mut().zip([("b", "a"), ("a", "b")]) {
+        ends(command, 75);
+        let text = command.stderr().join("\n");
+        let circle = [
+            format!("deadlock: this owner waits for \"{waited}\", held by bandog lock -- true (process "),
+            format!("), which waits for \"{held}\", held by this owner"),
+        ];
+        assert!(circle.iter().all(|part| text.contains(part)), "{text}");
+    }
+}

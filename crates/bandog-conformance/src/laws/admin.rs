@@ -4,7 +4,8 @@
 use std::time::{Duration, SystemTime};
 
 use bandog_core::{
-    Backend, Claim, ClientId, ErrorKind, Fence, Inspect, Key, Kind, Leases, MAX_WAITS, Member, Pattern, Row,
+    Backend, BlockedCall, BlockedCalls, Claim, ClaimId, ClientId, Error, ErrorKind, Fence, Inspect, Key, Kind, Leases,
+    MAX_WAITS, Member, Pattern, Row,
 };
 use bandog_testkit::eventually_async;
 use tokio::time;
@@ -73,7 +74,7 @@ pub async fn registry<W: World>(world: &W) -> Law {
     assert_eq!(sorted(theirs.members().await?), sorted(vec![first.clone(), second.clone()]));
 
     let names = (0..MAX_WAITS).map(|number| Key::new(format!("{number}: a \"name\" über all")));
-    let waiting = Member { waits: names.collect::<Result<_, _>>()?, ..second };
+    let waiting = Member { waits: names.collect::<Result<_, _>>()?, blocked: blocked(second.id)?, ..second };
     ours.announce(&waiting, world.slack() * 10).await?;
     assert_eq!(
         sorted(theirs.members().await?),
@@ -240,8 +241,15 @@ async fn until_no_rows<W: World>(world: &W, backend: &W::Backend) -> Law {
 fn member(program: &str) -> Member {
     let since = SystemTime::UNIX_EPOCH + Duration::from_millis(1_795_000_000_123);
     let (host, program) = ("elsewhere".to_owned(), program.to_owned());
-    let (prefix, waits) = (String::new(), Vec::new());
-    Member { id: ClientId::random(), host, pid: 4_000_000_000, program, since, prefix, waits }
+    Member { since, host, pid: 4_000_000_000, program, ..Member::here(ClientId::random()) }
+}
+
+/// What a client with one blocked call publishes.
+fn blocked(client: ClientId) -> Result<BlockedCalls, Error> {
+    let id = |number| ClaimId { client, number };
+    let (key, seen) = (Key::new(" - a \"name\" über all")?, vec![(ClientId::random(), u64::MAX)]);
+    let call = BlockedCall { id: id(7), key, is_reader: true, holds: vec![id(5), id(6)], deadlock: vec![id(7)] };
+    Ok(BlockedCalls { lends: true, round: 3, seen, calls: vec![call] })
 }
 
 fn sorted(mut members: Vec<Member>) -> Vec<Member> {

@@ -45,6 +45,9 @@ fn each_kind_has_its_fields() {
     );
     assert_eq!(lock(&[Kind::Fair])["kind"], "fair");
     assert_eq!(lock(&[])["kind"], json!(null));
+    let free = row(&[]);
+    let latch = to_value(LockJson::latch(&free, 3, "memory:")).unwrap();
+    assert_eq!((&latch["kind"], &latch["count"], &latch["held"]), (&json!("latch"), &json!(3), &json!(false)));
 }
 
 #[test]
@@ -54,6 +57,9 @@ fn waiters_are_in_the_order_of_the_queue() {
     let mut row = Row { queue: vec!["java:9".into(), place.clone()], ..row(&[Kind::Fair]) };
     row.tell(&[ann]);
     let waiters = to_value(LockJson::new(&row, "memory:")).unwrap()["waiters"].clone();
-    assert_eq!(waiters[0], json!({ "owner": "java:9" }));
+    let first = json!({ "owner": "java:9", "ahead": 0, "reason": "java:0 holds the lock" });
+    assert_eq!(waiters[0], first);
     assert_eq!((&waiters[1]["owner"], &waiters[1]["host"]), (&json!(place), &json!("ann")));
+    assert_eq!((&waiters[1]["ahead"], &waiters[0]["host"]), (&json!(1), &json!(null)));
+    assert_eq!(waiters[1]["reason"], "java:0 holds the lock; before it in the queue is java:9");
 }

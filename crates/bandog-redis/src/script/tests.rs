@@ -59,6 +59,7 @@ fn every_header_documents_the_arguments_of_a_call() {
         since: std::time::UNIX_EPOCH,
         prefix: "shop:".into(),
         waits: vec![key.clone()],
+        blocked: bandog_core::BlockedCalls::default(),
     };
     let operation = LatchOperation {
         key: key.clone(),

@@ -76,6 +76,7 @@ pub(crate) fn member(waits: &[&str]) -> Member {
         since: UNIX_EPOCH + Duration::from_millis(1_790_000_000_123),
         prefix: "shop:".into(),
         waits: waits.iter().map(|name| Key::new(name).unwrap()).collect(),
+        blocked: bandog_core::BlockedCalls::default(),
     }
 }
 

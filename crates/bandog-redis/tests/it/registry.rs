@@ -24,6 +24,7 @@ async fn a_row_in_redis_has_the_documented_format() {
         ("since", "1790000000123"),
         ("prefix", "shop:"),
         ("waits", "a b\nc"),
+        ("blocked", ""),
     ];
     assert_eq!(server.hash(&key), row.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
     for key in [&key, INDEX] {

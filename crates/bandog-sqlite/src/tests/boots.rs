@@ -194,6 +194,7 @@ async fn a_member_of_another_boot_expires_by_the_wall_clock() {
         since: SystemTime::UNIX_EPOCH,
         prefix: String::new(),
         waits: Vec::new(),
+        blocked: bandog_core::BlockedCalls::default(),
     };
     let before = at("before", HOUR, SystemTime::now);
     before.announce(&member, Duration::from_secs(60)).await.unwrap();

@@ -17,6 +17,7 @@ fn member(waits: &[&str]) -> Member {
         since: UNIX_EPOCH + Duration::from_nanos(1_700_000_000_123_456_789),
         prefix: String::new(),
         waits: waits.iter().map(|name| Key::new(name).unwrap()).collect(),
+        blocked: bandog_core::BlockedCalls::default(),
     }
 }
 

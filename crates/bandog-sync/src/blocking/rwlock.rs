@@ -38,7 +38,7 @@ impl RwLock {
         Self { read: change(self.read), write: change(self.write) }
     }
 
-    lock_options!(lease, max_hold);
+    lock_options!(lease, max_hold, max_waiters);
 
     /// Waits until no writer holds the lock, and takes it as a reader.
     ///

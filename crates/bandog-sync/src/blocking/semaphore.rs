@@ -35,7 +35,7 @@ impl Semaphore {
         Self { semaphore: self.semaphore.map(change) }
     }
 
-    lock_options!(lease, max_hold);
+    lock_options!(lease, max_hold, max_waiters);
 
     /// The same semaphore, but each call takes this number of permits. See [`crate::Semaphore::permits`].
     #[must_use]

@@ -12,7 +12,12 @@ use futures_util::{
 };
 use tokio::{sync::oneshot, time};
 
-use super::{lane::SlotId, msg::Ticket, slot::FIRST_ANSWER};
+use super::{
+    deadlocks::{self, Waits},
+    lane::SlotId,
+    msg::Ticket,
+    slot::FIRST_ANSWER,
+};
 
 /// Delay before a failed ping is repeated.
 const PING_INTERVAL: Duration = Duration::from_millis(50);
@@ -51,6 +56,8 @@ pub(super) enum Completion {
         result: Result<()>,
     },
     Registered(Result<()>),
+    /// A search for deadlocks has ended.
+    Searched(Result<Waits>),
     /// A request has ended, and the engine does not need its answer.
     QueryEnded,
 }
@@ -178,6 +185,12 @@ impl Calls {
         }));
     }
 
+    /// Reads which calls wait for which, beginning with the blocked calls in our own row.
+    pub(super) fn search_deadlocks(&self, own: Member) {
+        let backend = Arc::clone(&self.backend);
+        self.in_flight.push(Box::pin(async move { Completion::Searched(deadlocks::read(&*backend, own).await) }));
+    }
+
     pub(super) fn query(&self, query: BoxFuture<'static, ()>) {
         self.in_flight.push(Box::pin(async move {
             query.await;
@@ -235,6 +248,7 @@ impl Calls {
             | Completion::Pinged { .. }
             | Completion::Probed(_)
             | Completion::Registered(_)
+            | Completion::Searched(_)
             | Completion::QueryEnded => {}
         }
         self.completions.push_back(completion);

@@ -13,7 +13,7 @@ use bandog_core::{Error, ErrorKind, Fence, Key, Released, Result};
 use super::{
     Engine, SlotEntry,
     lane::{Lane, SlotId},
-    msg::{DowngradeRequest, HoldId, LockReply, LockRequest, Ticket, TurnGrant},
+    msg::{DowngradeRequest, HoldId, LockReply, LockRequest, Patience, Ticket, TurnGrant},
     slot::{Call, Counts, Effect, Event, NewCall, NewDowngrade, NewTurn, Slot, SlotContext},
     timers::{Timer, Timers},
 };
@@ -23,6 +23,8 @@ use crate::{Owner, guard::Turn};
 pub(super) struct WaitingCall {
     /// The owner for which the call locks. `None` if the call names no owner.
     owner: Option<Owner>,
+    /// Maximum number of calls that wait before this call. `None` if there is no limit.
+    max_waiters: Option<u32>,
     /// Where the answer to the call goes.
     reply: LockReply,
 }
@@ -35,10 +37,14 @@ impl Call for WaitingCall {
     fn shares_with(&self, other: &Self) -> bool {
         self.owner.as_ref().zip(other.owner.as_ref()).is_some_and(|(owner, other)| owner.is(other))
     }
+
+    fn max_ahead(&self) -> Option<u32> {
+        self.max_waiters
+    }
 }
 
 impl WaitingCall {
-    fn answer(self, answer: Result<Option<TurnGrant>>) {
+    pub(super) fn answer(self, answer: Result<Option<TurnGrant>>) {
         // The caller may have dropped its future.
         let _ = self.reply.send(answer);
     }
@@ -47,8 +53,10 @@ impl WaitingCall {
 impl Engine {
     /// Handles a call that asks for a lock.
     pub(super) fn lock(&mut self, request: LockRequest) {
-        let LockRequest { slot: id, ticket, owner, caller, terms, patience, reply } = request;
-        let call = WaitingCall { owner, reply };
+        let LockRequest { slot: id, ticket, owner, caller, terms, patience, can_deadlock, max_waiters, reply } =
+            request;
+        let watched = if can_deadlock { owner.clone() } else { None };
+        let call = WaitingCall { owner, max_waiters, reply };
         if self.closing.is_some() {
             return call.answer(Err(Error::closed().during("lock").at(&id.key)));
         }
@@ -58,6 +66,19 @@ impl Engine {
                 self.counts.waiting
             );
             return call.answer(Err(Error::new(ErrorKind::Overloaded, message).during("lock").at(&id.key)));
+        }
+        if let Some(max) = max_waiters
+            && !matches!(patience, Patience::Once)
+            && self.waiting_for(&id) >= usize::try_from(max).unwrap_or(usize::MAX)
+        {
+            if call.owner.as_ref().is_some_and(|owner| owner.share(&id.key, id.lane, ticket)) {
+                return call.answer(Ok(Some(TurnGrant::Shared)));
+            }
+            if !self.slots.get(&id).is_some_and(|entry| entry.slot.can_share(terms, &self.cx)) {
+                let message =
+                    format!("{max} calls of this client already wait for this lock, which is the limit (max_waiters)");
+                return call.answer(Err(Error::new(ErrorKind::Overloaded, message).during("lock").at(&id.key)));
+            }
         }
         if !self.slots.contains_key(&id) {
             self.add_slot(id.clone());
@@ -70,15 +91,35 @@ impl Engine {
             }
             slot.on(Event::Lock(NewCall { ticket, caller, terms, patience, call }), cx);
         });
+        if let Some(owner) = watched {
+            self.watch_for_deadlock(&id, ticket, owner);
+        }
     }
 
     /// Handles a call that turns a write lock into a read lock.
     pub(super) fn downgrade(&mut self, request: DowngradeRequest) {
         let DowngradeRequest { slot, hold, turn, ticket, owner, caller, reply } = request;
-        let call = WaitingCall { owner, reply };
+        let call = WaitingCall { owner, max_waiters: None, reply };
         // If the slot does not exist any more, the client was closed. Then `call` is dropped, and the caller gets
         // `ErrorKind::Closed`.
         self.on(&slot, Event::Downgrade(NewDowngrade { hold, turn, ticket, caller, call }));
+    }
+
+    /// Number of the calls of this client that wait for the same lock as a call in this slot.
+    fn waiting_for(&self, id: &SlotId) -> usize {
+        let slot = |lane| self.slots.get(&SlotId { key: id.key.clone(), lane }).map(|entry| &entry.slot);
+        match id.lane {
+            Lane::Fair(_) => {
+                // Each call has a slot of its own. Only the oldest one can hold the lock, or get it with its first claim.
+                let oldest = self.fair_calls.oldest(&id.key).and_then(|oldest| slot(Lane::Fair(oldest)));
+                let waits = oldest.is_some_and(|oldest| oldest.waiting_calls() > 0);
+                self.fair_calls.count(&id.key).saturating_sub(1) + usize::from(waits)
+            }
+            lane => {
+                let lanes = [Some(lane), lane.sibling()].into_iter().flatten();
+                lanes.filter_map(slot).map(Slot::waiting_calls).sum()
+            }
+        }
     }
 
     fn add_slot(&mut self, id: SlotId) {
@@ -248,7 +289,7 @@ impl Engine {
     fn start_turn(&mut self, id: &SlotId, call: WaitingCall, turn: NewTurn) {
         let NewTurn { hold, ticket, fence, status, waited, is_passed_on } = turn;
         let key = &id.key;
-        let WaitingCall { owner, reply } = call;
+        let WaitingCall { owner, reply, .. } = call;
         let unused = Event::TurnEnded { hold, ticket, report: None };
         // If the handle is gone, all callers are gone, because each caller keeps the handle alive. So the turn ends
         // immediately.
@@ -273,7 +314,7 @@ impl Engine {
         // The owner must know the turn before the caller has it, because the caller's next call for this lock shares the
         // turn or is refused. The owner gets only a weak reference, which does not keep the turn alive.
         if let Some((_, owner)) = &waiting_owner {
-            owner.hold(key, id.lane, Arc::downgrade(&turn));
+            owner.hold(key, id.lane, &turn);
         }
         if reply.send(Ok(Some(TurnGrant::New(turn)))).is_err() {
             // The caller has dropped its future. So `send` has returned `turn`, and the drop of `turn` ends the turn.

@@ -76,6 +76,11 @@ impl FairCalls {
         Some(SlotId { key: key.clone(), lane: Lane::Fair(next) })
     }
 
+    /// Number of the calls for a key that wait or hold it.
+    pub(super) fn count(&self, key: &Key) -> usize {
+        self.0.get(key).map_or(0, BTreeSet::len)
+    }
+
     pub(super) fn oldest(&self, key: &Key) -> Option<Ticket> {
         self.of_keys.get(key)?.calls.values().next().map(|call| call.ticket)
     }

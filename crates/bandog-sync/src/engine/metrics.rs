@@ -18,6 +18,8 @@ pub(super) struct Metrics {
     renewals: Counter,
     /// Holds that were lost.
     lost: Counter,
+    /// Calls that ended because of a deadlock.
+    deadlocks: Counter,
     /// Releases that were sent again.
     reaped: Counter,
     holds: Gauge,
@@ -36,6 +38,7 @@ impl Metrics {
             held: histogram!("bandog_held_seconds"),
             renewals: counter!("bandog_renewals_total"),
             lost: counter!("bandog_lost_total"),
+            deadlocks: counter!("bandog_deadlocks_total"),
             reaped: counter!("bandog_reaped_total"),
             holds: gauge!("bandog_holds"),
             waiting: gauge!("bandog_waiting"),
@@ -63,6 +66,10 @@ impl Metrics {
 
     pub(super) fn lost(&self) {
         self.lost.increment(1);
+    }
+
+    pub(super) fn deadlock(&self) {
+        self.deadlocks.increment(1);
     }
 
     /// Counts a release that was sent again.

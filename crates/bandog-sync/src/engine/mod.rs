@@ -48,6 +48,7 @@
 //! - `effects`: passes events to slots and executes their effects; `outbox`: decides which requests are sent together;
 //! - `self_deadlock`: warnings about calls that may wait for a lock that their own task holds; `outages`: log lines
 //!   about a store that does not answer;
+//! - `deadlocks`: finds circles of owners that wait for each other's locks; `waits`: what a search has read;
 //! - `record_subscriptions`: records and latches to which users subscribe;
 //! - `registration`: writes this client into the store's registry, for operators;
 //! - `health`: whether the store answers, for readiness probes;
@@ -56,6 +57,7 @@
 
 mod backoff;
 mod calls;
+mod deadlocks;
 mod effects;
 mod fair_calls;
 mod health;
@@ -84,6 +86,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use self::{
     calls::{Calls, Completion},
+    deadlocks::Deadlocks,
     effects::WaitingCall,
     fair_calls::FairCalls,
     health::StoreHealth,
@@ -164,6 +167,7 @@ pub(crate) struct Engine {
     registration: Registration,
     metrics: Metrics,
     deadlock_warnings: DeadlockWarnings,
+    deadlocks: Deadlocks,
     store_health: StoreHealth,
     outages: Outages,
     /// Callers that wait until no release is pending and no request is in flight. The callers in this field and in
@@ -217,6 +221,7 @@ impl Engine {
             registration: Registration::new(member, terms.ttl),
             metrics: Metrics::new(),
             deadlock_warnings: DeadlockWarnings::default(),
+            deadlocks: Deadlocks::default(),
             store_health: StoreHealth::default(),
             outages: Outages::default(),
             idle_waiters: Vec::new(),
@@ -314,6 +319,7 @@ impl Engine {
                 Timer::RecordSubscriber(id) => self.record_subscriber_is_due(id),
                 Timer::Registration => self.registration_is_due(now),
                 Timer::Health => self.health_is_due(),
+                Timer::Deadlocks => self.search_is_due(now),
             }
         }
     }
@@ -405,6 +411,7 @@ impl Engine {
             Completion::Subscribed { slot, subscription } => self.on(&slot, Event::Subscribed(subscription)),
             Completion::RecordSubscribed { id, subscription } => self.record_subscribed(id, subscription),
             Completion::Registered(result) => self.registered(result),
+            Completion::Searched(result) => self.searched(result),
             Completion::Pinged { reply, result } => {
                 self.record_answer("ping", &result);
                 // The caller may have dropped its future.
@@ -492,6 +499,7 @@ impl Engine {
         self.closing = Some(self.cx.now + self.timeout * 2);
         self.cx.is_closing = true;
         self.record_subscribers.clear();
+        self.deadlocks = Deadlocks::default(); // Calls that linger get `ErrorKind::Closed`, because their oneshots are dropped.
         self.stop_probing();
         for slot in self.slot_ids() {
             self.on(&slot, Event::Close);

@@ -108,6 +108,10 @@ pub(crate) struct LockRequest {
     pub(crate) terms: Terms,
     /// How long the call waits.
     pub(crate) patience: Patience,
+    /// Whether the call can be part of a deadlock: it has no time limit, and its owner may hold other locks.
+    pub(crate) can_deadlock: bool,
+    /// Maximum number of calls of this client that wait for the lock. `None` if there is no limit.
+    pub(crate) max_waiters: Option<u32>,
     pub(crate) reply: LockReply,
 }
 

@@ -1,5 +1,5 @@
-//! Writes this client into the store's registry while the client holds a lock or waits for one. Only operators read the
-//! registry.
+//! Writes this client into the store's registry while the client holds a lock or waits for one. Operators read the
+//! registry, and the search for deadlocks ([`super::deadlocks`]).
 
 use std::{collections::HashSet, time::Duration};
 
@@ -31,6 +31,14 @@ pub(super) struct Registration {
 impl Registration {
     pub(super) fn new(member: Member, ttl: Duration) -> Self {
         Self { member, ttl, last_sent: None, timer: None, refused: false }
+    }
+
+    pub(super) fn member(&self) -> &Member {
+        &self.member
+    }
+
+    pub(super) fn member_mut(&mut self) -> &mut Member {
+        &mut self.member
     }
 }
 
@@ -79,12 +87,32 @@ impl Engine {
     /// the client from the registry instead.
     pub(super) fn registration_is_due(&mut self, now: Moment) {
         self.registration.timer = None;
+        self.update_waits();
+        if self.counts.holds == 0 && self.registration.member.waits.is_empty() && self.deadlocks.is_empty() {
+            return self.deregister();
+        }
+        self.announce(now);
+    }
+
+    /// Registers this client now, because other members of a deadlock wait for what the row publishes.
+    pub(super) fn register_now(&mut self) {
+        if self.closing.is_none() {
+            self.announce(self.cx.now);
+        }
+    }
+
+    /// Updates the list of locks for which this client waits.
+    fn update_waits(&mut self) {
         let waiting = self.slots.values().filter(|entry| entry.slot.is_waiting());
         let mut seen = HashSet::new();
         let waits = waiting.map(|entry| &entry.slot.id().key).filter(|key| seen.insert(*key)).cloned();
         self.registration.member.waits = waits.take(MAX_WAITS).collect();
-        if self.counts.holds == 0 && self.registration.member.waits.is_empty() {
-            return self.deregister();
+    }
+
+    fn announce(&mut self, now: Moment) {
+        self.publish_blocked();
+        if self.registration.refused {
+            return;
         }
         self.registration.last_sent = Some(now);
         self.calls.register(self.registration.member.clone(), self.registration.ttl);

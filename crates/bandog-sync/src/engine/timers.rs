@@ -20,6 +20,8 @@ pub(super) enum Timer {
     Registration,
     /// Callers of `health()` have waited long enough for a ping.
     Health,
+    /// A search for deadlocks is due.
+    Deadlocks,
 }
 
 #[derive(Debug, Default)]

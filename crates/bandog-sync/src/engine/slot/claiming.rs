@@ -8,7 +8,7 @@ use super::{
     Call, Claiming, Effect, Slot, SlotContext, Stage, WakeUps,
     attempt::{Attempt, Queued},
 };
-use crate::engine::{backoff::backoff_after, msg::HoldId};
+use crate::engine::{backoff::backoff_after, lane::Lane, msg::HoldId};
 
 impl<C: Call> Slot<C> {
     /// Claims the key on the terms of the first waiting call, unless a claim is in flight, or that call waits for a hold
@@ -119,6 +119,7 @@ impl<C: Call> Slot<C> {
         while let Some(waiter) = last_covered.and_then(|last| self.queue.remove_try_lock(last)) {
             cx.emit(Effect::Refuse(waiter.call));
         }
+        self.refuse_too_many(ahead, cx);
         if self.queue.is_empty() {
             return;
         }
@@ -133,6 +134,23 @@ impl<C: Call> Slot<C> {
         }
         if is_off {
             cx.emit(Effect::WaitBegan);
+        }
+    }
+
+    /// Ends the call of a fair mutex at its first refusal, if more claims are before it in the store's queue than the
+    /// call allows. Its place is released, because then no call needs the claim.
+    fn refuse_too_many(&mut self, ahead: Option<u32>, cx: &mut SlotContext<C>) {
+        let (Lane::Fair(_), 1, Some(ahead)) = (self.id.lane, self.refusals, ahead) else { return };
+        let max = self.queue.first().and_then(|waiter| waiter.call.max_ahead());
+        let Some(max) = max.filter(|max| ahead >= *max) else { return };
+        if let Some((_, waiter)) = self.queue.remove_first() {
+            let message = format!(
+                "{ahead} calls are before this call in the queue of the lock; the limit is {max} (max_waiters)"
+            );
+            cx.emit(Effect::Fail(
+                waiter.call,
+                Error::new(ErrorKind::Overloaded, message).during("lock").at(self.key()),
+            ));
         }
     }
 

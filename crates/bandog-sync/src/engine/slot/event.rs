@@ -37,6 +37,11 @@ pub(in crate::engine) trait Call {
 
     /// Whether both calls have the same [`crate::Owner`], and so share a turn.
     fn shares_with(&self, other: &Self) -> bool;
+
+    /// Maximum number of claims before the claim of this call in the store's queue. `None` if there is no limit.
+    fn max_ahead(&self) -> Option<u32> {
+        None
+    }
 }
 
 /// A call that has just arrived.

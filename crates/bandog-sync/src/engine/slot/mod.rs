@@ -271,6 +271,23 @@ impl<C: Call> Slot<C> {
         self.is_held() || attempt.is_some_and(|attempt| matches!(attempt.queued, Queued::InOrder { .. }))
     }
 
+    /// Number of the calls that wait for a hold of another call. A call whose first claim is in flight may get the lock
+    /// with the answer, so it does not count.
+    pub(super) fn waiting_calls(&self) -> usize {
+        let is_first_claim = matches!(self.stage, Stage::Claiming(_)) && matches!(self.wake_ups, WakeUps::Off);
+        self.queue.len().saturating_sub(usize::from(is_first_claim))
+    }
+
+    /// Whether a call with these terms can be served at once by a hold that readers share.
+    pub(super) fn can_share(&self, terms: Terms, cx: &SlotContext<C>) -> bool {
+        self.holds.open().is_some_and(|open| open.can_share(terms, cx.now, cx.round_trip))
+    }
+
+    /// Whether the call with this ticket waits.
+    pub(super) fn has_call(&self, ticket: Ticket) -> bool {
+        self.queue.get(ticket).is_some()
+    }
+
     /// Whether the slot has a hold that is not lost.
     pub(super) fn is_held(&self) -> bool {
         self.holds.present() > 0

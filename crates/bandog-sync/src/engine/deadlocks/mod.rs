@@ -1,0 +1,343 @@
+//! Finds deadlocks between locks: circles of owners in which each owner waits for a lock that the next owner holds.
+//!
+//! A call is *blocked* if it has waited for [`BLOCKED_AFTER`] without a time limit while its owner holds other locks.
+//! Those locks do not end by themselves, and the owner does not release them before the call has ended. So a circle of
+//! blocked calls lasts until one of the calls ends without its lock.
+//!
+//! # The search
+//! While a client has blocked calls, it publishes them in its row of the registry ([`bandog_core::BlockedCalls`]), and
+//! searches: which claims hold the locks for which its calls wait, and which published calls belong to the owners of
+//! these claims ([`waits`]). Each client finds the deadlocks of its own calls.
+//!
+//! # No false report
+//! The rows are read one after another, and a row can be old, or belong to a client that has died. So a circle counts
+//! only if it is found twice, with the same calls and the same claims, and if each of the other clients has written its
+//! row again in between: after it had read a row that this client wrote after the first search. The numbers of rows and
+//! [`bandog_core::BlockedCalls::seen`] show this. So at the end of the first search, each call of the circle waited, and
+//! each owner held its lock: an owner that is in the same call before and after that moment has released nothing.
+//!
+//! # All members report
+//! When a client has found a deadlock, its call leaves the queue of the lock, but does not return yet. If the call
+//! returned at once, its owner could release its locks, and the other members would never learn of the deadlock. So the
+//! client first publishes the deadlock with the ids of all calls. A member whose call is named has found the deadlock,
+//! too. The call returns when each other member has published the deadlock or no longer publishes its call, and after
+//! [`MAX_LINGER`] at the latest.
+
+mod waits;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use bandog_core::{BlockedCall, ClaimId, ClientId, Error, ErrorKind, Moment, Result};
+
+pub(in crate::engine) use self::waits::{Waits, read};
+use super::{
+    Engine,
+    effects::WaitingCall,
+    lane::{Lane, SlotId},
+    msg::Ticket,
+    slot::Call,
+    timers::Timer,
+};
+use crate::Owner;
+use waits::{CircleCall, describe};
+
+/// A call that waits for this time is blocked, if its owner holds other locks.
+const BLOCKED_AFTER: Duration = Duration::from_millis(500);
+/// Interval between two searches of a client with blocked calls.
+const SEARCH_INTERVAL: Duration = Duration::from_millis(400);
+/// Minimum time between the two searches that find the same circle, and the interval of searches after the first one.
+const CONFIRM_AFTER: Duration = Duration::from_millis(300);
+/// Interval of searches while a call lingers.
+const LINGER_INTERVAL: Duration = Duration::from_millis(100);
+/// Maximum time for which a call lingers: the client has found its deadlock, and the call has not returned yet.
+const MAX_LINGER: Duration = Duration::from_millis(700);
+/// The interval of searches is at least this many times as long as a search, to limit the load on the store.
+const LOAD_FACTOR: u32 = 10;
+
+#[derive(Default)]
+pub(super) struct Deadlocks {
+    /// Calls that are not blocked yet, the oldest first. All of them arrived within the last [`BLOCKED_AFTER`].
+    new: VecDeque<NewCall>,
+    blocked: BTreeMap<Ticket, Blocked>,
+    /// The number of the last row that was written.
+    round: u64,
+    /// The rows of other clients that the last search has read.
+    seen: Vec<(ClientId, u64)>,
+    /// When the next search is due. `None` if the timer is not set.
+    timer: Option<Moment>,
+    /// When the search in flight was sent.
+    searching_since: Option<Moment>,
+}
+
+/// A call of an owner that perhaps holds other locks.
+struct NewCall {
+    ticket: Ticket,
+    slot: SlotId,
+    owner: Owner,
+    /// When the call is blocked, if it still waits.
+    blocked_at: Moment,
+}
+
+struct Blocked {
+    slot: SlotId,
+    owner: Owner,
+    stage: Stage,
+}
+
+enum Stage {
+    /// The call waits in its slot.
+    Waiting(Option<Sighting>),
+    /// The call is part of a deadlock. It has left its slot, and returns soon.
+    Lingering { call: WaitingCall, circle: Vec<CircleCall>, since: Moment },
+}
+
+/// A circle that was found once.
+struct Sighting {
+    circle: Vec<CircleCall>,
+    at: Moment,
+    /// The number of our first row that was written after the search.
+    round: u64,
+}
+
+impl Deadlocks {
+    /// Whether no call is blocked.
+    pub(super) fn is_empty(&self) -> bool {
+        self.blocked.is_empty()
+    }
+}
+
+impl Engine {
+    /// Called for a call that has just arrived, if its owner may hold other locks.
+    pub(super) fn watch_for_deadlock(&mut self, slot: &SlotId, ticket: Ticket, owner: Owner) {
+        if !self.waits(slot, ticket) {
+            return;
+        }
+        let blocked_at = self.cx.now + BLOCKED_AFTER;
+        self.deadlocks.new.push_back(NewCall { ticket, slot: slot.clone(), owner, blocked_at });
+        self.search_by(blocked_at);
+    }
+
+    fn waits(&self, slot: &SlotId, ticket: Ticket) -> bool {
+        self.slots.get(slot).is_some_and(|entry| entry.slot.has_call(ticket))
+    }
+
+    /// Plans the next search for this moment, unless an earlier moment is planned already.
+    fn search_by(&mut self, moment: Moment) {
+        let timer = &mut self.deadlocks.timer;
+        let earlier = timer.map_or(moment, |set| set.min(moment));
+        self.timers.set(Timer::Deadlocks, timer, Some(earlier));
+    }
+
+    /// Publishes the blocked calls and searches, if there are any.
+    pub(super) fn search_is_due(&mut self, now: Moment) {
+        self.deadlocks.timer = None;
+        self.update_blocked(now);
+        if self.deadlocks.searching_since.is_some() {
+            return; // The answer to the search plans the next one.
+        }
+        self.plan_for_new_calls();
+        if self.deadlocks.is_empty() {
+            return;
+        }
+        self.register_now();
+        let own = self.registration.member().clone();
+        if own.blocked.calls.is_empty() {
+            return self.search_by(now + SEARCH_INTERVAL); // No owner of these calls holds another lock.
+        }
+        self.deadlocks.searching_since = Some(now);
+        self.calls.search_deadlocks(own);
+    }
+
+    fn plan_for_new_calls(&mut self) {
+        if let Some(first) = self.deadlocks.new.front() {
+            self.search_by(first.blocked_at);
+        }
+    }
+
+    /// Adds the calls that are blocked now, and removes those that have ended.
+    fn update_blocked(&mut self, now: Moment) {
+        while let Some(first) = self.deadlocks.new.front() {
+            let has_ended = !self.waits(&first.slot, first.ticket);
+            if !has_ended && first.blocked_at > now {
+                break;
+            }
+            let Some(NewCall { ticket, slot, owner, .. }) = self.deadlocks.new.pop_front() else { break };
+            if !has_ended {
+                self.deadlocks.blocked.insert(ticket, Blocked { slot, owner, stage: Stage::Waiting(None) });
+            }
+        }
+        let mut blocked = std::mem::take(&mut self.deadlocks.blocked);
+        blocked.retain(|ticket, call| match &call.stage {
+            Stage::Waiting(_) => self.waits(&call.slot, *ticket),
+            Stage::Lingering { call, .. } => !call.has_gone(),
+        });
+        self.deadlocks.blocked = blocked;
+    }
+
+    /// The blocked calls, as they are published. A call whose owner holds no lock that lasts is left out.
+    fn blocked_calls(&self) -> Vec<BlockedCall> {
+        let now = self.cx.now;
+        let publish = |(ticket, call): (&Ticket, &Blocked)| {
+            let holds = call.owner.lasting_claims(now);
+            let deadlock = match &call.stage {
+                Stage::Waiting(_) if !self.waits(&call.slot, *ticket) => return None,
+                Stage::Waiting(_) => Vec::new(),
+                Stage::Lingering { circle, .. } => circle.iter().map(|call| call.id).collect(),
+            };
+            let SlotId { key, lane } = &call.slot;
+            let (id, is_reader) = (self.call_id(*ticket), matches!(lane, Lane::Read));
+            (!holds.is_empty()).then(|| BlockedCall { id, key: key.clone(), is_reader, holds, deadlock })
+        };
+        let mut calls: Vec<_> = self.deadlocks.blocked.iter().filter_map(publish).collect();
+        // The other members of a deadlock wait for the calls that linger, and a row has room for a few calls only.
+        calls.sort_by_key(|call| call.deadlock.is_empty());
+        calls
+    }
+
+    fn call_id(&self, ticket: Ticket) -> ClaimId {
+        ClaimId { client: self.client, number: ticket }
+    }
+
+    /// What the next row publishes about blocked calls. Each row gets a new number.
+    pub(super) fn publish_blocked(&mut self) {
+        let calls = self.blocked_calls();
+        let Deadlocks { round, seen, .. } = &mut self.deadlocks;
+        let published = &mut self.registration.member_mut().blocked;
+        if !calls.is_empty() {
+            *round += 1;
+            (published.round, published.seen) = (*round, seen.clone());
+        }
+        published.calls = calls;
+    }
+
+    /// Handles the result of a search.
+    pub(super) fn searched(&mut self, result: Result<Waits>) {
+        let now = self.cx.now;
+        let began = self.deadlocks.searching_since.take().unwrap_or(now);
+        self.update_blocked(now);
+        let has_news = match result {
+            Ok(waits) => self.judge_calls(&waits),
+            Err(error) => {
+                tracing::debug!(%error, "a search for deadlocks failed");
+                self.forget_sightings();
+                false
+            }
+        };
+        if has_news {
+            self.register_now(); // The other members of the deadlock wait for this row.
+        }
+        self.plan_for_new_calls();
+        if self.deadlocks.is_empty() {
+            return;
+        }
+        let stages = || self.deadlocks.blocked.values().map(|call| &call.stage);
+        let pause = if stages().any(|stage| matches!(stage, Stage::Lingering { .. })) {
+            LINGER_INTERVAL
+        } else if stages().any(|stage| matches!(stage, Stage::Waiting(Some(_)))) {
+            CONFIRM_AFTER
+        } else {
+            SEARCH_INTERVAL.max(now.since(began) * LOAD_FACTOR)
+        };
+        self.search_by(now + pause);
+    }
+
+    fn forget_sightings(&mut self) {
+        for call in self.deadlocks.blocked.values_mut() {
+            if let Stage::Waiting(sighting) = &mut call.stage {
+                *sighting = None;
+            }
+        }
+    }
+
+    /// Decides for each blocked call whether it is part of a deadlock, and whether it returns now. Returns whether the
+    /// other members must read something new.
+    fn judge_calls(&mut self, waits: &Waits) -> bool {
+        let now = self.cx.now;
+        self.deadlocks.seen = waits.rounds();
+        let next_round = self.deadlocks.round + 1;
+        let mut has_news = false;
+        let tickets: Vec<_> = self.deadlocks.blocked.keys().copied().collect();
+        for ticket in &tickets {
+            let id = self.call_id(*ticket);
+            let Some(Blocked { stage: Stage::Waiting(sighting), .. }) = self.deadlocks.blocked.get_mut(ticket) else {
+                continue;
+            };
+            let circle = waits.circle(id);
+            let is_known = circle.is_some() && circle.as_ref() == sighting.as_ref().map(|sighting| &sighting.circle);
+            match (circle, &sighting) {
+                (Some(circle), before) if is_deadlock(&circle, before.as_ref().filter(|_| is_known), waits, now) => {
+                    self.linger(&circle);
+                    has_news = true;
+                }
+                (Some(_), Some(_)) if is_known => {}
+                (Some(circle), _) => {
+                    *sighting = Some(Sighting { circle, at: now, round: next_round });
+                    has_news = true;
+                }
+                (None, _) => *sighting = None,
+            }
+        }
+        for ticket in tickets {
+            has_news |= self.end_lingering(ticket, waits);
+        }
+        has_news
+    }
+
+    /// Takes the calls of a deadlock that belong to this client out of their slots.
+    fn linger(&mut self, circle: &[CircleCall]) {
+        let (now, client) = (self.cx.now, self.client);
+        for (index, member) in circle.iter().enumerate().filter(|(_, member)| member.id.client == client) {
+            let ticket = member.id.number;
+            let Some(slot) = self.deadlocks.blocked.get(&ticket).map(|call| call.slot.clone()) else { continue };
+            let Some(call) = self.change(&slot, |slot, cx| slot.take_call(ticket, cx)).flatten() else { continue };
+            // The circle as this call sees it: it begins with the call itself.
+            let circle: Vec<_> = circle[index..].iter().chain(&circle[..index]).cloned().collect();
+            if let Some(blocked) = self.deadlocks.blocked.get_mut(&ticket) {
+                blocked.stage = Stage::Lingering { call, circle, since: now };
+            }
+        }
+    }
+
+    /// Ends a call of a deadlock, if the other members know of the deadlock or if the call has lingered long enough.
+    /// Returns whether it has ended.
+    fn end_lingering(&mut self, ticket: Ticket, waits: &Waits) -> bool {
+        let Some(Blocked { stage: Stage::Lingering { circle, since, .. }, .. }) = self.deadlocks.blocked.get(&ticket)
+        else {
+            return false;
+        };
+        // If the call of a member was not read, the member has ended it.
+        let knows = |member: &CircleCall| {
+            member.id.client == self.client
+                || waits.call(member.id).is_none_or(|published| !published.deadlock.is_empty())
+        };
+        if self.cx.now.since(*since) < MAX_LINGER && !circle.iter().all(knows) {
+            return false;
+        }
+        let Some(Blocked { slot, stage: Stage::Lingering { call, circle, .. }, .. }) =
+            self.deadlocks.blocked.remove(&ticket)
+        else {
+            return false;
+        };
+        let text = describe(&circle);
+        tracing::warn!(key = %slot.key, "{text}");
+        self.metrics.deadlock();
+        call.answer(Err(Error::new(ErrorKind::Deadlock, text).during("lock").at(&slot.key)));
+        true
+    }
+}
+
+/// Whether the circle is a deadlock. `before`: the same circle, if an earlier search has found it.
+fn is_deadlock(circle: &[CircleCall], before: Option<&Sighting>, waits: &Waits, now: Moment) -> bool {
+    let Some(own) = circle.first().map(|call| call.id) else { return false };
+    let is_reported =
+        |call: &CircleCall| waits.call(call.id).is_some_and(|published| published.deadlock.contains(&own));
+    if circle.iter().any(is_reported) {
+        return true;
+    }
+    let Some(Sighting { at, round, .. }) = before else { return false };
+    let is_confirmed = |call: &CircleCall| call.id.client == own.client || waits.has_seen(call.id.client, *round);
+    now.since(*at) >= CONFIRM_AFTER && circle.iter().all(is_confirmed)
+}
