@@ -194,7 +194,7 @@ async fn random_steps(joins: bool, new: impl Fn(&mut fastrand::Rng) -> Kind) {
                 (6, Some(from)) => {
                     // In the store, a pass of a mutex takes no part in offers.
                     let fresh = Claim { offers: fresh.offers && !matches!(fresh.kind, Kind::Mutex), ..fresh };
-                    both.step(Step::Pass { from, to: fresh.clone() }).await;
+                    both.step(Step::Pass { from: Box::new(from), to: fresh.clone() }).await;
                     claims.push(fresh);
                 }
                 (7, Some(claim)) => {

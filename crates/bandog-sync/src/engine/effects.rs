@@ -47,7 +47,8 @@ impl WaitingCall {
 impl Engine {
     /// Handles a call that asks for a lock.
     pub(super) fn lock(&mut self, request: LockRequest) {
-        let LockRequest { slot: id, ticket, owner, caller, terms, patience, reply } = request;
+        let LockRequest { key, ticket, owner, caller, terms, patience, reply } = request;
+        let id = SlotId { key, lane: Lane::of(terms.kind, ticket) };
         let call = WaitingCall { owner, reply };
         if self.closing.is_some() {
             return call.answer(Err(Error::closed().during("lock").at(&id.key)));
