@@ -74,7 +74,9 @@ fn a_semaphore_grants_its_permits_and_no_more() {
         holder.stdout_line("", SOON);
         holder
     });
-    place.run(&Place::lock("gpu", &take("1"), "exit 0")).assert_ended(75, &["\"gpu\"", "fewer than 1 of the 5 permits"]);
+    place
+        .run(&Place::lock("gpu", &take("1"), "exit 0"))
+        .assert_ended(75, &["\"gpu\"", "fewer than 1 of the 5 permits"]);
     let row = place.show("gpu", &[]);
     assert_eq!((&row["kind"], &row["limit"]), (&"semaphore".into(), &5.into()));
     let mut permits: Vec<_> = row["holders"].as_array().unwrap().iter().map(|holder| &holder["permits"]).collect();
