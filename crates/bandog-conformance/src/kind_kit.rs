@@ -96,7 +96,7 @@ pub(crate) async fn left_queue(backend: &impl Backend, asked: &Claim) -> Result<
 
 /// Sends a pass, and returns the fences of `to`, or `None` if `to` was refused because of other claims.
 pub(crate) async fn pass(backend: &impl Backend, from: &Claim, to: &Claim) -> Result<Option<Fences>, Error> {
-    match only_answer(backend.apply(&[Step::Pass { from: from.clone(), to: to.clone() }]).await)? {
+    match only_answer(backend.apply(&[Step::Pass { from: Box::new(from.clone()), to: to.clone() }]).await)? {
         Answer::Claimed(Verdict::Granted { fences, .. }) => Ok(Some(fences)),
         Answer::Claimed(Verdict::Busy { .. }) => Ok(None),
         Answer::Released(_) => panic!("a pass was answered as a release"),

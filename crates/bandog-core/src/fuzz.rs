@@ -33,7 +33,7 @@ fn fuzz_texts_of_lock_states() {
                 // A step of another family is refused. A refusal must not damage the state either.
                 let steps = [
                     Step::Claim(claim.clone()),
-                    Step::Pass { from: claim.clone(), to: claim_after(&claim) },
+                    Step::Pass { from: Box::new(claim.clone()), to: claim_after(&claim) },
                     Step::Release(claim_after(&claim)),
                 ];
                 steps.iter().for_each(|step| drop(state.apply(step, now)));

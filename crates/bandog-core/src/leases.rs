@@ -28,8 +28,8 @@ pub enum Step {
     /// [`Kind::Read`] is a *downgrade*. It notifies the subscribers, because other readers can get the key now. Any
     /// other pass, and each pass of [`Kind::Fair`], is refused with [`ErrorKind::Misused`](crate::ErrorKind::Misused).
     Pass {
-        /// The claim that holds the key.
-        from: Claim,
+        /// The claim that holds the key. It is boxed, because passes are rare and each step should be small.
+        from: Box<Claim>,
         /// The claim that gets the key.
         to: Claim,
     },

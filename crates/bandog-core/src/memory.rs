@@ -15,8 +15,8 @@ use tokio::sync::watch;
 
 use self::{records::RecordTable, subscribers::Subscribers};
 use crate::{
-    Answer, Claim, ClientId, Clock, Finding, Inspect, Key, Kind, Latches, Leases, LockState, Member, Moment, Notifier,
-    Pattern, Profile, Released, Renewal, Result, Row, Step, Subscription,
+    Answer, Claim, ClaimId, ClientId, Clock, Finding, Inspect, Key, Kind, Latches, Leases, LockState, Member, Moment,
+    Notifier, Pattern, Profile, Released, Renewal, Result, Row, Step, Subscription,
 };
 
 /// A store in the memory of this process, for tests and for programs of one process. Clones share their locks and
@@ -146,8 +146,8 @@ impl Inspect for Memory {
     async fn evict(&self, key: &Key) -> Result<Option<Row>> {
         let (mut state, now) = self.state_and_time();
         let lock = state.lock(key);
-        let (row, evicted) = (lock.row(key, now), lock.evict(now));
-        state.notify(key, evicted, now);
+        let (row, evicted, next) = (lock.row(key, now), lock.evict(now), lock.next_in_queue(now));
+        state.notify(key, evicted, next);
         Ok(row)
     }
 
@@ -165,7 +165,10 @@ impl MemoryState {
         let answer = lock.apply(step, now)?;
         let wakes_others = lock.wakes_others(step, &answer);
         Ok(match answer {
-            Answer::Released(released) => Answer::Released(self.notify(step.key(), released, now)),
+            Answer::Released(released) => {
+                let next = lock.next_in_queue(now);
+                Answer::Released(self.notify(step.key(), released, next))
+            }
             Answer::Claimed(verdict) => {
                 if wakes_others {
                     self.subscribers.notify(step.key(), None);
@@ -180,14 +183,14 @@ impl MemoryState {
         self.locks.entry(key.clone()).or_default()
     }
 
-    /// Notifies the subscribers of a key if `released` says that other claims can get the key now. Then `released` is
-    /// returned with the number of notified clients. The number is 0 if no subscriber was notified. Otherwise it is
-    /// None, because this backend does not know to which clients the subscribers belong.
-    fn notify(&self, key: &Key, released: Released, now: Moment) -> Released {
+    /// Notifies the subscribers of a key if `released` says that other claims can get the key now. `next` is the claim
+    /// that is next in the queue. Then `released` is returned with the number of notified clients. The number is 0 if
+    /// no subscriber was notified. Otherwise it is None, because this backend does not know to which clients the
+    /// subscribers belong.
+    fn notify(&self, key: &Key, released: Released, next: Option<ClaimId>) -> Released {
         if released == Released::NotHeld {
             return released;
         }
-        let next = self.locks.get(key).and_then(|lock| lock.next_in_queue(now));
         let has_notified = self.subscribers.notify(key, next);
         match released {
             Released::Freed { .. } => Released::Freed { others: if has_notified { None } else { Some(0) } },

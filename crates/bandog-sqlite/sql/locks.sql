@@ -19,6 +19,9 @@ create table claim (
     primary key (name, id)
 ) strict, without rowid;
 
+-- Finds the holds and the first places of a lock, and counts places, without the rows of all places.
+create index claim_queue on claim (name, fence, rank, expires);
+
 -- The numbers of permits of semaphores.
 create table semaphore (
     name    text    not null primary key,

@@ -174,7 +174,7 @@ fn add_changes(
     changes.extend(after.map(RowChange::Added));
 }
 
-fn read_claim(row: &Row<'_>) -> rusqlite::Result<ClaimRow> {
+pub(crate) fn read_claim(row: &Row<'_>) -> rusqlite::Result<ClaimRow> {
     let (id, kind): (String, String) = (row.get(0)?, row.get(6)?);
     let damaged =
         |column| move |error: Error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into());

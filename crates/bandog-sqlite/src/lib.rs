@@ -63,6 +63,7 @@ mod handle;
 mod host;
 mod inspect;
 mod leases;
+mod long_queue;
 mod notification_file;
 mod open;
 mod open_files;

@@ -30,6 +30,14 @@ pub(crate) const SEE: &str = body(include_str!("../sql/see.sql"));
 pub(crate) const FORGET: &str = body(include_str!("../sql/forget.sql"));
 /// Reads the holds and the places of a lock that is not a mutex.
 pub(crate) const CLAIMS: &str = body(include_str!("../sql/claims.sql"));
+/// Reads one hold or one place.
+pub(crate) const CLAIM: &str = body(include_str!("../sql/claim.sql"));
+/// Reads the holds of a lock that is not a mutex.
+pub(crate) const HOLDS: &str = body(include_str!("../sql/holds.sql"));
+/// Reads the first places of a lock.
+pub(crate) const FIRST_PLACES: &str = body(include_str!("../sql/first_places.sql"));
+/// Counts the places before a place of the same lock.
+pub(crate) const COUNT_PLACES: &str = body(include_str!("../sql/count_places.sql"));
 pub(crate) const ALL_CLAIMS: &str = body(include_str!("../sql/all_claims.sql"));
 /// Checks whether the owner of a lease holds the name as a fair mutex.
 pub(crate) const IS_FAIR: &str = body(include_str!("../sql/is_fair.sql"));

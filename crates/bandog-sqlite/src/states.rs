@@ -31,8 +31,12 @@ pub(crate) struct StoredState {
     /// The holds and places of another boot that this boot has not observed yet: for each, its name in the table
     /// `sighting` and its stamp.
     unseen: Vec<(String, i64)>,
-    /// The greatest rank in the table `claim`.
+    /// The greatest rank of the rows that were read.
     last_rank: i64,
+    /// Whether all rows of the lock were read. If not, the state has only the rows on which one step depends.
+    pub(crate) is_whole: bool,
+    /// The number of places that were not read, and that are before the place of the claim in the queue.
+    pub(crate) unread_ahead: u32,
 }
 
 /// The effect of a change of a lock on the waiters.
@@ -63,7 +67,7 @@ impl Table<'_> {
     /// Applies a step to a lock of any kind.
     pub(crate) fn apply_to_state(&mut self, step: &Step) -> Result<Answer, Fault> {
         let (key, now_ns) = (step.key(), self.host().now_ns());
-        let mut stored = self.load_once(key, now_ns)?;
+        let mut stored = self.load_for(step, now_ns)?;
         let before = stored.state.clone();
         let (now, above) = (self.moment(now_ns), self.fence_floor());
         let answer = match stored.state.apply_above(step, now, above) {
@@ -90,8 +94,13 @@ impl Table<'_> {
             Step::Release(_) => None,
         };
         let has_notified = self.store(key, &mut stored, (&before, asked), change, now_ns)?;
-        self.loaded = Some((key.clone(), stored));
+        let unread_ahead = stored.unread_ahead;
+        self.loaded = stored.is_whole.then(|| (key.clone(), stored));
         match answer {
+            Answer::Claimed(Verdict::Busy { retry_after, ahead }) => {
+                let ahead = ahead.map(|ahead| ahead.saturating_add(unread_ahead));
+                Ok(Answer::Claimed(Verdict::Busy { retry_after, ahead }))
+            }
             Answer::Released(Released::Freed { .. }) if !has_notified => {
                 Ok(Answer::Released(Released::Freed { others: Some(0) }))
             }
@@ -103,6 +112,9 @@ impl Table<'_> {
     /// of places can be renewed together.
     pub(crate) fn renew_state(&mut self, claim: &Claim) -> Result<Renewal, Fault> {
         let (key, now_ns) = (&claim.key, self.host().now_ns());
+        if let Some(renewal) = self.renew_in_long_queue(claim, now_ns)? {
+            return Ok(renewal);
+        }
         let mut stored = self.load_once(key, now_ns)?;
         let renewal = stored.state.renew(claim, self.moment(now_ns));
         let valid_for = match renewal {
@@ -140,7 +152,7 @@ impl Table<'_> {
 
     /// The state of a lock. If the last step of this transaction was a step of the same lock, the rows are not read
     /// again. A fair mutex can have thousands of waiters, whose steps are in one transaction.
-    fn load_once(&mut self, key: &Key, now_ns: i64) -> Result<StoredState, Fault> {
+    pub(crate) fn load_once(&mut self, key: &Key, now_ns: i64) -> Result<StoredState, Fault> {
         match self.loaded.take().filter(|(loaded, _)| loaded == key) {
             Some((_, stored)) => Ok(stored),
             None => self.load(key, now_ns),
@@ -207,7 +219,7 @@ impl Table<'_> {
         }
         let is_starving = lease.wanted == Wanted::Starving && !holds.is_empty();
         let state = LockState::of_parts(holds, places, limit, is_starving, last_fence);
-        Ok(StoredState { state, lease, ended, unseen, last_rank })
+        Ok(StoredState { state, lease, ended, unseen, last_rank, is_whole: true, unread_ahead: 0 })
     }
 
     /// Writes the changes of a lock since the state `before`, and notifies the waiters after the commit, if they may get

@@ -152,9 +152,11 @@ impl Lock {
         }
         let slot = SlotId { key: key.clone(), lane: Lane::of(terms.kind, ticket) };
         let (owner, max_waiters) = (self.owner.clone(), self.max_waiters);
-        let call = QueuedCall { handle: &self.handle, ticket, slot, owner, max_waiters, served: false };
+        let mut call = QueuedCall { handle: &self.handle, ticket, slot, owner, max_waiters, served: false };
+        // The request is sent outside the future of `wait`, so that this future is small: it is moved several times.
+        let answer = call.send(terms, patience)?;
         let span = tracing::debug_span!("bandog.lock", %key);
-        call.wait(terms, patience).instrument(span).await
+        call.wait(answer).instrument(span).await
     }
 }
 
@@ -171,23 +173,20 @@ struct QueuedCall<'a> {
 }
 
 impl QueuedCall<'_> {
-    /// Sends the call to the engine, and waits for the answer.
-    async fn wait(mut self, terms: Terms, patience: Patience) -> Result<Option<Guard>> {
+    /// Sends the call to the engine. Returns the channel for the answer.
+    fn send(&self, terms: Terms, patience: Patience) -> Result<oneshot::Receiver<Result<Option<TurnGrant>>>> {
         let (reply, answer) = oneshot::channel();
-        let (slot, owner, caller) = (self.slot.clone(), self.owner.clone(), Caller::present());
+        let (key, ticket, owner) = (self.slot.key.clone(), self.ticket, self.owner.clone());
+        let (caller, max_waiters) = (Caller::present(), self.max_waiters);
         let has_no_limit = matches!(patience, Patience::Forever) && OwnedAs::of(terms.kind).is_some();
         let can_deadlock = has_no_limit && owner.as_ref().is_some_and(Owner::may_hold_others);
-        self.handle.send(Msg::Lock(LockRequest {
-            slot,
-            ticket: self.ticket,
-            owner,
-            caller,
-            terms,
-            patience,
-            can_deadlock,
-            max_waiters: self.max_waiters,
-            reply,
-        }))?;
+        let request = LockRequest { key, ticket, owner, caller, terms, patience, can_deadlock, max_waiters, reply };
+        self.handle.send(Msg::Lock(request))?;
+        Ok(answer)
+    }
+
+    /// Waits for the engine's answer.
+    async fn wait(&mut self, answer: oneshot::Receiver<Result<Option<TurnGrant>>>) -> Result<Option<Guard>> {
         let answer = answer.await.map_err(|_| Error::closed().during("lock").at(&self.slot.key))?;
         self.served = true;
         match answer? {

@@ -67,7 +67,7 @@ pub async fn independent_steps<W: World>(world: &W) -> Law {
     {
         let wrong = attempt(last.kind, first.key.as_str());
         let new = attempt(Kind::Mutex, "new");
-        let upgrade = Step::Pass { from: first.clone(), to: wrong.clone() };
+        let upgrade = Step::Pass { from: Box::new(first.clone()), to: wrong.clone() };
         let steps =
             vec![Step::Claim(first.clone()), Step::Claim(wrong), Step::Claim(new.clone()), upgrade, Step::Release(new)];
         assert_eq!(texts(&store, steps).await, ["granted", "Denied", "granted", "Misused", "freed"]);

@@ -248,7 +248,7 @@ async fn offer_of<W: World>(world: &W, holder: Kind, waiter: Kind, other: Kind) 
     assert_eq!(claim(&store, &waits).await?, None);
     assert_eq!(claim(&store, &waits).await?, None, "a repeated claim is refused, too");
     let next_holder = generous();
-    let passed = store.apply(&[Step::Pass { from: held, to: next_holder.clone() }]).await;
+    let passed = store.apply(&[Step::Pass { from: Box::new(held), to: next_holder.clone() }]).await;
     assert!(matches!(passed[..], [Ok(Answer::Claimed(Verdict::Granted { .. }))]), "{passed:?}");
     if let Some(neighbour) = &neighbour {
         assert!(release(&store, neighbour).await?);

@@ -81,7 +81,7 @@ async fn play<W: World>(world: &W, round: usize, mix: &[Kind], kinds: Kinds) -> 
             7..9 => vec![Step::Release(claims[asking].clone())],
             9 => {
                 let from = std::mem::replace(&mut claims[asking], next.clone());
-                vec![Step::Pass { from: from.clone(), to: next }, Step::Release(from)]
+                vec![Step::Pass { from: Box::new(from.clone()), to: next }, Step::Release(from)]
             }
             10 if table.model.hold().is_some() => {
                 // Another family is refused while a claim holds the name.

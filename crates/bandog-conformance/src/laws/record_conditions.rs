@@ -142,7 +142,7 @@ pub async fn record_held_passed_on<W: World>(world: &W) -> Law {
     let holding = |claim: &Claim| Holding { key: claim.key.clone(), id: claim.id };
     assert!(claim(&backend, &from).await?.is_some());
     let version = Some(must_swap(&client, Swap { held: Some(holding(&from)), ..write(RECORD, None, "from") }).await?);
-    let passed = only_answer(backend.apply(&[Step::Pass { from: from.clone(), to: to.clone() }]).await)?;
+    let passed = only_answer(backend.apply(&[Step::Pass { from: Box::new(from.clone()), to: to.clone() }]).await)?;
     assert!(matches!(passed, Answer::Claimed(Verdict::Granted { .. })), "{passed:?}");
     assert_not_held(&client, &holding(&from), version).await?;
     must_swap(&client, Swap { held: Some(holding(&to)), ..write(RECORD, version, "to") }).await?;

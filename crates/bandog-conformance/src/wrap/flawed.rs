@@ -231,7 +231,7 @@ impl<B: Backend> Flawed<B> {
             return self.claim(to).await;
         }
         let is_silent = is_downgrade && self.has(Flaw::SilentDowngrade);
-        let step = Step::Pass { from: self.altered(from), to: self.altered(to) };
+        let step = Step::Pass { from: Box::new(self.altered(from)), to: self.altered(to) };
         let answer = self.quietly(is_silent, self.one(step)).await;
         if answer.is_ok() {
             self.known().remove(&from.id);

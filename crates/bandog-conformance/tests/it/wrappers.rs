@@ -82,7 +82,8 @@ async fn a_capped_backend_grants_less_than_requested() {
 
     let few = NonZeroU32::new(3).unwrap();
     let store = Capped::few_fences(memory(), few);
-    let steps = [Step::Claim(first.clone()), Step::Claim(first.clone()), Step::Pass { from: first, to: third }];
+    let steps =
+        [Step::Claim(first.clone()), Step::Claim(first.clone()), Step::Pass { from: Box::new(first), to: third }];
     let blocks = store.apply(&steps).await.into_iter().map(|answer| match answer {
         Ok(Answer::Claimed(Verdict::Granted { fences, .. })) => fences,
         answer => panic!("{answer:?}"),

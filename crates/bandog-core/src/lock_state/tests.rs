@@ -30,7 +30,7 @@ fn a_fence_rises_whatever_the_wall_clock_does() {
         // A repeated claim gets the fences of its first grant again, whatever time the wall clock shows now.
         let again = state.apply_above(&Step::Claim(first.clone()), now, Fence::new(u64::MAX / 2));
         assert_eq!(again.unwrap(), granted);
-        state.apply_above(&Step::Pass { from: first, to: next }, now, Fence::new(0)).unwrap();
+        state.apply_above(&Step::Pass { from: Box::new(first), to: next }, now, Fence::new(0)).unwrap();
         assert_eq!(state.fence().get(), expected + 1);
     }
 }
@@ -91,7 +91,7 @@ impl Table {
     }
 
     fn pass(&mut self, from: &Claim, to: &Claim) -> Result<Answer> {
-        self.state.apply(&Step::Pass { from: from.clone(), to: to.clone() }, self.now())
+        self.state.apply(&Step::Pass { from: Box::new(from.clone()), to: to.clone() }, self.now())
     }
 }
 
@@ -362,7 +362,7 @@ fn random_steps_obey_the_rules_of_each_kind() {
             let step = match (random.u32(..6), any) {
                 (0 | 1, Some(claim)) => Step::Release(claim),
                 (2, Some(claim)) => Step::Claim(claim),
-                (3, Some(from)) => Step::Pass { from, to: new.clone() },
+                (3, Some(from)) => Step::Pass { from: Box::new(from), to: new.clone() },
                 (4, Some(claim)) => {
                     table.state.renew(&claim, now);
                     continue;

@@ -154,7 +154,7 @@ fn rust_and_lua_agree_on_the_owner_and_the_duration_of_an_offer() {
 #[test]
 fn a_pass_is_a_claim_that_names_the_previous_owner() {
     let (from, to) = (new_claim("a"), new_claim("a"));
-    let pass = [Step::Pass { from: from.clone(), to: to.clone() }];
+    let pass = [Step::Pass { from: Box::new(from.clone()), to: to.clone() }];
     let args = texts(&claim(&refs(&pass), ScriptForm::Hash));
     assert_eq!(args[3..], ["a", "redisson_lock_token:{a}", &to.id.to_string(), "30000", "64", &from.id.to_string()]);
     let starving = Claim { offers: true, ..to.clone() };
@@ -173,7 +173,7 @@ fn steps_of_different_keys_share_a_command_and_steps_of_the_same_key_do_not() {
     assert_eq!(groups_of(&mixed.into_iter().map(Step::Claim).collect::<Vec<_>>()), [vec![0], vec![2], vec![1, 3]]);
 
     let (a, b, c) = (new_claim("a"), new_claim("b"), new_claim("c"));
-    let pass = Step::Pass { from: new_claim("d"), to: new_claim("d") };
+    let pass = Step::Pass { from: Box::new(new_claim("d")), to: new_claim("d") };
     let apart = [Step::Claim(a.clone()), Step::Release(b.clone()), pass, Step::Release(c)];
     assert_eq!(groups_of(&apart), [vec![1, 3], vec![0, 2]]);
     let same = [Step::Release(a.clone()), Step::Claim(b), Step::Claim(a)];

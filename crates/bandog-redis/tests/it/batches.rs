@@ -26,7 +26,7 @@ async fn claims_passes_and_releases_are_answered_in_their_order() {
     let steps = [
         Step::Claim(a.clone()),
         Step::Release(b),
-        Step::Pass { from: c, to: c2.clone() },
+        Step::Pass { from: Box::new(c), to: c2.clone() },
         Step::Claim(busy.clone()),
         Step::Release(claim("e")),
     ];

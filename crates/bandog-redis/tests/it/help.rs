@@ -94,7 +94,7 @@ pub(crate) async fn take(redis: &Redis, claim: &Claim) -> Result<Verdict> {
 }
 
 pub(crate) async fn pass(redis: &Redis, from: &Claim, to: &Claim) -> Result<Verdict> {
-    match step(redis, Step::Pass { from: from.clone(), to: to.clone() }).await? {
+    match step(redis, Step::Pass { from: Box::new(from.clone()), to: to.clone() }).await? {
         Answer::Claimed(verdict) => Ok(verdict),
         Answer::Released(_) => panic!("a pass was answered as a release"),
     }

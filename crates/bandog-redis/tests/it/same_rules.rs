@@ -199,7 +199,7 @@ async fn random_steps_in(query: &str, joins: bool, new: impl Fn(&mut fastrand::R
                 (6, Some(from)) => {
                     // In the store, a pass of a mutex takes no part in offers.
                     let fresh = Claim { offers: fresh.offers && !matches!(fresh.kind, Kind::Mutex), ..fresh };
-                    both.step(Step::Pass { from, to: fresh.clone() }).await;
+                    both.step(Step::Pass { from: Box::new(from), to: fresh.clone() }).await;
                     claims.push(fresh);
                 }
                 (7, Some(claim)) => {

@@ -17,7 +17,8 @@ use crate::{
     table::Table,
 };
 
-const NAMES: [&str; 7] = ["mutex", "mutex", "fair", "read-write", "semaphore", "mutex and others", "others"];
+const NAMES: [&str; 9] =
+    ["mutex", "mutex", "fair", "long queue", "long queue", "read-write", "semaphore", "mutex and others", "others"];
 const STEPS: usize = 40_000;
 const STEPS_PER_TRANSACTION: usize = 100;
 /// The wall clock in microseconds. It moves rarely and in small steps. So the last fence of a lock is sometimes less
@@ -41,6 +42,8 @@ fn claim(random: &mut fastrand::Rng, client: ClientId, name: &str) -> Claim {
     let kinds = match name {
         "mutex" => vec![Kind::Mutex],
         "fair" => vec![Kind::Mutex, Kind::Fair, Kind::Fair],
+        // So many claims that steps read only a part of the queue.
+        "long queue" => vec![Kind::Fair; 20],
         "read-write" => vec![Kind::Read, Kind::Write, Kind::Read],
         "semaphore" => vec![permits(1, 4), permits(3, 4), permits(2, 4), permits(1, 5)],
         "mutex and others" => vec![Kind::Mutex, Kind::Fair, Kind::Read, permits(1, 4)],
@@ -53,7 +56,8 @@ fn claim(random: &mut fastrand::Rng, client: ClientId, name: &str) -> Claim {
         kind: kinds[usize::try_from(number).unwrap() % kinds.len()],
         ttl: Duration::from_millis(random.u64(1..=8) * 50),
         fences: NonZeroU32::new(random.u32(1..=5)).unwrap(),
-        joins: random.bool() && (name != "mutex and others" || number % 4 == 1),
+        joins: random.u8(..8) < if name == "long queue" { 7 } else { 4 }
+            && (name != "mutex and others" || number % 4 == 1),
         offers: random.u8(..4) == 0,
     }
 }
@@ -122,11 +126,16 @@ async fn each_step_has_the_answer_and_the_row_of_the_rules() {
                     let step = match random.u8(..5) {
                         0 | 1 => Step::Claim(ours),
                         2 | 3 => Step::Release(ours),
-                        _ => Step::Pass { from, to: ours },
+                        _ => Step::Pass { from: Box::new(from), to: ours },
                     };
                     let ruled = state.apply_above(&step, now, Fence::new(WALL.load(Relaxed) - 1));
                     refused += u32::from(ruled.is_err());
-                    let answered = answered(table.apply(&step)).map(without_others);
+                    let answered = answered(table.apply(&step));
+                    let notified_none = matches!(answered, Ok(Answer::Released(Released::Freed { others: Some(0) })));
+                    if name == "long queue" && notified_none {
+                        assert_eq!(state.next_in_queue(now), None, "the release notifies the first place");
+                    }
+                    let answered = answered.map(without_others);
                     assert_eq!(text::<Answer>(answered), text(ruled.map(without_others)), "{step:?}\n{state}");
                 }
             }

@@ -247,7 +247,7 @@ async fn a_downgrade_lets_readers_in_and_keeps_writers_out() {
     assert_eq!(pass(&store, &writer, &reader).await, Some(old), "a repeated downgrade");
     take(&store, &of_kind(Kind::Read)).await.unwrap();
     busy(&store, &of_kind(Kind::Write)).await;
-    let upgrade = Step::Pass { from: reader, to: of_kind(Kind::Write) };
+    let upgrade = Step::Pass { from: Box::new(reader), to: of_kind(Kind::Write) };
     let answer: bandog_core::Result<Answer> = store.apply(&[upgrade]).await.remove(0);
     assert_eq!(answer.unwrap_err().kind(), ErrorKind::Misused);
 }

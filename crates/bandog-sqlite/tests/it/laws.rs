@@ -133,7 +133,7 @@ async fn steps_of_all_kinds_are_applied_in_their_order() {
         Step::Claim(c.clone()),
         Step::Release(a.clone()),
         Step::Claim(b.clone()),
-        Step::Pass { from: b.clone(), to: a.clone() },
+        Step::Pass { from: Box::new(b.clone()), to: a.clone() },
         Step::Release(b.clone()),
         Step::Release(a.clone()),
     ];

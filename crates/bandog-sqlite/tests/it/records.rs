@@ -137,7 +137,7 @@ async fn a_holding_is_valid_until_its_lease_expires() {
     assert!(held().await[1]);
     eventually("the first hold has expired", async || held().await == [false, true]).await;
     let next = claim("lasting", TTL);
-    store.apply(&[Step::Pass { from: lasting, to: next }]).await;
+    store.apply(&[Step::Pass { from: Box::new(lasting), to: next }]).await;
     assert_eq!(held().await, [false, false]);
 }
 

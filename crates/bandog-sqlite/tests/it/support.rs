@@ -84,7 +84,7 @@ pub(crate) async fn busy(store: &impl Leases, claim: &Claim) -> Duration {
 }
 
 pub(crate) async fn pass(store: &impl Leases, from: &Claim, to: &Claim) -> Option<Fences> {
-    match step(store, Step::Pass { from: from.clone(), to: to.clone() }).await.unwrap() {
+    match step(store, Step::Pass { from: Box::new(from.clone()), to: to.clone() }).await.unwrap() {
         Answer::Claimed(verdict) => fences(verdict),
         Answer::Released(_) => panic!("a release was answered"),
     }

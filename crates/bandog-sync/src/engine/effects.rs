@@ -53,8 +53,8 @@ impl WaitingCall {
 impl Engine {
     /// Handles a call that asks for a lock.
     pub(super) fn lock(&mut self, request: LockRequest) {
-        let LockRequest { slot: id, ticket, owner, caller, terms, patience, can_deadlock, max_waiters, reply } =
-            request;
+        let LockRequest { key, ticket, owner, caller, terms, patience, can_deadlock, max_waiters, reply } = request;
+        let id = SlotId { key, lane: Lane::of(terms.kind, ticket) };
         let watched = if can_deadlock { owner.clone() } else { None };
         let call = WaitingCall { owner, max_waiters, reply };
         if self.closing.is_some() {

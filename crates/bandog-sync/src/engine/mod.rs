@@ -398,8 +398,8 @@ impl Engine {
                 if answers.iter().any(Result::is_ok) {
                     self.measure_round_trip(asked_at);
                 }
-                for (step, answer) in steps.into_iter().zip(answers) {
-                    self.step_answered(asked_at, &step, answer);
+                for (step, answer) in steps.iter().zip(answers) {
+                    self.step_answered(asked_at, step, answer);
                 }
             }
             Completion::Renewed { asked_at, claims, answers } => {

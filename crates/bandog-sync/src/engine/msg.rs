@@ -98,8 +98,7 @@ pub(crate) type BackendQuery = Box<dyn FnOnce(Arc<dyn Backend>) -> BoxFuture<'st
 
 /// A call that asks for a lock.
 pub(crate) struct LockRequest {
-    /// The slot that handles this call.
-    pub(crate) slot: SlotId,
+    pub(crate) key: Key,
     pub(crate) ticket: Ticket,
     /// The owner for which the call locks. `None` if the call names no owner.
     pub(crate) owner: Option<Owner>,

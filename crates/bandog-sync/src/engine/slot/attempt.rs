@@ -119,7 +119,7 @@ impl Attempt {
         self.has_asked_for_place |= self.claim.joins;
         self.place_due = None;
         match &self.from {
-            Some(from) => Step::Pass { from: from.clone(), to: self.claim.clone() },
+            Some(from) => Step::Pass { from: Box::new(from.clone()), to: self.claim.clone() },
             None => Step::Claim(self.claim.clone()),
         }
     }

@@ -207,5 +207,5 @@ fn downgraded<C: Call>(
     };
     downgrade.turn.status.release();
     cx.emit(Effect::TurnEnded { held_for: cx.now.since(downgrade.turn.since) });
-    cx.emit(Effect::Adopt(Adoption { hold: Box::new(hold), call: downgrade.call }));
+    cx.emit(Effect::Adopt(Box::new(Adoption { hold: Box::new(hold), call: downgrade.call })));
 }

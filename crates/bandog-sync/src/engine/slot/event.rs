@@ -86,7 +86,7 @@ pub(in crate::engine) enum Event<C> {
     /// A writer wants to become a reader. Only the slot of the writers gets this event.
     Downgrade(NewDowngrade<C>),
     /// A downgrade was granted. Only the slot of the readers gets this event.
-    Adopt(Adoption<C>),
+    Adopt(Box<Adoption<C>>),
     /// The backend has reconnected. The store may have lost the hold, and this client may have missed notifications.
     Reconnected,
     /// An operator has changed the key, so perhaps the store does not have the hold any more.
@@ -115,7 +115,7 @@ pub(in crate::engine) enum Effect<C> {
     /// The turn of this call begins.
     StartTurn { call: C, turn: NewTurn },
     /// Pass the hold of a downgrade on to the slot of the readers.
-    Adopt(Adoption<C>),
+    Adopt(Box<Adoption<C>>),
     /// Answer this call with "the lock is held".
     Refuse(C),
     /// Answer this call with an error.

@@ -223,7 +223,7 @@ impl<C: Call> Slot<C> {
             Event::Notified => self.notified(cx),
             Event::WriterWaits(waits) => self.writer_waits(waits),
             Event::Downgrade(downgrade) => self.downgrade(downgrade, cx),
-            Event::Adopt(adoption) => self.adopt(adoption, cx),
+            Event::Adopt(adoption) => self.adopt(*adoption, cx),
             Event::Reconnected => {
                 self.renew_now(cx);
                 self.may_be_free(cx);
