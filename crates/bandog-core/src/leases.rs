@@ -113,6 +113,17 @@ pub enum Renewal {
     Gone,
 }
 
+impl Renewal {
+    /// The time for which the hold or the place of the claim is valid. None if the claim has neither.
+    pub fn valid_for(self) -> Option<Duration> {
+        match self {
+            Self::Extended { valid_for } => Some(valid_for),
+            Self::Next => Some(crate::PLACE),
+            Self::Gone => None,
+        }
+    }
+}
+
 /// The answer to a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Released {

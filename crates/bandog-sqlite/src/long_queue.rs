@@ -9,14 +9,12 @@
 //! - the claim that holds the lock or has the first place: no other place is before it;
 //! - a claim with another place, while the lock is held: it depends on the hold and on the number of places before it,
 //!   which a query counts;
-//! - the renewal of a place: it depends on that place.
+//! - the renewal of a place while the lock is held: it depends on the hold and on that place.
 //!
 //! The step removes an expired place only if it reads that place. The other expired places are removed later: when they
 //! are first in the queue, or when a step reads the whole queue.
 
-use std::time::Duration;
-
-use bandog_core::{Claim, ClaimId, Fence, Key, Kind, LockState, Place, Renewal, Step};
+use bandog_core::{Claim, ClaimId, Key, Kind, Renewal, Step};
 use rusqlite::{OptionalExtension, params};
 
 use crate::{
@@ -63,8 +61,7 @@ impl Table<'_> {
         if is_whole_queue || !has_next {
             return Ok(None);
         }
-        let holds = self.statement(sql::HOLDS)?.query_map([key.as_str(), boot], read_claim)?;
-        let holds = holds.collect::<Result<Vec<_>, _>>()?;
+        let holds = self.holds(key)?;
         let is_hold = holds.iter().any(|row| row.id == claim.id);
         let lease = self.lease(key)?;
         if states::is_shared(&lease) || lease.is_foreign(now_ns) {
@@ -85,8 +82,7 @@ impl Table<'_> {
             unread_ahead = self.statement(sql::COUNT_PLACES)?.query_row(params, |row| row.get(0))?;
         }
         rows.extend(holds);
-        // The rows of other kinds and of other boots need more rules.
-        if rows.iter().any(|row| !matches!(row.kind, Kind::Fair) || row.times.is_foreign(now_ns)) {
+        if has_other_rules(&rows, now_ns) {
             return Ok(None);
         }
         let mut stored = self.assemble(key, lease, rows, None, now_ns)?;
@@ -102,18 +98,30 @@ impl Table<'_> {
             return Ok(None);
         }
         let row = self.claim_row(&claim.key, claim.id)?;
-        let is_place = |row: &ClaimRow| row.fence.is_none() && !row.times.is_foreign(now_ns);
-        let Some(ClaimRow { id, kind, times, .. }) = row.filter(is_place) else { return Ok(None) };
-        let left = u64::try_from(times.expires_ns.saturating_sub(now_ns)).unwrap_or_default();
-        let now = self.moment(now_ns);
-        let place = Place { id, kind, until: now + Duration::from_nanos(left) };
-        let mut state = LockState::of_parts(Vec::new(), vec![place], None, false, Fence::new(0));
-        let renewal = state.renew(claim, now);
-        match renewal {
-            Renewal::Extended { valid_for } => self.extend_claim_row(&claim.key, id, valid_for, now_ns)?,
-            Renewal::Gone => {}
+        let Some(row) = row.filter(|row| row.fence.is_none()) else { return Ok(None) };
+        let lease = self.lease(&claim.key)?;
+        // If the lock is free, the answer depends on the places before this one.
+        if lease.is_foreign(now_ns) || lease.state(now_ns, None) == HoldState::Free {
+            return Ok(None);
+        }
+        let mut rows = self.holds(&claim.key)?;
+        rows.push(row);
+        if has_other_rules(&rows, now_ns) {
+            return Ok(None);
+        }
+        let mut stored = self.assemble(&claim.key, lease, rows, None, now_ns)?;
+        let renewal = stored.state.renew(claim, self.moment(now_ns));
+        if let Some(valid_for) = renewal.valid_for() {
+            self.extend_claim_row(&claim.key, claim.id, valid_for, now_ns)?;
         }
         Ok(Some(renewal))
+    }
+
+    /// The rows of the claims that hold the lock.
+    fn holds(&mut self, key: &Key) -> Result<Vec<ClaimRow>, Fault> {
+        let boot = self.host().boot();
+        let holds = self.statement(sql::HOLDS)?.query_map([key.as_str(), boot], read_claim)?;
+        Ok(holds.collect::<Result<_, _>>()?)
     }
 
     /// The row of one claim.
@@ -121,4 +129,9 @@ impl Table<'_> {
         let params = params![key.as_str(), self.host().boot(), id.to_string()];
         Ok(self.statement(sql::CLAIM)?.query_row(params, read_claim).optional()?)
     }
+}
+
+/// Whether more rules than those of a fair mutex of this boot are needed: rows of other kinds, or of other boots.
+fn has_other_rules(rows: &[ClaimRow], now_ns: i64) -> bool {
+    rows.iter().any(|row| !matches!(row.kind, Kind::Fair) || row.times.is_foreign(now_ns))
 }

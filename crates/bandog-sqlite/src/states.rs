@@ -3,7 +3,7 @@
 use std::{mem, num::NonZeroU32};
 
 use bandog_core::{
-    Answer, Claim, ClaimId, Fence, Hold, Key, Kind, Limit, LockState, PLACE, Place, Released, Renewal, Step, Verdict,
+    Answer, Claim, ClaimId, Fence, Hold, Key, Kind, Limit, LockState, Place, Released, Renewal, Step, Verdict,
 };
 use rusqlite::{OptionalExtension, params};
 
@@ -117,12 +117,7 @@ impl Table<'_> {
         }
         let mut stored = self.load_once(key, now_ns)?;
         let renewal = stored.state.renew(claim, self.moment(now_ns));
-        let valid_for = match renewal {
-            Renewal::Extended { valid_for } => Some(valid_for),
-            Renewal::Next => Some(PLACE),
-            Renewal::Gone => None,
-        };
-        if let Some(valid_for) = valid_for {
+        if let Some(valid_for) = renewal.valid_for() {
             self.write_sightings(&mut stored, now_ns)?;
             self.extend_claim_row(key, claim.id, valid_for, now_ns)?;
             let StoredState { state, lease, .. } = &mut stored;

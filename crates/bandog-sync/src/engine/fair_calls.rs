@@ -78,7 +78,7 @@ impl FairCalls {
 
     /// Number of the calls for a key that wait or hold it.
     pub(super) fn count(&self, key: &Key) -> usize {
-        self.0.get(key).map_or(0, BTreeSet::len)
+        self.of_keys.get(key).map_or(0, |of_key| of_key.calls.len())
     }
 
     pub(super) fn oldest(&self, key: &Key) -> Option<Ticket> {
