@@ -61,6 +61,8 @@ struct OwnerState {
 struct LockEntry {
     /// The owner's turn of this lock: it lasts while the owner has guards of the lock. Empty if there is no turn.
     turn: Weak<Turn>,
+    /// The lane of the turn. `None` before the first turn.
+    lane: Option<Lane>,
     /// The hold and the status of the turn, if the turn lasts until its guards are dropped. `None` if it ends by itself.
     lasting: Option<(HoldId, Arc<TurnStatus>)>,
     /// The waiting calls of this owner for the lock.
@@ -111,18 +113,17 @@ impl Owner {
         let Some(owned_as) = OwnedAs::of(kind) else { return Ok(None) };
         let mut locks = self.locks();
         let entry = locks.entry((key.clone(), owned_as)).or_default();
-        let Some(turn) = entry.turn.upgrade() else {
+        if entry.turn.strong_count() > 0 && !entry.can_share(kind) {
+            let message = "this owner already holds the lock for reading, and a read lock cannot become a write lock; \
+                           release it first";
+            return Err(Error::misused(message).during("write").at(key));
+        }
+        let turn = entry.turn.upgrade();
+        if turn.is_none() {
             let lasts = terms.watchdog && terms.max_hold.is_none();
             entry.calls.push(OwnerCall { ticket: call, kind, lasts, turn: None });
-            return Ok(None);
-        };
-        drop(locks);
-        if can_share(&turn, kind) {
-            return Ok(Some(turn));
         }
-        let message = "this owner already holds the lock for reading, and a read lock cannot become a write lock; \
-                       release it first";
-        Err(Error::misused(message).during("write").at(key))
+        Ok(turn)
     }
 
     /// If the owner has a turn, lets a waiting call share that turn, and returns true. The call's entry in this table
@@ -131,18 +132,13 @@ impl Owner {
     /// released.
     pub(crate) fn share(&self, key: &Key, lane: Lane, call: Ticket) -> bool {
         let mut locks = self.locks();
-        let Some(LockEntry { turn, calls, .. }) =
-            OwnedAs::in_lane(lane).and_then(|owned_as| locks.get_mut(&(key.clone(), owned_as)))
-        else {
-            return false;
-        };
-        let Some(waiting) = calls.iter_mut().find(|waiting| waiting.ticket == call) else { return false };
-        let turn = turn.upgrade();
-        waiting.turn = turn.as_ref().filter(|turn| can_share(turn, waiting.kind)).cloned();
-        let shares = waiting.turn.is_some();
-        drop(locks);
-        drop(turn); // If this was the last reference, its drop needs the table.
-        shares
+        let Some(owned_as) = OwnedAs::in_lane(lane) else { return false };
+        let Some(entry) = locks.get_mut(&(key.clone(), owned_as)) else { return false };
+        let Some(at) = entry.calls.iter().position(|waiting| waiting.ticket == call) else { return false };
+        if entry.can_share(entry.calls[at].kind) {
+            entry.calls[at].turn = entry.turn.upgrade();
+        }
+        entry.calls[at].turn.is_some()
     }
 
     /// Removes a call that has ended, with or without the lock. Returns the turn that the call shares and has not taken
@@ -165,17 +161,26 @@ impl Owner {
         others.map(|waiting| (waiting.ticket, Lane::of(waiting.kind, waiting.ticket))).collect()
     }
 
-    /// Records that the owner got this turn. The turn may have ended already. In that case there is nothing to record,
-    /// and the lock's entry is removed unless calls of the owner still wait.
-    pub(crate) fn hold(&self, key: &Key, lane: Lane, turn: &Arc<Turn>) {
-        let Some(owned_as) = OwnedAs::in_lane(lane) else { return };
+    /// Records that the owner got this turn, and gives the turn to the waiting call that asked for it. The call's entry
+    /// keeps the turn, as in [`Self::share`] and for the same reason. If the call has ended, returns the turn.
+    pub(crate) fn start(&self, key: &Key, turn: Arc<Turn>) -> Result<(), Arc<Turn>> {
+        let lane = turn.slot.lane;
+        let Some(owned_as) = OwnedAs::in_lane(lane) else { return Err(turn) };
         let mut locks = self.locks();
-        let entry = locks.entry((key.clone(), owned_as)).or_default();
-        // A downgrade has no call in this table. Its turn counts as one that ends by itself.
-        let lasts = entry.calls.iter().any(|call| call.ticket == turn.ticket && call.lasts);
-        entry.lasting = lasts.then(|| (turn.hold, Arc::clone(&turn.status)));
-        entry.turn = Arc::downgrade(turn);
-        drop(locks);
+        let Some(entry) = locks.get_mut(&(key.clone(), owned_as)) else { return Err(turn) };
+        let Some(at) = entry.calls.iter().position(|call| call.ticket == turn.ticket) else { return Err(turn) };
+        entry.record(&turn, entry.calls[at].lasts);
+        entry.calls[at].turn = Some(turn);
+        Ok(())
+    }
+
+    /// Records that the owner got this turn by a downgrade, which is not a waiting call. The turn may have ended already.
+    /// In that case there is nothing to record, and the lock's entry is removed unless calls of the owner still wait.
+    pub(crate) fn hold(&self, key: &Key, turn: &Arc<Turn>) {
+        let lane = turn.slot.lane;
+        let Some(owned_as) = OwnedAs::in_lane(lane) else { return };
+        // The search for deadlocks takes no notice of this turn, as if it ended by itself.
+        self.locks().entry((key.clone(), owned_as)).or_default().record(turn, false);
         self.change(key, lane, |_| ());
     }
 
@@ -220,9 +225,18 @@ impl Owner {
     }
 }
 
-/// Whether a call of this kind can share a turn of the same owner. A writer can also read; a reader cannot write.
-fn can_share(turn: &Turn, kind: Kind) -> bool {
-    !matches!((turn.slot.lane, kind), (Lane::Read, Kind::Write))
+impl LockEntry {
+    /// Records the owner's turn. `lasts` says whether it lasts until its guards are dropped.
+    fn record(&mut self, turn: &Arc<Turn>, lasts: bool) {
+        self.turn = Arc::downgrade(turn);
+        self.lane = Some(turn.slot.lane);
+        self.lasting = lasts.then(|| (turn.hold, Arc::clone(&turn.status)));
+    }
+
+    /// Whether a call of this kind can share the owner's turn. A writer can also read; a reader cannot write.
+    fn can_share(&self, kind: Kind) -> bool {
+        !matches!((self.lane, kind), (Some(Lane::Read), Kind::Write))
+    }
 }
 
 /// A weak reference to the owner of a thread. Only guards and waiting calls keep such an owner alive. So when the owner

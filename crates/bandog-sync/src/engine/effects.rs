@@ -309,15 +309,24 @@ impl Engine {
         // The other calls of this owner that wait for the key. They are read before the answer is sent, because the
         // owner forgets this call after the answer.
         let waiting_owner = owner.clone().map(|owner| (owner.other_calls(key, id.lane, ticket), owner));
-        let turn = Turn { slot: id.clone(), hold, ticket, fence, status, owner, report: None, handle };
-        let turn = Arc::new(turn);
+        let turn = Arc::new(Turn { slot: id.clone(), hold, ticket, fence, status, owner, report: None, handle });
         // The owner must know the turn before the caller has it, because the caller's next call for this lock shares the
-        // turn or is refused. The owner gets only a weak reference, which does not keep the turn alive.
-        if let Some((_, owner)) = &waiting_owner {
-            owner.hold(key, id.lane, &turn);
-        }
-        if reply.send(Ok(Some(TurnGrant::New(turn)))).is_err() {
-            // The caller has dropped its future. So `send` has returned `turn`, and the drop of `turn` ends the turn.
+        // turn or is refused.
+        let grant = match &waiting_owner {
+            None => TurnGrant::New(turn),
+            Some((_, owner)) => match owner.start(key, turn) {
+                Ok(()) => TurnGrant::Shared,
+                // The call has ended, so the drop of the turn ends it. The owner must not know this turn: a call that
+                // shared it could be released while the engine still keeps it.
+                Err(_) if reply.is_closed() => return,
+                Err(turn) => {
+                    owner.hold(key, &turn); // A downgrade is not among the owner's calls.
+                    TurnGrant::New(turn)
+                }
+            },
+        };
+        if reply.send(Ok(Some(grant))).is_err() {
+            // The caller has dropped its future. That drop ends the turn, or the drop of the grant here does.
             return;
         }
         if let Some((other_calls, owner)) = waiting_owner {

@@ -25,9 +25,9 @@ pub(crate) type LockReply = oneshot::Sender<Result<Option<TurnGrant>>>;
 /// The answer to a call that gets the lock. A *turn* begins when a call gets the hold, and ends when the last guard of
 /// the turn is dropped. Calls of one owner can share a turn.
 pub(crate) enum TurnGrant {
-    /// The call has got its own turn.
+    /// The turn of a call without an owner, or of a downgrade.
     New(Arc<Turn>),
-    /// The call shares the turn that its owner already has. The call takes that turn from the owner
+    /// The turn of the call's owner, which the call may share with other calls. The call takes that turn from the owner
     /// ([`Owner::call_ended`]).
     Shared,
 }
