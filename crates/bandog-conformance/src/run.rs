@@ -148,6 +148,7 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 69, semaphore, drain_and_refill }
         $crate::one_law! { $test $world, 70, semaphore, permits_all_or_none }
         $crate::one_law! { $test $world, 70, semaphore, starving_claim_for_many_permits }
+        $crate::one_law! { $test $world, 70, semaphore, starving_grant_notifies }
         $crate::one_law! { $test $world, 71, semaphore, crash_returns_permits }
         $crate::one_law! { $test $world, 71, kind_faults, killed_holder_of_permits }
         $crate::one_law! { $test $world, 72, semaphore, limit_change_while_waiting }

@@ -68,6 +68,9 @@ impl Table<'_> {
             return Ok(None);
         }
         let is_held = lease.state(now_ns, None) != HoldState::Free;
+        if is_hold && !(is_held && lease.owner.as_deref() == Some(&*claim.id.to_string())) {
+            return Ok(None); // The hold has ended, and its row is removed with the rules for all rows.
+        }
         let last_read = rows.last().map_or(0, |row| row.rank);
         let mut unread_ahead = 0;
         if !is_hold && rows.iter().all(|row| row.id != claim.id) {

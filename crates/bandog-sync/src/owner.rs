@@ -135,10 +135,15 @@ impl Owner {
         let Some(owned_as) = OwnedAs::in_lane(lane) else { return false };
         let Some(entry) = locks.get_mut(&(key.clone(), owned_as)) else { return false };
         let Some(at) = entry.calls.iter().position(|waiting| waiting.ticket == call) else { return false };
-        if entry.can_share(entry.calls[at].kind) {
-            entry.calls[at].turn = entry.turn.upgrade();
+        if !entry.can_share(entry.calls[at].kind) {
+            return entry.calls[at].turn.is_some();
         }
-        entry.calls[at].turn.is_some()
+        let shared = entry.turn.upgrade();
+        let shares = shared.is_some();
+        let earlier = std::mem::replace(&mut entry.calls[at].turn, shared);
+        drop(locks);
+        drop(earlier); // A turn that the call has not taken, and that was lost. Its drop needs the table.
+        shares
     }
 
     /// Removes a call that has ended, with or without the lock. Returns the turn that the call shares and has not taken
@@ -170,7 +175,9 @@ impl Owner {
         let Some(entry) = locks.get_mut(&(key.clone(), owned_as)) else { return Err(turn) };
         let Some(at) = entry.calls.iter().position(|call| call.ticket == turn.ticket) else { return Err(turn) };
         entry.record(&turn, entry.calls[at].lasts);
-        entry.calls[at].turn = Some(turn);
+        let earlier = entry.calls[at].turn.replace(turn);
+        drop(locks);
+        drop(earlier); // As in [`Self::share`].
         Ok(())
     }
 

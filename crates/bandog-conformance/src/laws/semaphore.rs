@@ -146,6 +146,29 @@ pub async fn starving_claim_for_many_permits<W: World>(world: &W) -> Law {
     freed(&ours, &small).await
 }
 
+/// Law 70: while a starving claim has a place, other claims are refused although permits are free. When it gets its
+/// permits and others remain, the clients of the other claims are notified.
+pub async fn starving_grant_notifies<W: World>(world: &W) -> Law {
+    let (ours, theirs) = (world.backend(), world.backend());
+    needs(&ours, &[permits(1, 3)])?;
+    let (holder, waits) = (take(3, 3), take(1, 3));
+    let starves = starving(permits(2, 3), NAME);
+    granted(&ours, &holder).await?;
+    refused(&ours, &starves).await?;
+    refused(&theirs, &waits).await?;
+    let subscribed = Subscribed::with(&theirs, &waits).await?;
+    let before = subscribed.count();
+    freed(&ours, &holder).await?;
+    subscribed.notified_after(before).await;
+    refused(&theirs, &waits).await?;
+    let before = subscribed.count();
+    granted(&ours, &starves).await?;
+    subscribed.notified_after(before).await;
+    granted(&theirs, &waits).await?;
+    freed(&ours, &starves).await?;
+    freed(&theirs, &waits).await
+}
+
 /// Law 71: the permits of a holder whose client has died return after the ttl, and not earlier. Other holders keep
 /// their permits.
 pub async fn crash_returns_permits<W: World>(world: &W) -> Law {

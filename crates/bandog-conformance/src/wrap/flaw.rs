@@ -40,6 +40,8 @@ pub enum Flaw {
     DowngradeInTwoSteps,
     /// A downgrade does not notify readers.
     SilentDowngrade,
+    /// The grant of a starving claim does not notify other claims that permits remain.
+    SilentGrant,
     /// Each pass is allowed.
     EveryPass,
     /// A renewal of one holder renews all holders of the lock.

@@ -109,6 +109,7 @@ async fn the_laws_of_semaphores_find_flaws() {
         semaphore::drain_and_refill: OnePermit HoldsTwice SilentRelease LimitPlusOne;
         semaphore::permits_all_or_none: SomePermits OnePermit;
         semaphore::starving_claim_for_many_permits: NoPlaces NoStarvation PlacesStay SilentLeave;
+        semaphore::starving_grant_notifies: SilentGrant NoStarvation NoPlaces;
         semaphore::crash_returns_permits: HoldsStay RenewalsRenewAll ShortestTtl;
         semaphore::limit_change_while_waiting: SilentLimit PresentLimitOnly AnyLimit;
         semaphore::limit_mismatch: AnyLimit;

@@ -22,6 +22,7 @@ one_law! { (#[tokio::test]) OnRedis<Plain>, 68, semaphore, limit_is_reached_and_
 one_law! { (#[tokio::test]) OnRedis<Plain>, 69, semaphore, drain_and_refill }
 one_law! { (#[tokio::test]) OnRedis<Plain>, 70, semaphore, permits_all_or_none }
 one_law! { (#[tokio::test]) OnRedis<Plain>, 70, semaphore, starving_claim_for_many_permits }
+one_law! { (#[tokio::test]) OnRedis<Plain>, 70, semaphore, starving_grant_notifies }
 one_law! { (#[tokio::test]) OnRedis<Plain>, 71, semaphore, crash_returns_permits }
 one_law! { (#[tokio::test]) OnRedis<Plain>, 72, semaphore, limit_change_while_waiting }
 one_law! { (#[tokio::test]) OnRedis<Plain>, 73, semaphore, limit_mismatch }

@@ -7,7 +7,9 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use bandog_core::{Answer, Claim, ClaimId, ClientId, Clock, Fence, Key, Kind, LockState, Released, Result, Step};
+use bandog_core::{
+    Answer, Claim, ClaimId, ClientId, Clock, Fence, Key, Kind, LockState, PLACE, Released, Result, Step, Verdict,
+};
 
 use crate::{
     Sqlite, SqliteOptions,
@@ -155,4 +157,63 @@ async fn each_step_has_the_answer_and_the_row_of_the_rules() {
         transaction.commit().unwrap();
     }
     assert!(refused > 100, "{refused}");
+}
+
+/// The first places of a long queue, which a step reads, can all have expired.
+#[tokio::test(start_paused = true)]
+async fn live_places_behind_many_dead_ones_are_found() {
+    const DEAD: usize = 8;
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Clock::tokio();
+    let options = SqliteOptions::at(dir.path().join("locks.db"));
+    let handle = Sqlite::on(Host::with_clock(clock, fixed_wall), options.clone()).unwrap();
+    let context = handle.clone_context();
+    let store = Store::open(&options, Purpose::Use).unwrap();
+    let (client, mut state) = (ClientId::random(), LockState::default());
+    let claims: Vec<_> = (1..=12).map(|number| fair(client, number)).collect();
+    let [holder, .., next, last] = &claims[..] else { unreachable!() };
+    let mut apply = |step: Step| {
+        let transaction = store.begin_write(Durability::Process).unwrap();
+        let answer: Answer = Table::new(&store, &context, false).with_writes().apply(&step).unwrap();
+        transaction.commit().unwrap();
+        let ruled = state.apply_above(&step, clock.now(), Fence::new(1_790_000_000_000_000 - 1)).unwrap();
+        assert_eq!(without_others(answer.clone()), without_others(ruled), "{step:?}");
+        answer
+    };
+    for claim in &claims {
+        apply(Step::Claim(claim.clone()));
+    }
+    tokio::time::advance(PLACE * 4 / 5).await;
+    for claim in &claims[1 + DEAD..] {
+        apply(Step::Claim(claim.clone())); // A repeated claim keeps its place.
+    }
+    tokio::time::advance(PLACE * 2 / 5).await;
+    let ahead = |answer| match answer {
+        Answer::Claimed(Verdict::Busy { ahead, .. }) => ahead,
+        answer => panic!("{answer:?}"),
+    };
+    assert_eq!(ahead(apply(Step::Claim(last.clone()))), Some(2));
+    let released = apply(Step::Release(holder.clone()));
+    assert_ne!(released, Answer::Released(Released::Freed { others: Some(0) }), "the next claim is notified");
+    assert_eq!(ahead(apply(Step::Claim(last.clone()))), Some(2));
+    assert_eq!(ahead(apply(Step::Claim(next.clone()))), Some(1));
+    let granted = apply(Step::Claim(claims[1 + DEAD].clone()));
+    assert!(matches!(granted, Answer::Claimed(Verdict::Granted { .. })), "{granted:?}");
+}
+
+/// A wall clock that does not move, unlike the one of the other test.
+fn fixed_wall() -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(1_790_000_000)
+}
+
+fn fair(client: ClientId, number: u64) -> Claim {
+    Claim {
+        key: Key::new("orders").unwrap(),
+        id: ClaimId { client, number },
+        kind: Kind::Fair,
+        ttl: PLACE * 10,
+        fences: NonZeroU32::MIN,
+        joins: true,
+        offers: false,
+    }
 }

@@ -74,7 +74,7 @@ impl Engine {
             if call.owner.as_ref().is_some_and(|owner| owner.share(&id.key, id.lane, ticket)) {
                 return call.answer(Ok(Some(TurnGrant::Shared)));
             }
-            if !self.slots.get(&id).is_some_and(|entry| entry.slot.can_share(terms, &self.cx)) {
+            if !self.slots.get(&id).is_some_and(|entry| entry.slot.can_serve(terms, &self.cx)) {
                 let message =
                     format!("{max} calls of this client already wait for this lock, which is the limit (max_waiters)");
                 return call.answer(Err(Error::new(ErrorKind::Overloaded, message).during("lock").at(&id.key)));
@@ -341,7 +341,9 @@ impl Engine {
                 continue;
             }
             let id = SlotId { key: key.clone(), lane };
-            if let Some(call) = self.change(&id, |slot, cx| slot.take_call(ticket, cx)).flatten() {
+            // A call of a deadlock has left its slot, but has not returned yet.
+            let call = self.change(&id, |slot, cx| slot.take_call(ticket, cx)).flatten();
+            if let Some(call) = call.or_else(|| self.deadlocks.take_lingering(ticket)) {
                 call.answer(Ok(Some(TurnGrant::Shared)));
             }
         }

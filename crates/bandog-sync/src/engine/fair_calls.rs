@@ -8,7 +8,7 @@
 //! A call can be *out of order*: it has lost its place and got a new one, or its first request had no answer. The order
 //! of the store is then unknown, so such a call always subscribes, and no other call relies on it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bandog_core::Key;
 
@@ -29,14 +29,11 @@ pub(super) struct FairCalls {
 #[derive(Default)]
 struct CallsOfKey {
     /// The calls by their numbers: the first call that the client received has the number 1.
-    calls: BTreeMap<u64, FairCall>,
+    calls: BTreeMap<u64, Ticket>,
     numbers: Map<Ticket, u64>,
-}
-
-struct FairCall {
-    ticket: Ticket,
-    /// Whether the call holds the lock or has its place in the store's queue, behind the older calls that are in order.
-    is_in_order: bool,
+    /// The numbers of the calls that hold the lock or have their place in the store's queue, behind the older calls that
+    /// are in order.
+    in_order: BTreeSet<u64>,
 }
 
 impl FairCalls {
@@ -44,21 +41,24 @@ impl FairCalls {
         self.received += 1;
         let of_key = self.of_keys.entry(key.clone()).or_default();
         of_key.numbers.insert(ticket, self.received);
-        of_key.calls.insert(self.received, FairCall { ticket, is_in_order: false });
+        of_key.calls.insert(self.received, ticket);
     }
 
     /// Whether an older call holds the lock or has a place before this call.
     pub(super) fn has_older(&self, key: &Key, ticket: Ticket) -> bool {
         let Some(of_key) = self.of_keys.get(key) else { return false };
-        let older = of_key.numbers.get(&ticket).map(|number| of_key.calls.range(..number));
-        older.is_some_and(|mut older| older.any(|(_, call)| call.is_in_order))
+        let number = of_key.numbers.get(&ticket);
+        number.zip(of_key.in_order.first()).is_some_and(|(number, first)| first < number)
     }
 
     /// Records whether a call is in order.
     pub(super) fn set_in_order(&mut self, key: &Key, ticket: Ticket, is_in_order: bool) {
         let Some(of_key) = self.of_keys.get_mut(key) else { return };
-        if let Some(call) = of_key.numbers.get(&ticket).and_then(|number| of_key.calls.get_mut(number)) {
-            call.is_in_order = is_in_order;
+        let Some(number) = of_key.numbers.get(&ticket) else { return };
+        if is_in_order {
+            of_key.in_order.insert(*number);
+        } else {
+            of_key.in_order.remove(number);
         }
     }
 
@@ -68,8 +68,9 @@ impl FairCalls {
         let of_key = self.of_keys.get_mut(key)?;
         let number = of_key.numbers.remove(&ticket)?;
         of_key.calls.remove(&number);
-        let next = of_key.calls.values().find(|call| call.is_in_order).or_else(|| of_key.calls.values().next());
-        let Some(next) = next.map(|call| call.ticket) else {
+        of_key.in_order.remove(&number);
+        let next = of_key.in_order.first().and_then(|number| of_key.calls.get(number));
+        let Some(next) = next.or_else(|| of_key.calls.values().next()).copied() else {
             self.of_keys.remove(key);
             return None;
         };
@@ -82,11 +83,11 @@ impl FairCalls {
     }
 
     pub(super) fn oldest(&self, key: &Key) -> Option<Ticket> {
-        self.of_keys.get(key)?.calls.values().next().map(|call| call.ticket)
+        self.of_keys.get(key)?.calls.values().next().copied()
     }
 
     /// The calls for a key, the oldest first.
     pub(super) fn of_key(&self, key: &Key) -> Vec<Ticket> {
-        self.of_keys.get(key).into_iter().flat_map(|of_key| of_key.calls.values()).map(|call| call.ticket).collect()
+        self.of_keys.get(key).into_iter().flat_map(|of_key| of_key.calls.values()).copied().collect()
     }
 }

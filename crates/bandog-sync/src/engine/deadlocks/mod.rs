@@ -70,6 +70,8 @@ pub(super) struct Deadlocks {
     timer: Option<Moment>,
     /// When the search in flight was sent.
     searching_since: Option<Moment>,
+    /// The next search is not sent before this moment. `None` before the first search.
+    not_before: Option<Moment>,
 }
 
 /// A call of an owner that perhaps holds other locks.
@@ -107,6 +109,21 @@ impl Deadlocks {
     pub(super) fn is_empty(&self) -> bool {
         self.blocked.is_empty()
     }
+
+    fn has_lingering(&self) -> bool {
+        self.blocked.values().any(|call| matches!(call.stage, Stage::Lingering { .. }))
+    }
+
+    /// Takes a call that lingers.
+    pub(super) fn take_lingering(&mut self, ticket: Ticket) -> Option<WaitingCall> {
+        match self.blocked.remove(&ticket)? {
+            Blocked { stage: Stage::Lingering { call, .. }, .. } => Some(call),
+            waiting => {
+                self.blocked.insert(ticket, waiting);
+                None
+            }
+        }
+    }
 }
 
 impl Engine {
@@ -135,20 +152,38 @@ impl Engine {
     pub(super) fn search_is_due(&mut self, now: Moment) {
         self.deadlocks.timer = None;
         self.update_blocked(now);
-        if self.deadlocks.searching_since.is_some() {
-            return; // The answer to the search plans the next one.
-        }
+        self.end_overdue(now);
         self.plan_for_new_calls();
-        if self.deadlocks.is_empty() {
-            return;
+        if self.deadlocks.has_lingering() {
+            self.search_by(now + LINGER_INTERVAL); // The calls return in time also if the search gets no answer.
         }
-        self.register_now();
+        if self.deadlocks.is_empty() || self.deadlocks.searching_since.is_some() {
+            return; // The answer to the search in flight plans the next one.
+        }
+        if let Some(moment) = self.deadlocks.not_before.filter(|moment| now < *moment) {
+            return self.search_by(moment);
+        }
+        let was_published = !self.registration.member().blocked.calls.is_empty();
+        if was_published || !self.blocked_calls().is_empty() {
+            self.register_now();
+        }
         let own = self.registration.member().clone();
         if own.blocked.calls.is_empty() {
             return self.search_by(now + SEARCH_INTERVAL); // No owner of these calls holds another lock.
         }
         self.deadlocks.searching_since = Some(now);
         self.calls.search_deadlocks(own);
+    }
+
+    /// Ends the calls that have lingered for [`MAX_LINGER`].
+    fn end_overdue(&mut self, now: Moment) {
+        let is_overdue =
+            |call: &Blocked| matches!(call.stage, Stage::Lingering { since, .. } if now.since(since) >= MAX_LINGER);
+        let overdue: Vec<_> = self.deadlocks.blocked.iter().filter(|(_, call)| is_overdue(call)).collect();
+        let tickets: Vec<_> = overdue.into_iter().map(|(ticket, _)| *ticket).collect();
+        for ticket in tickets {
+            self.report_deadlock(ticket);
+        }
     }
 
     fn plan_for_new_calls(&mut self) {
@@ -189,7 +224,8 @@ impl Engine {
             };
             let SlotId { key, lane } = &call.slot;
             let (id, is_reader) = (self.call_id(*ticket), matches!(lane, Lane::Read));
-            (!holds.is_empty()).then(|| BlockedCall { id, key: key.clone(), is_reader, holds, deadlock })
+            let is_published = !holds.is_empty() || !deadlock.is_empty();
+            is_published.then(|| BlockedCall { id, key: key.clone(), is_reader, holds, deadlock })
         };
         let mut calls: Vec<_> = self.deadlocks.blocked.iter().filter_map(publish).collect();
         // The other members of a deadlock wait for the calls that linger, and a row has room for a few calls only.
@@ -233,14 +269,15 @@ impl Engine {
         if self.deadlocks.is_empty() {
             return;
         }
-        let stages = || self.deadlocks.blocked.values().map(|call| &call.stage);
-        let pause = if stages().any(|stage| matches!(stage, Stage::Lingering { .. })) {
+        let mut stages = self.deadlocks.blocked.values().map(|call| &call.stage);
+        let pause = if self.deadlocks.has_lingering() {
             LINGER_INTERVAL
-        } else if stages().any(|stage| matches!(stage, Stage::Waiting(Some(_)))) {
+        } else if stages.any(|stage| matches!(stage, Stage::Waiting(Some(_)))) {
             CONFIRM_AFTER
         } else {
             SEARCH_INTERVAL.max(now.since(began) * LOAD_FACTOR)
         };
+        self.deadlocks.not_before = Some(now + pause);
         self.search_by(now + pause);
     }
 
@@ -316,16 +353,21 @@ impl Engine {
         if self.cx.now.since(*since) < MAX_LINGER && !circle.iter().all(knows) {
             return false;
         }
+        self.report_deadlock(ticket);
+        true
+    }
+
+    /// Answers a call that lingers with the error about its deadlock.
+    fn report_deadlock(&mut self, ticket: Ticket) {
         let Some(Blocked { slot, stage: Stage::Lingering { call, circle, .. }, .. }) =
             self.deadlocks.blocked.remove(&ticket)
         else {
-            return false;
+            return;
         };
         let text = describe(&circle);
         tracing::warn!(key = %slot.key, "{text}");
         self.metrics.deadlock();
         call.answer(Err(Error::new(ErrorKind::Deadlock, text).during("lock").at(&slot.key)));
-        true
     }
 }
 

@@ -22,6 +22,9 @@ const STARVES_AFTER: Duration = Duration::from_secs(1);
 /// With a longer round trip, the offer could expire before the client's next claim reaches the store.
 const MAX_ROUND_TRIP: Duration = Duration::from_millis(100);
 
+/// Places are renewed at multiples of this time on the client's clock, in nanoseconds: a sixth of their validity.
+const PLACE_ROUND: u64 = PLACE.as_secs() * 1_000_000_000 / 6;
+
 /// Maximum interval between two polls of a claim that is not the next one in the queue of a fair mutex.
 const MAX_QUEUED_POLL_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -140,7 +143,7 @@ impl Attempt {
         self.faults = 0;
         match self.claim.kind {
             Kind::Mutex => self.polls.refused(asked_at, now, retry_after),
-            Kind::Fair => self.place_due = self.claim.joins.then(|| now + PLACE / 3),
+            Kind::Fair => self.place_due = self.claim.joins.then(|| renewal_of_place(now)),
             Kind::Read | Kind::Write | Kind::Permits { .. } => {}
         }
     }
@@ -171,7 +174,7 @@ impl Attempt {
     pub(super) fn keep_place(&mut self, now: Moment) -> bool {
         let is_due = self.place_due.is_some_and(|due| due <= now);
         if is_due {
-            self.place_due = Some(now + PLACE / 3);
+            self.place_due = Some(renewal_of_place(now));
         }
         is_due
     }
@@ -208,4 +211,11 @@ impl Attempt {
         };
         has_waited && asks
     }
+}
+
+/// When a place that is valid since `now` must be renewed: after a third of its time, or a little earlier, at a multiple of
+/// [`PLACE_ROUND`]. So the places of a client are renewed together, in few requests.
+fn renewal_of_place(now: Moment) -> Moment {
+    let due = (now + PLACE / 3).as_nanos();
+    Moment::from_nanos(due - due % PLACE_ROUND)
 }

@@ -5,13 +5,13 @@
 //! grants it, the call that is first in the queue at that time gets the hold. If the store refuses it, nothing remains of
 //! it: the attempt of the slot decides when the slot claims again. If the store does not answer it, it is released.
 //!
-//! Further claims are sent only while the store has refused no claim since the last one that it granted at once. While
-//! other clients hold all permits, they would only be refused.
+//! Further claims are sent only while the store answers, and has refused no claim since the last one that it granted at
+//! once. While other clients hold all permits, they would only be refused.
 
 use bandog_core::{Error, Kind, Moment, Result, Verdict};
 
 use super::{Call, Claiming, Effect, Slot, SlotContext, Stage, attempt::Attempt};
-use crate::engine::msg::HoldId;
+use crate::engine::msg::{HoldId, Terms};
 
 /// Maximum number of further claims in flight.
 const MAX_FURTHER: usize = 31;
@@ -21,7 +21,7 @@ const MAX_FURTHER: usize = 31;
 pub(super) struct Further {
     /// The claims in flight.
     claims: Vec<Attempt>,
-    /// Whether the store has refused a claim since the last one that it granted at once.
+    /// Whether the store has refused or not answered a claim since the last one that it granted at once.
     is_contended: bool,
 }
 
@@ -46,13 +46,24 @@ impl Further {
 }
 
 impl<C: Call> Slot<C> {
+    /// Whether the limit leaves room for a further claim with these terms.
+    pub(super) fn has_room(&self, terms: Terms) -> bool {
+        let Kind::Permits { take, of } = terms.kind else { return false };
+        let attempted = match &self.stage {
+            Stage::Claiming(Claiming { attempt, .. }) => u64::from(attempt.claim.kind.permits()),
+            Stage::Idle | Stage::Waiting { .. } | Stage::Resting { .. } | Stage::Releasing(_) => 0,
+        };
+        let taken = self.holds.permits() + self.further.permits() + attempted;
+        !self.further.is_contended && taken + u64::from(take.get()) <= u64::from(of.get())
+    }
+
     /// Sends further claims: one for each call behind the first one, as long as the calls have the terms of the attempt
     /// in flight, and the limit leaves room for them.
     pub(super) fn claim_further(&mut self, cx: &mut SlotContext<C>) {
         let Stage::Claiming(Claiming { attempt, .. }) = &self.stage else { return };
         let terms = attempt.terms;
         let Kind::Permits { take, of } = terms.kind else { return };
-        if self.further.is_contended || attempt.from.is_some() {
+        if self.further.is_contended || attempt.from.is_some() || attempt.faults > 0 {
             return;
         }
         let take = u64::from(take.get());
@@ -82,7 +93,10 @@ impl<C: Call> Slot<C> {
                 self.granted(Box::new(attempt), fences, asked_at, valid_for, cx)
             }
             Ok(Verdict::Busy { .. }) => self.further.is_contended = true,
-            Err(error) => release_unsure(&attempt, &error, cx),
+            Err(error) => {
+                self.further.is_contended = true;
+                release_unsure(&attempt, &error, cx);
+            }
         }
         None
     }

@@ -275,12 +275,17 @@ impl<C: Call> Slot<C> {
     /// with the answer, so it does not count.
     pub(super) fn waiting_calls(&self) -> usize {
         let is_first_claim = matches!(self.stage, Stage::Claiming(_)) && matches!(self.wake_ups, WakeUps::Off);
-        self.queue.len().saturating_sub(usize::from(is_first_claim))
+        let perhaps_served = match self.id.lane {
+            Lane::Read if is_first_claim => self.queue.len(),
+            _ => usize::from(is_first_claim) + self.further.len(),
+        };
+        self.queue.len().saturating_sub(perhaps_served)
     }
 
-    /// Whether a call with these terms can be served at once by a hold that readers share.
-    pub(super) fn can_share(&self, terms: Terms, cx: &SlotContext<C>) -> bool {
-        self.holds.open().is_some_and(|open| open.can_share(terms, cx.now, cx.round_trip))
+    /// Whether a call with these terms does not wait for another call: it shares the hold of readers, or can have a claim
+    /// of its own.
+    pub(super) fn can_serve(&self, terms: Terms, cx: &SlotContext<C>) -> bool {
+        self.has_room(terms) || self.holds.open().is_some_and(|open| open.can_share(terms, cx.now, cx.round_trip))
     }
 
     /// Whether the call with this ticket waits.
@@ -354,7 +359,8 @@ impl<C: Call> Slot<C> {
             return self.clean_up_without_waiters(cx);
         };
         let needs_claim = match &self.stage {
-            Stage::Idle => true,
+            // Each further claim in flight may serve a call.
+            Stage::Idle => self.queue.len() > self.further.len(),
             // The call whose claim waits has left the queue, and the first call wants another number of permits. These may
             // be free. A claim without an answer is repeated soon, and then on the terms of the first call.
             Stage::Waiting { attempt, .. } => attempt.terms.kind != first.terms.kind && attempt.faults == 0,
@@ -363,7 +369,7 @@ impl<C: Call> Slot<C> {
         if needs_claim {
             self.claim_next(cx);
         }
-        let waits_for_own_hold = matches!(self.stage, Stage::Idle | Stage::Resting { .. });
+        let waits_for_own_hold = matches!(self.stage, Stage::Idle | Stage::Resting { .. }) && self.further.len() == 0;
         if matches!(self.id.lane, Lane::Permits) && waits_for_own_hold && self.queue.has_try_locks() {
             for waiter in self.queue.remove_try_locks(|_| true) {
                 cx.emit(Effect::Refuse(waiter.call));
