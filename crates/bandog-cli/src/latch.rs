@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::{
-    args,
+    args, console,
     exit_code::ExitCode,
     fault::Fault,
     print::{self, Format},
@@ -118,7 +118,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.store)?;
     Key::new(&args.name).map_err(|error| store.fault(&error))?;
     let (count, set) = runtime::block_on(async {
-        let Some(client) = connect(&store, &operation).await? else { return Ok((0, None)) };
+        let Some(client) = connect(&store, &operation).await? else {
+            console::report(&format!("{} was never used, so all its latches are open", store.redacted()));
+            return Ok((0, None));
+        };
         let applied = apply(&client.latch(&args.name), &operation).await;
         applied.map_err(|error| fault(&store, &error, args))
     })?;

@@ -76,7 +76,7 @@ impl Engine {
             }
             if !self.slots.get(&id).is_some_and(|entry| entry.slot.can_serve(terms, &self.cx)) {
                 let message =
-                    format!("{max} calls of this client already wait for this lock, which is the limit (max_waiters)");
+                    format!("this client has {max} waiting calls for this lock, and the limit is {max} (max_waiters)");
                 return call.answer(Err(Error::new(ErrorKind::Overloaded, message).during("lock").at(&id.key)));
             }
         }

@@ -145,7 +145,7 @@ impl<C: Call> Slot<C> {
         let Some(max) = max.filter(|max| ahead >= *max) else { return };
         if let Some((_, waiter)) = self.queue.remove_first() {
             let message = format!(
-                "{ahead} calls are before this call in the queue of the lock; the limit is {max} (max_waiters)"
+                "the number of calls before this call in the queue of the lock is {ahead}, and the limit is {max} (max_waiters)"
             );
             cx.emit(Effect::Fail(
                 waiter.call,

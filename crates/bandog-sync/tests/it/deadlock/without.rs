@@ -165,3 +165,25 @@ async fn short_waits_and_owners_without_locks_cost_nothing() {
     drop(guard);
     drop(soon(idle).await.unwrap().unwrap());
 }
+
+/// Other code releases a lock of the circle, at each moment of the search. Then each call returns, with its lock or with
+/// the error.
+#[tokio::test(start_paused = true)]
+async fn each_call_returns_although_a_lock_of_the_circle_is_released() {
+    for released_after in (0..2000).step_by(20) {
+        for released in ["a", "b"] {
+            let store = memory();
+            let (one, other) = (client(store.clone()), client(store.clone()));
+            let (first, second) = (one.owner(), other.owner());
+            let (a, b) = (hold(&one, &first, "a").await, hold(&other, &second, "b").await);
+            let (waits, closes) = (wait_for(&one, &first, "b"), wait_for(&other, &second, "a"));
+            time::sleep(ms(released_after)).await;
+            let (gone, kept, gets, then) = if released == "a" { (a, b, closes, waits) } else { (b, a, waits, closes) };
+            drop(gone);
+            drop((soon(gets).await.unwrap(), kept));
+            drop(soon(then).await.unwrap());
+            time::sleep(ms(11_000)).await; // By then each client has renewed its row or removed it.
+            assert!(store.members().await.unwrap().iter().all(|member| member.blocked.calls.is_empty()));
+        }
+    }
+}
