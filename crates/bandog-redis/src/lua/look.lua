@@ -60,7 +60,7 @@ local function look_at_holds(fields, prefix, left)
         longest = math.max(longest, call('pttl', hold_key(prefix, owner, number)))
       end
       -- See `readers`.
-      if longest == 0 and not is_ours(owner) then longest = left end
+      if not is_ours(owner) then longest = left == -1 and -1 or math.max(longest, left) end
     end
     if longest ~= 0 and owner ~= writer(OFFERED) then
       holders[#holders + 1] = owner
