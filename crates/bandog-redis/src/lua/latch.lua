@@ -2,7 +2,8 @@
 --
 -- KEYS: latch, operations
 -- ARGV: id, action, number, remember in ms, channel, permits, leases
---       (`permits` and `leases` are keys that exist while a claim has permits of a semaphore of this name; `action` is `set`, `down` or `delete`; `number` is the count to set or to subtract, or 0)
+--       (`permits` and `leases` exist while a claim has permits of a semaphore of this name; `action` is `set`,
+--       `down` or `delete`; `number` is the count to set or to subtract, or 0)
 -- Reply: {changed, count, told}: `changed` is 1 if this operation has changed the latch, else 0; `told` is -2 if the
 --        user has no right to publish, else a number of subscribers
 --        or the error, for example because the key is not a latch. Then the latch is unchanged.

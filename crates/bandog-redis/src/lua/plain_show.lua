@@ -1,8 +1,7 @@
 -- Reads who holds a lock of any kind, where semaphores have the layout of Redisson's RSemaphore.
 --
 -- KEYS: lock
--- ARGV: prefix, token, held, writers, queue, waiting, order, permits, plain, operations, former,
---       leases
+-- ARGV: prefix, token, held, writers, queue, waiting, order, permits, plain, operations, former, leases
 -- Reply: what `look_at_plain`, `look` or `free_semaphore` returns, or the error, for example because the key is not a lock
 
 return each(1, 12, function()
