@@ -46,8 +46,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let row = runtime::block_on(async {
         let Some(client) = store.connect_existing().await? else { return Ok(None) };
         let row = client.show(&args.name).await;
-        // On Redis, a latch is a key of another type than a lock, which `show` refuses.
-        let is_no_lock = row.as_ref().map_or_else(|error| error.kind() == ErrorKind::Denied, |row| !row.is_held());
+        // On Redis, a latch can be a key of another type than a lock, which `show` refuses. A free row with a kind is that of
+        // a semaphore, whose number is not the count of a latch.
+        let is_no_lock = match &row {
+            Ok(row) => !row.is_held() && row.kind.is_none(),
+            Err(error) => error.kind() == ErrorKind::Denied,
+        };
         // If the count cannot be read, the name counts as the name of a lock.
         let latch = if is_no_lock { client.latch(&args.name).count().await.ok() } else { None };
         match latch.filter(|count| *count > 0) {

@@ -378,8 +378,7 @@ async fn load(live: Arc<LiveConnection>) {
     let Ok(answers) = unconstrained(mux.send_packed_commands(&scripts, 0, scripts.len())).await else {
         return; // The next call gets NOSCRIPT and loads the scripts again.
     };
-    let denied = |answer: &Value| matches!(answer, Value::ServerError(error) if refusal::is_lasting(error));
-    if answers.iter().any(denied) {
+    if sent::are_denied(&answers) {
         live.sends_text.store(true, Ordering::Relaxed);
     }
 }

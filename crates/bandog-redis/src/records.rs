@@ -35,9 +35,10 @@ const VERSION_LIMIT: u64 = 1 << 53;
 #[async_trait]
 impl Records for Redis {
     async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
+        let layout = self.options.format.layout;
         let at_record = |error: Error, swap: &Swap| error.during("swap").at(&swap.key);
         let asked = self
-            .in_calls(swaps.len(), MAX_SWAPS_PER_CALL, |positions, form| script::swap(&swaps[positions], form))
+            .in_calls(swaps.len(), MAX_SWAPS_PER_CALL, |positions, form| script::swap(&swaps[positions], layout, form))
             .await;
         let (now, replies) = asked.map_err(|error| match swaps {
             [swap] => at_record(error, swap),
@@ -53,7 +54,8 @@ impl Records for Redis {
         let pack = |positions: Range<usize>, form| {
             // The positions of the keys come first. The positions of the holdings follow.
             let holdings = &holdings[positions.start.saturating_sub(records)..positions.end.saturating_sub(records)];
-            script::read(&keys[positions.start.min(records)..positions.end.min(records)], holdings, form)
+            let keys = &keys[positions.start.min(records)..positions.end.min(records)];
+            script::read(keys, holdings, self.options.format.layout, form)
         };
         let asked = self.in_calls(records + holdings.len(), MAX_READS_PER_CALL, pack).await;
         let (now, mut replies) = asked.map_err(|error| error.during("read"))?;

@@ -186,10 +186,10 @@ impl Redis {
                     continue;
                 }
                 match row(name, &reply)? {
-                    Some(row) if row.kind.is_some() || row.owner().is_some_and(is_owner) => {
+                    Some(row) if row.is_held() && (row.kind.is_some() || row.owner().is_some_and(is_owner)) => {
                         rows.push((name.to_owned(), row));
                     }
-                    // The hash is not a lock, or it was deleted after the first query.
+                    // The lock is free, the hash is not a lock, or it was deleted after the first query.
                     Some(_) | None => {}
                 }
             }

@@ -14,7 +14,8 @@ use crate::{
 /// Number of bytes of a permit's id.
 const PERMIT_LEN: usize = 16;
 
-/// Reads the reply of `show.lua` for the lock with this name. None if no client holds the lock.
+/// Reads the reply of `show.lua` for the lock with this name. None if no client holds the lock, except that a free
+/// semaphore has a row without holders.
 pub(crate) fn row(name: &str, reply: &Value) -> Result<Option<Row>> {
     let row = match reply {
         Value::Nil => return Ok(None),
@@ -56,6 +57,11 @@ impl<'v> LockParts<'v> {
 
     /// The row of the lock. None if the parts do not fit together.
     fn row(self, name: &str) -> Option<Row> {
+        if self.type_name == "free" {
+            let of = u32::try_from(self.left).ok().and_then(NonZeroU32::new)?;
+            let kind = Some(Kind::Permits { take: NonZeroU32::MIN, of });
+            return Some(Row { name: name.into(), kind, holders: Vec::new(), queue: Vec::new(), waiters: Vec::new() });
+        }
         let mut holders = match self.type_name.as_str() {
             "hash" => vec![self.exclusive_holder()],
             "string" => vec![self.holder_of_string()?],

@@ -7,10 +7,12 @@ use std::{
 
 use bandog_core::Result;
 use redis::{Pipeline, Value};
-use tokio::time::timeout_at;
 
-use super::{LiveConnection, load};
-use crate::{refusal, script::ScriptForm};
+use super::LiveConnection;
+use crate::{
+    refusal,
+    script::{self, ScriptForm},
+};
 
 /// The answer to a call.
 pub(super) struct Sent {
@@ -29,36 +31,55 @@ impl Sent {
     }
 
     /// Sends the refused commands again, in the form that the server accepts. They have not been applied.
+    ///
+    /// Lost scripts are loaded by the same request. So a later call cannot send between the two, and no time passes.
     pub(super) async fn send_again(
-        self,
+        mut self,
         deadline: Instant,
         pack: impl Fn(ScriptForm) -> Pipeline + Send + Sync,
     ) -> Result<Vec<Value>> {
-        let Self { live, form, mut values } = self;
-        let refused = |value: &Value| refusal::is_command_refused(value, form.verb());
-        if values.iter().any(refused) {
+        if self.form == ScriptForm::Text {
             // If the user has no right for any form, the next call tries the other form, because the rights can change.
-            live.sends_text.store(form == ScriptForm::Hash, Ordering::Relaxed);
-        } else {
-            // After a timeout, the next call gets NOSCRIPT and loads the scripts again.
-            let _ = timeout_at(deadline.into(), load(live.clone())).await;
+            self.live.sends_text.store(false, Ordering::Relaxed);
+            return Ok(self.values);
         }
-        if form == ScriptForm::Text {
-            return Ok(values);
+        let is_hash_refused = |value: &Value| refusal::is_command_refused(value, ScriptForm::Hash.verb());
+        let mut needs_text = self.values.iter().any(is_hash_refused);
+        if !needs_text {
+            let loads = self.send_refused(&script::load(self.live.format), &pack(ScriptForm::Hash), deadline).await?;
+            needs_text = are_denied(&loads);
         }
-        let positions: Vec<usize> =
-            (0..values.len()).filter(|at| refusal::is_no_script(&values[*at]) || refused(&values[*at])).collect();
-        let form = live.script_form();
-        let commands = pack(form);
-        let mut pipe = Pipeline::with_capacity(positions.len());
+        if needs_text {
+            self.live.sends_text.store(true, Ordering::Relaxed);
+            self.send_refused(&Pipeline::new(), &pack(ScriptForm::Text), deadline).await?;
+            if self.values.iter().any(|value| refusal::is_command_refused(value, ScriptForm::Text.verb())) {
+                self.live.sends_text.store(false, Ordering::Relaxed);
+            }
+        }
+        Ok(self.values)
+    }
+
+    /// Sends the commands before, and then the refused ones of these commands. Returns the answers to the former. If no
+    /// command is refused or no time is left, sends nothing: then it is certain that they have not been applied.
+    async fn send_refused(&mut self, before: &Pipeline, commands: &Pipeline, deadline: Instant) -> Result<Vec<Value>> {
+        let is_refused =
+            |value: &Value| refusal::is_no_script(value) || refusal::is_command_refused(value, self.form.verb());
+        let positions: Vec<usize> = (0..self.values.len()).filter(|at| is_refused(&self.values[*at])).collect();
+        if positions.is_empty() || Instant::now() >= deadline {
+            return Ok(Vec::new());
+        }
+        let (mut pipe, before) = (before.clone(), before.len());
         let commands: Vec<_> = commands.cmd_iter().collect();
         positions.iter().for_each(|at| _ = pipe.add_command(commands[*at].clone()));
-        for (at, value) in positions.into_iter().zip(live.send(&pipe, deadline).await?) {
-            if form == ScriptForm::Text && refusal::is_command_refused(&value, form.verb()) {
-                live.sends_text.store(false, Ordering::Relaxed);
-            }
-            values[at] = value;
+        let mut answers = self.live.send(&pipe, deadline).await?;
+        for (at, value) in positions.into_iter().zip(answers.split_off(before)) {
+            self.values[at] = value;
         }
-        Ok(values)
+        Ok(answers)
     }
+}
+
+/// Whether the user has no right to load scripts.
+pub(super) fn are_denied(loads: &[Value]) -> bool {
+    loads.iter().any(|answer| refusal::server_error(answer).is_some_and(refusal::is_lasting))
 }

@@ -32,7 +32,7 @@ local function refused(queue, deadlines, waiting, owner, joins, left, first)
   local deadline = expiry(deadlines, owner)
   -- The list can be lost without the deadlines, and the other way round. Then the owner joins again.
   if deadline and first then
-    keep_place(deadlines, waiting, owner, deadline)
+    keep_place(queue, deadlines, waiting, owner, deadline)
   elseif joins == '1' then
     join(queue, deadlines, waiting, owner, left)
   else
@@ -49,13 +49,13 @@ end
 -- Brings all deadlines nearer by the time for one claim, as Redisson does after a grant. `deadline` is the deadline of the
 -- claim that was granted. If the deadlines have stayed for a while, it was too far away, and all others are, too. No
 -- deadline comes nearer than its margin: the claim that was granted can have waited longer than the time for one claim.
-local function bring_nearer(deadlines, deadline, stayed)
-  local claims = 1
+local function bring_nearer(queue, deadlines, deadline, stayed)
+  local claims, ahead = 1, positions(queue)
   if try('del', stayed) == 1 then claims = 1 + math.max(0, math.floor((deadline - NOW - WAIT_MS) / WAIT_MS)) end
   local others = call('zrangebyscore', deadlines, '-inf', '+inf', 'withscores')
   for i = 1, #others, 2 do
     local before = tonumber(others[i + 1])
-    local after = math.max(before - claims * WAIT_MS, math.min(before, NOW + margin((i - 1) / 2)))
+    local after = math.max(before - claims * WAIT_MS, math.min(before, NOW + margin(ahead[others[i]] or (i - 1) / 2)))
     if after ~= before then try('zincrby', deadlines, text(after - before), others[i]) end
   end
 end
@@ -104,7 +104,7 @@ local function claim(k, a)
   end
   local deadline = first and expiry(deadlines, owner)
   write(commands)
-  if first and not may_stay(deadlines, waiting, stayed) then bring_nearer(deadlines, deadline, stayed) end
+  if first and not may_stay(deadlines, waiting, stayed) then bring_nearer(queue, deadlines, deadline, stayed) end
   return last
 end
 

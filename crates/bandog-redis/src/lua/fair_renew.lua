@@ -17,7 +17,7 @@ local function renew(k, a)
   end
   local place, deadline = expiry(waiting, owner), expiry(deadlines, owner)
   if not place or place <= NOW or not deadline then return 0 end
-  keep_place(deadlines, waiting, owner, deadline)
+  keep_place(queue, deadlines, waiting, owner, deadline)
   if call('pttl', lock) ~= -2 then return 2 end
   -- If the queue cannot be read, the place is still kept.
   local done, first = pcall(first_in_queue, queue, deadlines, waiting)

@@ -1,8 +1,9 @@
 -- Sets, counts down or deletes a count-down latch. The latch has the layout of Redisson's RCountDownLatch.
 --
 -- KEYS: latch, operations
--- ARGV: id, action, number, remember in ms, channel
---       (`action` is `set`, `down` or `delete`; `number` is the count to set or to subtract, or 0)
+-- ARGV: id, action, number, remember in ms, channel, permits, leases
+--       (`permits` and `leases` exist while a claim has permits of a semaphore of this name; `action` is `set`,
+--       `down` or `delete`; `number` is the count to set or to subtract, or 0)
 -- Reply: {changed, count, told}: `changed` is 1 if this operation has changed the latch, else 0; `told` is -2 if the
 --        user has no right to publish, else a number of subscribers
 --        or the error, for example because the key is not a latch. Then the latch is unchanged.
@@ -18,6 +19,13 @@ local call, try = redis.call, redis.pcall
 local stored = call('get', latch)
 if stored and not string.find(stored, '^%-?%d+$') then
   return redis.error_reply('WRONGTYPE the text of this key is not the count of a latch')
+end
+-- If the user has no right for these keys, this is not checked.
+for at = 6, 7 do
+  local left = stored and try('pttl', ARGV[at])
+  if type(left) == 'number' and left ~= -2 then
+    return redis.error_reply('INUSE the name is in use as a semaphore, so it cannot be used as a latch')
+  end
 end
 -- As in Redisson, a latch whose count is 0 or less is open, but exists.
 local count = math.max(tonumber(stored or 0), 0)

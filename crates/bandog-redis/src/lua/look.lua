@@ -60,7 +60,7 @@ local function look_at_holds(fields, prefix, left)
         longest = math.max(longest, call('pttl', hold_key(prefix, owner, number)))
       end
       -- See `readers`.
-      if longest == 0 and not is_ours(owner) then longest = left end
+      if not is_ours(owner) then longest = left == -1 and -1 or math.max(longest, left) end
     end
     if longest ~= 0 and owner ~= writer(OFFERED) then
       holders[#holders + 1] = owner
@@ -116,4 +116,23 @@ local function look(lock, a)
   -- An offer to starving clients is not a hold. It expires soon: see claim.lua.
   if #names == 0 or #names == 1 and names[1] == OFFERED then return false end
   return { 'hash', left, fence, names, waiting_owners(list('lrange', queue, 0, -1), waiting), list('hgetall', held) }
+end
+
+local function exists(key)
+  local left = try('pttl', key)
+  return type(left) == 'number' and left ~= -2
+end
+
+-- {'free', limit, false, {}, {}, {}}, if this key is a semaphore and no client has a permit. A count-down latch is a number,
+-- too. So a number is a semaphore only if keys of ours that semaphores have exist, and the key that latches of ours have
+-- does not. False for another key.
+local function free_semaphore(lock, a)
+  local token, permits, plain = ARGV[a + 2], ARGV[a + 8], ARGV[a + 9]
+  local operations, former = ARGV[a + 10], ARGV[a + 11]
+  local available = try('get', lock)
+  if type(available) ~= 'string' or not string.find(available, '^%-?%d+$') or exists(operations) then return false end
+  if not (exists(token) or exists(permits) or exists(plain) or exists(former)) then return false end
+  local taken, limit = try('zcard', permits), try('hget', plain, 'limit')
+  limit = type(limit) == 'string' and tonumber(limit) or available + (type(taken) == 'number' and taken or 0)
+  return limit > 0 and { 'free', limit, false, {}, {}, {} }
 end

@@ -23,6 +23,16 @@ local function available_permits(lock)
   return tonumber(available)
 end
 
+-- Refuses the name of a latch. Our latches have the key `operations`, and our semaphores have a token. If the user has no
+-- right for the key, this is not checked.
+local function check_latch(token, operations)
+  if call('get', token) then return end
+  local left = try('pttl', operations)
+  if type(left) == 'number' and left ~= -2 then
+    refuse('INUSE the name is in use as a latch, so it cannot be used as a semaphore')
+  end
+end
+
 -- Returns the permits that have expired to the semaphore, as Redisson does. Returns the new number of permits that are
 -- not taken.
 local function recycle(lock, permits, held, channel, available)

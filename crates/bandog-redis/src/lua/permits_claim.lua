@@ -2,7 +2,7 @@
 -- claim already has them, or if the claim `from` has them and gives them to this claim.
 --
 -- KEYS: lock, token, permits, held, former, waiting, order, ...
--- ARGV: owner, ids, lasts in ms, fences, limit, from, from ids, starves, joins, channel, ...
+-- ARGV: owner, ids, lasts in ms, fences, limit, from, from ids, starves, joins, channel, operations, ...
 --       (`lasts` is the time after which the permits expire in the store; `limit` is the number of all permits that the
 --       claim expects; `from` and `from ids` are empty if not needed; `starves` and `joins` are 1 or empty)
 --
@@ -72,7 +72,9 @@ local function claim(k, a)
   end
 
   local count, taken = call('zcard', permits), {}
-  if not available then
+  if available then
+    check_latch(token, ARGV[a + 11])
+  else
     available = expected - count
     taken.available = available
   end
@@ -99,4 +101,4 @@ local function claim(k, a)
   return last
 end
 
-return each(7, 10, claim)
+return each(7, 11, claim)

@@ -2,7 +2,7 @@
 -- claim already has them, or if the claim `from` has them and gives them to this claim.
 --
 -- KEYS: lock, token, plain, leases, former, waiting, order, permits, ...
--- ARGV: owner, take, ttl in ms, fences, limit, from, starves, joins, channel, ...
+-- ARGV: owner, take, ttl in ms, fences, limit, from, starves, joins, channel, operations, ...
 --       (`limit` is the number of all permits that the claim expects; `from` is empty if not needed; `starves` and
 --       `joins` are 1 or empty)
 --
@@ -32,7 +32,9 @@ local function claim(k, a)
 
   check_plain(permits)
   local limit, created = known_limit(plain), nil
-  if not available then
+  if available then
+    check_latch(token, ARGV[a + 10])
+  else
     local taken = taken_by_us(plain)
     -- Nobody has a permit, so the semaphore is new.
     if taken == 0 then limit = nil end
@@ -74,4 +76,4 @@ local function claim(k, a)
   return last
 end
 
-return each(8, 9, claim)
+return each(8, 10, claim)

@@ -4,7 +4,7 @@
 -- KEYS: lock
 -- ARGV: plain, leases, waiting, order, channel
 -- Reply: 0: the key is not a semaphore of this layout
---        nil: no client has a permit
+--        nil: no client has a permit; the permits of claims that have expired are returned, too
 --        {told, row}: `told` is the number of notified subscribers, or -2 if the user has no right to publish. `row` is
 --        what `look_at_plain` returned before.
 --        or the error, for example because only clients of other libraries have permits
@@ -21,9 +21,10 @@ local function evict()
     refuse('INUSE only clients of other libraries have permits, and the store does not record which; if these clients '
       .. 'have ended, add the permits with addPermits of Redisson')
   end
-  if #owners > 0 then return_permits(lock, plain, leases, owners) end
-  if not row then return false end
-  return { publish(ARGV[5], call('get', lock)), row }
+  if #owners == 0 then return false end
+  return_permits(lock, plain, leases, owners)
+  local told = publish(ARGV[5], call('get', lock))
+  return row and { told, row }
 end
 
 return each(1, 5, evict)

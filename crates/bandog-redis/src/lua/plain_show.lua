@@ -1,11 +1,11 @@
 -- Reads who holds a lock of any kind, where semaphores have the layout of Redisson's RSemaphore.
 --
 -- KEYS: lock
--- ARGV: prefix, token, held, writers, queue, waiting, order, permits, plain, leases
--- Reply: what `look_at_plain` or `look` returns, or the error, for example because the key is not a lock
+-- ARGV: prefix, token, held, writers, queue, waiting, order, permits, plain, operations, former, leases
+-- Reply: what `look_at_plain`, `look` or `free_semaphore` returns, or the error, for example because the key is not a lock
 
-return each(1, 10, function()
-  local row = look_at_plain(KEYS[1], ARGV[9], ARGV[10], ARGV[6], ARGV[7])
+return each(1, 12, function()
+  local row = look_at_plain(KEYS[1], ARGV[9], ARGV[12], ARGV[6], ARGV[7])
   if row == nil then row = look(KEYS[1], 0) end
-  return row
+  return row or free_semaphore(KEYS[1], 0)
 end)

@@ -79,12 +79,20 @@ end
 -- takes WAIT_MS off its deadline.
 local function margin(ahead) return NEAR_MS + ahead * WAIT_MS end
 
+-- The number of claims before each owner in the list. Empty if the user has no right to read the list. The deadlines have
+-- another order: those of our claims are put off, and those of the waiters of other libraries behind them are not.
+local function positions(queue)
+  local ahead = {}
+  for i, owner in ipairs(try('lrange', queue, 0, -1)) do ahead[owner] = i - 1 end
+  return ahead
+end
+
 -- Puts off the deadlines of all claims of ours, at least to the deadlines that they would get if they joined now. So the
--- deadlines have the order of the queue afterwards, too.
-local function put_off(deadlines)
+-- deadlines of our claims have the order of the queue afterwards, too.
+local function put_off(deadlines, ahead)
   local owners = call('zrangebyscore', deadlines, '-inf', '+inf', 'withscores')
   for i = 1, #owners, 2 do
-    local deadline = NOW + (i + 1) / 2 * WAIT_MS
+    local deadline = NOW + ((ahead[owners[i]] or (i - 1) / 2) + 1) * WAIT_MS
     if is_ours(owners[i]) and tonumber(owners[i + 1]) < deadline then
       call('zadd', deadlines, 'xx', text(deadline), owners[i])
     end
@@ -93,10 +101,14 @@ end
 
 -- Keeps the place of a claim that is in the queue. At its memory limit, Redis refuses ZADD, but only if it is the first
 -- write of a script.
-local function keep_place(deadlines, waiting, owner, deadline)
+local function keep_place(queue, deadlines, waiting, owner, deadline)
   call('pexpire', waiting, 2 * PLACE_MS)
   call('zadd', waiting, text(NOW + PLACE_MS), owner)
   call('pexpire', waiting, 2 * PLACE_MS)
-  local ahead = try('zrank', deadlines, owner)
-  if deadline - NOW < margin(type(ahead) == 'number' and ahead or 0) then put_off(deadlines) end
+  -- The position in the list is not greater than this rank, and takes longer to find.
+  local rank = try('zrank', deadlines, owner)
+  rank = type(rank) == 'number' and rank or 0
+  if deadline - NOW >= margin(rank) or deadline - NOW >= margin(0) and call('lindex', queue, 0) == owner then return end
+  local ahead = positions(queue)
+  if deadline - NOW < margin(ahead[owner] or rank) then put_off(deadlines, ahead) end
 end

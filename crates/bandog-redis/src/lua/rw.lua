@@ -55,12 +55,13 @@ end
 -- hash only, so the keys of its holds can expire before.
 local function readers(lock, prefix, except)
   local fields, alive, longest, dead, never_expires = holds_of(lock), 0, 0, {}, false
+  local left_of_lock = call('pttl', lock)
   for i = 1, #fields, 2 do
     local owner, holds = fields[i], number_of_holds(fields[i + 1])
     if owner ~= 'mode' and owner ~= except and string.sub(owner, -6) ~= ':write' then
       local left = 0
       for number = 1, holds do left = math.max(left, call('pttl', hold_key(prefix, owner, number))) end
-      if left == 0 and not is_ours(owner) then left = call('pttl', lock) end
+      if not is_ours(owner) then left = left_of_lock == -1 and -1 or math.max(left, left_of_lock) end
       if left ~= 0 then
         alive, longest, never_expires = alive + 1, math.max(longest, left), never_expires or left == -1
       else

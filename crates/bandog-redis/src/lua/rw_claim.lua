@@ -45,7 +45,11 @@ local function reading(lock, token, held, owner, ttl, last, mode, left, replaced
   -- the commands that may be needed to undo the others.
   local commands = { { 'set', hold, '', 'xx' }, { 'del', hold }, { 'hdel', lock, owner } }
   local function add(command) commands[#commands + 1] = command end
-  if mode == 'write' then add_end(commands, lock, replaced, left) end
+  if mode == 'write' then
+    -- This command changes nothing. It checks the right that is needed to undo the end of the hold.
+    add({ 'hset', lock, replaced, 1 })
+    add_end(commands, lock, replaced, left)
+  end
   if not is_shared then add({ 'del', held }) end
   add({ 'hset', lock, 'mode', 'read', owner, 1, undo = is_shared and { 'hdel', lock, owner } or { 'del', lock } })
   add({ 'pexpire', lock, longest, undo = is_shared and left > 0 and { 'pexpire', lock, left } })

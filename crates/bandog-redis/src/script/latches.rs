@@ -4,7 +4,7 @@ use bandog_core::{LatchAction, LatchOperation};
 use redis::{Pipeline, RedisWrite};
 
 use super::{LATCH, ScriptForm, millis, single};
-use crate::names::{LatchChannel, OperationsKey};
+use crate::names::{LEASES, LatchChannel, OperationsKey, PermitsKey, Satellite};
 
 /// The call of `latch.lua` for this operation.
 pub(crate) fn change_latch(operation: &LatchOperation, form: ScriptForm) -> Pipeline {
@@ -14,11 +14,13 @@ pub(crate) fn change_latch(operation: &LatchOperation, form: ScriptForm) -> Pipe
         LatchAction::CountDown(number) => ("down", number.get()),
         LatchAction::Delete => ("delete", 0),
     };
-    let mut cmd = LATCH.call(form, 2, 7, 3 * key.len() + 160);
+    let mut cmd = LATCH.call(form, 2, 9, 5 * key.len() + 200);
     cmd.arg(key);
     cmd.write_arg_fmt(OperationsKey(key));
     cmd.write_arg_fmt(operation.id);
     cmd.arg(action).arg(number).arg(millis(operation.remember));
     cmd.write_arg_fmt(LatchChannel(key));
+    cmd.write_arg_fmt(PermitsKey(key));
+    cmd.write_arg_fmt(Satellite(LEASES, key));
     single(cmd)
 }

@@ -7,8 +7,8 @@ use redis::{Cmd, RedisWrite};
 
 use super::{Script, ScriptForm};
 use crate::names::{
-    Channel, HELD, HoldPrefix, PermitsKey, QUEUE, READ_WRITE_CHANNEL, SEMAPHORE_CHANNEL, STARVING_ORDER, Satellite,
-    TokenKey, WAITING, WRITERS,
+    Channel, FORMER_LIMIT, HELD, HoldPrefix, OperationsKey, PLAIN, PermitsKey, QUEUE, READ_WRITE_CHANNEL,
+    SEMAPHORE_CHANNEL, STARVING_ORDER, Satellite, TokenKey, WAITING, WRITERS,
 };
 
 pub(super) static SHOW: LazyLock<Script> = script!("common.lua", "queue.lua", "rw.lua", "look.lua", "show.lua");
@@ -19,8 +19,9 @@ pub(super) const SCRIPTS: [&LazyLock<Script>; 2] = [&SHOW, &EVICT];
 
 /// Shows the holders of a lock.
 pub(super) fn show(name: &str, form: ScriptForm) -> Cmd {
-    let mut cmd = SHOW.call(form, 1, 9, 9 * name.len() + 200);
+    let mut cmd = SHOW.call(form, 1, 12, 12 * name.len() + 260);
     lock(&mut cmd, name);
+    free_semaphore(&mut cmd, name);
     cmd
 }
 
@@ -33,6 +34,13 @@ pub(super) fn evict(key: &Key, form: ScriptForm) -> Cmd {
     cmd.write_arg_fmt(Satellite(READ_WRITE_CHANNEL, name));
     cmd.write_arg_fmt(Satellite(SEMAPHORE_CHANNEL, name));
     cmd
+}
+
+/// Adds the further arguments of the function `free_semaphore`.
+pub(super) fn free_semaphore(cmd: &mut Cmd, name: &str) {
+    cmd.write_arg_fmt(Satellite(PLAIN, name));
+    cmd.write_arg_fmt(OperationsKey(name));
+    cmd.write_arg_fmt(Satellite(FORMER_LIMIT, name));
 }
 
 /// Adds the key of a lock, and the arguments of the function `look`.

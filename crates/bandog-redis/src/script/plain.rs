@@ -7,7 +7,8 @@ use redis::{Cmd, RedisWrite};
 
 use super::{Script, ScriptForm, claim_of, look, millis, semaphore::permits};
 use crate::names::{
-    FORMER_LIMIT, LEASES, PLAIN, PermitsKey, SEMAPHORE_CHANNEL, STARVING_ORDER, Satellite, TokenKey, WAITING,
+    FORMER_LIMIT, LEASES, OperationsKey, PLAIN, PermitsKey, SEMAPHORE_CHANNEL, STARVING_ORDER, Satellite, TokenKey,
+    WAITING,
 };
 
 pub(super) static CLAIM: LazyLock<Script> = script!("common.lua", "permits.lua", "plain.lua", "plain_claim.lua");
@@ -32,8 +33,8 @@ pub(super) const SCRIPTS: [&LazyLock<Script>; 6] = [&CLAIM, &RELEASE, &RENEW, &L
 
 /// The call of `plain_claim.lua` for these steps.
 pub(super) fn claim(steps: &[&Step], form: ScriptForm) -> Cmd {
-    let size = steps.iter().map(|step| 9 * step.key().as_str().len() + 360).sum();
-    let mut cmd = CLAIM.call(form, 8 * steps.len(), 17 * steps.len(), size);
+    let size = steps.iter().map(|step| 10 * step.key().as_str().len() + 380).sum();
+    let mut cmd = CLAIM.call(form, 8 * steps.len(), 18 * steps.len(), size);
     for step in steps {
         let name = step.key().as_str();
         cmd.arg(name);
@@ -52,6 +53,7 @@ pub(super) fn claim(steps: &[&Step], form: ScriptForm) -> Cmd {
         }
         cmd.arg(if to.offers { "1" } else { "" }).arg(if to.joins { "1" } else { "" });
         satellites(&mut cmd, to.key.as_str(), &[SEMAPHORE_CHANNEL]);
+        cmd.write_arg_fmt(OperationsKey(to.key.as_str()));
     }
     cmd
 }
@@ -100,9 +102,10 @@ pub(super) fn set_limit(key: &Key, permits: NonZeroU32, form: ScriptForm) -> Cmd
 
 /// Shows the holders of a lock of any kind.
 pub(super) fn show(name: &str, form: ScriptForm) -> Cmd {
-    let mut cmd = SHOW.call(form, 1, 11, 11 * name.len() + 240);
+    let mut cmd = SHOW.call(form, 1, 13, 13 * name.len() + 280);
     look::lock(&mut cmd, name);
-    satellites(&mut cmd, name, &[PLAIN, LEASES]);
+    look::free_semaphore(&mut cmd, name);
+    satellites(&mut cmd, name, &[LEASES]);
     cmd
 }
 

@@ -8,14 +8,17 @@ use std::{
 use bandog_core::{Holding, Key, Line, Swap};
 use redis::{Cmd, RedisWrite};
 
-use super::{READ, SWAP, ScriptForm};
-use crate::names::{Channel, HistoryKey, INDEX, RecordKey};
+use super::{READ, SWAP, ScriptForm, setnx};
+use crate::{
+    names::{Channel, HistoryKey, INDEX, RecordKey},
+    options::Layout,
+};
 
 /// The latest time that Lua's numbers represent exactly, in milliseconds since 1970.
 const LATEST_TIME_MS: u128 = 1 << 53;
 
-/// The call of `swap.lua` for these swaps.
-pub(crate) fn swap(swaps: &[Swap], form: ScriptForm) -> Cmd {
+/// The call of `swap.lua` for these swaps. The locks of their holdings have this layout.
+pub(crate) fn swap(swaps: &[Swap], layout: Layout, form: ScriptForm) -> Cmd {
     // The script refers to each holding by a number. The first holding has the number 1. The number 0 means that a swap
     // requires no holding.
     let mut numbers = HashMap::new();
@@ -41,7 +44,8 @@ pub(crate) fn swap(swaps: &[Swap], form: ScriptForm) -> Cmd {
     let keys = 1 + holdings.len() + swaps.len() + changes;
     let args = 1 + holdings.len() + 5 * swaps.len() + changes + 2 * lines + 2 * notifying().count();
     let size = holdings.iter().map(|held| held.key.as_str().len() + 70).sum::<usize>() + 32;
-    let mut cmd = SWAP.call(form, keys, keys + args, size + swaps.iter().map(size_of_swap).sum::<usize>());
+    let script = if layout == Layout::Setnx { &setnx::SWAP } else { &SWAP };
+    let mut cmd = script.call(form, keys, keys + args, size + swaps.iter().map(size_of_swap).sum::<usize>());
     cmd.arg(INDEX);
     for held in &holdings {
         cmd.arg(held.key.as_str());
@@ -66,11 +70,12 @@ pub(crate) fn swap(swaps: &[Swap], form: ScriptForm) -> Cmd {
     cmd
 }
 
-/// The call of `read.lua` for these records and holdings.
-pub(crate) fn read(keys: &[Key], holdings: &[Holding], form: ScriptForm) -> Cmd {
+/// The call of `read.lua` for these records and holdings. The locks of the holdings have this layout.
+pub(crate) fn read(keys: &[Key], holdings: &[Holding], layout: Layout, form: ScriptForm) -> Cmd {
     let size = keys.iter().map(|key| key.as_str().len() + 24).sum::<usize>()
         + holdings.iter().map(|held| held.key.as_str().len() + 70).sum::<usize>();
-    let mut cmd = READ.call(form, keys.len() + holdings.len(), keys.len() + 2 * holdings.len(), size);
+    let script = if layout == Layout::Setnx { &setnx::READ } else { &READ };
+    let mut cmd = script.call(form, keys.len() + holdings.len(), keys.len() + 2 * holdings.len(), size);
     for key in keys {
         cmd.write_arg_fmt(RecordKey(key.as_str()));
     }

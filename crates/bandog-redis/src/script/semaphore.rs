@@ -7,7 +7,9 @@ use redis::{Cmd, RedisWrite};
 use ring::digest::{SHA256, digest};
 
 use super::{Script, ScriptForm, claim_of, millis};
-use crate::names::{FORMER_LIMIT, HELD, PermitsKey, SEMAPHORE_CHANNEL, STARVING_ORDER, Satellite, TokenKey, WAITING};
+use crate::names::{
+    FORMER_LIMIT, HELD, OperationsKey, PermitsKey, SEMAPHORE_CHANNEL, STARVING_ORDER, Satellite, TokenKey, WAITING,
+};
 
 /// Number of bytes of a permit's id.
 const ID_LEN: usize = 16;
@@ -22,8 +24,8 @@ pub(super) const SCRIPTS: [&LazyLock<Script>; 4] = [&CLAIM, &RELEASE, &RENEW, &L
 
 /// The call of `permits_claim.lua` for these steps. `java_skew`: see [`crate::RedisOptions::java_skew`].
 pub(super) fn claim(steps: &[&Step], java_skew: Duration, form: ScriptForm) -> Cmd {
-    let size = steps.iter().map(|step| 8 * step.key().as_str().len() + 2 * ID_LEN * permits(claim_of(step)).0 + 300);
-    let mut cmd = CLAIM.call(form, 7 * steps.len(), 17 * steps.len(), size.sum());
+    let size = steps.iter().map(|step| 9 * step.key().as_str().len() + 2 * ID_LEN * permits(claim_of(step)).0 + 320);
+    let mut cmd = CLAIM.call(form, 7 * steps.len(), 18 * steps.len(), size.sum());
     for step in steps {
         let name = step.key().as_str();
         cmd.arg(name);
@@ -46,6 +48,7 @@ pub(super) fn claim(steps: &[&Step], java_skew: Duration, form: ScriptForm) -> C
         }
         cmd.arg(if to.offers { "1" } else { "" }).arg(if to.joins { "1" } else { "" });
         cmd.write_arg_fmt(Satellite(SEMAPHORE_CHANNEL, to.key.as_str()));
+        cmd.write_arg_fmt(OperationsKey(to.key.as_str()));
     }
     cmd
 }

@@ -14,8 +14,12 @@ pub(super) static RENEW: LazyLock<Script> = script!("common.lua", "setnx_renew.l
 pub(super) static SHOW: LazyLock<Script> = script!("common.lua", "setnx_look.lua", "setnx_show.lua");
 pub(super) static EVICT: LazyLock<Script> = script!("common.lua", "setnx_look.lua", "setnx_evict.lua");
 
+/// The scripts of records.
+pub(super) static SWAP: LazyLock<Script> = script!("setnx_holdings.lua", "swap.lua");
+pub(super) static READ: LazyLock<Script> = script!("setnx_holdings.lua", "read.lua");
+
 /// The scripts of this module.
-pub(super) const SCRIPTS: [&LazyLock<Script>; 5] = [&CLAIM, &RELEASE, &RENEW, &SHOW, &EVICT];
+pub(super) const SCRIPTS: [&LazyLock<Script>; 7] = [&CLAIM, &RELEASE, &RENEW, &SHOW, &EVICT, &SWAP, &READ];
 
 /// The call of `setnx_claim.lua` for these steps.
 pub(super) fn claim(steps: &[&Step], form: ScriptForm) -> Cmd {

@@ -135,3 +135,36 @@ async fn deadlines_that_are_put_off_keep_their_order() {
         }
     }
 }
+
+/// Only our deadlines are put off, so they come after the deadlines of the waiters of Redisson behind us. If our client
+/// dies, these waiters wait for our deadline.
+#[tokio::test]
+async fn a_claim_at_the_head_does_not_put_off_its_deadline_for_the_waiters_behind_it() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let (holder, first) = (fair("k"), fair("k"));
+    assert!(is_granted(&redis, &holder).await);
+    ahead(&redis, &first).await;
+    let ours = first.id.to_string();
+    let behind: Vec<String> = (0..10).map(|number| format!("{}:{number}", &JAVA[..36])).collect();
+    for (number, owner) in (1..).zip(&behind) {
+        java_waits(&server, owner, deadline(&server, &ours) + number * WAIT);
+    }
+    for _ in 0..40 {
+        pass_time(&server, &redis, 60, &[&first]).await;
+        assert!(left(&server, &ours) <= WAIT, "{}", left(&server, &ours));
+        assert!(left(&server, &ours) > -1000);
+    }
+    // A second claim of ours, behind the waiters, has the margin of its position.
+    let second = fair("k");
+    ahead(&redis, &second).await;
+    pass_time(&server, &redis, 600, &[&first, &second]).await;
+    assert!(left(&server, &ours) <= WAIT, "{}", left(&server, &ours));
+    let margin = 10 * WAIT..=13 * WAIT;
+    assert!(margin.contains(&left(&server, &second.id.to_string())));
+    // The grant leaves the first claim no more than the time of its position.
+    release(&redis, &holder).await.unwrap();
+    assert!(is_granted(&redis, &first).await);
+    assert_eq!(queue(&server).len(), 11);
+    assert!(left(&server, &second.id.to_string()) >= 9 * WAIT);
+}

@@ -115,3 +115,25 @@ async fn operators_see_and_evict_a_reader_of_redisson_without_a_key() {
         assert_eq!(server.keys(), [""; 0]);
     }
 }
+
+/// The key of the hold exists, but it expires before the lease of the multi lock.
+#[tokio::test]
+async fn the_release_of_our_reader_leaves_a_multi_lock_of_redisson_its_lease() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let ours = reader("k");
+    granted(take(&redis, &ours).await.unwrap());
+    server.cmd(&["SET", &format!("{{k}}:{JAVA}:rwlock_timeout:1"), "1", "PX", "2000"]);
+    multi_lock_reads(&server, "60000");
+    release(&redis, &ours).await.unwrap();
+    assert_eq!(server.hash("k"), fields(&[("mode", "read"), (JAVA, "1")]));
+    assert!((50_000..=60_000).contains(&server.pttl("k")), "{}", server.pttl("k"));
+    let row = operator(&server).show(&ours.key).await.unwrap();
+    assert!(row.holders[0].ttl > Some(Duration::from_secs(50)), "{row:?}");
+    assert!(refused_for(&redis, &Claim { joins: false, ..writer("k") }).await > Duration::from_secs(50));
+    // A lock without a ttl gets none.
+    granted(take(&redis, &ours).await.unwrap());
+    server.cmd(&["PERSIST", "k"]);
+    release(&redis, &ours).await.unwrap();
+    assert_eq!(server.pttl("k"), -1);
+}

@@ -372,6 +372,21 @@ async fn operators_see_our_holders_and_the_number_of_other_permits() {
     assert_eq!(names().await, [""; 0]);
 }
 
+/// A waiter of Redisson does not poll.
+#[tokio::test]
+async fn an_eviction_publishes_the_permits_of_claims_that_have_expired() {
+    let server = RedisServer::start();
+    let redis = operator(&server);
+    let ours = permits("k", 1, 1);
+    granted(take(&redis, &ours).await.unwrap());
+    expire(&server);
+    let mut listener = subscriber(&server, CHANNEL);
+    assert_eq!(redis.evict(&ours.key).await.unwrap(), None);
+    assert_eq!((available(&server), message(&mut listener).as_str()), (1, "1"));
+    assert_eq!(redis.evict(&ours.key).await.unwrap(), None);
+    no_message(&mut listener);
+}
+
 /// A waiter of ours is woken by Java's message.
 #[tokio::test]
 async fn a_release_of_java_wakes_our_waiter() {

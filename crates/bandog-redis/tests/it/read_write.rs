@@ -10,6 +10,7 @@ use crate::{
         JAVA, SOON, backend, claim, granted, is_granted, no_message, notifier, operator, pass, release, renew, take,
     },
     layout::subscriber,
+    rights::{limited, refused},
 };
 
 /// Names of locks with the beginning of the keys of their readers' holds, their private keys and their channels.
@@ -121,6 +122,22 @@ async fn a_downgrade_becomes_a_reader_and_wakes_other_readers() {
 }
 
 #[tokio::test]
+async fn a_downgrade_that_lacks_one_right_leaves_the_writer_its_lock() {
+    let (server, redis) = limited();
+    let (from, to) = (writer("k"), reader("k"));
+    granted(take(&redis, &from).await.unwrap());
+    let before = (server.hash("k"), server.keys());
+    for right in ["hset", "hdel", "del", "set", "pexpire"] {
+        server.cmd(&["ACL", "SETUSER", "u", &format!("-{right}")]);
+        refused(pass(&redis, &from, &to).await, "pass", &to, right);
+        assert_eq!((server.hash("k"), server.keys()), before, "without {right}");
+        server.cmd(&["ACL", "SETUSER", "u", &format!("+{right}")]);
+    }
+    assert!(server.pttl("k") > 0);
+    granted(pass(&redis, &from, &to).await.unwrap());
+}
+
+#[tokio::test]
 async fn each_reader_gets_its_own_fences_again() {
     let server = RedisServer::start();
     let redis = backend(&server);
@@ -210,7 +227,8 @@ async fn holds_of_redisson_are_respected() {
     assert_eq!(server.hash("k").len(), 3);
     release(&redis, &ours).await.unwrap();
     assert_eq!(server.hash("k"), fields(&[("mode", "read"), (JAVA, "1")]));
-    assert!((1..=20_000).contains(&server.pttl("k")));
+    // The store does not say whether the lease of a multi lock of Redisson has raised the ttl, so it is not lowered.
+    assert!((20_001..=30_000).contains(&server.pttl("k")), "{}", server.pttl("k"));
 }
 
 #[tokio::test]

@@ -1,10 +1,12 @@
 //! The form in which calls send their scripts: by their hash, or as text if the user has no right for that.
 
+use std::time::Duration;
+
 use bandog_core::{Answer, Inspect, Latches, Leases, Pattern, Released, Renewal, Step, Verdict};
 use bandog_testkit::RedisServer;
 
 use crate::{
-    help::{SOON, at, claim, fences, granted, member, release, renew, take},
+    help::{SOON, at, claim, fences, granted, lock_user_url, member, release, renew, take, with_timeout},
     latches::set,
     records::{create, value},
     rights::{limited, refused},
@@ -74,4 +76,34 @@ async fn a_connection_follows_a_change_of_the_right_to_run_scripts() {
             refused(renew(&redis, &held).await, "renew", &held, &rules.join(" "));
         }
     }
+}
+
+/// Three round trips take longer than the timeout.
+#[tokio::test]
+async fn a_server_that_has_lost_the_scripts_costs_one_more_round_trip() {
+    let server = RedisServer::start();
+    let wire = server.wire();
+    let timeout = Duration::from_millis(900);
+    let redis = with_timeout(&lock_user_url(wire.addr()), timeout);
+    let held = claim("k");
+    fences(&redis, &held).await;
+    server.flush_scripts();
+    wire.delay_replies(timeout * 2 / 5);
+    let renewal = renew(&redis, &held).await;
+    wire.delay_replies(Duration::ZERO);
+    assert_eq!(renewal.unwrap(), Renewal::Extended { valid_for: held.ttl });
+}
+
+/// If the right to load scripts is taken before the server loses its scripts, the text is sent.
+#[tokio::test]
+async fn lost_scripts_that_may_not_be_loaded_again_are_sent_as_text() {
+    let (server, redis) = limited();
+    let held = claim("k");
+    fences(&redis, &held).await;
+    server.flush_scripts();
+    server.cmd(&["ACL", "SETUSER", "u", "-script", "+eval"]);
+    assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Extended { valid_for: held.ttl });
+    assert_eq!(server.calls("eval"), 1);
+    assert!(matches!(release(&redis, &held).await.unwrap(), Released::Freed { .. }));
+    assert_eq!(server.calls("eval"), 2);
 }

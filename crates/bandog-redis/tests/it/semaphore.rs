@@ -339,3 +339,47 @@ async fn an_eviction_that_lacks_a_right_makes_no_permits() {
     assert_eq!(server.cmd(&["GET", "k"]).text(), "5");
     assert_eq!(server.cmd(&["EXISTS", "{k}:timeout"]).int(), 0);
 }
+
+/// A latch is a number, too.
+#[tokio::test]
+async fn a_free_semaphore_is_shown_as_a_semaphore_and_a_latch_is_not() {
+    let server = RedisServer::start();
+    for layout in ["", "?semaphores=plain"] {
+        let redis = crate::help::at(&format!("redis://{}@{}{layout}", RedisServer::OPERATOR, server.addr()));
+        let ours = permits("k", 1, 3);
+        granted(take(&redis, &ours).await.unwrap());
+        release(&redis, &ours).await.unwrap();
+        let row = redis.show(&ours.key).await.unwrap();
+        assert_eq!((row.is_held(), row.kind), (false, Some(ours.kind)), "{layout}");
+        assert_eq!(redis.list(&bandog_core::Pattern::all()).await.unwrap(), [], "{layout}");
+        assert_eq!(redis.evict(&ours.key).await.unwrap(), None, "{layout}");
+        let latch = crate::latches::set("latch", 3);
+        bandog_core::Latches::change_latch(&redis, &latch).await.unwrap();
+        assert_eq!(redis.show(&latch.key).await.unwrap().kind, None, "{layout}");
+        server.cmd(&["DEL", "bandog:ops:{latch}"]);
+        assert_eq!(redis.show(&latch.key).await.unwrap().kind, None, "{layout}");
+        server.cmd(&["FLUSHALL"]);
+    }
+}
+
+#[tokio::test]
+async fn a_semaphore_and_a_latch_refuse_each_others_names() {
+    let server = RedisServer::start();
+    for layout in ["", "?semaphores=plain"] {
+        let redis = crate::help::at(&format!("redis://{}@{}{layout}", RedisServer::OPERATOR, server.addr()));
+        let ours = permits("k", 1, 3);
+        granted(take(&redis, &ours).await.unwrap());
+        let error = bandog_core::Latches::change_latch(&redis, &crate::latches::set("k", 3)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{layout}");
+        assert!(error.to_string().contains("in use as a semaphore"), "{error}");
+        assert_eq!(server.cmd(&["GET", "k"]).text(), "2");
+        let latch = crate::latches::set("latch", 3);
+        bandog_core::Latches::change_latch(&redis, &latch).await.unwrap();
+        let keys = server.keys();
+        let error = take(&redis, &permits("latch", 1, 3)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{layout}");
+        assert!(error.to_string().contains("in use as a latch"), "{error}");
+        assert_eq!((server.cmd(&["GET", "latch"]).text(), server.keys()), ("3", keys));
+        server.cmd(&["FLUSHALL"]);
+    }
+}

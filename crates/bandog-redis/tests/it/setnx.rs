@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Claim, ErrorKind, Inspect, Kind, Kinds, Leases, Pattern, Released, Renewal, Row, Step, Verdict};
+use bandog_core::{
+    Claim, ErrorKind, Inspect, Kind, Kinds, Leases, Pattern, Records, Released, Renewal, Row, Step, Swap, Swapped,
+    Verdict,
+};
 use bandog_redis::{Layout, Redis, RedisOptions};
 use bandog_sync::Client;
 use bandog_testkit::{RawRedis, RedisServer, Reply, eventually_async};
@@ -16,6 +19,7 @@ use bandog_testkit::{RawRedis, RedisServer, Reply, eventually_async};
 use crate::{
     help::{SOON, TTL, backend, claim, fences, lock_user_url, pass, release, renew, take},
     layout::subscriber,
+    records::{create, from, holding, swap_one},
 };
 
 /// The script with which such locks are released, as in the documentation of the command SET of Redis.
@@ -248,6 +252,37 @@ async fn other_types_and_other_layouts_are_refused_and_stay_unchanged() {
     let error = take(&default, &claim("k")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied);
     assert!(error.to_string().contains("?layout=setnx"), "{error}");
+}
+
+/// The text of another client is another owner, also for the condition of a swap.
+#[tokio::test]
+async fn a_swap_and_a_read_see_whether_the_owner_holds_the_string() {
+    let server = RedisServer::start();
+    let redis = operator(&server);
+    let held = claim("k");
+    fences(&redis, &held).await;
+    let mut version = create(&redis, "r", "one").await;
+    let mut client = server.client();
+    for value in [None, Some("0123456789abcdef:1"), Some("random text"), Some("77"), Some("")] {
+        let is_ours = value.is_none();
+        if let Some(value) = value {
+            server.cmd(&["DEL", "k"]);
+            assert!(theirs_take(&mut client, value, "30000"));
+        }
+        let swap = Swap { held: Some(holding(&held)), ..from("r", version, "two") };
+        match swap_one(&redis, &swap).await.unwrap() {
+            Swapped::Done(new) if is_ours => version = new.unwrap(),
+            Swapped::NotHeld if !is_ours => {}
+            other => panic!("{value:?}: {other:?}"),
+        }
+        let reading = redis.read(&[], &[holding(&held), holding(&claim("free"))]).await.unwrap();
+        assert_eq!(reading.held.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [is_ours, false], "{value:?}");
+    }
+    // A key of another type is no lock of this layout.
+    server.cmd(&["DEL", "k"]);
+    server.cmd(&["HSET", "k", "field", "1"]);
+    let swap = Swap { held: Some(holding(&held)), ..from("r", version, "two") };
+    assert_eq!(swap_one(&redis, &swap).await.unwrap_err().kind(), ErrorKind::Denied);
 }
 
 #[tokio::test]
