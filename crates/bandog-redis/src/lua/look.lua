@@ -123,9 +123,9 @@ local function exists(key)
   return type(left) == 'number' and left ~= -2
 end
 
--- {'free', limit, false, {}, {}, {}}, if this key is a semaphore and no client has a permit. A count-down latch is a number,
--- too. So a number is a semaphore only if keys of ours that semaphores have exist, and the key that latches of ours have
--- does not. False for another key.
+-- {'free', limit, false, {}, {}, {}}, if this key is a semaphore and no client has a permit. A count-down latch is a
+-- number, too. So a number is a semaphore only if keys of ours that semaphores have exist, and the key that latches of
+-- ours have does not. False for another key.
 local function free_semaphore(lock, a)
   local token, permits, plain = ARGV[a + 2], ARGV[a + 8], ARGV[a + 9]
   local operations, former = ARGV[a + 10], ARGV[a + 11]
