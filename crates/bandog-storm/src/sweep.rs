@@ -6,8 +6,22 @@ use crate::plan::{Kind, LIMIT, NAMES, PLACE, RECHECK, SLACK, TTL, name};
 
 /// Locks and releases each name. Returns a message for each name that cannot be locked or released.
 ///
-/// The client takes the whole lock: a read-write lock as a writer, and all permits of a semaphore.
+/// The client takes the whole lock: a read-write lock as a writer, and all permits of a semaphore. It does so a second time
+/// when the places of killed waiters have expired, because a store removes an expired place with the next step for the
+/// name, and a writer does not wait for the places of other writers.
 pub(crate) async fn sweep(client: &Client, kinds: &[Kind]) -> Vec<String> {
+    let mut stuck = lock_each(client, kinds).await;
+    if kinds.iter().any(|kind| !matches!(kind, Kind::Mutex)) {
+        tokio::time::sleep(PLACE).await;
+        stuck.extend(lock_each(client, kinds).await);
+    }
+    client.idle().await;
+    // An error means that the client has ended already.
+    let _ = client.close().await;
+    stuck
+}
+
+async fn lock_each(client: &Client, kinds: &[Kind]) -> Vec<String> {
     let mut stuck = Vec::new();
     for number in 0..NAMES {
         let name = name(number);
@@ -21,9 +35,6 @@ pub(crate) async fn sweep(client: &Client, kinds: &[Kind]) -> Vec<String> {
             Err(error) => stuck.push(format!("{name} cannot be locked: {error}")),
         }
     }
-    client.idle().await;
-    // An error means that the client has ended already.
-    let _ = client.close().await;
     stuck
 }
 
