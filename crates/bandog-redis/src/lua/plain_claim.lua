@@ -36,7 +36,7 @@ local function claim(k, a)
     check_latch(token, ARGV[a + 10])
   else
     local taken = taken_by_us(plain)
-    -- Nobody has a permit, so the semaphore is new.
+    -- No client has a permit, so the semaphore is new.
     if taken == 0 then limit = nil end
     created = (limit or expected) - taken
     available = created

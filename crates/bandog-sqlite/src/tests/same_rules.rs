@@ -44,7 +44,7 @@ fn claim(random: &mut fastrand::Rng, client: ClientId, name: &str) -> Claim {
     let kinds = match name {
         "mutex" => vec![Kind::Mutex],
         "fair" => vec![Kind::Mutex, Kind::Fair, Kind::Fair],
-        // So many claims that steps read only a part of the queue.
+        // A queue of these claims is long, so a step reads only a part of it.
         "long queue" => vec![Kind::Fair; 20],
         "read-write" => vec![Kind::Read, Kind::Write, Kind::Read],
         "semaphore" => vec![permits(1, 4), permits(3, 4), permits(2, 4), permits(1, 5)],
