@@ -244,9 +244,15 @@ pub(crate) fn load(format: Format) -> Pipeline {
 
 /// The call of `claim.lua` for these steps.
 fn claim(steps: &[&Step], form: ScriptForm) -> Cmd {
+    claim_with(&CLAIM, steps, form, |cmd, to| offers(cmd, to, steps.len()))
+}
+
+/// The call of this script, which has the arguments of `claim.lua`, for these steps. `add_last` adds the last argument for
+/// a lock.
+fn claim_with(script: &Script, steps: &[&Step], form: ScriptForm, add_last: impl Fn(&mut Cmd, &Claim)) -> Cmd {
     let keys = || steps.iter().map(|step| step.key().as_str());
-    let size = keys().map(|key| 2 * key.len() + 160).sum();
-    let mut cmd = CLAIM.call(form, 2 * steps.len(), 7 * steps.len(), size);
+    let size = keys().map(|key| 3 * key.len() + 180).sum();
+    let mut cmd = script.call(form, 2 * steps.len(), 7 * steps.len(), size);
     for key in keys() {
         cmd.arg(key);
         cmd.write_arg_fmt(TokenKey(key));
@@ -259,7 +265,7 @@ fn claim(steps: &[&Step], form: ScriptForm) -> Cmd {
             Step::Pass { from, .. } => cmd.write_arg_fmt(from.id),
             Step::Claim(_) | Step::Release(_) => cmd.write_arg(b""),
         }
-        offers(&mut cmd, to, steps.len());
+        add_last(&mut cmd, to);
     }
     cmd
 }
@@ -304,8 +310,13 @@ fn starving(cmd: &mut Cmd, claim: &Claim) {
 
 /// The call of `renew.lua` for these claims.
 fn renew(claims: &[&Claim], form: ScriptForm) -> Cmd {
+    renew_with(&RENEW, claims, form)
+}
+
+/// The call of this script, which has the arguments of `renew.lua`, for these claims.
+fn renew_with(script: &Script, claims: &[&Claim], form: ScriptForm) -> Cmd {
     let size = claims.iter().map(|claim| claim.key.as_str().len() + 70).sum();
-    let mut cmd = RENEW.call(form, claims.len(), 3 * claims.len(), size);
+    let mut cmd = script.call(form, claims.len(), 3 * claims.len(), size);
     for claim in claims {
         cmd.arg(claim.key.as_str());
     }

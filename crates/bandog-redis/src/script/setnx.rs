@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use bandog_core::{Claim, Key, Step};
 use redis::{Cmd, RedisWrite};
 
-use super::{Script, ScriptForm, claim_of, millis, starving};
+use super::{Script, ScriptForm, claim_of, claim_with, renew_with, starving};
 use crate::names::{Channel, TokenKey};
 
 pub(super) static CLAIM: LazyLock<Script> = script!("common.lua", "setnx_claim.lua");
@@ -23,24 +23,7 @@ pub(super) const SCRIPTS: [&LazyLock<Script>; 7] = [&CLAIM, &RELEASE, &RENEW, &S
 
 /// The call of `setnx_claim.lua` for these steps.
 pub(super) fn claim(steps: &[&Step], form: ScriptForm) -> Cmd {
-    let names = || steps.iter().map(|step| step.key().as_str());
-    let size = names().map(|name| 3 * name.len() + 180).sum();
-    let mut cmd = CLAIM.call(form, 2 * steps.len(), 7 * steps.len(), size);
-    for name in names() {
-        cmd.arg(name);
-        cmd.write_arg_fmt(TokenKey(name));
-    }
-    for step in steps {
-        let to = claim_of(step);
-        cmd.write_arg_fmt(to.id);
-        cmd.arg(millis(to.ttl)).arg(to.fences.get());
-        match step {
-            Step::Pass { from, .. } => cmd.write_arg_fmt(from.id),
-            Step::Claim(_) | Step::Release(_) => cmd.write_arg(b""),
-        }
-        starving(&mut cmd, to);
-    }
-    cmd
+    claim_with(&CLAIM, steps, form, starving)
 }
 
 /// The call of `setnx_release.lua` for these steps.
@@ -61,16 +44,7 @@ pub(super) fn release(steps: &[&Step], form: ScriptForm) -> Cmd {
 
 /// The call of `setnx_renew.lua` for these claims.
 pub(super) fn renew(claims: &[&Claim], form: ScriptForm) -> Cmd {
-    let size = claims.iter().map(|claim| claim.key.as_str().len() + 70).sum();
-    let mut cmd = RENEW.call(form, claims.len(), 3 * claims.len(), size);
-    for claim in claims {
-        cmd.arg(claim.key.as_str());
-    }
-    for claim in claims {
-        cmd.write_arg_fmt(claim.id);
-        cmd.arg(millis(claim.ttl));
-    }
-    cmd
+    renew_with(&RENEW, claims, form)
 }
 
 /// Shows the holder of a lock.
