@@ -9,11 +9,12 @@ use bandog_core::{Answer, Claim, ClaimId, ClientId, Clock, Key, Kind, Moment, PL
 use tempfile::TempDir;
 
 use crate::{
-    Sqlite, SqliteOptions, busy_wait,
+    Sqlite, SqliteOptions,
     fault::Fault,
     host::Host,
-    open::{Durability, Purpose, Store},
+    open::{Durability, Store},
     table::Table,
+    tests::open_store,
 };
 
 /// An hour in nanoseconds.
@@ -38,8 +39,7 @@ impl Machines {
         let host =
             |&(boot, shift): &(&str, i64)| Host::with_clock(Clock::tokio(), SystemTime::now).of_boot(boot, shift);
         let handles = boots.iter().map(|boot| Sqlite::on(host(boot), options.clone()).unwrap()).collect();
-        busy_wait::set_deadline(Clock::system().now() + Duration::from_secs(10));
-        let store = Store::open(&options, Purpose::Use).unwrap();
+        let store = open_store(&options);
         Self { handles, store, client: ClientId::random(), claims: 0, _dir: dir }
     }
 

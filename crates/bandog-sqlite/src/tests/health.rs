@@ -5,11 +5,12 @@ use std::time::Duration;
 use bandog_core::{Clock, Level};
 
 use crate::{
-    SqliteOptions, busy_wait,
+    SqliteOptions,
     check::database::{integrity, version},
     disk::{FileSystem, FileSystemKind},
-    open::{Purpose, Store, not_local},
+    open::not_local,
     sql,
+    tests::open_store,
 };
 
 #[test]
@@ -32,8 +33,7 @@ fn versions_that_may_damage_a_database_are_reported() {
 fn a_database_that_cannot_be_checked_in_time_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let options = SqliteOptions::at(dir.path().join("locks.db"));
-    busy_wait::set_deadline(Clock::system().now() + Duration::from_secs(10));
-    let mut store = Store::open(&options, Purpose::Use).unwrap();
+    let mut store = open_store(&options);
     let filling = store.conn.unchecked_transaction().unwrap();
     for n in 0..20_000 {
         filling.prepare_cached(sql::WANT).unwrap().execute((format!("lock-{n}"), 1)).unwrap();

@@ -11,13 +11,7 @@ use bandog_core::{
     Answer, Claim, ClaimId, ClientId, Clock, Fence, Key, Kind, LockState, PLACE, Released, Result, Step, Verdict,
 };
 
-use crate::{
-    Sqlite, SqliteOptions,
-    fault::Fault,
-    host::Host,
-    open::{Durability, Purpose, Store},
-    table::Table,
-};
+use crate::{Sqlite, SqliteOptions, fault::Fault, host::Host, open::Durability, table::Table, tests::open_store};
 
 const NAMES: [&str; 9] =
     ["mutex", "mutex", "fair", "long queue", "long queue", "read-write", "semaphore", "mutex and others", "others"];
@@ -93,7 +87,7 @@ async fn each_step_has_the_answer_and_the_row_of_the_rules() {
     let options = SqliteOptions::at(dir.path().join("locks.db"));
     let handle = Sqlite::on(Host::with_clock(clock, wall), options.clone()).unwrap();
     let context = handle.clone_context();
-    let store = Store::open(&options, Purpose::Use).unwrap();
+    let store = open_store(&options);
     let mut random = fastrand::Rng::with_seed(7);
     let client = ClientId::random();
     let mut states = std::collections::HashMap::<Key, LockState>::new();
@@ -168,7 +162,7 @@ async fn live_places_behind_many_dead_ones_are_found() {
     let options = SqliteOptions::at(dir.path().join("locks.db"));
     let handle = Sqlite::on(Host::with_clock(clock, fixed_wall), options.clone()).unwrap();
     let context = handle.clone_context();
-    let store = Store::open(&options, Purpose::Use).unwrap();
+    let store = open_store(&options);
     let (client, mut state) = (ClientId::random(), LockState::default());
     let claims: Vec<_> = (1..=12).map(|number| fair(client, number)).collect();
     let [holder, .., next, last] = &claims[..] else { unreachable!() };
