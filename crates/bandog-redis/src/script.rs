@@ -73,8 +73,8 @@ struct Script {
 }
 
 /// The steps or renewals that one command sends, as positions in the list of all steps or renewals. A group of steps
-/// contains either releases only, or claims and passes only. (A pass gives a lock of one claim to another claim.) All
-/// claims of a group need the same scripts.
+/// contains releases only, or claims and passes only, or one release of a fair lock and the next claim of this lock. (A
+/// pass gives a lock of one claim to another claim.) All claims of a group need the same scripts.
 pub(crate) type Group = Vec<usize>;
 
 /// The scripts that a kind of lock needs.
@@ -104,16 +104,38 @@ impl Scripts {
 /// Groups the steps that have no answer yet into commands: for each set of scripts, one command for all releases, and
 /// one command for all claims and passes. This grouping halves the server's work for each step. But the steps run in
 /// another order, which is allowed for steps with different keys. If any two steps have the same key, each step of the
-/// call gets its own command, in the original order.
+/// call gets its own command, in the original order. But one command releases a fair lock and then claims it.
 pub(crate) fn groups<T>(steps: &[Step], answers: &[Option<T>], format: Format) -> Vec<Group> {
     let mut keys: Vec<_> = steps.iter().map(|step| step.key().as_str()).collect();
     keys.sort_unstable();
     let positions = (0..steps.len()).filter(|position| answers[*position].is_none());
     if keys.windows(2).any(|pair| pair[0] == pair[1]) {
-        return positions.map(|position| vec![position]).collect();
+        return one_by_one(steps, positions);
     }
     let is_claim = |position: &usize| !matches!(steps[*position], Step::Release(_));
     grouped(positions, |position| (is_claim(position), Scripts::of(steps[*position].kind(), format)))
+}
+
+/// A command for each of these positions, or for two of them: a release of a fair lock and the next claim of it.
+fn one_by_one(steps: &[Step], positions: impl Iterator<Item = usize>) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for position in positions {
+        match groups.last_mut() {
+            Some(group) if group.len() == 1 && is_next(&steps[group[0]], &steps[position]) => group.push(position),
+            _ => groups.push(vec![position]),
+        }
+    }
+    groups
+}
+
+/// Whether the first step releases a fair lock, and the second one claims it.
+fn is_next(first: &Step, second: &Step) -> bool {
+    match (first, second) {
+        (Step::Release(from), Step::Claim(to)) => {
+            from.kind == Kind::Fair && to.kind == Kind::Fair && from.key == to.key
+        }
+        _ => false,
+    }
 }
 
 /// Groups the renewals of these claims into commands. Each command renews at most `max_per_call` claims.
@@ -143,7 +165,10 @@ pub(crate) fn steps(steps: &[Step], groups: &[Group], format: Format, form: Scri
             (Scripts::Mutex, Step::Claim(_) | Step::Pass { .. }) => claim(&steps, form),
             (Scripts::Setnx, Step::Release(_)) => setnx::release(&steps, form),
             (Scripts::Setnx, Step::Claim(_) | Step::Pass { .. }) => setnx::claim(&steps, form),
-            (Scripts::Fair, Step::Release(_)) => fair::release(&steps, form),
+            (Scripts::Fair, Step::Release(released)) => match steps[..] {
+                [_, Step::Claim(claimed)] => fair::next(released, claimed, form),
+                _ => fair::release(&steps, form),
+            },
             (Scripts::Fair, Step::Claim(_) | Step::Pass { .. }) => fair::claim(&steps, form),
             (Scripts::ReadWrite, Step::Release(_)) => read_write::release(&steps, form),
             (Scripts::ReadWrite, Step::Claim(_) | Step::Pass { .. }) => read_write::claim(&steps, form),

@@ -24,15 +24,20 @@ end
 -- Ends the present step with this error.
 local function refuse(message) error(redis.error_reply(message)) end
 
--- Calls `step` for each lock, and returns the replies; without a list around it if there is only one. `step` gets the
--- number of keys and the number of arguments that belong to the locks before this lock.
+-- Calls `step`, and returns its reply or the error that ended it. `step` gets `keys`, the number of keys, and `args`, the
+-- number of arguments, that come before those of its lock.
+local function attempt(step, keys, args)
+  local done, reply = pcall(step, keys, args)
+  -- Before version 7, Redis raised errors as texts instead of tables.
+  if not done and type(reply) == 'string' then return redis.error_reply(reply) end
+  return reply
+end
+
+-- Calls `step` for each lock, and returns the replies; without a list around it if there is only one.
 local function each(keys, args, step)
   local replies = {}
   for i = 0, #KEYS / keys - 1 do
-    local done, reply = pcall(step, i * keys, i * args)
-    -- Before version 7, Redis raised errors as texts instead of tables.
-    if not done and type(reply) == 'string' then reply = redis.error_reply(reply) end
-    replies[i + 1] = reply
+    replies[i + 1] = attempt(step, i * keys, i * args)
   end
   if #replies == 1 then return replies[1] end
   return replies

@@ -54,14 +54,15 @@ local function remove_expired(queue, deadlines, waiting)
   for _, owner in ipairs(expired) do call('zrem', waiting, owner) end
 end
 
--- The owner that is next. Removes our claims whose places have expired, and claims of other libraries at the head whose
+-- The owner that is next, its deadline, and the time at which its place expires. The place is nil for a claim of another
+-- library. Removes our claims whose places have expired, and claims of other libraries at the head whose
 -- deadlines are over, as Redisson does.
 local function first_in_queue(queue, deadlines, waiting)
   remove_expired(queue, deadlines, waiting)
-  local removed = 0
+  local removed, deadline, place = 0, nil, nil
   local first = call('lindex', queue, 0)
   while first do
-    local deadline, place = expiry(deadlines, first), is_ours(first) and expiry(waiting, first)
+    deadline, place = expiry(deadlines, first), is_ours(first) and expiry(waiting, first) or nil
     local is_alive = deadline and deadline - removed * WAIT_MS > NOW
     if is_ours(first) then is_alive = deadline and place and place > NOW end
     if is_alive then break end
@@ -71,8 +72,11 @@ local function first_in_queue(queue, deadlines, waiting)
     call('zrem', deadlines, first)
     first = call('lindex', queue, 0)
   end
-  if removed > 0 then advance(deadlines, call('lrange', queue, 0, -1), 1, removed) end
-  return first or nil
+  if removed > 0 then
+    advance(deadlines, call('lrange', queue, 0, -1), 1, removed)
+    deadline = deadline and deadline - removed * WAIT_MS
+  end
+  if first then return first, deadline, place end
 end
 
 -- The minimum time until the deadline of a claim of ours with this number of claims before it. Each grant before its own

@@ -41,7 +41,8 @@ end
 -- Handles an owner that does not hold the lock: its client no longer waits.
 local function leave(lock, writers, kind, owner, channel, starving)
   take_note(starving)
-  if kind == 'read' or call('zscore', writers, owner) == false or call('zrem', writers, owner) == 0 then return -1 end
+  local place = kind == 'write' and call('zscore', writers, owner)
+  if not place or call('zrem', writers, owner) == 0 or tonumber(place) <= NOW then return -1 end
   -- The last waiting writer no longer keeps readers out.
   if call('hget', lock, 'mode') ~= 'write' and call('zcount', writers, '(' .. text(NOW), '+inf') == 0 then
     publish(channel, '0')

@@ -8,12 +8,14 @@ use redis::{Cmd, RedisWrite};
 use super::{Script, ScriptForm, claim_of, millis, starving};
 use crate::names::{Channel, DEADLINES, HELD, QUEUE, STAYED, Satellite, TokenKey, WAITING};
 
-pub(super) static CLAIM: LazyLock<Script> = script!("common.lua", "queue.lua", "fair_claim.lua");
-pub(super) static RELEASE: LazyLock<Script> = script!("common.lua", "queue.lua", "fair_release.lua");
+pub(super) static CLAIM: LazyLock<Script> = script!("common.lua", "queue.lua", "fair_take.lua", "fair_claim.lua");
+pub(super) static RELEASE: LazyLock<Script> = script!("common.lua", "queue.lua", "fair_free.lua", "fair_release.lua");
+pub(super) static NEXT: LazyLock<Script> =
+    script!("common.lua", "queue.lua", "fair_free.lua", "fair_take.lua", "fair_next.lua");
 pub(super) static RENEW: LazyLock<Script> = script!("common.lua", "queue.lua", "fair_renew.lua");
 
 /// The scripts of this module.
-pub(super) const SCRIPTS: [&LazyLock<Script>; 3] = [&CLAIM, &RELEASE, &RENEW];
+pub(super) const SCRIPTS: [&LazyLock<Script>; 4] = [&CLAIM, &RELEASE, &NEXT, &RENEW];
 
 /// The call of `fair_claim.lua` for these steps.
 pub(super) fn claim(steps: &[&Step], form: ScriptForm) -> Cmd {
@@ -22,16 +24,36 @@ pub(super) fn claim(steps: &[&Step], form: ScriptForm) -> Cmd {
     let mut cmd = CLAIM.call(form, 7 * steps.len(), 12 * steps.len(), size);
     for claim in claims() {
         let name = claim.key.as_str();
-        cmd.arg(name);
         cmd.write_arg_fmt(TokenKey(name));
+        cmd.arg(name);
         satellites(&mut cmd, name, &[HELD, QUEUE, DEADLINES, WAITING, STAYED]);
     }
-    for claim in claims() {
-        cmd.write_arg_fmt(claim.id);
-        cmd.arg(millis(claim.ttl)).arg(claim.fences.get()).arg(if claim.joins { "1" } else { "" });
-        starving(&mut cmd, claim);
-    }
+    claims().for_each(|claim| claim_arguments(&mut cmd, claim));
     cmd
+}
+
+/// The call of `fair_next.lua`, which releases a claim and then makes another claim for the same name.
+pub(super) fn next(released: &Claim, claimed: &Claim, form: ScriptForm) -> Cmd {
+    let name = claimed.key.as_str();
+    let mut cmd = NEXT.call(form, 7, 15, 8 * name.len() + 400);
+    cmd.write_arg_fmt(TokenKey(name));
+    cmd.arg(name);
+    satellites(&mut cmd, name, &[HELD, QUEUE, DEADLINES, WAITING, STAYED]);
+    release_arguments(&mut cmd, released);
+    claim_arguments(&mut cmd, claimed);
+    cmd
+}
+
+fn claim_arguments(cmd: &mut Cmd, claim: &Claim) {
+    cmd.write_arg_fmt(claim.id);
+    cmd.arg(millis(claim.ttl)).arg(claim.fences.get()).arg(if claim.joins { "1" } else { "" });
+    starving(cmd, claim);
+}
+
+fn release_arguments(cmd: &mut Cmd, claim: &Claim) {
+    cmd.write_arg_fmt(claim.id);
+    cmd.write_arg_fmt(Channel(claim.key.as_str()));
+    starving(cmd, claim);
 }
 
 /// The call of `fair_release.lua` for these steps.
@@ -44,11 +66,7 @@ pub(super) fn release(steps: &[&Step], form: ScriptForm) -> Cmd {
         cmd.arg(name);
         satellites(&mut cmd, name, &[HELD, QUEUE, DEADLINES, WAITING, STAYED]);
     }
-    for claim in claims() {
-        cmd.write_arg_fmt(claim.id);
-        cmd.write_arg_fmt(Channel(claim.key.as_str()));
-        starving(&mut cmd, claim);
-    }
+    claims().for_each(|claim| release_arguments(&mut cmd, claim));
     cmd
 }
 

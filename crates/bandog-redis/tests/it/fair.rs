@@ -294,6 +294,39 @@ async fn a_live_claim_keeps_its_place_and_its_deadline_never_passes() {
     }
 }
 
+/// One command releases a fair lock and claims it for the next call of the same client.
+#[tokio::test]
+async fn a_release_and_the_next_claim_are_one_command() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let [holder, next, last] = [fair("k"), fair("k"), fair("k")];
+    granted(take(&redis, &holder).await.unwrap());
+    assert_eq!(ahead(&redis, &next).await, Some(0));
+    let own = format!("redisson_lock__channel:{{k}}:{}", next.id);
+    let mut its_own = subscriber(&server, &own);
+    server.cmd(&["CONFIG", "RESETSTAT"]);
+    let hand_over = |from: &Claim, to: &Claim| [Step::Release(from.clone()), Step::Claim(to.clone())];
+    let answers = redis.apply(&hand_over(&holder, &next)).await;
+    assert!(matches!(answers[0], Ok(Answer::Released(Released::Freed { others: Some(0) }))), "{answers:?}");
+    assert!(matches!(answers[1], Ok(Answer::Claimed(Verdict::Granted { .. }))), "{answers:?}");
+    let stats = server.cmd(&["INFO", "commandstats"]).text().to_owned();
+    assert!(stats.contains("cmdstat_evalsha:calls=1,"), "{stats}");
+    assert_eq!(server.hash("k").into_keys().next(), Some(next.id.to_string()));
+    // The claim that has got the lock needs no notification.
+    its_own.set_patience(Duration::from_millis(20)).unwrap();
+    assert!(its_own.read().is_err());
+
+    // If another client is next, it is notified, and the claim gets a place behind it.
+    java_waits(&server, JAVA, now_ms() + WAIT);
+    let own = format!("redisson_lock__channel:{{k}}:{JAVA}");
+    let mut java = subscriber(&server, &own);
+    let answers = redis.apply(&hand_over(&next, &last)).await;
+    assert!(matches!(answers[0], Ok(Answer::Released(Released::Freed { others: Some(1) }))), "{answers:?}");
+    assert!(matches!(answers[1], Ok(Answer::Claimed(Verdict::Busy { ahead: Some(1), .. }))), "{answers:?}");
+    assert_eq!(java.read().unwrap().texts(), ["message", &own, "0"]);
+    assert_eq!(queue(&server), [JAVA.to_owned(), last.id.to_string()]);
+}
+
 #[tokio::test]
 async fn a_fair_mutex_and_a_plain_mutex_exclude_each_other() {
     let server = RedisServer::start();

@@ -17,7 +17,7 @@ use bandog_core::{
 use bandog_redis::{Redis, RedisOptions};
 use bandog_testkit::RedisServer;
 
-use crate::help::{claim, renew, step};
+use crate::help::{claim, renew};
 
 const RUNS: u64 = 80;
 const STEPS: usize = 80;
@@ -65,27 +65,42 @@ impl<'s> Both<'s> {
     }
 
     async fn step(&mut self, wanted: Step) {
+        self.steps(&[wanted]).await;
+    }
+
+    /// Executes these steps in one call.
+    async fn steps(&mut self, wanted: &[Step]) {
         // The note expires by itself in the store, and by the rules with the holds.
         if self.state.is_starving() {
             self.server.cmd(&["SET", NOTE, "", "PX", "600000"]);
         } else {
             self.server.cmd(&["DEL", NOTE]);
         }
-        let before = self.state.clone();
-        let ruled = self.state.apply(&wanted, self.now());
-        let answered = step(self.redis, wanted.clone()).await;
-        self.compare(&wanted, &ruled, &answered, &before);
-        let (Step::Claim(claim) | Step::Release(claim) | Step::Pass { to: claim, .. }) = &wanted;
-        let is_starving_grant = claim.offers && matches!(ruled, Ok(Answer::Claimed(Verdict::Granted { .. })));
-        if self.state.is_starving() && !is_starving_grant {
-            assert!(self.server.pttl(NOTE) > 0, "{wanted:?} left no note: {before}");
+        let mut state = self.state.clone();
+        let now = self.now();
+        let ruled: Vec<_> = wanted.iter().map(|step| (state.clone(), state.apply(step, now))).collect();
+        self.state = state;
+        let answers = self.redis.apply(wanted).await;
+        assert_eq!(answers.len(), wanted.len());
+        for ((step, (before, ruled)), answered) in wanted.iter().zip(&ruled).zip(&answers) {
+            self.compare(step, ruled, answered, before);
+        }
+        if let ([Step::Claim(claim) | Step::Release(claim) | Step::Pass { to: claim, .. }], [(before, ruled)]) =
+            (wanted, &ruled[..])
+        {
+            let is_starving_grant = claim.offers && matches!(ruled, Ok(Answer::Claimed(Verdict::Granted { .. })));
+            if self.state.is_starving() && !is_starving_grant {
+                assert!(self.server.pttl(NOTE) > 0, "{wanted:?} left no note: {before}");
+            }
         }
         if self.state.holds().iter().any(|hold| hold.id == ClaimId::OFFERED) {
             let left = self.server.pttl("k");
-            assert!((1..=3000).contains(&left), "an offer of {left} ms after {wanted:?}: {before}");
+            assert!((1..=3000).contains(&left), "an offer of {left} ms after {wanted:?}: {}", self.state);
             self.server.cmd(&["PEXPIRE", "k", "3000"]);
         }
-        self.compare_rows(&wanted).await;
+        if let Some(step) = wanted.last() {
+            self.compare_rows(step).await;
+        }
     }
 
     fn compare(&mut self, wanted: &Step, ruled: &Result<Answer>, answered: &Result<Answer>, before: &LockState) {
@@ -194,7 +209,13 @@ async fn random_steps_in(query: &str, joins: bool, new: impl Fn(&mut fastrand::R
                     assert_eq!(ruled.is_ok(), answered.is_ok(), "{limit}: {}", both.state);
                 }
                 (0, _) => both.pass_time([3, 3, 6, 30][random.usize(..4)]),
-                (1..=3, Some(claim)) => both.step(Step::Release(Claim { offers: true, ..claim })).await,
+                (1 | 2, Some(claim)) => both.step(Step::Release(Claim { offers: true, ..claim })).await,
+                (3, Some(claim)) => {
+                    let next = if random.bool() { fresh } else { claims[random.usize(..claims.len())].clone() };
+                    let release = Step::Release(Claim { offers: true, ..claim });
+                    both.steps(&[release, Step::Claim(next.clone())]).await;
+                    claims.push(next);
+                }
                 (4 | 5, Some(claim)) => both.step(Step::Claim(claim)).await,
                 (6, Some(from)) => {
                     // In the store, a pass of a mutex takes no part in offers.

@@ -5,7 +5,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use bandog_core::{Moment, Step};
+use bandog_core::{Kind, Moment, Step};
 
 use super::{lane::SlotId, msg::HoldId};
 
@@ -63,7 +63,8 @@ impl Outbox {
     /// Takes the next batch. The caller must send the batch immediately.
     pub(super) fn take_batch(&mut self, now: Moment) -> Vec<Step> {
         self.sent_at = now;
-        let rest = self.steps.split_off(self.steps.len().min(MAX_BATCH));
+        let end = after_hand_over(&self.steps).unwrap_or(MAX_BATCH);
+        let rest = self.steps.split_off(self.steps.len().min(end));
         std::mem::replace(&mut self.steps, rest)
     }
 
@@ -75,5 +76,61 @@ impl Outbox {
         }
         let count = self.renewals.len().min(MAX_RENEWALS);
         Some(self.renewals.drain(..count).collect())
+    }
+}
+
+/// The end of the batch, if a fair mutex goes from one call of this client to the next one, and further claims of it
+/// follow. The further claims only wait in the queue. So they are in the next batch, because the caller that gets the
+/// mutex would wait for their answers, too.
+fn after_hand_over(steps: &[Step]) -> Option<usize> {
+    let is_hand_over = |pair: &[Step]| match pair {
+        [Step::Release(from), Step::Claim(to)] => to.kind == Kind::Fair && from.key == to.key,
+        _ => false,
+    };
+    let end = steps.windows(2).take(MAX_BATCH - 1).position(is_hand_over)? + 2;
+    let key = steps[end - 1].key();
+    let is_further = |step: &Step| matches!(step, Step::Claim(claim) if claim.key == *key);
+    steps[end..].iter().any(is_further).then_some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use bandog_core::{Claim, ClaimId, ClientId, Key};
+
+    use super::*;
+
+    fn claim(name: &str, number: u64) -> Claim {
+        Claim {
+            key: Key::new(name).unwrap(),
+            id: ClaimId { client: ClientId::random(), number },
+            kind: Kind::Fair,
+            ttl: Duration::from_secs(30),
+            fences: NonZeroU32::MIN,
+            joins: true,
+            offers: false,
+        }
+    }
+
+    /// The sizes of the batches that these steps are sent in.
+    fn batches(steps: impl IntoIterator<Item = Step>) -> Vec<usize> {
+        let mut outbox = Outbox::new(Moment::from_nanos(1));
+        steps.into_iter().for_each(|step| outbox.push(step));
+        let mut sizes = Vec::new();
+        while !outbox.is_empty() {
+            sizes.push(outbox.take_batch(Moment::from_nanos(1)).len());
+        }
+        sizes
+    }
+
+    #[test]
+    fn the_next_turn_of_a_fair_mutex_does_not_wait_for_further_claims() {
+        let (release, take) = (|name| Step::Release(claim(name, 1)), |name, number| Step::Claim(claim(name, number)));
+        assert_eq!(batches([release("a"), take("a", 2), take("a", 3), take("a", 4)]), [2, 2]);
+        assert_eq!(batches([take("b", 1), release("a"), take("a", 2), take("b", 2), take("a", 3)]), [3, 2]);
+        // Without further claims of the name, the batch does not end.
+        assert_eq!(batches([release("a"), take("a", 2), release("b"), take("b", 2), take("c", 1)]), [5]);
+        assert_eq!(batches((1..=40).map(|number| take("a", number))), [32, 8]);
     }
 }
