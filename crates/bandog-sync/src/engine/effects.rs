@@ -140,12 +140,15 @@ impl Engine {
         self.change(id, |slot, cx| slot.on(event, cx));
     }
 
-    /// Handles a slot's timer that has fired.
+    /// Handles a slot's timer that has fired. If the slot is not due yet, only its timer is set again.
     pub(super) fn slot_is_due(&mut self, id: &SlotId) {
-        if let Some(entry) = self.slots.get_mut(id) {
-            entry.timer = None;
+        let Some(entry) = self.slots.get_mut(id) else { return };
+        entry.timer = None;
+        if entry.slot.next_due().is_some_and(|due| due <= self.cx.now) {
+            self.on(id, Event::Due);
+        } else {
+            entry.set_timer(&mut self.timers);
         }
-        self.on(id, Event::Due);
     }
 
     /// Handles the end of a release request, with the store's answer or an error.
@@ -363,11 +366,22 @@ impl SlotEntry {
         let before = self.slot.counts();
         let value = change(&mut self.slot, cx);
         *counts = *counts - before + self.slot.counts();
+        self.set_timer(timers);
+        value
+    }
+
+    /// Sets the timer for the next moment at which the slot is due. A timer that fires earlier stays: most timers belong
+    /// to a hold that is released long before, and the next hold of the slot is due later. An unused slot has no timer.
+    fn set_timer(&mut self, timers: &mut Timers) {
         let due = self.slot.next_due();
-        if self.timer != due {
+        let stays = match (self.timer, due) {
+            (Some(timer), Some(due)) => timer <= due,
+            (Some(_), None) => !self.slot.is_unused(),
+            (None, due) => due.is_none(),
+        };
+        if !stays {
             timers.set(Timer::Slot(self.slot.id().clone()), &mut self.timer, due);
         }
-        value
     }
 }
 
