@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    num::{NonZeroU32, NonZeroUsize},
+    num::{NonZeroU8, NonZeroUsize},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -112,7 +112,7 @@ impl Handle {
         if !self.kinds.contains(kind) {
             return Err(Error::misused(format!("{} has no locks of the kind {}", self.store, kind.name())));
         }
-        let fences = if kind.has_one_fence() { NonZeroU32::MIN } else { self.terms.fences };
+        let fences = if kind.has_one_fence() { NonZeroU8::MIN } else { self.terms.fences };
         Ok(Terms { kind, fences, ..self.terms })
     }
 

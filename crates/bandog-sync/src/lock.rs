@@ -2,7 +2,7 @@
 //! twins pass their calls on to this type. A *turn* begins when a call gets the lock, and ends when the last guard of
 //! the turn is dropped.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{num::NonZeroU32, pin::pin, sync::Arc, time::Duration};
 
 use bandog_core::{Error, Key, Kind, MAX_TTL, Result, check_ttl};
 use futures_util::future::{Either, select};
@@ -28,7 +28,7 @@ pub(crate) struct Lock {
     /// The owner for which the calls take the lock. `None` if there is no owner.
     owner: Option<Owner>,
     /// Maximum number of calls of this client that wait for the lock. `None` if there is no limit.
-    max_waiters: Option<u32>,
+    max_waiters: Option<NonZeroU32>,
 }
 
 impl Lock {
@@ -67,8 +67,10 @@ impl Lock {
     /// The same lock with a maximum number of waiting calls.
     pub(crate) fn max_waiters(self, number: u32) -> Self {
         let refuse = || Error::misused("max_waiters is 0; it must be at least 1 (a `try_` call never waits)");
-        let lock = if number == 0 { self.with_terms(|_| Err(refuse())) } else { self };
-        Self { max_waiters: Some(number), ..lock }
+        match NonZeroU32::new(number) {
+            Some(number) => Self { max_waiters: Some(number), ..self },
+            None => self.with_terms(|_| Err(refuse())),
+        }
     }
 
     /// The same lock for a caller that logs losses itself. The engine then logs the losses only at debug level.
@@ -167,7 +169,7 @@ struct QueuedCall<'a> {
     ticket: Ticket,
     slot: SlotId,
     owner: Option<Owner>,
-    max_waiters: Option<u32>,
+    max_waiters: Option<NonZeroU32>,
     /// Whether the engine has answered the call.
     served: bool,
 }

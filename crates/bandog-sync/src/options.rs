@@ -1,7 +1,7 @@
 //! The options of a client.
 
 use std::{
-    num::{NonZeroU32, NonZeroUsize},
+    num::{NonZeroU8, NonZeroU32, NonZeroUsize},
     time::Duration,
 };
 
@@ -138,7 +138,7 @@ impl ClientOptions {
         let here = Member::here(ClientId::random());
         let blocked = BlockedCalls { lends: self.lends, ..BlockedCalls::default() };
         let member = Member { program: self.program.unwrap_or(here.program), prefix, blocked, ..here };
-        let fences = self.local_turns.min(MAX_TURNS);
+        let fences = NonZeroU8::try_from(self.local_turns.min(MAX_TURNS)).unwrap_or(NonZeroU8::MAX);
         let terms = Terms { kind: Kind::Mutex, ttl, watchdog: true, fences, max_hold: None, quiet: false };
         Handle::start(backend, member, terms, self.max_waiting, self.clock, self.current_runtime).map(Client::of)
     }

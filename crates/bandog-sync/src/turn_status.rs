@@ -3,7 +3,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire},
     },
     time::Duration,
@@ -24,8 +24,8 @@ const RELEASED: u64 = u64::MAX - 1;
 pub(crate) struct TurnStatus {
     /// The deadline in nanoseconds, or `LOST`, `CLOSED` or `RELEASED`.
     encoded: AtomicU64,
-    /// Wakes the waiters of this status.
-    changed: Arc<Notify>,
+    /// Wakes the waiters of this status. `None` until the first of them, because most turns have no waiter.
+    changed: Mutex<Option<Arc<Notify>>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(crate) enum TurnState {
 
 impl TurnStatus {
     pub(crate) fn held_until(until: Moment) -> Self {
-        Self { encoded: AtomicU64::new(until.as_nanos()), changed: Arc::default() }
+        Self { encoded: AtomicU64::new(until.as_nanos()), changed: Mutex::default() }
     }
 
     /// The state at this moment. If the deadline has passed, this call also marks the turn as lost, so that a later
@@ -86,12 +86,19 @@ impl TurnStatus {
 
     /// Wakes all waiters of this status, so that they read the status again.
     pub(crate) fn wake(&self) {
-        self.changed.notify_waiters();
+        let changed = self.changed().clone();
+        if let Some(changed) = changed {
+            changed.notify_waiters();
+        }
     }
 
     /// A future that resolves when [`Self::wake`] is called after this call.
     pub(crate) fn woken(&self) -> OwnedNotified {
-        Arc::clone(&self.changed).notified_owned()
+        Arc::clone(self.changed().get_or_insert_default()).notified_owned()
+    }
+
+    fn changed(&self) -> MutexGuard<'_, Option<Arc<Notify>>> {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Time until the deadline. Zero if the turn has ended.

@@ -6,7 +6,7 @@
 //! applied that request nevertheless. A *step* is a request that claims or releases a key, or does both. The *terms*
 //! are what the call asks for, such as the ttl.
 
-use std::sync::Arc;
+use std::{num::NonZeroU32, sync::Arc};
 
 use bandog_core::{Error, ErrorKind, Fence, Key, Released, Result};
 
@@ -24,7 +24,7 @@ pub(super) struct WaitingCall {
     /// The owner for which the call locks. `None` if the call names no owner.
     owner: Option<Owner>,
     /// Maximum number of calls that wait before this call. `None` if there is no limit.
-    max_waiters: Option<u32>,
+    max_waiters: Option<NonZeroU32>,
     /// Where the answer to the call goes.
     reply: LockReply,
 }
@@ -39,7 +39,7 @@ impl Call for WaitingCall {
     }
 
     fn max_ahead(&self) -> Option<u32> {
-        self.max_waiters
+        self.max_waiters.map(NonZeroU32::get)
     }
 }
 
@@ -69,7 +69,7 @@ impl Engine {
         }
         if let Some(max) = max_waiters
             && !matches!(patience, Patience::Once)
-            && self.waiting_for(&id) >= usize::try_from(max).unwrap_or(usize::MAX)
+            && self.waiting_for(&id) >= usize::try_from(max.get()).unwrap_or(usize::MAX)
         {
             if call.owner.as_ref().is_some_and(|owner| owner.share(&id.key, id.lane, ticket)) {
                 return call.answer(Ok(Some(TurnGrant::Shared)));
@@ -80,10 +80,7 @@ impl Engine {
                 return call.answer(Err(Error::new(ErrorKind::Overloaded, message).during("lock").at(&id.key)));
             }
         }
-        if !self.slots.contains_key(&id) {
-            self.add_slot(id.clone());
-        }
-        self.change(&id, |slot, cx| {
+        self.change_or_add(&id, true, |slot, cx| {
             // For a fair mutex, the owner's turn is in another slot.
             let may_share = slot.is_held() || !matches!(id.lane, Lane::Mutex);
             if may_share && call.owner.as_ref().is_some_and(|owner| owner.share(&id.key, id.lane, ticket)) {
@@ -140,12 +137,15 @@ impl Engine {
         self.change(id, |slot, cx| slot.on(event, cx));
     }
 
-    /// Handles a slot's timer that has fired.
+    /// Handles a slot's timer that has fired. If the slot is not due yet, only its timer is set again.
     pub(super) fn slot_is_due(&mut self, id: &SlotId) {
-        if let Some(entry) = self.slots.get_mut(id) {
-            entry.timer = None;
+        let Some(entry) = self.slots.get_mut(id) else { return };
+        entry.timer = None;
+        if entry.slot.next_due().is_some_and(|due| due <= self.cx.now) {
+            self.on(id, Event::Due);
+        } else {
+            entry.set_timer(&mut self.timers);
         }
-        self.on(id, Event::Due);
     }
 
     /// Handles the end of a release request, with the store's answer or an error.
@@ -191,7 +191,24 @@ impl Engine {
         id: &SlotId,
         change: impl FnOnce(&mut Slot<WaitingCall>, &mut SlotContext<WaitingCall>) -> T,
     ) -> Option<T> {
-        let entry = self.slots.get_mut(id)?;
+        self.change_or_add(id, false, change)
+    }
+
+    /// As [`Self::change`]. If the slot does not exist and `adds` is true, adds the slot.
+    fn change_or_add<T>(
+        &mut self,
+        id: &SlotId,
+        adds: bool,
+        change: impl FnOnce(&mut Slot<WaitingCall>, &mut SlotContext<WaitingCall>) -> T,
+    ) -> Option<T> {
+        let entry = match self.slots.get_mut(id) {
+            Some(entry) => entry,
+            None if adds => {
+                self.add_slot(id.clone());
+                self.slots.get_mut(id)?
+            }
+            None => return None,
+        };
         if let Lane::Fair(ticket) = id.lane {
             self.cx.has_older_call = self.fair_calls.has_older(&id.key, ticket);
         }
@@ -363,11 +380,22 @@ impl SlotEntry {
         let before = self.slot.counts();
         let value = change(&mut self.slot, cx);
         *counts = *counts - before + self.slot.counts();
+        self.set_timer(timers);
+        value
+    }
+
+    /// Sets the timer for the next moment at which the slot is due. A timer that fires earlier stays: most timers belong
+    /// to a hold that is released long before, and the next hold of the slot is due later. An unused slot has no timer.
+    fn set_timer(&mut self, timers: &mut Timers) {
         let due = self.slot.next_due();
-        if self.timer != due {
+        let stays = match (self.timer, due) {
+            (Some(timer), Some(due)) => timer <= due,
+            (Some(_), None) => !self.slot.is_unused(),
+            (None, due) => due.is_none(),
+        };
+        if !stays {
             timers.set(Timer::Slot(self.slot.id().clone()), &mut self.timer, due);
         }
-        value
     }
 }
 

@@ -124,7 +124,7 @@ type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 /// A slot. The entry exists while the slot has a waiting call, a claim or a hold.
 struct SlotEntry {
     slot: Slot<WaitingCall>,
-    /// When the slot's timer fires. `None` if the timer is not set.
+    /// When the slot's timer fires: when the slot is due, or earlier. `None` if the timer is not set.
     timer: Option<Moment>,
 }
 

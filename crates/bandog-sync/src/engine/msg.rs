@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    num::NonZeroU32,
+    num::{NonZeroU8, NonZeroU32},
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -110,7 +110,7 @@ pub(crate) struct LockRequest {
     /// Whether the call can be part of a deadlock: it has no time limit, and its owner may hold other locks.
     pub(crate) can_deadlock: bool,
     /// Maximum number of calls of this client that wait for the lock. `None` if there is no limit.
-    pub(crate) max_waiters: Option<u32>,
+    pub(crate) max_waiters: Option<NonZeroU32>,
     pub(crate) reply: LockReply,
 }
 
@@ -137,7 +137,7 @@ pub(crate) struct Terms {
     pub(crate) watchdog: bool,
     /// Number of fences (fencing tokens) that a grant reserves. This is also the maximum number of turns of the hold,
     /// because each turn uses one fence.
-    pub(crate) fences: NonZeroU32,
+    pub(crate) fences: NonZeroU8,
     /// Maximum duration of a turn, even if the hold is renewed.
     pub(crate) max_hold: Option<Duration>,
     /// Whether the caller logs a loss. The engine then logs the loss only at debug level.
@@ -184,5 +184,17 @@ impl fmt::Debug for Msg {
             Self::Close(_) => "Close",
             Self::LastHandleDropped => "LastHandleDropped",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each call sends two messages, and each message is moved several times. The compiler moves a larger value with a
+    /// call of `memcpy`.
+    #[test]
+    fn messages_are_small() {
+        assert!(size_of::<Msg>() <= 128, "{} bytes", size_of::<Msg>());
     }
 }

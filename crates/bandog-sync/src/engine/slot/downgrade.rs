@@ -8,7 +8,7 @@
 //! A request without an answer is repeated with the same claims until that deadline. If the caller drops its future,
 //! the request is not repeated any more, and both claims are released.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::{num::NonZeroU8, time::Duration};
 
 use bandog_core::{Error, Fences, Kind, Moment, Result, Verdict};
 
@@ -85,7 +85,7 @@ impl<C: Call> Slot<C> {
         if hold.is_unsure() {
             cx.emit(Effect::ReleaseLater(hold.claim().clone()));
         }
-        let terms = Terms { kind: Kind::Read, fences: NonZeroU32::MIN, ..terms };
+        let terms = Terms { kind: Kind::Read, fences: NonZeroU8::MIN, ..terms };
         let mut attempt = cx.new_attempt(&self.id, terms);
         attempt.from = Some(hold.claim().clone());
         let deadline = turn.deadline(hold.until());

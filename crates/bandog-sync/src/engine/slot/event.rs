@@ -210,7 +210,7 @@ impl<C> SlotContext<C> {
             id,
             kind: terms.kind,
             ttl: terms.ttl,
-            fences: terms.fences,
+            fences: terms.fences.into(),
             joins: false,
             offers: false,
         };

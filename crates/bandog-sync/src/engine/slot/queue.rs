@@ -48,8 +48,10 @@ impl<C> Waiter<C> {
 
 /// The waiting calls, ordered by ticket. This is also the order of their arrival.
 pub(super) struct Queue<C> {
-    /// Waiters are boxed, because a node of the map has room for eleven values, and most queues have only one waiter.
-    waiters: BTreeMap<Ticket, Box<Waiter<C>>>,
+    /// The oldest call. Most queues have only one call, so this call needs no map.
+    first: Option<(Ticket, Box<Waiter<C>>)>,
+    /// The other calls. They are boxed, because a node of the map has room for eleven values.
+    others: BTreeMap<Ticket, Box<Waiter<C>>>,
     /// The `try_lock` calls. Each of them ends with the first answer of the store.
     try_locks: BTreeSet<Ticket>,
     /// When the next timeout or check of each call is due.
@@ -58,21 +60,25 @@ pub(super) struct Queue<C> {
 
 impl<C> Default for Queue<C> {
     fn default() -> Self {
-        Self { waiters: BTreeMap::new(), try_locks: BTreeSet::new(), due: BTreeSet::new() }
+        Self { first: None, others: BTreeMap::new(), try_locks: BTreeSet::new(), due: BTreeSet::new() }
     }
 }
 
 impl<C> Queue<C> {
     pub(super) fn is_empty(&self) -> bool {
-        self.waiters.is_empty()
+        self.first.is_none()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.waiters.len()
+        usize::from(self.first.is_some()) + self.others.len()
     }
 
     pub(super) fn insert(&mut self, ticket: Ticket, waiter: Waiter<C>, is_try_lock: bool) {
-        self.waiters.insert(ticket, Box::new(waiter));
+        let waiter = Box::new(waiter);
+        match &self.first {
+            Some((first, _)) if *first < ticket => _ = self.others.insert(ticket, waiter),
+            _ => self.others.extend(self.first.replace((ticket, waiter))),
+        }
         if is_try_lock {
             self.try_locks.insert(ticket);
         }
@@ -80,12 +86,18 @@ impl<C> Queue<C> {
     }
 
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Box<Waiter<C>>> {
-        let waiter = self.waiters.remove(&ticket)?;
+        let waiter = match self.first.take_if(|(first, _)| *first == ticket) {
+            Some((_, waiter)) => {
+                self.first = self.others.pop_first();
+                waiter
+            }
+            None => self.others.remove(&ticket)?,
+        };
         self.try_locks.remove(&ticket);
         if let Some(moment) = waiter.scheduled {
             self.due.remove(&(moment, ticket));
         }
-        if self.waiters.is_empty() {
+        if self.is_empty() {
             // An empty map keeps its last node. With many slots these nodes would use much memory.
             *self = Self::default();
         }
@@ -94,32 +106,40 @@ impl<C> Queue<C> {
 
     /// Removes the oldest call.
     pub(super) fn remove_first(&mut self) -> Option<(Ticket, Box<Waiter<C>>)> {
-        let (ticket, _) = self.waiters.first_key_value()?;
-        let ticket = *ticket;
+        let ticket = self.first.as_ref()?.0;
         Some((ticket, self.remove(ticket)?))
     }
 
     pub(super) fn first(&self) -> Option<&Waiter<C>> {
-        self.waiters.first_key_value().map(|(_, waiter)| waiter.as_ref())
+        self.first.as_ref().map(|(_, waiter)| waiter.as_ref())
     }
 
     pub(super) fn get(&self, ticket: Ticket) -> Option<&Waiter<C>> {
-        self.waiters.get(&ticket).map(AsRef::as_ref)
+        match &self.first {
+            Some((first, waiter)) if *first == ticket => Some(waiter),
+            _ => self.others.get(&ticket).map(AsRef::as_ref),
+        }
+    }
+
+    /// The calls, the oldest first.
+    fn iter(&self) -> impl Iterator<Item = (Ticket, &Waiter<C>)> {
+        let first = self.first.iter().map(|(ticket, waiter)| (*ticket, waiter.as_ref()));
+        first.chain(self.others.iter().map(|(ticket, waiter)| (*ticket, waiter.as_ref())))
     }
 
     /// The calls with these terms, the oldest first.
     pub(super) fn with_terms(&self, terms: Terms) -> Vec<Ticket> {
-        self.waiters.iter().filter(|(_, waiter)| waiter.terms == terms).map(|(ticket, _)| *ticket).collect()
+        self.iter().filter(|(_, waiter)| waiter.terms == terms).map(|(ticket, _)| ticket).collect()
     }
 
     /// The number of calls at the head of the queue that have these terms, counted up to `limit`.
     pub(super) fn first_with_terms(&self, terms: Terms, limit: usize) -> usize {
-        self.waiters.values().take(limit).take_while(|waiter| waiter.terms == terms).count()
+        self.iter().take(limit).take_while(|(_, waiter)| waiter.terms == terms).count()
     }
 
     /// Whether a call waits that is not a `try_lock` call.
     pub(super) fn has_patient_calls(&self) -> bool {
-        self.waiters.len() > self.try_locks.len()
+        self.len() > self.try_locks.len()
     }
 
     pub(super) fn has_try_locks(&self) -> bool {
@@ -128,14 +148,17 @@ impl<C> Queue<C> {
 
     /// The newest call.
     pub(super) fn last(&self) -> Option<Ticket> {
-        self.waiters.last_key_value().map(|(ticket, _)| *ticket)
+        let last = self.others.last_key_value().map(|(ticket, _)| *ticket);
+        last.or_else(|| self.first.as_ref().map(|(ticket, _)| *ticket))
     }
 
     /// Lets the last refusal count only for the call `covered` and for earlier calls. If `covered` is `None`, the
     /// refusal counts for no call.
     pub(super) fn ignore_last_refusal(&mut self, covered: Option<Ticket>) {
-        let first = covered.map_or(0, |ticket| ticket + 1);
-        self.waiters.range_mut(first..).for_each(|(_, waiter)| waiter.refusals_before += 1);
+        let from = covered.map_or(0, |ticket| ticket + 1);
+        let first = self.first.as_mut().filter(|(first, _)| *first >= from).map(|(_, waiter)| waiter);
+        let others = self.others.range_mut(from..).map(|(_, waiter)| waiter);
+        first.into_iter().chain(others).for_each(|waiter| waiter.refusals_before += 1);
     }
 
     /// Removes and returns the oldest `try_lock` call, unless it arrived later than the call `up_to`.
@@ -153,7 +176,11 @@ impl<C> Queue<C> {
 
     /// Changes a waiting call, and updates its entry in `due`.
     pub(super) fn change(&mut self, ticket: Ticket, change: impl FnOnce(&mut Waiter<C>)) {
-        let Some(waiter) = self.waiters.get_mut(&ticket) else { return };
+        let waiter = match &mut self.first {
+            Some((first, waiter)) if *first == ticket => Some(waiter),
+            _ => self.others.get_mut(&ticket),
+        };
+        let Some(waiter) = waiter else { return };
         change(waiter);
         let next = waiter.next_due();
         if next == waiter.scheduled {

@@ -1,7 +1,7 @@
 //! The work of a slot grows with the number of its calls, and not with its square.
 
 use std::{
-    num::NonZeroU32,
+    num::{NonZeroU8, NonZeroU32},
     rc::Rc,
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
@@ -24,7 +24,7 @@ fn readers(callers: &[Caller]) -> (Slot<TestCall>, SlotContext<TestCall>, HoldId
     let mut cx = SlotContext::new(ClientId::random(), TIMEOUT, now, Arc::new(AtomicU64::new(1_000_000)));
     let mut slot = Slot::new(SlotId { key: Key::new("key").unwrap(), lane: Lane::Read });
     let (kind, ttl, fences) = (Kind::Read, Duration::from_secs(30), NonZeroU32::MIN);
-    let terms = Terms { kind, ttl, watchdog: true, fences, max_hold: None, quiet: false };
+    let terms = Terms { kind, ttl, watchdog: true, fences: NonZeroU8::MIN, max_hold: None, quiet: false };
     for (ticket, caller) in (1..).zip(callers) {
         let call = TestCall {
             ticket,

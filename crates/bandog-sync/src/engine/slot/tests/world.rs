@@ -4,7 +4,7 @@ use std::{
     cell::Cell,
     collections::{BTreeMap, BTreeSet, VecDeque},
     env,
-    num::NonZeroU32,
+    num::{NonZeroU8, NonZeroU32},
     rc::Rc,
     sync::{
         Arc, Mutex,
@@ -148,7 +148,7 @@ pub(super) struct World {
     pub(super) is_calm: bool,
     pub(super) has_faults: bool,
     /// Number of fences that a grant reserves.
-    pub(super) fences: NonZeroU32,
+    pub(super) fences: NonZeroU8,
     pub(super) now: Moment,
     pub(super) key: Key,
     pub(super) slots: BTreeMap<Lane, Slot<TestCall>>,
@@ -209,7 +209,7 @@ impl World {
             family,
             is_calm,
             has_faults: !is_calm,
-            fences: NonZeroU32::MIN.saturating_add([0, 2, 63][rng.usize(..3)]),
+            fences: NonZeroU8::MIN.saturating_add([0, 2, 63][rng.usize(..3)]),
             now,
             key: Key::new("key").unwrap(),
             slots: BTreeMap::new(),
