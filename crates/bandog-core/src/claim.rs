@@ -188,12 +188,11 @@ impl Kind {
         }
     }
 
-    /// Whether a client asks for a single fence in each claim of this kind: each turn of a fair mutex has its own claim,
-    /// and all readers of a claim share its fence.
+    /// Whether a client asks for a single fence in each claim of this kind: all readers of a claim share its fence.
     pub const fn has_one_fence(self) -> bool {
         match self {
-            Self::Fair | Self::Read => true,
-            Self::Mutex | Self::Write | Self::Permits { .. } => false,
+            Self::Read => true,
+            Self::Mutex | Self::Fair | Self::Write | Self::Permits { .. } => false,
         }
     }
 

@@ -83,6 +83,11 @@ pub enum Verdict {
         /// exception is a hold that is released, passed to another claim ([`Step::Pass`]) or evicted. The second
         /// exception is a store that loses its data.
         valid_for: Duration,
+        /// The claims of the same client that directly follow this claim in the queue of a fair mutex, in the order of
+        /// the queue: no claim of another client is between them. Each number is the number of a claim id. A store can
+        /// leave out claims at the end of this list. For other kinds of locks, and for a claim that is sent again, the
+        /// list is empty.
+        followers: Vec<u64>,
     },
     /// Another claim holds the key.
     Busy {

@@ -5,9 +5,12 @@ mod text;
 use std::num::NonZeroU32;
 
 use crate::{
-    Answer, Claim, ClaimId, Error, ErrorKind, Family, Fence, Fences, Holder, Key, Kind, Kinds, Moment, OFFER, PLACE,
-    Released, Renewal, Result, Row, Step, Verdict,
+    Answer, Claim, ClaimId, Error, ErrorKind, Family, Fence, Fences, Holder, Key, Kind, Kinds, MAX_BLOCK, Moment,
+    OFFER, PLACE, Released, Renewal, Result, Row, Step, Verdict,
 };
+
+/// Maximum number of followers in one answer ([`Verdict::Granted`]). With the claim itself, they have one fence each.
+const MAX_FOLLOWERS: usize = MAX_BLOCK.get() as usize - 1;
 
 /// The state of one lock: its holds, the claims that have a place, and the last fence. The store also keeps the state
 /// of a free lock, because the next grant must have a greater fence.
@@ -251,7 +254,7 @@ impl LockState {
         if let Some(hold) = self.holds.iter_mut().find(|hold| hold.id == claim.id) {
             hold.until = now + claim.ttl;
             let fences = Fences::ending(hold.last_fence, claim.fences);
-            return Ok(Verdict::Granted { fences, valid_for: claim.ttl });
+            return Ok(Verdict::Granted { fences, valid_for: claim.ttl, followers: Vec::new() });
         }
         self.check_family(claim.kind.family())?;
         if let Kind::Permits { take, of } = claim.kind {
@@ -279,7 +282,18 @@ impl LockState {
         self.fence = self.fence.max(above.get()) + u64::from(claim.fences.get());
         let last_fence = Fence::new(self.fence);
         self.holds.push(Hold { id: claim.id, kind: claim.kind, until: now + claim.ttl, last_fence });
-        Ok(Verdict::Granted { fences: Fences::ending(last_fence, claim.fences), valid_for: claim.ttl })
+        let fences = Fences::ending(last_fence, claim.fences);
+        Ok(Verdict::Granted { fences, valid_for: claim.ttl, followers: self.followers(claim) })
+    }
+
+    /// The claims of the same client at the head of the queue of a fair mutex: see [`Verdict::Granted`].
+    fn followers(&self, claim: &Claim) -> Vec<u64> {
+        if !matches!(claim.kind, Kind::Fair) {
+            return Vec::new();
+        }
+        let follows = |place: &&Place| place.id.client == claim.id.client && matches!(place.kind, Kind::Fair);
+        let followers = self.places.iter().take_while(follows).take(MAX_FOLLOWERS);
+        followers.map(|place| place.id.number).collect()
     }
 
     /// Number of permits that no claim holds. Zero if the name is not a semaphore.

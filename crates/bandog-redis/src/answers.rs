@@ -28,13 +28,27 @@ pub(crate) fn misused(step: &Step, kinds: Kinds) -> Option<Result<Answer>> {
     Some(Err(error.during(step.verb()).at(step.key())))
 }
 
-/// Reads the reply to a refused claim that has a place in a queue: the reply of a script that claims, and the number of
-/// claims before it.
+/// Reads the reply to a claim for a fair mutex with a queue: the reply of a script that claims, and the number of claims
+/// before a refused claim, or the numbers of the claims that follow a granted claim.
 pub(crate) fn queued(claim: &Claim, parts: &[Value]) -> Result<Verdict> {
+    let unexpected = || refusal::unexpected_reply(&Value::Array(parts.to_vec()));
+    let number = |value: &Value| match value {
+        Value::Int(number) => u64::try_from(*number).map_err(|_| unexpected()),
+        _ => Err(unexpected()),
+    };
     match parts {
-        [Value::Int(reply), Value::Int(ahead)] => verdict(claim, *reply, u32::try_from(*ahead).ok()),
-        _ => Err(refusal::unexpected_reply(&Value::Array(parts.to_vec()))),
+        [Value::Int(reply @ 1..), rest @ ..] => {
+            let numbers = rest.iter().map(number).collect::<Result<_>>()?;
+            Ok(granted(claim, reply.unsigned_abs(), numbers))
+        }
+        [Value::Int(reply), ahead] => verdict(claim, *reply, u32::try_from(number(ahead)?).ok()),
+        _ => Err(unexpected()),
     }
+}
+
+fn granted(claim: &Claim, last_fence: u64, followers: Vec<u64>) -> Verdict {
+    let fences = Fences::ending(Fence::new(last_fence), claim.fences);
+    Verdict::Granted { fences, valid_for: claim.ttl, followers }
 }
 
 /// Reads the reply of a script that claims. A positive number is the last fence that was granted. A negative number is the time
@@ -42,7 +56,7 @@ pub(crate) fn queued(claim: &Claim, parts: &[Value]) -> Result<Verdict> {
 pub(crate) fn verdict(claim: &Claim, reply: i64, ahead: Option<u32>) -> Result<Verdict> {
     let number = reply.unsigned_abs();
     match reply {
-        1.. => Ok(Verdict::Granted { fences: Fences::ending(Fence::new(number), claim.fences), valid_for: claim.ttl }),
+        1.. => Ok(granted(claim, number, Vec::new())),
         0 => Err(refusal::unexpected_reply(&Value::Int(reply))),
         _ => Ok(Verdict::Busy { retry_after: Duration::from_millis(number), ahead }),
     }

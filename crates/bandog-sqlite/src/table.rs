@@ -259,7 +259,7 @@ impl<'t> Table<'t> {
                 let (owner, until_ns) = (claim.id.to_string(), now_ns.saturating_add(nanos(claim.ttl)));
                 let row = params![claim.key.as_str(), owner, last, until_ns, nanos(claim.ttl), self.boot(), first];
                 let fences = Fences::ending(Fence::new(last.unsigned_abs()), claim.fences);
-                let granted = Answer::Claimed(Verdict::Granted { fences, valid_for: claim.ttl });
+                let granted = Answer::Claimed(Verdict::Granted { fences, valid_for: claim.ttl, followers: Vec::new() });
                 Ok((self.write(sql::TAKE, row)? == 1).then_some(granted))
             }
             Step::Release(claim) => {

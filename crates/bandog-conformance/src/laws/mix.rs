@@ -139,7 +139,7 @@ impl Table {
         let about = || format!("{step:?}\nthe lock before: {before}\nthe lock now: {}", self.model);
         assert_eq!((word(&answer), ahead(&answer)), (word(&expected), ahead(&expected)), "{}", about());
         let (Step::Claim(claim) | Step::Pass { to: claim, .. }) = step else { return };
-        let Ok(Answer::Claimed(Verdict::Granted { fences, valid_for })) = answer else { return };
+        let Ok(Answer::Claimed(Verdict::Granted { fences, valid_for, .. })) = answer else { return };
         assert!(!valid_for.is_zero() && valid_for <= claim.ttl, "{valid_for:?}: {}", about());
         if was_held {
             assert_eq!(self.grants.get(&claim.id), Some(&fences), "a repeated claim: {}", about());

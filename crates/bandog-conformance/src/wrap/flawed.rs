@@ -199,7 +199,7 @@ impl<B: Backend> Flawed<B> {
                 Ok(Answer::Claimed(Verdict::Busy { retry_after, ahead: None }))
             }
             Ok(Answer::Claimed(Verdict::Granted { fences, .. })) if self.has(Flaw::HalfTtl) => {
-                Ok(Answer::Claimed(Verdict::Granted { fences, valid_for: claim.ttl }))
+                Ok(Answer::Claimed(Verdict::Granted { fences, valid_for: claim.ttl, followers: Vec::new() }))
             }
             answer => answer,
         }

@@ -9,6 +9,7 @@
 --
 -- Reply: for each lock; without a list around it if there is only one
 --        > 0: granted, the last fence of the reserved block
+--        {fence, number, ...}: the same if claims of the same client directly follow in the queue; their numbers
 --        < 0: busy, minus the milliseconds until the claim can be granted although no lock is released
 --        {busy, ahead}: the same for an owner in the queue, with the number of owners before it
 --        or the error of this lock; the other locks are still handled

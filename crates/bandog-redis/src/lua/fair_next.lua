@@ -6,6 +6,7 @@
 -- Reply: the reply of fair_release.lua, and the reply of fair_claim.lua
 
 local freed, taken = attempt(free, 1, 0), attempt(claim, 0, 3)
-local is_granted = type(taken) == 'number' and taken > 0
+local granted = type(taken) == 'table' and taken[1] or taken
+local is_granted = type(granted) == 'number' and granted > 0
 if freed == 0 and not is_granted then freed = notify_first(KEYS[4], KEYS[5], KEYS[6], ARGV[1], ARGV[2]) end
 return { freed, taken }

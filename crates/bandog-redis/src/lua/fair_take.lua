@@ -45,6 +45,19 @@ local function bring_nearer(queue, deadlines, deadline, stayed)
   end
 end
 
+-- The numbers of the claims of the same client at the head of the queue. An owner begins with the UUID of its client, which
+-- has 36 characters, and a colon.
+local function followers(queue, owner)
+  local client, numbers = string.sub(owner, 1, 37), {}
+  local first = try('lindex', queue, 0)
+  if type(first) ~= 'string' or string.sub(first, 1, 37) ~= client then return numbers end
+  for i, other in ipairs(try('lrange', queue, 0, MAX_FOLLOWERS - 1)) do
+    if string.sub(other, 1, 37) ~= client then break end
+    numbers[i] = tonumber(string.sub(other, 38))
+  end
+  return numbers
+end
+
 local function claim(k, a)
   local token, lock, held = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3]
   local queue, deadlines, waiting, stayed = KEYS[k + 4], KEYS[k + 5], KEYS[k + 6], KEYS[k + 7]
@@ -88,5 +101,7 @@ local function claim(k, a)
   end
   write(commands)
   if first and not may_stay(deadlines, waiting, stayed) then bring_nearer(queue, deadlines, deadline, stayed) end
-  return last
+  local numbers = first and followers(queue, owner) or {}
+  if #numbers == 0 then return last end
+  return { last, unpack(numbers) }
 end

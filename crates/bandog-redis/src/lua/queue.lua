@@ -9,6 +9,9 @@ local WAIT_MS = 300000
 -- its deadline, although it still waits.
 local NEAR_MS = 60000
 
+-- Maximum number of claims that the answer to a granted claim names.
+local MAX_FOLLOWERS = 63
+
 -- Up to this length of the queue, each change of the deadlines is done at once.
 local SHORT_QUEUE = 8
 -- A day.

@@ -137,7 +137,7 @@ pub(crate) async fn fences(redis: &Redis, claim: &Claim) -> Fences {
 
 pub(crate) fn granted(verdict: Verdict) -> Fences {
     match verdict {
-        Verdict::Granted { fences, valid_for } => {
+        Verdict::Granted { fences, valid_for, .. } => {
             assert_eq!(valid_for, TTL);
             fences
         }

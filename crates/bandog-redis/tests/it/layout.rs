@@ -98,7 +98,10 @@ async fn a_pass_changes_the_owner_in_place_without_a_notification() {
     assert_eq!(server.hash("k"), [(to.id.to_string(), "1".to_owned())].into());
     assert!(server.pttl("k") > 29_000);
     // A repeated pass has the same answer as the first. If `from` does not hold the lock, a pass is an ordinary claim.
-    assert_eq!(pass(&redis, &from, &to).await.unwrap(), Verdict::Granted { fences: new, valid_for: to.ttl });
+    assert_eq!(
+        pass(&redis, &from, &to).await.unwrap(),
+        Verdict::Granted { fences: new, valid_for: to.ttl, followers: vec![] }
+    );
     assert!(matches!(pass(&redis, &from, &other).await.unwrap(), Verdict::Busy { .. }));
     release(&redis, &to).await.unwrap();
     assert_eq!(listener.read().unwrap().texts()[2], "0");

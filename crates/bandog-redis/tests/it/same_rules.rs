@@ -119,8 +119,11 @@ impl<'s> Both<'s> {
 
     fn compare_verdicts(&mut self, claim: &Claim, ruled: &Verdict, answered: &Verdict, context: &str) {
         match (ruled, answered) {
-            (Verdict::Granted { fences: ruled, valid_for }, Verdict::Granted { fences, valid_for: answered }) => {
-                assert_eq!(valid_for, answered, "{context}");
+            (
+                Verdict::Granted { fences: ruled, valid_for, followers: ruled_followers },
+                Verdict::Granted { fences, valid_for: answered, followers },
+            ) => {
+                assert_eq!((valid_for, ruled_followers), (answered, followers), "{context}");
                 match self.granted.get(&claim.id) {
                     Some((earlier, stored)) if earlier == ruled => assert_eq!(stored, fences, "{context}"),
                     Some(_) | None => {

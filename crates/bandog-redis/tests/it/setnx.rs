@@ -112,7 +112,10 @@ async fn a_pass_replaces_the_value_without_a_notification() {
     let Verdict::Granted { fences: new, .. } = pass(&redis, &from, &to).await.unwrap() else { panic!("busy") };
     assert!(new.clone().take().unwrap() > old.last());
     assert_eq!(server.cmd(&["GET", "k"]).text(), to.id.to_string());
-    assert_eq!(pass(&redis, &from, &to).await.unwrap(), Verdict::Granted { fences: new, valid_for: TTL });
+    assert_eq!(
+        pass(&redis, &from, &to).await.unwrap(),
+        Verdict::Granted { fences: new, valid_for: TTL, followers: vec![] }
+    );
     assert!(is_busy(&pass(&redis, &from, &third).await.unwrap()));
     assert_eq!(release(&redis, &from).await.unwrap(), Released::NotHeld);
     assert_eq!(server.cmd(&["GET", "k"]).text(), to.id.to_string());

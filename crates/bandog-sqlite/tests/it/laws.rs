@@ -20,7 +20,7 @@ async fn a_free_key_is_granted_and_a_held_key_is_busy() {
     let dir = TestDir::new();
     let (store, first, second) = (dir.open(), claim("k", TTL), claim("k", TTL));
     let granted = try_take(&store, &first).await.unwrap();
-    let Verdict::Granted { mut fences, valid_for } = granted else { panic!("{granted:?}") };
+    let Verdict::Granted { mut fences, valid_for, .. } = granted else { panic!("{granted:?}") };
     assert_eq!((std::iter::from_fn(|| fences.take()).count(), valid_for), (4, TTL));
     let retry_after = busy(&store, &second).await;
     assert!(retry_after <= TTL && retry_after > TTL - Duration::from_secs(10), "{retry_after:?}");

@@ -13,8 +13,8 @@ use bandog_core::{Error, ErrorKind, Fence, Key, Released, Result};
 use super::{
     Engine, SlotEntry,
     lane::{Lane, SlotId},
-    msg::{DowngradeRequest, HoldId, LockReply, LockRequest, Patience, Ticket, TurnGrant},
-    slot::{Call, Counts, Effect, Event, NewCall, NewDowngrade, NewTurn, Slot, SlotContext},
+    msg::{DowngradeRequest, HoldId, LockReply, LockRequest, Patience, Terms, Ticket, TurnGrant},
+    slot::{Call, Counts, Effect, Event, NewCall, NewDowngrade, NewTurn, Slot, SlotContext, Waiter},
     timers::{Timer, Timers},
 };
 use crate::{Owner, guard::Turn};
@@ -211,10 +211,11 @@ impl Engine {
         };
         if let Lane::Fair(ticket) = id.lane {
             self.cx.has_older_call = self.fair_calls.has_older(&id.key, ticket);
+            self.cx.has_followers = self.fair_calls.has_followers(&id.key, ticket);
         }
         let (had_calls, was_in_order) = (entry.slot.has_calls(), entry.slot.is_in_order());
         let value = entry.change(&mut self.cx, &mut self.counts, &mut self.timers, change);
-        self.cx.has_older_call = false;
+        (self.cx.has_older_call, self.cx.has_followers) = (false, false);
         let (has_calls, is_held) = (entry.slot.has_calls(), entry.slot.is_held());
         let is_in_order = entry.slot.is_in_order();
         if entry.slot.is_unused() {
@@ -268,6 +269,10 @@ impl Engine {
             Effect::Renew(hold) => self.outbox.push_renewal(id.clone(), hold),
             Effect::Subscribe(claim) => self.calls.subscribe(claim, self.notifications.notifier(id)),
             Effect::StartTurn { call, turn } => self.start_turn(id, call, turn),
+            Effect::PassOn { hold, fence, terms, report } => {
+                let follower = self.take_follower(key, terms);
+                self.on(id, Event::Follow { hold, fence, follower, report });
+            }
             Effect::Adopt(adoption) => {
                 let readers = SlotId { key: key.clone(), lane: Lane::Read };
                 if !self.slots.contains_key(&readers) {
@@ -300,6 +305,24 @@ impl Engine {
                 tracing::warn!(%key, %error, "cannot subscribe to releases of this lock; it is polled every second");
             }
         }
+    }
+
+    /// Removes the call that directly follows the present hold of a fair mutex in the store's queue from its own slot, and
+    /// returns the call. Calls that wait no longer have left the queue, so they are skipped. `None` if the next call has
+    /// other terms, or there is none.
+    fn take_follower(&mut self, key: &Key, terms: Terms) -> Option<(Ticket, Box<Waiter<WaitingCall>>)> {
+        while let Some(ticket) = self.fair_calls.next_follower(key) {
+            let id = SlotId { key: key.clone(), lane: Lane::Fair(ticket) };
+            match self.slots.get(&id).and_then(|entry| entry.slot.terms_of(ticket)) {
+                Some(wanted) if wanted != terms => return None,
+                Some(_) | None => {}
+            }
+            let waiter = self.change(&id, |slot, cx| slot.take_waiter(ticket, cx)).flatten();
+            if let Some(waiter) = waiter.filter(|waiter| !waiter.call.has_gone()) {
+                return Some((ticket, waiter));
+            }
+        }
+        None
     }
 
     /// Starts a turn: answers the call with a new turn, and lets other calls of the same owner share the turn.

@@ -5,10 +5,14 @@
 //! a round trip. So when a call of this client ends, the next older call claims the key at once: its claim is in the same
 //! batch as the release. For the same reason, a call needs no subscription while an older call is before it.
 //!
+//! If claims of this client directly follow the granted claim in the store's queue, the store says so: these claims are
+//! *followers*. Their calls get their turns one after another from the same hold, without a request. Each of them leaves
+//! its own slot, and its place in the store's queue is released.
+//!
 //! A call can be *out of order*: it has lost its place and got a new one, or its first request had no answer. The order
 //! of the store is then unknown, so such a call always subscribes, and no other call relies on it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bandog_core::Key;
 
@@ -34,6 +38,11 @@ struct CallsOfKey {
     /// The numbers of the calls that hold the lock or have their place in the store's queue, behind the older calls that
     /// are in order.
     in_order: BTreeSet<u64>,
+    /// The calls that directly follow the last granted claim in the store's queue. The ticket of a call is also the
+    /// number of its claim.
+    followers: VecDeque<Ticket>,
+    /// The last granted claim.
+    granted: Ticket,
 }
 
 impl FairCalls {
@@ -42,6 +51,23 @@ impl FairCalls {
         let of_key = self.of_keys.entry(key.clone()).or_default();
         of_key.numbers.insert(ticket, self.received);
         of_key.calls.insert(self.received, ticket);
+    }
+
+    /// Records a grant of the store, with the claims that directly follow in its queue.
+    pub(super) fn granted(&mut self, key: &Key, ticket: Ticket, followers: Vec<Ticket>) {
+        if let Some(of_key) = self.of_keys.get_mut(key) {
+            (of_key.granted, of_key.followers) = (ticket, followers.into());
+        }
+    }
+
+    /// Whether calls directly follow this call in the store's queue.
+    pub(super) fn has_followers(&self, key: &Key, ticket: Ticket) -> bool {
+        self.of_keys.get(key).is_some_and(|of_key| of_key.granted == ticket && !of_key.followers.is_empty())
+    }
+
+    /// Takes the next follower of the last granted claim.
+    pub(super) fn next_follower(&mut self, key: &Key) -> Option<Ticket> {
+        self.of_keys.get_mut(key)?.followers.pop_front()
     }
 
     /// Whether an older call holds the lock or has a place before this call.

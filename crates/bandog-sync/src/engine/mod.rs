@@ -81,7 +81,9 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Answer, Backend, ClientId, Clock, Error, ErrorKind, Key, Member, Moment, Result, Step};
+use bandog_core::{
+    Answer, Backend, ClientId, Clock, Error, ErrorKind, Key, Kind, Member, Moment, Result, Step, Verdict,
+};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::{
@@ -427,10 +429,13 @@ impl Engine {
         self.record_answer(step.verb(), &answer);
         match step {
             Step::Claim(claim) | Step::Pass { to: claim, .. } => {
-                let answer = answer.and_then(|answer| match answer {
+                let mut answer = answer.and_then(|answer| match answer {
                     Answer::Claimed(verdict) => Ok(verdict),
                     Answer::Released(_) => Err(mismatch(step)),
                 });
+                if let (Kind::Fair, Ok(Verdict::Granted { followers, .. })) = (claim.kind, &mut answer) {
+                    self.fair_calls.granted(&claim.key, claim.id.number, std::mem::take(followers));
+                }
                 self.on(&SlotId::of_step(step), Event::Claimed { claim: claim.id.number, asked_at, answer });
             }
             Step::Release(claim) => {

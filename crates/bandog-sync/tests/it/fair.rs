@@ -248,6 +248,119 @@ async fn a_hand_over_inside_a_client_is_one_batch() {
     assert_eq!(store.calls() - before, 2, "the release and the next claim, then the last release");
 }
 
+/// The numbers of the calls in the order in which they get the lock. Each call has its own task.
+#[derive(Clone, Default)]
+struct Order(Arc<Mutex<Vec<u32>>>);
+
+impl Order {
+    /// A call that waits until it has the lock, records its number, and releases the lock.
+    async fn call(&self, client: &Client, number: u32) -> JoinHandle<()> {
+        let (mutex, order) = (client.mutex("orders").fair(), self.0.clone());
+        let task = tokio::spawn(async move {
+            let guard = mutex.lock().await.unwrap();
+            order.lock().unwrap_or_else(PoisonError::into_inner).push(number);
+            guard.release().await.unwrap();
+        });
+        client.idle().await;
+        task
+    }
+
+    fn numbers(&self) -> Vec<u32> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_follow_each_other_in_the_queue_share_a_hold() {
+    let store = Counting::new(memory());
+    let client = client(store.clone());
+    let first = client.mutex("orders").fair().lock().await.unwrap();
+    let (order, mut tasks) = (Order::default(), Vec::new());
+    for number in 0..20 {
+        tasks.push(order.call(&client, number).await);
+    }
+    let grants = store.grants();
+    first.release().await.unwrap();
+    for task in tasks {
+        soon(task).await.unwrap();
+    }
+    client.idle().await;
+    assert_eq!(order.numbers(), (0..20).collect::<Vec<_>>());
+    assert_eq!(store.grants() - grants, 1, "one hold for all calls");
+    assert_eq!(held(&store).await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_never_overtakes_a_call_of_another_client() {
+    let store = memory();
+    let clients = [client(store.clone()), client(store.clone())];
+    let first = clients[0].mutex("orders").fair().lock().await.unwrap();
+    let (order, mut tasks) = (Order::default(), Vec::new());
+    // Groups of 1, 2, 3 ... calls of each client.
+    let groups = (0..8).flat_map(|group| std::iter::repeat_n(group % 2, group + 1));
+    for (number, client) in (0..).zip(groups) {
+        tasks.push(order.call(&clients[client], number).await);
+    }
+    drop(first);
+    let count = u32::try_from(tasks.len()).unwrap();
+    for task in tasks {
+        soon(task).await.unwrap();
+    }
+    assert_eq!(order.numbers(), (0..count).collect::<Vec<_>>());
+    assert!(is_free(&store).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn followers_that_have_gone_or_want_other_terms_do_not_change_the_order() {
+    let store = memory();
+    let client = client(store.clone());
+    let first = client.mutex("orders").fair().lock().await.unwrap();
+    let (order, mut tasks) = (Order::default(), Vec::new());
+    for number in 0..12 {
+        match number {
+            3 | 7 => {
+                // This call wants a fixed lease, so it needs a hold of its own.
+                let (mutex, order) = (client.mutex("orders").fair().lease(ms(60_000)), order.0.clone());
+                tasks.push(tokio::spawn(async move {
+                    let guard = mutex.lock().await.unwrap();
+                    order.lock().unwrap_or_else(PoisonError::into_inner).push(number);
+                    guard.release().await.unwrap();
+                }));
+                client.idle().await;
+            }
+            _ => tasks.push(order.call(&client, number).await),
+        }
+    }
+    for gone in [1, 5, 6, 11] {
+        tasks[gone].abort();
+    }
+    first.release().await.unwrap();
+    for task in tasks {
+        let _ = soon(task).await;
+    }
+    assert_eq!(order.numbers(), [0, 2, 3, 4, 7, 8, 9, 10]);
+    client.idle().await;
+    assert!(is_free(&store).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_follower_learns_that_the_shared_hold_is_lost() {
+    let store = memory();
+    let client = paused().watchdog(ms(3000)).over(store.clone()).unwrap();
+    let first = client.mutex("orders").fair().lock().await.unwrap();
+    let (second, third) = (waiting(&client).await, waiting(&client).await);
+    client.idle().await;
+    first.release().await.unwrap();
+    let second = soon(second).await.unwrap().unwrap();
+    second.release().await.unwrap();
+    let third = soon(third).await.unwrap().unwrap();
+    client.evict("orders").await.unwrap();
+    time::timeout(ms(2000), third.lost()).await.unwrap();
+    assert!(third.release().await.is_err());
+    client.idle().await;
+    assert!(is_free(&store).await);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lost_fair_mutex_goes_to_the_next_call() {
     let client = paused().watchdog(ms(3000)).over(memory()).unwrap();

@@ -81,7 +81,7 @@ impl<C: Call> Slot<C> {
             }
         };
         match answer {
-            Ok(Verdict::Granted { fences, valid_for }) => {
+            Ok(Verdict::Granted { fences, valid_for, .. }) => {
                 self.further.answered(true, claiming.attempt.is_first_request());
                 self.granted(claiming.attempt, fences, asked_at, valid_for, cx);
             }

@@ -111,7 +111,9 @@ impl<C: Call> Slot<C> {
     pub(super) fn downgrade_answered(&mut self, asked_at: Moment, answer: Result<Verdict>, cx: &mut SlotContext<C>) {
         let Some(mut downgrade) = self.downgrade.take() else { return };
         match answer {
-            Ok(Verdict::Granted { fences, valid_for }) => downgraded(self, *downgrade, fences, asked_at, valid_for, cx),
+            Ok(Verdict::Granted { fences, valid_for, .. }) => {
+                downgraded(self, *downgrade, fences, asked_at, valid_for, cx)
+            }
             // The writer's hold does not exist any more.
             Ok(Verdict::Busy { .. }) => {
                 downgrade.attempt.from = None;

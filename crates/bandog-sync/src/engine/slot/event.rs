@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use super::{
     attempt::Attempt,
     downgrade::{Adoption, NewDowngrade},
+    queue::Waiter,
 };
 use crate::{
     caller::Caller,
@@ -67,6 +68,9 @@ pub(in crate::engine) enum Event<C> {
     TurnEnded { hold: HoldId, ticket: Ticket, report: Option<Report> },
     /// The futures of this turn must be woken when `grace` is left before the deadline.
     WarnBefore { hold: HoldId, ticket: Ticket, grace: Duration },
+    /// The hold of a fair mutex gets the call that directly follows in the store's queue, or `None` if there is no such
+    /// call any more. This answers [`Effect::PassOn`].
+    Follow { hold: HoldId, fence: Fence, follower: Option<(Ticket, Box<Waiter<C>>)>, report: Option<Report> },
     /// The request of a claim or an exchange has ended. (An exchange releases a hold and claims the key again in one
     /// request.) `answer` is the store's answer, or an error if the store did not answer in time.
     Claimed { claim: HoldId, asked_at: Moment, answer: Result<Verdict> },
@@ -114,6 +118,9 @@ pub(in crate::engine) enum Effect<C> {
     Subscribe(Claim),
     /// The turn of this call begins.
     StartTurn { call: C, turn: NewTurn },
+    /// A turn of this hold of a fair mutex has ended. Find the call that directly follows in the store's queue, and answer
+    /// with [`Event::Follow`]. That call must have these terms. `fence` is the fence of its turn.
+    PassOn { hold: HoldId, fence: Fence, terms: Terms, report: Option<Report> },
     /// Pass the hold of a downgrade on to the slot of the readers.
     Adopt(Box<Adoption<C>>),
     /// Answer this call with "the lock is held".
@@ -176,6 +183,9 @@ pub(in crate::engine) struct SlotContext<C> {
     /// Whether an older call of this client holds the same fair mutex, or has a place before this call. The engine sets
     /// this before each event of a slot of [`Lane::Fair`].
     pub(in crate::engine) has_older_call: bool,
+    /// Whether claims of this client directly follow the hold of a fair mutex in the store's queue. The engine sets this
+    /// before each event of a slot of [`Lane::Fair`].
+    pub(in crate::engine) has_followers: bool,
     /// The numbers of calls and claims. A call for a fair mutex and its claim have the same number.
     numbers: Arc<AtomicU64>,
 }
@@ -191,6 +201,7 @@ impl<C> SlotContext<C> {
             timeout,
             client,
             has_older_call: false,
+            has_followers: false,
             numbers,
         }
     }

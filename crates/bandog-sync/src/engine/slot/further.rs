@@ -89,7 +89,7 @@ impl<C: Call> Slot<C> {
     ) -> Option<Result<Verdict>> {
         let Some(attempt) = self.further.take(claim) else { return Some(answer) };
         match answer {
-            Ok(Verdict::Granted { fences, valid_for }) => {
+            Ok(Verdict::Granted { fences, valid_for, .. }) => {
                 self.granted(Box::new(attempt), fences, asked_at, valid_for, cx)
             }
             Ok(Verdict::Busy { .. }) => self.further.is_contended = true,

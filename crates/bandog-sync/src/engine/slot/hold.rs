@@ -370,7 +370,8 @@ mod tests {
 
     fn hold(valid_for: Duration) -> (Hold, Arc<TurnStatus>) {
         let (ttl, fences, id) = (ms(30_000), NonZeroU32::MIN, ClaimId { client: ClientId::random(), number: 1 });
-        let terms = Terms { kind: Kind::Mutex, ttl, watchdog: true, fences: NonZeroU8::MIN, max_hold: None, quiet: false };
+        let terms =
+            Terms { kind: Kind::Mutex, ttl, watchdog: true, fences: NonZeroU8::MIN, max_hold: None, quiet: false };
         let claim =
             Claim { key: Key::new("key").unwrap(), id, kind: Kind::Mutex, ttl, fences, joins: false, offers: false };
         let fences = Fences::ending(Fence::new(1), fences);

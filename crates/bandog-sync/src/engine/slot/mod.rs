@@ -32,7 +32,8 @@
 //!   The slot of a semaphore can have many holds. The slot of the readers has an open hold, and perhaps older holds,
 //!   which end when their last turn ends.
 //! - Each call for a fair mutex has a slot of its own, with one claim for the whole life of the slot. So the order of
-//!   all calls is the order of the store's queue. Such a slot has no streak: each turn is one hold.
+//!   all calls is the order of the store's queue. A hold of such a slot also serves the calls of this client that directly
+//!   follow in that queue. They leave their own slots ([`Effect::PassOn`]).
 //! - The slot of a semaphore can send further claims beside its attempt (`further`).
 //! - A lost hold stays in the slot until the guards of its turns are dropped.
 //! - `Waiting` ends in `Idle` when the last waiting call has left.
@@ -112,6 +113,7 @@ use crate::caller::Caller;
 pub(super) use self::{
     downgrade::NewDowngrade,
     event::{Call, Counts, Effect, Event, NewCall, NewTurn, Report, SlotContext},
+    queue::Waiter,
 };
 pub(crate) use self::{streak::MAX_TURNS, waiting::FIRST_ANSWER};
 
@@ -214,6 +216,7 @@ impl<C: Call> Slot<C> {
             Event::Lock(call) => self.lock(call, cx),
             Event::Cancel(ticket) => drop(self.queue.remove(ticket)),
             Event::TurnEnded { hold, ticket, report } => self.turn_ended(hold, ticket, report, cx),
+            Event::Follow { hold, fence, follower, report } => self.follow(hold, fence, follower, report, cx),
             Event::WarnBefore { hold, ticket, grace } => self.warn_before(hold, ticket, grace, cx),
             Event::Claimed { claim, asked_at, answer } => self.claimed(claim, asked_at, answer, cx),
             Event::Renewed { hold, asked_at, answer } => self.renewed(hold, asked_at, answer, cx),
@@ -319,9 +322,19 @@ impl<C: Call> Slot<C> {
 
     /// Removes a call from the queue. A claim in flight stays until its answer arrives.
     pub(super) fn take_call(&mut self, ticket: Ticket, cx: &mut SlotContext<C>) -> Option<C> {
+        self.take_waiter(ticket, cx).map(|waiter| waiter.call)
+    }
+
+    /// As [`Self::take_call`]. The result also has the terms of the call, and the time when it arrived.
+    pub(super) fn take_waiter(&mut self, ticket: Ticket, cx: &mut SlotContext<C>) -> Option<Box<Waiter<C>>> {
         let waiter = self.queue.remove(ticket)?;
         self.settle(cx);
-        Some(waiter.call)
+        Some(waiter)
+    }
+
+    /// The terms of a call that waits.
+    pub(super) fn terms_of(&self, ticket: Ticket) -> Option<Terms> {
+        self.queue.get(ticket).map(|waiter| waiter.terms)
     }
 
     /// The claim for a renewal that is sent now. `None` means that the hold or the wait has ended since the renewal was

@@ -63,6 +63,9 @@ impl<C: Call> Slot<C> {
         }
         let Some(hold) = self.holds.get_present(id) else { return };
         let (is_first, streak) = (hold.is_before_first_turn(), hold.streak());
+        if matches!(self.id.lane, Lane::Fair(_)) && !is_first {
+            return self.pass_on_in_queue(id, report, cx);
+        }
         let Some(terms) = self.queue.first().map(|waiter| waiter.terms).filter(|_| is_first || self.passes_on()) else {
             return self.release_hold(id, report, cx);
         };
@@ -83,7 +86,39 @@ impl<C: Call> Slot<C> {
         }
     }
 
-    /// Whether a hold goes from one call to the next. The claims of a fair mutex wait in the store's queue instead, and
+    /// Lets the hold of a fair mutex serve the call that directly follows in the store's queue, if there is one and the
+    /// streak has not ended. Otherwise releases the hold.
+    fn pass_on_in_queue(&mut self, id: HoldId, report: Option<Report>, cx: &mut SlotContext<C>) {
+        let may_follow = cx.has_followers && !cx.is_closing;
+        let next = self.holds.change(id, |hold| {
+            let can_serve = may_follow && !hold.streak().must_end(cx.now, cx.round_trip);
+            let fence = can_serve.then(|| hold.next_fence(hold.terms(), cx.now)).flatten();
+            fence.map(|fence| (fence, hold.terms()))
+        });
+        match next.flatten() {
+            Some((fence, terms)) => cx.emit(Effect::PassOn { hold: id, fence, terms, report }),
+            None => self.release_hold(id, report, cx),
+        }
+    }
+
+    /// Starts the turn of a call that directly follows in the store's queue. If there is no such call any more, releases
+    /// the hold.
+    pub(super) fn follow(
+        &mut self,
+        id: HoldId,
+        fence: Fence,
+        follower: Option<(Ticket, Box<Waiter<C>>)>,
+        report: Option<Report>,
+        cx: &mut SlotContext<C>,
+    ) {
+        let Some((ticket, waiter)) = follower else { return self.release_hold(id, report, cx) };
+        self.begin_turn(id, ticket, *waiter, fence, cx);
+        if let Some(report) = report {
+            cx.emit(Effect::Report(report, Ok(())));
+        }
+    }
+
+    /// Whether a hold goes to the next call in the queue of its slot. The calls for a fair mutex have their own slots, and
     /// readers get their turns when they arrive.
     fn passes_on(&self) -> bool {
         match self.id.lane {

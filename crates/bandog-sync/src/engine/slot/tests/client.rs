@@ -9,7 +9,10 @@ use super::{
     FIXED_LEASE, TIMEOUT,
     world::{Message, OpenTurn, Reply, Request, TestCall, World},
 };
-use crate::{engine::msg::Patience, turn_status::TurnState};
+use crate::{
+    engine::msg::{Patience, Terms, Ticket},
+    turn_status::TurnState,
+};
 
 impl World {
     /// Passes an event to a slot, as the engine does.
@@ -44,10 +47,11 @@ impl World {
         let slot = self.slots.get_mut(&lane)?;
         if let Lane::Fair(ticket) = lane {
             self.cx.has_older_call = self.fair_calls.has_older(&self.key, ticket);
+            self.cx.has_followers = self.fair_calls.has_followers(&self.key, ticket);
         }
         let (had_calls, was_in_order) = (slot.has_calls(), slot.is_in_order());
         let value = change(slot, &mut self.cx);
-        self.cx.has_older_call = false;
+        (self.cx.has_older_call, self.cx.has_followers) = (false, false);
         let (has_calls, is_held, is_in_order) = (slot.has_calls(), slot.is_held(), slot.is_in_order());
         if slot.is_unused() {
             self.slots.remove(&lane);
@@ -174,6 +178,11 @@ impl World {
             }
             Effect::Subscribe(_) => self.subscribing.push_back(lane),
             Effect::StartTurn { call, turn } => self.start_turn(lane, &call, turn),
+            Effect::PassOn { hold, fence, terms, report } => {
+                let follower = self.take_follower(terms);
+                self.sums.followed += u64::from(follower.is_some());
+                self.pass_event(lane, Event::Follow { hold, fence, follower, report });
+            }
             Effect::Adopt(adoption) => {
                 self.add_slot(Lane::Read);
                 self.pass_event(Lane::Read, Event::Adopt(adoption));
@@ -196,6 +205,21 @@ impl World {
             | Effect::RenewalFailed(_)
             | Effect::SubscriptionDenied(_) => {}
         }
+    }
+
+    /// As the engine does it.
+    fn take_follower(&mut self, terms: Terms) -> Option<(Ticket, Box<Waiter<TestCall>>)> {
+        while let Some(ticket) = self.fair_calls.next_follower(&self.key) {
+            let lane = Lane::Fair(ticket);
+            if self.slots.get(&lane).and_then(|slot| slot.terms_of(ticket)).is_some_and(|wanted| wanted != terms) {
+                return None;
+            }
+            let waiter = self.change(lane, |slot, cx| slot.take_waiter(ticket, cx)).flatten();
+            if let Some(waiter) = waiter.filter(|waiter| !waiter.call.has_gone()) {
+                return Some((ticket, waiter));
+            }
+        }
+        None
     }
 
     fn send_step(&mut self, lane: Lane, step: Step) {
@@ -318,6 +342,9 @@ impl World {
                     Answer::Claimed(verdict) => verdict,
                     Answer::Released(_) => panic!("{answer:?}"),
                 });
+                if let (Kind::Fair, Ok(Verdict::Granted { followers, .. })) = (claim.kind, &answer) {
+                    self.fair_calls.granted(&self.key, claim.id.number, followers.clone());
+                }
                 let was_refused = matches!(answer, Ok(Verdict::Busy { .. }));
                 if was_refused && !is_further {
                     self.turns_since_release = 0;

@@ -39,7 +39,7 @@ fn readers(callers: &[Caller]) -> (Slot<TestCall>, SlotContext<TestCall>, HoldId
     }
     let Some(Effect::Send(Step::Claim(claim))) = cx.effects.drain(..).next() else { panic!("no claim") };
     let (claim, fences) = (claim.id.number, Fences::ending(Fence::new(1), fences));
-    let answer = Ok(Verdict::Granted { fences, valid_for: ttl });
+    let answer = Ok(Verdict::Granted { fences, valid_for: ttl, followers: Vec::new() });
     slot.on(Event::Claimed { claim, asked_at: now, answer }, &mut cx);
     let tickets = cx.effects.drain(..).filter_map(|effect| match effect {
         Effect::StartTurn { turn, .. } => Some(turn.ticket),
