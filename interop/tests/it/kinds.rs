@@ -61,5 +61,5 @@ fn short_java_and_bandog() -> Pair {
 
 /// Whether locks of this neighbour report that they were lost.
 fn reports_losses(neighbour: &Neighbour) -> bool {
-    neighbour.program == Program::Bandog
+    !neighbour.program.is_java()
 }

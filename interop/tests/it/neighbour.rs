@@ -24,19 +24,28 @@ pub(crate) enum Program {
     Redisson4,
     /// Redisson 3.10.6, with plain, fair and read-write locks.
     Redisson3,
-    /// bandog, without plain semaphores.
+    /// bandog with the default formats, so without plain semaphores.
     Bandog,
+    /// bandog with `?semaphores=plain`, so without semaphores with leases.
+    BandogPlain,
 }
 
 impl Program {
+    /// Whether this is a JVM.
+    pub(crate) fn is_java(self) -> bool {
+        matches!(self, Self::Redisson4 | Self::Redisson3)
+    }
+
     /// The program with its arguments.
     fn command(self, url: &str, watchdog: Duration) -> Command {
-        let mut command = match self {
-            Self::Redisson4 => java("redisson-4.7.0", "bandog.redisson4.Main"),
-            Self::Redisson3 => java("redisson-3.10.6", "bandog.redisson3.Main"),
-            Self::Bandog => Command::new(env!("CARGO_BIN_EXE_bandog-interop")),
+        let bandog = || Command::new(env!("CARGO_BIN_EXE_bandog-interop"));
+        let (mut command, query) = match self {
+            Self::Redisson4 => (java("redisson-4.7.0", "bandog.redisson4.Main"), ""),
+            Self::Redisson3 => (java("redisson-3.10.6", "bandog.redisson3.Main"), ""),
+            Self::Bandog => (bandog(), ""),
+            Self::BandogPlain => (bandog(), "?semaphores=plain"),
         };
-        command.args([url, &watchdog.as_millis().to_string()]);
+        command.args([&format!("{url}{query}"), &watchdog.as_millis().to_string()]);
         command
     }
 }
@@ -142,7 +151,7 @@ impl PendingAnswer {
     /// Waits until the thread that waits for a lock or a latch sleeps, if it is a thread of Java.
     #[track_caller]
     pub(crate) fn wait_for_sleep(&self) {
-        if self.neighbour.program != Program::Bandog {
+        if self.neighbour.program.is_java() {
             eventually(SOON, || self.is_asleep());
         }
     }
