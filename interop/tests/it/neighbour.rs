@@ -1,5 +1,5 @@
-//! A process that executes commands, and its answers: a JVM with Redisson (`Neighbour.java`), or a program with bandog
-//! (`bandog-interop`). All of them understand the same commands.
+//! A process that executes commands, and its answers: a JVM with Redisson (`Neighbour.java`), a program with bandog
+//! (`bandog-interop`), or one with another library. All of them understand the same commands.
 
 use std::{
     fs,
@@ -10,6 +10,8 @@ use std::{
 };
 
 use bandog_testkit::{Process, RedisServer, eventually};
+
+use crate::redsync;
 
 /// The folder with one folder for each version of Redisson.
 const BUILT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/java/target");
@@ -28,6 +30,12 @@ pub(crate) enum Program {
     Bandog,
     /// bandog with `?semaphores=plain`, so without semaphores with leases.
     BandogPlain,
+    /// bandog with `?layout=setnx`, so with plain locks only.
+    BandogSetnx,
+    /// rslock 0.10.0, with plain locks only.
+    Rslock,
+    /// redsync for Go, with plain locks only.
+    Redsync,
 }
 
 impl Program {
@@ -44,6 +52,9 @@ impl Program {
             Self::Redisson3 => (java("redisson-3.10.6", "bandog.redisson3.Main"), ""),
             Self::Bandog => (bandog(), ""),
             Self::BandogPlain => (bandog(), "?semaphores=plain"),
+            Self::BandogSetnx => (bandog(), "?layout=setnx"),
+            Self::Rslock => (Command::new(env!("CARGO_BIN_EXE_bandog-interop-rslock")), ""),
+            Self::Redsync => (Command::new(redsync::program().expect("redsync was built")), ""),
         };
         command.args([&format!("{url}{query}"), &watchdog.as_millis().to_string()]);
         command
