@@ -17,8 +17,11 @@ const LIMIT: Duration = Duration::from_secs(4);
 const OLD_WAIT: Duration = Duration::from_secs(5);
 /// bandog's time for each waiter in the queue.
 const WAIT_MS: i64 = 300_000;
-/// Maximum time after which a waiter of bandog finds that the place before it has expired: it polls about once a second.
-const POLL_MS: i64 = 3_000;
+/// Maximum time after which a waiter of bandog finds that the place before it has expired: it polls about once a second,
+/// and the machine can be busy.
+const POLL_MS: i64 = 8_000;
+/// Timeout of the waiter of bandog.
+const LATE: Duration = Duration::from_secs(30);
 
 /// The time in ms at which the place of a waiter of bandog expires.
 fn place_of(pair: &Pair, owner: &str) -> i64 {
@@ -46,7 +49,7 @@ fn a_stopped_first_waiter_of_java_delays_bandog_until_its_deadline(pair: &Pair) 
     let until = deadline(pair, &owner);
     let left = until - now(pair);
     let longest = i64::try_from((SHORT + own_time).as_millis()).expect("a short time");
-    assert!(left <= longest && left > longest - 2_000, "the deadline is {left} ms ahead");
+    assert!(left <= longest && left > longest - 4_000, "the deadline is {left} ms ahead");
 
     let waiter = fair(&pair.two, "b");
     let second = waiter.waits();
@@ -60,7 +63,7 @@ fn a_stopped_first_waiter_of_java_delays_bandog_until_its_deadline(pair: &Pair) 
     assert_eq!(pair.server.pttl("orders"), -2, "the lock is free");
     assert!(!fair(&pair.two, "c").try_lock(), "a call passed a waiter of Java");
 
-    assert_eq!(second.answer(SOON), "held");
+    assert_eq!(second.answer(LATE), "held");
     let late = now(pair) - until;
     println!("bandog got the lock {late} ms after the deadline of the stopped waiter, {left} ms after it had joined");
     assert!((0..POLL_MS).contains(&late), "granted {late} ms after the deadline");
