@@ -64,8 +64,8 @@ mod url;
 
 #[doc(inline)]
 pub use bandog_core::{
-    Backend, ClientId, Clock, Error, ErrorKind, Fence, Finding, Holder, Key, Level, MAX_KEY_LEN, MAX_TTL, MIN_TTL,
-    Member, Pattern, Result, Row, Waiting,
+    Backend, ClientId, Clock, Error, ErrorKind, Fence, Finding, Holder, Key, LatchRow, Level, MAX_KEY_LEN, MAX_TTL,
+    MIN_TTL, Member, Pattern, Result, Row, Waiting,
 };
 #[cfg(feature = "schedule")]
 #[doc(inline)]

@@ -239,13 +239,15 @@ fn probes(name: &str) -> Vec<RightsProbe> {
         &["SSCAN", names::INDEX, "0"],
     ];
     let (operations, opened) = (names::OperationsKey(name).to_string(), names::LatchChannel(name).to_string());
-    let latches: [&[&str]; 8] = [
+    let latches: [&[&str]; 10] = [
         &["GET", name],
         &["DECRBY", name, "1"],
         &["ZSCORE", &operations, "x"],
         &["ZADD", &operations, "1", "x"],
         &["ZREM", &operations, "x"],
         &["ZREMRANGEBYSCORE", &operations, "0", "1"],
+        &["ZCOUNT", &operations, "0", "1"],
+        &["ZRANGEBYSCORE", &operations, "0", "1"],
         &["PUBLISH", &opened, "0"],
         &["SUBSCRIBE", &opened],
     ];
