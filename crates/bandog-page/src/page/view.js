@@ -205,12 +205,13 @@ function paintRun(row, job, { run, same, key, isPart }, now, unfolded) {
 }
 
 /**
- * The fences that the holder's grant reserved. The holder has one of these fences. If the lock goes to another caller
- * in the same process, that caller gets the next fence.
+ * The fences that the holder's grant reserved: the first one, and the number of the others, as `bandog ls` prints them.
+ * The holder has one of these fences. If the lock goes to another caller in the same process, that caller gets the next
+ * fence.
  */
 function fences(lock) {
   if (lock.fence == null) return "–";
-  return lock.fence_to == null || lock.fence_to === lock.fence ? String(lock.fence) : `${lock.fence} to ${lock.fence_to}`;
+  return lock.fence_to == null || lock.fence_to === lock.fence ? String(lock.fence) : `${lock.fence}+${lock.fence_to - lock.fence}`;
 }
 
 /** Shows a text. If the text has more than one line, only the first line is visible until the user unfolds the text. */
@@ -265,6 +266,7 @@ export function paintLocks(locks, age) {
     row.cells[2].title = others.length ? lock.holders.map((each) => holderText(each, lock.limit)).join("\n") : "";
     const texts = [lock.name, kind(lock), holder, fences(lock), expiry(lock, age), String(lock.waiters.length || "–")];
     texts.forEach((text, place) => put(row.cells[place], text));
+    row.cells[3].title = lock.fence_to > lock.fence ? `from ${lock.fence} to ${lock.fence_to}` : "";
   });
 }
 
