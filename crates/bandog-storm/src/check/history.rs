@@ -8,7 +8,7 @@ use std::{
     str::FromStr,
 };
 
-use super::order::Position;
+use super::{observers::Observation, order::Position, steps::StepCall};
 use crate::{
     fault::{Fault, FaultKind},
     history::{CallId, Event, Files, Nanos, Outcome, ResourceWrite, Verb},
@@ -30,12 +30,18 @@ pub(crate) struct History {
     pub(crate) positions: Vec<Position>,
     /// The changes of the limits of semaphores.
     pub(crate) limits: Vec<LimitChange>,
+    /// The calls for latches and barriers.
+    pub(crate) steps: Vec<StepCall>,
+    /// The leaders of elections, as the store reported them.
+    pub(crate) observations: Vec<Observation>,
     /// For each lock name, the writes that were made under this lock, in the order in which they were made.
     pub(crate) resources: Vec<Vec<ResourceWrite>>,
     /// The time when all clients had ended.
     pub(crate) end: Nanos,
     /// For each call, its index in `calls`. The key is the client and the id of the call.
     pub(super) index: HashMap<(u32, CallId), usize>,
+    /// The same for `steps`.
+    pub(super) step_index: HashMap<(u32, CallId), usize>,
 }
 
 /// A change of the limit of a semaphore, at some time between `from` and `to`.
@@ -246,6 +252,20 @@ impl History {
                     Some(earlier) => *earlier = change,
                     None => self.limits.push(change),
                 }
+            }
+            Event::Began { call: id, at: began, task, name, step, limit } => {
+                let (process, killed) = (life.process, life.killed);
+                self.step_index.insert((client, id), self.steps.len());
+                self.steps.push(StepCall { client, process, id, task, name, step, limit, began, answer: None, killed });
+            }
+            Event::Returned { call, at, reply } => {
+                if let Some(index) = self.step_index.get(&(client, call)) {
+                    self.steps[*index].answer = Some((at, reply));
+                }
+            }
+            Event::Observed { task, from, at, name, follows, fence, client: of, call } => {
+                let (by, leader) = ((client, task), (fence > 0).then_some((fence, of, call)));
+                self.observations.push(Observation { by, from, at, name, follows, leader });
             }
             Event::Stalled { from, to } => self.stalled.push((life.process, from, to)),
             Event::Blocked { from, to } => self.blocked.push((life.process, from, to)),
