@@ -337,7 +337,7 @@ impl Files {
         self.0.join(format!("client-{client}"))
     }
 
-    /// The file for the heartbeats of one process. Heartbeats only show that the process can run and can write.
+    /// The times of the heartbeats of one process. A heartbeat shows that the process can run and can write.
     pub(crate) fn pulse(&self, process: u32) -> PathBuf {
         self.0.join(format!("pulse-{process}"))
     }

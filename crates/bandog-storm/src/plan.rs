@@ -36,6 +36,8 @@ pub(crate) const TTL: Duration = Duration::from_millis(600);
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(500);
 /// Tolerance for delays on a loaded machine.
 pub(crate) const SLACK: Duration = Duration::from_secs(1);
+/// A process that wrote no heartbeat for this time did not run.
+pub(crate) const STALL: Duration = Duration::from_millis(200);
 /// Maximum time until a waiter gets a free lock if the notification of the waiter was lost. docs/GUARANTEES.md promises
 /// this bound.
 pub(crate) const RECHECK: Duration = Duration::from_secs(1);

@@ -90,7 +90,8 @@ async fn use_latch(client: &Client, number: usize) -> Result<Option<String>> {
         .then(|| format!("it was set: {is_set}; the count after a count-down: {count}; it is open: {is_open}")))
 }
 
-/// Opens the barrier. Returns a problem.
+/// Opens the barrier, and locks the mutexes of its parties, because a store keeps an expired hold until the next step for
+/// its name. Returns a problem.
 async fn use_barrier(client: &Client, number: usize) -> Result<Option<String>> {
     let mut calls = JoinSet::new();
     for _ in 0..parties(number) {
@@ -101,6 +102,14 @@ async fn use_barrier(client: &Client, number: usize) -> Result<Option<String>> {
         return Ok(Some("enough parties wait, but it does not open".into()));
     };
     let arrivals = arrivals.into_iter().collect::<Result<Vec<_>>>()?;
+    // A party takes one of twice as many mutexes as the barrier has parties, and of some more if they are in use.
+    for mutex in 0..parties(number) * 4 {
+        let mutex = client.mutex(format!("barrier/{}/{mutex}", name(number)));
+        let Some(guard) = mutex.try_lock_for(WAIT).await? else {
+            return Ok(Some("a party that has ended holds its mutex".into()));
+        };
+        guard.release().await?;
+    }
     let leaders = arrivals.iter().filter(|arrival| arrival.is_leader()).count();
     Ok((leaders != 1).then(|| format!("it has opened with {leaders} leaders")))
 }

@@ -30,7 +30,7 @@ use self::{client_context::ClientContext, memory::Shared, run_delay::RunDelays, 
 use crate::{
     args::WorkerArgs,
     history::{Event, Files, Log, nanos},
-    plan::{Kind, TASKS_OF_KIND},
+    plan::{Kind, STALL, TASKS_OF_KIND},
 };
 
 /// Prefix of the last line that a worker prints. The final number of its calls follows.
@@ -162,10 +162,10 @@ fn beat(args: &WorkerArgs) {
         loop {
             let from = now();
             thread::sleep(BEAT);
-            pulse.write(&"beat");
+            pulse.write(&now());
             let to = now();
             let stalled = (to - from).max(delays.longest_since_last());
-            if stalled > nanos(BEAT * 4) {
+            if stalled > nanos(STALL) {
                 log.write(&Event::Stalled { from: to.saturating_sub(stalled), to });
             }
         }

@@ -11,7 +11,8 @@ use std::{
 use super::{observers::Observation, order::Position, steps::StepCall};
 use crate::{
     fault::{Fault, FaultKind},
-    history::{CallId, Event, Files, Nanos, Outcome, ResourceWrite, Verb},
+    history::{CallId, Event, Files, Nanos, Outcome, ResourceWrite, Verb, nanos},
+    plan::STALL,
     share::Share,
     worker_pool::Life,
 };
@@ -173,6 +174,12 @@ impl History {
         let mut history = Self { faults, end, ..Self::default() };
         for life in lives {
             lines(&files.client(life.client), |event| history.add(life, event))?;
+            // A process records that it did not run when it runs again. A killed process did not record this.
+            let mut last_beat = None;
+            lines(&files.pulse(life.client), |beat: Nanos| last_beat = Some(beat))?;
+            let silent =
+                life.killed.zip(last_beat).filter(|(killed, beat)| killed.saturating_sub(*beat) > nanos(STALL));
+            history.stalled.extend(silent.map(|(killed, beat)| (life.process, beat, killed)));
         }
         for name in 0..names {
             let mut entries = Vec::new();

@@ -71,8 +71,12 @@ fn check_leader(
 ) {
     let Observation { name, from, at, .. } = *observation;
     let leader = leader.filter(|leader| leader.name == name && leader.asked <= at);
-    let fences = leader.and_then(|leader| leader.grant.as_ref()).is_none_or(|grant| grant.fence == fence);
-    let Some(leader) = leader.filter(|_| fences) else {
+    // A candidate can lose its mutex after it was reported, before its call has returned. Then it campaigns again, and
+    // gets a greater fence.
+    let is_right = |leader: &&Call| {
+        leader.grant.as_ref().is_none_or(|grant| fence == grant.fence || fence < grant.fence && from < grant.at)
+    };
+    let Some(leader) = leader.filter(is_right) else {
         findings.broken(UNKNOWN, name, at, format!("a leader with the fence {fence} was reported"));
         return;
     };

@@ -52,7 +52,7 @@ async fn lead(task: &mut Task, name: usize, call: CallId, leadership: Leadership
     match task.random.u8(..100) {
         0..60 => {}
         60..80 => tokio::task::yield_now().await,
-        80..97 => time::sleep(Duration::from_millis(task.random.u64(..8))).await,
+        80..99 => time::sleep(Duration::from_millis(task.random.u64(..4))).await,
         _ => {
             let length = task.ttl.mul_f64(0.3 + 1.5 * task.random.f64());
             hold(&task.context, call, &leadership, length, &task.stop).await;

@@ -268,6 +268,11 @@ fn a_leader_that_is_no_candidate_and_a_wrong_fence_are_found() {
         story.sees(11, 20, fence, client, call);
         is_broken(&story.ends(100), &[UNKNOWN]);
     }
+    // Before its call returns, a candidate can lose its mutex and get it again, with a greater fence.
+    let mut story = Story::new();
+    story.leads(1, 10, 50, 5);
+    story.sees(9, 11, 4, 1, 10);
+    is_broken(&story.ends(100), &[]);
 }
 
 #[test]
