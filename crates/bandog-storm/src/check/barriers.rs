@@ -20,7 +20,7 @@ const STUCK: &str = "no party waits at a barrier when enough parties wait";
 
 /// Maximum time after the end of a cancelled call in which its party can still be counted, outside of faults. In this
 /// time the client releases the party's mutex in the background.
-const LEAVES: Nanos = 500_000_000;
+const LEAVES: Nanos = 250_000_000;
 
 /// Checks all barriers.
 pub(super) fn check(history: &History, findings: &mut Findings) {

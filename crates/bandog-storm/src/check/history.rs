@@ -312,7 +312,8 @@ fn lines<T: FromStr<Err: fmt::Display>>(path: &Path, mut take: impl FnMut(T)) ->
     let mut line = String::new();
     while file.read_line(&mut line)? > 0 {
         if line.ends_with('\n') {
-            let value = line.parse().map_err(|error| io::Error::other(format!("{}: {error}", path.display())))?;
+            let value =
+                line.trim_end().parse().map_err(|error| io::Error::other(format!("{}: {error}", path.display())))?;
             take(value);
         }
         line.clear();

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time;
+
 use super::task::Task;
 use crate::{
     plan::{self, BARRIERS},
@@ -22,5 +24,11 @@ pub(super) async fn run(mut task: Task, index: u32) {
         let reply = |arrival: bandog::Arrival| if arrival.is_leader() { Reply::Leader } else { Reply::Passed };
         task.call((name, Step::Meet), (None, patience), barrier.wait(), reply).await;
         task.rest().await;
+        // A party that rests for a long time is missing when the others have arrived.
+        match task.random.u8(..20) {
+            0 => time::sleep(Duration::from_millis(task.random.u64(200..600))).await,
+            1..6 => time::sleep(Duration::from_millis(task.random.u64(..20))).await,
+            _ => {}
+        }
     }
 }

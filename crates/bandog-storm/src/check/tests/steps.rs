@@ -168,8 +168,8 @@ fn a_barrier_that_opens_for_too_few_parties_is_found() {
         story.ends(6_000)
     };
     is_broken(&story(5_010, false), &[]);
-    is_broken(&story(4_600, false), &[]);
-    is_broken(&story(4_400, false), &[TOO_FEW]);
+    is_broken(&story(4_800, false), &[]);
+    is_broken(&story(4_700, false), &[TOO_FEW]);
     is_broken(&story(4_400, true), &[]);
 }
 
