@@ -116,7 +116,7 @@ impl Held {
 }
 
 /// What a holder knows about its hold.
-pub(super) trait Proof {
+pub(super) trait Proof: Sync {
     fn fence(&self) -> u64;
     fn claim(&self) -> ClaimId;
     fn remaining(&self) -> Duration;

@@ -52,11 +52,11 @@ impl Task {
         self.stop.load(Relaxed)
     }
 
-    /// Counts a call, and pauses: usually not at all.
+    /// Counts a call, and pauses for some milliseconds or not at all, so that the tasks with locks make most calls.
     pub(super) async fn rest(&mut self) {
         self.ops.fetch_add(1, Relaxed);
         match self.random.u8(..10) {
-            0..3 => time::sleep(Duration::from_millis(self.random.u64(..4))).await,
+            0..6 => time::sleep(Duration::from_millis(self.random.u64(..8))).await,
             _ => tokio::task::yield_now().await,
         }
     }
