@@ -23,7 +23,12 @@ pub(super) fn check(history: &History, findings: &mut Findings) {
     for name in LATCHES {
         let mut calls: Vec<_> = history.steps.iter().filter(|call| call.name == name).collect();
         calls.sort_by_key(|call| call.began);
-        let lives = calls.iter().copied().filter_map(Life::of).collect();
+        let mut lives: Vec<_> = calls.iter().copied().filter_map(Life::of).collect();
+        let mut before = 0;
+        for life in &mut lives {
+            life.before = before;
+            before = before.max(life.to);
+        }
         let losses = history.faults.iter().filter(|fault| fault.name.is_none() && fault.kind.forgets());
         let losses = losses.map(|fault| (fault.from, fault.to)).collect();
         let latch = Latch { name, calls, lives, losses };
@@ -48,12 +53,15 @@ struct Life {
     from: Nanos,
     to: Nanos,
     count: u64,
+    /// The end of the last earlier call of `set`. Such a call can have begun long before: a call without an answer is
+    /// repeated.
+    before: Nanos,
 }
 
 impl Life {
     fn of(call: &StepCall) -> Option<Self> {
         match (call.step, call.reply()) {
-            (Step::Set(count), Some(Reply::Yes)) => Some(Self { from: call.began, to: call.ended(), count }),
+            (Step::Set(count), Some(Reply::Yes)) => Some(Self { from: call.began, to: call.ended(), count, before: 0 }),
             _ => None,
         }
     }
@@ -97,8 +105,7 @@ impl Latch<'_> {
     /// The count was between these numbers during this call. It is checked if it certainly was the count of this life.
     fn had(&self, call: &StepCall, index: usize, (least, greatest): (u64, u64), findings: &mut Findings) {
         let (life, to) = (self.lives[index], call.ended());
-        let is_alone = self.lives[..index].iter().rev().take(8).all(|other| other.to <= life.from)
-            && self.lives.get(index + 1).is_none_or(|next| next.from >= to);
+        let is_alone = life.before <= life.from && self.lives.get(index + 1).is_none_or(|next| next.from >= to);
         if !is_alone || self.is_disturbed(life, to) {
             return;
         }

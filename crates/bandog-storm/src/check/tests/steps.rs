@@ -143,6 +143,20 @@ fn a_latch_that_stays_closed_after_the_last_count_down_is_found() {
 }
 
 #[test]
+fn the_count_is_unknown_after_a_set_that_took_long() {
+    let mut story = Story::new();
+    // The store sets the latch at the end of this call, after ten shorter lives.
+    story.step_of(2, Step::Set(5), 5, 400, Reply::Yes);
+    for life in 0..10 {
+        let at = 10 + life * 20;
+        story.step(Step::Set(1), at, at + 1, Reply::Yes);
+        story.step(Step::CountDown(1), at + 2, at + 3, Reply::Count(0));
+    }
+    story.step(Step::Count, 401, 402, Reply::Count(5));
+    is_broken(&story.ends(500), &[]);
+}
+
+#[test]
 fn barriers_that_open_for_all_their_parties_pass() {
     let mut story = Story::new();
     story.meets(10, 20);
