@@ -32,6 +32,44 @@ impl Worker {
         }
     }
 
+    /// Permits of a plain semaphore, which the URL must ask for. The first argument is a number of permits, and the last
+    /// one is the limit.
+    pub(crate) fn plain(&mut self, verb: &str, name: &str, args: &[&str]) -> Answer {
+        let [args @ .., limit] = args else { return Err("a command has too few arguments".into()) };
+        let limit: u32 = limit.parse()?;
+        let take = || number::<u32>(args, 0);
+        let semaphore = self.client.semaphore(name, limit);
+        let wait = match verb {
+            "set-if-absent" => {
+                if self.client.show(name)?.kind.is_some() {
+                    return Ok("set already".into());
+                }
+                self.client.semaphore(name, take()?).set_limit(take()?)?;
+                return Ok("set".into());
+            }
+            "add" => {
+                let change = number::<i32>(args, 0)?;
+                semaphore.set_limit(limit.checked_add_signed(change).ok_or("a limit below 0")?)?;
+                return Ok("set".into());
+            }
+            "release" => return self.release(&plain_id(name, take()?)),
+            "crowd" => return self.crowd(name, &[args, &[&limit.to_string()]].concat()),
+            "acquire" => None,
+            "try" => Some(Duration::ZERO),
+            "try-for" => Some(millis(args, 1)?),
+            _ => return Err(format!("unknown verb {verb}").into()),
+        };
+        let semaphore = semaphore.permits(take()?);
+        let guard = match wait {
+            None => semaphore.acquire()?,
+            Some(wait) => {
+                let Some(guard) = semaphore.try_acquire_for(wait)? else { return Ok("busy".into()) };
+                guard
+            }
+        };
+        Ok(self.keep(plain_id(name, take()?), Hold::Plain(guard)))
+    }
+
     fn try_for(&mut self, name: &str, args: &[&str], wait: Duration) -> Answer {
         let (semaphore, take) = self.semaphore(name, args)?;
         let Some(guard) = semaphore.try_acquire_for(wait)? else { return Ok("busy".into()) };
@@ -59,7 +97,8 @@ impl Worker {
     fn crowd(&self, name: &str, args: &[&str]) -> Answer {
         let (take, in_use, times, limit) = (word(args, 0)?, word(args, 1)?, number::<u32>(args, 2)?, number(args, 3)?);
         let semaphore = self.client.semaphore(name, limit).permits(take.parse()?);
-        let address: SocketAddr = self.url.trim_start_matches("redis://").parse()?;
+        let address = self.url.trim_start_matches("redis://").split('?').next().unwrap_or_default();
+        let address: SocketAddr = address.parse()?;
         let mut server = RawRedis::connect(address)?;
         let mut peak = 0;
         for _ in 0..times {
@@ -71,4 +110,9 @@ impl Worker {
         }
         Ok(peak.to_string())
     }
+}
+
+/// The id of permits of a plain semaphore that were taken together.
+fn plain_id(name: &str, take: u32) -> String {
+    format!("semaphore {name} {take}")
 }

@@ -43,6 +43,7 @@ impl Worker {
             "none" => self.count(None, args),
             "latch" => self.latch(verb, name, args),
             "leased" => self.leased(verb, name, args),
+            "semaphore" => self.plain(verb, name, args),
             kind => self.lock((kind, name), verb, args),
         }
     }

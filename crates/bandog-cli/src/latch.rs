@@ -2,12 +2,13 @@
 
 use std::{
     io::{self, Write},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bandog::{Client, Error, Key, Latch};
 use clap::ValueEnum;
 use serde::Serialize;
+use tokio::time::timeout;
 
 use crate::{
     args, console,
@@ -118,11 +119,24 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.store)?;
     Key::new(&args.name).map_err(|error| store.fault(&error))?;
     let (count, set) = runtime::block_on(async {
-        let Some(client) = connect(&store, &operation).await? else {
+        let began = Instant::now();
+        let connected = match operation {
+            // The time limit of the wait includes the connection. A wait of 0s is one request, with its own timeout.
+            Operation::Wait(Some(limit)) if !limit.is_zero() => {
+                match timeout(limit, connect(&store, &operation)).await {
+                    Ok(connected) => connected?,
+                    Err(_) => return Err(no_answer(&store, limit)),
+                }
+            }
+            Operation::Set(_) | Operation::Down(_) | Operation::Wait(_) | Operation::Count => {
+                connect(&store, &operation).await?
+            }
+        };
+        let Some(client) = connected else {
             console::report(&format!("{} was never used, so all its latches are open", store.redacted()));
             return Ok((0, None));
         };
-        let applied = apply(&client.latch(&args.name), &operation).await;
+        let applied = apply(&client.latch(&args.name), &operation, began).await;
         applied.map_err(|error| fault(&store, &error, args))
     })?;
     let Args { name, format, .. } = args;
@@ -161,15 +175,22 @@ async fn connect(store: &Store, operation: &Operation) -> Result<Option<Client>,
 }
 
 /// Applies the operation. Returns the count after it and, for `set`, whether this command has set the latch.
-async fn apply(latch: &Latch, operation: &Operation) -> bandog::Result<(u64, Option<bool>)> {
+///
+/// `began`: the start of the command, from which the time limit of a wait counts.
+async fn apply(latch: &Latch, operation: &Operation, began: Instant) -> bandog::Result<(u64, Option<bool>)> {
     match operation {
         Operation::Set(count) if latch.set(*count).await? => Ok((*count, Some(true))),
         Operation::Set(_) => Ok((latch.count().await?, Some(false))),
         Operation::Down(number) => Ok((latch.count_down_by(*number).await?, None)),
         Operation::Wait(None) => latch.wait().await.map(|()| (0, None)),
-        Operation::Wait(Some(limit)) if latch.wait_for(*limit).await? => Ok((0, None)),
+        Operation::Wait(Some(limit)) if latch.wait_for(limit.saturating_sub(began.elapsed())).await? => Ok((0, None)),
         Operation::Wait(Some(_)) | Operation::Count => Ok((latch.count().await?, None)),
     }
+}
+
+/// The error if the store did not answer within the time limit of a wait.
+fn no_answer(store: &Store, limit: Duration) -> Fault {
+    store.fault(&Error::unavailable(format!("the store did not answer within {}", humantime::format_duration(limit))))
 }
 
 /// The error of an operation. If it might have been applied, the message says so.

@@ -1,4 +1,4 @@
-//! `bandog ls`: the locks that are held.
+//! `bandog ls`: the locks that are held, and the latches that are not open.
 
 use bandog::Pattern;
 
@@ -10,16 +10,18 @@ use crate::{
     store::{self, Store},
 };
 
-/// Lists the locks that are held now, sorted by name. Latches are not listed.
+/// Lists the locks that are held now, and the latches that are not open, sorted by name.
+///
+/// On Redis, a latch is listed if bandog has set it or counted it down in the last 30 days.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json, one object per line: name, kind (mutex, fair, read-write or semaphore; null if the lock is free or \
-the kind is unknown), held, owner, fence (the first fence of the present grant: the holder's own, unless the \
+Fields of --json, one object per line: name, kind (mutex, fair, read-write, semaphore or latch; null if the \
+kind is unknown), held, owner, fence (the first fence of the present grant: the holder's own, unless the \
 holder's program passed the lock on from one task to another), fence_to (the last fence of the grant; both are null \
 when the lock is free or the holder is no bandog client), ttl_ms (null when the lock never expires), holder (null if \
 the holder is not registered in the store; else host, pid, program, and since: the start of the client), holders \
 (all holders: owner, fence, ttl_ms and holder of each, with mode, which is read or write, or with permits), limit \
-(of a semaphore: its number of permits), waiters (like holder: the places of the lock's queue in their order, each \
+(of a semaphore: its number of permits), count (of a latch), waiters (like holder: the places of the lock's queue in their order, each \
 with its owner and ahead, the number of places before it, and then the other clients that are known to wait; each with \
 reason: why it waits), store.
 
@@ -39,16 +41,18 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// Prints the locks. Changes nothing.
+/// Prints the locks and latches. Changes nothing.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.store)?;
     let rows = runtime::block_on(async {
         let Some(client) = store.connect_existing().await? else { return Ok(None) };
-        let rows = client.list(Pattern::new(&args.pattern)).await.map_err(|error| store.fault(&error))?;
-        Ok(Some(rows))
+        let pattern = Pattern::new(&args.pattern);
+        let locks = client.list(pattern.clone()).await.map_err(|error| store.fault(&error))?;
+        let latches = client.list_latches(pattern).await.map_err(|error| store.fault(&error))?;
+        Ok(Some((locks, latches)))
     })?;
     match rows {
-        Some(rows) => row::print(&rows, args.format, &store.redacted()),
+        Some((locks, latches)) => row::print(&locks, &latches, args.format, &store.redacted()),
         None => row::print_unused(&[], args.format, &store.redacted()),
     }
 }

@@ -19,6 +19,7 @@ mod holder_text;
 mod http;
 mod jobs;
 mod latch;
+mod limit;
 mod lock;
 mod ls;
 mod man;

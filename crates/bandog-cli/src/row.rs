@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use bandog::{Holder, Row, backend::Kind};
+use bandog::{Holder, LatchRow, Row, backend::Kind};
 use bandog_page::LockJson;
 use serde::Serialize;
 
@@ -28,22 +28,23 @@ struct Taken<'a> {
     before: LockJson<'a>,
 }
 
-/// Prints locks on standard output.
-pub(crate) fn print(rows: &[Row], format: Format, store: &str) -> Result<ExitCode, Fault> {
-    print::done(if format.json { json(rows, store) } else { table(rows, store) })
+/// Prints locks and latches on standard output, sorted by name.
+pub(crate) fn print(locks: &[Row], latches: &[LatchRow], format: Format, store: &str) -> Result<ExitCode, Fault> {
+    let objects = || LockJson::all(locks, latches, store).iter().try_for_each(print::json);
+    print::done(if format.json { objects() } else { table(locks, latches, store) })
 }
 
 /// Prints one lock with all holders and waiters.
 pub(crate) fn print_one(row: &Row, format: Format, store: &str) -> Result<ExitCode, Fault> {
     let rows = slice::from_ref(row);
-    print::done(if format.json { json(rows, store) } else { table(rows, store).and_then(|()| all_clients(row)) })
+    print::done(if format.json { json(rows, store) } else { table(rows, &[], store).and_then(|()| all_clients(row)) })
 }
 
-/// Prints a count-down latch that is not open. `row` is the row of a free lock with the name of the latch.
-pub(crate) fn print_latch(row: &Row, count: u64, format: Format, store: &str) -> Result<ExitCode, Fault> {
-    let text =
-        || writeln!(io::stdout().lock(), "in {store}\n{} is a latch, and its count is {count}", escaped(&row.name));
-    print::done(if format.json { print::json(&LockJson::latch(row, count, store)) } else { text() })
+/// Prints a count-down latch that is not open.
+pub(crate) fn print_latch(row: &LatchRow, format: Format, store: &str) -> Result<ExitCode, Fault> {
+    let LatchRow { name, count } = row;
+    let text = || writeln!(io::stdout().lock(), "in {store}\n{} is a latch, and its count is {count}", escaped(name));
+    print::done(if format.json { print::json(&LockJson::latch(row, store)) } else { text() })
 }
 
 /// Prints the result of `bandog release` if the command has taken the lock from its holder. `row` is the lock as it was
@@ -74,14 +75,17 @@ fn json(rows: &[Row], store: &str) -> io::Result<()> {
     rows.iter().try_for_each(|row| print::json(&LockJson::new(row, store)))
 }
 
-/// Prints the name of the store, and a table with one line for each lock.
-fn table(rows: &[Row], store: &str) -> io::Result<()> {
+/// Prints the name of the store, and a table with one line for each lock and each latch, sorted by name.
+fn table(locks: &[Row], latches: &[LatchRow], store: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "in {store}")?;
-    if rows.is_empty() {
+    if locks.is_empty() && latches.is_empty() {
         return writeln!(out, "no lock is held");
     }
-    let lines: Vec<[String; 6]> = rows.iter().map(cells).collect();
+    let locks = locks.iter().map(|row| (&row.name, cells(row)));
+    let mut lines: Vec<_> = locks.chain(latches.iter().map(|row| (&row.name, cells_of_latch(row)))).collect();
+    lines.sort_by_key(|(name, _)| *name);
+    let lines: Vec<[String; 6]> = lines.into_iter().map(|(_, cells)| cells).collect();
     let heads = ["NAME", "KIND", "FENCE", "EXPIRES IN", "WAITING", "HOLDER"];
     let widths: [usize; 6] = std::array::from_fn(|at| {
         let widest = lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);
@@ -157,4 +161,10 @@ fn cells(row: &Row) -> [String; 6] {
         number => number.to_string(),
     };
     [escaped(&row.name), kind(row).unwrap_or_else(dash), fence, ttl, waiting, holder]
+}
+
+/// The cells of a latch's line in the table. A latch has no holder and no ttl, and its waiters are not in the store.
+fn cells_of_latch(row: &LatchRow) -> [String; 6] {
+    let dash = || "-".to_owned();
+    [escaped(&row.name), format!("latch, count {}", row.count), dash(), dash(), dash(), dash()]
 }

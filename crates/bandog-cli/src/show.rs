@@ -1,6 +1,6 @@
 //! `bandog show`: the holders of one lock.
 
-use bandog::{ErrorKind, Key, Row};
+use bandog::{ErrorKind, Key, LatchRow, Row};
 
 use crate::{
     exit_code::ExitCode,
@@ -39,6 +39,13 @@ pub(crate) struct Args {
     format: Format,
 }
 
+/// What the store has under the name.
+enum Shown {
+    Lock(Row),
+    /// A latch that is not open.
+    Latch(LatchRow),
+}
+
 /// Prints the lock. Changes nothing.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.store)?;
@@ -55,13 +62,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         // If the count cannot be read, the name counts as the name of a lock.
         let latch = if is_no_lock { client.latch(&args.name).count().await.ok() } else { None };
         match latch.filter(|count| *count > 0) {
-            Some(count) => Ok(Some((Row::free(&key), Some(count)))),
-            None => row.map(|row| Some((row, None))).map_err(|error| store.fault(&error)),
+            Some(count) => Ok(Some(Shown::Latch(LatchRow { name: args.name.clone(), count }))),
+            None => row.map(|row| Some(Shown::Lock(row))).map_err(|error| store.fault(&error)),
         }
     })?;
     match row {
-        Some((row, Some(count))) => row::print_latch(&row, count, args.format, &store.redacted()),
-        Some((row, None)) => row::print_one(&row, args.format, &store.redacted()),
+        Some(Shown::Latch(row)) => row::print_latch(&row, args.format, &store.redacted()),
+        Some(Shown::Lock(row)) => row::print_one(&row, args.format, &store.redacted()),
         None => row::print_unused(&[Row::free(&key)], args.format, &store.redacted()),
     }
 }

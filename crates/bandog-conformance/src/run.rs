@@ -246,5 +246,6 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 192, latches, latch_restart_empty }
         $crate::one_law! { $test $world, 193, latches, latch_of_another_process }
         $crate::one_law! { $test $world, 194, latches, latch_names }
+        $crate::one_law! { $test $world, 195, latches, latch_list }
     };
 }

@@ -8,7 +8,7 @@ use std::{fmt, num::NonZeroU64, time::Duration};
 
 use async_trait::async_trait;
 
-use crate::{ClientId, Key, Notifier, Records, Result, Subscription};
+use crate::{ClientId, Key, Notifier, Pattern, Records, Result, Subscription};
 
 /// The id of one operation on a latch. Its text is `uuid:number`, like the id of a claim.
 ///
@@ -74,6 +74,15 @@ pub struct LatchAnswer {
     pub count: u64,
 }
 
+/// A latch that is not open, as it is in the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LatchRow {
+    /// The name of the latch.
+    pub name: String,
+    /// The count. It is greater than 0.
+    pub count: u64,
+}
+
 /// Count-down latches of a store.
 ///
 /// A latch is open if it does not exist or if its count is 0. So a store that has lost its data has open latches only.
@@ -81,7 +90,7 @@ pub struct LatchAnswer {
 /// In the default implementations, a latch is the record `latch/NAME`. The record has the count, and the ids of the
 /// operations that the store remembers. A backend without records returns
 /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) for each call. A backend that stores latches in another
-/// way implements all three methods.
+/// way implements all four methods.
 ///
 /// Each call can be repeated without harm.
 ///
@@ -126,6 +135,15 @@ pub trait Latches: Records {
     /// As [`Latches::change_latch`].
     async fn latch_count(&self, key: &Key) -> Result<u64> {
         in_records::count(self, key).await.map_err(|error| error.during("latch_count").at(key))
+    }
+
+    /// The latches that are not open and whose names match the pattern, sorted by name. A backend without latches
+    /// returns an empty list.
+    ///
+    /// # Errors
+    /// As [`crate::Leases::ping`].
+    async fn list_latches(&self, pattern: &Pattern) -> Result<Vec<LatchRow>> {
+        in_records::list(self, pattern).await.map_err(|error| error.during("list"))
     }
 
     /// Calls `notifier` each time the latch becomes open. The calls end when the subscription is dropped. The promises

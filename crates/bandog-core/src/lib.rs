@@ -34,7 +34,7 @@ pub use fence::{Fence, Fences, MAX_BLOCK};
 pub use finding::{Finding, Level};
 pub use inspect::{Holder, Inspect, Pattern, Row, Waiting};
 pub use key::{Key, MAX_KEY_LEN};
-pub use latches::{LatchAction, LatchAnswer, LatchOperation, Latches, OperationId};
+pub use latches::{LatchAction, LatchAnswer, LatchOperation, LatchRow, Latches, OperationId};
 pub use leases::{Answer, Backend, Leases, Profile, Released, Renewal, Step, Verdict};
 pub use lock_state::{Hold, Limit, LockState, Place, check_pass};
 pub use member::{BlockedCall, BlockedCalls, MAX_BLOCKED, MAX_BLOCKED_HOLDS, MAX_WAITS, Member};

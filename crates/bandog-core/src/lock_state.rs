@@ -230,7 +230,7 @@ impl LockState {
     pub fn row(&self, key: &Key, now: Moment) -> Option<Row> {
         let is_held = |hold: &&Hold| now < hold.until && hold.id != ClaimId::OFFERED;
         let holder = |hold: &Hold| {
-            let (ttl, kind) = (Some(hold.until.since(now)), Some(hold.kind));
+            let (ttl, kind) = (Some(hold.until.since(now)), Some(self.with_present_limit(hold.kind)));
             Holder { ttl, kind, ..Holder::new(hold.id.to_string()) }.fenced(hold.last_fence)
         };
         let holders: Vec<_> = self.holds.iter().filter(is_held).map(holder).collect();
@@ -238,6 +238,15 @@ impl LockState {
         let is_waiting = |place: &&Place| now < place.until;
         let queue = self.places.iter().filter(is_waiting).map(|place| place.id.to_string()).collect();
         Some(Row { kind, holders, queue, ..Row::free(key) })
+    }
+
+    /// This kind with the semaphore's present limit. A hold has the limit of its claim, which can have changed since
+    /// then. More permits than the limit can be held after a change.
+    fn with_present_limit(&self, kind: Kind) -> Kind {
+        match (kind, self.limit().and_then(NonZeroU32::new)) {
+            (Kind::Permits { take, .. }, Some(now)) => Kind::Permits { take, of: now.max(take) },
+            (kind, _) => kind,
+        }
     }
 
     /// Removes the holds and the places that have expired.

@@ -86,6 +86,17 @@ pub(crate) fn text(name: &str, value: Expr, example: &str) -> Result<LitStr> {
     }
 }
 
+/// The value of the key `name`, which must be a number from 1.
+pub(crate) fn number(name: &str, value: &Expr) -> Result<u32> {
+    let number = match value {
+        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => number.base10_parse().ok(),
+        _ => None,
+    };
+    number.filter(|number| *number > 0).ok_or_else(|| {
+        Error::new(span(value), format!("`{name}` takes a number from 1 to {}: write {name} = 5", u32::MAX))
+    })
+}
+
 /// The error about the key `name`, which is not in `known`.
 fn unknown(name: &Ident, known: &[&str]) -> Error {
     let given = name.to_string();

@@ -2,7 +2,7 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
-use syn::{Error, Expr, ExprLit, Lit, Result};
+use syn::{Error, Result};
 
 use crate::keys::{self, Keys};
 
@@ -83,7 +83,7 @@ fn permits(keys: &mut Keys) -> Result<Option<(Span, Kind)>> {
             Err(Error::new(keys::span(&of), "`of` needs the number of permits to take: write permits = 2, of = 5"))
         }
         (Some(taken), Some(all)) => {
-            let (take, of) = (number("permits", &taken)?, number("of", &all)?);
+            let (take, of) = (keys::number("permits", &taken)?, keys::number("of", &all)?);
             let span = keys::span(&taken);
             if take > of {
                 return Err(Error::new(span, format!("`permits` is {take}, but the semaphore has only {of} permits")));
@@ -91,15 +91,4 @@ fn permits(keys: &mut Keys) -> Result<Option<(Span, Kind)>> {
             Ok(Some((span, Kind::Permits { take, of })))
         }
     }
-}
-
-/// The value of the key `name`, which must be a number from 1.
-fn number(name: &str, value: &Expr) -> Result<u32> {
-    let number = match value {
-        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => number.base10_parse().ok(),
-        _ => None,
-    };
-    number.filter(|number| *number > 0).ok_or_else(|| {
-        Error::new(keys::span(value), format!("`{name}` takes a number from 1 to {}: write {name} = 5", u32::MAX))
-    })
 }

@@ -50,7 +50,7 @@ mod words; // Suggests and lists the allowed words in compile errors.
 /// | `lease` | a fixed time after which the lock is lost, between `"100ms"` and `"365d"`; no watchdog renews the lock | a watchdog renews the lock |
 /// | `max_hold` | the maximum time for which one call can hold the lock, even if the lock is renewed; the same bounds as `lease` | no limit |
 /// | `guard` | a name by which the body can use the guard: `guard = guard` | the body cannot use the guard |
-///
+/// | `max_waiters` | a number: a call that would have to wait while this number of calls of its client wait for the lock returns `Overloaded` ([`Mutex::max_waiters`](https://docs.rs/bandog/latest/bandog/struct.Mutex.html#method.max_waiters)) | no limit |
 /// | `fair` | no value: waiting calls get the lock in their order ([`Mutex::fair`](https://docs.rs/bandog/latest/bandog/struct.Mutex.html#method.fair)) | no guaranteed order |
 /// | `shared`, `exclusive` | no value: the body runs as a reader or as the writer of a read-write lock ([`RwLock`](https://docs.rs/bandog/latest/bandog/struct.RwLock.html)) | a mutex |
 /// | `permits`, `of` | numbers: `permits = 2, of = 5` takes 2 of the 5 permits of a semaphore ([`Semaphore`](https://docs.rs/bandog/latest/bandog/struct.Semaphore.html)) | a mutex |

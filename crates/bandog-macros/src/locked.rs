@@ -14,8 +14,20 @@ use crate::{
 };
 
 /// The keys that the attribute accepts.
-const KEYS: [&str; 11] =
-    ["name", "client", "wait", "lease", "max_hold", "guard", "shared", "exclusive", "fair", "permits", "of"];
+const KEYS: [&str; 12] = [
+    "name",
+    "client",
+    "wait",
+    "lease",
+    "max_hold",
+    "max_waiters",
+    "guard",
+    "shared",
+    "exclusive",
+    "fair",
+    "permits",
+    "of",
+];
 
 /// The checked keys of the attribute, and the return type of the function.
 struct Locked {
@@ -25,7 +37,7 @@ struct Locked {
     client: TokenStream,
     kind: Kind,
     wait: Option<Duration>,
-    /// The method calls on the handle of the lock, for its kind, `lease` and `max_hold`.
+    /// The method calls on the handle of the lock, for its kind, `lease`, `max_hold` and `max_waiters`.
     options: TokenStream,
     /// The name by which the body can use the guard.
     guard: Option<Ident>,
@@ -172,7 +184,7 @@ fn client(given: Option<Expr>, params: &[Ident]) -> Result<TokenStream> {
     Err(Error::new(Span::call_site(), message))
 }
 
-/// Generates the method calls on the handle for its kind and for the keys `lease` and `max_hold`.
+/// Generates the method calls on the handle for its kind and for the keys `lease`, `max_hold` and `max_waiters`.
 fn options(kind: Kind, keys: &mut Keys) -> Result<TokenStream> {
     let mut calls = kind.option();
     for name in ["lease", "max_hold"] {
@@ -180,6 +192,10 @@ fn options(kind: Kind, keys: &mut Keys) -> Result<TokenStream> {
         let time = duration::tokens(duration::read(name, &text, duration::TTLS, "100ms and 365d")?);
         let call = Ident::new(name, Span::mixed_site());
         calls.extend(quote!(.#call(#time)));
+    }
+    if let Some(waiters) = keys.take("max_waiters") {
+        let waiters = keys::number("max_waiters", &waiters)?;
+        calls.extend(quote!(.max_waiters(#waiters)));
     }
     Ok(calls)
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use bandog_core::{Fence, Holder, Kind, Member, Row, Waiting};
+use bandog_core::{Fence, Holder, Kind, LatchRow, Member, Row, Waiting};
 use serde::Serialize;
 
 use crate::wait_reason::wait_reason;
@@ -73,6 +73,14 @@ pub struct MemberJson<'a> {
 }
 
 impl<'a> LockJson<'a> {
+    /// Locks and latches, sorted by name.
+    pub fn all(locks: &'a [Row], latches: &'a [LatchRow], store: &'a str) -> Vec<Self> {
+        let locks = locks.iter().map(|row| Self::new(row, store));
+        let mut all: Vec<_> = locks.chain(latches.iter().map(|row| Self::latch(row, store))).collect();
+        all.sort_by_key(|lock| lock.name);
+        all
+    }
+
     /// The lock in `row`. `store` is the displayed name of the store, which must not contain a password.
     pub fn new(row: &'a Row, store: &'a str) -> Self {
         let holder = row.holder();
@@ -94,10 +102,24 @@ impl<'a> LockJson<'a> {
         }
     }
 
-    /// A count-down latch that is not open, with its count. `row` is the row of a free lock with the name of the latch.
-    #[must_use]
-    pub fn latch(row: &'a Row, count: u64, store: &'a str) -> Self {
-        Self { kind: Some("latch"), count: Some(count), ..Self::new(row, store) }
+    /// A count-down latch that is not open.
+    pub fn latch(row: &'a LatchRow, store: &'a str) -> Self {
+        Self {
+            name: &row.name,
+            kind: Some("latch"),
+            held: false,
+            owner: None,
+            fence: None,
+            fence_to: None,
+            ttl_ms: None,
+            held_since: None,
+            holder: None,
+            holders: Vec::new(),
+            limit: None,
+            count: Some(row.count),
+            waiters: Vec::new(),
+            store,
+        }
     }
 }
 

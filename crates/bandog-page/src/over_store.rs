@@ -52,8 +52,9 @@ impl Source for OverStore {
     }
 
     async fn locks(&self) -> Result<Vec<Box<RawValue>>, Trouble> {
-        let rows = self.client.list(Pattern::all()).await.map_err(|error| Trouble::of(&error))?;
-        rows.iter().map(|row| json(&LockJson::new(row, &self.store))).collect()
+        let locks = self.client.list(Pattern::all()).await.map_err(|error| Trouble::of(&error))?;
+        let latches = self.client.list_latches(Pattern::all()).await.map_err(|error| Trouble::of(&error))?;
+        LockJson::all(&locks, &latches, &self.store).iter().map(json).collect()
     }
 
     async fn nodes(&self) -> Answer {

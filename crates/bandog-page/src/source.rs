@@ -22,7 +22,7 @@ pub(crate) trait Source: Send + Sync + 'static {
     /// The ticks (the times at which jobs are due) from now until `within` has passed, at most `most` ticks of each
     /// job.
     fn fires(&self, within: Duration, most: usize) -> impl Future<Output = Result<Vec<Fire>, Trouble>> + Send;
-    /// The locks that are held.
+    /// The locks that are held, and the latches that are not open.
     fn locks(&self) -> impl Future<Output = Result<Vec<Box<RawValue>>, Trouble>> + Send;
     /// The nodes that run jobs, and the pauses of jobs that are in force now.
     fn nodes(&self) -> impl Future<Output = Answer> + Send;

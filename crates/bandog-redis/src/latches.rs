@@ -1,7 +1,7 @@
 //! Count-down latches: a string for each latch, as in Redisson, and a sorted set of the latest operations on it.
 
 use async_trait::async_trait;
-use bandog_core::{Key, LatchAnswer, LatchOperation, Latches, Notifier, Result, Subscription};
+use bandog_core::{Key, LatchAnswer, LatchOperation, LatchRow, Latches, Notifier, Pattern, Result, Subscription};
 use redis::{Pipeline, Value};
 
 use crate::{leases::Redis, names::LatchChannel, refusal, reply::text, script};
@@ -19,6 +19,11 @@ impl Latches for Redis {
         get.cmd("GET").arg(key.as_str());
         let reply = self.ask(|_| get.clone()).await;
         reply.and_then(|reply| count(&reply)).map_err(|error| error.during("latch_count").at(key))
+    }
+
+    async fn list_latches(&self, pattern: &Pattern) -> Result<Vec<LatchRow>> {
+        let counts = self.all_latches(pattern).await.map_err(|error| error.during("list"))?;
+        Ok(counts.into_iter().map(|(name, count)| LatchRow { name, count }).collect())
     }
 
     async fn subscribe_latch(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
@@ -46,7 +51,7 @@ impl Redis {
 }
 
 /// Reads the count of a latch. As in Redisson, a latch with a count below 0 is open.
-fn count(reply: &Value) -> Result<u64> {
+pub(crate) fn count(reply: &Value) -> Result<u64> {
     match reply {
         Value::Nil => Ok(0),
         reply => {

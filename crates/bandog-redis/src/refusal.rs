@@ -90,7 +90,9 @@ pub(crate) fn refused_mutex(error: &ServerError, layout: Layout) -> Error {
         return refused(error);
     }
     let hint = match layout {
-        Layout::Redisson => "if it is a string that SET NX PX has written, use ?layout=setnx",
+        Layout::Redisson => {
+            "a latch and a semaphore need names of their own (`bandog show NAME` names the kind); if it is a string that SET NX PX has written, use ?layout=setnx"
+        }
         Layout::Setnx => {
             "with ?layout=setnx a lock is a string; the locks of Redisson are hashes and need ?layout=redisson"
         }
@@ -156,7 +158,8 @@ fn code(error: &ServerError) -> &str {
 }
 
 /// The message for a key with other data.
-const NOT_OURS: &str = "the key contains data that is not a lock, a latch or a record of bandog, so it was not changed";
+const NOT_OURS: &str = "the key contains data that is not a lock of this kind, so it was not changed; it can be another kind of lock, a \
+                        latch, or the data of another program";
 
 /// The texts for a right that is missing inside a script. Redis up to 7.0 sends the first text. Redis 7.2, Redis 8 and
 /// Valkey send the second.

@@ -15,6 +15,7 @@ use tokio::time::sleep;
 
 use crate::{
     inspect::{fields, is_lock, is_owner, redis_glob, row},
+    latches,
     leases::Redis,
     names,
     options::{Format, Layout, Semaphores},
@@ -105,11 +106,7 @@ impl Redis {
         for Search { glob, type_name, names_of, is_certain } in searches(pattern, self.options.format) {
             let mut cursor = String::from("0");
             loop {
-                let mut pipe = Pipeline::with_capacity(3);
-                pipe.cmd("SCAN").arg(&cursor).arg("MATCH").arg(&glob).arg("COUNT").arg(pace.count);
-                pipe.arg("TYPE").arg(type_name);
-                let (replies, scanning) = self.timed(|_| pipe.clone()).await?;
-                let (next, keys) = scanned(replies)?;
+                let (next, keys, scanning) = self.step(&cursor, &glob, type_name, pace.count).await?;
                 let is_wanted = |name: &String| pattern.matches(name) && !names::is_private(name);
                 let names = keys.iter().flat_map(|key| names_of(key)).filter(is_wanted).collect();
                 let (names, checking) =
@@ -124,6 +121,54 @@ impl Redis {
             }
         }
         Ok(rows)
+    }
+
+    /// The latches that are not open and whose names match the pattern. A latch of Redisson is a number without any sign
+    /// that it is a latch. So this finds only latches with a set of operations, which the operations of bandog leave.
+    pub(crate) async fn all_latches(&self, pattern: &Pattern) -> Result<BTreeMap<String, u64>> {
+        let (mut pace, mut counts) = (Pace { count: FIRST_COUNT }, BTreeMap::new());
+        let (glob, mut cursor) = (format!("{}*", names::OPERATIONS), String::from("0"));
+        loop {
+            let (next, keys, scanning) = self.step(&cursor, &glob, "zset", pace.count).await?;
+            let names = keys.iter().flat_map(|key| names::names_of(names::OPERATIONS, key));
+            let names: Vec<String> = names.filter(|name| pattern.matches(name)).collect();
+            let (found, reading) = self.latch_counts(names).await?;
+            counts.extend(found);
+            if next == "0" {
+                return Ok(counts);
+            }
+            cursor = next;
+            sleep(pace.pause_after(scanning + reading)).await;
+        }
+    }
+
+    /// The counts of the latches with these names that are not open, and the time that the server needed.
+    async fn latch_counts(&self, names: Vec<String>) -> Result<(Vec<(String, u64)>, Duration)> {
+        if names.is_empty() {
+            return Ok((Vec::new(), Duration::ZERO));
+        }
+        let mut pipe = Pipeline::with_capacity(names.len());
+        names.iter().for_each(|name| _ = pipe.cmd("GET").arg(name));
+        let (replies, took) = self.timed(|_| pipe.clone()).await?;
+        // Keys that this user has no right to read are skipped, and data of other applications.
+        let count = |reply: &Value| latches::count(reply).ok().filter(|count| *count > 0);
+        let counts = names.into_iter().zip(&replies).filter_map(|(name, reply)| Some((name, count(reply)?)));
+        Ok((counts.collect(), took))
+    }
+
+    /// One step of a scan: the next cursor, the keys, and the time that the server needed.
+    async fn step(
+        &self,
+        cursor: &str,
+        glob: &str,
+        type_name: &str,
+        count: usize,
+    ) -> Result<(String, Vec<String>, Duration)> {
+        let mut pipe = Pipeline::with_capacity(3);
+        pipe.cmd("SCAN").arg(cursor).arg("MATCH").arg(glob).arg("COUNT").arg(count).arg("TYPE").arg(type_name);
+        let (replies, took) = self.timed(|_| pipe.clone()).await?;
+        let (next, keys) = scanned(replies)?;
+        Ok((next, keys, took))
     }
 
     /// The replies to these commands, and the time that the server needed for them. This time is measured by the

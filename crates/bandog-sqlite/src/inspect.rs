@@ -83,17 +83,19 @@ impl Table<'_> {
         let mut found = Vec::new();
         for (key, lease) in leases {
             let claims = claims.remove(key.as_str()).unwrap_or_default();
-            let stored = self.assemble(&key, lease, claims, None, now_ns)?;
+            let limit = if claims.is_empty() { None } else { self.limit(&key)? };
+            let stored = self.assemble(&key, lease, claims, limit, now_ns)?;
             found.extend(self.row(&key, &stored, now_ns));
         }
         Ok(found)
     }
 
-    /// The state of a lock without the limit of a semaphore, which operators do not see.
+    /// The state of a lock. The limit of a semaphore is left out if no client holds permits.
     fn load_holds(&mut self, key: &Key, now_ns: i64) -> Result<StoredState, Fault> {
         self.loaded = None; // The caller may change the rows.
         let (lease, claims) = (self.lease(key)?, self.claim_rows(key)?);
-        self.assemble(key, lease, claims, None, now_ns)
+        let limit = if claims.is_empty() { None } else { self.limit(key)? };
+        self.assemble(key, lease, claims, limit, now_ns)
     }
 
     /// The row of this lock for operators. None if no client holds the lock.

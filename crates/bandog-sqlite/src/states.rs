@@ -315,7 +315,7 @@ impl Table<'_> {
     }
 
     /// The number of permits of a semaphore. None if the name was never used as a semaphore.
-    fn limit(&mut self, key: &Key) -> Result<Option<Limit>, Fault> {
+    pub(crate) fn limit(&mut self, key: &Key) -> Result<Option<Limit>, Fault> {
         if !self.has_locks() {
             return Ok(None);
         }

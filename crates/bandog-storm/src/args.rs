@@ -12,11 +12,12 @@ use crate::{
 /// Makes random calls on locks under faults, and checks the history of the calls.
 ///
 /// Worker processes use a few locks of every kind as fast as they can: they lock, try to lock, wait, cancel calls, lock
-/// again as the same owner, downgrade, and release. Meanwhile the nemesis, which injects the faults, kills and stops the workers, breaks their
-/// connections and disturbs the store. Each process records its events. At the end all faults are removed, and the
-/// history is checked: no two clients believed at the same time that they hold what only one of them can hold, fences
-/// increased, fair mutexes were granted in the order of their queues, each call ended in time, no client waited at a
-/// free lock, and no data of clients was left in the store.
+/// again as the same owner, downgrade, and release. They also use latches, barriers and elections. Meanwhile the nemesis,
+/// which injects the faults, kills and stops the workers, breaks their connections and disturbs the store. Each process
+/// records its events. At the end all faults are removed, and the history is checked: no two clients believed at the
+/// same time that they hold what only one of them can hold, fences increased, fair mutexes were granted in the order of
+/// their queues, latches and barriers opened neither too early nor too late, each call ended in time, no client waited
+/// at a free lock, and no data of clients was left in the store.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask storm", bin_name = "cargo xtask storm", after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -49,7 +50,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "Examples:
   cargo xtask storm                                       a million calls on each store under every fault
   cargo xtask storm redis --ops 20000 --seed 7            a short run that can be repeated
-  cargo xtask storm redis --kinds fair,read-write         only these kinds of locks
+  cargo xtask storm redis --kinds fair,read-write         only these kinds of calls
   cargo xtask storm sqlite --profile pauses --keep /tmp/h  keep the history
   cargo xtask storm ticks --store redis --seconds 150     jobs instead of locks: `storm ticks --help`
 

@@ -6,15 +6,22 @@
 //!   believes that it holds the lock;
 //! - `calls`: each call ends in time, and with a documented result;
 //! - `order`: a fair mutex is granted in the order of its queue;
+//! - `latches`: a latch opens only after as many count-downs as it was set to, and each of them counts once;
+//! - `barriers`: no party passes before enough parties wait, and each opening has one leader;
+//! - `observers`: the leaders of elections are reported in their order, and while they are leaders;
 //! - `waits`: no client waits at a free lock, and no client waits forever while others get the lock.
 
+mod barriers;
 mod beliefs;
 mod calls;
 mod excuse;
 mod history;
+mod latches;
 mod limits;
+mod observers;
 mod order;
 mod resource;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod waits;
@@ -82,6 +89,9 @@ pub(crate) fn check(history: &History) -> Findings {
         order::check(history, name, &mut findings);
     }
     calls::check(history, &mut findings);
+    latches::check(history, &mut findings);
+    barriers::check(history, &mut findings);
+    observers::check(history, &mut findings);
     waits::check(history, nanos(RECHECK + SLACK), &mut findings);
     waits::check_starved(history, &mut findings);
     findings

@@ -14,7 +14,10 @@ use std::{
     time::Duration,
 };
 
-use crate::share::Share;
+use crate::{
+    share::Share,
+    step::{Reply, Step},
+};
 
 /// Nanoseconds of the machine's clock, which all processes of one boot share.
 pub(crate) type Nanos = u64;
@@ -60,6 +63,14 @@ pub(crate) enum Event {
     /// A client changed the limit of a semaphore at some time between `from` and `to`. If `sure` is false, the change
     /// might also have failed.
     Limited { from: Nanos, to: Nanos, name: usize, limit: u32, sure: bool },
+    /// A call for a latch or a barrier begins. `limit` is the time limit of the call.
+    Began { call: CallId, at: Nanos, task: u32, name: usize, step: Step, limit: Nanos },
+    /// The end of such a call.
+    Returned { call: CallId, at: Nanos, reply: Reply },
+    /// The leader of an election was reported between `from` and `at`. `follows` says whether an observer reported a
+    /// change; else the present leader was asked for. The leader is the call `call` of `client` with this fence. The
+    /// fence is 0 if there was no leader.
+    Observed { task: u32, from: Nanos, at: Nanos, name: usize, follows: bool, fence: u64, client: u32, call: CallId },
     /// The whole process could not run, because of the machine or its disk.
     Stalled { from: Nanos, to: Nanos },
     /// A task blocked the runtime of the process.
@@ -163,6 +174,14 @@ impl fmt::Display for Event {
             Self::Limited { from, to, name, limit, sure } => {
                 write!(f, "limited {from} {to} {name} {limit} {}", u8::from(sure))
             }
+            Self::Began { call, at, task, name, step, limit } => {
+                write!(f, "began {call} {at} {task} {name} {step} {limit}")
+            }
+            Self::Returned { call, at, reply } => write!(f, "returned {call} {at} {reply}"),
+            Self::Observed { task, from, at, name, follows, fence, client, call } => {
+                let follows = u8::from(follows);
+                write!(f, "observed {task} {from} {at} {name} {follows} {fence} {client} {call}")
+            }
             Self::Stalled { from, to } => write!(f, "stalled {from} {to}"),
             Self::Blocked { from, to } => write!(f, "blocked {from} {to}"),
         }
@@ -232,6 +251,25 @@ fn read(line: &str) -> Option<Event> {
             limit: next(&mut words)?,
             sure: next::<u8>(&mut words)? == 1,
         },
+        "began" => Event::Began {
+            call: next(&mut words)?,
+            at: next(&mut words)?,
+            task: next(&mut words)?,
+            name: next(&mut words)?,
+            step: next(&mut words)?,
+            limit: next(&mut words)?,
+        },
+        "returned" => Event::Returned { call: next(&mut words)?, at: next(&mut words)?, reply: next(&mut words)? },
+        "observed" => Event::Observed {
+            task: next(&mut words)?,
+            from: next(&mut words)?,
+            at: next(&mut words)?,
+            name: next(&mut words)?,
+            follows: next::<u8>(&mut words)? == 1,
+            fence: next(&mut words)?,
+            client: next(&mut words)?,
+            call: next(&mut words)?,
+        },
         "stalled" => Event::Stalled { from: next(&mut words)?, to: next(&mut words)? },
         "blocked" => Event::Blocked { from: next(&mut words)?, to: next(&mut words)? },
         _ => return None,
@@ -299,7 +337,7 @@ impl Files {
         self.0.join(format!("client-{client}"))
     }
 
-    /// The file for the heartbeats of one process. Heartbeats only show that the process can run and can write.
+    /// The times of the heartbeats of one process. A heartbeat shows that the process can run and can write.
     pub(crate) fn pulse(&self, process: u32) -> PathBuf {
         self.0.join(format!("pulse-{process}"))
     }

@@ -15,6 +15,7 @@ mod probe;
 mod report;
 mod run;
 mod share;
+mod step;
 mod sweep;
 mod test_store;
 mod ticks;

@@ -10,6 +10,7 @@ use crate::{
     fault::{Fault, FaultKind},
     history::{Nanos, Outcome},
     plan,
+    step::Reply,
 };
 
 /// For each violation, the report shows the events that are at most this many nanoseconds earlier or later.
@@ -29,6 +30,10 @@ pub(crate) struct Summary {
     calls: usize,
     /// Number of grants of each share of a lock.
     shares: BTreeMap<String, u64>,
+    /// For latches and barriers, the number of calls for each method and each result.
+    steps: BTreeMap<String, u64>,
+    /// Number of reports of the leaders of elections.
+    leaders_seen: usize,
     /// Number of questions for the queue of a fair mutex, and number of changes of the limit of a semaphore.
     queues: usize,
     limits: usize,
@@ -70,10 +75,21 @@ impl Summary {
         for call in history.calls.iter().filter(|call| call.grant.is_some()) {
             *shares.entry(call.share.to_string()).or_default() += 1;
         }
+        let mut steps = BTreeMap::new();
+        for call in &history.steps {
+            let reply = match call.reply() {
+                Some(Reply::Count(_)) => "counted".into(),
+                Some(reply) => reply.to_string(),
+                None => "killed".into(),
+            };
+            *steps.entry(format!("{} {reply}", call.step.word())).or_default() += 1;
+        }
+        let leaders_seen = history.observations.len();
         let queues = history.positions.iter().filter(|position| position.position == 0).count();
         let limits = history.limits.len();
         let scenes = findings.report().map(|violation| scene(history, violation)).collect();
-        let (profile, ops, calls, stalls) = (args.profile, args.ops, history.calls.len(), history.stalled.len());
+        let (profile, ops, calls, stalls) =
+            (args.profile, args.ops, history.calls.len() + history.steps.len(), history.stalled.len());
         let (traffic, ended_in, kept) = (Duration::ZERO, Duration::ZERO, None);
         Self {
             store,
@@ -82,6 +98,8 @@ impl Summary {
             ops,
             calls,
             shares,
+            steps,
+            leaders_seen,
             queues,
             limits,
             outcomes,
@@ -112,6 +130,8 @@ impl Summary {
             "profile": self.profile.to_string(),
             "calls": self.calls,
             "grants": self.shares,
+            "latches_and_barriers": self.steps,
+            "leaders_reported": self.leaders_seen,
             "queues_read": self.queues,
             "limits_changed": self.limits,
             "outcomes": self.outcomes,
@@ -154,6 +174,11 @@ impl fmt::Display for Summary {
         }
         let shares: Vec<_> = self.shares.iter().map(|(share, count)| format!("{share} {count}")).collect();
         writeln!(f, "  grants: {}", shares.join(", "))?;
+        if !self.steps.is_empty() {
+            let steps: Vec<_> = self.steps.iter().map(|(step, count)| format!("{step} {count}")).collect();
+            writeln!(f, "  latches and barriers: {}", steps.join(", "))?;
+        }
+        writeln!(f, "  leaders reported: {}", self.leaders_seen)?;
         writeln!(f, "  queues read: {}, limits changed: {}", self.queues, self.limits)?;
         let faults: Vec<_> = self.faults.iter().map(|(kind, count)| format!("{} {count}", kind.word())).collect();
         let faults = if faults.is_empty() { "none".into() } else { faults.join(", ") };
@@ -205,6 +230,18 @@ fn scene(history: &History, violation: &Violation) -> String {
             events.extend(events_of(call));
         }
     }
+    for call in history.steps.iter().filter(|call| call.name == violation.name && near(call.began, call.ended())) {
+        events.push((call.began, format!("{call} begins")));
+        if let Some((at, reply)) = call.answer {
+            events.push((at, format!("client {} call {} ends: {reply}", call.client, call.id)));
+        }
+    }
+    for seen in history.observations.iter().filter(|seen| seen.name == violation.name && near(seen.from, seen.at)) {
+        let leader = seen
+            .leader
+            .map_or("none".into(), |(fence, client, call)| format!("client {client} call {call}, fence {fence}"));
+        events.push((seen.at, format!("client {} task {} is told of the leader: {leader}", seen.by.0, seen.by.1)));
+    }
     let here = |fault: &&Fault| fault.name.is_none_or(|name| name == violation.name) && near(fault.from, fault.to);
     for fault in history.faults.iter().filter(here) {
         let of = fault.client.map_or(String::new(), |client| format!(" of client {client}"));
@@ -213,7 +250,7 @@ fn scene(history: &History, violation: &Violation) -> String {
     }
     events.sort();
     let from = events.partition_point(|(at, _)| *at < violation.at).saturating_sub(LINES / 2);
-    let mut text = format!("  {}: {}: {}\n", violation.law, plan::name(violation.name), violation.what);
+    let mut text = format!("  {}: {}: {}\n", violation.law, plan::mutex(violation.name), violation.what);
     for (at, event) in events.iter().skip(from).take(LINES) {
         let micros = (i128::from(*at) - i128::from(violation.at)) / 1_000;
         text += &format!("    {micros:>+10} µs  {event}\n");

@@ -15,7 +15,7 @@ use crate::{
     fault::{Fault, FaultKind},
     history::{Files, Log},
     nemesis::Nemesis,
-    plan::{Kind, NAMES, TIMEOUT, TTL},
+    plan::{Kind, RESOURCES, TIMEOUT, TTL},
     probe::Probe,
     report::Summary,
     sweep,
@@ -53,7 +53,7 @@ pub(crate) fn run(store: StoreKind, seed: u64, args: &Args) -> io::Result<Summar
     let log = Log::open(&files.faults())?;
     faults.iter().for_each(|fault| log.write(fault));
     let end = now();
-    let history = History::read(&files, &pool.lives, NAMES, faults, end)?;
+    let history = History::read(&files, &pool.lives, RESOURCES, faults, end)?;
     let findings = check::check(&history);
     let mut summary = Summary::new(store, seed, args, &history, findings, wrong);
     (summary.traffic, summary.ended_in) = (traffic, ended_in);

@@ -15,12 +15,14 @@ pub(crate) enum Share {
     Write,
     /// This number of permits of a semaphore.
     Permits(u32),
+    /// The leadership of an election.
+    Leader,
 }
 
 impl Share {
     /// Whether no other call can hold the lock at the same time.
     pub(crate) fn is_exclusive(self) -> bool {
-        matches!(self, Self::Mutex | Self::Fair | Self::Write)
+        matches!(self, Self::Mutex | Self::Fair | Self::Write | Self::Leader)
     }
 
     /// Number of permits. 0 if the lock is not a semaphore.
@@ -42,6 +44,7 @@ impl fmt::Display for Share {
             Self::Read => f.write_str("read"),
             Self::Write => f.write_str("write"),
             Self::Permits(number) => write!(f, "permits-{number}"),
+            Self::Leader => f.write_str("leader"),
         }
     }
 }
@@ -55,6 +58,7 @@ impl FromStr for Share {
             "fair" => Self::Fair,
             "read" => Self::Read,
             "write" => Self::Write,
+            "leader" => Self::Leader,
             _ => {
                 let number = text.strip_prefix("permits-").and_then(|number| number.parse().ok());
                 Self::Permits(number.ok_or_else(|| format!("not the part of a lock: {text:?}"))?)

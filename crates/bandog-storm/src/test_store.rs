@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags};
 use crate::{
     args::StoreKind,
     nemesis,
-    plan::{LIMIT, SLACK, TTL},
+    plan::{self, LIMIT, SLACK, TTL},
 };
 
 /// An SQL query for the data in the database that the clients should have removed.
@@ -97,7 +97,8 @@ fn rows(path: &Path) -> rusqlite::Result<Vec<String>> {
 }
 
 /// The keys that are left in Redis, and the channels that still have subscribers. The keys of fence counters are left
-/// out, and so are the limits of semaphores, if all permits are free. This function waits until the registry entries of
+/// out, and so are the limits of semaphores, if all permits are free, the records of barriers, and the operations on
+/// latches that the server still remembers. This function waits until the registry entries of
 /// killed clients have expired.
 fn keys(server: &RedisServer) -> Vec<String> {
     let until = Instant::now() + TTL + SLACK;
@@ -116,8 +117,18 @@ fn keys(server: &RedisServer) -> Vec<String> {
 fn keys_now(server: &RedisServer) -> Vec<String> {
     let free = Reply::Text(LIMIT.to_string());
     let stays = |key: &String| {
-        let is_of_semaphore = key.starts_with("storm-") && server.cmd(&["GET", key]) == free;
-        is_of_semaphore || key.starts_with("redisson_lock_token:{storm-") || key.starts_with("bandog:limit:{storm-")
+        let is_latch = plan::LATCHES.map(plan::name).any(|name| name == *key);
+        let is_of_semaphore = key.starts_with("storm-") && !is_latch && server.cmd(&["GET", key]) == free;
+        let of_record = |words: &str| key.strip_prefix(words).is_some_and(|name| name.starts_with("{barrier/"));
+        let is_remembered = || key.starts_with("bandog:ops:{storm-") && server.pttl(key) > 0;
+        is_of_semaphore
+            || key.as_str() == "bandog:records"
+            || of_record("bandog:record:")
+            || of_record("redisson_lock_token:")
+            || key.starts_with("redisson_lock_token:{election/")
+            || is_remembered()
+            || key.starts_with("redisson_lock_token:{storm-")
+            || key.starts_with("bandog:limit:{storm-")
     };
     let unexpected = server.keys().into_iter().filter(|key| !stays(key));
     let unexpected = unexpected.map(|key| match server.pttl(&key) {

@@ -1,11 +1,15 @@
 //! A worker process. The process has clients, and each client has tasks. The tasks make calls until the process is
 //! ordered to stop.
 
+mod barriers;
 mod client_context;
+mod elections;
 mod handle;
+mod latches;
 mod memory;
 mod run_delay;
 mod section;
+mod task;
 mod together;
 mod traffic;
 
@@ -22,10 +26,11 @@ use std::{
 use bandog::{Client, Clock, ConnectOptions, Result};
 use tokio::runtime::{Builder, Runtime};
 
-use self::{client_context::ClientContext, memory::Shared, run_delay::RunDelays, traffic::Traffic};
+use self::{client_context::ClientContext, memory::Shared, run_delay::RunDelays, task::Task, traffic::Traffic};
 use crate::{
     args::WorkerArgs,
     history::{Event, Files, Log, nanos},
+    plan::{Kind, STALL, TASKS_OF_KIND},
 };
 
 /// Prefix of the last line that a worker prints. The final number of its calls follows.
@@ -66,9 +71,29 @@ async fn work(args: &WorkerArgs, clients: &[Client], ops: &Arc<AtomicU64>, stop:
     let mut tasks = Vec::new();
     for (client, number) in clients.iter().zip(args.first..) {
         let context = Arc::new(ClientContext::open(client.clone(), number, args));
-        for task in 0..args.tasks {
+        // Calls for several locks also need locks.
+        let locks = args.kinds.iter().any(|kind| kind.is_lock() || *kind == Kind::All);
+        for task in (0..args.tasks).filter(|_| locks) {
             let traffic = Traffic::new(Arc::clone(&context), task, args, Arc::clone(ops), Arc::clone(stop));
             tasks.push(tokio::spawn(traffic.run()));
+        }
+        let mut numbers = args.tasks..;
+        let mut task = || {
+            let number = numbers.next().unwrap_or(u32::MAX);
+            Task::new(Arc::clone(&context), number, args, Arc::clone(ops), Arc::clone(stop))
+        };
+        for index in 0..TASKS_OF_KIND {
+            for kind in &args.kinds {
+                match kind {
+                    Kind::Latch => tasks.push(tokio::spawn(latches::run(task()))),
+                    Kind::Barrier => tasks.push(tokio::spawn(barriers::run(task(), index))),
+                    Kind::Election => tasks.push(tokio::spawn(elections::run(task()))),
+                    Kind::Mutex | Kind::Fair | Kind::ReadWrite | Kind::Semaphore | Kind::All => {}
+                }
+            }
+        }
+        if args.kinds.contains(&Kind::Election) {
+            tasks.push(tokio::spawn(elections::observe(task())));
         }
     }
     for task in tasks {
@@ -137,10 +162,10 @@ fn beat(args: &WorkerArgs) {
         loop {
             let from = now();
             thread::sleep(BEAT);
-            pulse.write(&"beat");
+            pulse.write(&now());
             let to = now();
             let stalled = (to - from).max(delays.longest_since_last());
-            if stalled > nanos(BEAT * 4) {
+            if stalled > nanos(STALL) {
                 log.write(&Event::Stalled { from: to.saturating_sub(stalled), to });
             }
         }

@@ -3,7 +3,8 @@
 use std::{num::NonZeroU64, pin::pin, sync::Arc, time::Duration};
 
 use bandog_core::{
-    Backend, Clock, Error, Key, LatchAction, LatchAnswer, LatchOperation, MAX_TTL, Moment, OperationId, Result,
+    Backend, Clock, Error, Key, LatchAction, LatchAnswer, LatchOperation, LatchRow, MAX_TTL, Moment, OperationId,
+    Pattern, Result,
 };
 use futures_util::future::{Either, select};
 use tokio::time;
@@ -61,6 +62,35 @@ impl Client {
     /// `ErrorKind::Misused`. This call is cheap and does no I/O.
     pub fn latch(&self, name: impl AsRef<str>) -> Latch {
         Latch { client: self.clone(), key: self.handle().key(name.as_ref()) }
+    }
+
+    /// The latches that are not open and whose names match the pattern, sorted by name.
+    ///
+    /// On Redis this call scans all keys of the server, as [`Client::list`] does. It finds a latch only if a client of
+    /// bandog has set it or counted it down in the last 30 days, because nothing else distinguishes a latch of Redisson
+    /// from a number of another program. [`Latch::count`] knows each latch.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+    /// # let client = bandog::connect("memory:").await?;
+    /// client.latch("import").set(3).await?;
+    /// let latches = client.list_latches(bandog::Pattern::all()).await?;
+    /// assert_eq!((latches[0].name.as_str(), latches[0].count), ("import", 3));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Client::list`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the scan, and changes nothing.
+    pub async fn list_latches(&self, pattern: Pattern) -> Result<Vec<LatchRow>> {
+        let pattern = pattern.after(self.handle().prefix());
+        let mut rows = self.query(|backend| Box::pin(async move { backend.list_latches(&pattern).await })).await?;
+        for row in &mut rows {
+            row.name = self.handle().without_prefix(std::mem::take(&mut row.name));
+        }
+        Ok(rows)
     }
 }
 

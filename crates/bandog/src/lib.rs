@@ -48,7 +48,8 @@
 //! }
 //! ```
 //!
-//! `docs/GUARANTEES.md` lists what a lock promises on each backend, and what it cannot promise.
+//! `docs/locks.md` has a program for each kind of lock, and the names of its methods. `docs/GUARANTEES.md` lists what a
+//! lock promises on each backend, and what it cannot promise.
 
 #[cfg(feature = "schedule")]
 #[doc(hidden)]
@@ -63,8 +64,8 @@ mod url;
 
 #[doc(inline)]
 pub use bandog_core::{
-    Backend, ClientId, Clock, Error, ErrorKind, Fence, Finding, Holder, Key, Level, MAX_KEY_LEN, MAX_TTL, MIN_TTL,
-    Member, Pattern, Result, Row, Waiting,
+    Backend, ClientId, Clock, Error, ErrorKind, Fence, Finding, Holder, Key, LatchRow, Level, MAX_KEY_LEN, MAX_TTL,
+    MIN_TTL, Member, Pattern, Result, Row, Waiting,
 };
 #[cfg(feature = "schedule")]
 #[doc(inline)]
@@ -100,3 +101,8 @@ pub mod backend {
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
+
+/// The programs of the page about the kinds of locks. The doctests run them.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/locks.md")]
+mod locks_page {}

@@ -68,17 +68,26 @@ fn bandog_leaves_the_keys_and_messages_of_a_leased_semaphore() {
 }
 
 #[test]
+fn bandog_leaves_the_keys_and_messages_of_a_semaphore() {
+    check_program(Program::BandogPlain, "semaphore", &scripts::semaphore());
+}
+
+#[test]
 fn bandog_leaves_the_keys_and_messages_of_a_latch() {
     check_bandog("latch", &scripts::latch());
 }
 
+fn check_bandog(kind: &str, sections: &[Section]) {
+    check_program(Program::Bandog, kind, sections);
+}
+
 /// Compares what bandog does with Java's file of a kind, after the [differences] of this kind. Each section has new
 /// clients, so a hold that was lost in one section does not matter in the next one.
-fn check_bandog(kind: &str, sections: &[Section]) {
+fn check_program(program: Program, kind: &str, sections: &[Section]) {
     let golden = fs::read_to_string(path(kind)).expect("read the golden file");
     let golden = differences::apply(kind, golden);
     for section in sections.iter().filter(|section| !differences::LEFT_OUT.contains(&section.name)) {
-        let mut side = Neighbours::start(Program::Bandog);
+        let mut side = Neighbours::start(program);
         let server = Arc::clone(&side.server);
         compare(&golden, &play(&server, &mut side, slice::from_ref(section)));
     }

@@ -17,6 +17,7 @@ mod latch;
 mod places;
 mod read_write;
 mod semaphores;
+mod stopped;
 
 /// A short ttl for tests of killed holders and stopped waiters.
 const SHORT: Duration = Duration::from_secs(3);
@@ -59,7 +60,12 @@ fn short_java_and_bandog() -> Pair {
     Pair::start(SHORT, [Program::Redisson4, Program::Bandog])
 }
 
+/// [`old_java_and_bandog`] with a ttl of 3 s.
+fn short_old_java_and_bandog() -> Pair {
+    Pair::start(SHORT, [Program::Redisson3, Program::Bandog])
+}
+
 /// Whether locks of this neighbour report that they were lost.
 fn reports_losses(neighbour: &Neighbour) -> bool {
-    neighbour.program == Program::Bandog
+    !neighbour.program.is_java()
 }

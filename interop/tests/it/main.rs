@@ -1,5 +1,7 @@
 //! One lock, held from Rust and from Java: the real Redisson and bandog on one Redis.
 //!
+//! The locks of `?layout=setnx` are tested with rslock and redsync (`strings`).
+//!
 //! "Ours" is the Rust side with bandog, and "theirs" is the Java side with Redisson.
 //!
 //! `cargo xtask interop` builds the Java side and runs these tests. The tests print the times that they measure.
@@ -16,6 +18,8 @@ mod names;
 mod neighbour;
 mod objects;
 mod plain_semaphore;
+mod redsync;
 mod rig;
 mod stage;
+mod strings;
 mod watchdogs;

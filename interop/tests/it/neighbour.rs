@@ -1,5 +1,5 @@
-//! A process that executes commands, and its answers: a JVM with Redisson (`Neighbour.java`), or a program with bandog
-//! (`bandog-interop`). All of them understand the same commands.
+//! A process that executes commands, and its answers: a JVM with Redisson (`Neighbour.java`), a program with bandog
+//! (`bandog-interop`), or one with another library. All of them understand the same commands.
 
 use std::{
     fs,
@@ -10,6 +10,8 @@ use std::{
 };
 
 use bandog_testkit::{Process, RedisServer, eventually};
+
+use crate::redsync;
 
 /// The folder with one folder for each version of Redisson.
 const BUILT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/java/target");
@@ -24,19 +26,37 @@ pub(crate) enum Program {
     Redisson4,
     /// Redisson 3.10.6, with plain, fair and read-write locks.
     Redisson3,
-    /// bandog, without plain semaphores.
+    /// bandog with the default formats, so without plain semaphores.
     Bandog,
+    /// bandog with `?semaphores=plain`, so without semaphores with leases.
+    BandogPlain,
+    /// bandog with `?layout=setnx`, so with plain locks only.
+    BandogSetnx,
+    /// rslock 0.10.0, with plain locks only.
+    Rslock,
+    /// redsync for Go, with plain locks only.
+    Redsync,
 }
 
 impl Program {
+    /// Whether this is a JVM.
+    pub(crate) fn is_java(self) -> bool {
+        matches!(self, Self::Redisson4 | Self::Redisson3)
+    }
+
     /// The program with its arguments.
     fn command(self, url: &str, watchdog: Duration) -> Command {
-        let mut command = match self {
-            Self::Redisson4 => java("redisson-4.7.0", "bandog.redisson4.Main"),
-            Self::Redisson3 => java("redisson-3.10.6", "bandog.redisson3.Main"),
-            Self::Bandog => Command::new(env!("CARGO_BIN_EXE_bandog-interop")),
+        let bandog = || Command::new(env!("CARGO_BIN_EXE_bandog-interop"));
+        let (mut command, query) = match self {
+            Self::Redisson4 => (java("redisson-4.7.0", "bandog.redisson4.Main"), ""),
+            Self::Redisson3 => (java("redisson-3.10.6", "bandog.redisson3.Main"), ""),
+            Self::Bandog => (bandog(), ""),
+            Self::BandogPlain => (bandog(), "?semaphores=plain"),
+            Self::BandogSetnx => (bandog(), "?layout=setnx"),
+            Self::Rslock => (Command::new(env!("CARGO_BIN_EXE_bandog-interop-rslock")), ""),
+            Self::Redsync => (Command::new(redsync::program().expect("redsync was built")), ""),
         };
-        command.args([url, &watchdog.as_millis().to_string()]);
+        command.args([&format!("{url}{query}"), &watchdog.as_millis().to_string()]);
         command
     }
 }
@@ -142,7 +162,7 @@ impl PendingAnswer {
     /// Waits until the thread that waits for a lock or a latch sleeps, if it is a thread of Java.
     #[track_caller]
     pub(crate) fn wait_for_sleep(&self) {
-        if self.neighbour.program != Program::Bandog {
+        if self.neighbour.program.is_java() {
             eventually(SOON, || self.is_asleep());
         }
     }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::neighbour::{Neighbour, PendingAnswer, Program, SOON};
+use crate::neighbour::{Neighbour, PendingAnswer, SOON};
 
 /// The kinds of locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +49,9 @@ impl Neighbour {
         LeasedSemaphore { object: self.object("leased", thread, name), limit: limit.to_string() }
     }
 
-    /// `RSemaphore`.
-    pub(crate) fn semaphore(&self, thread: &str, name: &str) -> Semaphore {
-        Semaphore(self.object("semaphore", thread, name))
+    /// `RSemaphore`, or a semaphore of bandog with `?semaphores=plain`. Only bandog names the limit in each call.
+    pub(crate) fn semaphore(&self, thread: &str, name: &str, limit: u32) -> Semaphore {
+        Semaphore { object: self.object("semaphore", thread, name), limit: limit.to_string() }
     }
 
     /// `RCountDownLatch`.
@@ -136,7 +136,7 @@ impl Lock {
     #[track_caller]
     pub(crate) fn downgrade(&self) {
         let Object { neighbour, thread, name, .. } = &self.0;
-        if neighbour.program == Program::Bandog {
+        if !neighbour.program.is_java() {
             return self.0.order("downgrade", &[], "held");
         }
         neighbour.lock(LockKind::Read, thread, name).lock();
@@ -285,57 +285,62 @@ impl Lease {
     }
 }
 
+/// The last argument of each command is the limit, which Java does not read.
 #[derive(Clone)]
-pub(crate) struct Semaphore(Object);
+pub(crate) struct Semaphore {
+    object: Object,
+    limit: String,
+}
 
 impl Semaphore {
     /// Sets the number of permits if it was not set before. Returns whether it was set now.
     #[track_caller]
     pub(crate) fn set_if_absent(&self, permits: u32) -> bool {
-        self.0.ask_whether("set-if-absent", &[&permits.to_string()], "set", "set already")
+        self.object.ask_whether("set-if-absent", &[&permits.to_string(), &self.limit], "set", "set already")
     }
 
     /// Adds permits, or removes permits if the number is negative.
     #[track_caller]
     pub(crate) fn add(&self, permits: i32) {
-        self.0.order("add", &[&permits.to_string()], "set");
+        self.object.order("add", &[&permits.to_string(), &self.limit], "set");
     }
 
     /// Begins to wait for permits. The answer is `held`.
     pub(crate) fn waits(&self, take: u32) -> PendingAnswer {
-        self.0.send("acquire", &[&take.to_string()])
+        self.object.send("acquire", &[&take.to_string(), &self.limit])
     }
 
     #[track_caller]
     pub(crate) fn acquire(&self, take: u32) {
-        self.0.order("acquire", &[&take.to_string()], "held");
+        self.object.order("acquire", &[&take.to_string(), &self.limit], "held");
     }
 
     #[track_caller]
     pub(crate) fn try_acquire(&self, take: u32) -> bool {
-        self.0.ask_whether("try", &[&take.to_string()], "held", "busy")
+        self.object.ask_whether("try", &[&take.to_string(), &self.limit], "held", "busy")
     }
 
     /// Begins to wait for permits. The answer is `held` or `busy`.
     pub(crate) fn waits_for(&self, take: u32, wait: Duration) -> PendingAnswer {
-        self.0.send("try-for", &[&take.to_string(), &ms(wait)])
+        self.object.send("try-for", &[&take.to_string(), &ms(wait), &self.limit])
     }
 
+    /// Releases permits. bandog releases permits that this thread has taken together.
     #[track_caller]
     pub(crate) fn release(&self, permits: u32) {
-        self.0.order("release", &[&permits.to_string()], "freed");
+        self.object.order("release", &[&permits.to_string(), &self.limit], "freed");
     }
 
-    /// Number of permits that are not held.
+    /// Number of permits that are not held. Only Java answers this.
     #[track_caller]
     pub(crate) fn available(&self) -> u64 {
-        self.0.number("available", &[])
+        self.object.number("available", &[])
     }
 
     /// Begins to take and release permits repeatedly. The answer is the highest number of permits that were in use at
     /// once, according to the counter with the name `in_use` on the server.
     pub(crate) fn crowds(&self, take: u32, in_use: &str, times: u32) -> PendingAnswer {
-        self.0.send("crowd", &[&take.to_string(), in_use, &times.to_string()])
+        self.object.send("crowd", &[&take.to_string(), in_use, &times.to_string(), &self.limit])
     }
 }
 

@@ -51,9 +51,9 @@ async fn permits_of_both_sides_are_never_above_the_limit() {
     let actors = Actors::start(TTL, &[Program::Redisson4]);
     let (server, java) = (&actors.server, &actors.neighbours[0]);
     let clients = [connect(server, TTL).await, connect(server, TTL).await];
-    assert!(java.semaphore("a", "gpus").set_if_absent(LIMIT));
-    let theirs =
-        [("a", 1), ("b", 1), ("c", 2)].map(|(thread, take)| java.semaphore(thread, "gpus").crowds(take, IN_USE, TIMES));
+    assert!(java.semaphore("a", "gpus", LIMIT).set_if_absent(LIMIT));
+    let theirs = [("a", 1), ("b", 1), ("c", 2)]
+        .map(|(thread, take)| java.semaphore(thread, "gpus", LIMIT).crowds(take, IN_USE, TIMES));
     let highest = Arc::new(AtomicI64::new(0));
     let ours: Vec<_> = [1, 1, 2]
         .into_iter()
@@ -82,7 +82,7 @@ async fn permits_of_both_sides_are_never_above_the_limit() {
     println!("permits in use at once: {} of ours saw this, {peaks:?} of Java's", highest.load(SeqCst));
     assert_eq!(highest.load(SeqCst).max(peaks.into_iter().max().expect("threads")), i64::from(LIMIT));
     assert_eq!(server.cmd(&["GET", IN_USE]).text(), "0");
-    assert_eq!(java.semaphore("a", "gpus").available(), u64::from(LIMIT));
+    assert_eq!(java.semaphore("a", "gpus", LIMIT).available(), u64::from(LIMIT));
     assert_eq!(clients[0].show("gpus").await.expect("an answer").holders, []);
 }
 
@@ -93,7 +93,7 @@ async fn a_release_of_ours_wakes_a_waiter_of_java() {
     let ours = connect(server, TTL).await;
     // Our first claim creates the semaphore, and Java finds it.
     let semaphore = ours.semaphore("gpus", LIMIT).permits(LIMIT);
-    let theirs = java.semaphore("a", "gpus");
+    let theirs = java.semaphore("a", "gpus", LIMIT);
     let mut times = Vec::new();
     for round in 0..ROUNDS {
         let guard = timeout(SOON, semaphore.acquire()).await.expect("in time").expect("granted");
@@ -123,7 +123,7 @@ async fn a_release_of_java_wakes_a_waiter_of_ours() {
     let actors = Actors::start(TTL, &[Program::Redisson4]);
     let (server, java) = (&actors.server, &actors.neighbours[0]);
     let ours = connect(server, TTL).await;
-    let theirs = java.semaphore("a", "gpus");
+    let theirs = java.semaphore("a", "gpus", LIMIT);
     assert!(theirs.set_if_absent(LIMIT));
     let mut times = Vec::new();
     for _ in 0..ROUNDS {
@@ -153,11 +153,11 @@ async fn only_permits_of_our_dead_clients_return() {
     let ours = connect(server, TTL).await;
     let dead = ours.semaphore("gpus", LIMIT).lease(Duration::from_millis(200));
     let guard = dead.acquire().await.expect("granted");
-    java.semaphore("a", "gpus").acquire(1);
+    java.semaphore("a", "gpus", LIMIT).acquire(1);
     java.kill();
     timeout(SOON, guard.lost()).await.expect("the lease expires");
     // Java sees the permit only after a client of ours has touched the semaphore.
-    assert_eq!(second.semaphore("a", "gpus").available(), 1);
+    assert_eq!(second.semaphore("a", "gpus", LIMIT).available(), 1);
     let semaphore = ours.semaphore("gpus", LIMIT);
     let two = || async { semaphore.clone().permits(2).try_acquire().await.expect("an answer") };
     let start = Instant::now();
@@ -173,7 +173,7 @@ async fn only_permits_of_our_dead_clients_return() {
     held.release().await.expect("released");
     assert!(semaphore.clone().permits(LIMIT).try_acquire().await.expect("an answer").is_none());
     // An operator adds the permit of the killed JVM.
-    second.semaphore("a", "gpus").add(1);
+    second.semaphore("a", "gpus", LIMIT).add(1);
     assert!(semaphore.permits(LIMIT).try_acquire().await.expect("an answer").is_some());
 }
 
@@ -184,7 +184,7 @@ async fn a_higher_limit_wakes_waiters_of_both_sides() {
     let (server, java) = (&actors.server, &actors.neighbours[0]);
     let ours = connect(server, TTL).await;
     let held = ours.semaphore("gpus", LIMIT).permits(LIMIT).acquire().await.expect("granted");
-    let theirs = java.semaphore("a", "gpus").waits(1);
+    let theirs = java.semaphore("a", "gpus", LIMIT).waits(1);
     until_subscribed(server, 1);
     ours.semaphore("gpus", LIMIT).set_limit(LIMIT + 1).await.expect("set");
     assert_eq!(theirs.answer(SOON), "held");
@@ -192,7 +192,7 @@ async fn a_higher_limit_wakes_waiters_of_both_sides() {
     let other = connect(server, TTL).await;
     let waiting = waits(&other, 1);
     until_subscribed(server, 1);
-    java.semaphore("b", "gpus").add(1);
+    java.semaphore("b", "gpus", LIMIT).add(1);
     let (guard, _) = timeout(SOON, waiting).await.expect("in time").expect("no panic");
     guard.release().await.expect("released");
     held.release().await.expect("released");

@@ -61,7 +61,7 @@ impl Drop for Actors {
             return;
         }
         let Some(mut stage) = self.stage.take() else { return };
-        let javas = self.neighbours.drain(..).filter(|neighbour| neighbour.program != Program::Bandog);
+        let javas = self.neighbours.drain(..).filter(|neighbour| neighbour.program.is_java());
         stage.javas.extend(javas.filter(Neighbour::is_idle));
         idle().push(stage);
     }

@@ -20,7 +20,7 @@ pub(super) struct Choice {
     #[arg(long)]
     exclusive: bool,
     /// A semaphore: take K of its permits, all or none; a semaphore of --of 1 is exclusive.
-    #[arg(long, value_name = "K", requires = "of")]
+    #[arg(long, value_name = "K", requires = "of", allow_negative_numbers = true)]
     permits: Option<NonZeroU32>,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Choice {
 #[derive(Debug, clap::Args)]
 pub(super) struct Limit {
     /// The number of permits that the semaphore has; all commands must give the same number.
-    #[arg(long, value_name = "N", requires = "permits", conflicts_with_all = ["fair", "shared", "exclusive"])]
+    #[arg(long, value_name = "N", requires = "permits", allow_negative_numbers = true, conflicts_with_all = ["fair", "shared", "exclusive"])]
     of: Option<NonZeroU32>,
 }
 
@@ -102,7 +102,10 @@ pub(super) fn busy_text(kind: Kind, name: &str) -> String {
         Kind::Mutex | Kind::Fair | Kind::Write => format!("another client holds {name}"),
         Kind::Read => format!("a writer holds {name}, or waits for it"),
         Kind::Permits { take, of } => {
-            format!("fewer than {take} of the {of} permits of {name} are free; other clients hold the rest")
+            format!(
+                "fewer than {take} of the {of} permits of {name} are free, or the free ones are reserved for a client that \
+                 has waited for longer"
+            )
         }
     }
 }

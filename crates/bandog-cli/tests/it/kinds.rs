@@ -93,7 +93,49 @@ fn another_limit_than_the_stores_is_an_error_with_both_numbers() {
     let place = Place::new();
     place.run(&Place::lock("gpu", &["--permits", "1", "--of", "5"], "exit 0")).assert_ended(0, &[]);
     let other = place.run(&Place::lock("gpu", &["--permits", "1", "--of", "7"], "exit 0"));
-    other.assert_ended(64, &["has 5 permits", "has 7"]);
+    other.assert_ended(64, &["has 5 permits", "has 7", "bandog limit NAME N"]);
+}
+
+#[test]
+fn limit_changes_the_number_of_permits() {
+    let place = Place::new();
+    place.run(&["limit", "gpu", "7"]).assert_ended(69, &["was never used"]);
+    let mut holder = place.start(&Place::lock("gpu", &["--permits", "3", "--of", "5"], HOLD));
+    holder.stdout_line("", SOON);
+    place.run(&["limit", "gpu", "7"]).assert_ended(0, &["\"gpu\"", "has 7 permits"]);
+    assert_eq!(place.show("gpu", &[])["limit"], 7, "the limit of a held semaphore is the present one");
+    let of = |number| place.run(&Place::lock("gpu", &["--permits", "1", "--of", number], "exit 0"));
+    of("7").assert_ended(0, &[]);
+    of("5").assert_ended(0, &[]);
+    of("6").assert_ended(64, &["has 7 permits", "has 6"]);
+    let json = place.run(&["limit", "gpu", "2", "--json"]).stdout;
+    assert!(json.contains(r#""limit":2"#), "{json}");
+    place.run(&["limit", "gpu", "-1"]).assert_ended(64, &["invalid value '-1'"]);
+    holder.close_stdin();
+    ends(&mut holder, 0);
+    let busy = place.start(&Place::lock("x", &[], HOLD));
+    busy.stdout_line("", SOON);
+    place.run(&["limit", "x", "3"]).assert_ended(77, &["mutex"]);
+}
+
+/// A number below 0 is a wrong number, and no word that needs `--` before it.
+#[test]
+fn a_negative_number_of_permits_is_a_wrong_number() {
+    let place = Place::new();
+    for options in [["--permits", "-1", "--of", "2"], ["--permits", "1", "--of", "-2"]] {
+        let ran = place.run(&Place::lock("gpu", &options, "exit 0"));
+        ran.assert_ended(64, &["invalid value '-"]);
+        assert!(!ran.stderr.contains("tip"), "{ran:?}");
+    }
+}
+
+/// The time limit of a wait also holds if the store does not answer.
+#[test]
+fn a_wait_for_a_latch_ends_at_its_limit_without_a_store() {
+    let place = Place::new();
+    let url = "redis://127.0.0.1:1";
+    let ran = place.run(&["latch", "parts", "wait", "--timeout", "300ms", "--url", url]);
+    ran.assert_ended(69, &["did not answer within 300ms", url]);
 }
 
 #[test]

@@ -4,12 +4,13 @@ use std::fs;
 
 use crate::help::{Place, Ran};
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "lock",
     "show",
     "ls",
     "release",
     "latch",
+    "limit",
     "doctor",
     "cron",
     "schedule",

@@ -51,6 +51,27 @@ fn show_prints_the_count_of_a_latch() {
     assert_eq!((&shown["kind"], &shown["count"]), (&Value::Null, &Value::Null));
 }
 
+/// `ls` lists the latches that are not open beside the locks that are held, sorted by name.
+#[test]
+fn ls_lists_latches_that_are_not_open() {
+    let store = Store::start();
+    let (place, url) = store.place_and_url();
+    latch(place, url, &["set", "3"]).assert_ended(0, &[]);
+    for (name, count) in [("another", "7"), ("open", "1")] {
+        place.run(&["latch", "--url", url, name, "set", count]).assert_ended(0, &[]);
+    }
+    place.run(&["latch", "--url", url, "open", "down"]).assert_ended(0, &[]);
+    let listed =
+        place.run(&["lock", "busy", "--url", url, "--", env!("CARGO_BIN_EXE_bandog"), "ls", "--url", url, "--json"]);
+    let rows: Vec<Value> = listed.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let cells = |row: &Value| format!("{} {} {} {}", row["name"], row["kind"], row["held"], row["count"]);
+    let expected =
+        [r#""another" "latch" false 7"#, r#""busy" "mutex" true null"#, r#""parts" "latch" false 3"#].map(String::from);
+    assert_eq!(rows.iter().map(cells).collect::<Vec<_>>(), expected, "{listed:?}");
+    let text = place.run(&["ls", "pa*", "--url", url]).stdout;
+    assert!(text.contains("parts  latch, count 3") && !text.contains("another"), "{text}");
+}
+
 #[test]
 fn the_json_of_a_latch_has_its_count() {
     let store = Store::start();

@@ -10,7 +10,10 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{ClientId, Error, ErrorKind, LatchAction, LatchAnswer, LatchOperation, Latches, Leases, OperationId};
+use bandog_core::{
+    ClientId, Error, ErrorKind, LatchAction, LatchAnswer, LatchOperation, LatchRow, Latches, Leases, OperationId,
+    Pattern,
+};
 use bandog_sync::Client;
 use tokio::{task::JoinHandle, time};
 
@@ -263,6 +266,7 @@ pub async fn latch_without_subscription<W: World>(world: &W) -> Law {
     let (a, b) = (world.client(), world.over(WithoutSubscriptions::new(world.backend())));
     a.latch(NAME).set(1).await?;
     let latch = b.latch(NAME);
+    latch.count().await?; // This read connects to the store before the short wait begins.
     let waiter = tokio::spawn(async move { latch.wait().await });
     assert!(!b.latch(NAME).wait_for(Duration::from_millis(20)).await?);
     a.latch(NAME).count_down().await?;
@@ -337,6 +341,34 @@ pub async fn latch_names<W: World>(world: &W) -> Law {
         assert_eq!(plain.latch(wrong).set(1).await.expect_err("the name is wrong").kind(), ErrorKind::Misused);
         assert_eq!(plain.latch(wrong).wait().await.expect_err("the name is wrong").kind(), ErrorKind::Misused);
     }
+    Ok(())
+}
+
+/// Law 195: a list has each latch that is not open, with its count, sorted by name. It has no latch that is open, no
+/// lock, and no other record. The prefix of a client is part of the pattern, and not of the names.
+pub async fn latch_list<W: World>(world: &W) -> Law {
+    world.records()?;
+    let (client, prefixed) = (world.client(), world.options().prefix("shop:").over(world.backend())?);
+    assert_eq!(client.list_latches(Pattern::all()).await?, []);
+    for (name, count) in [("parts", 3), ("a{b}c", 2), ("open", 1), ("part-2", 4), ("deleted", 5)] {
+        assert!(client.latch(name).set(count).await?);
+    }
+    assert!(prefixed.latch("parts").set(7).await?);
+    client.latch("parts").count_down().await?;
+    client.latch("open").count_down().await?;
+    client.latch("deleted").delete().await?;
+    client.latch("never set").count_down().await?;
+    let guard = client.mutex("a lock").lock().await?;
+    let barrier = client.barrier("phase", 1).wait().await?;
+    assert!(barrier.is_leader());
+    let row = |name: &str, count| LatchRow { name: name.to_owned(), count };
+    let all = client.list_latches(Pattern::all()).await?;
+    assert_eq!(all, [row("a{b}c", 2), row("part-2", 4), row("parts", 2), row("shop:parts", 7)]);
+    assert_eq!(client.list_latches(Pattern::new("part?")).await?, [row("parts", 2)]);
+    assert_eq!(prefixed.list_latches(Pattern::all()).await?, [row("parts", 7)]);
+    let locks = client.list(Pattern::all()).await?;
+    assert_eq!(locks.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["a lock"]);
+    guard.release().await?;
     Ok(())
 }
 

@@ -215,6 +215,8 @@ pub async fn limit_change_while_waiting<W: World>(world: &W) -> Law {
     ours.set_limit(&key, number(3)).await?;
     subscribed.notified_after(before).await;
     granted(&theirs, &waits).await?;
+    let shown = row(&ours, &first).await?.kind;
+    assert!(matches!(shown, Some(Kind::Permits { of, .. }) if of == number(3)), "the present limit: {shown:?}");
     refused(&ours, &take(1, 3)).await?;
 
     ours.set_limit(&key, number(1)).await?;

@@ -1,7 +1,9 @@
 //! The wrappers' implementations of `Latches`.
 
 use async_trait::async_trait;
-use bandog_core::{Backend, Key, LatchAnswer, LatchOperation, Latches, Notifier, Result, Subscription};
+use bandog_core::{
+    Backend, Key, LatchAnswer, LatchOperation, LatchRow, Latches, Notifier, Pattern, Result, Subscription,
+};
 
 use super::{Capped, Counting, Delayed, Flawed, Forgetful, Lossy, Stopped, Which, WithoutSubscriptions};
 
@@ -16,6 +18,10 @@ macro_rules! impl_latches {
 
             async fn latch_count(&self, key: &Key) -> Result<u64> {
                 self.inner().latch_count(key).await
+            }
+
+            async fn list_latches(&self, pattern: &Pattern) -> Result<Vec<LatchRow>> {
+                self.inner().list_latches(pattern).await
             }
 
             async fn subscribe_latch(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
@@ -40,6 +46,10 @@ impl<B: Backend> Latches for Counting<B> {
         self.inner().latch_count(key).await
     }
 
+    async fn list_latches(&self, pattern: &Pattern) -> Result<Vec<LatchRow>> {
+        self.inner().list_latches(pattern).await
+    }
+
     async fn subscribe_latch(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
         self.count_subscription(self.inner().subscribe_latch(key, notifier)).await
     }
@@ -55,6 +65,10 @@ impl<B: Backend> Latches for WithoutSubscriptions<B> {
         self.inner().latch_count(key).await
     }
 
+    async fn list_latches(&self, pattern: &Pattern) -> Result<Vec<LatchRow>> {
+        self.inner().list_latches(pattern).await
+    }
+
     async fn subscribe_latch(&self, key: &Key, _: Notifier) -> Result<Subscription> {
         Err(Self::refused(key))
     }
@@ -68,6 +82,10 @@ impl<B: Backend> Latches for Delayed<B> {
 
     async fn latch_count(&self, key: &Key) -> Result<u64> {
         self.slowly(self.inner().latch_count(key)).await
+    }
+
+    async fn list_latches(&self, pattern: &Pattern) -> Result<Vec<LatchRow>> {
+        self.slowly(self.inner().list_latches(pattern)).await
     }
 
     async fn subscribe_latch(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
@@ -87,6 +105,10 @@ impl<B: Backend> Latches for Lossy<B> {
         self.ask(self.inner().latch_count(key)).await
     }
 
+    async fn list_latches(&self, pattern: &Pattern) -> Result<Vec<LatchRow>> {
+        self.ask(self.inner().list_latches(pattern)).await
+    }
+
     async fn subscribe_latch(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
         self.ask(self.inner().subscribe_latch(key, notifier)).await
     }
@@ -100,6 +122,10 @@ impl<B: Backend> Latches for Stopped<B> {
 
     async fn latch_count(&self, key: &Key) -> Result<u64> {
         self.through(self.inner().latch_count(key)).await
+    }
+
+    async fn list_latches(&self, pattern: &Pattern) -> Result<Vec<LatchRow>> {
+        self.through(self.inner().list_latches(pattern)).await
     }
 
     async fn subscribe_latch(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {

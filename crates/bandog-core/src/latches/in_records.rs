@@ -4,8 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::state::LatchState;
 use crate::{
-    Error, ErrorKind, Key, LatchAction, LatchAnswer, LatchOperation, Notifier, Pattern, Record, Records, Result,
-    Subscription, Swap, Swapped,
+    Error, ErrorKind, Key, LatchAction, LatchAnswer, LatchOperation, LatchRow, Notifier, Pattern, Record, Records,
+    Result, Subscription, Swap, Swapped,
 };
 
 /// The beginning of the names of the records that have latches.
@@ -16,6 +16,9 @@ const MAX_ATTEMPTS: usize = 1_000;
 
 /// Maximum number of records that one operation examines, to delete those of latches that are over.
 const MAX_CLEARED: usize = 256;
+
+/// Maximum number of records that one request of a list reads.
+const MAX_READ: usize = 256;
 
 pub(super) async fn change<R: Records + ?Sized>(records: &R, operation: &LatchOperation) -> Result<LatchAnswer> {
     let record = record_key(&operation.key)?;
@@ -51,6 +54,26 @@ pub(super) async fn change<R: Records + ?Sized>(records: &R, operation: &LatchOp
 pub(super) async fn count<R: Records + ?Sized>(records: &R, key: &Key) -> Result<u64> {
     let (_, present) = read(records, &record_key(key)?).await?;
     Ok(state(present.as_ref())?.count)
+}
+
+/// The latches that are not open. Records that no latch has written are skipped.
+pub(super) async fn list<R: Records + ?Sized>(records: &R, pattern: &Pattern) -> Result<Vec<LatchRow>> {
+    let mut names = match records.names(&pattern.after(PREFIX)).await {
+        Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(Vec::new()),
+        names => names?,
+    };
+    names.sort_unstable();
+    let mut rows = Vec::new();
+    for names in names.chunks(MAX_READ) {
+        let reading = records.read(names, &[]).await?;
+        for (key, record) in names.iter().zip(reading.records) {
+            let state = record.ok().flatten().and_then(|record| record.value.parse::<LatchState>().ok());
+            let Some(count) = state.map(|state| state.count).filter(|count| *count > 0) else { continue };
+            let name = key.as_str().strip_prefix(PREFIX).unwrap_or(key.as_str()).to_owned();
+            rows.push(LatchRow { name, count });
+        }
+    }
+    Ok(rows)
 }
 
 pub(super) async fn subscribe<R: Records + ?Sized>(records: &R, key: &Key, notifier: Notifier) -> Result<Subscription> {

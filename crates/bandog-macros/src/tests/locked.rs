@@ -21,8 +21,8 @@ fn wrong_keys_are_refused() {
     rejects_attribute("name = \"a\", maxHold = \"1s\"", "unknown key `maxHold`; did you mean `max_hold`?", "maxHold");
     rejects_attribute(
         "name = \"a\", colour = 1",
-        "unknown key `colour`; the known keys are `name`, `client`, `wait`, `lease`, `max_hold`, `guard`, `shared`, \
-         `exclusive`, `fair`, `permits`, `of`",
+        "unknown key `colour`; the known keys are `name`, `client`, `wait`, `lease`, `max_hold`, `max_waiters`, \
+         `guard`, `shared`, `exclusive`, `fair`, `permits`, `of`",
         "colour",
     );
     rejects_attribute("name = \"a\", name = \"b\"", "`name` is given twice", "name");
@@ -108,6 +108,7 @@ fn wrong_kinds_are_refused() {
         ("of = 5", &format!("`of` needs the number of permits to take: {example}"), "5"),
         ("permits = 6, of = 5", "`permits` is 6, but the semaphore has only 5 permits", "6"),
         ("permits = 0, of = 5", "`permits` takes a number from 1 to 4294967295: write permits = 5", "0"),
+        ("max_waiters = 0", "`max_waiters` takes a number from 1 to 4294967295: write max_waiters = 5", "0"),
         ("permits = 1, of = \"5\"", "`of` takes a number from 1 to 4294967295: write of = 5", "\"5\""),
     ] {
         rejects_attribute(&format!("name = \"a\", {kind}"), message, place);

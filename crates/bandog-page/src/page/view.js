@@ -205,12 +205,13 @@ function paintRun(row, job, { run, same, key, isPart }, now, unfolded) {
 }
 
 /**
- * The fences that the holder's grant reserved. The holder has one of these fences. If the lock goes to another caller
- * in the same process, that caller gets the next fence.
+ * The fences that the holder's grant reserved: the first one, and the number of the others, as `bandog ls` prints them.
+ * The holder has one of these fences. If the lock goes to another caller in the same process, that caller gets the next
+ * fence.
  */
 function fences(lock) {
   if (lock.fence == null) return "–";
-  return lock.fence_to == null || lock.fence_to === lock.fence ? String(lock.fence) : `${lock.fence} to ${lock.fence_to}`;
+  return lock.fence_to == null || lock.fence_to === lock.fence ? String(lock.fence) : `${lock.fence}+${lock.fence_to - lock.fence}`;
 }
 
 /** Shows a text. If the text has more than one line, only the first line is visible until the user unfolds the text. */
@@ -238,8 +239,9 @@ export function paintNodes({ running, pauses }) {
   put(element, lines.join("\n"));
 }
 
-/** The kind of a lock. For a semaphore, the text has the number of permits that are in use. */
-function kind({ kind, limit, holders }) {
+/** The kind of a lock. For a semaphore, the text has the number of permits in use, and for a latch its count. */
+function kind({ kind, limit, count, holders }) {
+  if (count != null) return `${kind}, count ${count}`;
   if (limit == null) return kind ?? "–";
   return `${kind}, ${holders.reduce((sum, { permits }) => sum + (permits ?? 0), 0)} of ${limit}`;
 }
@@ -250,14 +252,21 @@ function holderText({ holder, owner, mode, permits }, limit) {
   return client + (mode ? (mode === "read" ? ", as a reader" : ", as the writer") : permits ? `, ${permits} of ${limit}` : "");
 }
 
-/** Updates the table of the locks that are held. */
+/** Time until a lock expires. A latch has no holder, and never expires. */
+function expiry({ held, ttl_ms }, age) {
+  if (!held) return "–";
+  return ttl_ms == null ? "never" : span(Math.max(0, ttl_ms - age));
+}
+
+/** Updates the table of the locks that are held, and of the latches that are not open. */
 export function paintLocks(locks, age) {
   sync($("#locks tbody"), locks, (lock) => lock.name, makeLock, (row, lock) => {
     const [first, ...others] = lock.holders;
-    const holder = holderText(first ?? lock, lock.limit) + (others.length ? `, and ${others.length} more` : "");
+    const holder = (lock.held ? holderText(first ?? lock, lock.limit) : "–") + (others.length ? `, and ${others.length} more` : "");
     row.cells[2].title = others.length ? lock.holders.map((each) => holderText(each, lock.limit)).join("\n") : "";
-    const texts = [lock.name, kind(lock), holder, fences(lock), lock.ttl_ms == null ? "never" : span(Math.max(0, lock.ttl_ms - age)), String(lock.waiters.length || "–")];
+    const texts = [lock.name, kind(lock), holder, fences(lock), expiry(lock, age), String(lock.waiters.length || "–")];
     texts.forEach((text, place) => put(row.cells[place], text));
+    row.cells[3].title = lock.fence_to > lock.fence ? `from ${lock.fence} to ${lock.fence_to}` : "";
   });
 }
 

@@ -5,7 +5,7 @@ use bandog_core::{Finding, Result};
 use redis::{Pipeline, Value};
 
 use super::server_text;
-use crate::{leases::Redis, names, reply::text};
+use crate::{leases::Redis, names, options::Semaphores, reply::text};
 
 /// The name of the lock and of the record for which the rights are checked. The prefix of the client's names is put
 /// before this name.
@@ -60,7 +60,10 @@ impl Redis {
     pub(super) async fn rights(&self, prefix: &str) -> Result<Finding> {
         // If the URL has no user name, Redis uses the user "default".
         let user = self.options.user.as_deref().unwrap_or("default");
-        let probes = probes(&format!("{prefix}{NAME}"));
+        let mut probes = probes(&format!("{prefix}{NAME}"));
+        if self.options.format.semaphores == Semaphores::Plain {
+            probes.extend(plain_semaphores(&format!("{prefix}{NAME}")));
+        }
         let mut pipe = Pipeline::with_capacity(probes.len());
         for probe in &probes {
             pipe.cmd("ACL").arg("DRYRUN").arg(user).arg(&probe.command[..]);
@@ -239,13 +242,15 @@ fn probes(name: &str) -> Vec<RightsProbe> {
         &["SSCAN", names::INDEX, "0"],
     ];
     let (operations, opened) = (names::OperationsKey(name).to_string(), names::LatchChannel(name).to_string());
-    let latches: [&[&str]; 8] = [
+    let latches: [&[&str]; 10] = [
         &["GET", name],
         &["DECRBY", name, "1"],
         &["ZSCORE", &operations, "x"],
         &["ZADD", &operations, "1", "x"],
         &["ZREM", &operations, "x"],
         &["ZREMRANGEBYSCORE", &operations, "0", "1"],
+        &["ZCOUNT", &operations, "0", "1"],
+        &["ZRANGEBYSCORE", &operations, "0", "1"],
         &["PUBLISH", &opened, "0"],
         &["SUBSCRIBE", &opened],
     ];
@@ -272,6 +277,23 @@ fn probes(name: &str) -> Vec<RightsProbe> {
         .chain(records)
         .chain(latches)
         .collect()
+}
+
+/// The commands with keys that only the semaphores of `?semaphores=plain` need.
+fn plain_semaphores(name: &str) -> Vec<RightsProbe> {
+    let key = |prefix| names::Satellite(prefix, name).to_string();
+    let (plain, leases) = (key(names::PLAIN), key(names::LEASES));
+    let commands: [&[&str]; 4] = [
+        &["HSET", &plain, "x", "1"],
+        &["HGETALL", &plain],
+        &["ZADD", &leases, "1", "x"],
+        &["ZRANGEBYSCORE", &leases, "0", "1"],
+    ];
+    let probe = |command: &&[&str]| RightsProbe {
+        purpose: Purpose::OtherKinds,
+        command: command.iter().map(ToString::to_string).collect(),
+    };
+    commands.iter().map(probe).collect()
 }
 
 /// The commands that fair mutexes, read-write locks and semaphores need.

@@ -20,8 +20,10 @@ local function renew(k, a)
   keep_place(queue, deadlines, waiting, owner, deadline)
   if call('pttl', lock) ~= -2 then return 2 end
   -- If the queue cannot be read, the place is still kept.
-  local done, first = pcall(first_in_queue, queue, deadlines, waiting)
-  return done and first == owner and 3 or 2
+  local done, first, is_new = pcall(first_in_queue, queue, deadlines, waiting)
+  if done and first == owner then return 3 end
+  if done and first and is_new then notify_next(queue, first) end
+  return 2
 end
 
 return each(5, 2, renew)

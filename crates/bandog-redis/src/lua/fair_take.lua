@@ -35,9 +35,10 @@ end
 -- claim that was granted. If the deadlines have stayed for a while, it was too far away, and all others are, too. No
 -- deadline comes nearer than its margin: the claim that was granted can have waited longer than the time for one claim.
 local function bring_nearer(queue, deadlines, deadline, stayed)
-  local claims, ahead = 1, positions(queue)
+  local claims = 1
   if try('del', stayed) == 1 then claims = 1 + math.max(0, math.floor((deadline - NOW - WAIT_MS) / WAIT_MS)) end
   local others = call('zrangebyscore', deadlines, '-inf', '+inf', 'withscores')
+  local ahead = #others > 0 and positions(queue)
   for i = 1, #others, 2 do
     local before = tonumber(others[i + 1])
     local after = math.max(before - claims * WAIT_MS, math.min(before, NOW + margin(ahead[others[i]] or (i - 1) / 2)))
@@ -78,7 +79,8 @@ local function claim(k, a)
     end
     is_offered = starving ~= '' and call('hexists', lock, OFFERED) == 1
   end
-  local first, deadline, place = first_in_queue(queue, deadlines, waiting)
+  local first, is_new, deadline, place = first_in_queue(queue, deadlines, waiting)
+  if is_new and first and first ~= owner and left == -2 then notify_next(queue, first) end
   if left ~= -2 and not is_offered or first and first ~= owner then
     return refused(queue, deadlines, waiting, owner, joins, left, first)
   end

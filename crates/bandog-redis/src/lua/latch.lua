@@ -1,9 +1,10 @@
 -- Sets, counts down or deletes a count-down latch. The latch has the layout of Redisson's RCountDownLatch.
 --
 -- KEYS: latch, operations
--- ARGV: id, action, number, remember in ms, channel, permits, leases
---       (`permits` and `leases` exist while a claim has permits of a semaphore of this name; `action` is `set`,
---       `down` or `delete`; `number` is the count to set or to subtract, or 0)
+-- ARGV: id, action, number, remember in ms, channel, permits, leases, token, plain, former
+--       (`permits` and `leases` exist while a claim has permits of a semaphore of this name, and each of the last three
+--       can exist for a free semaphore; `action` is `set`, `down` or `delete`; `number` is the count to set or to
+--       subtract, or 0)
 -- Reply: {changed, count, told}: `changed` is 1 if this operation has changed the latch, else 0; `told` is -2 if the
 --        user has no right to publish, else a number of subscribers
 --        or the error, for example because the key is not a latch. Then the latch is unchanged.
@@ -11,21 +12,30 @@
 -- The sorted set `operations` has the operations that the server remembers. A member is `changed`, a space and the id.
 -- Its score is the time in ms at which the operation is forgotten. The operation is written before the latch changes. If
 -- the server refuses the change, the operation is removed again.
+--
+-- The set also shows that the number under this name is a latch. So while the latch is not open, the set expires
+-- `SHOWN` ms after the time at which its last operation is forgotten.
 
 local latch, operations = KEYS[1], KEYS[2]
 local id, action, number, remember, channel = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 local call, try = redis.call, redis.pcall
+local SHOWN = 30 * 24 * 3600 * 1000
+
+-- If the user has no right for the key, this is false.
+local function exists(key)
+  local left = try('pttl', key)
+  return type(left) == 'number' and left ~= -2
+end
 
 local stored = call('get', latch)
 if stored and not string.find(stored, '^%-?%d+$') then
   return redis.error_reply('WRONGTYPE the text of this key is not the count of a latch')
 end
--- If the user has no right for these keys, this is not checked.
-for at = 6, 7 do
-  local left = stored and try('pttl', ARGV[at])
-  if type(left) == 'number' and left ~= -2 then
-    return redis.error_reply('INUSE the name is in use as a semaphore, so it cannot be used as a latch')
-  end
+-- The number of a semaphore whose permits are held, or of a free semaphore. A number with a set of operations is a
+-- latch, also if the name was once that of a lock and still has its token.
+if stored and (exists(ARGV[6]) or exists(ARGV[7])
+    or not exists(operations) and (exists(ARGV[8]) or exists(ARGV[9]) or exists(ARGV[10]))) then
+  return redis.error_reply('INUSE the name is in use as a semaphore, so it cannot be used as a latch')
 end
 -- As in Redisson, a latch whose count is 0 or less is open, but exists.
 local count = math.max(tonumber(stored or 0), 0)
@@ -52,13 +62,25 @@ local function is_error(reply) return type(reply) == 'table' and reply.err end
 
 local time = call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local left = call('pttl', operations)
 local reply = try('zremrangebyscore', operations, '-inf', now)
 if is_error(reply) then return reply end
+local left = remember
+if (after or count) > 0 then
+  left = remember + SHOWN
+else
+  -- A client with a longer timeout can have an operation that is remembered for longer than this one.
+  local longer = try('zcount', operations, now + remember, '+inf')
+  if is_error(longer) then return longer end
+  if longer > 0 then
+    local last = try('zrangebyscore', operations, now + remember, '+inf', 'withscores', 'limit', longer - 1, 1)
+    if is_error(last) then return last end
+    left = math.max(left, tonumber(last[2] or 0) - now)
+  end
+end
 local member = (command and 1 or 0) .. ' ' .. id
 reply = try('zadd', operations, now + remember, member)
 if is_error(reply) then return reply end
-reply = try('pexpire', operations, math.max(left, remember))
+reply = try('pexpire', operations, left)
 if not is_error(reply) and command then reply = try(unpack(command)) end
 if is_error(reply) then
   call('zrem', operations, member)

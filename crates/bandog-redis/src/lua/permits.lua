@@ -81,6 +81,23 @@ local function has_place(waiting, owner)
   return until_ms and tonumber(until_ms) > NOW
 end
 
+-- Renews a claim without permits. The reply of a renewal: 2 if the claim has a place, which is kept, or 0.
+local function renew_place(waiting, order, owner)
+  if not has_place(waiting, owner) then return 0 end
+  keep_place(waiting, order, owner)
+  return 2
+end
+
+-- Releases a claim without permits. The reply of a release: -4 if the claim had a place, which is removed, or -1.
+local function leave(waiting, order, owner, channel, available)
+  local had_place = has_place(waiting, owner)
+  if not had_place or call('zrem', waiting, owner) == 0 then return -1 end
+  call('zrem', order, owner)
+  -- Other claims no longer have to wait for this one.
+  if available and available > 0 then publish(channel, text(available)) end
+  return -4
+end
+
 -- Checks the limit that the claim expects.
 local function check_limit(former, take, expected, limit)
   if take > expected then
@@ -98,18 +115,23 @@ local function check_limit(former, take, expected, limit)
   end
 end
 
--- The first claim that has a place. Removes the places that have expired.
+-- The first claim that has a place. Removes the places that have expired. Nil if no claim has a place.
 local function first_place(waiting, order)
-  for _, owner in ipairs(call('zrangebyscore', waiting, '-inf', text(NOW))) do
+  local function first() return call('zrangebyscore', order, '-inf', '+inf', 'limit', 0, 1)[1] end
+  local before = first()
+  if not before then return nil end
+  local expired = call('zrangebyscore', waiting, '-inf', text(NOW))
+  if #expired == 0 then return before end
+  for _, owner in ipairs(expired) do
     call('zrem', waiting, owner)
     call('zrem', order, owner)
   end
-  return call('zrangebyscore', order, '-inf', '+inf', 'limit', 0, 1)[1]
+  return first()
 end
 
--- Refuses the claim. If it starves and joins, it gets a place.
+-- Refuses the claim. If it starves and joins, it gets a place. `first` is the first claim that has a place.
 local function refused(permits, waiting, order, owner, starves, joins, first)
-  if starves == '1' and joins == '1' or has_place(waiting, owner) then keep_place(waiting, order, owner) end
+  if starves == '1' and joins == '1' or first and has_place(waiting, owner) then keep_place(waiting, order, owner) end
   local next_end = call('zrangebyscore', permits, '-inf', '+inf', 'withscores', 'limit', 0, 1)[2]
   if next_end then
     next_end = tonumber(next_end)

@@ -17,7 +17,7 @@
 -- If the server refuses a command, the commands before it are undone.
 
 -- The commands that take the permits.
-local function taking(lock, token, permits, held, waiting, order, owner, ids, lasts, last, taken)
+local function taking(lock, token, permits, held, waiting, order, owner, ids, lasts, last, taken, first)
   local deadline, add_all = text(NOW + lasts), { 'zadd', permits }
   for _, id in ipairs(ids) do
     add_all[#add_all + 1] = deadline
@@ -38,15 +38,17 @@ local function taking(lock, token, permits, held, waiting, order, owner, ids, la
     add({ 'hdel', held, taken.owner, undo = taken.fence and { 'hset', held, taken.owner, taken.fence } })
   else
     add({ 'incrby', lock, -#ids, undo = { 'incrby', lock, #ids } })
+    -- This command finds no permits. It checks the right, which may be needed to undo the next command.
+    add({ 'zrem', permits, unpack(ids) })
   end
-  -- This command finds no permits. It checks the right, which may be needed to undo the next command.
-  add({ 'zrem', permits, unpack(ids) })
   add(add_all)
   add({ 'hset', held, owner, text(last) .. ' ' .. table.concat(ids), undo = { 'hdel', held, owner } })
   add({ 'pexpire', held, longest })
   add({ 'set', token, text(last) })
-  add({ 'zrem', waiting, owner })
-  add({ 'zrem', order, owner })
+  if first then
+    add({ 'zrem', waiting, owner })
+    add({ 'zrem', order, owner })
+  end
   return commands
 end
 
@@ -72,11 +74,11 @@ local function claim(k, a)
   end
 
   local count, taken = call('zcard', permits), {}
-  if available then
-    check_latch(token, ARGV[a + 11])
-  else
+  if not available then
     available = expected - count
     taken.available = available
+  elseif count == 0 then
+    check_latch(token, ARGV[a + 11])
   end
   check_limit(former, #ids, expected, available + count)
   if from ~= '' and call('zscore', permits, from_ids[1]) then
@@ -90,7 +92,7 @@ local function claim(k, a)
   if not is_free then return refused(permits, waiting, order, owner, starves, joins, first) end
 
   local last = next_fence(token, fences)
-  write(taking(lock, token, permits, held, waiting, order, owner, ids, lasts, last, taken))
+  write(taking(lock, token, permits, held, waiting, order, owner, ids, lasts, last, taken, first))
   if taken.available and taken.available > 0 then publish(channel, text(taken.available)) end
   -- Other claims no longer have to wait for the place of this one, and can take the permits that remain.
   local remaining = taken.from and available or available - #ids

@@ -23,14 +23,7 @@ local function release(k, a)
       is_alive = is_alive or tonumber(until_ms) > NOW
     end
   end
-  if #taken == 0 then
-    local had_place = has_place(waiting, owner)
-    if not had_place or call('zrem', waiting, owner) == 0 then return -1 end
-    call('zrem', order, owner)
-    -- Other claims no longer have to wait for this one.
-    if available and available > 0 then publish(channel, text(available)) end
-    return -4
-  end
+  if #taken == 0 then return leave(waiting, order, owner, channel, available) end
   -- ZREM comes first: see `extend`.
   local commands = { { 'zrem', permits, unpack(taken) } }
   commands[1].undo = { 'zadd', permits, unpack(scores) }

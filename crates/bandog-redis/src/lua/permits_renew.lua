@@ -14,9 +14,7 @@ local function renew(k, a)
     extend(permits, held, ids, lasts)
     return 1
   end
-  if not has_place(waiting, owner) then return 0 end
-  keep_place(waiting, order, owner)
-  return 2
+  return renew_place(waiting, order, owner)
 end
 
 return each(4, 3, renew)

@@ -42,7 +42,8 @@ local function claim(k, a)
     available = created
   end
   check_limit(former, take, expected, limit or expected)
-  local from_fence, from_take = own_permits(plain, from)
+  local from_fence, from_take
+  if from ~= '' then from_fence, from_take = own_permits(plain, from) end
   -- A claim that gets the permits of another claim does not have to wait for claims that have a place.
   local first = first_place(waiting, order)
   local is_free = from_fence and available + from_take >= take
@@ -67,8 +68,10 @@ local function claim(k, a)
   end
   if not limit then add({ 'hset', plain, 'limit', text(expected), undo = { 'hdel', plain, 'limit' } }) end
   add({ 'set', token, text(last) })
-  add({ 'zrem', waiting, owner })
-  add({ 'zrem', order, owner })
+  if first then
+    add({ 'zrem', waiting, owner })
+    add({ 'zrem', order, owner })
+  end
   write(commands)
   if created and created > 0 then publish(channel, text(created)) end
   -- Other claims no longer have to wait for this one.

@@ -13,14 +13,7 @@
 local function release(k, a)
   local lock, plain, leases, waiting, order = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], KEYS[k + 4], KEYS[k + 5]
   local owner, channel, available = ARGV[a + 1], ARGV[a + 2], available_permits(lock)
-  if not own_permits(plain, owner) then
-    local had_place = has_place(waiting, owner)
-    if not had_place or call('zrem', waiting, owner) == 0 then return -1 end
-    call('zrem', order, owner)
-    -- Other claims no longer have to wait for this one.
-    if available and available > 0 then publish(channel, text(available)) end
-    return -4
-  end
+  if not own_permits(plain, owner) then return leave(waiting, order, owner, channel, available) end
   local until_ms, told = call('zscore', leases, owner), 0
   local sum = return_permits(available and lock, plain, leases, { owner })
   if available and available + sum >= 0 then told = publish(channel, text(available + sum)) end

@@ -13,9 +13,7 @@ local function renew(k, a)
     extend_plain(leases, owner, ttl)
     return 1
   end
-  if not has_place(waiting, owner) then return 0 end
-  keep_place(waiting, order, owner)
-  return 2
+  return renew_place(waiting, order, owner)
 end
 
 return each(3, 2, renew)

@@ -38,11 +38,11 @@ local function may_stay(deadlines, waiting, stayed)
   return not try('set', stayed, '', 'px', STAYED_MS).err
 end
 
--- Removes our claims whose places have expired. The list is changed first: an owner in the list without a deadline would
--- block Redisson forever if a command were refused.
+-- Removes our claims whose places have expired. Returns whether there were any. The list is changed first: an owner in the
+-- list without a deadline would block Redisson forever if a command were refused.
 local function remove_expired(queue, deadlines, waiting)
   local expired = call('zrangebyscore', waiting, '-inf', text(NOW))
-  if #expired == 0 then return end
+  if #expired == 0 then return false end
   local is_expired, before = {}, 0
   for _, owner in ipairs(expired) do is_expired[owner] = true end
   for _, owner in ipairs(call('lrange', queue, 0, -1)) do
@@ -55,15 +55,17 @@ local function remove_expired(queue, deadlines, waiting)
     end
   end
   for _, owner in ipairs(expired) do call('zrem', waiting, owner) end
+  return true
 end
 
--- The owner that is next, its deadline, and the time at which its place expires. The place is nil for a claim of another
--- library. Removes our claims whose places have expired, and claims of other libraries at the head whose
--- deadlines are over, as Redisson does.
+-- The owner that is next, whether this step has made it the first, its deadline, and the time at which its place expires.
+-- The place is nil for a claim of another library. Removes our claims whose places have expired, and claims of other
+-- libraries at the head whose deadlines are over, as Redisson does.
 local function first_in_queue(queue, deadlines, waiting)
-  remove_expired(queue, deadlines, waiting)
-  local removed, deadline, place = 0, nil, nil
-  local first = call('lindex', queue, 0)
+  local before = call('lindex', queue, 0)
+  if not before then return nil, false end
+  local removed, first, deadline, place = 0, before, nil, nil
+  if remove_expired(queue, deadlines, waiting) then first = call('lindex', queue, 0) end
   while first do
     deadline, place = expiry(deadlines, first), is_ours(first) and expiry(waiting, first) or nil
     local is_alive = deadline and deadline - removed * WAIT_MS > NOW
@@ -79,7 +81,13 @@ local function first_in_queue(queue, deadlines, waiting)
     advance(deadlines, call('lrange', queue, 0, -1), 1, removed)
     deadline = deadline and deadline - removed * WAIT_MS
   end
-  if first then return first, deadline, place end
+  return first or nil, first ~= before, deadline, place
+end
+
+-- Notifies an owner that is next because this step has removed the owner before it. A waiter of Redisson sleeps until the
+-- ttl or the deadline that it has seen. The channel ends with the name of the lock, as the key of the queue does.
+local function notify_next(queue, first)
+  publish('redisson_lock__channel:' .. string.sub(queue, #'redisson_lock_queue:' + 1) .. ':' .. first, '0')
 end
 
 -- The minimum time until the deadline of a claim of ours with this number of claims before it. Each grant before its own

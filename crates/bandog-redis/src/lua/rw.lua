@@ -7,6 +7,8 @@ local OWNER = '^' .. string.rep('%x', 8) .. string.rep('%-' .. string.rep('%x', 
 local MAX_HOLDS = 1000
 -- Maximum number of dead readers whose fields one step removes.
 local MAX_REMOVED = 64
+-- The difference between two ttls that were set in the same step is less than this.
+local SAME_MS = 100
 -- Number of readers that one step reads on average, if all readers are ours.
 local READERS_PER_STEP = 8
 
@@ -33,7 +35,8 @@ end
 -- The number of holds of a reader.
 local function number_of_holds(value) return math.min(tonumber(value) or 0, MAX_HOLDS) end
 
--- Whether all readers of a lock with this number of fields are ours. `held` has one field for each of our readers.
+-- Whether all readers of a lock with this number of fields are ours. `held` has one field for each of our readers. See
+-- `reads_all` for the case in which this is wrong.
 local function are_all_ours(fields, held) return fields > 1 and fields == call('hlen', held) + 1 end
 
 -- The mode of the lock, and the milliseconds until the hash expires. The mode is nil if the lock is free.
@@ -53,9 +56,9 @@ end
 --
 -- A reader of another library holds the lock as long as the hash exists. A multi lock of Redisson gives its lease to the
 -- hash only, so the keys of its holds can expire before.
-local function readers(lock, prefix, except)
+-- `left_of_lock` is the ttl of the hash.
+local function readers(lock, prefix, left_of_lock, except)
   local fields, alive, longest, dead, never_expires = holds_of(lock), 0, 0, {}, false
-  local left_of_lock = call('pttl', lock)
   for i = 1, #fields, 2 do
     local owner, holds = fields[i], number_of_holds(fields[i + 1])
     if owner ~= 'mode' and owner ~= except and string.sub(owner, -6) ~= ':write' then
@@ -82,8 +85,8 @@ end
 
 -- Removes the fields of dead readers. If no reader is alive, frees the lock. Returns the number of readers that hold the
 -- lock, and the milliseconds until the last of them expires (-1 if it never expires).
-local function live_readers(lock, held, prefix)
-  local alive, longest, dead = readers(lock, prefix)
+local function live_readers(lock, held, prefix, left)
+  local alive, longest, dead = readers(lock, prefix, left)
   if alive == 0 then
     call('del', lock, held)
   else
@@ -95,14 +98,19 @@ end
 -- Whether this step reads all readers. It does if a reader is not ours: Redisson lowers the ttl of the hash below the
 -- holds of others. If all readers are ours, the hash expires with the longest hold, so one step of many is enough. It
 -- removes the readers that have died. A lock with few readers is always read, so a release never leaves a hash without
--- readers.
-local function reads_all(lock, held)
+-- readers. `left` is the ttl of the hash.
+--
+-- `held` can have fields of earlier readers of ours, if Redisson has deleted the hash. Then the numbers can be equal
+-- although readers of Redisson hold the lock. They hold it as long as the hash exists, so what `some_readers` returns is
+-- right. And the ttl of `held` shows whether Redisson has lowered the ttl of the hash: it is never below a hold of ours.
+local function reads_all(lock, held, left)
   local fields = call('hlen', lock)
-  return not are_all_ours(fields, held) or MICROS % fields < READERS_PER_STEP
+  if not are_all_ours(fields, held) or MICROS % fields < READERS_PER_STEP then return true end
+  return left >= 0 and call('pttl', held) > left + SAME_MS
 end
 
 -- Does what `live_readers` does, or returns what the ttl of the hash says. `left` is this ttl.
 local function some_readers(lock, held, prefix, left)
-  if reads_all(lock, held) then return live_readers(lock, held, prefix) end
+  if reads_all(lock, held, left) then return live_readers(lock, held, prefix, left) end
   return 1, left
 end

@@ -26,7 +26,7 @@ local function extend(lock, token, held, kind, owner, ttl, hold, left)
   local longest = math.max(left, tonumber(ttl))
   call('pexpire', lock, longest)
   call('pexpire', hold, ttl)
-  call('pexpire', held, longest)
+  call('pexpire', held, math.max(call('pttl', held), longest))
   return own_fence(held, owner)
 end
 
@@ -40,22 +40,27 @@ end
 -- hold ends, or nil.
 local function reading(lock, token, held, owner, ttl, last, mode, left, replaced, prefix)
   local hold, is_shared = hold_key(prefix, owner, 1), mode == 'read'
-  local longest = text(is_shared and math.max(left, tonumber(ttl)) or tonumber(ttl))
+  local longest = is_shared and math.max(left, tonumber(ttl)) or tonumber(ttl)
+  -- The ttl of the hash can be below the holds of others: see `reads_all`.
+  local longest_of_ours = is_shared and math.max(call('pttl', held), longest) or longest
   -- SET XX finds no key and the first HDEL no live field. They check the memory limit (see claim.lua) and the rights for
   -- the commands that may be needed to undo the others.
-  local commands = { { 'set', hold, '', 'xx' }, { 'del', hold }, { 'hdel', lock, owner } }
+  local commands = {
+    { 'set', hold, '', 'xx' },
+    is_shared and { 'del', hold } or { 'del', hold, held },
+    { 'hdel', lock, owner },
+  }
   local function add(command) commands[#commands + 1] = command end
   if mode == 'write' then
     -- This command changes nothing. It checks the right that is needed to undo the end of the hold.
     add({ 'hset', lock, replaced, 1 })
     add_end(commands, lock, replaced, left)
   end
-  if not is_shared then add({ 'del', held }) end
   add({ 'hset', lock, 'mode', 'read', owner, 1, undo = is_shared and { 'hdel', lock, owner } or { 'del', lock } })
-  add({ 'pexpire', lock, longest, undo = is_shared and left > 0 and { 'pexpire', lock, left } })
+  add({ 'pexpire', lock, text(longest), undo = is_shared and left > 0 and { 'pexpire', lock, left } })
   add({ 'set', hold, 1, 'px', ttl, undo = { 'del', hold } })
   add({ 'hset', held, owner, text(last), undo = { 'hdel', held, owner } })
-  add({ 'pexpire', held, longest })
+  add({ 'pexpire', held, text(longest_of_ours) })
   add({ 'set', token, text(last) })
   if is_shared and replaced then
     add({ 'hdel', lock, replaced })

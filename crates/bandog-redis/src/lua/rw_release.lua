@@ -12,16 +12,15 @@
 --        -4: this owner does not hold the lock, and its place is removed
 --        or the error of this lock; the other locks are still handled
 
--- The difference between two ttls that were set in the same step is less than this.
-local SAME_MS = 100
-
 -- Ends the hold of a reader. Returns whether other readers hold the lock.
-local function end_reading(lock, held, owner, prefix)
-  local hold = hold_key(prefix, owner, 1)
-  local left, own = call('pttl', lock), call('pttl', hold)
+-- `own` is the ttl of this hold.
+local function end_reading(lock, held, owner, prefix, hold, own)
+  local left = call('pttl', lock)
   local alive, longest, dead = 1, left, {}
   -- If the hash expires later than this hold, it expires with the hold of another reader.
-  if own + SAME_MS > left or reads_all(lock, held) then alive, longest, dead = readers(lock, prefix, owner) end
+  if own + SAME_MS > left or reads_all(lock, held, left) then
+    alive, longest, dead = readers(lock, prefix, left, owner)
+  end
   if alive == 0 then
     call('del', lock, hold, held)
     return false
@@ -61,8 +60,10 @@ local function release(k, a)
       call('del', lock)
     end
   else
-    is_held = call('hexists', lock, owner) == 1 and call('pttl', hold_key(prefix, owner, 1)) > 0
-    if is_held and end_reading(lock, held, owner, prefix) then return -3 end
+    local hold = hold_key(prefix, owner, 1)
+    local own = call('hexists', lock, owner) == 1 and call('pttl', hold) or 0
+    is_held = own > 0
+    if is_held and end_reading(lock, held, owner, prefix, hold, own) then return -3 end
   end
   if not is_held then return leave(lock, writers, kind, owner, channel, starving) end
   if take_note(starving) then offer(lock, 'mode', 'write', writer(OFFERED), 1) end

@@ -17,7 +17,8 @@ local function claim(k, a)
   local owner, ttl, fences, from, starving = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4], ARGV[a + 5]
   local starves = from == '' and starving ~= ''
   if starves then from = OFFERED end
-  local value = call('get', lock)
+  local left = call('pttl', lock)
+  local value = left ~= -2 and value_of(lock)
 
   if value == owner then
     local stored = stored_fence(token)
@@ -32,7 +33,7 @@ local function claim(k, a)
 
   if value and (from == '' or value ~= from) then
     if starves then note_starving(starving) end
-    return busy(call('pttl', lock))
+    return busy(left)
   end
 
   local last = next_fence(token, fences)

@@ -1,10 +1,10 @@
--- Checks whether an owner holds its lock of the layout `setnx`, for the scripts of records. The lock is a string with the
--- owner. Other clients write a text of their own, which is another owner.
+-- Checks whether an owner holds its lock of the layout `setnx`, for the scripts of records.
 
 -- 1 if this owner holds the lock, 0 if not, or the error.
 local function holds(lock, owner)
-  local value = redis.pcall('get', lock)
-  if type(value) == 'table' then return value end
-  return value == owner and 1 or 0
+  local done, value = pcall(value_of, lock)
+  if done then return value == owner and 1 or 0 end
+  -- Before version 7, Redis raised errors as texts instead of tables.
+  return type(value) == 'string' and redis.error_reply(value) or value
 end
 

@@ -1,12 +1,9 @@
 -- Reads who holds a lock of the layout `setnx`.
 
--- Maximum length of a value that is shown.
-local SHOWN = 64
-
 -- {'string', left, token, {value}, {}, {}}, or false if no client holds the lock. `left` is the PTTL of the string.
 local function look(lock, token)
-  local value, fence = call('get', lock), try('get', token)
-  if not value or value == OFFERED then return false end
-  return { 'string', call('pttl', lock), type(fence) == 'string' and fence, { string.sub(value, 1, SHOWN) }, {}, {} }
+  local left, value, fence = call('pttl', lock), value_of(lock), try('get', token)
+  if left == -2 or value == OFFERED then return false end
+  return { 'string', left, type(fence) == 'string' and fence, { value }, {}, {} }
 end
 

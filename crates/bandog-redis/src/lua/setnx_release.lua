@@ -11,7 +11,7 @@
 
 local function release(k, a)
   local lock, owner, channel, starving = KEYS[k + 1], ARGV[a + 1], ARGV[a + 2], ARGV[a + 3]
-  local held = call('get', lock) == owner
+  local held = value_of(lock) == owner
   if held then call('del', lock) end
   -- If the offer cannot be made, the release still succeeds.
   if take_note(starving) and held then try('set', lock, OFFERED, 'px', OFFER_MS) end

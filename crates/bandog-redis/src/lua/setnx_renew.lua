@@ -6,7 +6,7 @@
 --        one
 
 local function renew(k, a)
-  if call('get', KEYS[k + 1]) ~= ARGV[a + 1] then return 0 end
+  if value_of(KEYS[k + 1]) ~= ARGV[a + 1] then return 0 end
   return call('pexpire', KEYS[k + 1], ARGV[a + 2])
 end
 

@@ -4,7 +4,7 @@ use bandog_core::{LatchAction, LatchOperation};
 use redis::{Pipeline, RedisWrite};
 
 use super::{LATCH, ScriptForm, millis, single};
-use crate::names::{LEASES, LatchChannel, OperationsKey, PermitsKey, Satellite};
+use crate::names::{FORMER_LIMIT, LEASES, LatchChannel, OperationsKey, PLAIN, PermitsKey, Satellite, TokenKey};
 
 /// The call of `latch.lua` for this operation.
 pub(crate) fn change_latch(operation: &LatchOperation, form: ScriptForm) -> Pipeline {
@@ -14,7 +14,7 @@ pub(crate) fn change_latch(operation: &LatchOperation, form: ScriptForm) -> Pipe
         LatchAction::CountDown(number) => ("down", number.get()),
         LatchAction::Delete => ("delete", 0),
     };
-    let mut cmd = LATCH.call(form, 2, 9, 5 * key.len() + 200);
+    let mut cmd = LATCH.call(form, 2, 10, 8 * key.len() + 300);
     cmd.arg(key);
     cmd.write_arg_fmt(OperationsKey(key));
     cmd.write_arg_fmt(operation.id);
@@ -22,5 +22,8 @@ pub(crate) fn change_latch(operation: &LatchOperation, form: ScriptForm) -> Pipe
     cmd.write_arg_fmt(LatchChannel(key));
     cmd.write_arg_fmt(PermitsKey(key));
     cmd.write_arg_fmt(Satellite(LEASES, key));
+    cmd.write_arg_fmt(TokenKey(key));
+    cmd.write_arg_fmt(Satellite(PLAIN, key));
+    cmd.write_arg_fmt(Satellite(FORMER_LIMIT, key));
     single(cmd)
 }

@@ -184,6 +184,16 @@ async fn the_rights_of_a_user_confined_to_a_prefix_are_checked_for_that_prefix()
         let rights = findings.into_iter().find(|finding| finding.subject == "rights").unwrap();
         assert_eq!(rights.level, level, "{prefix:?}: {rights:?}");
     }
+    // The keys of plain semaphores are only needed if the URL selects them.
+    for (rules, level) in [("+ping", Level::Advice), ("~bandog:plain:{orders:* ~bandog:leases:{orders:*", Level::Fine)]
+    {
+        server.cmd(&[&["ACL", "SETUSER", "u"], &rules.split(' ').collect::<Vec<_>>()[..]].concat());
+        let redis = at(&format!("redis://u:p@{}?semaphores=plain", server.addr()));
+        let findings = redis.check_for("orders:").await.unwrap();
+        let rights = findings.into_iter().find(|finding| finding.subject == "rights").unwrap();
+        assert_eq!(rights.level, level, "{rules}: {rights:?}");
+        assert_eq!(rights.says.contains("bandog:plain:{orders:"), level == Level::Advice, "{rights:?}");
+    }
 }
 
 #[tokio::test]

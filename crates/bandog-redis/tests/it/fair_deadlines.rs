@@ -9,7 +9,8 @@ use bandog_testkit::RedisServer;
 
 use crate::{
     fair::{DEADLINES, QUEUE, WAIT, ahead, deadline, fair, java_waits, queue},
-    help::{JAVA, backend, is_granted, now_ms, release, renew},
+    help::{JAVA, backend, is_granted, no_message, now_ms, release, renew},
+    layout::subscriber,
 };
 
 /// An owner of Redisson that holds the lock.
@@ -167,4 +168,36 @@ async fn a_claim_at_the_head_does_not_put_off_its_deadline_for_the_waiters_behin
     assert!(is_granted(&redis, &first).await);
     assert_eq!(queue(&server).len(), 11);
     assert!(left(&server, &second.id.to_string()) >= 9 * WAIT);
+}
+
+/// A waiter of Redisson sleeps until the ttl or the deadline that it has seen. So it is notified when it becomes the first
+/// because our claim before it is dead.
+#[tokio::test]
+async fn the_removal_of_a_dead_first_claim_notifies_the_next_waiter() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let mut messages = subscriber(&server, &format!("redisson_lock__channel:{{k}}:{JAVA}"));
+    // The step that removes the dead claim is the renewal of a waiting claim, or a claim that does not join.
+    for by_renewal in [true, false] {
+        java_holds(&server);
+        let (dead, last) = (fair("k"), fair("k"));
+        assert_eq!(ahead(&redis, &dead).await, Some(0));
+        java_waits(&server, JAVA, deadline(&server, &dead.id.to_string()) + WAIT);
+        assert_eq!(ahead(&redis, &last).await, Some(2));
+        server.cmd(&["ZADD", "bandog:waiting:{k}", "1", &dead.id.to_string()]);
+        let step = async || {
+            if by_renewal {
+                assert_eq!(renew(&redis, &last).await.unwrap(), Renewal::Extended { valid_for: PLACE });
+            } else {
+                assert!(!is_granted(&redis, &Claim { joins: false, ..fair("k") }).await);
+            }
+        };
+        server.cmd(&["DEL", "k"]); // An unlock of Redisson does this. Its message is for the dead claim.
+        step().await;
+        assert_eq!(messages.read().unwrap().texts()[2], "0", "by renewal: {by_renewal}");
+        assert_eq!(queue(&server), [JAVA.to_owned(), last.id.to_string()]);
+        step().await;
+        no_message(&mut messages);
+        server.cmd(&["FLUSHALL"]);
+    }
 }

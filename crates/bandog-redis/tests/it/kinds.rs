@@ -23,7 +23,7 @@ fn kinds() -> [(Kind, Vec<&'static str>); 4] {
     let common = ["evalsha", "time", "pttl", "get", "set", "hset", "pexpire"];
     let with = |more: &[&'static str]| [&common[..], more].concat();
     [
-        (Kind::Fair, with(&["del", "zrangebyscore", "lindex"])),
+        (Kind::Fair, with(&["del", "lindex"])),
         (Kind::Read, with(&["del", "hget", "hdel", "zcount"])),
         (Kind::Write, with(&["del", "hget", "zrem"])),
         (permits(2, 4), with(&["zrangebyscore", "zscore", "zcard", "zadd", "zrem", "incrby"])),

@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{ClientId, ErrorKind, Key, LatchAction, LatchAnswer, LatchOperation, Latches, OperationId, Result};
+use bandog_core::{
+    ClientId, ErrorKind, Key, LatchAction, LatchAnswer, LatchOperation, LatchRow, Latches, OperationId, Pattern, Result,
+};
 use bandog_redis::Redis;
 use bandog_testkit::{RawRedis, RedisServer};
 
@@ -25,7 +27,7 @@ const NAMES: [(&str, &str, &str); 4] = [
     ("中文 name", "redisson_countdownlatch__channel__{中文 name}", "bandog:ops:{中文 name}"),
 ];
 /// The commands that operations need.
-const OPERATIONS: [&str; 8] = ["evalsha", "get", "zscore", "time", "pttl", "zremrangebyscore", "zadd", "pexpire"];
+const OPERATIONS: [&str; 7] = ["evalsha", "get", "zscore", "time", "zremrangebyscore", "zadd", "pexpire"];
 /// The commands that docs/redis.md lists for latches, in addition to those for locks.
 const ADDED: [&str; 3] = ["decrby", "zscore", "zremrangebyscore"];
 const REMEMBER: Duration = Duration::from_secs(30);
@@ -111,7 +113,8 @@ async fn operations_are_forgotten_after_their_time() {
     let redis = operator(&server);
     let short = LatchOperation { remember: Duration::from_millis(30), ..set("k", 9) };
     change(&redis, &short).await;
-    bandog_testkit::eventually(SOON, || server.cmd(&["EXISTS", "bandog:ops:{k}"]).int() == 0);
+    let forgotten = millis(&server) + 31;
+    bandog_testkit::eventually(SOON, || millis(&server) > forgotten);
     // A longer time of another operation does not keep the first one, and a shorter one does not shorten the longer.
     let long = down("k", 1);
     change(&redis, &long).await;
@@ -122,6 +125,49 @@ async fn operations_are_forgotten_after_their_time() {
     change(&redis, &down("k", 1)).await;
     assert_eq!(server.cmd(&["ZCARD", "bandog:ops:{k}"]).int(), 2);
     assert_eq!(change(&redis, &long).await, answer(true, 6));
+    assert!(server.pttl("bandog:ops:{k}") > 29 * 24 * 3_600_000, "the set shows that the number is a latch");
+    // The operation that opens the latch has a short time. The longer time of another one still counts.
+    change(&redis, &LatchOperation { remember: Duration::from_millis(1), ..down("k", 9) }).await;
+    assert!((20_000..=30_000).contains(&server.pttl("bandog:ops:{k}")));
+    change(&redis, &LatchOperation { remember: Duration::from_millis(30), ..set("short", 1) }).await;
+    change(&redis, &LatchOperation { remember: Duration::from_millis(30), ..down("short", 1) }).await;
+    bandog_testkit::eventually(SOON, || server.cmd(&["EXISTS", "bandog:ops:{short}"]).int() == 0);
+}
+
+/// The scan finds latches between other keys, and does not take other numbers for latches.
+#[tokio::test]
+async fn latches_are_listed_beside_other_keys() {
+    let server = RedisServer::start();
+    let redis = operator(&server);
+    server.cmd(&[
+        "EVAL",
+        "for i = 1, 3000 do redis.call('set', 'n:' .. i, i); redis.call('zadd', 'z:' .. i, 1, 'm') end",
+        "0",
+    ]);
+    server.cmd(&["SET", "java", "3"]);
+    for (name, _, _) in NAMES {
+        change(&redis, &set(name, 2)).await;
+    }
+    for (name, text) in [("text", "12x"), ("zero", "0"), ("below", "-1")] {
+        change(&redis, &set(name, 1)).await;
+        server.cmd(&["SET", name, text]);
+    }
+    change(&redis, &set("gone", 1)).await;
+    server.cmd(&["DEL", "gone"]);
+    let listed = |rows: Vec<LatchRow>| rows.into_iter().map(|row| (row.name, row.count)).collect::<Vec<_>>();
+    let all = listed(redis.list_latches(&Pattern::all()).await.unwrap());
+    let mut names = NAMES.map(|(name, _, _)| (name.to_owned(), 2));
+    names.sort();
+    assert_eq!(all, names);
+    assert_eq!(listed(redis.list_latches(&Pattern::new("pl*")).await.unwrap()), [("plain".to_owned(), 2)]);
+    // A latch of Redisson is listed as soon as bandog has counted it down.
+    change(&redis, &down("java", 1)).await;
+    assert_eq!(listed(redis.list_latches(&Pattern::new("java")).await.unwrap()), [("java".to_owned(), 2)]);
+    assert_eq!(server.calls("keys"), 0);
+    // Latches that the user may not read are left out.
+    server.cmd(&["ACL", "SETUSER", "u", "on", ">p", "~plain", "+@all"]);
+    let limited = at(&format!("redis://u:p@{}", server.addr()));
+    assert_eq!(listed(limited.list_latches(&Pattern::all()).await.unwrap()), [("plain".to_owned(), 2)]);
 }
 
 #[tokio::test]
@@ -172,7 +218,9 @@ async fn an_operation_that_lacks_one_right_changes_nothing() {
         (LatchAction::Delete, "del"),
     ];
     for (action, command) in cases {
-        for right in OPERATIONS.iter().chain(&[command]) {
+        // Only an operation that opens the latch reads how long other operations are remembered.
+        let counts = (command == "del").then_some("zcount");
+        for right in OPERATIONS.iter().copied().chain([command]).chain(counts) {
             server.cmd(&["FLUSHALL"]);
             if command != "set" {
                 change(&redis, &set("k", 3)).await;
@@ -261,11 +309,11 @@ pub(crate) fn set(name: &str, count: u64) -> LatchOperation {
     operation(name, LatchAction::Set(NonZeroU64::new(count).unwrap()))
 }
 
-fn down(name: &str, number: u64) -> LatchOperation {
+pub(crate) fn down(name: &str, number: u64) -> LatchOperation {
     operation(name, LatchAction::CountDown(NonZeroU64::new(number).unwrap()))
 }
 
-fn delete(name: &str) -> LatchOperation {
+pub(crate) fn delete(name: &str) -> LatchOperation {
     operation(name, LatchAction::Delete)
 }
 

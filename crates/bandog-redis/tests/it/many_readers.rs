@@ -120,3 +120,40 @@ async fn a_lock_that_was_free_begins_with_no_earlier_readers() {
     let fences = server.hash("bandog:held:{k}");
     assert_eq!(fences.into_keys().collect::<Vec<_>>(), [later.id.to_string()]);
 }
+
+/// If Redisson deletes the hash, the private key keeps the fields of our readers. Then the number of its fields can be
+/// equal to the number of readers although some of them are readers of Redisson, and the watchdog of Redisson can lower
+/// the ttl of the hash.
+#[tokio::test]
+async fn a_renewal_restores_the_ttl_of_the_hash_although_fields_of_earlier_readers_remain() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let early = readers(&redis).await;
+    server.cmd(&["DEL", "k"]); // An unlock of Redisson does this.
+    for number in 0..READERS {
+        server.cmd(&["HSET", "k", "mode", "read", &format!("{}{number}", &JAVA[..37]), "1"]);
+    }
+    server.cmd(&["PEXPIRE", "k", "30000"]);
+    let (long, short) = (Claim { ttl: 4 * TTL, ..reader("k") }, reader("k"));
+    for claim in [&long, &short] {
+        assert!(is_granted(&redis, claim).await);
+    }
+    assert_eq!(server.hash("k").len(), server.hash("bandog:held:{k}").len() + 1);
+    for round in 0..20 {
+        server.cmd(&["PEXPIRE", "k", "20000"]);
+        if round % 2 == 0 {
+            // The claim of another reader does not hide that the ttl was lowered.
+            let other = reader("k");
+            granted(take(&redis, &other).await.unwrap());
+            granted(take(&redis, &other).await.unwrap());
+            assert_eq!(renew(&redis, &short).await.unwrap(), Renewal::Extended { valid_for: TTL });
+            assert!(server.pttl("k") > 100_000, "the lock expires before a hold of ours");
+            release(&redis, &other).await.unwrap();
+        } else {
+            assert_eq!(renew(&redis, &short).await.unwrap(), Renewal::Extended { valid_for: TTL });
+        }
+        assert!(server.pttl("k") > 100_000, "the lock expires before a hold of ours");
+        assert_eq!(renew(&redis, &early[round]).await.unwrap(), Renewal::Gone);
+    }
+    assert!(!is_granted(&redis, &Claim { joins: false, ..writer("k") }).await);
+}

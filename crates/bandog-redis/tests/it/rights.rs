@@ -15,8 +15,8 @@ const RELEASE: [&str; 3] = ["evalsha", "hexists", "del"];
 const RENEW: [&str; 3] = ["evalsha", "hexists", "pexpire"];
 const ANNOUNCE: [&str; 3] = ["evalsha", "hset", "pexpire"];
 const INDEX: [&str; 3] = ["zadd", "zrem", "zrangebyscore"];
-/// The commands that fair locks, read-write locks and semaphores need in addition.
-const OTHER_KINDS: [&str; 16] = [
+/// The commands that fair locks, read-write locks, semaphores and locks as strings need in addition.
+const OTHER_KINDS: [&str; 17] = [
     "hget",
     "hgetall",
     "hlen",
@@ -33,6 +33,7 @@ const OTHER_KINDS: [&str; 16] = [
     "lrange",
     "lrem",
     "rpush",
+    "getrange",
 ];
 /// The commands that a call needs in addition to the commands of its verb.
 const CONNECTION: [&str; 5] = ["ping", "script|load", "publish", "subscribe", "unsubscribe"];

@@ -373,6 +373,13 @@ async fn a_semaphore_and_a_latch_refuse_each_others_names() {
         assert_eq!(error.kind(), ErrorKind::Denied, "{layout}");
         assert!(error.to_string().contains("in use as a semaphore"), "{error}");
         assert_eq!(server.cmd(&["GET", "k"]).text(), "2");
+        // The name of a free semaphore is also refused: nothing would give the permits back.
+        release(&redis, &ours).await.unwrap();
+        for operation in [crate::latches::set("k", 3), crate::latches::down("k", 1), crate::latches::delete("k")] {
+            let error = bandog_core::Latches::change_latch(&redis, &operation).await.unwrap_err();
+            assert!(error.to_string().contains("in use as a semaphore"), "{layout}: {error}");
+        }
+        assert_eq!(server.cmd(&["GET", "k"]).text(), "3");
         let latch = crate::latches::set("latch", 3);
         bandog_core::Latches::change_latch(&redis, &latch).await.unwrap();
         let keys = server.keys();

@@ -17,7 +17,7 @@ use bandog_sync::Client;
 use bandog_testkit::{RawRedis, RedisServer, Reply, eventually_async};
 
 use crate::{
-    help::{SOON, TTL, backend, claim, fences, lock_user_url, pass, release, renew, take},
+    help::{SOON, TTL, backend, claim, fences, is_granted, lock_user_url, pass, release, renew, take},
     layout::subscriber,
     records::{create, from, holding, swap_one},
 };
@@ -391,4 +391,24 @@ async fn a_batch_is_one_command() {
     let renewals = redis.renew(&claims).await;
     assert_eq!(renewals.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false, true, true]);
     assert_eq!(server.calls("evalsha") - before, 2);
+}
+
+/// The value of another client can be very long. It is not read whole, and it is another owner even if it begins with an
+/// owner of ours.
+#[tokio::test]
+async fn a_long_value_of_another_client_is_not_read_whole() {
+    let server = RedisServer::start();
+    let (redis, ours) = (operator(&server), claim("k"));
+    let owner = ours.id.to_string();
+    for value in [format!("{owner}0"), format!("{owner}{}", "x".repeat(1_000_000)), String::new()] {
+        server.cmd(&["SET", "k", &value, "PX", "20000"]);
+        let reads = server.calls("get");
+        assert!(!is_granted(&redis, &ours).await);
+        assert_eq!(renew(&redis, &ours).await.unwrap(), Renewal::Gone);
+        assert_eq!(release(&redis, &ours).await.unwrap(), Released::NotHeld);
+        assert_eq!(server.calls("get"), reads);
+        let shown = redis.show(&ours.key).await.unwrap().holders[0].owner.clone().unwrap();
+        assert!(value.starts_with(&shown) && shown.len() <= 64, "{shown}");
+        assert_eq!(server.cmd(&["STRLEN", "k"]).int(), i64::try_from(value.len()).unwrap());
+    }
 }

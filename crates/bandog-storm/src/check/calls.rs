@@ -1,6 +1,8 @@
 //! Checks the results of calls, and how long the calls took.
 
-use super::{Call, Findings, History, limits::Limits};
+use std::fmt;
+
+use super::{Call, Findings, History, limits::Limits, steps};
 use crate::{
     history::{Nanos, Outcome, nanos},
     plan::{SLACK, TIMEOUT},
@@ -15,15 +17,17 @@ const AGAIN: &str = "an owner gets its own lock again, with the same fence";
 pub(super) fn check(history: &History, findings: &mut Findings) {
     let pauses = Pauses::of(history);
     let limits: Vec<_> = (0..history.resources.len()).map(|name| Limits::of(history, name)).collect();
+    steps::check(history, &pauses, findings);
     for call in &history.calls {
         ends(call, findings);
+        let of = (call.name, call.process);
         if let Some(answered) = call.answered_at() {
-            in_time(call, call.asked, answered, call.limit, &pauses, findings);
+            pauses.in_time(call, of, (call.asked, answered), call.limit, findings);
         }
         if let Some(grant) = &call.grant {
             // The release of the lock must end within the request timeout.
             if let (Some((from, _)), Some((to, _))) = (grant.ended, call.answer) {
-                in_time(call, from, to, nanos(TIMEOUT), &pauses, findings);
+                pauses.in_time(call, of, (from, to), nanos(TIMEOUT), findings);
             }
             if grant.again.is_some_and(|again| again != grant.fence) {
                 findings.broken(AGAIN, call.name, grant.at, format!("{call} locked again, and got {:?}", grant.again));
@@ -52,25 +56,9 @@ fn ends(call: &Call, findings: &mut Findings) {
     }
 }
 
-/// Checks that one step of the call, from the time `from` to the time `to`, took no longer than `limit` plus the
-/// tolerance. Time in which the process could not run does not count.
-fn in_time(call: &Call, from: Nanos, to: Nanos, limit: Nanos, pauses: &Pauses, findings: &mut Findings) {
-    let took = to.saturating_sub(from);
-    let allowed = limit.saturating_add(nanos(SLACK));
-    if took <= limit {
-        return;
-    }
-    let took = took.saturating_sub(pauses.during(call.process, from, to));
-    findings.worst_overrun = findings.worst_overrun.max(took.saturating_sub(limit));
-    if took > allowed {
-        let what = format!("{call} took {} ms, but its limit is {} ms", took / 1_000_000, limit / 1_000_000);
-        findings.broken(LATE, call.name, from, what);
-    }
-}
-
 /// Time spans in which a process could not run, in the order of their starts. Each entry has the start, the end, and
 /// the number of the process (the number of its first client). `None` means all processes.
-struct Pauses(Vec<(Nanos, Nanos, Option<u32>)>);
+pub(super) struct Pauses(Vec<(Nanos, Nanos, Option<u32>)>);
 
 impl Pauses {
     fn of(history: &History) -> Self {
@@ -81,6 +69,29 @@ impl Pauses {
         let mut spans: Vec<_> = stops.chain(others).collect();
         spans.sort_unstable();
         Self(spans)
+    }
+
+    /// Checks that one part of a call, from the one time to the other, took no longer than `limit` plus the tolerance.
+    /// Time in which the process could not run does not count. `of`: the number of the name, and of the process.
+    pub(super) fn in_time(
+        &self,
+        call: &impl fmt::Display,
+        of: (usize, u32),
+        (from, to): (Nanos, Nanos),
+        limit: Nanos,
+        findings: &mut Findings,
+    ) {
+        let ((name, process), took) = (of, to.saturating_sub(from));
+        let allowed = limit.saturating_add(nanos(SLACK));
+        if took <= limit {
+            return;
+        }
+        let took = took.saturating_sub(self.during(process, from, to));
+        findings.worst_overrun = findings.worst_overrun.max(took.saturating_sub(limit));
+        if took > allowed {
+            let what = format!("{call} took {} ms, but its limit is {} ms", took / 1_000_000, limit / 1_000_000);
+            findings.broken(LATE, name, from, what);
+        }
     }
 
     /// The total time between `from` and `to` in which this process could not run. The spans can overlap: the stop of a

@@ -8,10 +8,11 @@ use std::{
     str::FromStr,
 };
 
-use super::order::Position;
+use super::{observers::Observation, order::Position, steps::StepCall};
 use crate::{
     fault::{Fault, FaultKind},
-    history::{CallId, Event, Files, Nanos, Outcome, ResourceWrite, Verb},
+    history::{CallId, Event, Files, Nanos, Outcome, ResourceWrite, Verb, nanos},
+    plan::STALL,
     share::Share,
     worker_pool::Life,
 };
@@ -30,12 +31,18 @@ pub(crate) struct History {
     pub(crate) positions: Vec<Position>,
     /// The changes of the limits of semaphores.
     pub(crate) limits: Vec<LimitChange>,
+    /// The calls for latches and barriers.
+    pub(crate) steps: Vec<StepCall>,
+    /// The leaders of elections, as the store reported them.
+    pub(crate) observations: Vec<Observation>,
     /// For each lock name, the writes that were made under this lock, in the order in which they were made.
     pub(crate) resources: Vec<Vec<ResourceWrite>>,
     /// The time when all clients had ended.
     pub(crate) end: Nanos,
     /// For each call, its index in `calls`. The key is the client and the id of the call.
     pub(super) index: HashMap<(u32, CallId), usize>,
+    /// The same for `steps`.
+    pub(super) step_index: HashMap<(u32, CallId), usize>,
 }
 
 /// A change of the limit of a semaphore, at some time between `from` and `to`.
@@ -167,6 +174,12 @@ impl History {
         let mut history = Self { faults, end, ..Self::default() };
         for life in lives {
             lines(&files.client(life.client), |event| history.add(life, event))?;
+            // A process records that it did not run when it runs again. A killed process did not record this.
+            let mut last_beat = None;
+            lines(&files.pulse(life.client), |beat: Nanos| last_beat = Some(beat))?;
+            let silent =
+                life.killed.zip(last_beat).filter(|(killed, beat)| killed.saturating_sub(*beat) > nanos(STALL));
+            history.stalled.extend(silent.map(|(killed, beat)| (life.process, beat, killed)));
         }
         for name in 0..names {
             let mut entries = Vec::new();
@@ -247,6 +260,20 @@ impl History {
                     None => self.limits.push(change),
                 }
             }
+            Event::Began { call: id, at: began, task, name, step, limit } => {
+                let (process, killed) = (life.process, life.killed);
+                self.step_index.insert((client, id), self.steps.len());
+                self.steps.push(StepCall { client, process, id, task, name, step, limit, began, answer: None, killed });
+            }
+            Event::Returned { call, at, reply } => {
+                if let Some(index) = self.step_index.get(&(client, call)) {
+                    self.steps[*index].answer = Some((at, reply));
+                }
+            }
+            Event::Observed { task, from, at, name, follows, fence, client: of, call } => {
+                let (by, leader) = ((client, task), (fence > 0).then_some((fence, of, call)));
+                self.observations.push(Observation { by, from, at, name, follows, leader });
+            }
             Event::Stalled { from, to } => self.stalled.push((life.process, from, to)),
             Event::Blocked { from, to } => self.blocked.push((life.process, from, to)),
         }
@@ -285,7 +312,8 @@ fn lines<T: FromStr<Err: fmt::Display>>(path: &Path, mut take: impl FnMut(T)) ->
     let mut line = String::new();
     while file.read_line(&mut line)? > 0 {
         if line.ends_with('\n') {
-            let value = line.parse().map_err(|error| io::Error::other(format!("{}: {error}", path.display())))?;
+            let value =
+                line.trim_end().parse().map_err(|error| io::Error::other(format!("{}: {error}", path.display())))?;
             take(value);
         }
         line.clear();

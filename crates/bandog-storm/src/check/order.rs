@@ -50,6 +50,11 @@ pub(super) fn check(history: &History, name: usize, findings: &mut Findings) {
     let mut seen: HashMap<u64, &Position> = HashMap::new();
     for queue in queues.values_mut() {
         queue.sort_by_key(|position| position.position);
+        // If a request was repeated, the first one can reach the store after the grant. Then the claim has a place again,
+        // although its call does not wait any more. Such a place expires, and shows no order.
+        queue.retain(|position| {
+            granted.get(&position.claim).is_none_or(|call| call.answered_at() >= Some(position.from))
+        });
         let in_queue = queue.iter().filter_map(|position| Some((*position, *granted.get(&position.claim)?)));
         let in_queue: Vec<_> = in_queue.collect();
         for ((earlier, first), (_, second)) in in_queue.iter().zip(in_queue.iter().skip(1)) {

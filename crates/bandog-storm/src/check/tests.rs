@@ -7,6 +7,7 @@ use crate::{
     history::{CallId, Event, Nanos, Outcome, ResourceWrite, Verb},
     plan::{GREATER_LIMIT, LIMIT},
     share::Share,
+    step::{Reply, Step},
     worker_pool::Life,
 };
 
@@ -14,6 +15,7 @@ const MS: Nanos = 1_000_000;
 const TTL: Nanos = 600 * MS;
 
 mod kinds;
+mod steps;
 
 /// A hand-written history. The methods take all times in milliseconds.
 struct Story(History, Share);
@@ -365,8 +367,13 @@ fn events_are_read_as_they_were_written() {
         Event::Evicted { from: 1, to: 2, name: 3 },
         Event::Blocked { from: 1, to: 2 },
         Event::Stalled { from: 1, to: 2 },
+        Event::Observed { task: 1, from: 2, at: 3, name: 4, follows: true, fence: 5, client: 6, call: 7 },
     ];
-    for event in events {
+    let steps = [Step::Set(3), Step::CountDown(2), Step::Delete, Step::Count, Step::Wait, Step::Meet];
+    let steps = steps.map(|step| Event::Began { call: 1, at: 2, task: 3, name: 4, step, limit: 5 });
+    let replies = [Reply::Yes, Reply::Count(0), Reply::Leader, Reply::Passed, Reply::Unavailable, Reply::Lost];
+    let replies = replies.map(|reply| Event::Returned { call: 1, at: 2, reply });
+    for event in events.into_iter().chain(steps).chain(replies) {
         assert_eq!(event.to_string().parse::<Event>().ok(), Some(event));
     }
     assert!("granted 1 2".parse::<Event>().is_err());

@@ -23,7 +23,7 @@ const WAITERS: u32 = 24;
 const PASSED_OVER: usize = 12;
 
 /// The start and the end of a time span.
-type Span = (Nanos, Nanos);
+pub(super) type Span = (Nanos, Nanos);
 
 /// Finds time spans longer than `bound` in which a client waited for a lock that it could have had, although no fault
 /// explains the wait.
@@ -118,7 +118,7 @@ impl Load {
     /// Whether a call for this share has to wait.
     fn is_in_the_way_of(self, share: Share) -> bool {
         let is_held = match share {
-            Share::Mutex | Share::Fair | Share::Write => self.holders > 0,
+            Share::Mutex | Share::Fair | Share::Write | Share::Leader => self.holders > 0,
             Share::Read => self.alone > 0,
             Share::Permits(number) => self.permits + i64::from(number) > i64::from(LIMIT),
         };
@@ -179,7 +179,7 @@ fn before<T>(spans: &[(Nanos, T)], moment: Nanos) -> usize {
 }
 
 /// Time spans in which a fault, or the effects of a fault, can make calls for this share wait.
-fn disturbed(history: &History, share: Share) -> Vec<Span> {
+pub(super) fn disturbed(history: &History, share: Share) -> Vec<Span> {
     let faults = history.faults.iter().map(|fault| (fault.from, aftermath(fault.to, share)));
     let stalls = history.stalled.iter().map(|(_, from, to)| (*from, aftermath(*to, share)));
     faults.chain(stalls).collect()
@@ -190,6 +190,8 @@ fn disturbed(history: &History, share: Share) -> Vec<Span> {
 fn aftermath(healed: Nanos, share: Share) -> Nanos {
     let effects = match share {
         Share::Mutex => TTL,
+        // A candidate repeats a write of the record after up to a second.
+        Share::Leader => TTL + RECHECK,
         // The places of killed waiters stay for some time, and the permits of killed holders stay a little longer than
         // their ttl in Redis.
         Share::Read | Share::Write | Share::Permits(_) => TTL + PLACE,
@@ -218,7 +220,7 @@ fn occupied(call: &Call) -> Option<Span> {
 }
 
 /// Sorts the spans, and merges those that overlap.
-fn merged(mut spans: Vec<Span>) -> Vec<Span> {
+pub(super) fn merged(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_unstable();
     let mut merged: Vec<Span> = Vec::new();
     for (from, to) in spans {

@@ -2,11 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use bandog::{Client, Clock, Guard};
+use bandog::{Client, Clock};
 
+use super::handle::Proof;
 use crate::{
     args::WorkerArgs,
     history::{CallId, Event, Files, Log, Nanos, Outcome, ResourceWrite, claim_number, nanos},
+    plan::RESOURCES,
 };
 
 /// One client and its files.
@@ -16,11 +18,11 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct ClientContext {
     pub(super) client: Client,
-    number: u32,
+    pub(super) number: u32,
     /// Number of calls so far.
     calls: AtomicU64,
     log: Log,
-    /// For each lock name, the log of the resource that the lock protects.
+    /// For each lock and each election, the log of the resource that it protects.
     resources: Vec<Log>,
     clock: Clock,
     /// The time by which the clock of this process is ahead of the machine's clock.
@@ -36,7 +38,7 @@ impl ClientContext {
             number,
             calls: AtomicU64::new(0),
             log: open(files.client(number)),
-            resources: (0..args.names).map(|name| open(files.resource(name))).collect(),
+            resources: (0..RESOURCES).map(|name| open(files.resource(name))).collect(),
             clock: Clock::system(),
             ahead: args.ahead * 1_000_000_000,
         }
@@ -63,16 +65,16 @@ impl ClientContext {
     }
 
     /// Records a grant, and writes to the protected resource.
-    pub(super) fn begin(&self, name: usize, call: CallId, guard: &Guard) {
+    pub(super) fn begin(&self, name: usize, call: CallId, guard: &impl Proof) {
         let (at, until) = self.deadline(guard);
-        let (fence, claim) = (guard.fence().get(), claim_number(&guard.holding().id.to_string()));
+        let (fence, claim) = (guard.fence(), claim_number(&guard.claim().to_string()));
         self.note(&Event::Granted { call, at, fence, until, claim });
         self.write(name, guard, call);
     }
 
     /// Writes to the resource for the second time, and records the last check of the guard. If the lock is lost, this
     /// method writes only if `late` is true. Returns whether the lock was held.
-    pub(super) fn end(&self, name: usize, call: CallId, guard: &Guard, late: bool) -> bool {
+    pub(super) fn end(&self, name: usize, call: CallId, guard: &impl Proof, late: bool) -> bool {
         if !guard.is_lost() || late {
             self.write(name, guard, call);
         }
@@ -82,14 +84,14 @@ impl ClientContext {
     }
 
     /// Writes to the protected resource, with the fence of the guard.
-    fn write(&self, name: usize, guard: &Guard, call: CallId) {
-        self.resources[name].write(&ResourceWrite { fence: guard.fence().get(), client: self.number, call });
+    fn write(&self, name: usize, guard: &impl Proof, call: CallId) {
+        self.resources[name].write(&ResourceWrite { fence: guard.fence(), client: self.number, call });
     }
 
     /// The present time, and the deadline of the guard (the time at which its hold expires). This method reads the
     /// clock first, and the remaining time of the guard second. So the returned deadline is never too late, even if the
     /// process is paused between the two reads.
-    pub(super) fn deadline(&self, guard: &Guard) -> (Nanos, Nanos) {
+    pub(super) fn deadline(&self, guard: &impl Proof) -> (Nanos, Nanos) {
         let at = self.now();
         (at, at + nanos(guard.remaining()))
     }

@@ -2,7 +2,9 @@
 
 use std::{ops::Deref, time::Duration};
 
-use bandog::{AnyLock, Client, Guard, Mutex, Owner, Result, RwLock, Semaphore, WriteGuard};
+use bandog::{
+    AnyLock, Client, Guard, Leadership, Lost, Mutex, Owner, Result, RwLock, Semaphore, WriteGuard, backend::ClaimId,
+};
 
 use crate::{
     plan::{self, LIMIT},
@@ -45,6 +47,7 @@ impl Handle {
                 };
                 if share == Share::Read { Self::Read(lock) } else { Self::Write(lock) }
             }
+            Share::Leader => unreachable!("candidates use an election"),
             Share::Permits(number) => {
                 let permits = client.semaphore(name, LIMIT).permits(number);
                 Self::Permits(match lease {
@@ -109,6 +112,59 @@ impl Held {
             Self::Guard(guard) => guard.release().await,
             Self::Writer(guard) => guard.release().await,
         }
+    }
+}
+
+/// What a holder knows about its hold.
+pub(super) trait Proof: Sync {
+    fn fence(&self) -> u64;
+    fn claim(&self) -> ClaimId;
+    fn remaining(&self) -> Duration;
+    fn is_lost(&self) -> bool;
+    fn lost(&self) -> Lost;
+}
+
+impl Proof for Guard {
+    fn fence(&self) -> u64 {
+        self.fence().get()
+    }
+
+    fn claim(&self) -> ClaimId {
+        self.holding().id
+    }
+
+    fn remaining(&self) -> Duration {
+        self.remaining()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.is_lost()
+    }
+
+    fn lost(&self) -> Lost {
+        self.lost()
+    }
+}
+
+impl Proof for Leadership {
+    fn fence(&self) -> u64 {
+        self.fence().get()
+    }
+
+    fn claim(&self) -> ClaimId {
+        self.holding().id
+    }
+
+    fn remaining(&self) -> Duration {
+        self.remaining()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.is_lost()
+    }
+
+    fn lost(&self) -> Lost {
+        self.lost()
     }
 }
 

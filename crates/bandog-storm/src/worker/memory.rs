@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bandog::{
     Client, Clock, Key, Pattern, Result,
-    backend::{Inspect, Memory},
+    backend::{Inspect, Memory, Records},
 };
 use bandog_conformance::wrap::{Forgetful, Lossy, Stopped, Which};
 
@@ -70,6 +70,17 @@ impl Shared {
 pub(super) async fn left(store: ForgetfulStore, kinds: &[Kind]) -> Result<Vec<String>> {
     let mut left = sweep(&Client::over(store.clone())?, kinds).await;
     left.extend(store.list(&Pattern::all()).await?.into_iter().map(|row| row.name));
+    let records = store.names(&Pattern::all()).await?;
+    let reading = store.read(&records, &[]).await?;
+    for (name, record) in records.iter().zip(reading.records) {
+        let value = record?.map_or_else(String::new, |record| record.value);
+        // The records of barriers stay, and for some time those of open latches, whose first line is the count.
+        let stays = name.as_str().starts_with("barrier/")
+            || name.as_str().starts_with("latch/") && value.lines().next() == Some("0");
+        if !stays {
+            left.push(format!("record {name}: {value}"));
+        }
+    }
     left.extend(store.members().await?.into_iter().map(|member| format!("client {}", member.id)));
     Ok(left)
 }

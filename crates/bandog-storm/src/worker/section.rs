@@ -10,7 +10,7 @@ use tokio::time;
 
 use super::{
     client_context::ClientContext,
-    handle::{Handle, Held},
+    handle::{Handle, Held, Proof},
     traffic::outcome,
 };
 use crate::{
@@ -44,7 +44,7 @@ impl Section<'_> {
     /// the guard. If `reenters` is true, the owner also locks the same lock a second time. Some writers become readers
     /// at the end of the section, and then run a second section.
     pub(super) async fn run(mut self, held: Held, handle: &Handle, reenters: bool) -> Outcome {
-        self.context.begin(self.name, self.call, &held);
+        self.context.begin(self.name, self.call, &*held);
         let again = if reenters { self.reenter(&held, handle).await } else { None };
         self.body(&held).await;
         let is_held = self.end(&held);
@@ -136,17 +136,7 @@ impl Section<'_> {
     /// longer than the ttl, so that a fixed lease expires.
     async fn long(&mut self, guard: &Guard) {
         let length = self.ttl.mul_f64(0.3 + 1.5 * self.random.f64());
-        let end = time::Instant::now() + length;
-        while time::Instant::now() < end && !self.stop.load(Relaxed) {
-            tokio::select! { biased;
-                () = guard.lost() => return,
-                () = time::sleep(CHECK_INTERVAL) => {}
-            }
-            let (at, until) = self.context.deadline(guard);
-            if until > at {
-                self.context.note(&Event::Held { call: self.call, at, until, writes: 1 });
-            }
-        }
+        hold(self.context, self.call, guard, length, self.stop).await;
     }
 
     /// Blocks the thread of the runtime, as a blocking call in an async function of a real service does.
@@ -177,5 +167,27 @@ impl Section<'_> {
             }
         }
         outcome_of_drop
+    }
+}
+
+/// Holds a lock for this time, and checks the guard at an interval. Ends early if the lock is lost, or if all tasks must
+/// end.
+pub(super) async fn hold(
+    context: &ClientContext,
+    call: CallId,
+    guard: &impl Proof,
+    length: Duration,
+    stop: &AtomicBool,
+) {
+    let end = time::Instant::now() + length;
+    while time::Instant::now() < end && !stop.load(Relaxed) {
+        tokio::select! { biased;
+            () = guard.lost() => return,
+            () = time::sleep(CHECK_INTERVAL) => {}
+        }
+        let (at, until) = context.deadline(guard);
+        if until > at {
+            context.note(&Event::Held { call, at, until, writes: 1 });
+        }
     }
 }

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     args::WorkerArgs,
     history::{CallId, Event, Nanos, Outcome, Verb, claim_number, nanos},
-    plan::{self, GREATER_LIMIT, HOT, Kind, LIMIT, LONG, LONG_TASKS},
+    plan::{self, GREATER_LIMIT, HOT, Kind, LIMIT, LONG, LONG_TASKS, RESOURCES},
     share::Share,
 };
 
@@ -195,7 +195,7 @@ impl Traffic {
             (Kind::Semaphore, 0..5) => Share::Permits(1),
             (Kind::Semaphore, 5..7) => Share::Permits(2),
             (Kind::Semaphore, _) => Share::Permits(LIMIT),
-            (Kind::Mutex | Kind::All, _) => Share::Mutex,
+            (Kind::Mutex | Kind::All | Kind::Latch | Kind::Barrier | Kind::Election, _) => Share::Mutex,
         };
         let lease = Duration::from_millis(self.random.u64(100..600));
         let handle = Handle::new(&self.context.client, name, share, (!watched).then_some(lease));
@@ -219,10 +219,10 @@ impl Traffic {
     /// end, and after a successful call with the real end. The first record is necessary because the process might be
     /// killed before it can write the second record.
     async fn evict(&mut self) {
-        let name = self.random.usize(..self.names);
+        let name = self.random.usize(..RESOURCES);
         let from = self.context.now();
         self.context.note(&Event::Evicted { from, to: from + nanos(self.timeout * 3), name });
-        if self.context.client.evict(plan::name(name)).await.is_ok() {
+        if self.context.client.evict(plan::mutex(name)).await.is_ok() {
             self.context.note(&Event::Evicted { from, to: self.context.now(), name });
         }
     }

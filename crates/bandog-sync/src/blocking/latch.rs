@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bandog_core::Result;
+use bandog_core::{LatchRow, Pattern, Result};
 
 use super::{Client, thread, wait::wait};
 
@@ -31,6 +31,16 @@ impl Client {
     /// `ErrorKind::Misused`. This call is cheap and does no I/O.
     pub fn latch(&self, name: impl AsRef<str>) -> Latch {
         Latch { latch: self.to_async().latch(name) }
+    }
+
+    /// The latches that are not open and whose names match the pattern, sorted by name. On Redis this call scans all
+    /// keys of the server; see [`crate::Client::list_latches`].
+    ///
+    /// # Errors
+    /// As [`crate::Client::list_latches`], and `ErrorKind::Misused` in async code.
+    pub fn list_latches(&self, pattern: Pattern) -> Result<Vec<LatchRow>> {
+        thread::may_block("list")?;
+        wait(self.to_async().list_latches(pattern))
     }
 }
 

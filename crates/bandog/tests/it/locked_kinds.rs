@@ -1,6 +1,6 @@
 //! The kinds of locks of functions under `#[bandog::locked]`.
 
-use bandog::{Client, Result, blocking, locked};
+use bandog::{Client, ErrorKind, Result, blocking, locked};
 
 /// The kind and the number of holders of the lock.
 async fn seen(client: &Client, name: &str) -> (&'static str, usize) {
@@ -44,6 +44,37 @@ fn read_blocking(client: &blocking::Client) -> Result<Option<()>> {
 #[locked(name = "gpu", permits = 2, of = 2, lease = "10s")]
 fn train_blocking(client: &blocking::Client) -> Result<bool> {
     Ok(client.semaphore("gpu", 2).try_acquire()?.is_none())
+}
+
+#[locked(name = "report", max_waiters = 1)]
+async fn report(client: &Client) -> Result<()> {
+    Ok(())
+}
+
+#[locked(name = "report", fair, wait = "1h", max_waiters = 1)]
+fn report_blocking(client: &blocking::Client) -> Result<Option<()>> {
+    Ok(Some(()))
+}
+
+/// One call waits, and each further call is refused at once.
+#[tokio::test]
+async fn a_call_behind_max_waiters_is_refused() {
+    let client = bandog::connect("memory:").await.unwrap();
+    let guard = client.mutex("report").lock().await.unwrap();
+    let waiter = tokio::spawn({
+        let client = client.clone();
+        async move { report(&client).await }
+    });
+    while client.health().await.unwrap().waiting == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(report(&client).await.unwrap_err().kind(), ErrorKind::Overloaded);
+    guard.release().await.unwrap();
+    waiter.await.unwrap().unwrap();
+    report(&client).await.unwrap();
+    let blocking = client.blocking().unwrap();
+    let ended = tokio::task::spawn_blocking(move || report_blocking(&blocking)).await.unwrap();
+    assert_eq!(ended.unwrap(), Some(()));
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ pub(crate) struct Neighbours {
     clients: BTreeMap<&'static str, Neighbour>,
     pending: BTreeMap<Caller, Pending>,
     permits: BTreeMap<Caller, PermitIds>,
-    /// The limit of the leased semaphore.
+    /// The limit of the semaphore.
     limit: u32,
     _actors: Actors,
 }
@@ -90,13 +90,18 @@ impl Neighbours {
                 }
             }
             Action::Semaphore(action) => {
-                let semaphore = neighbour.semaphore(thread, NAME);
+                let semaphore = neighbour.semaphore(thread, NAME, self.limit);
                 match action {
                     SemaphoreAction::SetIfAbsent(permits) => {
-                        Ok(either(semaphore.set_if_absent(*permits), Answer::Set, Answer::SetAlready))
+                        let is_set = semaphore.set_if_absent(*permits);
+                        if is_set {
+                            self.limit = *permits;
+                        }
+                        Ok(either(is_set, Answer::Set, Answer::SetAlready))
                     }
                     SemaphoreAction::Add(permits) => {
                         semaphore.add(*permits);
+                        self.limit = self.limit.checked_add_signed(*permits).expect("a limit");
                         Ok(Answer::Set)
                     }
                     SemaphoreAction::Acquire(take) => Err(semaphore.waits(*take)),
@@ -156,7 +161,7 @@ impl Neighbours {
     /// it. Then its place in the queue shows that it waits.
     fn settle(&self) {
         let waiting = self.pending.values().filter(|pending| pending.waits).count();
-        let places = || if self.program == Program::Bandog { fair_queue(&self.server, NAME).len() } else { 0 };
+        let places = || if self.program.is_java() { 0 } else { fair_queue(&self.server, NAME).len() };
         eventually(SOON, || {
             let blocked = subscriptions(&self.server).max(places());
             if blocked == waiting { Ok(()) } else { Err(format!("{blocked} of {waiting} actions wait")) }

@@ -216,6 +216,18 @@ pub(crate) fn semaphore() -> Vec<Section> {
             ],
         ),
         section(
+            "more and fewer permits",
+            [
+                does("A:1", semaphore(SetIfAbsent(2))),
+                does("A:1", semaphore(Acquire(2))),
+                waits("B:1", semaphore(Acquire(1))),
+                does("C:1", semaphore(Add(2))).ends(&["B:1"]),
+                does("C:1", semaphore(Add(-2))),
+                does("B:1", semaphore(Release(1))),
+                does("A:1", semaphore(Release(2))),
+            ],
+        ),
+        section(
             "the number changes",
             [
                 does("A:1", semaphore(SetIfAbsent(1))),

@@ -179,10 +179,10 @@ fn with_different_names_more_permits_are_in_use() {
 #[test]
 fn plain_permits_of_java_are_never_above_the_limit() {
     let crew = Crew::start(JAVA);
-    let semaphore = crew.0.neighbours[0].semaphore("a", "gpus");
+    let semaphore = crew.0.neighbours[0].semaphore("a", "gpus", LIMIT);
     assert!(semaphore.set_if_absent(LIMIT));
     let crowds = crew.0.neighbours.iter().zip([1, 2]).flat_map(|(neighbour, take)| {
-        ["a", "b", "c"].map(|thread| neighbour.semaphore(thread, "gpus").crowds(take, IN_USE, times()))
+        ["a", "b", "c"].map(|thread| neighbour.semaphore(thread, "gpus", LIMIT).crowds(take, IN_USE, times()))
     });
     assert_eq!(peak(&crew.0.server, crowds), LIMIT);
     assert_eq!(semaphore.available(), u64::from(LIMIT));

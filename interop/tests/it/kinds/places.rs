@@ -11,7 +11,7 @@ use crate::{
 
 /// Maximum time until a fair lock is free again after its first waiter died: its place ends after 5 s, the next waiter
 /// of bandog finds that by a poll, and the next waiter of Java by a poll after the ttl that it has seen.
-const DEAD_PLACE: Duration = Duration::from_secs(15);
+pub(super) const DEAD_PLACE: Duration = Duration::from_secs(15);
 
 /// The key of the deadlines of the waiters.
 const DEADLINES: &str = "redisson_lock_timeout:{orders}";
@@ -187,17 +187,17 @@ fn a_waiter_of_java_gets_the_fair_lock_of_a_killed_jvm_when_the_lease_has_passed
     assert!(waited + 50 >= left, "granted after {waited} ms although {left} ms were left");
 }
 
-fn fair(neighbour: &Neighbour, thread: &str) -> crate::objects::Lock {
+pub(super) fn fair(neighbour: &Neighbour, thread: &str) -> crate::objects::Lock {
     neighbour.lock(LockKind::Fair, thread, "orders")
 }
 
 /// The time in ms at which Redisson gives this waiter up.
-fn deadline(pair: &Pair, owner: &str) -> i64 {
+pub(super) fn deadline(pair: &Pair, owner: &str) -> i64 {
     pair.server.cmd(&["ZSCORE", DEADLINES, owner]).text().parse().expect("an integer")
 }
 
 /// The server's time in ms.
-fn now(pair: &Pair) -> i64 {
+pub(super) fn now(pair: &Pair) -> i64 {
     let time = pair.server.cmd(&["TIME"]).texts();
     let [seconds, micros] = [&time[0], &time[1]].map(|part| part.parse::<i64>().expect("a number"));
     seconds * 1000 + micros / 1000

@@ -59,7 +59,7 @@ fn a_permit_of_both_sides_is_in_use_until_both_release_it(pair: &Pair) {
 #[test]
 fn plain_permits_are_granted_all_or_none_and_a_release_wakes_the_waiter() {
     let pair = java_alone();
-    let (ours, other) = (pair.one.semaphore("a", "gpus"), pair.two.semaphore("a", "gpus"));
+    let (ours, other) = (pair.one.semaphore("a", "gpus", 3), pair.two.semaphore("a", "gpus", 3));
     assert!(ours.set_if_absent(3));
     assert!(!other.set_if_absent(5));
     ours.acquire(2);
@@ -87,10 +87,10 @@ fn a_higher_limit_of_java_wakes_waiters_of_java() {
     assert_eq!((leased.available(), leased.limit()), (0, 3));
 
     settle(&pair.server);
-    let plain = pair.one.semaphore("a", "plain");
+    let plain = pair.one.semaphore("a", "plain", 1);
     assert!(plain.set_if_absent(1));
     plain.acquire(1);
-    let pending = blocked(&pair.server, || pair.two.semaphore("a", "plain").waits(2));
+    let pending = blocked(&pair.server, || pair.two.semaphore("a", "plain", 1).waits(2));
     plain.add(2);
     assert_eq!(pending.answer(SOON), "held");
 }
@@ -132,7 +132,7 @@ fn a_limit_that_java_changes_is_an_error_for_bandog_with_the_old_limit() {
 #[test]
 fn permits_of_a_killed_jvm_come_back_only_if_they_are_leased() {
     let pair = java_alone();
-    let (leased, plain) = (pair.one.leased("a", "leased", 1), pair.one.semaphore("a", "plain"));
+    let (leased, plain) = (pair.one.leased("a", "leased", 1), pair.one.semaphore("a", "plain", 1));
     leased.set(1);
     assert!(plain.set_if_absent(1));
     plain.acquire(1);
@@ -141,5 +141,5 @@ fn permits_of_a_killed_jvm_come_back_only_if_they_are_leased() {
     let other = pair.two.leased("a", "leased", 1);
     let granted = PermitIds::read(&other.waits_for(1, MINUTE, Duration::from_secs(5)).answer(SOON));
     assert!(granted.is_some(), "the permit did not come back");
-    assert!(!pair.two.semaphore("a", "plain").try_acquire(1));
+    assert!(!pair.two.semaphore("a", "plain", 1).try_acquire(1));
 }

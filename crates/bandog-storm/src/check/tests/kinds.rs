@@ -236,6 +236,23 @@ fn a_fair_mutex_against_the_order_of_its_queue_is_found() {
 }
 
 #[test]
+fn the_place_of_a_claim_that_was_granted_before_shows_no_order() {
+    let story = |asked: Nanos| {
+        let mut story = Story::new();
+        story.of(Share::Fair).holds(1, 0, 1, 10, 1);
+        story.waits(2, 0, 5, 11, 2);
+        story.asks(3, 0, 6);
+        story.granted(3, 0, 100, 3);
+        story.releases(3, 0, 110);
+        // The queue has client 2 behind client 3.
+        story.queue(asked, &[3, 2]);
+        story.ends(200)
+    };
+    is_broken(&story(13), &[]);
+    is_broken(&story(9), &[QUEUE]);
+}
+
+#[test]
 fn a_later_call_that_is_granted_before_a_waiting_one_is_found() {
     let story = |asked: u64, away: bool| {
         let mut story = Story::new();
