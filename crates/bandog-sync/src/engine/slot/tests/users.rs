@@ -28,8 +28,8 @@ impl World {
         let (ticket, kind) = (self.number(), self.family.random_kind(&mut self.rng));
         let millis = Duration::from_millis;
         let fences = match kind {
-            Kind::Fair | Kind::Read => std::num::NonZeroU8::MIN,
-            Kind::Mutex | Kind::Write | Kind::Permits { .. } => self.fences,
+            Kind::Read => std::num::NonZeroU8::MIN,
+            Kind::Mutex | Kind::Fair | Kind::Write | Kind::Permits { .. } => self.fences,
         };
         let mut terms = Terms { kind, ttl: millis(1000), watchdog: true, fences, max_hold: None, quiet: false };
         match self.rng.u8(..8) {
