@@ -290,9 +290,11 @@ impl Engine {
             // The next two functions write this client into the store's registry, for operators.
             Effect::HoldBegan => self.register_for_hold(key),
             Effect::WaitBegan => self.register_for_wait(),
-            Effect::TurnEnded { held_for } => self.metrics.held(held_for),
-            Effect::TurnReleased { fence } => {
-                tracing::debug!(%key, fence = fence.map(Fence::get), "a lock was released");
+            Effect::TurnEnded { held_for, released } => {
+                self.metrics.held(held_for);
+                if let Some(fence) = released {
+                    tracing::debug!(%key, fence = fence.get(), "a lock was released");
+                }
             }
             Effect::Lost { fence, by_max_hold, is_quiet } => {
                 self.metrics.lost();

@@ -184,7 +184,7 @@ impl<C: Call> Slot<C> {
 fn fail<C>(downgrade: &mut Downgrade<C>, error: &Error, cx: &mut SlotContext<C>) {
     let Some(call) = downgrade.call.take() else { return };
     downgrade.turn.status.lose();
-    cx.emit(Effect::TurnEnded { held_for: cx.now.since(downgrade.turn.since) });
+    cx.emit(Effect::TurnEnded { held_for: cx.now.since(downgrade.turn.since), released: None });
     cx.emit(Effect::Fail(call.call, error.clone()));
 }
 
@@ -208,6 +208,6 @@ fn downgraded<C: Call>(
         return cx.emit(Effect::Release { claim, unsure, report: None });
     };
     downgrade.turn.status.release();
-    cx.emit(Effect::TurnEnded { held_for: cx.now.since(downgrade.turn.since) });
+    cx.emit(Effect::TurnEnded { held_for: cx.now.since(downgrade.turn.since), released: None });
     cx.emit(Effect::Adopt(Box::new(Adoption { hold: Box::new(hold), call: downgrade.call })));
 }

@@ -131,10 +131,9 @@ pub(in crate::engine) enum Effect<C> {
     Report(Report, Result<()>),
     /// The store has granted the key to this client.
     HoldBegan,
-    /// The last guard of a turn was dropped, or the client closes. The turn may have been lost before.
-    TurnEnded { held_for: Duration },
-    /// The last guard of a turn was dropped, and the turn was not lost.
-    TurnReleased { fence: Option<Fence> },
+    /// The last guard of a turn was dropped, or the client closes. `released`: the fence of the turn, if the turn was not
+    /// lost, and the client does not close.
+    TurnEnded { held_for: Duration, released: Option<Fence> },
     /// The hold and the guards of its turn are lost. `by_max_hold`: the turn has reached its `max_hold`. `is_quiet`:
     /// the caller logs the loss.
     Lost { fence: Option<Fence>, by_max_hold: bool, is_quiet: bool },

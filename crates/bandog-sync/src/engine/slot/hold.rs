@@ -90,8 +90,8 @@ impl Hold {
         valid_for: Duration,
         now: Moment,
     ) -> Option<Self> {
-        let validity = Validity { asked_at, valid_for };
-        let until = validity.until();
+        let validity = Validity::new(asked_at, valid_for);
+        let until = validity.until;
         if until <= now {
             return None;
         }
@@ -128,7 +128,7 @@ impl Hold {
 
     /// The end of the hold in this client if no further renewal succeeds.
     pub(super) fn until(&self) -> Moment {
-        self.validity.until()
+        self.validity.until
     }
 
     /// Whether the request that granted or last renewed this hold was sent before this moment.
@@ -226,7 +226,7 @@ impl Hold {
     /// Starts the turn of a call. Each turn has its own status: a loss or warning of one turn must not reach another
     /// turn.
     pub(super) fn start_turn(&mut self, ticket: Ticket, fence: Fence, caller: Caller, now: Moment) -> Arc<TurnStatus> {
-        let (max_hold_end, until) = (self.terms.max_hold.map(|longest| now + longest), self.validity.until());
+        let (max_hold_end, until) = (self.terms.max_hold.map(|longest| now + longest), self.validity.until);
         let deadline = max_hold_end.map_or(until, |end| end.min(until));
         let status = Arc::new(TurnStatus::held_until(deadline));
         let (shared, warnings) = (Arc::clone(&status), Vec::new());
@@ -246,7 +246,7 @@ impl Hold {
         let Some(turn) = self.turns.get_mut(ticket) else { return };
         if !turn.warnings.contains(&grace) {
             turn.warnings.push(grace);
-            self.wake_at = self.wake_at.min(turn.wake_at(self.validity.until(), now));
+            self.wake_at = self.wake_at.min(turn.wake_at(self.validity.until, now));
         }
     }
 
@@ -264,7 +264,7 @@ impl Hold {
 
     /// Handles the hold's timer.
     pub(super) fn due(&mut self, now: Moment) -> HoldDue {
-        if now >= self.validity.until() || !self.has_live_turn(now) {
+        if now >= self.validity.until || !self.has_live_turn(now) {
             return HoldDue::Lost;
         }
         self.turns.iter().filter(|turn| !turn.warnings.is_empty()).for_each(|turn| turn.status.wake());
@@ -318,8 +318,8 @@ impl Hold {
             return RenewalEffect::Unchanged;
         }
         if asked_at >= self.validity.asked_at {
-            self.validity = Validity { asked_at, valid_for };
-            let until = self.validity.until();
+            self.validity = Validity::new(asked_at, valid_for);
+            let until = self.validity.until;
             let moved = self.turns.iter().filter(|turn| turn.status.move_deadline(turn.deadline(until))).count();
             if moved == 0 {
                 return RenewalEffect::TooLate;
@@ -346,7 +346,7 @@ impl Hold {
 
     /// Updates the moment at which the hold's timer is due.
     fn schedule(&mut self, now: Moment) {
-        let until = self.validity.until();
+        let until = self.validity.until;
         let turns = self.turns.iter().map(|turn| turn.wake_at(until, now));
         self.wake_at = turns.chain(self.renewal.wake()).fold(until, Moment::min);
     }

@@ -246,7 +246,7 @@ impl<C: Call> Slot<C> {
             Stage::Idle | Stage::Claiming(_) | Stage::Releasing(_) => None,
         };
         let downgrade = self.downgrade.as_ref().and_then(|downgrade| downgrade.next_due());
-        [stage, self.holds.next_due(), downgrade, self.queue.next_due()].into_iter().flatten().min()
+        earlier(earlier(stage, self.holds.next_due()), earlier(downgrade, self.queue.next_due()))
     }
 
     /// Whether the slot has no call, no claim and no hold. The engine then removes it.
@@ -373,7 +373,7 @@ impl<C: Call> Slot<C> {
         };
         let needs_claim = match &self.stage {
             // Each further claim in flight may serve a call.
-            Stage::Idle => self.queue.len() > self.further.len(),
+            Stage::Idle => self.queue.len() > self.further.len() && self.fits(first.terms),
             // The call whose claim waits has left the queue, and the first call wants another number of permits. These may
             // be free. A claim without an answer is repeated soon, and then on the terms of the first call.
             Stage::Waiting { attempt, .. } => attempt.terms.kind != first.terms.kind && attempt.faults == 0,
@@ -382,8 +382,11 @@ impl<C: Call> Slot<C> {
         if needs_claim {
             self.claim_next(cx);
         }
+        if !matches!(self.id.lane, Lane::Permits) {
+            return;
+        }
         let waits_for_own_hold = matches!(self.stage, Stage::Idle | Stage::Resting { .. }) && self.further.len() == 0;
-        if matches!(self.id.lane, Lane::Permits) && waits_for_own_hold && self.queue.has_try_locks() {
+        if waits_for_own_hold && self.queue.has_try_locks() {
             for waiter in self.queue.remove_try_locks(|_| true) {
                 cx.emit(Effect::Refuse(waiter.call));
             }
@@ -438,7 +441,7 @@ impl<C: Call> Slot<C> {
         let ids: Vec<_> = self.holds.iter().map(hold::Hold::id).collect();
         for hold in ids.into_iter().filter_map(|id| self.holds.remove(id)) {
             for turn in hold.turns().iter() {
-                cx.emit(Effect::TurnEnded { held_for: cx.now.since(turn.since) });
+                cx.emit(Effect::TurnEnded { held_for: cx.now.since(turn.since), released: None });
                 turn.status.close();
             }
             release(&hold, None, cx);
@@ -447,6 +450,14 @@ impl<C: Call> Slot<C> {
 
     fn key(&self) -> &Key {
         &self.id.key
+    }
+}
+
+/// The earlier one of two moments, each of which may be missing.
+fn earlier(one: Option<Moment>, other: Option<Moment>) -> Option<Moment> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }
 

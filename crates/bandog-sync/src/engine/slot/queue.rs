@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bandog_core::Moment;
 
+use super::earlier;
 use crate::{
     caller::Caller,
     engine::msg::{Terms, Ticket},
@@ -42,7 +43,7 @@ impl<C> Waiter<C> {
     }
 
     fn next_due(&self) -> Option<Moment> {
-        [self.until, self.first_answer_by, self.deadlock_check].into_iter().flatten().min()
+        earlier(earlier(self.until, self.first_answer_by), self.deadlock_check)
     }
 }
 
@@ -73,7 +74,9 @@ impl<C> Queue<C> {
         usize::from(self.first.is_some()) + self.others.len()
     }
 
-    pub(super) fn insert(&mut self, ticket: Ticket, waiter: Waiter<C>, is_try_lock: bool) {
+    pub(super) fn insert(&mut self, ticket: Ticket, mut waiter: Waiter<C>, is_try_lock: bool) {
+        waiter.scheduled = waiter.next_due();
+        self.due.extend(waiter.scheduled.map(|moment| (moment, ticket)));
         let waiter = Box::new(waiter);
         match &self.first {
             Some((first, _)) if *first < ticket => _ = self.others.insert(ticket, waiter),
@@ -82,7 +85,6 @@ impl<C> Queue<C> {
         if is_try_lock {
             self.try_locks.insert(ticket);
         }
-        self.change(ticket, |_| ());
     }
 
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Box<Waiter<C>>> {

@@ -233,8 +233,7 @@ impl<C: Call> Slot<C> {
                 cx.emit(Effect::Report(report, Ok(())));
             }
         }
-        cx.emit(Effect::TurnEnded { held_for: now.since(turn.since) });
-        cx.emit(Effect::TurnReleased { fence: Some(turn.fence) });
+        cx.emit(Effect::TurnEnded { held_for: now.since(turn.since), released: Some(turn.fence) });
     }
 
     /// Ends a turn that was lost. If this was the last turn of its hold, the hold is released, because the store may
@@ -254,7 +253,7 @@ impl<C: Call> Slot<C> {
         if loses_all {
             self.lose_quietly(id);
         }
-        cx.emit(Effect::TurnEnded { held_for: now.since(turn.since) });
+        cx.emit(Effect::TurnEnded { held_for: now.since(turn.since), released: None });
         if is_last {
             self.count_own_hold();
             // The release is sent before the next claim. In the reverse order, the store would refuse the claim because

@@ -42,12 +42,16 @@ pub(super) struct Validity {
     pub(super) asked_at: Moment,
     /// How long the store keeps the hold. This time can be shorter than the ttl that the client asked for.
     pub(super) valid_for: Duration,
+    /// The end of the hold in this client. This moment is earlier than the end of the hold in the store.
+    pub(super) until: Moment,
+    /// Until this moment, more than half of the time is left, so that the hold can serve a further call.
+    serves_until: Moment,
 }
 
 impl Validity {
-    /// The end of the hold in this client. This moment is earlier than the end of the hold in the store.
-    pub(super) fn until(self) -> Moment {
-        self.asked_at + self.valid_for - margin(self.valid_for)
+    pub(super) fn new(asked_at: Moment, valid_for: Duration) -> Self {
+        let until = asked_at + valid_for - margin(valid_for);
+        Self { asked_at, valid_for, until, serves_until: until - valid_for / 2 }
     }
 
     /// The end of the hold in the store.
@@ -55,8 +59,8 @@ impl Validity {
         self.asked_at + self.valid_for
     }
 
-    /// Whether more than half of the time is left, so that the hold can serve a further call.
+    /// Whether enough time is left for a further call.
     pub(super) fn has_time(self, now: Moment) -> bool {
-        self.until().since(now) > self.valid_for / 2
+        now < self.serves_until
     }
 }

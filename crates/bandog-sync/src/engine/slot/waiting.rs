@@ -55,7 +55,7 @@ impl<C: Call> Slot<C> {
     /// turn would be in another slot. A task can take permits several times.
     fn may_wait_for_itself(&self, call: &NewCall<C>) -> bool {
         match self.id.lane {
-            Lane::Mutex => self.turn_of(call.caller).is_some(),
+            Lane::Mutex => self.holds.iter().any(|hold| !hold.is_lost() && hold.turn_of(call.caller).is_some()),
             Lane::Fair(_) | Lane::Read | Lane::Write => !matches!(call.patience, Patience::Once),
             Lane::Permits => false,
         }

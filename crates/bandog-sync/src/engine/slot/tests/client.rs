@@ -199,7 +199,6 @@ impl World {
             Effect::HoldBegan => self.busy_at = self.now,
             Effect::WaitBegan
             | Effect::TurnEnded { .. }
-            | Effect::TurnReleased { .. }
             | Effect::CheckForDeadlock { .. }
             | Effect::Renewed
             | Effect::RenewalFailed(_)
