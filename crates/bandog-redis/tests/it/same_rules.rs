@@ -23,6 +23,8 @@ const RUNS: u64 = 80;
 const STEPS: usize = 80;
 /// Maximum duration of a run.
 const MAX_RUN: Duration = Duration::from_millis(900);
+/// From this number of readers on, some steps do not read all of them.
+const MANY_READERS: usize = 8;
 const NOTE: &str = "bandog:starving:{k}";
 /// Lets time pass, in ms: lowers each ttl, and each score that is a time.
 const PASS_TIME: &str = "
@@ -111,13 +113,13 @@ impl<'s> Both<'s> {
             (Ok(ruled @ Answer::Released(_)), Ok(answered)) => assert_eq!(ruled, answered, "{context}"),
             (Ok(Answer::Claimed(ruled)), Ok(Answer::Claimed(answered))) => {
                 let (Step::Claim(claim) | Step::Release(claim) | Step::Pass { to: claim, .. }) = wanted;
-                self.compare_verdicts(claim, ruled, answered, &context);
+                self.compare_verdicts(claim, ruled, answered, before.holds().len(), &context);
             }
             _ => panic!("{context}"),
         }
     }
 
-    fn compare_verdicts(&mut self, claim: &Claim, ruled: &Verdict, answered: &Verdict, context: &str) {
+    fn compare_verdicts(&mut self, claim: &Claim, ruled: &Verdict, answered: &Verdict, holds: usize, context: &str) {
         match (ruled, answered) {
             (
                 Verdict::Granted { fences: ruled, valid_for, followers: ruled_followers },
@@ -139,7 +141,9 @@ impl<'s> Both<'s> {
             ) => {
                 assert_eq!(ahead, answered_ahead, "{context}");
                 assert!(*ruled < *answered + Duration::from_secs(4), "{context}");
-                assert!(*answered < *ruled + Duration::from_secs(4), "{context}");
+                // Not every step reads all readers. The ttl of the hash can be longer than their holds.
+                let is_sampled = matches!(claim.kind, Kind::Read | Kind::Write) && holds >= MANY_READERS;
+                assert!(is_sampled || *answered < *ruled + Duration::from_secs(4), "{context}");
             }
             _ => panic!("{context}"),
         }
