@@ -10,6 +10,16 @@ local function notify_first(queue, deadlines, waiting, owner, channel)
   return told
 end
 
+-- Brings the deadlines of the owners behind this position nearer by the time for one claim, but not nearer than their
+-- margins: several owners can leave in the time for one claim.
+local function come_nearer(deadlines, owners, position)
+  for i = position + 1, #owners do
+    local before = expiry(deadlines, owners[i])
+    local after = before and math.max(before - WAIT_MS, math.min(before, NOW + margin(i - 2)))
+    if after ~= before then call('zadd', deadlines, 'xx', text(after), owners[i]) end
+  end
+end
+
 -- Removes the owner from the queue. Returns whether it had a place.
 --
 -- The deadlines of the owners behind it are changed last. So they are not changed again if the removal is refused and
@@ -18,12 +28,13 @@ local function leave(queue, deadlines, waiting, stayed, owner)
   if not expiry(deadlines, owner) then return false end
   local place = expiry(waiting, owner)
   local owners = may_stay(deadlines, waiting, stayed) and {} or call('lrange', queue, 0, -1)
-  call('lrem', queue, 0, owner)
+  -- The first owner is removed without a search through the list.
+  call('lrem', queue, call('lindex', queue, 0) == owner and 1 or 0, owner)
   call('zrem', deadlines, owner)
   call('zrem', waiting, owner)
   for i, other in ipairs(owners) do
     -- If this is refused, the owners behind keep later deadlines.
-    if other == owner then pcall(advance, deadlines, owners, i + 1, 1) end
+    if other == owner then pcall(come_nearer, deadlines, owners, i) end
   end
   return place and place > NOW
 end

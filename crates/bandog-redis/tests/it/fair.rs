@@ -327,6 +327,26 @@ async fn a_release_and_the_next_claim_are_one_command() {
     assert_eq!(queue(&server), [JAVA.to_owned(), last.id.to_string()]);
 }
 
+/// Calls that get their turns of one hold leave the queue at once.
+#[tokio::test]
+async fn claims_that_leave_together_do_not_bring_the_deadline_of_redisson_too_near() {
+    let server = RedisServer::start();
+    let redis = backend(&server);
+    let [holder, first, second] = [fair("k"), fair("k"), fair("k")];
+    granted(take(&redis, &holder).await.unwrap());
+    for claim in [&first, &second] {
+        ahead(&redis, claim).await;
+    }
+    let until = now_ms() + 3 * WAIT / 2;
+    java_waits(&server, JAVA, until);
+    for claim in [&first, &second] {
+        assert_eq!(release(&redis, claim).await.unwrap(), Released::LeftQueue);
+    }
+    let left = deadline(&server, JAVA) - now_ms();
+    assert!((50_000..=60_000).contains(&left), "the deadline is {left} ms away");
+    assert_eq!(queue(&server), [JAVA]);
+}
+
 #[tokio::test]
 async fn a_fair_mutex_and_a_plain_mutex_exclude_each_other() {
     let server = RedisServer::start();
