@@ -240,7 +240,7 @@ fn scene(history: &History, violation: &Violation) -> String {
         let leader = seen
             .leader
             .map_or("none".into(), |(fence, client, call)| format!("client {client} call {call}, fence {fence}"));
-        events.push((seen.at, format!("client {} task {} is told of the leader: {leader}", seen.by.0, seen.by.1)));
+        events.push((seen.at, format!("client {} task {} sees the leader: {leader}", seen.by.0, seen.by.1)));
     }
     let here = |fault: &&Fault| fault.name.is_none_or(|name| name == violation.name) && near(fault.from, fault.to);
     for fault in history.faults.iter().filter(here) {

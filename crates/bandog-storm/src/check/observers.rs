@@ -13,7 +13,7 @@ use crate::{
     share::Share,
 };
 
-const ORDER: &str = "an observer is told of leaders in their order";
+const ORDER: &str = "an observer sees the leaders in their order";
 const UNKNOWN: &str = "each reported leader is a candidate, with its fence";
 const FORMER: &str = "no leader is reported after it has resigned";
 const MISSING: &str = "a leader is reported while it is the leader";
@@ -46,7 +46,7 @@ pub(super) fn check(history: &History, findings: &mut Findings) {
                 let before = last.insert(observation.by, fence).unwrap_or(0);
                 if fence < before {
                     let what =
-                        format!("an observer of client {} was told of {before} and then of {fence}", observation.by.0);
+                        format!("an observer of client {} saw the fence {before} and then {fence}", observation.by.0);
                     findings.broken(ORDER, name, observation.at, what);
                 }
             }

@@ -12,7 +12,7 @@ const NO_LEADER: &str = "each party that passes a barrier has a leader";
 const STUCK: &str = "no party waits at a barrier when enough parties wait";
 const OVERLAP: &str = "no two clients hold one lock at the same time";
 const FENCES: &str = "fences increase with every grant";
-const ORDER: &str = "an observer is told of leaders in their order";
+const ORDER: &str = "an observer sees the leaders in their order";
 const UNKNOWN: &str = "each reported leader is a candidate, with its fence";
 const FORMER: &str = "no leader is reported after it has resigned";
 const MISSING: &str = "a leader is reported while it is the leader";
@@ -50,7 +50,7 @@ impl Story {
         self.record(client, Event::Answered { call, at: to * MS, outcome: Outcome::Released });
     }
 
-    /// Client 9 is told of the leader that client `of` has been since `call`.
+    /// Client 9 sees the leader that client `of` has been since `call`.
     fn sees(&mut self, from: Nanos, at: Nanos, fence: u64, of: u32, call: CallId) {
         let (from, at, name, follows) = (from * MS, at * MS, ELECTIONS.start, true);
         self.record(9, Event::Observed { task: 0, from, at, name, follows, fence, client: of, call });
