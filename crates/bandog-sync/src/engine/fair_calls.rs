@@ -85,6 +85,10 @@ impl FairCalls {
             of_key.in_order.insert(*number);
         } else {
             of_key.in_order.remove(number);
+            // If a follower has lost its place, other claims may be before it, and before the followers behind it.
+            if let Some(at) = of_key.followers.iter().position(|follower| *follower == ticket) {
+                of_key.followers.truncate(at);
+            }
         }
     }
 
@@ -115,5 +119,24 @@ impl FairCalls {
     /// The calls for a key, the oldest first.
     pub(super) fn of_key(&self, key: &Key) -> Vec<Ticket> {
         self.of_keys.get(key).into_iter().flat_map(|of_key| of_key.calls.values()).copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_follower_that_has_lost_its_place_is_not_served_and_no_follower_behind_it() {
+        let (mut calls, key) = (FairCalls::default(), Key::new("key").unwrap());
+        for ticket in 1..=4 {
+            calls.insert(&key, ticket);
+            calls.set_in_order(&key, ticket, true);
+        }
+        calls.granted(&key, 1, vec![2, 3, 4]);
+        calls.set_in_order(&key, 3, false);
+        assert!(calls.has_followers(&key, 1));
+        assert_eq!(calls.next_follower(&key), Some(2));
+        assert_eq!(calls.next_follower(&key), None);
     }
 }
