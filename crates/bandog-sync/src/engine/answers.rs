@@ -1,0 +1,104 @@
+//! The answers of the store: each goes to the part of the engine that waits for it. The metrics, the health checks and the
+//! log learn from each answer whether the store can be reached.
+
+use bandog_core::{Answer, Error, ErrorKind, Kind, Moment, Result, Step, Verdict};
+
+use super::{Engine, calls::Completion, lane::SlotId, outages::OutageLog, slot::Event};
+
+impl Engine {
+    /// Handles the end of a request.
+    pub(super) fn complete(&mut self, completion: Completion) {
+        match completion {
+            Completion::Applied { asked_at, steps, answers } => {
+                if answers.iter().any(Result::is_ok) {
+                    self.measure_round_trip(asked_at);
+                }
+                for (step, answer) in steps.iter().zip(answers) {
+                    self.step_answered(asked_at, step, answer);
+                }
+            }
+            Completion::Renewed { asked_at, claims, answers } => {
+                for (claim, answer) in claims.into_iter().zip(answers) {
+                    self.record_answer("renew", &answer);
+                    self.on(&SlotId::of_claim(&claim), Event::Renewed { hold: claim.id.number, asked_at, answer });
+                }
+            }
+            Completion::Subscribed { slot, subscription } => self.on(&slot, Event::Subscribed(subscription)),
+            Completion::RecordSubscribed { id, subscription } => self.record_subscribed(id, subscription),
+            Completion::Registered(result) => self.registered(result),
+            Completion::Searched(result) => self.searched(result),
+            Completion::Pinged { reply, result } => {
+                self.record_answer("ping", &result);
+                // The caller may have dropped its future.
+                let _ = reply.send(result);
+            }
+            Completion::Probed(answer) => self.probed(answer),
+            Completion::QueryEnded => {}
+        }
+    }
+
+    /// Passes the answer to a step on to the key's slot or to the pending releases.
+    fn step_answered(&mut self, asked_at: Moment, step: &Step, answer: Result<Answer>) {
+        self.record_answer(step.verb(), &answer);
+        match step {
+            Step::Claim(claim) | Step::Pass { to: claim, .. } => {
+                let mut answer = answer.and_then(|answer| match answer {
+                    Answer::Claimed(verdict) => Ok(verdict),
+                    Answer::Released(_) => Err(mismatch(step)),
+                });
+                if let (Kind::Fair, Ok(Verdict::Granted { followers, .. })) = (claim.kind, &mut answer) {
+                    self.fair_calls.granted(&claim.key, claim.id.number, std::mem::take(followers));
+                }
+                self.on(&SlotId::of_step(step), Event::Claimed { claim: claim.id.number, asked_at, answer });
+            }
+            Step::Release(claim) => {
+                let answer = answer.and_then(|answer| match answer {
+                    Answer::Released(released) => Ok(released),
+                    Answer::Claimed(_) => Err(mismatch(step)),
+                });
+                self.release_answered(&SlotId::of_claim(claim), claim.id.number, answer);
+            }
+        }
+    }
+
+    /// Records for the metrics, the health checks and the log whether the store has answered a request. `verb` names
+    /// the request.
+    pub(super) fn record_answer<T>(&mut self, verb: &'static str, answer: &Result<T>) {
+        let fault = answer.as_ref().err();
+        if fault.is_some() {
+            self.metrics.error(verb);
+        }
+        let outage_error = fault.filter(|error| error.is_retryable());
+        self.cx.answered |= outage_error.is_none();
+        let now = self.cx.now;
+        let log = match outage_error {
+            Some(error) => {
+                self.store_health.failed(now, error);
+                let is_logged_elsewhere = || self.handle.upgrade().is_some_and(|handle| handle.has_outage_reporter());
+                if self.cx.answered { self.outages.not_answered(now, is_logged_elsewhere) } else { OutageLog::Nothing }
+            }
+            None => {
+                self.store_health.answered(now);
+                self.outages.answered()
+            }
+        };
+        match (log, outage_error) {
+            (OutageLog::Began, Some(error)) => {
+                tracing::warn!(%error, "the store does not answer; each held lock stays valid until its deadline");
+            }
+            (OutageLog::Ended, _) => tracing::info!("the store answers again"),
+            (OutageLog::Began | OutageLog::Nothing, _) => {}
+        }
+    }
+
+    /// Updates the average round trip with the round trip of an answered request.
+    fn measure_round_trip(&mut self, asked_at: Moment) {
+        self.cx.round_trip = self.cx.round_trip * 7 / 8 + self.cx.now.since(asked_at) / 8;
+    }
+}
+
+/// The error for an answer that does not fit the step, for example a release that is answered like a claim.
+fn mismatch(step: &Step) -> Error {
+    let message = "the backend gave an answer that does not fit the request";
+    Error::new(ErrorKind::Corrupt, message).during(step.verb()).at(step.key()).ambiguous()
+}
