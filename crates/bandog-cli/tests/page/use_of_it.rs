@@ -15,6 +15,18 @@ fn act(browser: &Browser, job: &str, act: &str, token: &str) {
     browser.click("#ask .main");
 }
 
+/// Waits until the page reports a finished action with these words.
+#[track_caller]
+fn told(browser: &Browser, words: &str) {
+    eventually(SOON, || {
+        let (told, form) = (
+            browser.text("#told"),
+            browser.eval("[document.querySelector('#ask').open, document.querySelector('#ask').innerText]"),
+        );
+        if told.contains(words) { Ok(()) } else { Err(format!("the page says {told:?}; the form: {form}")) }
+    });
+}
+
 #[test]
 fn the_page_shows_jobs_a_countdown_and_new_runs() {
     let fixture = Fixture::open(DESK);
@@ -87,12 +99,12 @@ fn a_job_is_paused_resumed_run_and_cancelled_with_the_token() {
     let job = Fixture::job("reconcile-ledger");
     browser.says(&format!("{job} .runs"), "running");
     act(browser, "reconcile-ledger", "cancel", "");
-    browser.says("#told", "cancelled run ");
+    told(browser, "cancelled run ");
     browser.says(&format!("{job} .runs"), "cancelled");
 
     fixture.unfold("report");
     act(browser, "report", "run", "");
-    browser.says("#told", "is requested");
+    told(browser, "is requested");
     browser.says(&format!("{} .last", Fixture::job("report")), "ok in ");
     browser.says(&format!("{} .runs", Fixture::job("report")), "manual");
     // The token is not shown, stored or sent in a URL.
