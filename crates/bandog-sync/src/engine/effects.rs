@@ -127,7 +127,7 @@ impl Engine {
                 let writers = self.slots.get(&SlotId { key: id.key.clone(), lane: Lane::Write });
                 slot.writer_waits(writers.is_some_and(|entry| entry.slot.has_calls()));
             }
-            Lane::Mutex | Lane::Write | Lane::Permits => {}
+            Lane::Mutex | Lane::Write | Lane::Permits(_) => {}
         }
         self.slots.insert(id, SlotEntry { slot, timer: None });
     }
@@ -236,7 +236,7 @@ impl Engine {
             Lane::Write if had_calls != has_calls => {
                 self.on(&SlotId { key: id.key.clone(), lane: Lane::Read }, Event::WriterWaits(has_calls));
             }
-            Lane::Mutex | Lane::Fair(_) | Lane::Read | Lane::Write | Lane::Permits => {}
+            Lane::Mutex | Lane::Fair(_) | Lane::Read | Lane::Write | Lane::Permits(_) => {}
         }
         Some(value)
     }

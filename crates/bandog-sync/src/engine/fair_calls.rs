@@ -115,11 +115,6 @@ impl FairCalls {
     pub(super) fn oldest(&self, key: &Key) -> Option<Ticket> {
         self.of_keys.get(key)?.calls.values().next().copied()
     }
-
-    /// The calls for a key, the oldest first.
-    pub(super) fn of_key(&self, key: &Key) -> Vec<Ticket> {
-        self.of_keys.get(key).into_iter().flat_map(|of_key| of_key.calls.values()).copied().collect()
-    }
 }
 
 #[cfg(test)]

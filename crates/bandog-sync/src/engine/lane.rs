@@ -1,5 +1,7 @@
 //! Which slot of a key handles a call. A *slot* is the state of one key in this client, for one kind of lock.
 
+use std::num::NonZeroU32;
+
 use bandog_core::{Claim, Key, Kind, Step};
 
 use super::msg::Ticket;
@@ -14,7 +16,9 @@ pub(crate) enum Lane {
     Fair(Ticket),
     Read,
     Write,
-    Permits,
+    /// The calls for a semaphore that expect this limit. Only the store knows whether it is the right one, so a call with
+    /// another limit must not wait behind these calls.
+    Permits(NonZeroU32),
 }
 
 impl Lane {
@@ -25,7 +29,7 @@ impl Lane {
             Kind::Fair => Self::Fair(number),
             Kind::Read => Self::Read,
             Kind::Write => Self::Write,
-            Kind::Permits { .. } => Self::Permits,
+            Kind::Permits { of, .. } => Self::Permits(of),
         }
     }
 
@@ -34,7 +38,7 @@ impl Lane {
         match self {
             Self::Read => Some(Self::Write),
             Self::Write => Some(Self::Read),
-            Self::Mutex | Self::Fair(_) | Self::Permits => None,
+            Self::Mutex | Self::Fair(_) | Self::Permits(_) => None,
         }
     }
 }
@@ -80,7 +84,7 @@ impl OwnedAs {
             Lane::Mutex => Some(Self::Mutex),
             Lane::Fair(_) => Some(Self::Fair),
             Lane::Read | Lane::Write => Some(Self::ReadWrite),
-            Lane::Permits => None,
+            Lane::Permits(_) => None,
         }
     }
 }

@@ -428,9 +428,9 @@ impl Engine {
 
     /// Checks the holds of a key, because an operator has changed the key.
     fn recheck(&mut self, key: &Key) {
-        let fair = self.fair_calls.of_key(key).into_iter().map(Lane::Fair);
-        for lane in [Lane::Mutex, Lane::Read, Lane::Write, Lane::Permits].into_iter().chain(fair) {
-            self.on(&SlotId { key: key.clone(), lane }, Event::Recheck);
+        let slots: Vec<_> = self.slots.keys().filter(|slot| slot.key == *key).cloned().collect();
+        for slot in slots {
+            self.on(&slot, Event::Recheck);
         }
     }
 

@@ -47,7 +47,7 @@ impl Engine {
         let holder = match slot.lane {
             // The oldest call for a fair mutex is the holder, if this client holds the lock.
             Lane::Fair(_) => self.fair_calls.oldest(&slot.key).map(Lane::Fair),
-            lane @ (Lane::Mutex | Lane::Read | Lane::Write | Lane::Permits) => Some(lane),
+            lane @ (Lane::Mutex | Lane::Read | Lane::Write | Lane::Permits(_)) => Some(lane),
         };
         let lanes = holder.into_iter().chain(slot.lane.sibling());
         let slots = lanes.filter_map(|lane| self.slots.get(&SlotId { key: slot.key.clone(), lane }));

@@ -19,6 +19,7 @@ mod health;
 mod kit;
 mod latch;
 mod late_answers;
+mod limits;
 mod logs;
 mod max_waiters;
 mod metrics;

@@ -154,14 +154,22 @@ impl<C: Call> Slot<C> {
         }
     }
 
-    /// Handles a claim that was refused with an error, or that the store did not answer.
+    /// Handles a claim that was refused with an error, or that the store did not answer. An error that is not retryable
+    /// ends the calls of the same kind as the claim.
     pub(super) fn claim_failed(&mut self, mut attempt: Box<Attempt>, error: Error, cx: &mut SlotContext<C>) {
+        let kind = attempt.terms.kind;
         attempt.unsure |= error.maybe_applied();
         attempt.faults += 1;
         let retry_at = cx.now + backoff_after(attempt.faults);
         self.stage = Stage::Waiting { attempt, retry_at };
         if !error.is_retryable() {
-            return self.fail_all(&error, cx);
+            // The store refuses, for example, a claim of more permits than its limit. Another call can succeed.
+            for ticket in self.queue.of_kind(kind) {
+                if let Some(waiter) = self.queue.remove(ticket) {
+                    cx.emit(Effect::Fail(waiter.call, error.clone()));
+                }
+            }
+            return self.claim_next(cx);
         }
         self.fault = Some(error);
     }

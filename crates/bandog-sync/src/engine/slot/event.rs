@@ -212,7 +212,7 @@ impl<C> SlotContext<C> {
     pub(super) fn new_attempt(&mut self, slot: &SlotId, terms: Terms) -> Box<Attempt> {
         let number = match slot.lane {
             Lane::Fair(ticket) => ticket,
-            Lane::Mutex | Lane::Read | Lane::Write | Lane::Permits => self.numbers.fetch_add(1, Relaxed),
+            Lane::Mutex | Lane::Read | Lane::Write | Lane::Permits(_) => self.numbers.fetch_add(1, Relaxed),
         };
         let id = ClaimId { client: self.client, number };
         let claim = Claim {

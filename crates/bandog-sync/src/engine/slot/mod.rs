@@ -382,7 +382,7 @@ impl<C: Call> Slot<C> {
         if needs_claim {
             self.claim_next(cx);
         }
-        if !matches!(self.id.lane, Lane::Permits) {
+        if !matches!(self.id.lane, Lane::Permits(_)) {
             return;
         }
         let waits_for_own_hold = matches!(self.stage, Stage::Idle | Stage::Resting { .. }) && self.further.len() == 0;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bandog_core::Moment;
+use bandog_core::{Kind, Moment};
 
 use super::earlier;
 use crate::{
@@ -132,6 +132,11 @@ impl<C> Queue<C> {
     /// The calls with these terms, the oldest first.
     pub(super) fn with_terms(&self, terms: Terms) -> Vec<Ticket> {
         self.iter().filter(|(_, waiter)| waiter.terms == terms).map(|(ticket, _)| ticket).collect()
+    }
+
+    /// The calls of this kind, the oldest first.
+    pub(super) fn of_kind(&self, kind: Kind) -> Vec<Ticket> {
+        self.iter().filter(|(_, waiter)| waiter.terms.kind == kind).map(|(ticket, _)| ticket).collect()
     }
 
     /// The number of calls at the head of the queue that have these terms, counted up to `limit`.

@@ -47,7 +47,7 @@ impl<C: Call> Slot<C> {
         self.fault = None;
         match self.id.lane {
             Lane::Read => self.serve_readers(id, cx),
-            Lane::Mutex | Lane::Fair(_) | Lane::Write | Lane::Permits => self.serve_next(id, None, cx),
+            Lane::Mutex | Lane::Fair(_) | Lane::Write | Lane::Permits(_) => self.serve_next(id, None, cx),
         }
     }
 
@@ -122,7 +122,7 @@ impl<C: Call> Slot<C> {
     /// readers get their turns when they arrive.
     fn passes_on(&self) -> bool {
         match self.id.lane {
-            Lane::Mutex | Lane::Write | Lane::Permits => true,
+            Lane::Mutex | Lane::Write | Lane::Permits(_) => true,
             Lane::Fair(_) | Lane::Read => false,
         }
     }
@@ -186,7 +186,7 @@ impl<C: Call> Slot<C> {
             self.stage = Stage::Releasing(hold.streak());
         }
         // The released permits may be enough for the attempt. Its next claim is sent right behind the release.
-        if matches!(self.id.lane, Lane::Permits) {
+        if matches!(self.id.lane, Lane::Permits(_)) {
             self.may_be_free(cx);
         }
     }

@@ -57,7 +57,7 @@ impl<C: Call> Slot<C> {
         match self.id.lane {
             Lane::Mutex => self.holds.iter().any(|hold| !hold.is_lost() && hold.turn_of(call.caller).is_some()),
             Lane::Fair(_) | Lane::Read | Lane::Write => !matches!(call.patience, Patience::Once),
-            Lane::Permits => false,
+            Lane::Permits(_) => false,
         }
     }
 
@@ -91,8 +91,10 @@ impl<C: Call> Slot<C> {
         if !has_timed_out {
             return;
         }
+        // A call can also wait behind a call that waits for a hold of this client.
+        let is_held = self.queue.first().is_some_and(|first| !self.fits(first.terms));
         let Some(waiter) = self.queue.remove(ticket) else { return };
-        match self.timeout_answer(&waiter) {
+        match if is_held { Ok(()) } else { self.timeout_answer(&waiter) } {
             Ok(()) => cx.emit(Effect::Refuse(waiter.call)),
             Err(error) => cx.emit(Effect::Fail(waiter.call, error.during("lock").at(self.key()))),
         }

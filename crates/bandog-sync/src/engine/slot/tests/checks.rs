@@ -36,7 +36,7 @@ impl World {
             Lane::Read => {
                 assert!(!turn.is_passed_on || now.since(began) < MAX_STREAK, "a hold of readers stays open too long");
             }
-            Lane::Permits => {
+            Lane::Permits(_) => {
                 let age = now.since(began);
                 assert!(!turn.is_passed_on || age < MAX_STREAK * 64, "a streak lasts too long");
             }
@@ -65,7 +65,7 @@ impl World {
         let arrived = self.calls.values().filter(|open| open.arrived.is_some() && open.call.downgrades.is_none());
         let mut older = arrived.filter(|open| open.call.kind.family() == call.kind.family());
         let is_first = match lane {
-            Lane::Mutex | Lane::Permits => older.all(|open| open.call.ticket >= call.ticket),
+            Lane::Mutex | Lane::Permits(_) => older.all(|open| open.call.ticket >= call.ticket),
             Lane::Write => older.all(|open| open.call.kind != Kind::Write || open.call.ticket >= call.ticket),
             // A claim that was lost gets its place late.
             Lane::Fair(_) => {

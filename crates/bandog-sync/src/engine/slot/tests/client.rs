@@ -69,7 +69,7 @@ impl World {
                 self.fair_calls.set_in_order(&self.key, ticket, is_in_order);
             }
             Lane::Write if had_calls != has_calls => self.pass_event(Lane::Read, Event::WriterWaits(has_calls)),
-            Lane::Mutex | Lane::Fair(_) | Lane::Read | Lane::Write | Lane::Permits => {}
+            Lane::Mutex | Lane::Fair(_) | Lane::Read | Lane::Write | Lane::Permits(_) => {}
         }
         Some(value)
     }
@@ -82,7 +82,7 @@ impl World {
         match lane {
             Lane::Fair(ticket) => self.fair_calls.insert(&self.key, ticket),
             Lane::Read => slot.writer_waits(self.slots.get(&Lane::Write).is_some_and(Slot::has_calls)),
-            Lane::Mutex | Lane::Write | Lane::Permits => {}
+            Lane::Mutex | Lane::Write | Lane::Permits(_) => {}
         }
         self.slots.insert(lane, slot);
     }
@@ -233,7 +233,7 @@ impl World {
         {
             self.downgraded_to.insert(from.id.number, to.id.number);
         }
-        if matches!(lane, Lane::Permits) && self.in_flight.contains_key(&lane) {
+        if matches!(lane, Lane::Permits(_)) && self.in_flight.contains_key(&lane) {
             self.sums.further += 1;
             assert!(!claim.joins && !claim.offers && self.further.insert(claim.id.number), "{claim:?}");
         } else {
