@@ -22,7 +22,7 @@ use crate::{
 /// the new number, no permits are granted until enough of them are released.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json: name, limit, store.
+Fields of --json: name, limit, before (null for a new semaphore), store.
 
 Exit codes: 0 changed; 64 wrong name, number or URL; 69 the store does not answer or does not exist; 77 the store \
 refuses the request, or the name is in use as another kind of lock.
@@ -47,6 +47,8 @@ pub(crate) struct Args {
 struct Report<'a> {
     name: &'a str,
     limit: NonZeroU32,
+    /// The number before the change. None if the semaphore is new.
+    before: Option<u32>,
     store: String,
 }
 
@@ -55,19 +57,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let Args { name, number, format, .. } = args;
     let store = Store::of(&args.store)?;
     Key::new(name).map_err(|error| store.fault(&error))?;
-    let is_changed = runtime::block_on(async {
-        let Some(client) = store.connect_existing().await? else { return Ok(false) };
+    let changed = runtime::block_on(async {
+        let Some(client) = store.connect_existing().await? else { return Ok(None) };
         let semaphore = client.semaphore(name, number.get());
-        semaphore.set_limit(number.get()).await.map(|()| true).map_err(|error| store.fault(&error))
+        semaphore.set_limit(number.get()).await.map(Some).map_err(|error| store.fault(&error))
     })?;
-    if !is_changed {
+    let Some(before) = changed else {
         let text = format!("{} was never used, so it has no semaphore {name:?}", store.redacted());
         return Err(Fault::new(ExitCode::Unavailable, text));
-    }
+    };
     if format.json {
-        print::done(print::json(&Report { name, limit: *number, store: store.redacted() }))?;
+        print::done(print::json(&Report { name, limit: *number, before, store: store.redacted() }))?;
     } else {
-        console::report(&format!("{name:?} in {} has {number} permits now", store.redacted()));
+        let before = before.map_or("the semaphore is new".to_owned(), |before| format!("before: {before}"));
+        console::report(&format!("{name:?} in {} has {number} permits now ({before})", store.redacted()));
     }
     Ok(ExitCode::Done)
 }

@@ -245,13 +245,14 @@ pub trait Leases: Debug + Send + Sync + 'static {
     }
 
     /// Changes the number of permits of the semaphore `key` ([`Kind::Permits`]), and notifies the waiting clients.
-    /// Claims that name the number before the change are still accepted.
+    /// Claims that name the number before the change are still accepted. Returns this number, or None if the semaphore is
+    /// new.
     ///
     /// # Errors
     /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the backend has no semaphores, as this default
     ///   implementation.
     /// - [`ErrorKind::Denied`](crate::ErrorKind::Denied): a lock of another family holds the name.
-    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<Option<u32>> {
         let _ = permits;
         Err(Error::new(ErrorKind::Unsupported, "this backend has no semaphores").during("set_limit").at(key))
     }

@@ -141,13 +141,13 @@ impl LockState {
     ///
     /// # Errors
     /// [`ErrorKind::Denied`] if a claim of another family holds the name.
-    pub fn set_limit(&mut self, permits: NonZeroU32, now: Moment) -> Result<()> {
+    pub fn set_limit(&mut self, permits: NonZeroU32, now: Moment) -> Result<Option<u32>> {
         self.forget_expired(now);
         self.check_family(Family::Semaphore)?;
-        let now = permits.get();
+        let (now, earlier) = (permits.get(), self.limit());
         let before = self.limit.map_or(now, |limit| if limit.now == now { limit.before } else { limit.now });
         self.limit = Some(Limit { now, before });
-        Ok(())
+        Ok(earlier)
     }
 
     /// Applies a step to this lock.

@@ -93,11 +93,11 @@ impl Leases for Memory {
         Ok(Subscription::new(move || shared.state().subscribers.remove(&key, id)))
     }
 
-    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<Option<u32>> {
         let (mut state, now) = self.state_and_time();
-        state.lock(key).set_limit(permits, now).map_err(|error| error.during("set_limit").at(key))?;
+        let before = state.lock(key).set_limit(permits, now).map_err(|error| error.during("set_limit").at(key))?;
         state.subscribers.notify(key, None);
-        Ok(())
+        Ok(before)
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

@@ -206,10 +206,11 @@ impl Leases for Redis {
         subscription.map_err(|error| error.during("subscribe").at(&claim.key))
     }
 
-    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<Option<u32>> {
         let set = async {
             match self.ask(|form| script::set_limit(key, permits, self.options.format, form)).await? {
-                Value::Int(1) => Ok(()),
+                Value::Int(0) => Ok(None),
+                Value::Int(before) => Ok(Some(u32::try_from(before).unwrap_or(u32::MAX))),
                 reply => Err(refusal::unexpected_reply(&reply)),
             }
         };

@@ -51,7 +51,7 @@ impl Leases for Sqlite {
         }
     }
 
-    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<Option<u32>> {
         let changed = self.request(SetLimit(key.clone(), permits)).await.flatten();
         changed.map_err(|error| error.during("set_limit").at(key))
     }

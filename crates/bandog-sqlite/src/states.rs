@@ -130,13 +130,13 @@ impl Table<'_> {
     }
 
     /// Changes the number of permits of a semaphore.
-    pub(crate) fn set_limit(&mut self, key: &Key, permits: NonZeroU32) -> Result<(), Fault> {
+    pub(crate) fn set_limit(&mut self, key: &Key, permits: NonZeroU32) -> Result<Option<u32>, Fault> {
         let now_ns = self.host().now_ns();
         let mut stored = self.load(key, now_ns)?;
         let before = stored.state.clone();
-        stored.state.set_limit(permits, self.moment(now_ns)).map_err(Fault::Refused)?;
+        let earlier = stored.state.set_limit(permits, self.moment(now_ns)).map_err(Fault::Refused)?;
         self.store(key, &mut stored, (&before, None), Change::Freed, now_ns)?;
-        Ok(())
+        Ok(earlier)
     }
 
     /// Whether the lock might grant a share to another claim: it has no hold, or several claims can hold it together.

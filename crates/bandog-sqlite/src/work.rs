@@ -125,13 +125,14 @@ impl Work for Renew {
 }
 
 impl Work for SetLimit {
-    type Answer = Result<()>;
+    /// The number of permits before the change. None if the semaphore is new.
+    type Answer = Result<Option<u32>>;
 
     fn access_mode(&self) -> AccessMode {
         AccessMode::Write
     }
 
-    fn run(&self, table: &mut Table<'_>) -> Result<Result<()>, Fault> {
+    fn run(&self, table: &mut Table<'_>) -> Result<Self::Answer, Fault> {
         table.one_row(|table| table.set_limit(&self.0, self.1))
     }
 }

@@ -102,12 +102,16 @@ impl Semaphore {
         self.lock.try_acquire_for(wait).await
     }
 
-    /// Changes the limit: the number of permits that the store has for this semaphore. If the new limit is smaller than
+    /// Changes the limit: the number of permits that the store has for this semaphore. Returns the limit before, or None
+    /// if the semaphore is new. If the new limit is smaller than
     /// the number of permits in use, no permits are granted until enough of them are released.
     ///
     /// Handles name the limit with which they were made. The store accepts the new limit and the limit before the last
     /// change, so clients can change to the new limit one after another. A client with the old limit never takes more
     /// permits than the old limit.
+    ///
+    /// With Redis, a number that is not known to be a latch is taken for a semaphore, because a semaphore of Redisson is
+    /// only a number. So a wrong name can change the number of another program.
     ///
     /// # Errors
     /// - `ErrorKind::Misused`: the limit is 0, the name or an option of this handle is not allowed, or the backend has
@@ -118,7 +122,7 @@ impl Semaphore {
     ///
     /// # Cancel safety
     /// If the future is dropped, the limit may or may not be changed.
-    pub async fn set_limit(&self, limit: u32) -> Result<()> {
+    pub async fn set_limit(&self, limit: u32) -> Result<Option<u32>> {
         self.lock.check()?;
         let limit =
             NonZeroU32::new(limit).ok_or_else(|| Error::misused("a semaphore must have at least one permit"))?;

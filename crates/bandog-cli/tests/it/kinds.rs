@@ -102,14 +102,15 @@ fn limit_changes_the_number_of_permits() {
     place.run(&["limit", "gpu", "7"]).assert_ended(69, &["was never used"]);
     let mut holder = place.start(&Place::lock("gpu", &["--permits", "3", "--of", "5"], HOLD));
     holder.stdout_line("", SOON);
-    place.run(&["limit", "gpu", "7"]).assert_ended(0, &["\"gpu\"", "has 7 permits"]);
+    place.run(&["limit", "gpu", "7"]).assert_ended(0, &["\"gpu\"", "has 7 permits now (before: 5)"]);
     assert_eq!(place.show("gpu", &[])["limit"], 7, "the limit of a held semaphore is the present one");
     let of = |number| place.run(&Place::lock("gpu", &["--permits", "1", "--of", number], "exit 0"));
     of("7").assert_ended(0, &[]);
     of("5").assert_ended(0, &[]);
     of("6").assert_ended(64, &["has 7 permits", "has 6"]);
     let json = place.run(&["limit", "gpu", "2", "--json"]).stdout;
-    assert!(json.contains(r#""limit":2"#), "{json}");
+    assert!(json.contains(r#""limit":2,"before":7"#), "{json}");
+    place.run(&["limit", "typo", "2"]).assert_ended(0, &["the semaphore is new"]);
     place.run(&["limit", "gpu", "-1"]).assert_ended(64, &["invalid value '-1'"]);
     holder.close_stdin();
     ends(&mut holder, 0);

@@ -212,14 +212,14 @@ pub async fn limit_change_while_waiting<W: World>(world: &W) -> Law {
     let subscribed = Subscribed::with(&theirs, &waits).await?;
     let before = subscribed.count();
     let key = Key::new(NAME)?;
-    ours.set_limit(&key, number(3)).await?;
+    assert_eq!(ours.set_limit(&key, number(3)).await?, Some(2), "the limit before");
     subscribed.notified_after(before).await;
     granted(&theirs, &waits).await?;
     let shown = row(&ours, &first).await?.kind;
     assert!(matches!(shown, Some(Kind::Permits { of, .. }) if of == number(3)), "the present limit: {shown:?}");
     refused(&ours, &take(1, 3)).await?;
 
-    ours.set_limit(&key, number(1)).await?;
+    assert_eq!(ours.set_limit(&key, number(1)).await?, Some(3));
     for of in [1, 3] {
         refused(&theirs, &take(1, of)).await?;
     }
@@ -236,12 +236,12 @@ pub async fn limit_change_while_waiting<W: World>(world: &W) -> Law {
     let last = take(1, 1);
     granted(&theirs, &last).await?;
     // A change to the present limit is not a change. The limit before it is still accepted.
-    ours.set_limit(&key, number(1)).await?;
+    assert_eq!(ours.set_limit(&key, number(1)).await?, Some(1));
     refused(&ours, &take(1, 3)).await?;
     freed(&ours, &last).await?;
 
     let unused = "unused";
-    ours.set_limit(&Key::new(unused)?, number(4)).await?;
+    assert_eq!(ours.set_limit(&Key::new(unused)?, number(4)).await?, None, "a new semaphore");
     assert_eq!(error_kind(claim(&theirs, &attempt(permits(1, 3), unused)).await), Some(ErrorKind::Misused));
     let holder = attempt(permits(4, 4), unused);
     granted(&theirs, &holder).await?;

@@ -220,7 +220,7 @@ impl<B: Backend> Leases for Counting<B> {
         self.count_subscription(self.inner().subscribe(claim, notifier)).await
     }
 
-    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<Option<u32>> {
         self.inner().set_limit(key, permits).await
     }
 

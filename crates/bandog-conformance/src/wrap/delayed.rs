@@ -88,7 +88,7 @@ impl<B: Backend> Leases for Delayed<B> {
         self.slowly(self.inner().subscribe(claim, notifier)).await
     }
 
-    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<Option<u32>> {
         self.slowly(self.inner().set_limit(key, permits)).await
     }
 

@@ -327,7 +327,7 @@ impl<B: Backend> Leases for Flawed<B> {
         self.inner().subscribe(&claim, notifier).await
     }
 
-    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<Option<u32>> {
         let before = self.known_claims(Some(key), true).into_iter().find_map(|known| match known.claim.kind {
             Kind::Permits { of, .. } => Some(of),
             Kind::Mutex | Kind::Fair | Kind::Read | Kind::Write => None,

@@ -100,7 +100,7 @@ impl<B: Backend> Leases for Forgetful<B> {
         self.inner().subscribe(claim, notifier).await
     }
 
-    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<Option<u32>> {
         self.inner().set_limit(key, permits).await
     }
 

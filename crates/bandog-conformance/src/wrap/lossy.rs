@@ -221,7 +221,7 @@ impl<B: Backend> Leases for Lossy<B> {
         }
     }
 
-    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<Option<u32>> {
         self.ask(self.inner().set_limit(key, permits)).await
     }
 

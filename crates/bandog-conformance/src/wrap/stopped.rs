@@ -146,7 +146,7 @@ impl<B: Backend> Leases for Stopped<B> {
         self.through(self.inner().subscribe(claim, notifier)).await
     }
 
-    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<Option<u32>> {
         self.through(self.inner().set_limit(key, permits)).await
     }
 

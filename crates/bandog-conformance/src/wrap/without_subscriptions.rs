@@ -52,7 +52,7 @@ impl<B: Backend> Leases for WithoutSubscriptions<B> {
         Err(Self::refused(&claim.key))
     }
 
-    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<Option<u32>> {
         self.inner().set_limit(key, permits).await
     }
 

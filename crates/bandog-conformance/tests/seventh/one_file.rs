@@ -51,7 +51,7 @@ impl Leases for OneFile {
         claims.iter().map(one).collect()
     }
 
-    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<()> {
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<Option<u32>> {
         self.of(key, |record, now| record.set_limit(permits, now)).flatten()
     }
 

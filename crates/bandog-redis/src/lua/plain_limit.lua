@@ -3,7 +3,8 @@
 --
 -- KEYS: lock, plain, leases, former, permits
 -- ARGV: limit, channel
--- Reply: 1, or the error, for example because the limit of an existing semaphore is not known. Then the key is unchanged.
+-- Reply: the number of permits before, or 0 if the semaphore is new; or the error, for example because the limit of an
+--        existing semaphore is not known. Then the key is unchanged.
 
 local function set_limit()
   local lock, plain, leases, former, permits = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -28,7 +29,7 @@ local function set_limit()
   commands[#commands + 1] = { 'hset', plain, 'limit', text(limit) }
   write(commands)
   if available >= 0 then publish(channel, text(available)) end
-  return 1
+  return before or 0
 end
 
 return each(5, 2, set_limit)

@@ -87,13 +87,15 @@ pub(super) fn renew(claims: &[&Claim], java_skew: Duration, form: ScriptForm) ->
 /// Changes the number of permits of a semaphore.
 pub(super) fn set_limit(key: &Key, permits: NonZeroU32, form: ScriptForm) -> Cmd {
     let name = key.as_str();
-    let mut cmd = LIMIT.call(form, 4, 6, 5 * name.len() + 120);
+    let mut cmd = LIMIT.call(form, 5, 8, 7 * name.len() + 180);
     cmd.arg(name);
     cmd.write_arg_fmt(PermitsKey(name));
     cmd.write_arg_fmt(Satellite(HELD, name));
     cmd.write_arg_fmt(Satellite(FORMER_LIMIT, name));
+    cmd.write_arg_fmt(TokenKey(name));
     cmd.arg(permits.get());
     cmd.write_arg_fmt(Satellite(SEMAPHORE_CHANNEL, name));
+    cmd.write_arg_fmt(OperationsKey(name));
     cmd
 }
 

@@ -3,13 +3,14 @@
 
 use std::{
     collections::BTreeSet,
-    num::NonZeroU64,
+    num::{NonZeroU32, NonZeroU64},
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
 use bandog_core::{
-    ClientId, ErrorKind, Key, LatchAction, LatchAnswer, LatchOperation, LatchRow, Latches, OperationId, Pattern, Result,
+    ClientId, ErrorKind, Key, LatchAction, LatchAnswer, LatchOperation, LatchRow, Latches, Leases, OperationId,
+    Pattern, Result,
 };
 use bandog_redis::Redis;
 use bandog_testkit::{RawRedis, RedisServer};
@@ -193,6 +194,9 @@ async fn a_key_that_is_not_a_latch_is_denied_and_never_changed() {
     // A lock cannot take the name of a latch.
     change(&redis, &set("latch", 1)).await;
     assert_eq!(take(&redis, &claim("latch")).await.unwrap_err().kind(), ErrorKind::Denied);
+    let limit = redis.set_limit(&key("latch"), NonZeroU32::new(9).unwrap()).await;
+    assert_eq!(limit.unwrap_err().kind(), ErrorKind::Denied);
+    assert_eq!(redis.latch_count(&key("latch")).await.unwrap(), 1);
     // A foreign key under the name of the operations is not changed, and the latch stays as it was.
     server.cmd(&["SET", "bandog:ops:{other}", "text"]);
     assert_eq!(redis.change_latch(&set("other", 1)).await.unwrap_err().kind(), ErrorKind::Denied);

@@ -213,7 +213,7 @@ async fn random_steps_in(query: &str, joins: bool, new: impl Fn(&mut fastrand::R
                     let limit = NonZeroU32::new(random.u32(2..=5)).unwrap();
                     let ruled = both.state.set_limit(limit, both.now());
                     let answered = redis.set_limit(&fresh.key, limit).await;
-                    assert_eq!(ruled.is_ok(), answered.is_ok(), "{limit}: {}", both.state);
+                    assert_eq!(ruled.ok(), answered.ok(), "{limit}: {}", both.state);
                 }
                 (0, _) => both.pass_time([3, 3, 6, 30][random.usize(..4)]),
                 (1 | 2, Some(claim)) => both.step(Step::Release(Claim { offers: true, ..claim })).await,

@@ -67,11 +67,11 @@ impl Semaphore {
         lock::try_acquire_for(&self.semaphore.lock, limit)
     }
 
-    /// Changes the limit. See [`crate::Semaphore::set_limit`].
+    /// Changes the limit, and returns the limit before. See [`crate::Semaphore::set_limit`].
     ///
     /// # Errors
     /// As [`crate::Semaphore::set_limit`], and `ErrorKind::Misused` in async code.
-    pub fn set_limit(&self, limit: u32) -> Result<()> {
+    pub fn set_limit(&self, limit: u32) -> Result<Option<u32>> {
         thread::may_block("set_limit")?;
         wait(self.semaphore.set_limit(limit))
     }
