@@ -44,10 +44,7 @@ local function free(k, a, notifies)
   local lock, held, queue = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3]
   local deadlines, waiting, stayed = KEYS[k + 4], KEYS[k + 5], KEYS[k + 6]
   local owner, channel, starving = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3]
-  -- If the key has another type, this owner does not hold it, and can only have a place.
-  local holds = try('hexists', lock, owner)
-  if type(holds) == 'table' and not string.find(holds.err, 'WRONGTYPE', 1, true) then error(holds) end
-  if holds == 1 then
+  if has_field(lock, owner) then
     call('del', lock, held)
     if take_note(starving) then offer(lock, OFFERED, 1) end
     return notifies and notify_first(queue, deadlines, waiting, owner, channel) or 0
