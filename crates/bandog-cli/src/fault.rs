@@ -31,8 +31,10 @@ impl Fault {
     /// An error that the library returned: an error of the store, or an error that the library found before it sent a
     /// request. `store` is the text that names the store.
     pub(crate) fn of(error: &Error, store: &str) -> Self {
-        // Errors of files and certificates contain their own advice.
-        let says_enough = store.starts_with("sqlite:") || error.to_string().contains("certificate");
+        // Errors of files, of certificates and of names in use contain their own advice.
+        let text = error.to_string();
+        let with_advice = ["certificate", "in use as", "not a lock of this kind"];
+        let says_enough = store.starts_with("sqlite:") || with_advice.iter().any(|words| text.contains(words));
         let advice = if says_enough { "" } else { advice(error.kind()) };
         Self::new(error.kind().into(), format!("{error}\n  store: {store}{advice}"))
     }

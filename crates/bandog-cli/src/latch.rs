@@ -1,4 +1,4 @@
-//! `bandog latch`: sets a count-down latch, counts it down, and waits until it is open.
+//! `bandog latch`: sets a count-down latch, counts it down, waits until it is open, and deletes it.
 
 use std::{
     io::{self, Write},
@@ -19,7 +19,7 @@ use crate::{
     store::{self, Store},
 };
 
-/// Sets a count-down latch, counts it down, and waits until it is open.
+/// Sets a count-down latch, counts it down, waits until it is open, and deletes it.
 ///
 /// A latch is a counter in the store. `set N` creates it, each part of the work counts it down when it is done, and
 /// `wait` returns when the count is 0. Then the latch is open, and can be set again. On Redis it is the RCountDownLatch
@@ -29,10 +29,10 @@ use crate::{
 /// part of the work dies before it has counted down, the latch stays closed. So give `wait` a --timeout.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Output: `down` and `count` print the count. `set` and `wait` print nothing.
+Output: `down` and `count` print the count. `set`, `wait` and `delete` print nothing.
 
 Fields of --json: name, count (after the operation), open (whether the count is 0), store; with `set` also set \
-(whether this command has set the latch).
+(whether this command has set the latch); with `delete` also deleted (whether the latch existed).
 
 Exit codes: 0 done; 75 `set`: the latch exists, and is unchanged; `wait`: the latch was not open within --timeout; \
 64 wrong name, number or URL; 69 the store does not answer or does not exist; 77 the store refuses the request, or the \
@@ -43,7 +43,8 @@ Examples:
   ./import-part 1 && bandog latch import down  in each part
   bandog latch import wait --timeout 1h && ./publish
   bandog latch import count
-  bandog latch import down 3                   open it by hand")]
+  bandog latch import down 3                   open it by hand
+  bandog latch import delete                   the same, whatever its count is")]
 pub(crate) struct Args {
     /// The latch's name; write a name that begins with `-` after `--`.
     name: String,
@@ -72,6 +73,8 @@ enum Action {
     Wait,
     /// Print the count.
     Count,
+    /// Delete the latch, which opens it.
+    Delete,
 }
 
 /// The arguments of an action, which belong together.
@@ -80,6 +83,7 @@ enum Operation {
     Down(u64),
     Wait(Option<Duration>),
     Count,
+    Delete,
 }
 
 impl Args {
@@ -95,8 +99,9 @@ impl Args {
             (Action::Down, number) => Ok(Operation::Down(number.unwrap_or(1))),
             (Action::Wait, None) => Ok(Operation::Wait(*timeout)),
             (Action::Count, None) => Ok(Operation::Count),
-            (Action::Wait | Action::Count, Some(_)) => {
-                Err(Fault::usage("`wait` and `count` take no number: bandog latch NAME wait --timeout DUR"))
+            (Action::Delete, None) => Ok(Operation::Delete),
+            (Action::Wait | Action::Count | Action::Delete, Some(_)) => {
+                Err(Fault::usage("`wait`, `count` and `delete` take no number: bandog latch NAME wait --timeout DUR"))
             }
         }
     }
@@ -110,7 +115,20 @@ struct Report<'a> {
     open: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     set: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deleted: Option<bool>,
     store: String,
+}
+
+/// What an operation has done.
+#[derive(Debug, Default)]
+struct Applied {
+    /// The count after the operation.
+    count: u64,
+    /// Whether `set` has set the latch. None for other operations.
+    set: Option<bool>,
+    /// Whether `delete` has found the latch. None for other operations.
+    deleted: Option<bool>,
 }
 
 /// Applies the operation. Wrong arguments are reported before any I/O.
@@ -118,7 +136,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let operation = args.operation()?;
     let store = Store::of(&args.store)?;
     Key::new(&args.name).map_err(|error| store.fault(&error))?;
-    let (count, set) = runtime::block_on(async {
+    let Applied { count, set, deleted } = runtime::block_on(async {
         let began = Instant::now();
         let connected = match operation {
             // The time limit of the wait includes the connection. A wait of 0s is one request, with its own timeout.
@@ -128,19 +146,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
                     Err(_) => return Err(no_answer(&store, limit)),
                 }
             }
-            Operation::Set(_) | Operation::Down(_) | Operation::Wait(_) | Operation::Count => {
+            Operation::Set(_) | Operation::Down(_) | Operation::Wait(_) | Operation::Count | Operation::Delete => {
                 connect(&store, &operation).await?
             }
         };
         let Some(client) = connected else {
             console::report(&format!("{} was never used, so all its latches are open", store.redacted()));
-            return Ok((0, None));
+            let deleted = matches!(operation, Operation::Delete).then_some(false);
+            return Ok(Applied { deleted, ..Applied::default() });
         };
         let applied = apply(&client.latch(&args.name), &operation, began).await;
         applied.map_err(|error| fault(&store, &error, args))
     })?;
     let Args { name, format, .. } = args;
-    let report = Report { name, count, open: count == 0, set, store: store.redacted() };
+    let report = Report { name, count, open: count == 0, set, deleted, store: store.redacted() };
     if format.json {
         print::done(print::json(&report))?;
     } else if matches!(operation, Operation::Down(_) | Operation::Count) {
@@ -157,7 +176,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         Operation::Wait(_) if count > 0 => {
             Err(Fault::new(ExitCode::Busy, format!("{name:?} in {} is not open: its count is {count}", report.store)))
         }
-        Operation::Set(_) | Operation::Down(_) | Operation::Wait(_) | Operation::Count => Ok(ExitCode::Done),
+        Operation::Set(_) | Operation::Down(_) | Operation::Wait(_) | Operation::Count | Operation::Delete => {
+            Ok(ExitCode::Done)
+        }
     }
 }
 
@@ -170,22 +191,36 @@ async fn connect(store: &Store, operation: &Operation) -> Result<Option<Client>,
             client.ready().await.map_err(|error| store.fault(&error))?;
             Ok(Some(client))
         }
-        Operation::Down(_) | Operation::Wait(_) | Operation::Count => store.connect_existing().await,
+        Operation::Down(_) | Operation::Wait(_) | Operation::Count | Operation::Delete => {
+            store.connect_existing().await
+        }
     }
 }
 
-/// Applies the operation. Returns the count after it and, for `set`, whether this command has set the latch.
+/// Applies the operation.
 ///
 /// `began`: the start of the command, from which the time limit of a wait counts.
-async fn apply(latch: &Latch, operation: &Operation, began: Instant) -> bandog::Result<(u64, Option<bool>)> {
-    match operation {
-        Operation::Set(count) if latch.set(*count).await? => Ok((*count, Some(true))),
-        Operation::Set(_) => Ok((latch.count().await?, Some(false))),
-        Operation::Down(number) => Ok((latch.count_down_by(*number).await?, None)),
-        Operation::Wait(None) => latch.wait().await.map(|()| (0, None)),
-        Operation::Wait(Some(limit)) if latch.wait_for(limit.saturating_sub(began.elapsed())).await? => Ok((0, None)),
-        Operation::Wait(Some(_)) | Operation::Count => Ok((latch.count().await?, None)),
-    }
+async fn apply(latch: &Latch, operation: &Operation, began: Instant) -> bandog::Result<Applied> {
+    let (mut set, mut deleted) = (None, None);
+    let count = match operation {
+        Operation::Set(count) => {
+            let is_set = latch.set(*count).await?;
+            set = Some(is_set);
+            if is_set { *count } else { latch.count().await? }
+        }
+        Operation::Down(number) => latch.count_down_by(*number).await?,
+        Operation::Wait(None) => {
+            latch.wait().await?;
+            0
+        }
+        Operation::Wait(Some(limit)) if latch.wait_for(limit.saturating_sub(began.elapsed())).await? => 0,
+        Operation::Wait(Some(_)) | Operation::Count => latch.count().await?,
+        Operation::Delete => {
+            deleted = Some(latch.delete().await?);
+            0
+        }
+    };
+    Ok(Applied { count, set, deleted })
 }
 
 /// The error if the store did not answer within the time limit of a wait.
@@ -196,7 +231,7 @@ fn no_answer(store: &Store, limit: Duration) -> Fault {
 /// The error of an operation. If it might have been applied, the message says so.
 fn fault(store: &Store, error: &Error, args: &Args) -> Fault {
     let fault = store.fault(error);
-    if !error.maybe_applied() || !matches!(args.action, Action::Set | Action::Down) {
+    if !error.maybe_applied() || !matches!(args.action, Action::Set | Action::Down | Action::Delete) {
         return fault;
     }
     let advice = format!("the operation may have been applied: check with `bandog latch {} count`", args.name);

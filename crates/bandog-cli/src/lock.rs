@@ -222,7 +222,7 @@ impl Run<'_> {
                     {
                         self.exit_timeout = Duration::ZERO; // No request was applied, so there is nothing to release.
                     }
-                    return Err(self.refused(&error));
+                    return Err(self.store.fault(&error));
                 }
             };
         tracing::info!("got {:?} with the fence {}", self.args.name, guard.fence().get());
@@ -286,18 +286,6 @@ impl Run<'_> {
             Err(error) => report(&format!("{error}\n  {:?} is free after its ttl at the latest", self.args.name)),
         }
         Ok(code)
-    }
-
-    /// The error of a refused claim. If --of is not the number of the store, the message says how to change the number.
-    fn refused(&self, error: &bandog::Error) -> Fault {
-        let fault = self.store.fault(error);
-        match self.kind {
-            Kind::Permits { .. } if error.kind() == ErrorKind::Misused => {
-                let advice = "give the number of the store with --of, or change it: bandog limit NAME N";
-                Fault::new(error.kind().into(), format!("{fault}\n  {advice}"))
-            }
-            Kind::Permits { .. } | Kind::Mutex | Kind::Fair | Kind::Read | Kind::Write => fault,
-        }
     }
 
     /// The error if other clients held the lock for the whole --wait.

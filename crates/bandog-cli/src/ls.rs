@@ -52,7 +52,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         Ok(Some((locks, latches)))
     })?;
     match rows {
-        Some((locks, latches)) => row::print(&locks, &latches, args.format, &store.redacted()),
+        Some((locks, latches)) => {
+            let none = if args.pattern == "*" { "no lock is held" } else { "no held lock or latch matches" };
+            row::print(&locks, &latches, none, args.format, &store.redacted())
+        }
         None => row::print_unused(&[], args.format, &store.redacted()),
     }
 }

@@ -1,12 +1,13 @@
 //! `bandog release`: takes a lock from its holder.
 
-use bandog::{Key, Row};
+use bandog::{ErrorKind, Key, LatchRow, Row};
 
 use crate::{
     exit_code::ExitCode,
     fault::Fault,
     print::Format,
     row, runtime,
+    show::closed_latch,
     store::{self, Store},
 };
 
@@ -22,7 +23,7 @@ use crate::{
 #[command(after_help = "\
 Fields of --json: freed, and the fields of `bandog show --json` before the change.
 
-Exit codes: 0 the lock was taken from its holder; 75 the lock was free; 64 wrong name or URL, or no --force; 69 the \
+Exit codes: 0 the lock was taken from its holder; 75 the lock was free, or the name is that of a latch; 64 wrong name or URL, or no --force; 69 the \
 store does not answer or does not exist; 77 the store refuses the request, or the name is no lock.
 
 Examples:
@@ -50,7 +51,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     }
     let taken = runtime::block_on(async {
         let Some(client) = store.connect_existing().await? else { return Ok(None) };
-        client.evict(key.as_str()).await.map_err(|error| store.fault(&error))
+        let taken = client.evict(key.as_str()).await;
+        let may_be_latch = match &taken {
+            Ok(taken) => taken.is_none(),
+            Err(error) => error.kind() == ErrorKind::Denied,
+        };
+        if may_be_latch && let Some(latch) = closed_latch(&client, name, &client.show(name).await).await {
+            return Err(is_latch(&latch, &store));
+        }
+        taken.map_err(|error| store.fault(&error))
     })?;
     if let Some(row) = taken {
         return row::print_taken(&row, *format, &store.redacted());
@@ -59,6 +68,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         row::print_not_taken(&Row::free(&key), &store.redacted())?;
     }
     Err(Fault::new(ExitCode::Busy, format!("{name:?} in {} is free", store.redacted())))
+}
+
+/// The error for the name of a latch that is not open.
+fn is_latch(LatchRow { name, count }: &LatchRow, store: &Store) -> Fault {
+    Fault::new(
+        ExitCode::Busy,
+        format!(
+            "{name:?} in {} is a latch, and its count is {count}; a latch has no holder\n  `bandog latch {name} delete` \
+             deletes it, which opens it",
+            store.redacted()
+        ),
+    )
 }
 
 /// The error for a command line without --force.

@@ -28,10 +28,20 @@ struct Taken<'a> {
     before: LockJson<'a>,
 }
 
-/// Prints locks and latches on standard output, sorted by name.
-pub(crate) fn print(locks: &[Row], latches: &[LatchRow], format: Format, store: &str) -> Result<ExitCode, Fault> {
+/// Prints locks and latches on standard output, sorted by name. `none`: the text if there are none.
+pub(crate) fn print(
+    locks: &[Row],
+    latches: &[LatchRow],
+    none: &str,
+    format: Format,
+    store: &str,
+) -> Result<ExitCode, Fault> {
     let objects = || LockJson::all(locks, latches, store).iter().try_for_each(print::json);
-    print::done(if format.json { objects() } else { table(locks, latches, store) })
+    let lines = || match locks.is_empty() && latches.is_empty() {
+        true => writeln!(io::stdout().lock(), "in {store}\n{none}"),
+        false => table(locks, latches, store),
+    };
+    print::done(if format.json { objects() } else { lines() })
 }
 
 /// Prints one lock with all holders and waiters.
@@ -79,9 +89,6 @@ fn json(rows: &[Row], store: &str) -> io::Result<()> {
 fn table(locks: &[Row], latches: &[LatchRow], store: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "in {store}")?;
-    if locks.is_empty() && latches.is_empty() {
-        return writeln!(out, "no lock is held");
-    }
     let locks = locks.iter().map(|row| (&row.name, cells(row)));
     let mut lines: Vec<_> = locks.chain(latches.iter().map(|row| (&row.name, cells_of_latch(row)))).collect();
     lines.sort_by_key(|(name, _)| *name);

@@ -1,6 +1,6 @@
 //! `bandog show`: the holders of one lock.
 
-use bandog::{ErrorKind, Key, LatchRow, Row};
+use bandog::{Client, ErrorKind, Key, LatchRow, Row};
 
 use crate::{
     exit_code::ExitCode,
@@ -53,16 +53,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let row = runtime::block_on(async {
         let Some(client) = store.connect_existing().await? else { return Ok(None) };
         let row = client.show(&args.name).await;
-        // On Redis, a latch can be a key of another type than a lock, which `show` refuses. A free row with a kind is that of
-        // a semaphore, whose number is not the count of a latch.
-        let is_no_lock = match &row {
-            Ok(row) => !row.is_held() && row.kind.is_none(),
-            Err(error) => error.kind() == ErrorKind::Denied,
-        };
-        // If the count cannot be read, the name counts as the name of a lock.
-        let latch = if is_no_lock { client.latch(&args.name).count().await.ok() } else { None };
-        match latch.filter(|count| *count > 0) {
-            Some(count) => Ok(Some(Shown::Latch(LatchRow { name: args.name.clone(), count }))),
+        match closed_latch(&client, &args.name, &row).await {
+            Some(latch) => Ok(Some(Shown::Latch(latch))),
             None => row.map(|row| Some(Shown::Lock(row))).map_err(|error| store.fault(&error)),
         }
     })?;
@@ -71,4 +63,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         Some(Shown::Lock(row)) => row::print_one(&row, args.format, &store.redacted()),
         None => row::print_unused(&[Row::free(&key)], args.format, &store.redacted()),
     }
+}
+
+/// The latch with this name, if it exists and is not open. `row`: the result of `Client::show` for the name.
+pub(crate) async fn closed_latch(client: &Client, name: &str, row: &bandog::Result<Row>) -> Option<LatchRow> {
+    // On Redis, a latch can be a key of another type than a lock, which `show` refuses. A free row with a kind is that of
+    // a semaphore, whose number is not the count of a latch.
+    let is_no_lock = match row {
+        Ok(row) => !row.is_held() && row.kind.is_none(),
+        Err(error) => error.kind() == ErrorKind::Denied,
+    };
+    if !is_no_lock {
+        return None;
+    }
+    // If the count cannot be read, the name counts as the name of a lock.
+    let count = client.latch(name).count().await.ok().filter(|count| *count > 0)?;
+    Some(LatchRow { name: name.into(), count })
 }

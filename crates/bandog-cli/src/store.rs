@@ -115,7 +115,9 @@ impl Store {
         let origin = self.origin();
         Fault::new(
             ExitCode::Unavailable,
-            format!("{path:?} ({origin}) does not exist; `bandog lock` and `bandog schedule` create it"),
+            format!(
+                "{path:?} ({origin}) does not exist; `bandog lock`, `bandog latch NAME set N` and `bandog schedule` create it"
+            ),
         )
     }
 
@@ -142,7 +144,19 @@ impl Store {
 
     /// An error of this store. The message names the store and the origin of its URL.
     pub(crate) fn fault(&self, error: &Error) -> Fault {
-        Fault::of(error, &format!("{} ({})", self.redacted(), self.origin()))
+        let fault = Fault::of(error, &format!("{} ({})", self.redacted(), self.origin()));
+        // The variables that a bandog sets for its commands, beside BANDOG_URL.
+        let is_under_bandog = || ["BANDOG_NAME", "BANDOG_JOB"].iter().any(|name| env::var_os(name).is_some());
+        let is_from_bandog = self.from == UrlOrigin::Environment && is_under_bandog();
+        let text = error.to_string();
+        // The URL without the password has its user still, if it had one.
+        let has_no_password = ["requires a password", "this user or password"].iter().any(|words| text.contains(words));
+        if is_from_bandog && error.kind() == ErrorKind::Denied && has_no_password {
+            let reason = "bandog passes BANDOG_URL to its commands without the password: pass the complete URL in a \
+                          variable of your own, and set BANDOG_URL to it inside the command";
+            return Fault::new(error.kind().into(), format!("{fault}\n  {reason}"));
+        }
+        fault
     }
 
     /// Whether other users of this machine can read a password of this URL.

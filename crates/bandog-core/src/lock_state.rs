@@ -407,7 +407,8 @@ impl LockState {
         let Limit { now, before } = *self.limit.get_or_insert(Limit { now: of, before: of });
         if of != now && of != before {
             return Err(Error::misused(format!(
-                "the semaphore has {now} permits in the store, and this client says that it has {of}"
+                "the semaphore has {now} permits in the store, and this client says that it has {of}; give the number of \
+                 the store, or change it with `set_limit` (`bandog limit NAME N`)"
             )));
         }
         if take > now {

@@ -190,6 +190,7 @@ impl Leases for Redis {
                 }
             };
         }
+        self.name_other_kinds(steps, deadline, &mut answers).await;
         let missing_answer = |step: &Step| {
             let fault = fault.clone().unwrap_or_else(|| refusal::unexpected_reply(&Value::Nil));
             Err(fault.during(step.verb()).at(step.key()))
@@ -289,12 +290,33 @@ impl Redis {
         again
     }
 
+    /// Claims whose keys have another type than a lock of their kind: replaces their errors by errors that name the kind
+    /// of lock that was found. If the server does not answer or the user lacks the rights, the error names no kind.
+    async fn name_other_kinds(&self, steps: &[Step], deadline: Instant, answers: &mut [Option<Result<Answer>>]) {
+        let mut wrong = Vec::new();
+        for (step, answer) in steps.iter().zip(answers) {
+            let Some(Err(error)) = answer else { continue };
+            if let Step::Claim(claim) | Step::Pass { to: claim, .. } = step
+                && refusal::is_of_wrong_type(error)
+            {
+                wrong.push((step, claim, error));
+            }
+        }
+        if wrong.is_empty() {
+            return;
+        }
+        let query = script::ask_for_type(wrong.iter().map(|(_, claim, _)| &claim.key));
+        let replies = self.link.call_scripts(deadline, |_| query.clone()).await.unwrap_or_default();
+        for (position, (step, claim, error)) in wrong.into_iter().enumerate() {
+            let (text, mode) = (replies.get(2 * position), replies.get(2 * position + 1));
+            let (family, layout) = (claim.kind.family(), self.options.format.layout);
+            *error = refusal::other_kind(&claim.key, family, layout, text, mode).during(step.verb()).at(&claim.key);
+        }
+    }
+
     /// Reads the reply to one step.
     fn answer(&self, step: &Step, value: Value) -> Result<Answer> {
         let answer = match (step, value) {
-            (step, Value::ServerError(error)) if matches!(step.kind(), Kind::Mutex) => {
-                Err(refusal::refused_mutex(&error, self.options.format.layout))
-            }
             (_, Value::ServerError(error)) => Err(refusal::refused(&error)),
             (Step::Claim(claim) | Step::Pass { to: claim, .. }, Value::Int(reply)) => {
                 verdict(claim, reply, None).map(Answer::Claimed)

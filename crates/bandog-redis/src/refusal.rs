@@ -1,8 +1,11 @@
 //! Maps errors of Redis to errors of bandog.
 
+use std::error::Error as _;
+
 use bandog_core::{
     Error,
     ErrorKind::{self, Corrupt, Denied, Misused, Unavailable, Unsupported},
+    Family, Key,
 };
 use redis::{RedisError, ServerError, ServerErrorKind, Value};
 
@@ -84,20 +87,58 @@ pub(crate) fn not_a_latch() -> Error {
     Error::new(Denied, NOT_OURS)
 }
 
-/// The error for a step of a mutex. If the key has another type, the message names the layout that may fit.
-pub(crate) fn refused_mutex(error: &ServerError, layout: Layout) -> Error {
-    if !is_wrong_type(error) {
-        return refused(error);
-    }
-    let hint = match layout {
-        Layout::Redisson => {
-            "a latch and a semaphore need names of their own (`bandog show NAME` names the kind); if it is a string that SET NX PX has written, use ?layout=setnx"
+/// Whether the key of this step has another type than the step expects.
+pub(crate) fn is_of_wrong_type(error: &Error) -> bool {
+    error.source().and_then(|cause| cause.downcast_ref()).is_some_and(is_wrong_type)
+}
+
+/// The error for a claim whose key has another type than a lock of this family. `text` is the beginning of the key's
+/// string, and `mode` says whether the key is a hash with the field `mode`: the replies to [`ask_for_type`].
+///
+/// [`ask_for_type`]: crate::script::ask_for_type
+pub(crate) fn other_kind(
+    key: &Key,
+    family: Family,
+    layout: Layout,
+    text: Option<&Value>,
+    mode: Option<&Value>,
+) -> Error {
+    let is_hash = matches!(text, Some(Value::ServerError(error)) if is_wrong_type(error));
+    let is_text = matches!(text, Some(Value::BulkString(text)) if !text.is_empty());
+    let found = match (text, mode) {
+        (Some(Value::BulkString(text)), _) if is_number(text) => {
+            "a semaphore or a latch (or the key has a number of another program)"
         }
-        Layout::Setnx => {
-            "with ?layout=setnx a lock is a string; the locks of Redisson are hashes and need ?layout=redisson"
+        (_, Some(Value::Int(1))) if family != Family::ReadWrite => "a read-write lock",
+        (_, Some(Value::Int(0))) if is_hash && family == Family::Semaphore => {
+            "a mutex (or the key has a hash of another program)"
+        }
+        _ => {
+            let hint = match layout {
+                Layout::Redisson if is_text && family == Family::Mutex => {
+                    "if it is a string that SET NX PX has written, use ?layout=setnx"
+                }
+                Layout::Redisson => "use another name",
+                Layout::Setnx => {
+                    "with ?layout=setnx a lock is a string; the locks of Redisson are hashes and need ?layout=redisson"
+                }
+            };
+            return Error::new(Denied, format!("{NOT_OURS}; {hint}"));
         }
     };
-    Error::new(Denied, format!("{NOT_OURS}; {hint}")).caused_by(error.clone())
+    let key = key.as_str();
+    Error::new(
+        Denied,
+        format!(
+            "the name is in use as {found}, so it cannot be used as {family}; use another name, or delete the key if no \
+             program needs it: redis-cli DEL {key:?}"
+        ),
+    )
+}
+
+fn is_number(text: &[u8]) -> bool {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
 }
 
 /// The error for a reply that a correct server never sends.

@@ -101,6 +101,17 @@ impl Scripts {
     }
 }
 
+/// For each of these keys two commands: one reads the beginning of a string, the other says whether the key is a hash
+/// with the field `mode`. A number fits into the beginning.
+pub(crate) fn ask_for_type<'a>(keys: impl Iterator<Item = &'a Key>) -> Pipeline {
+    let mut pipe = Pipeline::new();
+    for key in keys {
+        pipe.cmd("GETRANGE").arg(key.as_str()).arg(0).arg(63);
+        pipe.cmd("HEXISTS").arg(key.as_str()).arg("mode");
+    }
+    pipe
+}
+
 /// Groups the steps that have no answer yet into commands: for each set of scripts, one command for all releases, and
 /// one command for all claims and passes. This grouping halves the server's work for each step. But the steps run in
 /// another order, which is allowed for steps with different keys. If any two steps have the same key, each step of the

@@ -271,8 +271,10 @@ enum Access {
 fn log_rescue(database: &Path, outcome: RescueOutcome) {
     let database = database.display();
     match outcome {
-        RescueOutcome::Saved => tracing::warn!(%database, "files beside the database were deleted or replaced while \
-            they were in use; nothing is lost, and the database is opened again"),
+        RescueOutcome::Saved => {
+            tracing::warn!(%database, "files beside the database were deleted, replaced or truncated \
+            while they were in use; all changes that the log has are in the database, and the database is opened again")
+        }
         RescueOutcome::Lost => tracing::warn!(%database, "the database or files beside it were deleted or replaced \
             while they were in use; it is opened again, and holds may be lost"),
     }

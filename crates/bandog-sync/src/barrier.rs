@@ -54,7 +54,17 @@ const MIN_ATTEMPT: Duration = Duration::from_millis(1);
 /// party holds while it waits. The record is small, and stays in the store. The store must support records. On Redis, the user needs the rights for records.
 ///
 /// This type is a handle: it is cheap to create, creating it does no I/O, and its clones are the same barrier. Each call
-/// of [`Barrier::wait`] is one party, also if several calls use the same handle.
+/// of [`Barrier::wait`] is one party, also if several calls use the same handle. A call borrows the handle until it
+/// returns, so bind the handle before a `join!`:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+/// # let client = bandog::connect("memory:").await?;
+/// let phase = client.barrier("phase", 2);
+/// let (one, other) = tokio::try_join!(phase.wait(), phase.wait())?;
+/// assert_ne!(one.is_leader(), other.is_leader());
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Barrier {
     client: Client,

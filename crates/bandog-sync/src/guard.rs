@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{ClaimId, Clock, Error, Fence, Holding, Key, Result};
+use bandog_core::{ClaimId, Clock, Error, ErrorKind, Fence, Holding, Key, Moment, Result};
 use tokio::sync::{futures::OwnedNotified, oneshot};
 
 use crate::{
@@ -126,8 +126,12 @@ impl Guard {
         let Some(mut turn) = Arc::into_inner(self.turn) else { return held };
         let (report, answer) = oneshot::channel();
         turn.report = Some(report);
+        let (key, max_hold, clock) = (turn.key().clone(), turn.max_hold, turn.handle.clock);
         drop(turn);
-        answer.await.unwrap_or_else(|_| Err(Error::closed()))
+        answer.await.unwrap_or_else(|_| Err(Error::closed())).map_err(|error| match error.kind() {
+            ErrorKind::Lost => lost(&key, max_hold, clock.now()),
+            _ => error,
+        })
     }
 
     /// Turns the lock of a writer into the lock of a reader. See [`crate::WriteGuard::downgrade`].
@@ -140,8 +144,9 @@ impl Guard {
         turn.check_held()?;
         let (reply, answer) = oneshot::channel();
         let (slot, hold, owner) = (turn.slot.clone(), turn.hold, turn.owner.clone());
-        let (ticket, caller) = (turn.handle.ticket(), Caller::present());
-        let request = DowngradeRequest { slot, hold, turn: turn.ticket, ticket, owner, caller, reply };
+        let (ticket, caller, max_hold) =
+            (turn.handle.ticket(), Caller::present(), turn.max_hold.map(|limit| limit.time));
+        let request = DowngradeRequest { slot, hold, turn: turn.ticket, ticket, owner, max_hold, caller, reply };
         turn.handle.send(Msg::Downgrade(request))?;
         // `turn` is kept until the answer, so that its status stays that of a held lock.
         match answer.await.map_err(|_| Error::closed().during("downgrade").at(&key))?? {
@@ -210,10 +215,31 @@ pub(crate) struct Turn {
     pub(crate) status: Arc<TurnStatus>,
     /// The owner that has this turn. `None` if the call named no owner.
     pub(crate) owner: Option<Owner>,
+    /// The maximum duration of the turn. `None` if there is no limit.
+    pub(crate) max_hold: Option<MaxHold>,
     /// Sends the result of the release to the caller. `None` if no caller waits for the result.
     pub(crate) report: Option<oneshot::Sender<Result<()>>>,
     /// Keeps the client alive while this turn exists.
     pub(crate) handle: Arc<Handle>,
+}
+
+/// The maximum duration of a turn, and the moment at which it is over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MaxHold {
+    pub(crate) time: Duration,
+    pub(crate) end: Moment,
+}
+
+/// The error of a turn that was lost. It names the `max_hold` if that is over.
+fn lost(key: &Key, max_hold: Option<MaxHold>, now: Moment) -> Error {
+    match max_hold.filter(|max_hold| max_hold.end <= now) {
+        Some(MaxHold { time, .. }) => {
+            let message =
+                format!("the lock was lost: its max_hold of {time:?} is over, and another client might hold it now");
+            Error::new(ErrorKind::Lost, message).at(key)
+        }
+        None => Error::lost(key),
+    }
 }
 
 impl Turn {
@@ -222,9 +248,10 @@ impl Turn {
     }
 
     pub(crate) fn check_held(&self) -> Result<()> {
-        match self.status.state(self.handle.clock.now()) {
+        let now = self.handle.clock.now();
+        match self.status.state(now) {
             TurnState::Held { .. } | TurnState::Released => Ok(()),
-            TurnState::Lost => Err(Error::lost(self.key())),
+            TurnState::Lost => Err(lost(self.key(), self.max_hold, now)),
             TurnState::Closed => Err(Error::closed().at(self.key())),
         }
     }

@@ -36,7 +36,8 @@ const MAX_COUNT: u64 = 1 << 53;
 /// Each operation has an id, by which the store recognizes a repetition. The client repeats an operation that got no
 /// answer, for up to three request timeouts. The operation is still counted once.
 ///
-/// This type is a handle. It is cheap to create, creating it does no I/O, and its clones are the same latch.
+/// This type is a handle. It is cheap to create, creating it does no I/O, and its clones are the same latch. A call
+/// borrows the handle until it returns, so bind the handle before a `join!` or a `select!`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {

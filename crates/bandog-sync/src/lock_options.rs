@@ -6,6 +6,8 @@ macro_rules! lock_options {
         /// The same lock with a fixed lease: it is never renewed, and is lost after `ttl`. The ttl must be between 100
         /// ms and 365 days.
         ///
+        /// A lock has a lease or a watchdog: if both are set, only the last one counts.
+        ///
         /// With a ttl that is not allowed, each call that locks returns `ErrorKind::Misused`.
         #[must_use]
         pub fn lease(self, ttl: std::time::Duration) -> Self {
@@ -15,6 +17,8 @@ macro_rules! lock_options {
     (watchdog) => {
         /// The same lock with this ttl instead of the client's ttl. A held lock is renewed each time a third of its ttl
         /// has passed. The ttl must be between 100 ms and 365 days.
+        ///
+        /// A lock has a lease or a watchdog: if both are set, only the last one counts.
         ///
         /// With a ttl that is not allowed, each call that locks returns `ErrorKind::Misused`.
         #[must_use]

@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    thread,
 };
 
 use bandog_core::{ClaimId, ClientId, Error, Key, Kind, Moment, Result};
@@ -53,6 +54,8 @@ struct OwnerState {
     client: ClientId,
     /// Claims of other clients that are held on behalf of this owner, until the owner's process ends.
     inherited: Vec<ClaimId>,
+    /// The thread whose calls belong to this owner, as text. `None` if the owner was created explicitly.
+    thread: Option<String>,
     /// The locks for which this owner has a turn or waiting calls.
     locks: Mutex<HashMap<(Key, OwnedAs), LockEntry>>,
 }
@@ -84,9 +87,19 @@ impl Owner {
         Self::with(client, Vec::new())
     }
 
+    /// The owner of the calling thread.
+    pub(crate) fn of_this_thread(client: ClientId) -> Self {
+        let thread = thread::current();
+        let text = match thread.name() {
+            Some(name) => format!("thread {name:?}"),
+            None => format!("thread {:?}", thread.id()),
+        };
+        Self(Arc::new(OwnerState { client, inherited: Vec::new(), thread: Some(text), locks: Mutex::default() }))
+    }
+
     /// An owner on whose behalf other clients hold these claims.
     pub(crate) fn with(client: ClientId, inherited: Vec<ClaimId>) -> Self {
-        Self(Arc::new(OwnerState { client, inherited, locks: Mutex::default() }))
+        Self(Arc::new(OwnerState { client, inherited, thread: None, locks: Mutex::default() }))
     }
 
     pub(crate) fn downgrade(&self) -> WeakOwner {
@@ -95,6 +108,11 @@ impl Owner {
 
     pub(crate) fn client(&self) -> ClientId {
         self.0.client
+    }
+
+    /// The thread whose calls belong to this owner, as text. `None` if the owner was created explicitly.
+    pub(crate) fn thread(&self) -> Option<&str> {
+        self.0.thread.as_deref()
     }
 
     /// Whether both values are the same owner.

@@ -59,7 +59,7 @@ fn people_get_tables() {
         assert_eq!((ran.code, lines.len(), ran.stderr.as_str()), (0, 3, ""));
     }
     let none = place.run(&["ls", "z*"]);
-    assert!(none.code == 0 && none.stdout.contains("no lock is held"), "{none:?}");
+    assert!(none.code == 0 && none.stdout.contains("no held lock or latch matches"), "{none:?}");
     let free = place.run(&["show", "y"]);
     assert!(free.stdout.contains("free"), "{free:?}");
 }
@@ -73,7 +73,11 @@ fn the_latches_of_a_store_that_does_not_exist_are_open() {
         assert!(ran.stderr.contains("was never used, so all its latches are open"), "{ran:?}");
     }
     assert!(!place.path("state").exists(), "only `set` creates the database");
-    place.run(&["latch", "parts", "wait", "--url", "sqlite:nowhere.db"]).assert_ended(69, &["does not exist"]);
+    let missing = place.run(&["latch", "parts", "wait", "--url", "sqlite:nowhere.db"]);
+    missing.assert_ended(69, &["does not exist", "`bandog latch NAME set N`"]);
+    let deleted = place.run(&["latch", "parts", "delete", "--json"]);
+    assert!(deleted.code == 0 && deleted.stdout.contains(r#""deleted":false"#), "{deleted:?}");
+    assert!(!place.path("state").exists(), "only `set` creates the database");
     place.run(&["latch", "parts", "set", "2"]).assert_ended(0, &[]);
     assert_eq!(place.run(&["latch", "parts", "down"]).stdout, "1\n");
 }

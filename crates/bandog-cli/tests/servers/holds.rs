@@ -38,6 +38,10 @@ fn a_password_is_not_passed_to_the_command() {
     }
     let row = place.show("x", &["--url", &url]);
     assert!(!row.to_string().contains("hunter2"), "{row}");
+    // A nested bandog says why it has no password.
+    let nested = format!("{} lock y -- true; exit $?", env!("CARGO_BIN_EXE_bandog"));
+    let ran = place.run(&Place::lock("x", &["--url", &url], &nested));
+    ran.assert_ended(77, &["this user or password", "bandog passes BANDOG_URL to its commands without the password"]);
 }
 
 #[test]

@@ -51,6 +51,26 @@ fn show_prints_the_count_of_a_latch() {
     assert_eq!((&shown["kind"], &shown["count"]), (&Value::Null, &Value::Null));
 }
 
+/// `release --force` does not say that a latch is free, and `delete` opens the latch.
+#[test]
+fn a_latch_is_deleted_and_not_released() {
+    let store = Store::start();
+    let (place, url) = store.place_and_url();
+    latch(place, url, &["set", "3"]).assert_ended(0, &[]);
+    let release = ["release", "parts", "--force", "--url", url];
+    place.run(&release).assert_ended(75, &["is a latch", "count is 3", "`bandog latch parts delete`"]);
+    assert_eq!(latch(place, url, &["count"]).stdout, "3\n");
+    let mut waiter = place.start(&["latch", "--url", url, "parts", "wait", "--timeout", "1h"]);
+    for existed in [true, false] {
+        let ran = latch(place, url, &["delete", "--json"]);
+        let row: Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!((ran.code, &row["deleted"], &row["open"]), (0, &existed.into(), &true.into()), "{ran:?}");
+    }
+    ends(&mut waiter, 0);
+    place.run(&release).assert_ended(75, &["is free"]);
+    latch(place, url, &["delete", "3"]).assert_ended(64, &["take no number"]);
+}
+
 /// `ls` lists the latches that are not open beside the locks that are held, sorted by name.
 #[test]
 fn ls_lists_latches_that_are_not_open() {

@@ -100,8 +100,8 @@ fn release_without_force_changes_nothing() {
     ends(&mut holder, 0);
 }
 
-/// Two commands take two locks in opposite orders. Both inner commands report the deadlock, with the process that waits
-/// on the other side, and then both outer commands end.
+/// Two commands take two locks in opposite orders. Both inner commands report the deadlock once, with the processes that
+/// hold the locks and the process that waits on the other side, and then both outer commands end.
 #[test]
 fn commands_that_wait_for_each_other_report_a_deadlock() {
     let store = Store::start();
@@ -113,13 +113,22 @@ fn commands_that_wait_for_each_other_report_a_deadlock() {
     let scripts = [("a", under("a", "b")), ("b", under("b", "a"))];
     let mut commands =
         scripts.each_ref().map(|(name, script)| place.start(&Place::lock(name, &["--url", url], script)));
-    for (command, (waited, held)) in commands.iter_mut().zip([("b", "a"), ("a", "b")]) {
+    let [one, two] = commands.each_ref().map(Process::pid);
+    for (command, (waited, held, outer, other)) in commands.iter_mut().zip([("b", "a", one, two), ("a", "b", two, one)])
+    {
         ends(command, 75);
         let text = command.stderr().join("\n");
         let circle = [
-            format!("deadlock: this owner waits for \"{waited}\", held by bandog lock -- true (process "),
-            format!("), which waits for \"{held}\", held by this owner"),
+            format!("deadlock: this process waits for \"{waited}\", held by bandog lock -- sh (process {other} on "),
+            "), under which bandog lock -- true (process ".to_owned(),
+            format!(") runs, which waits for \"{held}\", held by bandog lock -- sh (process {outer} on "),
+            "), under which this process runs; take these locks in the same order".to_owned(),
         ];
-        assert!(circle.iter().all(|part| text.contains(part)), "{text}");
+        let mut rest = text.as_str();
+        for part in circle {
+            let at = rest.find(&part).unwrap_or_else(|| panic!("{part:?} is not in {text}"));
+            rest = &rest[at + part.len()..];
+        }
+        assert_eq!(text.matches("deadlock").count(), 1, "{text}");
     }
 }

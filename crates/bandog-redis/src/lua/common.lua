@@ -77,6 +77,14 @@ local function give_back(lock, permits, found)
   write(commands)
 end
 
+-- Whether the lock is a hash with this field. A key of another type is in use as another kind of lock or by another
+-- program, so no owner of this kind holds it.
+local function has_field(lock, field)
+  local found = try('hexists', lock, field)
+  if type(found) == 'table' and not string.find(found.err, 'WRONGTYPE', 1, true) then error(found) end
+  return found == 1
+end
+
 -- The text of the last fence that was reserved. False if there is none, and empty if the key has another type.
 local function stored_fence(token)
   local stored = try('get', token)

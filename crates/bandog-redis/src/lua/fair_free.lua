@@ -44,7 +44,7 @@ local function free(k, a, notifies)
   local lock, held, queue = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3]
   local deadlines, waiting, stayed = KEYS[k + 4], KEYS[k + 5], KEYS[k + 6]
   local owner, channel, starving = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3]
-  if call('hexists', lock, owner) == 1 then
+  if has_field(lock, owner) then
     call('del', lock, held)
     if take_note(starving) then offer(lock, OFFERED, 1) end
     return notifies and notify_first(queue, deadlines, waiting, owner, channel) or 0

@@ -106,7 +106,7 @@ local function check_limit(former, take, expected, limit)
   if expected ~= limit then
     if call('get', former) ~= text(expected) then
       refuse('MISUSED the semaphore has ' .. text(limit) .. ' permits in the store, and this client says that it has '
-        .. text(expected))
+        .. text(expected) .. '; give the number of the store, or change it with `set_limit` (`bandog limit NAME N`)')
     end
     call('pexpire', former, FORMER_MS)
   end

@@ -54,14 +54,14 @@ local function release(k, a)
   local kind, owner, channel, starving, prefix = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4], ARGV[a + 5]
   local is_held
   if kind == 'write' then
-    is_held = call('hexists', lock, writer(owner)) == 1
+    is_held = has_field(lock, writer(owner))
     if is_held then
       holds_of(lock)
       call('del', lock)
     end
   else
     local hold = hold_key(prefix, owner, 1)
-    local own = call('hexists', lock, owner) == 1 and call('pttl', hold) or 0
+    local own = has_field(lock, owner) and call('pttl', hold) or 0
     is_held = own > 0
     if is_held and end_reading(lock, held, owner, prefix, hold, own) then return -3 end
   end

@@ -389,6 +389,7 @@ async fn a_key_of_another_type_is_refused_and_stays_unchanged() {
         server.cmd(plant);
         let before = server.cmd(&["DUMP", "k"]);
         assert_eq!(take(&redis, &fair("k")).await.unwrap_err().kind(), ErrorKind::Denied, "{plant:?}");
+        assert_eq!(release(&redis, &fair("k")).await.unwrap(), Released::NotHeld, "{plant:?}");
         assert_eq!((server.cmd(&["DUMP", "k"]), server.keys()), (before, vec!["k".to_owned()]));
         server.cmd(&["DEL", "k"]);
     }

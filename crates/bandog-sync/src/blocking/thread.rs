@@ -24,7 +24,7 @@ pub(super) fn owner(client: ClientId) -> Result<Owner> {
             return owner;
         }
         owners.retain(|_, owner| owner.upgrade().is_some());
-        let owner = Owner::new(client);
+        let owner = Owner::of_this_thread(client);
         owners.insert(client, owner.downgrade());
         owner
     });

@@ -6,7 +6,7 @@
 //! applied that request nevertheless. A *step* is a request that claims or releases a key, or does both. The *terms*
 //! are what the call asks for, such as the ttl.
 
-use std::{num::NonZeroU32, sync::Arc};
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use bandog_core::{Error, ErrorKind, Fence, Key, Released, Result};
 
@@ -17,7 +17,10 @@ use super::{
     slot::{Call, Counts, Effect, Event, NewCall, NewDowngrade, NewTurn, Slot, SlotContext, Waiter},
     timers::{Timer, Timers},
 };
-use crate::{Owner, guard::Turn};
+use crate::{
+    Owner,
+    guard::{MaxHold, Turn},
+};
 
 /// A call that waits in a slot: the owner of the call, and the channel for the answer.
 pub(super) struct WaitingCall {
@@ -25,6 +28,8 @@ pub(super) struct WaitingCall {
     owner: Option<Owner>,
     /// Maximum number of calls that wait before this call. `None` if there is no limit.
     max_waiters: Option<NonZeroU32>,
+    /// Maximum duration of the call's turn. `None` if there is no limit.
+    max_hold: Option<Duration>,
     /// Where the answer to the call goes.
     reply: LockReply,
 }
@@ -56,7 +61,7 @@ impl Engine {
         let LockRequest { key, ticket, owner, caller, terms, patience, can_deadlock, max_waiters, reply } = request;
         let id = SlotId { key, lane: Lane::of(terms.kind, ticket) };
         let watched = if can_deadlock { owner.clone() } else { None };
-        let call = WaitingCall { owner, max_waiters, reply };
+        let call = WaitingCall { owner, max_waiters, max_hold: terms.max_hold, reply };
         if self.closing.is_some() {
             return call.answer(Err(Error::closed().during("lock").at(&id.key)));
         }
@@ -95,8 +100,8 @@ impl Engine {
 
     /// Handles a call that turns a write lock into a read lock.
     pub(super) fn downgrade(&mut self, request: DowngradeRequest) {
-        let DowngradeRequest { slot, hold, turn, ticket, owner, caller, reply } = request;
-        let call = WaitingCall { owner, max_waiters: None, reply };
+        let DowngradeRequest { slot, hold, turn, ticket, owner, max_hold, caller, reply } = request;
+        let call = WaitingCall { owner, max_waiters: None, max_hold, reply };
         // If the slot does not exist any more, the client was closed. Then `call` is dropped, and the caller gets
         // `ErrorKind::Closed`.
         self.on(&slot, Event::Downgrade(NewDowngrade { hold, turn, ticket, caller, call }));
@@ -331,7 +336,8 @@ impl Engine {
     fn start_turn(&mut self, id: &SlotId, call: WaitingCall, turn: NewTurn) {
         let NewTurn { hold, ticket, fence, status, waited, is_passed_on } = turn;
         let key = &id.key;
-        let WaitingCall { owner, reply, .. } = call;
+        let WaitingCall { owner, max_hold, reply, .. } = call;
+        let max_hold = max_hold.map(|time| MaxHold { time, end: self.cx.now + time });
         let unused = Event::TurnEnded { hold, ticket, report: None };
         // If the handle is gone, all callers are gone, because each caller keeps the handle alive. So the turn ends
         // immediately.
@@ -351,7 +357,8 @@ impl Engine {
         // The other calls of this owner that wait for the key. They are read before the answer is sent, because the
         // owner forgets this call after the answer.
         let waiting_owner = owner.clone().map(|owner| (owner.other_calls(key, id.lane, ticket), owner));
-        let turn = Arc::new(Turn { slot: id.clone(), hold, ticket, fence, status, owner, report: None, handle });
+        let turn =
+            Arc::new(Turn { slot: id.clone(), hold, ticket, fence, status, owner, max_hold, report: None, handle });
         // The owner must know the turn before the caller has it, because the caller's next call for this lock shares the
         // turn or is refused.
         let grant = match &waiting_owner {

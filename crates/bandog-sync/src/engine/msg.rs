@@ -124,6 +124,8 @@ pub(crate) struct DowngradeRequest {
     /// The ticket of the reader's turn.
     pub(crate) ticket: Ticket,
     pub(crate) owner: Option<Owner>,
+    /// Maximum duration of the reader's turn. `None` if there is no limit.
+    pub(crate) max_hold: Option<Duration>,
     pub(crate) caller: Caller,
     pub(crate) reply: LockReply,
 }

@@ -24,17 +24,24 @@ pub(super) struct DeadlockWarnings(Map<Key, Moment>);
 
 impl DeadlockWarnings {
     /// Logs that a call may wait for a lock that the task or thread of the call holds itself. `held_for` is the time
-    /// since the task or thread took the lock.
-    pub(super) fn warn(&mut self, key: &Key, caller: Caller, held_for: Duration, now: Moment) {
+    /// since the task or thread took the lock. `is_upgrade`: whether a reader calls as a writer.
+    pub(super) fn warn(&mut self, key: &Key, caller: Caller, is_upgrade: bool, held_for: Duration, now: Moment) {
         self.0.retain(|_, warned| now.since(*warned) < WARN_INTERVAL);
         if self.0.contains_key(key) {
             return;
         }
         let held_for = held_for.as_secs_f64();
+        let advice = match is_upgrade {
+            true => {
+                "a read lock cannot become a write lock: release the read lock first, or begin with `write()` and \
+                 continue with `downgrade()`"
+            }
+            false => "to lock again while holding the lock, use `.by(&owner)`",
+        };
         tracing::warn!(
             %key,
             "this {caller} waits for {:?}, which it took itself {held_for:.1} s ago; if it still has that \
-             guard, it waits forever; to lock again while holding the lock, use `.by(&owner)`",
+             guard, it waits forever; {advice}",
             key.as_str(),
         );
         self.0.insert(key.clone(), now);
@@ -50,12 +57,16 @@ impl Engine {
             lane @ (Lane::Mutex | Lane::Read | Lane::Write | Lane::Permits(_)) => Some(lane),
         };
         let lanes = holder.into_iter().chain(slot.lane.sibling());
-        let slots = lanes.filter_map(|lane| self.slots.get(&SlotId { key: slot.key.clone(), lane }));
-        let turn_since = slots.filter_map(|entry| entry.slot.turn_of(caller)).min();
+        let turn_in = |lane| {
+            let entry = self.slots.get(&SlotId { key: slot.key.clone(), lane })?;
+            Some((entry.slot.turn_of(caller)?, lane))
+        };
+        let turn = lanes.filter_map(turn_in).min_by_key(|(since, _)| *since);
         // If the turn began after the call arrived, the call does not wait for itself.
-        if let Some(turn_since) = turn_since.filter(|turn_since| *turn_since <= since) {
+        if let Some((turn_since, lane)) = turn.filter(|(turn_since, _)| *turn_since <= since) {
             let now = self.cx.now;
-            self.deadlock_warnings.warn(&slot.key, caller, now.since(turn_since), now);
+            let is_upgrade = matches!((lane, slot.lane), (Lane::Read, Lane::Write));
+            self.deadlock_warnings.warn(&slot.key, caller, is_upgrade, now.since(turn_since), now);
         }
     }
 }

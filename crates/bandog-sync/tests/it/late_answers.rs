@@ -236,7 +236,9 @@ async fn max_hold_ends_each_turn() {
     let took = Clock::tokio().now().since(begun);
     assert!((Duration::from_secs(100)..Duration::from_secs(101)).contains(&took), "lost after {took:?}");
     assert!(second.is_lost() && second.remaining().is_zero());
-    assert_eq!(kind(second.release().await), Some(ErrorKind::Lost));
+    let error = second.release().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost);
+    assert!(error.to_string().contains("its max_hold of 60s is over"), "{error}");
     client.idle().await;
     assert_eq!(held(&store).await, [""; 0]);
     let short = client.mutex("orders").max_hold(ms(500)).lock().await.unwrap();

@@ -103,7 +103,9 @@ async fn a_task_that_waits_for_another_kind_of_its_own_turn_is_warned_of() {
     let reader = lock.read().await.unwrap();
     assert!(lock.try_write_for(ms(1500)).await.unwrap().is_none());
     drop(reader);
-    assert_eq!(warned(&ear).len(), 1, "read, then write");
+    let lines = warned(&ear);
+    assert!(lines.len() == 1 && lines[0].contains("release the read lock first"), "read, then write: {lines:?}");
+    assert!(lines[0].contains("`write()`") && !lines[0].contains(".by("), "{lines:?}");
     let guard = fair.lock().await.unwrap();
     assert!(fair.try_lock_for(ms(1500)).await.unwrap().is_none());
     drop(guard);

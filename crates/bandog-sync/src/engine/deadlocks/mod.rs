@@ -331,11 +331,20 @@ impl Engine {
             let Some(slot) = self.deadlocks.blocked.get(&ticket).map(|call| call.slot.clone()) else { continue };
             let Some(call) = self.change(&slot, |slot, cx| slot.take_call(ticket, cx)).flatten() else { continue };
             // The circle as this call sees it: it begins with the call itself.
-            let circle: Vec<_> = circle[index..].iter().chain(&circle[..index]).cloned().collect();
+            let circle =
+                circle[index..].iter().chain(&circle[..index]).map(|member| self.with_thread(member)).collect();
             if let Some(blocked) = self.deadlocks.blocked.get_mut(&ticket) {
                 blocked.stage = Stage::Lingering { call, circle, since: now };
             }
         }
+    }
+
+    /// The call, with the name of its thread if the call is a blocking call of this client.
+    fn with_thread(&self, call: &CircleCall) -> CircleCall {
+        let own = (call.id.client == self.client).then_some(call.id.number);
+        let thread = own.and_then(|ticket| self.deadlocks.blocked.get(&ticket)?.owner.thread());
+        let client = thread.map_or_else(|| call.client.clone(), |thread| format!("{thread} of this client"));
+        CircleCall { client, ..call.clone() }
     }
 
     /// Ends a call of a deadlock, if the other members know of the deadlock or if the call has lingered long enough.
@@ -359,13 +368,13 @@ impl Engine {
 
     /// Answers a call that lingers with the error about its deadlock.
     fn report_deadlock(&mut self, ticket: Ticket) {
-        let Some(Blocked { slot, stage: Stage::Lingering { call, circle, .. }, .. }) =
+        let Some(Blocked { slot, owner, stage: Stage::Lingering { call, circle, .. } }) =
             self.deadlocks.blocked.remove(&ticket)
         else {
             return;
         };
-        let text = describe(&circle);
-        tracing::warn!(key = %slot.key, "{text}");
+        let text = describe(&circle, owner.thread().is_some());
+        tracing::debug!(key = %slot.key, "{text}"); // The error has the same text.
         self.metrics.deadlock();
         call.answer(Err(Error::new(ErrorKind::Deadlock, text).during("lock").at(&slot.key)));
     }

@@ -48,6 +48,8 @@ pub(in crate::engine) struct CircleCall {
     pub(in crate::engine) held_by: ClaimId,
     /// The client of this call, as text.
     pub(in crate::engine) client: String,
+    /// The client that holds the lock, as text.
+    pub(in crate::engine) holder: String,
 }
 
 /// Reads which calls wait for which, beginning with the calls in our own row.
@@ -202,7 +204,8 @@ impl Waits {
         let (mut circle, mut last) = (Vec::new(), id);
         loop {
             let (from, held_by) = *reached_from.get(&last)?;
-            circle.push(CircleCall { id: from, key: self.call(from)?.key.clone(), held_by, client: self.text(from) });
+            let (client, holder) = (self.text(from), self.client_text(held_by.client));
+            circle.push(CircleCall { id: from, key: self.call(from)?.key.clone(), held_by, client, holder });
             last = from;
             if last == id {
                 circle.reverse();
@@ -213,22 +216,51 @@ impl Waits {
 
     /// The client of a call as text. The client can be the one that publishes the call for another process.
     fn text(&self, call: ClaimId) -> String {
-        match self.members.get(&call.client) {
-            Some(Member { id, .. }) if *id == self.own => "another owner of this client".into(),
+        match call.client == self.own {
+            true => "another owner of this client".into(),
+            false => self.client_text(call.client),
+        }
+    }
+
+    /// A client as text.
+    fn client_text(&self, client: ClientId) -> String {
+        match self.members.get(&client) {
+            Some(Member { id, .. }) if *id == self.own => "this client".into(),
             Some(Member { program, pid, host, .. }) => format!("{program} (process {pid} on {host})"),
             None => "an unknown client".into(),
         }
     }
 }
 
-/// The circle in words, as the owner of its first call sees it.
-pub(super) fn describe(circle: &[CircleCall]) -> String {
-    let mut text = "deadlock: this owner".to_owned();
+/// The circle in words, as the owner of its first call sees it. `is_thread`: whether that owner stands for a thread.
+///
+/// The client that holds a lock is not always the client that waits next: it can hold the lock for a process that runs
+/// under it.
+pub(super) fn describe(circle: &[CircleCall], is_thread: bool) -> String {
+    let first = circle.first().map(|call| call.id.client);
+    let runs_under_holder = circle.last().is_some_and(|call| Some(call.held_by.client) != first);
+    let (own, advice) = match (runs_under_holder, is_thread) {
+        (true, _) => (
+            "this process",
+            "take these locks in the same order everywhere, or wait with a limit (`bandog lock --wait`)",
+        ),
+        (false, true) => ("this thread", "release a lock of this thread before the next attempt"),
+        (false, false) => ("this owner", "release a lock of this owner before the next attempt"),
+    };
+    let mut text = format!("deadlock: {own}");
     for (index, call) in circle.iter().enumerate() {
-        let which = if index == 0 { "" } else { ", which" };
-        let holder = circle.get(index + 1).map_or("this owner", |next| next.client.as_str());
+        let (key, holder) = (call.key.as_str(), &call.holder);
         // Writing to a string cannot fail.
-        let _ = write!(text, "{which} waits for {:?}, held by {holder}", call.key.as_str());
+        let _ = match circle.get(index + 1) {
+            None if runs_under_holder => write!(text, " waits for {key:?}, held by {holder}, under which {own} runs"),
+            None => write!(text, " waits for {key:?}, held by {own}"),
+            Some(CircleCall { id, client, .. }) if id.client == call.held_by.client => {
+                write!(text, " waits for {key:?}, held by {client}, which")
+            }
+            Some(CircleCall { client, .. }) => {
+                write!(text, " waits for {key:?}, held by {holder}, under which {client} runs, which")
+            }
+        };
     }
-    text + "; release a lock of this owner before the next attempt"
+    format!("{text}; {advice}")
 }
