@@ -23,8 +23,9 @@ use crate::{
 #[command(after_help = "\
 Fields of --json: freed, and the fields of `bandog show --json` before the change.
 
-Exit codes: 0 the lock was taken from its holder; 75 the lock was free, or the name is that of a latch; 64 wrong name or URL, or no --force; 69 the \
-store does not answer or does not exist; 77 the store refuses the request, or the name is no lock.
+Exit codes: 0 the lock was taken from its holder; 75 the lock was free, or the name is that of a latch; 64 wrong name \
+or URL, or no --force; 69 the store does not answer or does not exist; 77 the store refuses the request, or the name \
+is no lock.
 
 Examples:
   bandog show deploy && bandog release deploy --force

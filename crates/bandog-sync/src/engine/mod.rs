@@ -52,7 +52,8 @@
 //! - `record_subscriptions`: records and latches to which users subscribe;
 //! - `registration`: writes this client into the store's registry, for operators;
 //! - `health`: whether the store answers, for readiness probes;
-//! - `calls`, `timers`, `notifications`: the events that the engine waits for; `answers`: what the store answers; `msg`: the messages of its users;
+//! - `calls`, `timers`, `notifications`: the events that the engine waits for; `answers`: what the store answers; `msg`:
+//!   the messages of its users;
 //! - `runner`: the thread or task of the engine; `metrics`: its counters.
 
 mod answers;
@@ -426,7 +427,7 @@ impl Engine {
         self.slots.keys().cloned().collect()
     }
 
-    /// Checks the holds of a key, because an operator has changed the key.
+    /// Checks the holds of a key, because an operator has changed the key. This is rare, so all slots are searched.
     fn recheck(&mut self, key: &Key) {
         let slots: Vec<_> = self.slots.keys().filter(|slot| slot.key == *key).cloned().collect();
         for slot in slots {

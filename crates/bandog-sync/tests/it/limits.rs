@@ -2,7 +2,7 @@
 
 use bandog_core::{Error, ErrorKind};
 use bandog_sync::{Client, Guard, all};
-use tokio::{task::JoinHandle, time};
+use tokio::task::{JoinHandle, yield_now};
 
 use crate::kit::{client, memory, ms, soon};
 
@@ -10,7 +10,8 @@ use crate::kit::{client, memory, ms, soon};
 async fn acquire(client: &Client, limit: u32, permits: u32) -> JoinHandle<Result<Guard, Error>> {
     let semaphore = client.semaphore("gpu", limit).permits(permits);
     let call = tokio::spawn(async move { semaphore.acquire().await });
-    time::sleep(ms(80)).await;
+    yield_now().await;
+    client.idle().await;
     call
 }
 
@@ -98,8 +99,8 @@ async fn a_new_limit_ends_only_the_calls_with_an_old_one() {
     drop(soon(new).await.unwrap().unwrap());
 }
 
-/// The first call waits for a permit of this client. The second one waits behind it, so it is told that no permit is
-/// free, and not that the store has not answered.
+/// The first call waits for a permit of this client, and the second call waits behind it. At its limit, the second call
+/// gets none: the store has answered, but no permit was free.
 #[tokio::test(start_paused = true)]
 async fn a_call_behind_a_call_that_waits_for_this_client_times_out_without_an_error() {
     let client = client(memory());

@@ -1,5 +1,6 @@
-//! The state machine of one key and one kind of lock in this client. [`Slot::on`] takes an event and answers with effects. The state machine
-//! does no I/O, reads no clock and has no channel. So a test can send it any sequence of events (`tests`).
+//! The state machine of one key and one kind of lock in this client. [`Slot::on`] takes an event and answers with effects.
+//! The state machine does no I/O, reads no clock and has no channel. So a test can send it any sequence of events
+//! (`tests`).
 //!
 //! # Words
 //! - *Claim*: a request for the key, with an id. A claim without an answer is repeated with the same id.
