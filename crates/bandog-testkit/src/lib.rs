@@ -5,6 +5,9 @@
 //! network. All processes that this crate starts die with the test process, even if the test process is killed.
 //!
 //! - [`RedisServer`]: a Redis server for one test, on a free port.
+//! - [`Replica`]: a replica of such a server, with a proxy in its replication stream.
+//! - [`Sentinels`]: sentinels that watch a master.
+//! - [`RedisCluster`]: a cluster with all its hash slots. [`moves`] moves its slots while it runs.
 //! - [`Wire`]: a TCP proxy that delays, loses or holds back data, and that refuses or resets connections.
 //! - [`Process`]: a child process. A test can send signals to the child and wait for lines of its output.
 //! - [`Ear`]: captures `tracing` events.
@@ -13,6 +16,7 @@
 //!
 //! This crate runs on Linux only, because it needs `/proc` and the parent-death signal.
 
+mod cluster;
 mod ear;
 mod eventually;
 pub mod fuzz;
@@ -20,15 +24,20 @@ mod keeper;
 mod port;
 pub mod process;
 mod redis;
+mod replica;
 mod resp;
+mod sentinels;
 mod version;
 mod wire;
 
+pub use cluster::{RedisCluster, ReusedCluster, moves};
 pub use ear::Ear;
 pub use eventually::{Fact, eventually, eventually_async};
 pub use process::{Process, is_alive};
 pub use redis::{RedisServer, TlsFiles};
+pub use replica::Replica;
 pub use resp::{RawRedis, Reply};
 pub use rustix::process::Signal;
+pub use sentinels::Sentinels;
 pub use version::ServerVersion;
 pub use wire::Wire;

@@ -1,25 +1,24 @@
 //! A Redis server for one test.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File};
+mod launch;
+mod queries;
+mod tls;
+
 use std::io;
 use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::process::Child;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::Signal;
 use tempfile::TempDir;
 
+use self::launch::READY_WITHIN;
 use crate::port::Port;
+use crate::replica::Replica;
 use crate::resp::{RawRedis, Reply};
-use crate::version::ServerVersion;
 use crate::wire::Wire;
-use crate::{eventually, keeper, process};
-
-/// Timeout for the start of a server. On a loaded machine, a start can take a second.
-const READY_WITHIN: Duration = Duration::from_secs(10);
+use crate::{eventually, process};
 
 /// A `redis-server` on its own port. The server keeps no data on disk, and dies with the test process.
 ///
@@ -35,12 +34,27 @@ const READY_WITHIN: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct RedisServer {
     port: Port,
-    tls: Option<Port>,
-    /// The port of the cluster bus, reserved for a node of a cluster.
-    _bus: Option<Port>,
+    /// The port for TLS, or the port of the cluster bus of a node.
+    second_port: Option<Port>,
+    /// The port of the cluster bus of a node with TLS.
+    bus_port: Option<Port>,
+    /// The proxy through which other processes connect, for a server on a machine of its own.
+    network: Option<Wire>,
+    mode: Mode,
     dir: TempDir,
     args: Vec<String>,
+    /// The password of [`RedisServer::OPERATOR`], if it was changed.
+    operator_password: Mutex<Option<String>>,
     child: Mutex<Option<Child>>,
+}
+
+/// What the program does.
+#[derive(Debug)]
+pub(crate) enum Mode {
+    /// It stores data.
+    Data,
+    /// It is a sentinel. These are the lines of its first configuration file. The sentinel itself changes the file.
+    Sentinel(Vec<String>),
 }
 
 /// PEM files for a server with TLS.
@@ -54,53 +68,12 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// The page of the documentation that explains which rights a user of Redis needs. Every server that a test starts has
-/// the users that this page creates.
-const RIGHTS_PAGE: &str = include_str!("../../../docs/redis.md");
-
 impl RedisServer {
     /// The name and the password of a user with only the rights that locks need, as in `docs/redis.md`.
     pub const LEAST: &str = "locks:PASSWORD";
     /// The name and the password of a user with the rights for locks, inspection, records and latches, as in
     /// `docs/redis.md`.
     pub const OPERATOR: &str = "operator:PASSWORD";
-
-    /// The rules of `ACL SETUSER` for locks in `docs/redis.md`.
-    #[must_use]
-    pub fn least_rights() -> Vec<&'static str> {
-        rights(0)
-    }
-
-    /// The additional rules of `docs/redis.md` for inspection.
-    #[must_use]
-    pub fn look_rights() -> Vec<&'static str> {
-        rights(1)
-    }
-
-    /// The additional rules of `docs/redis.md` for records.
-    #[must_use]
-    pub fn record_rights() -> Vec<&'static str> {
-        rights(2)
-    }
-
-    /// The additional rules of `docs/redis.md` for latches.
-    #[must_use]
-    pub fn latch_rights() -> Vec<&'static str> {
-        rights(3)
-    }
-
-    /// The version of the server that tests start. The environment variable `BANDOG_TEST_SERVER` names the program of
-    /// this server. The default is `redis-server`.
-    ///
-    /// # Panics
-    /// If the program cannot be run.
-    #[must_use]
-    pub fn version() -> &'static ServerVersion {
-        static VERSION: LazyLock<ServerVersion> = LazyLock::new(|| {
-            ServerVersion::of(&program()).unwrap_or_else(|error| panic!("cannot run {}: {error}", program().display()))
-        });
-        &VERSION
-    }
 
     /// Starts a server and waits until it answers, which takes about 15 ms.
     #[must_use]
@@ -113,49 +86,118 @@ impl RedisServer {
     #[must_use]
     #[track_caller]
     pub fn start_with(args: &[&str]) -> Self {
-        Self::launched(Port::reserve(), None, None, args.iter().map(ToString::to_string).collect())
+        Self::launched(Port::reserve(), args)
     }
 
-    /// Starts a server that listens with TLS on a second port. The server requires a client certificate only if the
-    /// arguments contain `--tls-auth-clients yes`.
+    /// Starts a server behind a proxy, as if it ran on a machine of its own. Replicas and sentinels of this server connect
+    /// through the proxy. See [`network`](Self::network) and [`lose_machine`](Self::lose_machine).
     #[must_use]
     #[track_caller]
-    pub fn start_tls(files: &TlsFiles, args: &[&str]) -> Self {
-        let tls = Port::reserve();
-        let mut all = ["--tls-auth-clients", "no", "--tls-port"].map(String::from).to_vec();
-        all.push(tls.number().to_string());
-        for (name, path) in [("ca-cert", &files.ca), ("cert", &files.cert), ("key", &files.key)] {
-            all.extend([format!("--tls-{name}-file"), path.display().to_string()]);
+    pub fn start_on_machine(args: &[&str]) -> Self {
+        Self::prepared(Port::reserve(), args).launched_on_machine()
+    }
+
+    /// Starts a replica of this master, and waits until it has all data of the master. The replica has a machine of its own
+    /// if the master has one.
+    #[must_use]
+    #[track_caller]
+    pub fn replica_of(master: &Self) -> Replica {
+        Replica::start(master, &[])
+    }
+
+    /// Starts a replica with additional arguments, such as `&["--replica-priority", "1"]`.
+    #[must_use]
+    #[track_caller]
+    pub fn replica_with(master: &Self, args: &[&str]) -> Replica {
+        Replica::start(master, args)
+    }
+
+    /// Starts the replica itself, whose data come from the server at this port.
+    #[track_caller]
+    pub(crate) fn start_replica(master: &Self, source: u16, args: &[&str]) -> Self {
+        let port = Port::reserve();
+        let source = source.to_string();
+        let mut all = vec!["--replicaof", "127.0.0.1", &source];
+        all.extend(master.tls_arguments());
+        if let Some(password) = master.password() {
+            all.extend(["--requirepass", password, "--masterauth", password]);
         }
-        all.extend(args.iter().map(ToString::to_string));
-        Self::launched(Port::reserve(), Some(tls), None, all)
+        all.extend(args);
+        if master.network.is_some() {
+            return Self::prepared(port, &all).launched_on_machine();
+        }
+        let mut replica = Self::prepared(port, &all).with_tls_port();
+        let own = replica.outer_addr().port().to_string();
+        replica.args.extend(["--replica-announce-ip", "127.0.0.1", "--replica-announce-port", &own].map(String::from));
+        replica.launch();
+        replica
+    }
+
+    /// Starts the server program behind a proxy.
+    #[track_caller]
+    fn launched_on_machine(mut self) -> Self {
+        let network = Wire::to(self.addr());
+        self.args.extend(["--replica-announce-ip".into(), "127.0.0.1".into()]);
+        self.args.extend(["--replica-announce-port".into(), network.port().to_string()]);
+        self.network = Some(network);
+        self.launch();
+        self
     }
 
     /// Starts a server that is one node of a cluster and has no hash slots yet.
     #[must_use]
     #[track_caller]
     pub fn start_node() -> Self {
+        Self::start_node_with(&[])
+    }
+
+    /// Starts a node of a cluster with additional arguments. See [`RedisCluster`](crate::RedisCluster) for a whole
+    /// cluster.
+    #[must_use]
+    #[track_caller]
+    pub fn start_node_with(args: &[&str]) -> Self {
         // Before Redis 7, the port of the cluster bus is always the server's port plus 10,000.
         let (port, bus) = Port::reserve_two(10_000);
-        Self::launched(port, None, Some(bus), ["--cluster-enabled", "yes"].map(String::from).to_vec())
+        let mut server = Self::prepared(port, &[&["--cluster-enabled", "yes"], args].concat());
+        server.second_port = Some(bus);
+        server.launch();
+        server
+    }
+
+    /// Starts a sentinel. The configuration file needs no port and no directory.
+    #[track_caller]
+    pub(crate) fn start_sentinel(configuration: Vec<String>, args: &[&str]) -> Self {
+        let mut server = Self::prepared(Port::reserve(), args).with_tls_port();
+        server.mode = Mode::Sentinel(configuration);
+        server.launch();
+        server
     }
 
     /// Makes the `RedisServer`, and starts the server program.
     #[track_caller]
-    fn launched(port: Port, tls: Option<Port>, bus: Option<Port>, args: Vec<String>) -> Self {
-        let server = Self {
+    pub(crate) fn launched(port: Port, args: &[&str]) -> Self {
+        let server = Self::prepared(port, args);
+        server.launch();
+        server
+    }
+
+    /// Makes a `RedisServer` whose program does not run yet.
+    #[track_caller]
+    fn prepared(port: Port, args: &[&str]) -> Self {
+        Self {
             port,
-            tls,
-            _bus: bus,
+            second_port: None,
+            bus_port: None,
+            network: None,
+            mode: Mode::Data,
             dir: tempfile::Builder::new()
                 .prefix("bandog-redis-")
                 .tempdir()
                 .expect("cannot make a directory for redis-server"),
-            args,
+            args: args.iter().map(ToString::to_string).collect(),
+            operator_password: Mutex::new(None),
             child: Mutex::new(None),
-        };
-        server.launch();
-        server
+        }
     }
 
     /// The server's port. After a restart, the port is the same.
@@ -170,17 +212,46 @@ impl RedisServer {
         self.port.addr()
     }
 
+    /// The address at which other machines reach the server: the address of the proxy if the server has a machine of its
+    /// own, the address with TLS if other servers connect with TLS, else the server's address.
+    #[must_use]
+    pub fn outer_addr(&self) -> SocketAddrV4 {
+        match &self.network {
+            Some(network) => network.addr(),
+            None if self.replicates_with_tls() => self.tls_addr(),
+            None => self.addr(),
+        }
+    }
+
+    /// The network of the server's machine.
+    ///
+    /// # Panics
+    /// If the server was not started with [`start_on_machine`](Self::start_on_machine) or as a replica of such a server.
+    #[must_use]
+    #[track_caller]
+    pub fn network(&self) -> &Wire {
+        self.network.as_ref().expect("the server has no machine of its own")
+    }
+
+    /// Does what a power failure of the server's machine does, for all processes that connect through
+    /// [`network`](Self::network): nothing that the server has sent or sends arrives any more, and its connections stay
+    /// open and silent.
+    ///
+    /// The program itself is stopped with a signal and not killed. After a kill, the kernel would refuse new connections,
+    /// which a machine without power does not do.
+    ///
+    /// # Panics
+    /// If the server has no machine of its own.
+    #[track_caller]
+    pub fn lose_machine(&self) {
+        self.network().lose_everything();
+        self.pause();
+    }
+
     /// `redis://127.0.0.1:PORT`, without the password, even if the server requires one.
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://{}", self.addr())
-    }
-
-    /// The server's address with TLS.
-    #[must_use]
-    #[track_caller]
-    pub fn tls_addr(&self) -> SocketAddrV4 {
-        self.tls.as_ref().expect("the server was started without TLS").addr()
     }
 
     /// The path of the server's Unix socket.
@@ -194,6 +265,25 @@ impl RedisServer {
     #[track_caller]
     pub fn pid(&self) -> u32 {
         self.child().as_ref().expect("the server was killed").id()
+    }
+
+    /// Changes the password of [`RedisServer::OPERATOR`]. It stays after a restart.
+    #[track_caller]
+    pub(crate) fn set_operator_password(&self, password: &str) {
+        *self.operator_password.lock().unwrap_or_else(PoisonError::into_inner) = Some(password.to_owned());
+        assert_eq!(self.cmd(&["ACL", "SETUSER", "operator", "resetpass", &format!(">{password}")]).text(), "OK");
+    }
+
+    /// The directory of the server. It is removed when this value is dropped.
+    pub(crate) fn directory(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Whether the server was neither killed nor stopped with a signal.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        let pid = self.child().as_ref().map(Child::id);
+        pid.is_some_and(|pid| !matches!(process::state(pid), None | Some('T' | 'Z' | 'X')))
     }
 
     /// Kills the server. Its port refuses connections until [`restart`](Self::restart).
@@ -234,6 +324,15 @@ impl RedisServer {
         Wire::to(self.addr())
     }
 
+    /// Sends a command on a connection of its own, as [`RedisServer::cmd`] does. Sentinels that promote a server end its
+    /// connections.
+    ///
+    /// # Errors
+    /// The connection was refused, or has ended.
+    pub fn try_cmd(&self, args: &[&str]) -> io::Result<Reply> {
+        self.dial()?.cmd(args)
+    }
+
     /// Opens a raw connection. If the server requires a password, the connection is already authenticated.
     #[must_use]
     #[track_caller]
@@ -245,43 +344,6 @@ impl RedisServer {
     #[track_caller]
     pub fn cmd(&self, args: &[&str]) -> Reply {
         self.client().cmd(args).unwrap_or_else(|error| panic!("{args:?}: {error}"))
-    }
-
-    /// All keys, sorted.
-    #[must_use]
-    #[track_caller]
-    pub fn keys(&self) -> Vec<String> {
-        let mut keys = self.cmd(&["KEYS", "*"]).texts();
-        keys.sort();
-        keys
-    }
-
-    /// The fields and values of a hash, sorted. Empty if the key does not exist.
-    #[must_use]
-    #[track_caller]
-    pub fn hash(&self, key: &str) -> BTreeMap<String, String> {
-        let fields = self.cmd(&["HGETALL", key]).texts();
-        let pairs = fields.chunks_exact(2);
-        pairs.map(|pair| (pair[0].clone(), pair[1].clone())).collect()
-    }
-
-    /// The remaining life of a key in milliseconds, as `PTTL` returns it: -1 for a key that does not expire, -2 if the
-    /// key does not exist.
-    #[must_use]
-    #[track_caller]
-    pub fn pttl(&self, key: &str) -> i64 {
-        self.cmd(&["PTTL", key]).int()
-    }
-
-    /// Number of calls of a command since the server's start or the last `CONFIG RESETSTAT`. Examples of commands are
-    /// `evalsha` and `client|list`.
-    #[must_use]
-    #[track_caller]
-    pub fn calls(&self, command: &str) -> u64 {
-        let stats = self.cmd(&["INFO", "commandstats"]);
-        let head = format!("cmdstat_{command}:calls=");
-        let line = stats.text().lines().find_map(|line| line.strip_prefix(&head));
-        line.and_then(|rest| rest.split(',').next()?.parse().ok()).unwrap_or(0)
     }
 
     /// Deletes all scripts. In production, a failover can have the same effect.
@@ -300,57 +362,6 @@ impl RedisServer {
         }
     }
 
-    #[track_caller]
-    /// Starts the server program, and waits until the server answers.
-    fn launch(&self) {
-        let child = self.spawn().unwrap_or_else(|error| {
-            let program = program();
-            panic!("cannot start {} ({error}); `cargo xtask test` installs what the tests need", program.display())
-        });
-        *self.child() = Some(child);
-        eventually(READY_WITHIN, || self.ask_if_ready());
-    }
-
-    fn spawn(&self) -> io::Result<Child> {
-        let program = program();
-        if !is_installed(&program) {
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        let log = File::create(self.log_path())?;
-        let mut command = keeper::command(&program);
-        // Older servers do not have this option and allow the command `DEBUG` anyway.
-        if Self::version().is_since(7, 0) {
-            command.args(["--enable-debug-command", "local"]);
-        }
-        command
-            .args(["--bind", "127.0.0.1", "--port", &self.port().to_string()])
-            .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])
-            .args(["--protected-mode", "no"])
-            .arg("--dir")
-            .arg(self.dir.path())
-            .arg("--unixsocket")
-            .arg(self.socket())
-            .args([&["--user", "locks"], &rights(0)[..]].concat())
-            .args([&["--user", "operator"], &rights(0)[..], &rights(1), &rights(2), &rights(3)].concat())
-            .args(&self.args)
-            .stdin(Stdio::null())
-            .stderr(log.try_clone()?)
-            .stdout(log);
-        keeper::spawn(command)
-    }
-
-    /// Sends `PING`. If the server has exited, this function panics with the server's log. So the test does not have to
-    /// wait for the timeout.
-    fn ask_if_ready(&self) -> io::Result<Reply> {
-        if let Some(child) = self.child().as_mut()
-            && let Some(status) = child.try_wait()?
-        {
-            let log = fs::read_to_string(self.log_path()).unwrap_or_default();
-            panic!("redis-server ended ({status}) before it was ready:\n{log}");
-        }
-        self.dial()?.cmd(&["PING"])
-    }
-
     /// Opens a raw connection to the server.
     fn dial(&self) -> io::Result<RawRedis> {
         let mut client = RawRedis::connect(self.addr())?;
@@ -360,13 +371,9 @@ impl RedisServer {
         Ok(client)
     }
 
-    fn password(&self) -> Option<&str> {
+    pub(crate) fn password(&self) -> Option<&str> {
         let at = self.args.iter().position(|arg| arg == "--requirepass")?;
         self.args.get(at + 1).map(String::as_str)
-    }
-
-    fn log_path(&self) -> PathBuf {
-        self.dir.path().join("redis.log")
     }
 
     fn child(&self) -> MutexGuard<'_, Option<Child>> {
@@ -383,24 +390,4 @@ impl Drop for RedisServer {
         let _ = child.kill();
         let _ = child.wait();
     }
-}
-
-/// The rules of one of the `ACL SETUSER` commands on the page: 0 for locks, 1 for inspection, 2 for records, 3 for
-/// latches.
-fn rights(number: usize) -> Vec<&'static str> {
-    let mut rules = RIGHTS_PAGE.lines().filter_map(|line| line.strip_prefix("ACL SETUSER locks "));
-    rules.nth(number).expect("docs/redis.md does not have these rules").split(' ').collect()
-}
-
-/// The program of the server: the value of `BANDOG_TEST_SERVER`, or `redis-server`.
-fn program() -> PathBuf {
-    std::env::var_os("BANDOG_TEST_SERVER").map_or_else(|| "redis-server".into(), PathBuf::from)
-}
-
-/// Returns true if the server's program is installed. This check is needed because the test process starts only
-/// `setpriv`, and `setpriv` starts the server. So if the server's program is missing, the start of `setpriv` succeeds
-/// nevertheless.
-fn is_installed(program: &Path) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }

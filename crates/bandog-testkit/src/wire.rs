@@ -77,6 +77,11 @@ impl Wire {
         format!("redis://{}", self.addr())
     }
 
+    /// From now on, new connections lead to the server at this address. Open connections stay as they are.
+    pub fn lead_to(&self, target: impl Into<SocketAddr>) {
+        self.execute(Action::LeadTo(target.into()));
+    }
+
     /// From now on, delays all data in each direction by this time. So a round trip takes twice this time.
     pub fn delay(&self, each_way: Duration) {
         self.delay_requests(each_way);
@@ -115,6 +120,14 @@ impl Wire {
     /// `drop_requests(false)` resets the connections that have lost bytes.
     pub fn drop_requests(&self, on: bool) {
         self.execute(Action::Drop(Direction::Request, on));
+    }
+
+    /// From now on, loses all data of both directions, as a machine without power does. Data that the proxy has delayed
+    /// and not forwarded yet are lost, too.
+    ///
+    /// `drop_requests(false)` and `drop_replies(false)` end this, and reset the connections that have lost bytes.
+    pub fn lose_everything(&self) {
+        self.execute(Action::LoseEverything);
     }
 
     /// While `on` is true, the proxy holds back all data of both directions. No data is lost. Connections stay open,
@@ -173,8 +186,10 @@ struct Order {
 /// A change of the proxy. A `bool` switches the fault on or off.
 #[derive(Debug)]
 enum Action {
+    LeadTo(SocketAddr),
     Delay(Direction, Duration),
     Drop(Direction, bool),
+    LoseEverything,
     Stall(bool),
     Refuse(bool),
     Cut,

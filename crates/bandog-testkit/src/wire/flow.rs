@@ -91,6 +91,13 @@ impl Flow {
         lost
     }
 
+    /// Loses the bytes in flight and all later bytes. Returns the number of bytes that were in flight.
+    pub(super) fn lose(&mut self) -> usize {
+        self.lossy = true;
+        self.queue.clear();
+        std::mem::take(&mut self.queued)
+    }
+
     /// Forwards the parcels that are due.
     ///
     /// If this fails, the receiver's or the sender's connection has failed. Then the caller must reset both

@@ -111,8 +111,10 @@ impl Pump {
         let _ = self.wake_ups.read(&mut self.buffer);
         while let Ok(Order { action, done }) = self.orders.try_recv() {
             match action {
+                Action::LeadTo(target) => self.target = target,
                 Action::Delay(direction, delay) => self.rules.of(direction).delay = delay,
                 Action::Drop(direction, dropping) => self.set_dropping(direction, dropping),
+                Action::LoseEverything => self.lose_everything(),
                 Action::Stall(stalled) => self.rules.stalled = stalled,
                 Action::Refuse(refused) => self.set_refused(refused),
                 Action::Cut => self.cut(|_| true),
@@ -128,6 +130,13 @@ impl Pump {
         if !dropping {
             self.cut(|link| link.flow(direction).is_lossy());
         }
+    }
+
+    fn lose_everything(&mut self) {
+        (self.rules.request.dropping, self.rules.reply.dropping) = (true, true);
+        let flows = self.links.iter_mut().flat_map(|link| [&mut link.request, &mut link.reply]);
+        let lost: usize = flows.map(Flow::lose).sum();
+        self.counts.lost.fetch_add(lost as u64, Ordering::Relaxed);
     }
 
     fn set_refused(&mut self, refused: bool) {

@@ -5,6 +5,7 @@
 mod eventually;
 mod process;
 mod redis;
+mod topologies;
 mod wire;
 
 use std::time::Duration;
