@@ -84,7 +84,7 @@ pub(crate) fn bare_claim(name: &str, ttl: Duration) -> Claim {
     static NUMBER: AtomicU64 = AtomicU64::new(1);
     let id = ClaimId { client: ClientId::random(), number: NUMBER.fetch_add(1, Relaxed) };
     let key = Key::new(name).expect("the name is not valid");
-    Claim { key, id, kind: Kind::Mutex, ttl, fences: NonZeroU32::MIN, joins: false, offers: false }
+    Claim { key, id, kind: Kind::Mutex, ttl, fences: NonZeroU32::MIN, above: None, joins: false, offers: false }
 }
 
 /// Sends a claim directly to the backend, and returns the backend's verdict.
@@ -120,8 +120,8 @@ pub(crate) async fn renewal(backend: &impl Backend, claim: &Claim) -> Result<Ren
 /// Sends a renewal directly to the backend. Returns false if the claim does not hold the lock.
 pub(crate) async fn renew(backend: &impl Backend, claim: &Claim) -> Result<bool, Error> {
     match renewal(backend, claim).await? {
-        Renewal::Extended { .. } | Renewal::Next => Ok(true),
-        Renewal::Gone => Ok(false),
+        Renewal::Extended { .. } => Ok(true),
+        Renewal::Waiting { .. } | Renewal::Gone => Ok(false),
     }
 }
 

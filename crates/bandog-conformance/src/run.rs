@@ -185,6 +185,7 @@ macro_rules! each_law {
         $crate::one_law! { $test $world, 96, admin, evict_notifies }
         $crate::one_law! { $test $world, 96, admin, evict_spares_others }
         $crate::one_law! { $test $world, 96, kinds, evict_every_kind }
+        $crate::one_law! { $test $world, 96, kinds, forget_every_kind }
         $crate::one_law! { $test $world, 99, admin, golden_layout }
         $crate::one_law! { $test $world, 101, records, record_support }
         $crate::one_law! { $test $world, 102, records, record_absent }

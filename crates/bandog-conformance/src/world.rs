@@ -116,6 +116,17 @@ pub trait World: Send + Sync + Sized + 'static {
         Ok(())
     }
 
+    /// Whether a swap may require a holding of a lock with any name.
+    fn holdings_of_any_lock(&self) -> Can {
+        Ok(())
+    }
+
+    /// Whether the store accepts this name. A store may refuse some names.
+    fn accepts(&self, name: &str) -> bool {
+        let _ = name;
+        true
+    }
+
     /// Removes a hold from the store without using a backend. It is not necessary to notify the waiters.
     async fn forget(&self, key: &str) -> Can {
         let _ = key;

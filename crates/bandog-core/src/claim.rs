@@ -4,7 +4,7 @@ use std::{fmt, num::NonZeroU32, str::FromStr, time::Duration};
 
 use uuid::Uuid;
 
-use crate::{Error, Key, Result};
+use crate::{Error, Fence, Key, Result};
 
 /// Minimum ttl of a lease. The ttl is the time after which a hold expires if it is not renewed.
 pub const MIN_TTL: Duration = Duration::from_millis(100);
@@ -318,6 +318,15 @@ pub struct Claim {
     /// its own callers, one after the other, and each caller needs its own fence. The store is allowed to reserve fewer
     /// fences ([`crate::Verdict::Granted`]).
     pub fences: NonZeroU32,
+    /// A fence that all fences of the grant exceed. None in a step of a client: only a quorum asks for it, so that the
+    /// fences of its nodes agree. In a renewal, it is the fence before the fences of the hold. Only a quorum uses it: a node
+    /// that has lost the hold grants it again with the same or with greater fences.
+    ///
+    /// If the claim holds the key already, and one of its fences is not greater than `above`, the store reserves a new
+    /// block of fences for the hold. The new block replaces the old block. It is the smallest block whose fences are
+    /// greater than `above` and greater than the fences of all other grants. In any other case, a claim that is sent
+    /// again keeps its fences.
+    pub above: Option<Fence>,
     /// Whether the store keeps a *place* for this claim if it refuses the claim. The place lasts for [`PLACE`], counted
     /// from the last time at which the claim was sent again or renewed. A release of the claim removes its place.
     ///

@@ -101,7 +101,7 @@ impl Error {
     /// Adds the verb, which names the operation that failed.
     ///
     /// The verbs are `lock`, `claim`, `pass`, `renew`, `release`, `subscribe`, `announce`, `withdraw`, `show`, `list`,
-    /// `members`, `evict`, `set_limit`, `check`, `connect`, `swap`, `read`, `names`, `history`, `set_latch`,
+    /// `members`, `evict`, `forget`, `set_limit`, `check`, `connect`, `swap`, `read`, `names`, `history`, `set_latch`,
     /// `count_down`, `delete_latch` and `latch_count`.
     #[must_use]
     pub fn during(self, verb: &'static str) -> Self {

@@ -310,7 +310,7 @@ fn token(glob: &[char], at: usize) -> (Option<Token>, usize) {
 }
 
 /// Operations for operators: they show the locks of a store, its clients and its health. Only [`Inspect::evict`]
-/// changes data.
+/// and [`Inspect::forget`] change data.
 #[async_trait]
 pub trait Inspect: Send + Sync + 'static {
     /// The held locks whose names match the pattern, sorted by name.
@@ -373,6 +373,18 @@ pub trait Inspect: Send + Sync + 'static {
     async fn evict(&self, key: &Key) -> Result<Option<Row>> {
         let message = "this backend cannot take a lock from its holder";
         Err(Error::new(ErrorKind::Unsupported, message).during("evict").at(key))
+    }
+
+    /// Deletes all that the store keeps for a name, if no claim holds the lock or has a place: the last fence, and the
+    /// number of permits of a semaphore. Returns whether the lock was free. If not, nothing changes.
+    ///
+    /// This is for names that are never used again. The next fence of the name may be smaller than its last one: it
+    /// begins at the store's clock, or at 1 if fences are counters.
+    ///
+    /// # Errors
+    /// As [`Inspect::evict`].
+    async fn forget(&self, key: &Key) -> Result<bool> {
+        Err(Error::new(ErrorKind::Unsupported, "this backend cannot delete names").during("forget").at(key))
     }
 
     /// Checks the store and its environment for dangers to locks, and returns one finding for each check. The default

@@ -78,9 +78,9 @@ pub enum Verdict {
         /// The fences that the grant reserved: at least one, and at most as many as the claim requested. If a claim is
         /// sent again, it gets the same fences.
         fences: Fences,
-        /// The duration of the hold, counted from the store's decision. It is at most the requested ttl, and can be
-        /// shorter. During this time, the store does not grant the key to another claim, with two exceptions. The first
-        /// exception is a hold that is released, passed to another claim ([`Step::Pass`]) or evicted. The second
+        /// The duration of the hold, counted from the beginning of the call. It is at most the requested ttl, and can
+        /// be shorter. During this time, the store does not grant the key to another claim, with two exceptions. The
+        /// first exception is a hold that is released, passed to another claim ([`Step::Pass`]) or evicted. The second
         /// exception is a store that loses its data.
         valid_for: Duration,
         /// The claims of the same client that directly follow this claim in the queue of a fair mutex, in the order of
@@ -106,14 +106,18 @@ pub enum Verdict {
 pub enum Renewal {
     /// The hold is extended.
     Extended {
-        /// The new duration of the hold, counted from the store's decision, as in [`Verdict::Granted`]. It can be
+        /// The new duration of the hold, counted from the beginning of the call, as in [`Verdict::Granted`]. It can be
         /// shorter than the requested ttl, and can differ from the duration in the grant or in an earlier renewal.
         valid_for: Duration,
     },
-    /// The claim waits for a fair mutex, and its place is kept for another [`crate::PLACE`]. It is the first claim of the
-    /// queue and no claim holds the lock, so the store grants the lock if the claim is sent again now. This answer is
-    /// necessary when the places of the claims before this claim expire: no release notifies the client then.
-    Next,
+    /// This claim does not hold the key. It waits, and its place ([`Claim::joins`]) is kept for another [`crate::PLACE`].
+    /// So a client that believes that the claim holds the key has lost the hold.
+    Waiting {
+        /// Whether the claim is the first one of the queue of a fair mutex, and no claim holds the lock. Then the store
+        /// grants the lock if the claim is sent again now. This is necessary when the places of the claims before this
+        /// claim expire: no release notifies the client then.
+        is_next: bool,
+    },
     /// This claim does not hold the key, and has no place ([`Claim::joins`]). The store changed nothing.
     Gone,
 }
@@ -123,7 +127,7 @@ impl Renewal {
     pub fn valid_for(self) -> Option<Duration> {
         match self {
             Self::Extended { valid_for } => Some(valid_for),
-            Self::Next => Some(crate::PLACE),
+            Self::Waiting { .. } => Some(crate::PLACE),
             Self::Gone => None,
         }
     }
@@ -159,12 +163,18 @@ pub struct Profile {
     pub fence_survives_failover: bool,
     /// The clock that decides when a lease expires, as text for messages.
     pub expiry: &'static str,
+    /// Maximum number of steps in one call of [`Leases::apply`]. The answers to the steps of a call come together. So a
+    /// backend whose grants are answered much later than its other answers sets 1: then no answer waits for a grant.
+    pub max_steps: usize,
     /// The number of connections that the backend has made until now. When the backend makes a new connection, the
     /// store might have lost its data, for example in a restart. So the client renews its locks when the number rises.
     pub epoch: watch::Receiver<u64>,
 }
 
 impl Profile {
+    /// The usual value of [`Profile::max_steps`]. In a larger call, the first steps would wait too long for the others.
+    pub const MAX_STEPS: usize = 32;
+
     /// The profile of a backend that uses no network, and that leaves all decisions to [`LockState`]. The timeout is
     /// 3 s, and the machine's clock decides when leases expire.
     pub fn of_this_machine(store: impl Into<String>) -> Self {
@@ -174,6 +184,7 @@ impl Profile {
             kinds: LockState::KINDS,
             fence_survives_failover: true,
             expiry: "this machine's clock",
+            max_steps: Self::MAX_STEPS,
             epoch: watch::channel(1).1,
         }
     }
@@ -215,7 +226,7 @@ pub trait Leases: Debug + Send + Sync + 'static {
     /// the other keys.
     ///
     /// If a claim waits and has a place ([`Claim::joins`]), the renewal keeps the place for another [`crate::PLACE`]. For
-    /// a claim of [`Kind::Fair`], the answer also says whether the store can grant the claim now ([`Renewal::Next`]).
+    /// a claim of [`Kind::Fair`], the answer also says whether the store can grant the claim now ([`Renewal::Waiting { is_next: true }`]).
     ///
     /// `Err` means that the state of the hold is unknown. If the store reports that the hold is lost, the answer is
     /// [`Renewal::Gone`].
@@ -276,6 +287,29 @@ pub trait Leases: Debug + Send + Sync + 'static {
     async fn withdraw(&self, client: ClientId) -> Result<()> {
         let _ = client;
         Ok(())
+    }
+
+    /// The time for which the store has kept all its data, at least. A quorum needs it: a store that has lost its data is
+    /// not asked for locks until the lost holds have expired. For a server, it is the time since the start.
+    ///
+    /// # Errors
+    /// As [`Leases::ping`]. The kind is [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the backend does not
+    /// know the time, as in this default implementation, and [`ErrorKind::Denied`](crate::ErrorKind::Denied) if the
+    /// server hides it.
+    async fn uptime(&self) -> Result<Duration> {
+        Err(Error::new(ErrorKind::Unsupported, "this backend does not know how long the store has kept its data"))
+    }
+
+    /// Returns the text of a setting that all clients of the store share. If the store has no text for this name and
+    /// `text` is given, the store first keeps this text. A text is never replaced. A quorum needs it: its clients compare
+    /// their options.
+    ///
+    /// # Errors
+    /// As [`Leases::ping`]. The kind is [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the backend keeps no
+    /// settings, as in this default implementation.
+    async fn setting(&self, name: &str, text: Option<&str>) -> Result<Option<String>> {
+        let _ = (name, text);
+        Err(Error::new(ErrorKind::Unsupported, "this backend keeps no settings"))
     }
 
     /// The properties of this backend.

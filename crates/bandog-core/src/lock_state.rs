@@ -204,7 +204,7 @@ impl LockState {
         if let Some(place) = self.places.iter_mut().find(|place| place.id == claim.id) {
             place.until = now + PLACE;
             let is_next = self.holds.is_empty() && self.next_in_queue(now) == Some(claim.id);
-            return if is_next { Renewal::Next } else { Renewal::Extended { valid_for: PLACE } };
+            return Renewal::Waiting { is_next };
         }
         Renewal::Gone
     }
@@ -260,9 +260,9 @@ impl LockState {
 
     /// Grants the lock to a claim, or refuses it. `from`: the claim whose hold is replaced by a grant.
     fn claim(&mut self, claim: &Claim, from: Option<ClaimId>, now: Moment, above: Fence) -> Result<Verdict> {
-        if let Some(hold) = self.holds.iter_mut().find(|hold| hold.id == claim.id) {
-            hold.until = now + claim.ttl;
-            let fences = Fences::ending(hold.last_fence, claim.fences);
+        if let Some(at) = self.holds.iter().position(|hold| hold.id == claim.id) {
+            self.holds[at].until = now + claim.ttl;
+            let fences = Fences::ending(self.raise(at, claim), claim.fences);
             return Ok(Verdict::Granted { fences, valid_for: claim.ttl, followers: Vec::new() });
         }
         self.check_family(claim.kind.family())?;
@@ -288,6 +288,7 @@ impl LockState {
         self.holds.retain(|hold| Some(hold.id) != replaced);
         self.places.retain(|place| place.id != claim.id && place.kind.family() == claim.kind.family());
         self.starving &= replaced.is_some() || !self.holds.is_empty();
+        let above = above.max(claim.above.unwrap_or(above));
         self.fence = self.fence.max(above.get()) + u64::from(claim.fences.get());
         let last_fence = Fence::new(self.fence);
         self.holds.push(Hold { id: claim.id, kind: claim.kind, until: now + claim.ttl, last_fence });
@@ -303,6 +304,18 @@ impl LockState {
         let follows = |place: &&Place| place.id.client == claim.id.client && matches!(place.kind, Kind::Fair);
         let followers = self.places.iter().take_while(follows).take(MAX_FOLLOWERS);
         followers.map(|place| place.id.number).collect()
+    }
+
+    /// Gives the hold at this position new fences, if the claim asks for it ([`Claim::above`]). Returns the last fence of
+    /// the hold.
+    fn raise(&mut self, at: usize, claim: &Claim) -> Fence {
+        let (last, count) = (self.holds[at].last_fence, u64::from(claim.fences.get()));
+        let Some(above) = claim.above.filter(|above| last.get() < above.get() + count) else { return last };
+        // The fences of the old block are not used, so the new block can overlap them.
+        let others = if last.get() == self.fence { self.fence.saturating_sub(count) } else { self.fence };
+        self.fence = others.max(above.get()) + count;
+        self.holds[at].last_fence = Fence::new(self.fence);
+        self.holds[at].last_fence
     }
 
     /// Number of permits that no claim holds. Zero if the name is not a semaphore.

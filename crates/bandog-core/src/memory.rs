@@ -45,6 +45,8 @@ struct MemoryState {
     subscribers: Subscribers,
     /// The rows of the registry, with the time at which each row expires.
     members: HashMap<ClientId, (Member, Moment)>,
+    /// The settings that all clients share.
+    settings: HashMap<String, String>,
 }
 
 impl Memory {
@@ -111,6 +113,18 @@ impl Leases for Memory {
         Ok(())
     }
 
+    async fn uptime(&self) -> Result<Duration> {
+        Ok(Duration::MAX) // The data are lost only together with this process.
+    }
+
+    async fn setting(&self, name: &str, text: Option<&str>) -> Result<Option<String>> {
+        let mut state = self.state();
+        if let (Some(text), false) = (text, state.settings.contains_key(name)) {
+            state.settings.insert(name.to_owned(), text.to_owned());
+        }
+        Ok(state.settings.get(name).cloned())
+    }
+
     fn profile(&self) -> Profile {
         Profile {
             store: "memory".into(),
@@ -118,6 +132,7 @@ impl Leases for Memory {
             kinds: LockState::KINDS,
             fence_survives_failover: true,
             expiry: "this process's clock",
+            max_steps: Profile::MAX_STEPS,
             epoch: self.epoch.subscribe(),
         }
     }
@@ -149,6 +164,17 @@ impl Inspect for Memory {
         let (row, evicted, next) = (lock.row(key, now), lock.evict(now), lock.next_in_queue(now));
         state.notify(key, evicted, next);
         Ok(row)
+    }
+
+    async fn forget(&self, key: &Key) -> Result<bool> {
+        let (mut state, now) = self.state_and_time();
+        let is_unused =
+            |lock: &LockState| lock.row(key, now).is_none() && lock.places().iter().all(|place| place.until <= now);
+        let is_free = state.locks.get(key).is_none_or(is_unused);
+        if is_free {
+            state.locks.remove(key);
+        }
+        Ok(is_free)
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {

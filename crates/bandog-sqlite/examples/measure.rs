@@ -244,6 +244,7 @@ fn claim(name: &str) -> Claim {
         kind: Kind::Mutex,
         ttl: Duration::from_secs(30),
         fences,
+        above: None,
         joins: false,
         offers: false,
     }

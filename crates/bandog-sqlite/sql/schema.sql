@@ -2,7 +2,8 @@
 -- Parameters: none.
 -- Result: none.
 
--- One row for each name that was ever locked or waited for. A row is never deleted, because its fence must be kept.
+-- One row for each name that was ever locked or waited for. A row is deleted only if its name is
+-- never used again, because its fence must be kept.
 create table lease (
     name    text    not null primary key,
     owner   text,                           -- the claim that holds it; null when it is free

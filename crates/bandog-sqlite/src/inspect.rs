@@ -9,7 +9,7 @@ use crate::{
     sql,
     states::{Change, StoredState},
     table::{Table, read_lease},
-    work::{Evict, List, Members, Show},
+    work::{Evict, Forget, List, Members, Show},
 };
 
 #[async_trait]
@@ -28,6 +28,10 @@ impl Inspect for Sqlite {
 
     async fn evict(&self, key: &Key) -> Result<Option<Row>> {
         self.request(Evict(key.clone())).await.flatten().map_err(|error| error.during("evict").at(key))
+    }
+
+    async fn forget(&self, key: &Key) -> Result<bool> {
+        self.request(Forget(key.clone())).await.flatten().map_err(|error| error.during("forget").at(key))
     }
 
     /// The check has its own thread and its own connection, so that the writer thread can renew leases during the
@@ -64,6 +68,26 @@ impl Table<'_> {
             self.store(key, &mut stored, (&before, None), Change::Freed, now_ns)?;
         }
         Ok(row)
+    }
+
+    /// Deletes the rows of a lock, if no claim holds it or waits for it with a place. Returns whether they are deleted.
+    pub(crate) fn forget(&mut self, key: &Key) -> Result<bool, Fault> {
+        let now_ns = self.host().now_ns();
+        let stored = self.load_holds(key, now_ns)?;
+        if self.row(key, &stored, now_ns).is_some() || !stored.state.places().is_empty() {
+            return Ok(false);
+        }
+        let has_locks = self.has_locks();
+        self.write_together(|table| {
+            table.write(sql::DROP_LEASE, [key.as_str()])?;
+            table.write(sql::DROP_SIGHTINGS, [key.as_str()])?;
+            if has_locks {
+                table.write(sql::DROP_CLAIMS, [key.as_str()])?;
+                table.write(sql::DROP_LIMIT, [key.as_str()])?;
+            }
+            Ok(())
+        })?;
+        Ok(true)
     }
 
     /// All held locks whose names match.

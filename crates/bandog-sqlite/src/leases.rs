@@ -72,6 +72,7 @@ impl Leases for Sqlite {
             kinds: LockState::KINDS,
             fence_survives_failover: true,
             expiry: "the machine's boot clock",
+            max_steps: Profile::MAX_STEPS,
             epoch: context.epoch.subscribe(),
         }
     }

@@ -48,6 +48,14 @@ pub(crate) const END_CLAIM: &str = body(include_str!("../sql/end_claim.sql"));
 /// Reads the number of permits of a semaphore.
 pub(crate) const LIMIT: &str = body(include_str!("../sql/limit.sql"));
 pub(crate) const SET_LIMIT: &str = body(include_str!("../sql/set_limit.sql"));
+/// Deletes the row of a lock.
+pub(crate) const DROP_LEASE: &str = body(include_str!("../sql/drop_lease.sql"));
+/// Deletes the holds and the places of a lock.
+pub(crate) const DROP_CLAIMS: &str = body(include_str!("../sql/drop_claims.sql"));
+/// Deletes the number of permits of a semaphore.
+pub(crate) const DROP_LIMIT: &str = body(include_str!("../sql/drop_limit.sql"));
+/// Deletes the sightings of all holds and places of a lock.
+pub(crate) const DROP_SIGHTINGS: &str = body(include_str!("../sql/drop_sightings.sql"));
 pub(crate) const ANNOUNCE: &str = body(include_str!("../sql/announce.sql"));
 pub(crate) const WITHDRAW: &str = body(include_str!("../sql/withdraw.sql"));
 pub(crate) const MEMBERS: &str = body(include_str!("../sql/members.sql"));

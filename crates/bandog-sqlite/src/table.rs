@@ -256,6 +256,8 @@ impl<'t> Table<'t> {
     fn apply_with_one_statement(&mut self, step: &Step) -> Result<Option<Answer>, Fault> {
         let now_ns = self.context.host.now_ns();
         match step {
+            // The statement does not know `Claim::above`.
+            Step::Claim(Claim { above: Some(_), .. }) => Ok(None),
             Step::Claim(claim) => {
                 let first = self.context.host.wall_micros().max(1);
                 let last = first.saturating_add(i64::from(claim.fences.get()) - 1);

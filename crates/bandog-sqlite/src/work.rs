@@ -70,6 +70,8 @@ pub(crate) struct List(pub(crate) Pattern);
 pub(crate) struct Show(pub(crate) Key);
 pub(crate) struct Members;
 pub(crate) struct Evict(pub(crate) Key);
+/// Deletes the rows of a free lock.
+pub(crate) struct Forget(pub(crate) Key);
 pub(crate) struct SwapRecords(pub(crate) Vec<Swap>);
 pub(crate) struct ReadRecords {
     pub(crate) keys: Vec<Key>,
@@ -294,6 +296,22 @@ impl Work for Evict {
 
     fn run(&self, table: &mut Table<'_>) -> Result<Result<Option<Row>>, Fault> {
         table.one_row(|table| table.evict(&self.0))
+    }
+}
+
+impl Work for Forget {
+    type Answer = Result<bool>;
+
+    fn access_mode(&self) -> AccessMode {
+        AccessMode::Write
+    }
+
+    fn purpose(&self) -> Purpose {
+        Purpose::Inspect
+    }
+
+    fn run(&self, table: &mut Table<'_>) -> Result<Result<bool>, Fault> {
+        table.one_row(|table| table.forget(&self.0))
     }
 }
 

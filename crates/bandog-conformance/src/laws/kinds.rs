@@ -4,6 +4,7 @@
 use std::{iter, num::NonZeroU32};
 
 use bandog_core::{Backend, Claim, Error, ErrorKind, Fence, Inspect, Kind, Leases, Pattern, Renewal};
+use bandog_testkit::eventually_async;
 
 use crate::{
     Law, World,
@@ -11,7 +12,7 @@ use crate::{
         KINDS, Subscribed, assert_free, attempt, each_kind, freed, granted, left_queue, needs, pass, permits, refused,
         row, starving, waiting, without_ttl,
     },
-    kit::{NAME, claim, error_kind, nothing_left, release, renew, renewal},
+    kit::{MAX_WAIT, NAME, claim, error_kind, nothing_left, release, renew, renewal},
     laws::admin::can_evict,
     wrap::{Fate, Lossy},
 };
@@ -338,6 +339,50 @@ pub async fn rows_of_every_kind<W: World>(world: &W) -> Law {
         Ok(())
     })
     .await
+}
+
+/// Law 96, for locks of every kind: a name is deleted only if no claim holds the lock or has a place. Then the name can
+/// be used as if it were new: a semaphore can have another number of permits.
+pub async fn forget_every_kind<W: World>(world: &W) -> Law {
+    let (ours, theirs) = (world.backend(), world.backend());
+    each_kind(world, async |kind| {
+        let name = name_of(kind);
+        let exclusive = match kind {
+            Kind::Read => Kind::Write,
+            Kind::Permits { of, .. } => Kind::Permits { take: of, of },
+            Kind::Mutex | Kind::Fair | Kind::Write => kind,
+        };
+        let (holder, next) = (attempt(exclusive, &name), waiting(exclusive, &name));
+        granted(&ours, &holder).await?;
+        let before = row(&ours, &holder).await?;
+        match theirs.forget(&holder.key).await {
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                return Err(crate::Unkept::Cannot("the backend cannot delete names"));
+            }
+            answer => assert!(!answer?, "{kind} was deleted while it was held"),
+        }
+        assert_eq!(row(&ours, &holder).await?, before, "{kind}");
+        refused(&theirs, &next).await?;
+        freed(&ours, &holder).await?;
+        let was_forgotten = ours.forget(&holder.key).await?;
+        let had_place = left_queue(&theirs, &next).await?;
+        assert!(!(was_forgotten && had_place), "{kind} was deleted while a claim had a place");
+        forgotten(&ours, &holder).await;
+        if let Kind::Permits { take, of } = exclusive {
+            let other = attempt(Kind::Permits { take, of: of.saturating_add(2) }, &name);
+            granted(&ours, &other).await?;
+            freed(&ours, &other).await?;
+            forgotten(&ours, &other).await;
+        }
+        assert_free(&theirs, kind, &name).await
+    })
+    .await
+}
+
+/// Deletes a name. Another node of the store may still have to free its lock.
+async fn forgotten(backend: &impl Backend, claim: &Claim) {
+    let forget = async || backend.forget(&claim.key).await.expect("cannot delete the name");
+    eventually_async(MAX_WAIT, forget).await;
 }
 
 /// Law 96, for locks of every kind: an eviction ends the holds of all holders, and returns the row with all of them. It

@@ -95,7 +95,8 @@ async fn play<W: World>(world: &W, round: usize, mix: &[Kind], kinds: Kinds) -> 
                 let expected = table.model.renew(claim, clock.now());
                 let word = |renewal| match renewal {
                     Renewal::Extended { .. } => "extended",
-                    Renewal::Next => "next",
+                    Renewal::Waiting { is_next: true } => "next",
+                    Renewal::Waiting { is_next: false } => "waiting",
                     Renewal::Gone => "gone",
                 };
                 if clock.now().since(since) < PLACE / 2 {

@@ -114,7 +114,7 @@ pub async fn dead_writer_lets_readers_in<W: World>(world: &W) -> Law {
     refused(&store, &alive).await?;
     let late = reader();
     let served = async || {
-        assert!(matches!(renewal(&store, &alive).await, Ok(Renewal::Extended { .. })), "the place was not kept");
+        assert!(matches!(renewal(&store, &alive).await, Ok(Renewal::Waiting { .. })), "the place was not kept");
         matches!(claim(&store, &late).await, Ok(Some(_)))
     };
     bandog_testkit::eventually_async(PLACE + world.slack(), served).await;

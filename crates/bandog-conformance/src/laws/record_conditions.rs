@@ -75,6 +75,7 @@ pub async fn record_late_enough<W: World>(world: &W) -> Law {
 /// Law 113: a swap with a holding succeeds while the holding's claim holds the lock. Any client can make this swap. If
 /// the claim has released the lock, never held it, or never existed, the swap changes nothing.
 pub async fn record_held<W: World>(world: &W) -> Law {
+    world.holdings_of_any_lock()?;
     world.records()?;
     let (a, b) = (world.client(), world.client());
     let (guard, foreign) = (take(&a, NAME).await?, take(&b, "foreign").await?);
@@ -110,6 +111,7 @@ pub async fn record_held<W: World>(world: &W) -> Law {
 /// Law 114: while the client renews a claim, the holding of this claim stands, even for many times the ttl. After the
 /// claim has expired or was evicted, its holding never stands again.
 pub async fn record_held_no_more<W: World>(world: &W) -> Law {
+    world.holdings_of_any_lock()?;
     world.records()?;
     // The holds of a `brisk` client have the short ttl `world.ttl()`. They expire if the client does not renew them.
     let (a, b) = (world.brisk(), world.client());
@@ -136,6 +138,7 @@ pub async fn record_held_no_more<W: World>(world: &W) -> Law {
 /// Law 115: a pass gives the lock from one claim to the next. After the pass, the holding of the next claim stands, and
 /// the holding of the previous claim does not stand.
 pub async fn record_held_passed_on<W: World>(world: &W) -> Law {
+    world.holdings_of_any_lock()?;
     world.records()?;
     let (backend, client) = (world.backend(), world.client());
     let (from, to) = (bare_claim(NAME, MAX_WAIT), bare_claim(NAME, MAX_WAIT));
@@ -151,6 +154,7 @@ pub async fn record_held_passed_on<W: World>(world: &W) -> Law {
 
 /// Law 116: a store checks the conditions in this order: the version, the earliest time, the holding.
 pub async fn record_conditions_in_order<W: World>(world: &W) -> Law {
+    world.holdings_of_any_lock()?;
     world.records()?;
     let client = world.client();
     let first = must_swap(&client, write(RECORD, None, "one")).await?;

@@ -210,8 +210,10 @@ impl<B: Backend> Leases for Counting<B> {
         self.0.calls.fetch_add(1, Relaxed);
         self.0.renewals.fetch_add(claims.len(), Relaxed);
         let answers = self.inner().renew(claims).await;
-        let successful =
-            answers.iter().filter(|answer| matches!(answer, Ok(Renewal::Extended { .. } | Renewal::Next))).count();
+        let successful = answers
+            .iter()
+            .filter(|answer| matches!(answer, Ok(Renewal::Extended { .. } | Renewal::Waiting { .. })))
+            .count();
         self.0.renewed.fetch_add(successful, Relaxed);
         answers
     }

@@ -82,6 +82,10 @@ pub enum Flaw {
     SilentEviction,
     /// An eviction ends only one hold of a shared lock.
     EvictsOne,
+    /// A name is deleted although a claim holds the lock.
+    ForgetsHeld,
+    /// A name stays, although the store says that it is deleted.
+    ForgetsNothing,
     /// The answers of one call are sorted by the kinds of the steps.
     AnswersByKind,
     /// The releases of one call are applied before its other steps.

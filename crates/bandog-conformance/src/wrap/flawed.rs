@@ -291,7 +291,7 @@ impl<B: Backend> Leases for Flawed<B> {
         for claim in claims {
             let is_waiting = self.known().get(&claim.id).is_some_and(|known| known.fences.is_none());
             if is_waiting && self.has(Flaw::RenewalsKeepNoPlace) {
-                answers.push(Ok(Renewal::Extended { valid_for: PLACE }));
+                answers.push(Ok(Renewal::Waiting { is_next: false }));
                 continue;
             }
             if self.has(Flaw::RenewalsRenewAll) {
@@ -305,8 +305,8 @@ impl<B: Backend> Leases for Flawed<B> {
             {
                 *valid_for = claim.ttl;
             }
-            if let (Flaw::NeverNext, [Ok(renewal @ Renewal::Next)]) = (self.0.flaw, &mut *answer) {
-                *renewal = Renewal::Extended { valid_for: PLACE };
+            if let (Flaw::NeverNext, [Ok(renewal @ Renewal::Waiting { is_next: true })]) = (self.0.flaw, &mut *answer) {
+                *renewal = Renewal::Waiting { is_next: false };
             }
             answers.append(&mut answer);
         }
@@ -375,6 +375,16 @@ impl<B: Backend> Inspect for Flawed<B> {
             return Ok(Some(row));
         }
         self.quietly(self.has(Flaw::SilentEviction), self.inner().evict(key)).await
+    }
+
+    async fn forget(&self, key: &Key) -> Result<bool> {
+        if self.has(Flaw::ForgetsNothing) {
+            return Ok(!self.inner().show(key).await?.is_held());
+        }
+        if self.has(Flaw::ForgetsHeld) {
+            self.inner().evict(key).await?;
+        }
+        self.inner().forget(key).await
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {

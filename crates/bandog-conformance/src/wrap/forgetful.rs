@@ -53,6 +53,18 @@ impl<B: Backend> Forgetful<B> {
         self.inner().apply(release.as_slice()).await.into_iter().try_for_each(|answer| answer.map(drop))
     }
 
+    /// Removes the hold of this key, and lets its claim wait behind `other`, which gets the lock. So does a failover to a
+    /// server that knows the place of the claim, and not the grant.
+    ///
+    /// # Errors
+    /// If the wrapped backend fails.
+    pub async fn forget_grant(&self, other: &Claim) -> Result<()> {
+        let Some(holder) = self.holders(|holders| holders.remove(&other.key)) else { return Ok(()) };
+        let waits = Step::Claim(Claim { joins: true, ..holder.clone() });
+        let steps = [Step::Release(holder), Step::Claim(other.clone()), waits];
+        self.inner().apply(&steps).await.into_iter().try_for_each(|answer| answer.map(drop))
+    }
+
     /// Reports a new connection.
     pub fn reconnected(&self) {
         self.0.epoch.send_modify(|epoch| *epoch += 1);

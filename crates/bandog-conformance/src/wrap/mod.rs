@@ -56,6 +56,10 @@ macro_rules! impl_inspect {
                 self.inner().evict(key).await
             }
 
+            async fn forget(&self, key: &bandog_core::Key) -> bandog_core::Result<bool> {
+                self.inner().forget(key).await
+            }
+
             async fn check(&self) -> bandog_core::Result<Vec<bandog_core::Finding>> {
                 self.inner().check().await
             }

@@ -129,6 +129,7 @@ async fn the_laws_of_all_kinds_find_flaws() {
         kinds::lost_answers_of_every_kind: HoldsTwice LeaversKeepTheirPlaces;
         kinds::rows_of_every_kind: RowOfOne RowWithoutQueue RowReversesQueue RowWithoutKind;
         kinds::evict_every_kind: SilentEviction EvictsOne;
+        kinds::forget_every_kind: ForgetsHeld ForgetsNothing;
         mix::random_mix: NoPlaces TriesJumpTheQueue OnePermit WritersShare ReadersExclude LastFencesAgain EveryPass;
     };
 }

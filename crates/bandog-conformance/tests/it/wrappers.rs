@@ -60,6 +60,7 @@ async fn a_capped_backend_grants_less_than_requested() {
         kind: Kind::Mutex,
         ttl: TTL,
         fences: MAX_BLOCK,
+        above: None,
         joins: false,
         offers: false,
     };

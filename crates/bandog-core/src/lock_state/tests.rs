@@ -6,7 +6,16 @@ use crate::ClientId;
 fn claim(number: u64, fences: u32) -> Claim {
     let id = ClaimId { client: ClientId::random(), number };
     let (ttl, fences) = (Duration::from_secs(30), NonZeroU32::new(fences).unwrap());
-    Claim { key: Key::new("orders").unwrap(), id, kind: Kind::Mutex, ttl, fences, joins: false, offers: false }
+    Claim {
+        key: Key::new("orders").unwrap(),
+        id,
+        kind: Kind::Mutex,
+        ttl,
+        fences,
+        above: None,
+        joins: false,
+        offers: false,
+    }
 }
 
 #[test]
@@ -126,7 +135,7 @@ fn the_places_of_dead_waiters_expire_together() {
     let [dead, also_dead, alive] = table.refused([Kind::Fair; 3]);
     table.release(&holder);
     table.ms += 4_000;
-    assert_eq!(table.state.renew(&alive, table.now()), Renewal::Extended { valid_for: PLACE });
+    assert_eq!(table.state.renew(&alive, table.now()), Renewal::Waiting { is_next: false });
     let Verdict::Busy { retry_after, .. } = table.try_claim(&alive).unwrap() else { panic!("granted") };
     assert_eq!(retry_after, Duration::from_secs(1));
     table.ms += 1_000;
@@ -137,7 +146,7 @@ fn the_places_of_dead_waiters_expire_together() {
 
 #[test]
 fn a_renewal_says_that_a_claim_is_next_while_the_lock_is_free() {
-    let extended = Renewal::Extended { valid_for: PLACE };
+    let extended = Renewal::Waiting { is_next: false };
     let mut table = Table::default();
     let [holder] = table.held([Kind::Fair]);
     let [dead, first, second] = table.refused([Kind::Fair; 3]);
@@ -149,9 +158,9 @@ fn a_renewal_says_that_a_claim_is_next_while_the_lock_is_free() {
     table.ms += 2_000;
     assert_eq!(
         [&first, &second, &dead].map(|claim| renew(&mut table, claim)),
-        [Renewal::Next, extended, Renewal::Gone]
+        [Renewal::Waiting { is_next: true }, extended, Renewal::Gone]
     );
-    assert_eq!(renew(&mut table, &first), Renewal::Next, "the renewal has granted nothing");
+    assert_eq!(renew(&mut table, &first), Renewal::Waiting { is_next: true }, "the renewal has granted nothing");
     assert!(table.granted(&first));
     assert_eq!(renew(&mut table, &second), extended);
     table.release(&first);
@@ -361,13 +370,13 @@ fn random_steps_obey_the_rules_of_each_kind() {
             let now = table.now();
             let step = match (random.u32(..6), any) {
                 (0 | 1, Some(claim)) => Step::Release(claim),
-                (2, Some(claim)) => Step::Claim(claim),
+                (2, Some(claim)) => Step::Claim(Claim { above: above(&mut random, fence), ..claim }),
                 (3, Some(from)) => Step::Pass { from: Box::new(from), to: new.clone() },
                 (4, Some(claim)) => {
                     table.state.renew(&claim, now);
                     continue;
                 }
-                _ => Step::Claim(new.clone()),
+                _ => Step::Claim(Claim { above: above(&mut random, fence), ..new.clone() }),
             };
             let known: Vec<_> = table.state.holds().iter().map(|hold| hold.id).collect();
             let answer = table.state.apply(&step, now);
@@ -375,10 +384,14 @@ fn random_steps_obey_the_rules_of_each_kind() {
                 Ok(Answer::Claimed(Verdict::Granted { fences, .. })),
                 Step::Claim(claim) | Step::Pass { to: claim, .. },
             ) = (&answer, &step)
-                && !known.contains(&claim.id)
             {
-                assert!(fences.last() > fence, "{step:?}: {fences:?}");
-                fence = fences.last();
+                let first = fences.clone().take();
+                assert!(first > claim.above, "{step:?}: {fences:?}");
+                let raised = fences.last() > fence;
+                // A hold keeps its fences unless it needs greater ones.
+                assert!(raised || known.contains(&claim.id), "{step:?}: {fences:?}");
+                fence = fence.max(fences.last());
+                assert_eq!(table.state.fence(), fence);
             }
             let holds: Vec<_> = table.state.holds().iter().filter(|hold| now < hold.until).collect();
             let readers = holds.iter().filter(|hold| matches!(hold.kind, Kind::Read)).count();
@@ -398,4 +411,34 @@ fn random_steps_obey_the_rules_of_each_kind() {
             }
         }
     }
+}
+
+/// A fence near the last fence of the name, or None.
+fn above(random: &mut fastrand::Rng, last: Fence) -> Option<Fence> {
+    random.bool().then(|| Fence::new((last.get() + random.u64(..8)).saturating_sub(4)))
+}
+
+#[test]
+fn a_repeated_claim_gets_a_new_block_above_the_fence_that_it_names() {
+    let mut state = LockState::default();
+    let (now, client) = (Moment::from_nanos(1), ClientId::random());
+    let block_of_3 = |number, kind, above: Option<u64>| Claim {
+        id: ClaimId { client, number },
+        fences: NonZeroU32::new(3).unwrap(),
+        kind,
+        above: above.map(Fence::new),
+        ..claim(0, 1)
+    };
+    let mut last = |number, kind, above| match state.apply(&Step::Claim(block_of_3(number, kind, above)), now) {
+        Ok(Answer::Claimed(Verdict::Granted { fences, .. })) => fences.last().get(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(last(1, Kind::Read, Some(100)), 103);
+    assert_eq!(last(1, Kind::Read, Some(100)), 103, "its first fence is 101");
+    assert_eq!(last(1, Kind::Read, None), 103);
+    assert_eq!(last(1, Kind::Read, Some(101)), 104, "no other grant has fences, so the blocks overlap");
+    assert_eq!(last(2, Kind::Read, None), 107);
+    assert_eq!(last(1, Kind::Read, Some(102)), 110, "above the fences of the second reader");
+    assert_eq!(last(2, Kind::Read, Some(50)), 107);
+    assert_eq!(last(1, Kind::Read, Some(200)), 203);
 }

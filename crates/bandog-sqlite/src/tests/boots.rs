@@ -31,6 +31,7 @@ fn claim() -> Claim {
         kind: Kind::Mutex,
         ttl: TTL,
         fences: NonZeroU32::MIN,
+        above: None,
         joins: false,
         offers: false,
     }

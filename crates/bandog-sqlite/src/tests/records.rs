@@ -35,6 +35,7 @@ fn claim() -> Claim {
         kind: Kind::Mutex,
         ttl: TTL,
         fences: std::num::NonZeroU32::MIN,
+        above: None,
         joins: false,
         offers: false,
     }

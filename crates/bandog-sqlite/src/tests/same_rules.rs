@@ -52,6 +52,7 @@ fn claim(random: &mut fastrand::Rng, client: ClientId, name: &str) -> Claim {
         kind: kinds[usize::try_from(number).unwrap() % kinds.len()],
         ttl: Duration::from_millis(random.u64(1..=8) * 50),
         fences: NonZeroU32::new(random.u32(1..=5)).unwrap(),
+        above: (random.u8(..4) == 0).then(|| Fence::new(WALL.load(Relaxed) + random.u64(..60) - 30)),
         joins: random.u8(..8) < if name == "long queue" { 7 } else { 4 }
             && (name != "mutex and others" || number % 4 == 1),
         offers: random.u8(..4) == 0,
@@ -225,6 +226,7 @@ fn fair(client: ClientId, number: u64) -> Claim {
         kind: Kind::Fair,
         ttl: PLACE * 10,
         fences: NonZeroU32::MIN,
+        above: None,
         joins: true,
         offers: false,
     }

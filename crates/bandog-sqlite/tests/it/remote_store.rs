@@ -116,7 +116,7 @@ async fn execute(store: &Sqlite, held: &mut HashMap<String, Claim>, words: &[&st
         }
         ["renew", name] => match store.renew(&[held[name].clone()]).await.remove(0)? {
             Renewal::Extended { .. } => "extended".into(),
-            Renewal::Next => "next".into(),
+            Renewal::Waiting { is_next } => if is_next { "next" } else { "waiting" }.into(),
             Renewal::Gone => "gone".into(),
         },
         ["release", name] => format!("{:?}", release(store, &held[name]).await),

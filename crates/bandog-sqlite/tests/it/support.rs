@@ -47,6 +47,7 @@ pub(crate) fn claim(key: &str, ttl: Duration) -> Claim {
         kind: Kind::Mutex,
         ttl,
         fences: NonZeroU32::new(4).unwrap(),
+        above: None,
         joins: false,
         offers: false,
     }

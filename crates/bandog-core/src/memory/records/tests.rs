@@ -105,6 +105,7 @@ async fn records_match_a_trivial_model() {
             kind: Kind::Mutex,
             ttl: STEP * 10,
             fences: NonZeroU32::MIN,
+            above: None,
             joins: false,
             offers: false,
         };
