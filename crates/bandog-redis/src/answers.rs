@@ -2,21 +2,31 @@
 
 use std::time::Duration;
 
-use bandog_core::{
-    Answer, Claim, Error, Fence, Fences, Kind, Kinds, PLACE, Renewal, Result, Step, Verdict, check_pass,
-};
+use bandog_core::{Answer, Claim, Error, Fence, Fences, Kind, Renewal, Result, Step, Verdict, check_pass};
 use redis::Value;
 
-use crate::refusal;
+use crate::{
+    options::{Format, Layout},
+    refusal, slots,
+};
 
 /// Maximum number of permits that one claim takes. A larger claim would block the server for other clients for too long.
 const MAX_PERMITS: u32 = 1024;
 
-/// The error for a step that is refused without a question to the server. None for any other step. `kinds` are the kinds of
-/// locks that the layout has.
-pub(crate) fn misused(step: &Step, kinds: Kinds) -> Option<Result<Answer>> {
+/// The error for a step that is refused without a question to the server. None for any other step.
+pub(crate) fn misused(step: &Step, format: Format) -> Option<Result<Answer>> {
     let error = match (step, step.kind()) {
-        (_, kind) if !kinds.contains(kind) => Error::misused(format!("this layout has no locks of the kind {kind}")),
+        _ if format.in_cluster && slots::check(step.key().as_str()).is_err() => {
+            slots::check(step.key().as_str()).err()?
+        }
+        (_, kind) if !format.kinds().contains(kind) => {
+            Error::misused(format!("this layout has no locks of the kind {kind}"))
+        }
+        (Step::Claim(Claim { above: Some(_), .. }) | Step::Pass { to: Claim { above: Some(_), .. }, .. }, kind)
+            if !can_raise(kind, format.layout) =>
+        {
+            Error::misused(format!("this layout cannot raise the fence of a lock of the kind {kind}"))
+        }
         (Step::Pass { from, to }, _) if check_pass(from.kind, to.kind).is_err() => {
             check_pass(from.kind, to.kind).err()?
         }
@@ -26,6 +36,15 @@ pub(crate) fn misused(step: &Step, kinds: Kinds) -> Option<Result<Answer>> {
         _ => return None,
     };
     Some(Err(error.during(step.verb()).at(step.key())))
+}
+
+/// Whether the scripts of this kind know [`Claim::above`]. Only a quorum needs it, and a quorum has no other kinds.
+fn can_raise(kind: Kind, layout: Layout) -> bool {
+    match kind {
+        Kind::Mutex => layout == Layout::Redisson,
+        Kind::Read | Kind::Write => true,
+        Kind::Fair | Kind::Permits { .. } => false,
+    }
 }
 
 /// Reads the reply to a claim for a fair mutex with a queue: the reply of a script that claims, and the number of claims
@@ -62,18 +81,27 @@ pub(crate) fn verdict(claim: &Claim, reply: i64, ahead: Option<u32>) -> Result<V
     }
 }
 
-/// Reads one reply of a script that renews.
-pub(crate) fn renewal(claim: &Claim, reply: Value) -> Result<Renewal> {
-    match reply {
-        Value::Int(1) => Ok(Renewal::Extended { valid_for: claim.ttl }),
-        Value::Int(2) => Ok(Renewal::Extended { valid_for: PLACE }),
-        Value::Int(3) => Ok(Renewal::Next),
-        Value::Int(0) => Ok(Renewal::Gone),
-        Value::ServerError(error) => not_renewed(claim, refusal::refused(&error)),
-        reply => not_renewed(claim, refusal::unexpected_reply(&reply)),
-    }
+/// The reply to a renewal.
+pub(crate) struct Renewed {
+    pub(crate) renewal: Renewal,
+    /// Whether the claim holds the lock. A waiting claim may have a place, whose renewal is also extended.
+    pub(crate) is_hold: bool,
 }
 
-pub(crate) fn not_renewed(claim: &Claim, error: Error) -> Result<Renewal> {
-    Err(error.during("renew").at(&claim.key))
+/// Reads one reply of a script that renews.
+pub(crate) fn renewal(claim: &Claim, reply: Value) -> Result<Renewed> {
+    let (renewal, is_hold) = match reply {
+        Value::Int(1) => (Renewal::Extended { valid_for: claim.ttl }, true),
+        Value::Int(2) => (Renewal::Waiting { is_next: false }, false),
+        Value::Int(3) => (Renewal::Waiting { is_next: true }, false),
+        Value::Int(0) => (Renewal::Gone, false),
+        Value::ServerError(error) => return Err(not_renewed(claim, refusal::refused(&error))),
+        reply => return Err(not_renewed(claim, refusal::unexpected_reply(&reply))),
+    };
+    Ok(Renewed { renewal, is_hold })
+}
+
+/// The error of a renewal.
+pub(crate) fn not_renewed(claim: &Claim, error: Error) -> Error {
+    error.during("renew").at(&claim.key)
 }

@@ -1,16 +1,18 @@
 //! Checks the server: its settings, its clock, whether it runs our scripts, and the rights of the user. The findings
 //! report what endangers locks.
 
+mod cluster;
 mod rights;
 mod settings;
+mod topology;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bandog_core::{Finding, Result};
 use redis::{Pipeline, ServerError, Value};
 
-use self::settings::Settings;
-use crate::{leases::Redis, options::Address, refusal, reply::time, script};
+use self::{cluster::View, settings::Settings};
+use crate::{leases::Redis, options::Address, refusal, reply::time, script, servers::Master};
 
 /// Maximum difference between the server's clock and the client's clock. If the difference is greater, the finding
 /// gives advice.
@@ -22,43 +24,53 @@ const UNKNOWN_SCRIPT: &str = "0000000000000000000000000000000000000000";
 impl Redis {
     /// Checks the server's settings, its clock, and the user's rights for names with this prefix.
     pub(crate) async fn findings(&self, prefix: &str) -> Result<Vec<Finding>> {
-        let settings = self.settings().await?;
-        Ok([
-            vec![settings.version()],
-            self.tls().into_iter().collect(),
-            vec![settings.eviction(), settings.persistence()],
-            settings.replication(),
-            vec![self.clock().await?, self.scripts().await?, self.rights(prefix).await?],
-        ]
-        .concat())
+        let masters = self.servers.masters().await?;
+        let mut findings = self.settings(&masters[..]).await?;
+        let version = findings.remove(0);
+        findings.extend(clocks(&masters[..]).await?);
+        findings.extend([self.scripts().await?, self.rights(prefix).await?]);
+        Ok([version].into_iter().chain(self.tls()).chain(findings).collect())
     }
 
-    /// Reads the settings of the server.
-    async fn settings(&self) -> Result<Settings> {
-        let mut pipe = Pipeline::new();
-        pipe.cmd("INFO");
-        for name in settings::CONFIG {
-            pipe.cmd("CONFIG").arg("GET").arg(name);
+    /// The findings about the settings of the servers. The first finding is about the version. If the nodes of a cluster
+    /// have the same finding, it is reported once. If a node does not answer, the others are checked.
+    async fn settings(&self, masters: &[Master<'_>]) -> Result<Vec<Finding>> {
+        let in_cluster = self.options.format.in_cluster;
+        let (mut findings, mut views, mut silent) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, master) in masters.iter().enumerate() {
+            let mut pipe = Pipeline::new();
+            pipe.cmd("INFO");
+            for name in settings::CONFIG {
+                pipe.cmd("CONFIG").arg("GET").arg(name);
+            }
+            let replies = match master.link().call(pipe).await {
+                Ok(replies) => replies,
+                Err(error) if views.is_empty() && at + 1 == masters.len() => return Err(error),
+                Err(_) => {
+                    silent.push(master.address());
+                    continue;
+                }
+            };
+            let settings = Settings::read(&replies);
+            if in_cluster {
+                let version = settings.info("redis_version").map(str::to_owned);
+                views.push(View::read(master.link(), master.address(), version).await);
+            }
+            let of_server = [
+                vec![settings.version(), settings.eviction(), settings.persistence()],
+                settings.replication(&self.options),
+                self.topology(master.link(), &settings).await,
+            ];
+            for finding in of_server.concat() {
+                if !findings.contains(&finding) {
+                    findings.push(finding);
+                }
+            }
         }
-        let replies = self.link.call(pipe).await?;
-        Ok(Settings::read(&replies))
-    }
-
-    /// Compares the server's clock with the client's clock.
-    async fn clock(&self) -> Result<Finding> {
-        let mut pipe = Pipeline::new();
-        pipe.cmd("TIME");
-        let before = since_epoch();
-        let replies = self.link.call(pipe).await?;
-        let after = since_epoch();
-        Ok(match replies.first().and_then(time) {
-            Some(server_time) => clock(server_time, before, after),
-            None => Finding::advice(
-                "clock",
-                "the server refuses TIME",
-                "allow this user to run TIME, which every claim needs",
-            ),
-        })
+        if in_cluster {
+            findings.extend(cluster::findings(&views, &silent));
+        }
+        Ok(findings)
     }
 
     /// Checks whether the user can load and run our scripts.
@@ -66,7 +78,7 @@ impl Redis {
         let mut pipe = script::load(self.options.format);
         pipe.cmd("EVALSHA").arg(UNKNOWN_SCRIPT).arg(0);
         pipe.cmd("EVAL").arg("return 1").arg(0);
-        let mut replies = self.link.call(pipe).await?;
+        let mut replies = self.servers.call(pipe).await?;
         // The last two replies belong to EVALSHA and EVAL. All earlier replies belong to SCRIPT LOAD. If the user has
         // the right to run EVALSHA, the server replies to EVALSHA that it does not know the hash. Without this right,
         // the user needs the right to run EVAL.
@@ -87,10 +99,15 @@ impl Redis {
         });
         Ok(match refused {
             None => Finding::fine("scripts", "the server accepts our scripts"),
-            Some(error) if refusal::is_denied(error) => Finding::advice(
+            Some(error) if refusal::is_lasting(error) && matches!(runs.last(), Some(Value::Int(1))) => Finding::advice(
                 "scripts",
-                "this user may not load scripts, so their text is sent with every call",
+                "scripts may not be loaded, so their text is sent with every call",
                 "allow this user to run SCRIPT LOAD and EVALSHA",
+            ),
+            Some(error) if refusal::is_denied(error) => Finding::danger(
+                "scripts",
+                "this user may not load scripts, and may not run EVAL, so no lock can be taken",
+                "allow this user to run SCRIPT LOAD and EVALSHA, or EVAL",
             ),
             Some(error) => Finding::danger(
                 "scripts",
@@ -102,18 +119,50 @@ impl Redis {
 
     /// The finding about encryption. None for an unencrypted connection to a server on this machine.
     fn tls(&self) -> Option<Finding> {
+        if self.options.is_encrypted() {
+            return Some(Finding::fine("tls", "the connection is encrypted, and the server's certificate was checked"));
+        }
         match &self.options.address {
-            Address::Tls { .. } => {
-                Some(Finding::fine("tls", "the connection is encrypted, and the server's certificate was checked"))
-            }
-            Address::Tcp { .. } if !self.options.is_local() => Some(Finding::advice(
+            Address::Tcp { .. } | Address::Sentinels(_) if !self.options.is_local() => Some(Finding::advice(
                 "tls",
                 "the password and the names of locks cross the network unencrypted",
                 "if others may read the traffic of this network, enable TLS on the server and write rediss://",
             )),
-            Address::Tcp { .. } | Address::Unix { .. } => None,
+            Address::Tcp { .. } | Address::Tls { .. } | Address::Unix { .. } | Address::Sentinels(_) => None,
         }
     }
+}
+
+/// Compares the clock of each master with the client's clock. A master of a cluster that does not answer is left out.
+async fn clocks(masters: &[Master<'_>]) -> Result<Vec<Finding>> {
+    let is_cluster = masters.len() > 1;
+    let mut findings = Vec::with_capacity(masters.len());
+    for master in masters {
+        let mut pipe = Pipeline::new();
+        pipe.cmd("TIME");
+        let before = since_epoch();
+        let replies = match master.link().call(pipe).await {
+            Ok(replies) => replies,
+            Err(_) if is_cluster => continue, // The finding `cluster` reports it.
+            Err(error) => return Err(error),
+        };
+        let after = since_epoch();
+        let finding = match replies.first().and_then(time) {
+            Some(server_time) => clock(server_time, before, after),
+            None => Finding::advice(
+                "clock",
+                "the server refuses TIME",
+                "allow this user to run TIME, which every claim needs",
+            ),
+        };
+        findings.push(if is_cluster { finding_of(&master.address(), finding) } else { finding });
+    }
+    Ok(findings)
+}
+
+/// A finding about one of several servers.
+fn finding_of(address: &str, finding: Finding) -> Finding {
+    Finding { says: format!("{address}: {}", finding.says), ..finding }
 }
 
 /// The finding about the difference between the server's clock and the client's clock. `before` and `after` are the

@@ -8,6 +8,7 @@ mod stream;
 mod tls;
 
 use std::{
+    future::pending,
     io,
     pin::{Pin, pin},
     sync::{
@@ -18,6 +19,7 @@ use std::{
 };
 
 use bandog_core::{Error, ErrorKind, Result};
+use futures_util::{FutureExt, future::BoxFuture};
 use redis::{
     AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisError, aio::AsyncPushSender,
     aio::MultiplexedConnection, io::tcp::socket2,
@@ -29,7 +31,10 @@ use self::{
     peer::Peer,
     stream::{Socket, Stream},
 };
-use crate::options::{Address, RedisOptions};
+use crate::{
+    options::{Address, RedisOptions},
+    sentinels,
+};
 
 /// Maximum duration of a connection attempt, even if the timeout of a request is longer.
 const MAX_DIAL_TIME: Duration = Duration::from_secs(5);
@@ -50,6 +55,9 @@ pub(crate) struct Connection {
     pub(crate) driver: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// If this switch is set, closing the connection sends a TCP reset.
     pub(crate) tcp_reset: Reset,
+    /// Ends when the sentinels name another master. Then the client must leave this connection, even if the server still
+    /// answers. Without sentinels, it never ends.
+    pub(crate) moved: BoxFuture<'static, ()>,
 }
 
 /// A switch of one connection. If the switch is set, closing the connection sends a TCP reset. The reset discards the
@@ -67,7 +75,8 @@ impl Reset {
     }
 }
 
-/// Connects and logs in. `pushes` gets the server's push messages.
+/// Connects and logs in. `pushes` gets the server's push messages. If the URL names sentinels, they are asked for the
+/// server.
 ///
 /// The URL might be wrong about TLS: for example, it says `redis://`, and the server requires TLS. If the URL seems to
 /// be wrong, a probe on another connection checks whether the server speaks TLS. `probes` limits the number of these
@@ -84,9 +93,25 @@ pub(crate) async fn dial(
     pushes: Option<Arc<dyn AsyncPushSender>>,
     probes: &mut TlsProbeBudget,
 ) -> Result<Connection> {
-    // The limit is shorter than the timeout of a request. So if the attempt fails, a request that waits for it fails
-    // with the cause, and not with its own timeout.
-    let limit = (options.timeout * 9 / 10).min(MAX_DIAL_TIME);
+    match &options.address {
+        Address::Sentinels(sentinels) => sentinels::dial(options, sentinels, pushes, probes).await,
+        Address::Tcp { .. } | Address::Tls { .. } | Address::Unix { .. } => dial_server(options, pushes, probes).await,
+    }
+}
+
+/// Maximum duration of a connection attempt with these options. It is shorter than the timeout of a request. So if the
+/// attempt fails, a request that waits for it fails with the cause, and not with its own timeout.
+pub(crate) fn dial_limit(options: &RedisOptions) -> Duration {
+    (options.timeout * 9 / 10).min(MAX_DIAL_TIME)
+}
+
+/// Does the same as [`dial`], for the address of one server.
+pub(crate) async fn dial_server(
+    options: &RedisOptions,
+    pushes: Option<Arc<dyn AsyncPushSender>>,
+    probes: &mut TlsProbeBudget,
+) -> Result<Connection> {
+    let limit = dial_limit(options);
     let peer = Peer::default();
     match timeout(limit, connect(options, pushes, &peer, probes)).await {
         Ok(dialled) => dialled,
@@ -126,14 +151,19 @@ async fn connect(
     let connected = MultiplexedConnection::new_with_config(&login(options), stream, config).await;
     peer.stop_recording();
     match connected {
-        Ok((mux, driver)) => Ok(Connection { mux, driver: Box::pin(driver), tcp_reset: reset }),
+        Ok((mux, driver)) => {
+            Ok(Connection { mux, driver: Box::pin(driver), tcp_reset: reset, moved: pending().boxed() })
+        }
         Err(error) => Err(match &options.address {
             // A server with TLS might close an unencrypted connection without sending anything.
             Address::Tcp { host, port } if peer.is_silent() && probes.finds_tls(host, *port).await => {
-                let message = format!("{}: the server there requires TLS; write rediss://", options.store());
+                let (store, scheme) = (options.store(), options.scheme(true));
+                let message = format!("{store}: the server there requires TLS; write {scheme}://");
                 Error::new(ErrorKind::Unsupported, message).caused_by(error)
             }
-            Address::Tcp { .. } | Address::Tls { .. } | Address::Unix { .. } => handshake_error(options, peer, error),
+            Address::Tcp { .. } | Address::Tls { .. } | Address::Unix { .. } | Address::Sentinels(_) => {
+                handshake_error(options, peer, error)
+            }
         }),
     }
 }
@@ -159,13 +189,16 @@ async fn reach(options: &RedisOptions, peer: &Peer, probes: &mut TlsProbeBudget)
             let stream = match timeout(TLS_SILENCE_TIMEOUT.min(options.timeout / 3), &mut handshake).await {
                 Ok(shaken) => shaken?,
                 Err(_) if probes.finds_plain_redis(host, *port).await => {
-                    let message = format!("{store}: Redis listens there without TLS; write redis://");
+                    let scheme = options.scheme(false);
+                    let message = format!("{store}: Redis listens there without TLS; write {scheme}://");
                     return Err(Error::new(ErrorKind::Unsupported, message));
                 }
                 Err(_) => handshake.await?,
             };
             Ok(Socket::Tls(Box::new(stream)))
         }
+        // Only `dial` has such an address.
+        Address::Sentinels(_) => Err(Error::misused("sentinels are no server")),
         #[cfg(unix)]
         Address::Unix { path } => tokio::net::UnixStream::connect(path).await.map(Socket::Unix).map_err(unreachable),
         #[cfg(not(unix))]
@@ -211,9 +244,7 @@ fn handshake_error(options: &RedisOptions, peer: &Peer, error: RedisError) -> Er
         return error;
     }
     match error.kind() {
-        redis::ErrorKind::RESP3NotSupported => {
-            Error::new(ErrorKind::Unsupported, format!("{store} is older than Redis 6")).caused_by(error)
-        }
+        redis::ErrorKind::RESP3NotSupported => login::no_resp3(&store).caused_by(error),
         redis::ErrorKind::AuthenticationFailed => login::wrong(options).caused_by(error),
         redis::ErrorKind::Server(_) | redis::ErrorKind::Extension => login::refused(options, error),
         _ => {

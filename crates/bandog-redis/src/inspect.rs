@@ -2,7 +2,7 @@
 
 mod rows;
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use async_trait::async_trait;
 use bandog_core::{ClientId, Finding, Inspect, Key, Member, Pattern, Result, Row};
@@ -11,10 +11,11 @@ use redis::{Pipeline, Value};
 pub(crate) use self::rows::row;
 use crate::{
     leases::Redis,
-    options::Semaphores,
+    names::{StarvingKey, TokenKey},
+    options::{Layout, Semaphores},
     refusal,
     reply::{list, text},
-    script,
+    script, slots,
 };
 
 /// Maximum number of locks that one round trip queries.
@@ -49,15 +50,32 @@ impl Inspect for Redis {
 
     async fn evict(&self, key: &Key) -> Result<Option<Row>> {
         let evicted = async {
+            self.check_name(key)?;
+            let placed = self.lock_key(key);
             if self.options.format.semaphores == Semaphores::Plain {
-                let reply = self.ask(|form| script::evict_plain(key, form)).await?;
+                let reply = self.ask(|form| script::evict_plain(&placed, form)).await?;
                 if reply != Value::Int(0) {
                     return self.evicted(key, &reply);
                 }
             }
-            self.evicted(key, &self.ask(|form| script::evict(key, self.options.format, form)).await?)
+            self.evicted(key, &self.ask(|form| script::evict(&placed, self.options.format, form)).await?)
         };
         evicted.await.map_err(|error| error.during("evict").at(key))
+    }
+
+    async fn forget(&self, key: &Key) -> Result<bool> {
+        let forgotten = async {
+            self.check_name(key)?;
+            let placed = self.lock_key(key);
+            if self.options.format.layout == Layout::Setnx {
+                return self.forget_setnx(key).await;
+            }
+            match self.ask(|form| script::forget(&placed, form)).await? {
+                Value::Int(forgotten) => Ok(forgotten == 1),
+                reply => Err(refusal::unexpected_reply(&reply)),
+            }
+        };
+        forgotten.await.map_err(|error| error.during("forget").at(key))
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {
@@ -72,8 +90,33 @@ impl Inspect for Redis {
 impl Redis {
     /// The row of this lock. None if no client holds the lock.
     async fn row_of(&self, key: &Key) -> Result<Option<Row>> {
-        let name = key.as_str();
-        row(name, &self.ask(|form| script::show([name].into_iter(), self.options.format, form)).await?)
+        self.check_name(key)?;
+        let placed = self.lock_name(key.as_str());
+        row(key.as_str(), &self.ask(|form| script::show([&*placed].into_iter(), self.options.format, form)).await?)
+    }
+
+    /// Deletes the token of a mutex of the layout [`Layout::Setnx`], if the mutex is free. If it is taken meanwhile, its
+    /// next fence begins at the server's time.
+    async fn forget_setnx(&self, key: &Key) -> Result<bool> {
+        const ABSENT: i64 = -2;
+        let placed = self.lock_key(key);
+        // An offer to starving clients is no hold, but the key exists until the offer expires.
+        if self.row_of(key).await?.is_some() || self.number("PTTL", &[placed.to_string()]).await? != ABSENT {
+            return Ok(false);
+        }
+        let keys = [TokenKey(placed.as_str()).to_string(), StarvingKey(placed.as_str()).to_string()];
+        self.number("DEL", &keys).await.map(|_| true)
+    }
+
+    /// The reply to this command, which is a number.
+    async fn number(&self, command: &str, keys: &[String]) -> Result<i64> {
+        let mut pipe = Pipeline::with_capacity(1);
+        pipe.cmd(command).arg(keys);
+        match &self.servers.call(pipe).await?[..] {
+            [Value::Int(number)] => Ok(*number),
+            [Value::ServerError(error)] => Err(refusal::refused(error)),
+            replies => Err(refusal::unexpected_reply(&Value::Array(replies.to_vec()))),
+        }
     }
 
     /// The rows of these locks, in the order of the keys.
@@ -92,7 +135,13 @@ impl Redis {
 
     /// The replies of `show.lua` for these names, and the time that the server needed for them.
     pub(crate) async fn looked_at(&self, names: &[&str]) -> Result<(Vec<Value>, Duration)> {
-        self.timed(|form| script::show(names.iter().copied(), self.options.format, form)).await
+        let names: Vec<_> = names.iter().map(|name| self.lock_name(name)).collect();
+        self.timed(|form| script::show(names.iter().map(|name| &**name), self.options.format, form)).await
+    }
+
+    /// The name of a lock in its keys.
+    pub(crate) fn lock_name<'a>(&self, name: &'a str) -> Cow<'a, str> {
+        if self.options.format.in_cluster { slots::placed_lock(name) } else { name.into() }
     }
 
     /// Reads the reply of `evict.lua`. Returns the row that the lock had before the eviction. None if the lock was

@@ -9,7 +9,7 @@ use crate::{leases::Redis, names::LatchChannel, refusal, reply::text, script};
 #[async_trait]
 impl Latches for Redis {
     async fn change_latch(&self, operation: &LatchOperation) -> Result<LatchAnswer> {
-        let reply = self.ask(|form| script::change_latch(operation, form)).await;
+        let reply = self.change(operation).await;
         let answer = reply.and_then(|reply| self.latch_answer(reply));
         answer.map_err(|error| error.during(operation.action.verb()).at(&operation.key))
     }
@@ -17,7 +17,10 @@ impl Latches for Redis {
     async fn latch_count(&self, key: &Key) -> Result<u64> {
         let mut get = Pipeline::with_capacity(1);
         get.cmd("GET").arg(key.as_str());
-        let reply = self.ask(|_| get.clone()).await;
+        let reply = match self.check_name(key) {
+            Ok(()) => self.ask(|_| get.clone()).await,
+            Err(error) => Err(error),
+        };
         reply.and_then(|reply| count(&reply)).map_err(|error| error.during("latch_count").at(key))
     }
 
@@ -27,12 +30,18 @@ impl Latches for Redis {
     }
 
     async fn subscribe_latch(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        let subscription = self.subscriptions.subscribe(&LatchChannel(key.as_str()).to_string(), notifier).await;
+        let subscription =
+            self.servers.subscribe(&LatchChannel(key.as_str(), self.options.format).to_string(), notifier).await;
         subscription.map_err(|error| error.during("subscribe").at(key))
     }
 }
 
 impl Redis {
+    async fn change(&self, operation: &LatchOperation) -> Result<Value> {
+        self.check_name(&operation.key)?;
+        self.ask(|form| script::change_latch(operation, self.options.format, form)).await
+    }
+
     /// Reads the reply of `latch.lua`.
     fn latch_answer(&self, reply: Value) -> Result<LatchAnswer> {
         match &reply {

@@ -1,5 +1,8 @@
 //! The backend, and its implementation of [`Leases`].
 
+mod renewals;
+mod steps;
+
 use std::{
     fmt,
     num::NonZeroU32,
@@ -9,19 +12,22 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Claim, ClientId, Error, Key, Kind, Leases, Member, Notifier, Profile, Released, Renewal, Result, Step,
-    Subscription,
+    Answer, Claim, ClientId, Error, Key, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
+    Verdict,
 };
+use futures_util::FutureExt;
 use redis::{Pipeline, Value};
 
 use crate::{
-    answers::{misused, not_renewed, queued, renewal, verdict},
-    link::Link,
-    names::ClaimChannel,
+    answers::{Renewed, misused, not_renewed},
+    names::{self, ClaimChannel},
     options::RedisOptions,
     refusal,
-    script::{self, Group, ScriptForm},
-    subscriptions::Subscriptions,
+    replicas::Replicas,
+    reply,
+    script::{self, ScriptForm},
+    servers::{Server, Servers},
+    slots, uptime,
 };
 
 /// Maximum number of keys that one call of the script renews. A larger call would block the server for other clients
@@ -33,7 +39,7 @@ const MIN_TIMEOUT: Duration = Duration::from_millis(1);
 /// Maximum timeout of a request.
 const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
-/// Leases on one Redis server.
+/// Leases on one Redis server, or on the nodes of a Redis Cluster.
 ///
 /// - The server's clock decides when a lease expires. The ttl is rounded up to whole milliseconds.
 /// - A fence is the greater of two numbers: the last fence plus one, and the server's time in microseconds. So fences
@@ -70,6 +76,9 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// A client starves if it has waited for a lock for a second or more. Each claim of a starving client for the lock `N`
 /// sets the string `bandog:starving:{N}` with a ttl of 3 s. The next release then reserves the lock for starving
 /// clients for 250 ms.
+///
+/// The strings `bandog:setting:NAME` have settings that all clients share. Only a quorum writes such a setting: its
+/// `max_ttl`.
 ///
 /// The hash `bandog:client:UUID` contains a client's row in the registry, and has a ttl. The sorted set
 /// `bandog:clients` is the index of all clients.
@@ -108,8 +117,8 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// connection again, on its own runtime.
 pub struct Redis {
     pub(crate) options: RedisOptions,
-    pub(crate) link: Link,
-    pub(crate) subscriptions: Subscriptions,
+    pub(crate) servers: Servers,
+    replicas: Replicas,
     /// Limits the warning that this user has no right to publish. The warning is logged once for each connection.
     publish_warned: Warned,
     /// Limits the warning that this user has no right to write the index of clients. The warning is logged once for
@@ -149,8 +158,8 @@ impl Redis {
             )));
         }
         options.format.check()?;
-        let (link, subscriptions) = (Link::new(options.clone()), Subscriptions::new(options.clone()));
-        Ok(Self { options, link, subscriptions, publish_warned: Warned::default(), index_warned: Warned::default() })
+        let (servers, replicas) = (Servers::new(&options), Replicas::new(options.clone()));
+        Ok(Self { options, servers, replicas, publish_warned: Warned::default(), index_warned: Warned::default() })
     }
 }
 
@@ -165,7 +174,7 @@ impl Leases for Redis {
     async fn ping(&self) -> Result<()> {
         let mut ping = redis::pipe();
         ping.cmd("PING");
-        let values = self.link.call(ping).await.map_err(|error| error.during("connect"))?;
+        let values = self.servers.call(ping).await.map_err(|error| error.during("connect"))?;
         match values.first() {
             // If only the right to run PING is missing, the server is reachable and the user is logged in.
             Some(Value::ServerError(error)) if !refusal::is_denied(error) => {
@@ -176,14 +185,17 @@ impl Leases for Redis {
     }
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
-        let kinds = self.options.format.kinds();
-        let mut answers: Vec<_> = steps.iter().map(|step| misused(step, kinds)).collect();
+        let connection = self.connection_to_acknowledge();
+        let placed = if self.options.format.in_cluster { slots::placed_steps(steps) } else { steps.into() };
+        let (steps, original) = (&*placed, steps);
+        let mut answers: Vec<_> = steps.iter().map(|step| misused(step, self.options.format)).collect();
         let mut groups = script::groups(steps, &answers, self.options.format);
         let (mut fault, format) = (None, self.options.format);
         let deadline = Instant::now() + self.options.timeout;
         while !groups.is_empty() {
-            groups = match self.link.call_scripts(deadline, |form| script::steps(steps, &groups, format, form)).await {
-                Ok(values) => self.distribute(steps, groups, values, &mut answers),
+            groups = match self.servers.call_scripts(deadline, |form| script::steps(steps, &groups, format, form)).await
+            {
+                Ok(replies) => self.distribute(steps, groups, replies, &mut answers),
                 Err(error) => {
                     fault = Some(error);
                     Vec::new()
@@ -195,20 +207,63 @@ impl Leases for Redis {
             let fault = fault.clone().unwrap_or_else(|| refusal::unexpected_reply(&Value::Nil));
             Err(fault.during(step.verb()).at(step.key()))
         };
-        answers.into_iter().zip(steps).map(|(answer, step)| answer.unwrap_or_else(|| missing_answer(step))).collect()
+        let answers = answers.into_iter().zip(original);
+        let mut answers: Vec<_> =
+            answers.map(|(answer, step)| answer.unwrap_or_else(|| missing_answer(step))).collect();
+        let is_granted = |answer: &Result<Answer>| matches!(answer, Ok(Answer::Claimed(Verdict::Granted { .. })));
+        if let Some(connection) = connection
+            && answers.iter().any(is_granted)
+        {
+            let granted = answers.iter_mut().zip(steps).zip(original);
+            let granted: Vec<_> = granted.filter(|((answer, _), _)| is_granted(answer)).collect();
+            let claims: Vec<Claim> = granted.iter().map(|((_, step), _)| script::claim_of(step).clone()).collect();
+            let acknowledged = self.acknowledged(&claims, connection, deadline).await;
+            for (((answer, _), step), acknowledged) in granted.into_iter().zip(acknowledged) {
+                if let Err(fault) = acknowledged {
+                    *answer = Err(fault.during(step.verb()).at(step.key()));
+                }
+            }
+        }
+        answers
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        self.renew_in(claims, MAX_RENEWALS_PER_CALL, Instant::now() + self.options.timeout).await
+        let (connection, deadline) = (self.connection_to_acknowledge(), Instant::now() + self.options.timeout);
+        let placed: Vec<Claim>;
+        let claims = if self.options.format.in_cluster {
+            placed = claims.iter().map(slots::placed_claim).collect();
+            &placed
+        } else {
+            claims
+        };
+        let mut renewals = self.renew_in(claims, MAX_RENEWALS_PER_CALL, deadline).await;
+        // The place of a waiting claim needs no acknowledgement.
+        let is_hold = |renewed: &Result<Renewed>| matches!(renewed, Ok(Renewed { is_hold: true, .. }));
+        if let Some(connection) = connection
+            && renewals.iter().any(is_hold)
+        {
+            let held = renewals.iter_mut().zip(claims);
+            let held: Vec<_> = held.filter(|(renewed, _)| is_hold(renewed)).collect();
+            let held_claims: Vec<Claim> = held.iter().map(|(_, claim)| (*claim).clone()).collect();
+            let acknowledged = self.acknowledged(&held_claims, connection, deadline).await;
+            for ((renewed, claim), acknowledged) in held.into_iter().zip(acknowledged) {
+                if let Err(fault) = acknowledged {
+                    *renewed = Err(not_renewed(claim, fault));
+                }
+            }
+        }
+        renewals.into_iter().map(|renewed| Ok(renewed?.renewal)).collect()
     }
 
     async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
-        let subscription = self.subscriptions.subscribe(&ClaimChannel(claim).to_string(), notifier).await;
+        let placed = Claim { key: self.lock_key(&claim.key), ..claim.clone() };
+        let subscription = self.servers.subscribe(&ClaimChannel(&placed).to_string(), notifier).await;
         subscription.map_err(|error| error.during("subscribe").at(&claim.key))
     }
 
     async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<Option<u32>> {
         let set = async {
+            self.check_name(key)?;
             match self.ask(|form| script::set_limit(key, permits, self.options.format, form)).await? {
                 Value::Int(0) => Ok(None),
                 Value::Int(before) => Ok(Some(u32::try_from(before).unwrap_or(u32::MAX))),
@@ -226,6 +281,26 @@ impl Leases for Redis {
         self.deregister(client).await.map_err(|error| error.during("withdraw"))
     }
 
+    async fn uptime(&self) -> Result<Duration> {
+        let mut pipe = redis::pipe();
+        pipe.cmd("INFO").arg("server");
+        let values = self.servers.call(pipe).await?;
+        uptime::read(values.first(), &self.options.store())
+    }
+
+    async fn setting(&self, name: &str, text: Option<&str>) -> Result<Option<String>> {
+        let (mut pipe, key) = (redis::pipe(), format!("{}{name}", names::SETTING));
+        if let Some(text) = text {
+            pipe.cmd("SET").arg(&key).arg(text).arg("NX");
+        }
+        pipe.cmd("GET").arg(&key);
+        let values = self.servers.call(pipe).await?;
+        if let Some(error) = values.iter().find_map(refusal::server_error) {
+            return Err(refusal::refused(error));
+        }
+        Ok(values.last().and_then(reply::text))
+    }
+
     fn profile(&self) -> Profile {
         Profile {
             store: self.options.store(),
@@ -233,12 +308,23 @@ impl Leases for Redis {
             kinds: self.options.format.kinds(),
             fence_survives_failover: true,
             expiry: "the Redis server's clock",
-            epoch: self.link.epoch(),
+            max_steps: if self.replicas.are_required() { 1 } else { Profile::MAX_STEPS },
+            epoch: self.servers.epoch(),
         }
     }
 }
 
 impl Redis {
+    /// The key of a lock with this name.
+    pub(crate) fn lock_key(&self, key: &Key) -> Key {
+        if self.options.format.in_cluster { slots::lock_key(key) } else { key.clone() }
+    }
+
+    /// Refuses a name that cannot be used on a cluster.
+    pub(crate) fn check_name(&self, key: &Key) -> Result<()> {
+        if self.options.format.in_cluster { slots::check(key.as_str()) } else { Ok(()) }
+    }
+
     /// Sends the command that `pack` returns.
     pub(crate) async fn ask(&self, pack: impl Fn(ScriptForm) -> Pipeline + Send + Sync) -> Result<Value> {
         self.ask_with_deadline(Instant::now() + self.options.timeout, pack).await
@@ -250,156 +336,28 @@ impl Redis {
         deadline: Instant,
         pack: impl Fn(ScriptForm) -> Pipeline + Send + Sync,
     ) -> Result<Value> {
-        match self.link.call_scripts(deadline, pack).await?.pop() {
+        match self.servers.call_scripts(deadline, pack).await?.into_values()?.pop() {
             Some(Value::ServerError(error)) => Err(refusal::refused(&error)),
             Some(value) => Ok(value),
             None => Err(refusal::unexpected_reply(&Value::Nil)),
         }
     }
 
-    /// Puts the reply to each step into `answers`, at the position of this step. A group contains the positions of the
-    /// steps that one command has sent, and `values` contains one reply for each group. Returns the groups that must be
-    /// sent again.
-    fn distribute(
-        &self,
-        steps: &[Step],
-        groups: Vec<Group>,
-        values: Vec<Value>,
-        answers: &mut [Option<Result<Answer>>],
-    ) -> Vec<Group> {
-        let mut again = Vec::new();
-        for (group, value) in groups.into_iter().zip(values) {
-            match value {
-                Value::Array(replies) if group.len() > 1 && group.len() == replies.len() => {
-                    for (position, reply) in group.into_iter().zip(replies) {
-                        answers[position] = Some(self.answer(&steps[position], reply));
-                    }
-                }
-                // If the user lacks the right for one key, Redis refuses the whole call before it runs. So each step is
-                // sent again, in its own command.
-                Value::ServerError(error) if group.len() > 1 && refusal::is_out_of_reach(&error) => {
-                    again.extend(group.into_iter().map(|position| vec![position]));
-                }
-                value => {
-                    for position in group {
-                        answers[position] = Some(self.answer(&steps[position], value.clone()));
-                    }
-                }
-            }
-        }
-        again
+    /// The number of the latest connection, if the replicas must acknowledge grants and renewals.
+    fn connection_to_acknowledge(&self) -> Option<u64> {
+        self.replicas.are_required().then(|| self.servers.connection())
     }
 
-    /// Claims whose keys have another type than a lock of their kind: replaces their errors by errors that name the kind
-    /// of lock that was found. If the server does not answer or the user lacks the rights, the error names no kind.
-    async fn name_other_kinds(&self, steps: &[Step], deadline: Instant, answers: &mut [Option<Result<Answer>>]) {
-        let mut wrong = Vec::new();
-        for (step, answer) in steps.iter().zip(answers) {
-            let Some(Err(error)) = answer else { continue };
-            if let Step::Claim(claim) | Step::Pass { to: claim, .. } = step
-                && refusal::is_of_wrong_type(error)
-            {
-                wrong.push((step, claim, error));
+    /// Waits until the replicas have acknowledged the holds of these claims. `connection` is the number of the latest
+    /// connection before the call that was answered. Returns one result for each claim.
+    async fn acknowledged(&self, claims: &[Claim], connection: u64, deadline: Instant) -> Vec<Result<()>> {
+        match &self.servers {
+            Servers::Single(Server { link, .. }) => {
+                let result = self.replicas.acknowledge(link, link.answered_since(connection), deadline).boxed().await;
+                claims.iter().map(|_| result.clone()).collect()
             }
+            Servers::Cluster(cluster) => cluster.acknowledge(claims, deadline).boxed().await,
         }
-        if wrong.is_empty() {
-            return;
-        }
-        let query = script::ask_for_type(wrong.iter().map(|(_, claim, _)| &claim.key));
-        let replies = self.link.call_scripts(deadline, |_| query.clone()).await.unwrap_or_default();
-        for (position, (step, claim, error)) in wrong.into_iter().enumerate() {
-            let (text, mode) = (replies.get(2 * position), replies.get(2 * position + 1));
-            let (family, layout) = (claim.kind.family(), self.options.format.layout);
-            *error = refusal::other_kind(&claim.key, family, layout, text, mode).during(step.verb()).at(&claim.key);
-        }
-    }
-
-    /// Reads the reply to one step.
-    fn answer(&self, step: &Step, value: Value) -> Result<Answer> {
-        let answer = match (step, value) {
-            (_, Value::ServerError(error)) => Err(refusal::refused(&error)),
-            (Step::Claim(claim) | Step::Pass { to: claim, .. }, Value::Int(reply)) => {
-                verdict(claim, reply, None).map(Answer::Claimed)
-            }
-            (Step::Claim(claim), Value::Array(parts)) => queued(claim, &parts).map(Answer::Claimed),
-            (Step::Release(claim), value) => self.released(claim, value).map(Answer::Released),
-            (_, value) => Err(refusal::unexpected_reply(&value)),
-        };
-        answer.map_err(|error| error.during(step.verb()).at(step.key()))
-    }
-
-    /// Reads the reply of a script that releases locks.
-    fn released(&self, claim: &Claim, reply: Value) -> Result<Released> {
-        match reply {
-            // This claim holds the lock no longer, and other claims hold it. No client was notified.
-            Value::Int(-3) => Ok(Released::Freed { others: None }),
-            Value::Int(-4) => Ok(Released::LeftQueue),
-            // The lock is free, but this user has no right to publish the release.
-            Value::Int(-2) => {
-                self.warn_publish_denied();
-                Ok(Released::Freed { others: None })
-            }
-            Value::Int(-1) => Ok(Released::NotHeld),
-            Value::Int(receivers) => {
-                let receivers = u32::try_from(receivers).map_err(|_| refusal::unexpected_reply(&reply))?;
-                // If this backend is subscribed to the channel, it is one of the receivers. The script of fair locks counts
-                // only the receivers of other clients.
-                let is_counted = receivers > 0 && !matches!(claim.kind, Kind::Fair);
-                let ours = is_counted && self.subscriptions.is_subscribed(&ClaimChannel(claim).to_string());
-                Ok(Released::Freed { others: Some(receivers - u32::from(ours)) })
-            }
-            reply => Err(refusal::unexpected_reply(&reply)),
-        }
-    }
-
-    /// Warns that this user has no right to publish releases. The warning is logged once for each connection.
-    pub(crate) fn warn_publish_denied(&self) {
-        if self.publish_warned.is_new(self.link.connection()) {
-            let store = self.options.store();
-            tracing::warn!(%store, "this user may not publish, so waiters poll instead of being woken");
-        }
-    }
-
-    /// Renews the claims. Each call of a script renews at most `max_per_call` claims.
-    async fn renew_in(&self, claims: &[Claim], max_per_call: usize, deadline: Instant) -> Vec<Result<Renewal>> {
-        let mut renewals: Vec<_> = claims.iter().map(|_| None).collect();
-        let format = self.options.format;
-        let mut groups = script::renewal_groups(claims, max_per_call, format);
-        while !groups.is_empty() {
-            let sent = self.link.call_scripts(deadline, |form| script::renewals(claims, &groups, format, form)).await;
-            let values = match sent {
-                Ok(values) => values,
-                Err(error) => {
-                    let not_renewed = |claim| not_renewed(claim, error.clone());
-                    let renewals = claims.iter().zip(renewals);
-                    return renewals.map(|(claim, renewal)| renewal.unwrap_or_else(|| not_renewed(claim))).collect();
-                }
-            };
-            let mut again = Vec::new();
-            for (group, value) in groups.into_iter().zip(values) {
-                match value {
-                    Value::Array(replies) if replies.len() == group.len() => {
-                        for (position, reply) in group.into_iter().zip(replies) {
-                            renewals[position] = Some(renewal(&claims[position], reply));
-                        }
-                    }
-                    // If the user lacks the right for one key, Redis refuses the whole call before it runs. So each
-                    // claim is sent again, in its own call.
-                    Value::ServerError(error) if group.len() > 1 && refusal::is_out_of_reach(&error) => {
-                        again.extend(group.into_iter().map(|position| vec![position]));
-                    }
-                    value => {
-                        for position in group {
-                            renewals[position] = Some(renewal(&claims[position], value.clone()));
-                        }
-                    }
-                }
-            }
-            groups = again;
-        }
-        let missing = |claim| not_renewed(claim, refusal::unexpected_reply(&Value::Nil));
-        let renewals = claims.iter().zip(renewals);
-        renewals.map(|(claim, renewal)| renewal.unwrap_or_else(|| missing(claim))).collect()
     }
 }
 

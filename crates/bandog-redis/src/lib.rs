@@ -11,6 +11,7 @@
 mod answers;
 mod backoff;
 mod check;
+mod cluster;
 mod dial;
 #[cfg(test)]
 mod fuzz;
@@ -23,10 +24,16 @@ mod options;
 mod records;
 mod refusal;
 mod registry;
+mod replicas;
+mod replication;
 mod reply;
 mod scan;
 mod script;
+mod sentinels;
+mod servers;
+mod slots;
 mod subscriptions;
+mod uptime;
 
 pub use leases::Redis;
 pub use options::{Layout, RedisOptions, Semaphores};

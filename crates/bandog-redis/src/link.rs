@@ -1,16 +1,18 @@
 //! The connection for commands. The first call opens it. After it breaks, a task opens it again.
 
+mod live;
 mod sent;
 #[cfg(test)]
 pub(crate) mod shutdown;
 
 use std::{
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     },
     task::Poll,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bandog_core::{Error, Result};
@@ -19,25 +21,25 @@ use futures_util::{
     future::{BoxFuture, Either},
     poll,
 };
-use redis::{Pipeline, Value, aio::MultiplexedConnection};
+use redis::{Pipeline, Value};
 use tokio::{
     sync::{Mutex, Notify, watch},
     task::unconstrained,
-    time::{sleep, timeout_at},
+    time::{sleep_until, timeout, timeout_at},
 };
 
-use self::sent::Sent;
+use self::{live::LiveConnection, sent::Sent};
 use crate::{
     backoff::Backoff,
     dial::{Connection, TlsProbeBudget, dial, make_retryable},
-    options::{Format, RedisOptions},
-    refusal,
-    script::{self, ScriptForm},
+    options::{Address, Format, RedisOptions},
+    script::ScriptForm,
+    sentinels,
 };
 
-/// Maximum number of consecutive requests that are not answered in time. When this number is reached, the connection is
-/// closed and opened again. The connection might be half open: the server has ended it, and the client has not noticed.
-const MAX_UNANSWERED: u32 = 2;
+/// Minimum time between two connections to servers that answer that they are replicas. The address may lead to the new
+/// master soon, or never.
+const MIN_TIME_ON_REPLICA: Duration = Duration::from_secs(1);
 
 /// The connection for commands, and the task that opens it and reopens it.
 #[derive(Debug)]
@@ -47,7 +49,7 @@ pub(crate) struct Link(Arc<SharedLink>);
 struct SharedLink {
     options: RedisOptions,
     phase: watch::Sender<Phase>,
-    /// Number of connections opened so far.
+    /// Number of connections opened so far. The links to the nodes of a cluster share this number.
     epoch: watch::Sender<u64>,
     /// Number of connection attempts started so far.
     dials: AtomicU64,
@@ -61,6 +63,8 @@ struct SharedLink {
     waiting: AtomicUsize,
     /// Notified when the link is dropped.
     closed: Notify,
+    /// Notified when the link leaves a server that has become a replica.
+    left: Arc<Notify>,
 }
 
 /// The state of the link.
@@ -77,34 +81,41 @@ enum Phase {
     Failed(u64, Error),
 }
 
-/// The connection while it is open.
-#[derive(Debug)]
-struct LiveConnection {
-    mux: MultiplexedConnection,
-    /// Whether each call sends the text of its script instead of the hash. It is true if the user has no right to load
-    /// scripts, or to run them by their hash.
-    sends_text: AtomicBool,
-    /// Number of consecutive requests without an answer.
-    unanswered: AtomicU32,
-    /// Notified when too many requests had no answer. Then the connection is closed.
-    given_up: Notify,
-    /// Decides which scripts are loaded.
-    format: Format,
-}
-
 impl Link {
     /// A link that connects when it is first called.
     pub(crate) fn new(options: RedisOptions) -> Self {
+        Self::counting(options, watch::Sender::new(0))
+    }
+
+    /// A link that never calls a script, and so loads none.
+    pub(crate) fn without_scripts(options: RedisOptions) -> Self {
+        Self::new(RedisOptions { format: Format { has_scripts: false, ..options.format }, ..options })
+    }
+
+    /// A link that counts its connections in this number, which the links to other nodes of a cluster share.
+    pub(crate) fn counting(options: RedisOptions, epoch: watch::Sender<u64>) -> Self {
         Self(Arc::new(SharedLink {
             options,
             phase: watch::Sender::new(Phase::Idle),
-            epoch: watch::Sender::new(0),
+            epoch,
             dials: AtomicU64::new(0),
             wanted: Notify::new(),
             send_order: Mutex::new(()),
             waiting: AtomicUsize::new(0),
             closed: Notify::new(),
+            left: Arc::default(),
         }))
+    }
+
+    /// Whether the connection is open.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(&*self.0.phase.borrow(), Phase::Up(_))
+    }
+
+    /// Notified when the link leaves a server that has become a replica. Other connections to this server should be left,
+    /// too.
+    pub(crate) fn left(&self) -> Arc<Notify> {
+        self.0.left.clone()
     }
 
     /// A receiver of the number of connections opened so far.
@@ -115,6 +126,20 @@ impl Link {
     /// The number of the latest connection. The first connection has the number 1.
     pub(crate) fn connection(&self) -> u64 {
         *self.0.epoch.borrow()
+    }
+
+    /// The number of the connection on which a call was answered. `before` is the number of the latest connection before
+    /// the call. None if a connection was opened during the call, so that the number is not certain.
+    pub(crate) fn answered_since(&self, before: u64) -> Option<u64> {
+        let latest = self.connection();
+        (latest == before || (before, latest) == (0, 1)).then_some(latest)
+    }
+
+    /// Closes the connection, if it is open, and opens it again.
+    pub(crate) fn give_up(&self) {
+        if let Phase::Up(live) = &*self.0.phase.borrow() {
+            live.given_up.notify_one();
+        }
     }
 
     /// Sends commands that are not scripts. The deadline is the present time plus the timeout of one request. For errors
@@ -265,23 +290,39 @@ impl SharedLink {
 
     /// Lets all calls use this connection until the connection ends.
     async fn serve(&self, dialled: Connection) {
-        let Connection { mux, mut driver, tcp_reset } = dialled;
+        let Connection { mux, mut driver, tcp_reset, mut moved } = dialled;
         let live = Arc::new(LiveConnection {
             mux,
             sends_text: AtomicBool::new(false),
             unanswered: AtomicU32::new(0),
             given_up: Notify::new(),
+            is_replica: Notify::new(),
             format: self.options.format,
+            has_sentinels: matches!(self.options.address, Address::Sentinels(_)),
         });
         // The scripts are sent before any other command, so all later commands find them loaded.
-        let mut loading = load(live.clone()).boxed();
-        let mut loaded = poll!(&mut loading).is_ready();
-        self.phase.send_replace(Phase::Up(live.clone()));
+        let mut loading = live::load(live.clone()).boxed();
+        let mut loaded = !self.options.format.has_scripts || poll!(&mut loading).is_ready();
+        let (opened, on_replica) = (Instant::now(), live.clone());
+        let mut leave_replica = pin!(async move {
+            on_replica.is_replica.notified().await;
+            sleep_until((opened + MIN_TIME_ON_REPLICA).into()).await;
+        });
+        // The number rises first. So a call that sees the same number before and after has used one connection.
         self.epoch.send_modify(|epoch| *epoch += 1);
+        self.phase.send_replace(Phase::Up(live.clone()));
         loop {
             tokio::select! {
                 () = &mut driver => break,
                 () = live.given_up.notified() => { tcp_reset.set(); break }
+                () = &mut moved => { tcp_reset.set(); break }
+                () = &mut leave_replica => {
+                    self.phase.send_replace(Phase::Dialling);
+                    self.left.notify_one();
+                    // The calls in flight get their answers. The driver ends after them, because no call can begin.
+                    tokio::spawn(timeout(self.options.timeout, driver));
+                    return;
+                }
                 () = &mut loading, if !loaded => loaded = true,
             }
         }
@@ -317,7 +358,7 @@ async fn redial(link: &SharedLink) {
     // wrong about this.
     let (mut backoff, mut tls_probes) = (Backoff::default(), TlsProbeBudget::for_commands());
     loop {
-        sleep(backoff.next_delay()).await;
+        sentinels::wait(&link.options, backoff.next_delay()).await;
         // Some calls may have notified `wanted` before this attempt. The attempt serves these calls, too, so the
         // notification is consumed here and does not cause a further attempt.
         let _ = link.wanted.notified().now_or_never();
@@ -340,46 +381,6 @@ async fn redial(link: &SharedLink) {
                 }
             }
         }
-    }
-}
-
-impl LiveConnection {
-    fn script_form(&self) -> ScriptForm {
-        if self.sends_text.load(Ordering::Relaxed) { ScriptForm::Text } else { ScriptForm::Hash }
-    }
-
-    /// Sends a pipeline in the first poll, and waits for the answers.
-    async fn send(self: &Arc<Self>, pipe: &Pipeline, deadline: Instant) -> Result<Vec<Value>> {
-        let mut mux = self.mux.clone();
-        mux.set_response_timeout(deadline.saturating_duration_since(Instant::now()));
-        // Without `unconstrained`, a task that has used up the poll budget of Tokio would not send in its first poll.
-        // Then a later call could send before this call.
-        let answer = unconstrained(mux.send_packed_commands(pipe, 0, pipe.len())).await;
-        let values = answer.map_err(|error| {
-            if error.is_timeout() && self.unanswered.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_UNANSWERED {
-                self.given_up.notify_one();
-            }
-            refusal::failed(error)
-        })?;
-        if self.unanswered.load(Ordering::Relaxed) != 0 {
-            self.unanswered.store(0, Ordering::Relaxed);
-        }
-        if values.len() == pipe.len() {
-            Ok(values)
-        } else {
-            Err(Error::unavailable("Redis sent fewer answers than commands").ambiguous())
-        }
-    }
-}
-
-/// Loads the scripts. If the user has no right to load scripts, each later call sends the text of its script.
-async fn load(live: Arc<LiveConnection>) {
-    let (mut mux, scripts) = (live.mux.clone(), script::load(live.format));
-    let Ok(answers) = unconstrained(mux.send_packed_commands(&scripts, 0, scripts.len())).await else {
-        return; // The next call gets NOSCRIPT and loads the scripts again.
-    };
-    if sent::are_denied(&answers) {
-        live.sends_text.store(true, Ordering::Relaxed);
     }
 }
 

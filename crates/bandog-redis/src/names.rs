@@ -1,9 +1,30 @@
 //! The names of keys and channels: Redisson's names for locks, and our own for the registry and for records. The key of
 //! a lock is the name of the lock.
+//!
+//! # Keys that scripts use without declaring them
+//! While a slot of a Redis Cluster is being moved, each of two nodes has some of its keys. A node runs a script only if
+//! it has all keys in KEYS, or none of them and the client asks with ASKING; for more than one key, it must have them
+//! all. (Else the answer is `TRYAGAIN` or `ASK`.) Inside the script, the node that loses the slot refuses each command
+//! with a missing key. But the node that gets the slot runs commands with one key, and a key that is still at the other
+//! node is missing there. These keys are not in KEYS, for the reasons below. So for each of them:
+//!
+//! - the holds of readers ([`HoldPrefix`]; a lock can have thousands of them, and a step cannot know them before): a
+//!   reader is dead only after `check_absent` in `common.lua` has shown that the slot is not being moved.
+//! - [`StarvingKey`] (a user without the right for it can take locks): if the note seems to be missing, a release makes
+//!   no offer. A claim writes a note only after the same check, because a second key would stop the move.
+//! - [`OperationsKey`] in claims of semaphores: it is read only if the token is missing. The token is in KEYS, so the
+//!   slot is not being moved.
+//! - [`PermitsKey`], [`TokenKey`], [`LEASES`], [`PLAIN`] and [`FORMER_LIMIT`] in steps of latches: if the name is misused
+//!   for a latch and a semaphore, the step may not be refused.
+//! - all keys except the lock in `look.lua` and `evict.lua`: a lock is never shown or reported as free because of a key
+//!   that is at the other node, see `check_shown`. The fences and the queue can be left out.
+//! - channels have no data. The node that has the slot, or gets it, publishes.
 
 use std::fmt;
 
 use bandog_core::{Claim, ClientId, Kind};
+
+use crate::{options::Format, slots};
 
 /// The prefix of the registry's keys.
 pub(crate) const REGISTRY: &str = "bandog:client:";
@@ -40,6 +61,12 @@ pub(crate) const PLAIN: &str = "bandog:plain:";
 /// Sorted sets of our claims that have permits of a plain semaphore, with the time in ms at which each of them expires.
 pub(crate) const LEASES: &str = "bandog:leases:";
 
+/// A string that is written before the replicas are asked whether they have received the writes before it. It has a ttl.
+pub(crate) const ACK: &str = "bandog:ack";
+
+/// The prefix of strings with settings that all clients of a server share. They have no ttl.
+pub(crate) const SETTING: &str = "bandog:setting:";
+
 /// Redisson's list of the claims that wait for a fair lock, and the sorted set with the time in ms at which each of them
 /// is given up.
 pub(crate) const QUEUE: &str = "redisson_lock_queue:";
@@ -52,8 +79,8 @@ pub(crate) const SEMAPHORE_CHANNEL: &str = "redisson_sc:";
 pub(crate) const INDEX: &str = "bandog:records";
 
 /// The prefixes of the keys of records and of their histories.
-const RECORD: &str = "bandog:record:{";
-const HISTORY: &str = "bandog:history:{";
+const RECORD: &str = "bandog:record:";
+const HISTORY: &str = "bandog:history:";
 
 /// The key of the fencing token of the lock with this name.
 pub(crate) struct TokenKey<'a>(pub(crate) &'a str);
@@ -71,8 +98,8 @@ pub(crate) struct StarvingKey<'a>(pub(crate) &'a str);
 /// The key of the operations on the latch with this name that the server remembers.
 pub(crate) struct OperationsKey<'a>(pub(crate) &'a str);
 
-/// The channel of the latch with this name.
-pub(crate) struct LatchChannel<'a>(pub(crate) &'a str);
+/// The channel of the latch with this name, in this format.
+pub(crate) struct LatchChannel<'a>(pub(crate) &'a str, pub(crate) Format);
 /// The channel to which the client of a refused claim subscribes. For all kinds except [`Kind::Fair`], it is the channel
 /// of the name, on which the releases of this kind are published. A claim of a fair mutex has a channel of its own.
 pub(crate) struct ClaimChannel<'a>(pub(crate) &'a Claim);
@@ -90,16 +117,21 @@ pub(crate) struct HoldPrefix<'a>(pub(crate) &'a str);
 /// The key of a client's row in the registry.
 pub(crate) struct ClientRowKey(pub(crate) ClientId);
 
-/// The key of a record. In a Redis Cluster, a record and its history are on the same server.
-pub(crate) struct RecordKey<'a>(pub(crate) &'a str);
+/// The key of a record, in this format.
+pub(crate) struct RecordKey<'a>(pub(crate) &'a str, pub(crate) Format);
 
-/// The key of a record's history.
-pub(crate) struct HistoryKey<'a>(pub(crate) &'a str);
+/// The key of a record's history, in this format.
+pub(crate) struct HistoryKey<'a>(pub(crate) &'a str, pub(crate) Format);
+
+/// The key of the set that contains the name of this record, in this format. On a Redis Cluster, each hash tag has a set
+/// of its own.
+pub(crate) struct IndexKey<'a>(pub(crate) &'a str, pub(crate) Format);
 
 /// Whether this hash is a record, a history or a private key of a lock, and not a lock.
 pub(crate) fn is_private(key: &str) -> bool {
-    let is_of_records = (key.starts_with(RECORD) || key.starts_with(HISTORY)) && key.ends_with('}');
-    is_of_records || (key.starts_with(HELD) || key.starts_with(PLAIN)) && key.contains('{')
+    let is_of_records = |prefix| key.strip_prefix(prefix).is_some_and(|name: &str| name.starts_with(['{', ':']));
+    (is_of_records(RECORD) || is_of_records(HISTORY)) && key.contains('}')
+        || (key.starts_with(HELD) || key.starts_with(PLAIN)) && key.contains('{')
 }
 
 /// The names of the semaphores that can have this key for their permits: see [`PermitsKey`].
@@ -123,13 +155,23 @@ fn names_with_tag(name: &str) -> Vec<String> {
 
 impl fmt::Display for RecordKey<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{RECORD}{}}}", self.0)
+        of_record(f, RECORD, self.0, self.1)
     }
 }
 
 impl fmt::Display for HistoryKey<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{HISTORY}{}}}", self.0)
+        of_record(f, HISTORY, self.0, self.1)
+    }
+}
+
+impl fmt::Display for IndexKey<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(INDEX)?;
+        if !self.1.in_cluster {
+            return Ok(());
+        }
+        write!(f, ":{{{}}}", String::from_utf8_lossy(slots::tag(self.0.as_bytes())))
     }
 }
 
@@ -157,10 +199,11 @@ impl fmt::Display for OperationsKey<'_> {
     }
 }
 
-/// As in Redisson, the braces are always added, even if the name contains `{`.
+/// As in Redisson, the braces are always added, even if the name contains `{`. On a Redis Cluster, such a latch of
+/// Redisson does not work, because the channel would have another slot. So there the name keeps its own hash tag.
 impl fmt::Display for LatchChannel<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{LATCH_CHANNEL}{{{}}}", self.0)
+        of_record(f, LATCH_CHANNEL, self.0, self.1)
     }
 }
 
@@ -199,6 +242,12 @@ impl fmt::Display for Channel<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         prefixed(f, "redisson_lock__channel:", self.0)
     }
+}
+
+/// Writes the prefix and the name in braces. On a Redis Cluster, a name that contains `{` gets a colon instead of the
+/// braces, because it contains its own hash tag. So the names `a` and `{a}` have different keys.
+fn of_record(f: &mut fmt::Formatter<'_>, prefix: &str, name: &str, format: Format) -> fmt::Result {
+    if format.in_cluster && name.contains('{') { write!(f, "{prefix}:{name}") } else { write!(f, "{prefix}{{{name}}}") }
 }
 
 /// Writes the prefix and the name in braces. As in Redisson, a name that contains `{` gets no braces, because the name

@@ -1,6 +1,7 @@
 //! The address of the server, the login, the timeout, and the format of the data.
 
 mod format;
+mod sentinels;
 mod url;
 
 use std::{fmt, net::IpAddr, path::PathBuf, time::Duration};
@@ -9,6 +10,7 @@ use bandog_core::Result;
 
 pub(crate) use self::format::Format;
 pub use self::format::{Layout, Semaphores};
+pub(crate) use self::sentinels::{Host, Sentinels};
 
 /// The address of a Redis server, the login, the timeout, and the format of the data.
 ///
@@ -21,7 +23,10 @@ pub use self::format::{Layout, Semaphores};
 /// ```
 #[derive(Clone)]
 pub struct RedisOptions {
+    /// The address of the server. For a cluster, it is the address of the first node in the URL.
     pub(crate) address: Address,
+    /// The hosts and ports of the nodes of a cluster that the URL names. Empty for a single server.
+    pub(crate) nodes: Vec<(String, u16)>,
     /// The number of the database.
     pub(crate) db: u16,
     pub(crate) user: Option<String>,
@@ -29,14 +34,29 @@ pub struct RedisOptions {
     /// The timeout of one request.
     pub(crate) timeout: Duration,
     pub(crate) format: Format,
+    /// The store, for messages. None if the address shows it.
+    pub(crate) shown_as: Option<String>,
+    /// Number of replicas that must acknowledge each grant and each renewal.
+    pub(crate) replicas: u8,
 }
 
-/// The address of the server.
+/// The address of the server, or the way to find it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Address {
-    Tcp { host: String, port: u16 },
-    Tls { host: String, port: u16, files: TlsFiles },
-    Unix { path: PathBuf },
+    Tcp {
+        host: String,
+        port: u16,
+    },
+    Tls {
+        host: String,
+        port: u16,
+        files: TlsFiles,
+    },
+    Unix {
+        path: PathBuf,
+    },
+    /// The sentinels name the server before each connection attempt.
+    Sentinels(Sentinels),
 }
 
 /// The PEM files for TLS. They are read at each connection attempt. So after a certificate was renewed, the next
@@ -54,12 +74,19 @@ impl RedisOptions {
     ///
     /// - `redis://[user:password@]host[:port][/db]`;
     /// - `rediss://[user:password@]host[:port][/db][?ca=PATH][&cert=PATH&key=PATH]`: over TLS;
-    /// - `redis+unix://[user:password@]/PATH[?db=N]`: over a Unix socket.
+    /// - `redis+unix://[user:password@]/PATH[?db=N]`: over a Unix socket;
+    /// - `redis+cluster://[user:password@]host[:port][,host[:port]…]`: the nodes of a Redis Cluster. One of them is
+    ///   enough; the others are found. All nodes have the same users;
+    /// - `rediss+cluster://[user:password@]host[:port][,host[:port]…][?ca=PATH][&cert=PATH&key=PATH]`: the same over TLS.
+    /// - `redis+sentinel://[user:password@]host[:port][,host[:port]…]/MASTER[/db]`: the master that these sentinels name,
+    ///   and its successor after a failover. `rediss+sentinel://` connects to the sentinels and to the master over TLS, with
+    ///   the options of `rediss://`. The options `sentinel_user` and `sentinel_password` are the login at the sentinels;
+    ///   the user and the password before the hosts are the login at the master.
     ///
     /// Each form also accepts `?layout=redisson` or `?layout=setnx` ([`Layout`]), and `?semaphores=leased` or
     /// `?semaphores=plain` ([`Semaphores`]).
     ///
-    /// The host defaults to `localhost`, the port to 6379 and the database to 0. User, password and paths are
+    /// The host defaults to `localhost`, the port to 6379 (of a sentinel: 26379) and the database to 0. User, password and paths are
     /// percent-decoded. If the URL has a user and no password, the password is empty.
     ///
     /// Over TLS, the server's certificate must be valid for the host. It must be signed by an authority in the file
@@ -89,6 +116,26 @@ impl RedisOptions {
         Self { format: Format { java_skew: skew, ..self.format }, ..self }
     }
 
+    /// Sets the number of replicas that must acknowledge each grant and each renewal. The default is 0.
+    ///
+    /// A grant is answered when this number of replicas has acknowledged it, so it takes longer by the replication lag.
+    /// If one of these replicas takes over, it has the lock. Without the acknowledgements, the grant fails with
+    /// `ErrorKind::NotReplicated`, and the lock is released. A renewal without them counts as a renewal without an
+    /// answer. Refusals and releases do not wait for replicas. Records and latches are not covered.
+    ///
+    /// The user needs the rights to run `SET`, `WAIT` and `INFO`, and the right for the key `bandog:ack`, which has a ttl.
+    /// A lock must not have this name.
+    ///
+    /// ```
+    /// use bandog_redis::{Redis, RedisOptions};
+    /// let redis = Redis::new(RedisOptions::from_url("redis://cache")?.replicas(1))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn replicas(self, replicas: u8) -> Self {
+        Self { replicas, ..self }
+    }
+
     /// Sets the layout of mutexes. The default is [`Layout::Redisson`].
     #[must_use]
     pub fn layout(self, layout: Layout) -> Self {
@@ -101,6 +148,11 @@ impl RedisOptions {
         Self { format: Format { semaphores, ..self.format }, ..self }
     }
 
+    /// The same options with another address.
+    pub(crate) fn at(self, address: Address) -> Self {
+        Self { address, shown_as: None, ..self }
+    }
+
     /// Whether the server is on this machine.
     pub(crate) fn is_local(&self) -> bool {
         match &self.address {
@@ -108,12 +160,58 @@ impl RedisOptions {
                 host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
             }
             Address::Unix { .. } => true,
+            Address::Sentinels(_) => false,
         }
+    }
+
+    /// Whether the connections are encrypted.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        match &self.address {
+            Address::Tls { .. } => true,
+            Address::Sentinels(sentinels) => sentinels.tls.is_some(),
+            Address::Tcp { .. } | Address::Unix { .. } => false,
+        }
+    }
+
+    /// The scheme of a URL of this kind, with or without TLS, for messages.
+    pub(crate) fn scheme(&self, has_tls: bool) -> &'static str {
+        // The master and the sentinels are shown as a whole.
+        match (self.shown_as.is_some(), self.format.in_cluster, has_tls) {
+            (true, _, true) => "rediss+sentinel",
+            (true, _, false) => "redis+sentinel",
+            (false, true, true) => "rediss+cluster",
+            (false, true, false) => "redis+cluster",
+            (false, false, true) => "rediss",
+            (false, false, false) => "redis",
+        }
+    }
+
+    /// The hosts and ports of the nodes that the URL names.
+    pub(crate) fn endpoints(&self) -> Vec<(String, u16)> {
+        self.nodes.clone()
+    }
+
+    /// The options of a connection to one node of the cluster.
+    pub(crate) fn of_node(&self, (host, port): &(String, u16), sharded: bool) -> Self {
+        let (host, port) = (host.clone(), *port);
+        let address = match &self.address {
+            Address::Tls { files, .. } => Address::Tls { host, port, files: files.clone() },
+            Address::Tcp { .. } | Address::Unix { .. } | Address::Sentinels(_) => Address::Tcp { host, port },
+        };
+        Self { address, nodes: Vec::new(), format: Format { sharded, ..self.format }, ..self.clone() }
     }
 
     /// The address without user and password: `redis://host:port/db`, and the format of the data if it is not the
     /// default. Clients with different formats do not see each other's locks, so each format is a store of its own.
     pub(crate) fn store(&self) -> String {
+        if !self.nodes.is_empty() {
+            let scheme = if matches!(self.address, Address::Tls { .. }) { "rediss" } else { "redis" };
+            let nodes: Vec<_> = self.nodes.iter().map(|(host, port)| authority(host, *port)).collect();
+            return format!("{scheme}+cluster://{}{}", nodes.join(","), self.format.query('?'));
+        }
+        if let Some(shown) = &self.shown_as {
+            return shown.clone();
+        }
         let db = self.db;
         let (scheme, host, port) = match &self.address {
             Address::Tcp { host, port } => ("redis", host, port),
@@ -121,14 +219,16 @@ impl RedisOptions {
             Address::Unix { path } => {
                 return format!("redis+unix://{}?db={db}{}", path.display(), self.format.query('&'));
             }
+            Address::Sentinels(sentinels) => return format!("{sentinels}/{db}{}", self.format.query('?')),
         };
         let format = self.format.query('?');
-        if host.contains(':') {
-            format!("{scheme}://[{host}]:{port}/{db}{format}")
-        } else {
-            format!("{scheme}://{host}:{port}/{db}{format}")
-        }
+        format!("{scheme}://{}/{db}{format}", authority(host, *port))
     }
+}
+
+/// `host:port`, with brackets around an IPv6 address.
+fn authority(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 impl fmt::Debug for RedisOptions {
@@ -138,6 +238,7 @@ impl fmt::Debug for RedisOptions {
             .field("user", &self.user)
             .field("password", &self.password.as_ref().map(|_| "***"))
             .field("timeout", &self.timeout)
+            .field("replicas", &self.replicas)
             .finish()
     }
 }

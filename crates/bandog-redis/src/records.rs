@@ -1,6 +1,9 @@
 //! Records: one hash for each record, one hash for its history, and a set of all names.
 
+mod cluster;
+
 use std::{
+    borrow::Cow,
     collections::BTreeSet,
     ops::Range,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -11,6 +14,7 @@ use bandog_core::{
     Error, ErrorKind, Holding, Key, Line, Notifier, Pattern, Reading, Record, Records, Result, Subscription, Swap,
     Swapped, Swaps, Version,
 };
+use futures_util::FutureExt;
 use redis::{Cmd, Pipeline, Value};
 
 use crate::{
@@ -20,6 +24,7 @@ use crate::{
     refusal,
     reply::text,
     script::{self, ScriptForm},
+    slots,
 };
 
 /// Maximum number of records that one call of `swap.lua` swaps. A larger call would block the server for other clients
@@ -29,17 +34,21 @@ const MAX_SWAPS_PER_CALL: usize = 256;
 const MAX_READS_PER_CALL: usize = 512;
 /// Number of names that one SSCAN examines.
 const NAMES_PER_SCAN: usize = 512;
+/// The server's time, and the reply or the error for each item.
+type TimedReplies = (SystemTime, Vec<Result<Value>>);
+
 /// All versions are below this number. Lua's numbers are doubles, which represent all whole numbers below 2^53 exactly.
 const VERSION_LIMIT: u64 = 1 << 53;
 
 #[async_trait]
 impl Records for Redis {
     async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
-        let layout = self.options.format.layout;
         let at_record = |error: Error, swap: &Swap| error.during("swap").at(&swap.key);
-        let asked = self
-            .in_calls(swaps.len(), MAX_SWAPS_PER_CALL, |positions, form| script::swap(&swaps[positions], layout, form))
-            .await;
+        let asked = if self.options.format.in_cluster {
+            self.swap_in_slots(swaps).boxed().await
+        } else {
+            self.swap_in_calls(swaps).await
+        };
         let (now, replies) = asked.map_err(|error| match swaps {
             [swap] => at_record(error, swap),
             _ => error.during("swap"),
@@ -50,16 +59,13 @@ impl Records for Redis {
     }
 
     async fn read(&self, keys: &[Key], holdings: &[Holding]) -> Result<Reading> {
-        let records = keys.len();
-        let pack = |positions: Range<usize>, form| {
-            // The positions of the keys come first. The positions of the holdings follow.
-            let holdings = &holdings[positions.start.saturating_sub(records)..positions.end.saturating_sub(records)];
-            let keys = &keys[positions.start.min(records)..positions.end.min(records)];
-            script::read(keys, holdings, self.options.format.layout, form)
+        let asked = if self.options.format.in_cluster {
+            self.read_in_slots(keys, holdings).boxed().await
+        } else {
+            self.read_in_calls(keys, holdings).await
         };
-        let asked = self.in_calls(records + holdings.len(), MAX_READS_PER_CALL, pack).await;
         let (now, mut replies) = asked.map_err(|error| error.during("read"))?;
-        let held = replies.split_off(records);
+        let held = replies.split_off(keys.len());
         let records = keys.iter().zip(replies);
         let records = records.map(|(key, reply)| reply.and_then(record).map_err(|error| error.during("read").at(key)));
         let held = holdings.iter().zip(held);
@@ -69,7 +75,12 @@ impl Records for Redis {
     }
 
     async fn names(&self, pattern: &Pattern) -> Result<Vec<Key>> {
-        self.matching_names(pattern).await.map_err(|error| error.during("names"))
+        let names = if self.options.format.in_cluster {
+            self.names_in_cluster(pattern).boxed().await
+        } else {
+            self.names_in(INDEX, &redis_glob(pattern), pattern).await
+        };
+        names.map(|names| names.into_iter().collect()).map_err(|error| error.during("names"))
     }
 
     async fn history(&self, key: &Key) -> Result<Vec<Line>> {
@@ -77,14 +88,45 @@ impl Records for Redis {
     }
 
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        let subscription = self.subscriptions.subscribe(&Channel(key.as_str()).to_string(), notifier).await;
+        let placed = self.record_key(key);
+        let subscription = self.servers.subscribe(&Channel(placed.as_str()).to_string(), notifier).await;
         subscription.map_err(|error| error.during("subscribe").at(key))
     }
 }
 
 impl Redis {
-    /// Splits `count` items into calls of a script, with at most `max_per_call` items in each call. `pack` makes the
-    /// call for a range of items. All calls are sent in one round trip. If a call must be repeated, it is sent in a
+    /// The key of a record with this name.
+    fn record_key(&self, key: &Key) -> Key {
+        if self.options.format.in_cluster { slots::record_key(key) } else { key.clone() }
+    }
+
+    /// The name of a record whose key has this name.
+    fn plain_name<'a>(&self, name: &'a str) -> Cow<'a, str> {
+        if self.options.format.in_cluster { slots::plain_record(name) } else { name.into() }
+    }
+
+    /// Swaps records on a single server.
+    async fn swap_in_calls(&self, swaps: &[Swap]) -> Result<TimedReplies> {
+        let format = self.options.format;
+        let calls = ranges(swaps.len(), MAX_SWAPS_PER_CALL);
+        self.in_calls(calls, swaps.len(), |positions, form| script::swap(&swaps[positions], format, form)).await
+    }
+
+    /// Reads records and holdings on a single server.
+    async fn read_in_calls(&self, keys: &[Key], holdings: &[Holding]) -> Result<TimedReplies> {
+        let records = keys.len();
+        let pack = |positions: Range<usize>, form| {
+            // The positions of the keys come first. The positions of the holdings follow.
+            let holdings = &holdings[positions.start.saturating_sub(records)..positions.end.saturating_sub(records)];
+            let keys = &keys[positions.start.min(records)..positions.end.min(records)];
+            script::read(keys, holdings, self.options.format, form)
+        };
+        let count = records + holdings.len();
+        self.in_calls(ranges(count, MAX_READS_PER_CALL), count, pack).await
+    }
+
+    /// Sends calls of a script for `count` items. `calls` has the range of items of each call. `pack` makes the call for
+    /// a range of items. All calls are sent in one round trip. If a call must be repeated, it is sent in a
     /// further round trip. The answer to a call contains the time, and then one reply for each item.
     ///
     /// # Errors
@@ -92,23 +134,21 @@ impl Redis {
     /// result.
     async fn in_calls(
         &self,
+        mut calls: Vec<Range<usize>>,
         count: usize,
-        max_per_call: usize,
         pack: impl Fn(Range<usize>, ScriptForm) -> Cmd + Send + Sync,
-    ) -> Result<(SystemTime, Vec<Result<Value>>)> {
+    ) -> Result<TimedReplies> {
         let deadline = Instant::now() + self.options.timeout;
         let mut answers = PendingReplies { each: vec![None; count], now: None, fault: None };
-        let mut calls: Vec<_> =
-            (0..count.max(1)).step_by(max_per_call).map(|from| from..count.min(from + max_per_call)).collect();
         while !calls.is_empty() {
             let packed = |form| {
                 let mut pipe = Pipeline::with_capacity(calls.len());
                 calls.iter().for_each(|positions| _ = pipe.add_command(pack(positions.clone(), form)));
                 pipe
             };
-            calls = match self.link.call_scripts(deadline, packed).await {
-                Ok(values) => {
-                    calls.into_iter().zip(values).flat_map(|(call, value)| answers.take(call, value)).collect()
+            calls = match self.servers.call_scripts(deadline, packed).await {
+                Ok(replies) => {
+                    calls.into_iter().zip(replies).flat_map(|(call, reply)| answers.take(call, reply)).collect()
                 }
                 Err(error) => {
                     calls.into_iter().for_each(|positions| answers.fail(positions, &error));
@@ -119,19 +159,20 @@ impl Redis {
         answers.all()
     }
 
-    /// The names of the records that match the pattern.
-    async fn matching_names(&self, pattern: &Pattern) -> Result<Vec<Key>> {
-        let glob = redis_glob(pattern);
+    /// The names in this index that match the pattern. `glob` is a glob that matches at least these names as the index has
+    /// them.
+    pub(crate) async fn names_in(&self, index: &str, glob: &str, pattern: &Pattern) -> Result<BTreeSet<Key>> {
         let mut keys = BTreeSet::new();
         let mut cursor = String::from("0");
         loop {
             let mut pipe = Pipeline::with_capacity(1);
-            pipe.cmd("SSCAN").arg(INDEX).arg(&cursor).arg("MATCH").arg(&glob).arg("COUNT").arg(NAMES_PER_SCAN);
+            pipe.cmd("SSCAN").arg(index).arg(&cursor).arg("MATCH").arg(glob).arg("COUNT").arg(NAMES_PER_SCAN);
             let (next, names) = self.scanned(pipe).await?;
             // A scan may return a name twice.
-            keys.extend(names.into_iter().filter(|name| pattern.matches(name)).filter_map(|name| Key::new(name).ok()));
+            let names = names.iter().map(|name| self.plain_name(name)).filter(|name| pattern.matches(name));
+            keys.extend(names.filter_map(|name| Key::new(name).ok()));
             if next == "0" {
-                return Ok(keys.into_iter().collect());
+                return Ok(keys);
             }
             cursor = next;
         }
@@ -140,7 +181,7 @@ impl Redis {
     /// The lines of the record's history, sorted by slot. (The slot of a line is its name in the history.)
     async fn lines(&self, key: &Key) -> Result<Vec<Line>> {
         let mut pipe = Pipeline::with_capacity(1);
-        pipe.cmd("HGETALL").arg(HistoryKey(key.as_str()).to_string());
+        pipe.cmd("HGETALL").arg(HistoryKey(self.record_key(key).as_str(), self.options.format).to_string());
         let fields = match self.ask(|_| pipe.clone()).await? {
             Value::Map(fields) => fields,
             reply => return Err(refusal::unexpected_reply(&reply)),
@@ -151,6 +192,11 @@ impl Redis {
         lines.sort_unstable_by(|one, other| one.slot.cmp(&other.slot));
         Ok(lines)
     }
+}
+
+/// The ranges of at most `max_per_call` items. At least one range.
+fn ranges(count: usize, max_per_call: usize) -> Vec<Range<usize>> {
+    (0..count.max(1)).step_by(max_per_call).map(|from| from..count.min(from + max_per_call)).collect()
 }
 
 /// The replies received so far.
@@ -167,7 +213,14 @@ struct PendingReplies {
 impl PendingReplies {
     /// Takes the reply to the call with the items at these positions. Returns the ranges of items that must be sent
     /// again.
-    fn take(&mut self, positions: Range<usize>, value: Value) -> Vec<Range<usize>> {
+    fn take(&mut self, positions: Range<usize>, reply: Result<Value>) -> Vec<Range<usize>> {
+        let value = match reply {
+            Ok(value) => value,
+            Err(error) => {
+                self.fail(positions, &error);
+                return Vec::new();
+            }
+        };
         match value {
             Value::Array(replies) if replies.len() == positions.len() + 1 => {
                 let mut replies = replies.into_iter();

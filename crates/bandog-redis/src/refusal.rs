@@ -49,6 +49,20 @@ pub(crate) fn is_denied(error: &ServerError) -> bool {
     code(error) == "NOPERM"
 }
 
+/// Whether a node of a cluster answers that another node has the slot. The command was not applied.
+pub(crate) fn is_redirection(error: &ServerError) -> bool {
+    matches!(error.code(), "MOVED" | "ASK")
+}
+
+/// Whether a node of a cluster cannot run the command now, and will be able to soon: the slot is being moved, or a replica
+/// is taking over. The last text is an error in the middle of a script: such a script must be safe to repeat, as after a
+/// lost reply.
+pub(crate) fn is_passing(error: &ServerError) -> bool {
+    matches!(error.code(), "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "READONLY" | "MASTERDOWN")
+        || details(error).contains("Script attempted to access a non local key")
+        || details(error).contains("Script attempted to execute a") && details(error).contains("the cluster is down")
+}
+
 /// Whether the user has the right for the command and lacks the right for a key. The text of this error differs between
 /// versions of Redis: "one of the keys", "a key", "the 'k' key".
 pub(crate) fn is_out_of_reach(error: &ServerError) -> bool {
@@ -69,17 +83,56 @@ pub(crate) fn is_lasting(error: &ServerError) -> bool {
 /// it. The command did nothing.
 pub(crate) fn is_command_refused(value: &Value, command: &str) -> bool {
     let Some(error) = server_error(value) else { return false };
-    let names_it = |text: &str| text.split(['\'', '`']).nth(1).is_some_and(|word| word.eq_ignore_ascii_case(command));
     let text = details(error);
     match text.split_once("no permissions to run ") {
-        Some((_, rest)) => error.code() == "NOPERM" && names_it(rest),
-        None => text.starts_with("unknown command") && names_it(text),
+        Some((_, rest)) => error.code() == "NOPERM" && names_command(rest, command),
+        None => text.starts_with("unknown command") && names_command(text, command),
     }
+}
+
+/// Whether the first word in quotes is this command.
+fn names_command(text: &str, command: &str) -> bool {
+    text.split(['\'', '`']).nth(1).is_some_and(|word| word.eq_ignore_ascii_case(command))
+}
+
+/// Whether the server says, in its reply to a command or to one of several steps, that it is no master now or does not
+/// serve yet. The command or step did nothing.
+pub(crate) fn is_no_master(reply: &Value) -> bool {
+    is_replica(reply) || server_error(reply).is_some_and(|error| code(error) == "LOADING")
+}
+
+/// Whether the server says, in its reply to a command or to one of several steps, that it is a replica. The command or
+/// step did nothing.
+pub(crate) fn is_replica(reply: &Value) -> bool {
+    match reply {
+        Value::ServerError(error) => matches!(code(error), "READONLY" | "MASTERDOWN"),
+        Value::Array(replies) => replies.iter().filter_map(server_error).any(|error| code(error) == "READONLY"),
+        _ => false,
+    }
+}
+
+/// Whether the server does not know this command.
+pub(crate) fn is_unknown_command(error: &ServerError, command: &str) -> bool {
+    code(error) == "UNKNOWN" && is_command_refused(&Value::ServerError(error.clone()), command)
 }
 
 /// Whether the server does not have the script. The call did nothing.
 pub(crate) fn is_no_script(value: &Value) -> bool {
     matches!(value, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript))
+}
+
+/// The error if the nodes of a cluster do not serve a slot before the deadline. `reply` is the last reply.
+pub(crate) fn not_served(reply: &Value) -> Error {
+    let Value::ServerError(error) = reply else { return unexpected_reply(reply) };
+    let message = "the cluster does not serve this slot now, because it is moving or a replica takes over";
+    let refused = Error::unavailable(message).caused_by(error.clone());
+    // A script may have been stopped in the middle.
+    if error.code() == "ERR" { refused.ambiguous() } else { refused }
+}
+
+/// The error if the server of a `redis://` URL says that another node has a slot.
+pub(crate) fn node_of_a_cluster() -> Error {
+    Error::new(Unsupported, NODE_OF_A_CLUSTER)
 }
 
 /// The error for a key with a text that is not the count of a latch.
@@ -158,7 +211,7 @@ fn meaning(error: &ServerError) -> (Option<ErrorKind>, &str) {
         "INUSE" => (Denied, details(error)),
         "MISUSED" => (Misused, details(error)),
         "NOSCRIPT" => (Unavailable, "Redis had lost our scripts; they are being loaded again"),
-        "MOVED" | "ASK" | "CROSSSLOT" => (Unsupported, "this server is one node of a cluster"),
+        "MOVED" | "ASK" | "CROSSSLOT" => (Unsupported, NODE_OF_A_CLUSTER),
         "OOM" => (Unavailable, "Redis has reached its memory limit and accepts no new data"),
         "READONLY" => (Unavailable, "this Redis is a read-only replica; only its master accepts claims"),
         "LOADING" => (Unavailable, "Redis is still loading its data"),
@@ -166,6 +219,9 @@ fn meaning(error: &ServerError) -> (Option<ErrorKind>, &str) {
         "NOREPLICAS" => (Unavailable, "Redis has fewer replicas than it needs to accept writes"),
         "MISCONF" => (Unavailable, "Redis cannot write its data to disk, and accepts no writes until it can"),
         "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" => (Unavailable, "Redis cannot serve now"),
+        "UNKNOWN" if names_command(details(error), "EVAL") || names_command(details(error), "EVALSHA") => {
+            (Denied, NO_SCRIPTS)
+        }
         "UNKNOWN" => (Denied, "Redis does not know the command"),
         _ => return (None, "Redis replied with an error"),
     };
@@ -197,6 +253,13 @@ fn code(error: &ServerError) -> &str {
     // If the reply has the code `ERR`, a code in the reply's text counts only after a position in a script.
     if is_code && (is_script_position || inner.len() < details.len()) { word } else { code }
 }
+
+/// The message for a server that serves only a part of the keys.
+const NODE_OF_A_CLUSTER: &str = "this server is one node of a cluster; write redis+cluster:// in the URL";
+
+/// The message for a server that does not know the commands for scripts.
+const NO_SCRIPTS: &str = "this server cannot run scripts, which every claim needs; if it is a sentinel, write \
+                          redis+sentinel://HOST:PORT/MASTER in the URL";
 
 /// The message for a key with other data.
 const NOT_OURS: &str = "the key contains data that is not a lock of this kind, so it was not changed; it can be another kind of lock, a \

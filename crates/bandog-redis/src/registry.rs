@@ -53,7 +53,7 @@ impl Redis {
         let mut pipe = Pipeline::with_capacity(2);
         pipe.cmd("DEL").arg(ClientRowKey(client).to_string());
         pipe.cmd("ZREM").arg(CLIENTS).arg(client.to_string());
-        let replies = self.link.call(pipe).await?;
+        let replies = self.servers.call(pipe).await?;
         match &replies[..] {
             [Value::ServerError(error), ..] => Err(refusal::refused(error)),
             // An error of ZREM is ignored: a client without the right to write the index is not in the index.
@@ -66,7 +66,7 @@ impl Redis {
         let mut pipe = Pipeline::with_capacity(2);
         pipe.cmd("TIME");
         pipe.cmd("ZRANGE").arg(CLIENTS).arg(0).arg(-1).arg("WITHSCORES");
-        let replies = self.link.call(pipe).await?;
+        let replies = self.servers.call(pipe).await?;
         if let Some(error) = replies.iter().find_map(refusal::server_error) {
             return Err(refusal::refused(error));
         }
@@ -81,16 +81,27 @@ impl Redis {
         self.rows(listed.iter().filter_map(lives).collect()).await
     }
 
-    /// The rows of these clients. Missing and incomplete rows are left out.
+    /// The rows of these clients. Missing and incomplete rows are left out, and those on nodes that do not answer.
+    ///
+    /// # Errors
+    /// No row was found, and not all nodes have answered.
     pub(crate) async fn rows(&self, ids: Vec<ClientId>) -> Result<Vec<Member>> {
-        let mut members = Vec::new();
+        let (mut members, mut fault) = (Vec::new(), None);
         for ids in ids.chunks(MAX_ROWS_PER_CALL) {
             let mut pipe = Pipeline::with_capacity(ids.len());
             for id in ids {
                 pipe.cmd("HMGET").arg(ClientRowKey(*id).to_string()).arg(&FIELDS[..]);
             }
-            let replies = self.link.call(pipe).await?;
+            let deadline = Instant::now() + self.options.timeout;
+            let replies = self.servers.call_scripts(deadline, |_| pipe.clone()).await?;
             for (id, reply) in ids.iter().zip(replies) {
+                let reply = match reply {
+                    Ok(reply) => reply,
+                    Err(error) => {
+                        fault = Some(error);
+                        continue;
+                    }
+                };
                 match reply {
                     // Rows that this user has no right to read are skipped.
                     Value::ServerError(error) if refusal::is_out_of_reach(&error) => {}
@@ -99,12 +110,15 @@ impl Redis {
                 }
             }
         }
-        Ok(members)
+        match fault {
+            Some(error) if members.is_empty() => Err(error),
+            Some(_) | None => Ok(members),
+        }
     }
 
     /// Warns once for each connection that this client is not in the index.
     fn warn_of_index(&self, error: &Error) {
-        if self.index_warned.is_new(self.link.connection()) {
+        if self.index_warned.is_new(self.servers.connection()) {
             tracing::warn!(
                 store = %self.options.store(),
                 %error,

@@ -1,11 +1,11 @@
-//! Scans all keys of the server for locks, in steps that leave 90 % of the server's time to other clients.
+//! Scans all keys of the servers, in steps that leave 90 % of the server's time to other clients.
 //!
-//! A shared key space may have millions of keys that are not locks, and the scan visits all of them. So each step takes
-//! only about a millisecond of the server's time, and the scan then pauses for nine times the duration of the step.
+//! A shared key space may have millions of keys of other kinds, and a scan visits all of them. So each step takes
+//! only about a millisecond of the server's time, and a scan then pauses for nine times the duration of the step.
 //! Dropping the future ends the scan.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
 
@@ -22,6 +22,8 @@ use crate::{
     refusal,
     reply::{list, text, time},
     script::ScriptForm,
+    servers::Master,
+    slots,
 };
 
 /// Duration of the pause after a step, as a multiple of the duration of the step.
@@ -90,25 +92,44 @@ fn searches(pattern: &Pattern, format: Format) -> Vec<Search> {
         names_of: |key| names::names_of(names::TOKEN, key),
         is_certain: true,
     };
-    match (format.layout, format.semaphores) {
-        (Layout::Setnx, _) => vec![tokens],
+    let mut searches = match (format.layout, format.semaphores) {
+        (Layout::Setnx, _) => return vec![tokens],
         (Layout::Redisson, Semaphores::Leased) => vec![hashes, permits],
         (Layout::Redisson, Semaphores::Plain) => vec![hashes, permits, plain],
+    };
+    if format.in_cluster {
+        searches.push(Search {
+            glob: slots::PLACED_GLOB.into(),
+            type_name: "hash",
+            names_of: |key| vec![key.to_owned()],
+            is_certain: false,
+        });
     }
+    searches
 }
 
 impl Redis {
     /// The held locks whose names match the pattern. A scan might return a name twice. The map has one row for each
     /// name.
     pub(crate) async fn all(&self, pattern: &Pattern) -> Result<BTreeMap<String, Row>> {
-        let mut pace = Pace { count: FIRST_COUNT };
+        let mut rows = BTreeMap::new();
+        for master in self.servers.masters().await? {
+            rows.append(&mut self.all_at(&master, pattern).await?);
+        }
+        Ok(rows)
+    }
+
+    /// The held locks on this server whose names match the pattern.
+    async fn all_at(&self, master: &Master<'_>, pattern: &Pattern) -> Result<BTreeMap<String, Row>> {
+        let (mut pace, in_cluster) = (Pace { count: FIRST_COUNT }, self.options.format.in_cluster);
         let mut rows = BTreeMap::new();
         for Search { glob, type_name, names_of, is_certain } in searches(pattern, self.options.format) {
             let mut cursor = String::from("0");
             loop {
-                let (next, keys, scanning) = self.step(&cursor, &glob, type_name, pace.count).await?;
+                let (next, keys, scanning) = self.step(master, &cursor, &glob, type_name, pace.count).await?;
+                let plain = |name: String| if in_cluster { slots::plain_lock(&name).into_owned() } else { name };
                 let is_wanted = |name: &String| pattern.matches(name) && !names::is_private(name);
-                let names = keys.iter().flat_map(|key| names_of(key)).filter(is_wanted).collect();
+                let names = keys.iter().flat_map(|key| names_of(key)).map(plain).filter(is_wanted).collect();
                 let (names, checking) =
                     if is_certain { (names, Duration::ZERO) } else { self.candidates(names).await? };
                 let (found, querying) = self.locks(&names).await?;
@@ -126,10 +147,19 @@ impl Redis {
     /// The latches that are not open and whose names match the pattern. A latch of Redisson is a number without any sign
     /// that it is a latch. So this finds only latches with a set of operations, which the operations of bandog leave.
     pub(crate) async fn all_latches(&self, pattern: &Pattern) -> Result<BTreeMap<String, u64>> {
+        let mut counts = BTreeMap::new();
+        for master in self.servers.masters().await? {
+            counts.append(&mut self.latches_at(&master, pattern).await?);
+        }
+        Ok(counts)
+    }
+
+    /// The latches on this server, as in [`Redis::all_latches`].
+    async fn latches_at(&self, master: &Master<'_>, pattern: &Pattern) -> Result<BTreeMap<String, u64>> {
         let (mut pace, mut counts) = (Pace { count: FIRST_COUNT }, BTreeMap::new());
         let (glob, mut cursor) = (format!("{}*", names::OPERATIONS), String::from("0"));
         loop {
-            let (next, keys, scanning) = self.step(&cursor, &glob, "zset", pace.count).await?;
+            let (next, keys, scanning) = self.step(master, &cursor, &glob, "zset", pace.count).await?;
             let names = keys.iter().flat_map(|key| names::names_of(names::OPERATIONS, key));
             let names: Vec<String> = names.filter(|name| pattern.matches(name)).collect();
             let (found, reading) = self.latch_counts(names).await?;
@@ -156,9 +186,28 @@ impl Redis {
         Ok((counts.collect(), took))
     }
 
+    /// The keys of this type on all servers that match the glob.
+    pub(crate) async fn keys(&self, glob: &str, type_name: &str) -> Result<BTreeSet<String>> {
+        let mut keys = BTreeSet::new();
+        for master in self.servers.masters().await? {
+            let (mut pace, mut cursor) = (Pace { count: FIRST_COUNT }, String::from("0"));
+            loop {
+                let (next, found, scanning) = self.step(&master, &cursor, glob, type_name, pace.count).await?;
+                keys.extend(found);
+                if next == "0" {
+                    break;
+                }
+                cursor = next;
+                sleep(pace.pause_after(scanning)).await;
+            }
+        }
+        Ok(keys)
+    }
+
     /// One step of a scan: the next cursor, the keys, and the time that the server needed.
     async fn step(
         &self,
+        master: &Master<'_>,
         cursor: &str,
         glob: &str,
         type_name: &str,
@@ -166,7 +215,7 @@ impl Redis {
     ) -> Result<(String, Vec<String>, Duration)> {
         let mut pipe = Pipeline::with_capacity(3);
         pipe.cmd("SCAN").arg(cursor).arg("MATCH").arg(glob).arg("COUNT").arg(count).arg("TYPE").arg(type_name);
-        let (replies, took) = self.timed(|_| pipe.clone()).await?;
+        let (replies, took) = self.timed_at(Some(master), |_| pipe.clone()).await?;
         let (next, keys) = scanned(replies)?;
         Ok((next, keys, took))
     }
@@ -178,6 +227,15 @@ impl Redis {
         &self,
         pack: impl Fn(ScriptForm) -> Pipeline + Send + Sync,
     ) -> Result<(Vec<Value>, Duration)> {
+        self.timed_at(None, pack).await
+    }
+
+    /// Does the same as [`Redis::timed`] at this server, or at the servers of the keys.
+    async fn timed_at(
+        &self,
+        master: Option<&Master<'_>>,
+        pack: impl Fn(ScriptForm) -> Pipeline + Send + Sync,
+    ) -> Result<(Vec<Value>, Duration)> {
         let timed = |form| {
             let commands = pack(form);
             let mut pipe = Pipeline::with_capacity(commands.len() + 2);
@@ -187,7 +245,11 @@ impl Redis {
             pipe
         };
         let asked = Instant::now();
-        let mut replies = self.link.call_scripts(asked + self.options.timeout, timed).await?;
+        let deadline = asked + self.options.timeout;
+        let mut replies = match master {
+            Some(master) => master.link().call_scripts(deadline, timed).await?,
+            None => self.servers.call_scripts(deadline, timed).await?.into_values()?,
+        };
         let elapsed = asked.elapsed();
         let after = replies.pop().as_ref().and_then(time);
         let before = if replies.is_empty() { None } else { time(&replies.remove(0)) };
@@ -202,7 +264,7 @@ impl Redis {
             return Ok((names, Duration::ZERO));
         }
         let mut pipe = Pipeline::with_capacity(names.len());
-        names.iter().for_each(|name| fields(&mut pipe, name));
+        names.iter().for_each(|name| fields(&mut pipe, &self.lock_name(name)));
         let (replies, took) = self.timed(|_| pipe.clone()).await?;
         let mut candidates = Vec::new();
         for (name, reply) in names.into_iter().zip(&replies) {
@@ -244,7 +306,7 @@ impl Redis {
 
     /// Sends a scan command, and returns the next cursor and the names that are UTF-8.
     pub(crate) async fn scanned(&self, pipe: Pipeline) -> Result<(String, Vec<String>)> {
-        scanned(self.link.call(pipe).await?)
+        scanned(self.servers.call(pipe).await?)
     }
 }
 

@@ -18,7 +18,12 @@ mod records;
 mod semaphore;
 mod setnx;
 
-use std::{collections::BTreeMap, num::NonZeroU32, sync::LazyLock, time::Duration};
+use std::{
+    collections::BTreeMap,
+    num::NonZeroU32,
+    sync::{LazyLock, OnceLock},
+    time::Duration,
+};
 
 use bandog_core::{Claim, ClientId, Key, Kind, Member, Step};
 use redis::{Cmd, Pipeline, RedisWrite};
@@ -53,15 +58,37 @@ pub(crate) enum ScriptForm {
     Hash,
     /// The text of the script. It is sent if the user has no right to load scripts, or to run them by their hash.
     Text,
+    /// The hash of the script that publishes its messages with SPUBLISH.
+    ShardedHash,
+    /// The text of the script that publishes its messages with SPUBLISH.
+    ShardedText,
 }
 
 impl ScriptForm {
+    /// The form of a call. `sends_text`: the text is sent, and not the hash. `sharded`: messages are published with
+    /// SPUBLISH.
+    pub(crate) fn new(sends_text: bool, sharded: bool) -> Self {
+        match (sends_text, sharded) {
+            (false, false) => Self::Hash,
+            (true, false) => Self::Text,
+            (false, true) => Self::ShardedHash,
+            (true, true) => Self::ShardedText,
+        }
+    }
+
     /// The command that runs a script in this form.
     pub(crate) fn verb(self) -> &'static str {
-        match self {
-            Self::Hash => "EVALSHA",
-            Self::Text => "EVAL",
-        }
+        if self.is_text() { "EVAL" } else { "EVALSHA" }
+    }
+
+    /// Whether the text is sent, and not the hash.
+    pub(crate) fn is_text(self) -> bool {
+        matches!(self, Self::Text | Self::ShardedText)
+    }
+
+    /// Whether messages are published with SPUBLISH.
+    pub(crate) fn is_sharded(self) -> bool {
+        matches!(self, Self::ShardedHash | Self::ShardedText)
     }
 }
 
@@ -70,6 +97,8 @@ struct Script {
     text: &'static str,
     /// The SHA-1 hash of the text. EVALSHA calls the script by this hash.
     hash: String,
+    /// The text and the hash of the script that publishes its messages with SPUBLISH.
+    sharded: OnceLock<(String, String)>,
 }
 
 /// The steps or renewals that one command sends, as positions in the list of all steps or renewals. A group of steps
@@ -113,9 +142,9 @@ pub(crate) fn ask_for_type<'a>(keys: impl Iterator<Item = &'a Key>) -> Pipeline 
 }
 
 /// Groups the steps that have no answer yet into commands: for each set of scripts, one command for all releases, and
-/// one command for all claims and passes. This grouping halves the server's work for each step. But the steps run in
-/// another order, which is allowed for steps with different keys. If any two steps have the same key, each step of the
-/// call gets its own command, in the original order. But one command releases a fair lock and then claims it.
+/// one command for all claims and passes. On a cluster, the steps of a command also have the same slot. This grouping
+/// halves the server's work for each step. But the steps run in another order, which is allowed for steps with different
+/// keys. If any two steps have the same key, each step of the call gets its own command, in the original order. But one command releases a fair lock and then claims it.
 pub(crate) fn groups<T>(steps: &[Step], answers: &[Option<T>], format: Format) -> Vec<Group> {
     let mut keys: Vec<_> = steps.iter().map(|step| step.key().as_str()).collect();
     keys.sort_unstable();
@@ -124,7 +153,10 @@ pub(crate) fn groups<T>(steps: &[Step], answers: &[Option<T>], format: Format) -
         return one_by_one(steps, positions);
     }
     let is_claim = |position: &usize| !matches!(steps[*position], Step::Release(_));
-    grouped(positions, |position| (is_claim(position), Scripts::of(steps[*position].kind(), format)))
+    grouped(positions, |position| {
+        let step = &steps[*position];
+        (is_claim(position), Scripts::of(step.kind(), format), format.slot_of(step.key().as_str()))
+    })
 }
 
 /// A command for each of these positions, or for two of them: a release of a fair lock and the next claim of it.
@@ -151,7 +183,10 @@ fn is_next(first: &Step, second: &Step) -> bool {
 
 /// Groups the renewals of these claims into commands. Each command renews at most `max_per_call` claims.
 pub(crate) fn renewal_groups(claims: &[Claim], max_per_call: usize, format: Format) -> Vec<Group> {
-    let groups = grouped(0..claims.len(), |position| Scripts::of(claims[*position].kind, format));
+    let groups = grouped(0..claims.len(), |position| {
+        let claim = &claims[*position];
+        (Scripts::of(claim.kind, format), format.slot_of(claim.key.as_str()))
+    });
     groups.iter().flat_map(|group| group.chunks(max_per_call)).map(<[usize]>::to_vec).collect()
 }
 
@@ -233,6 +268,11 @@ pub(crate) fn evict(key: &Key, format: Format, form: ScriptForm) -> Pipeline {
     })
 }
 
+/// Deletes all keys of a lock, if it is free. The lock has the layout of Redisson.
+pub(crate) fn forget(key: &Key, form: ScriptForm) -> Pipeline {
+    single(look::forget(key, form))
+}
+
 /// Frees the permits of a plain semaphore. The reply is 0 if the key is another kind of lock, or no lock.
 pub(crate) fn evict_plain(key: &Key, form: ScriptForm) -> Pipeline {
     single(plain::evict(key, form))
@@ -273,7 +313,7 @@ pub(crate) fn load(format: Format) -> Pipeline {
     let of_setnx = setnx::SCRIPTS.into_iter().filter(|_| format.layout == Layout::Setnx);
     let of_plain = plain::SCRIPTS.into_iter().filter(|_| format.semaphores == Semaphores::Plain);
     for script in scripts.into_iter().chain(of_kinds).chain(look::SCRIPTS).chain(of_setnx).chain(of_plain) {
-        pipe.cmd("SCRIPT").arg("LOAD").arg(script.text);
+        pipe.cmd("SCRIPT").arg("LOAD").arg(script.text(format.sharded));
     }
     pipe
 }
@@ -296,7 +336,8 @@ fn claim_with(script: &Script, steps: &[&Step], form: ScriptForm, add_last: impl
     for step in steps {
         let to = claim_of(step);
         cmd.write_arg_fmt(to.id);
-        cmd.arg(millis(to.ttl)).arg(to.fences.get());
+        cmd.arg(millis(to.ttl));
+        fences(&mut cmd, to);
         match step {
             Step::Pass { from, .. } => cmd.write_arg_fmt(from.id),
             Step::Claim(_) | Step::Release(_) => cmd.write_arg(b""),
@@ -304,6 +345,16 @@ fn claim_with(script: &Script, steps: &[&Step], form: ScriptForm, add_last: impl
         add_last(&mut cmd, to);
     }
     cmd
+}
+
+/// Adds the number of fences and, if the claim has one, the fence that they must exceed.
+fn fences(cmd: &mut Cmd, claim: &Claim) {
+    match claim.above {
+        Some(above) => cmd.write_arg_fmt(format_args!("{}:{above}", claim.fences)),
+        None => {
+            cmd.arg(claim.fences.get());
+        }
+    }
 }
 
 /// The call of `release.lua` for these steps.
@@ -364,7 +415,7 @@ fn renew_with(script: &Script, claims: &[&Claim], form: ScriptForm) -> Cmd {
 }
 
 /// The claim that this step makes or releases.
-fn claim_of(step: &Step) -> &Claim {
+pub(crate) fn claim_of(step: &Step) -> &Claim {
     match step {
         Step::Claim(claim) | Step::Release(claim) | Step::Pass { to: claim, .. } => claim,
     }
@@ -384,7 +435,20 @@ fn millis(ttl: Duration) -> u64 {
 
 impl Script {
     fn new(text: &'static str) -> Self {
-        Self { text, hash: redis::Script::new(text).get_hash().into() }
+        Self { text, hash: hash(text), sharded: OnceLock::new() }
+    }
+
+    /// The text of the script. `sharded`: it publishes its messages with SPUBLISH.
+    fn text(&self, sharded: bool) -> &str {
+        if sharded { &self.sharded().0 } else { self.text }
+    }
+
+    fn sharded(&self) -> &(String, String) {
+        self.sharded.get_or_init(|| {
+            let text = self.text.replace("'publish'", "'spublish'");
+            let hash = hash(&text);
+            (text, hash)
+        })
     }
 
     /// The beginning of a call of this script: the verb, the script and the number of keys. The caller adds the keys
@@ -394,12 +458,18 @@ impl Script {
         let verb = form.verb();
         let script = match form {
             ScriptForm::Hash => self.hash.as_str(),
-            ScriptForm::Text => self.text,
+            ScriptForm::ShardedHash => self.sharded().1.as_str(),
+            ScriptForm::Text | ScriptForm::ShardedText => self.text(form.is_sharded()),
         };
         let mut cmd = Cmd::with_capacity(3 + args, verb.len() + script.len() + 4 + size);
         cmd.arg(verb).arg(script).arg(keys);
         cmd
     }
+}
+
+/// The SHA-1 hash of a script.
+fn hash(text: &str) -> String {
+    redis::Script::new(text).get_hash().into()
 }
 
 #[cfg(test)]

@@ -7,16 +7,19 @@
 mod channels;
 mod connection;
 
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use bandog_core::{Error, Notifier, Result, Subscription};
 use channels::{Channels, SubscribeOutcome};
 use redis::{PushInfo, PushKind, Value, aio::SendError};
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{Notify, mpsc, oneshot},
     task::AbortHandle,
     time::timeout,
 };
@@ -33,6 +36,27 @@ struct SharedSubscriptions {
     state: Mutex<SubscriptionsState>,
     /// Whether the warning was logged that this user has no right to subscribe.
     warned: AtomicBool,
+    /// Called when this server no longer has the slot of a channel.
+    moved: Moved,
+    /// Notified when the server has ended a subscription by itself, or has become a replica. Then the connection is closed.
+    leave: Arc<Notify>,
+}
+
+/// The function that is called when a server no longer has the slot of a channel.
+struct Moved(Box<dyn Fn() + Send + Sync>);
+
+impl fmt::Debug for Moved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Moved")
+    }
+}
+
+/// The result of a call that subscribes.
+#[derive(Debug)]
+pub(crate) enum SubscribeResult {
+    Subscribed(Subscription),
+    /// Another node of the cluster has the slot of the channel.
+    Moved,
 }
 
 #[derive(Debug, Default)]
@@ -52,9 +76,25 @@ struct ConnectionTask {
 }
 
 impl Subscriptions {
-    /// Creates an empty set of subscriptions. The connection is opened when the first subscriber is added.
-    pub(crate) fn new(options: RedisOptions) -> Self {
-        Self(Arc::new(SharedSubscriptions { options, state: Mutex::default(), warned: AtomicBool::new(false) }))
+    /// Creates an empty set of subscriptions. The connection is opened when the first subscriber is added. It is opened
+    /// again when `leave` is notified.
+    pub(crate) fn new(options: RedisOptions, leave: Arc<Notify>) -> Self {
+        Self::create(options, leave, || ())
+    }
+
+    /// The subscriptions of a node of a cluster. `moved` is called when this node no longer has the slot of a channel.
+    pub(crate) fn of_node(options: RedisOptions, moved: impl Fn() + Send + Sync + 'static) -> Self {
+        Self::create(options, Arc::default(), moved)
+    }
+
+    fn create(options: RedisOptions, leave: Arc<Notify>, moved: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Arc::new(SharedSubscriptions {
+            options,
+            state: Mutex::default(),
+            warned: AtomicBool::new(false),
+            moved: Moved(Box::new(moved)),
+            leave,
+        }))
     }
 
     /// Subscribes to a channel, and returns after the server has confirmed the subscription. If the user has no right
@@ -69,14 +109,15 @@ impl Subscriptions {
     ///
     /// # Cancel safety
     /// If the future is dropped, the subscriber is removed.
-    pub(crate) async fn subscribe(&self, channel: &str, notifier: Notifier) -> Result<Subscription> {
+    pub(crate) async fn subscribe(&self, channel: &str, notifier: Notifier) -> Result<SubscribeResult> {
         let (subscription, outcome) = self.add(channel, notifier);
         let Some(outcome) = outcome else {
-            return Ok(subscription);
+            return Ok(SubscribeResult::Subscribed(subscription));
         };
         match timeout(self.0.options.timeout, outcome).await {
-            Ok(Ok(Ok(SubscribeOutcome::Subscribed))) => Ok(subscription),
-            Ok(Ok(Ok(SubscribeOutcome::Denied))) => Ok(Subscription::silent()),
+            Ok(Ok(Ok(SubscribeOutcome::Subscribed))) => Ok(SubscribeResult::Subscribed(subscription)),
+            Ok(Ok(Ok(SubscribeOutcome::Denied))) => Ok(SubscribeResult::Subscribed(Subscription::silent())),
+            Ok(Ok(Ok(SubscribeOutcome::Moved))) => Ok(SubscribeResult::Moved),
             Ok(Ok(Err(error))) => Err(error),
             Ok(Err(_)) => Err(Error::unavailable("the Tokio runtime of the subscriptions has ended")),
             Err(_) => Err(Error::unavailable("Redis did not confirm the subscription in time")),
@@ -136,11 +177,19 @@ impl SharedSubscriptions {
 
     /// Handles a push message of the server. A message on a channel means that the lock of this channel may be free, or
     /// that the record or latch of this channel has changed. The text of the message is ignored.
+    ///
+    /// If the slot of a sharded channel moves, the server ends the subscription by itself. The client library would take
+    /// this message for the answer to another request. So the connection is closed then.
     fn pushed(&self, push: &PushInfo) -> Result<(), SendError> {
-        if let (PushKind::Message, Some(Value::BulkString(channel))) = (&push.kind, push.data.first())
-            && let Ok(channel) = std::str::from_utf8(channel)
-        {
-            self.state().channels.notify(channel);
+        let Some(Value::BulkString(channel)) = push.data.first() else { return Ok(()) };
+        let Ok(channel) = std::str::from_utf8(channel) else { return Ok(()) };
+        match &push.kind {
+            PushKind::Message | PushKind::SMessage => self.state().channels.notify(channel),
+            PushKind::SUnsubscribe if !self.state().channels.is_unsubscribing(channel) => {
+                self.leave.notify_one();
+                (self.moved.0)();
+            }
+            _ => {}
         }
         Ok(())
     }

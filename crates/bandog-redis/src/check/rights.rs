@@ -5,7 +5,12 @@ use bandog_core::{Finding, Result};
 use redis::{Pipeline, Value};
 
 use super::server_text;
-use crate::{leases::Redis, names, options::Semaphores, reply::text};
+use crate::{
+    leases::Redis,
+    names,
+    options::{Format, Semaphores},
+    reply::text,
+};
 
 /// The name of the lock and of the record for which the rights are checked. The prefix of the client's names is put
 /// before this name.
@@ -60,7 +65,7 @@ impl Redis {
     pub(super) async fn rights(&self, prefix: &str) -> Result<Finding> {
         // If the URL has no user name, Redis uses the user "default".
         let user = self.options.user.as_deref().unwrap_or("default");
-        let mut probes = probes(&format!("{prefix}{NAME}"));
+        let mut probes = probes(&format!("{prefix}{NAME}"), self.options.format);
         if self.options.format.semaphores == Semaphores::Plain {
             probes.extend(plain_semaphores(&format!("{prefix}{NAME}")));
         }
@@ -68,7 +73,7 @@ impl Redis {
         for probe in &probes {
             pipe.cmd("ACL").arg("DRYRUN").arg(user).arg(&probe.command[..]);
         }
-        let replies = self.link.call(pipe).await?;
+        let replies = self.servers.call(pipe).await?;
         if let Some(error) = replies.iter().find_map(refused) {
             return Ok(Finding::advice(
                 "rights",
@@ -199,7 +204,7 @@ fn verdict(user: &str, answers: &[(RightsProbe, DryRunResult)]) -> Finding {
 }
 
 /// The commands to check, for the lock and the record with this name.
-fn probes(name: &str) -> Vec<RightsProbe> {
+fn probes(name: &str, format: Format) -> Vec<RightsProbe> {
     let (token, channel) = (names::TokenKey(name).to_string(), names::Channel(name).to_string());
     // The key of a client's row in the registry.
     let member = format!("{}probe", names::REGISTRY);
@@ -229,7 +234,7 @@ fn probes(name: &str) -> Vec<RightsProbe> {
     ];
     let inspection: [&[&str]; 4] =
         [&["SCAN", "0"], &["HSCAN", name, "0"], &["HMGET", &member, "x"], &["ZRANGE", names::CLIENTS, "0", "-1"]];
-    let (record, history) = (names::RecordKey(name).to_string(), names::HistoryKey(name).to_string());
+    let (record, history) = (names::RecordKey(name, format).to_string(), names::HistoryKey(name, format).to_string());
     let records: [&[&str]; 9] = [
         &["HGET", &record, "v"],
         &["HMGET", &record, "v", "b"],
@@ -241,7 +246,7 @@ fn probes(name: &str) -> Vec<RightsProbe> {
         &["SREM", names::INDEX, name],
         &["SSCAN", names::INDEX, "0"],
     ];
-    let (operations, opened) = (names::OperationsKey(name).to_string(), names::LatchChannel(name).to_string());
+    let (operations, opened) = (names::OperationsKey(name).to_string(), names::LatchChannel(name, format).to_string());
     let latches: [&[&str]; 10] = [
         &["GET", name],
         &["DECRBY", name, "1"],

@@ -7,10 +7,22 @@ use bandog_core::Finding;
 use redis::Value;
 
 use super::server_text;
-use crate::reply::{list, text};
+use crate::{
+    options::{Address, RedisOptions},
+    replication::Replication,
+    reply::{list, text},
+};
 
 /// The settings that are read with `CONFIG GET`.
-pub(super) const CONFIG: [&str; 5] = ["maxmemory", "maxmemory-policy", "appendonly", "appendfsync", "save"];
+pub(super) const CONFIG: [&str; 7] = [
+    "maxmemory",
+    "maxmemory-policy",
+    "appendonly",
+    "appendfsync",
+    "save",
+    "min-replicas-to-write",
+    "min-replicas-max-lag",
+];
 
 /// The oldest supported version of Redis.
 const OLDEST: (u32, u32) = (6, 0);
@@ -19,6 +31,7 @@ const OLDEST: (u32, u32) = (6, 0);
 pub(super) struct Settings {
     /// The fields of the reply to `INFO`.
     info: HashMap<String, String>,
+    replication: Replication,
     /// The settings in the replies to `CONFIG GET`.
     config: HashMap<String, String>,
     /// The server's last refusal. It is reported as the reason why a setting is unknown.
@@ -42,6 +55,7 @@ impl Settings {
                 }
                 reply => {
                     let lines = text(reply).unwrap_or_default();
+                    settings.replication = Replication::read(&lines);
                     let pairs = lines.lines().filter_map(|line| line.split_once(':'));
                     settings.info.extend(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())));
                 }
@@ -137,26 +151,61 @@ impl Settings {
     }
 
     /// Checks whether the server is a replica, has replicas, or is part of a cluster.
-    pub(super) fn replication(&self) -> Vec<Finding> {
+    pub(super) fn replication(&self, options: &RedisOptions) -> Vec<Finding> {
         let mut findings = Vec::new();
-        if self.info("cluster_enabled") == Some("1") {
+        if self.info("cluster_enabled") == Some("1") && !options.format.in_cluster {
             findings.push(Finding::danger(
                 "cluster",
                 "this server is one node of a cluster: it refuses the locks whose slot belongs to another node",
-                "use a server that is not part of a cluster",
+                "write redis+cluster:// in the URL",
             ));
         }
-        findings.push(self.role());
+        findings.push(self.role(options));
         findings
     }
 
+    /// Whether the server is a master that sentinels watch. Without a replica, no failover is possible.
+    pub(super) fn needs_replicas(&self, options: &RedisOptions) -> bool {
+        matches!(options.address, Address::Sentinels(_)) && self.info("role") == Some("master")
+    }
+
+    /// The replicas of the server.
+    pub(super) fn replication_state(&self) -> &Replication {
+        &self.replication
+    }
+
+    /// Checks whether a master with replicas refuses writes when it has lost them.
+    pub(super) fn min_replicas(&self) -> Finding {
+        const SUBJECT: &str = "min-replicas-to-write";
+        const CURE: &str = "CONFIG SET min-replicas-to-write 1, and CONFIG SET min-replicas-max-lag 2; then a master \
+                            without its replicas refuses all writes";
+        let number = |name: &str| self.config(name).and_then(|value| value.parse::<u64>().ok());
+        // INFO has this field only if the setting is in use.
+        let is_in_use = self.info("min_slaves_good_slaves").is_some();
+        match (number(SUBJECT), number("min-replicas-max-lag")) {
+            (Some(0), _) | (_, Some(0)) => Finding::advice(
+                SUBJECT,
+                "it is not set: a master that was cut off from its replicas, or was only stopped, grants locks while \
+                 another server has taken over",
+                CURE,
+            ),
+            (Some(number), Some(lag)) => Finding::fine(
+                SUBJECT,
+                format!("{number} replicas: a master that has not heard of them for {lag} s refuses all writes"),
+            ),
+            _ if is_in_use => Finding::fine(SUBJECT, "it is set, so a master without its replicas refuses all writes"),
+            _ => self.unknown(SUBJECT, "check `CONFIG GET min-replicas*`: it should be 1 or more, with a lag of 2 s"),
+        }
+    }
+
     /// Checks whether the server is a master or a replica, and whether a master has replicas.
-    fn role(&self) -> Finding {
+    fn role(&self, options: &RedisOptions) -> Finding {
         const SUBJECT: &str = "replication";
         let read_only = self.info("slave_read_only").is_none_or(|value| value == "1");
         let replicas = self.info("connected_slaves").unwrap_or("0");
         match (self.info("role"), replicas) {
-            (Some("master"), "0") => {
+            // A replica of a master that sentinels watch may come back.
+            (Some("master"), "0") if !self.needs_replicas(options) => {
                 Finding::fine(SUBJECT, "this server has no replica, so no failover can grant a lock twice")
             }
             (Some("master"), replicas) => Finding::advice(
@@ -191,7 +240,8 @@ impl Settings {
         Finding::advice(subject, format!("it could not be checked: {why}"), cure)
     }
 
-    fn info(&self, name: &str) -> Option<&str> {
+    /// A field of the reply to INFO.
+    pub(super) fn info(&self, name: &str) -> Option<&str> {
         self.info.get(name).map(String::as_str)
     }
 

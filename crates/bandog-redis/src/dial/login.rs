@@ -2,7 +2,7 @@
 
 use bandog_core::{
     Error,
-    ErrorKind::{Denied, Unavailable},
+    ErrorKind::{Denied, Unavailable, Unsupported},
 };
 use redis::{RedisError, ServerError};
 
@@ -18,6 +18,12 @@ pub(super) fn wrong(options: &RedisOptions) -> Error {
         format!("{store} refuses this password; write {default} for the user \"default\", {named} for another user")
     };
     Error::new(Denied, format!("{message}. In the URL, @ : / ? # and % of a password are %40 %3A %2F %3F %23 and %25"))
+}
+
+/// The error if the server does not have the third version of Redis's protocol. Bandog needs its push messages.
+pub(super) fn no_resp3(store: &str) -> Error {
+    let message = format!("{store} has no RESP3 (the command HELLO): use Redis 6.0 or later, or a service that has it");
+    Error::new(Unsupported, message)
 }
 
 /// The error if the server requires a login and the URL has none.
@@ -41,6 +47,7 @@ pub(super) fn refused(options: &RedisOptions, error: RedisError) -> Error {
     match ServerError::try_from(error) {
         Ok(error) if error.code() == "NOAUTH" => missing(options).caused_by(error),
         Ok(error) if error.code() == "WRONGPASS" => wrong(options).caused_by(error),
+        Ok(error) if refusal::is_unknown_command(&error, "HELLO") => no_resp3(&store).caused_by(error),
         Ok(error) => refusal::handshake_error(&store, &error),
         Err(error) => Error::new(Unavailable, format!("{store} refuses the login")).caused_by(error),
     }

@@ -78,7 +78,7 @@ impl Peer {
 
     /// The error that says what the peer is. None if the peer seems to be Redis, or has sent nothing.
     pub(super) fn not_redis(&self, options: &RedisOptions) -> Option<Error> {
-        let peer = identify(&self.state().head)?;
+        let peer = identify(&self.state().head, options.scheme(true))?;
         let message = format!("the peer at {} is not Redis but {peer}", options.store());
         Some(Error::new(ErrorKind::Unsupported, message))
     }
@@ -91,17 +91,16 @@ impl Peer {
 
     /// The end of an error message: the likely reason why the peer sent nothing. The text is empty if the peer sent
     /// something, or if the reason has nothing to do with TLS.
-    pub(super) fn hint(&self, options: &RedisOptions) -> &'static str {
-        let state = self.state();
-        match &options.address {
-            Address::Tcp { .. } if state.connected && state.head.is_empty() => {
-                "; if it listens with TLS, write rediss://"
-            }
-            Address::Tls { .. } if state.connected && state.head.is_empty() => {
-                "; if it listens without TLS, write redis://"
-            }
-            Address::Tcp { .. } | Address::Tls { .. } | Address::Unix { .. } => "",
+    pub(super) fn hint(&self, options: &RedisOptions) -> String {
+        let (way, has_tls) = match &options.address {
+            Address::Tcp { .. } => ("with", true),
+            Address::Tls { .. } => ("without", false),
+            Address::Unix { .. } | Address::Sentinels(_) => return String::new(),
+        };
+        if !self.is_silent() {
+            return String::new();
         }
+        format!("; if it listens {way} TLS, write {}://", options.scheme(has_tls))
     }
 
     fn state(&self) -> MutexGuard<'_, PeerState> {
@@ -111,12 +110,12 @@ impl Peer {
 
 /// The kind of peer that sends these first bytes. None if there are no bytes, or if they may come from Redis. Redis
 /// begins each answer with a sign for the type of the answer, for example `%` in the answer to HELLO, and `-` in a
-/// refusal.
-fn identify(head: &[u8]) -> Option<String> {
+/// refusal. `with_tls` is the scheme of a URL with TLS.
+fn identify(head: &[u8], with_tls: &str) -> Option<String> {
     match head {
         [] | [b'%' | b'-' | b'*' | b'+' | b'$' | b'>' | b'|', ..] => None,
         // A TLS record begins with its type (here an alert or a handshake) and its version.
-        [0x15 | 0x16, 0x03, ..] => Some("a server that requires TLS: write rediss://".into()),
+        [0x15 | 0x16, 0x03, ..] => Some(format!("a server that requires TLS: write {with_tls}://")),
         [b'H', b'T', b'T', b'P', ..] => Some("a web server".into()),
         [b'S', b'S', b'H', b'-', ..] => Some("an SSH server".into()),
         [_, _, 0, 0, 0x0a | 0xff, ..] => Some("a MySQL server".into()),

@@ -38,21 +38,23 @@ impl Sent {
         deadline: Instant,
         pack: impl Fn(ScriptForm) -> Pipeline + Send + Sync,
     ) -> Result<Vec<Value>> {
-        if self.form == ScriptForm::Text {
+        if self.form.is_text() {
             // If the user has no right for any form, the next call tries the other form, because the rights can change.
             self.live.sends_text.store(false, Ordering::Relaxed);
             return Ok(self.values);
         }
-        let is_hash_refused = |value: &Value| refusal::is_command_refused(value, ScriptForm::Hash.verb());
+        let sharded = self.form.is_sharded();
+        let (hash, text) = (ScriptForm::new(false, sharded), ScriptForm::new(true, sharded));
+        let is_hash_refused = |value: &Value| refusal::is_command_refused(value, hash.verb());
         let mut needs_text = self.values.iter().any(is_hash_refused);
         if !needs_text {
-            let loads = self.send_refused(&script::load(self.live.format), &pack(ScriptForm::Hash), deadline).await?;
+            let loads = self.send_refused(&script::load(self.live.format), &pack(hash), deadline).await?;
             needs_text = are_denied(&loads);
         }
         if needs_text {
             self.live.sends_text.store(true, Ordering::Relaxed);
-            self.send_refused(&Pipeline::new(), &pack(ScriptForm::Text), deadline).await?;
-            if self.values.iter().any(|value| refusal::is_command_refused(value, ScriptForm::Text.verb())) {
+            self.send_refused(&Pipeline::new(), &pack(text), deadline).await?;
+            if self.values.iter().any(|value| refusal::is_command_refused(value, text.verb())) {
                 self.live.sends_text.store(false, Ordering::Relaxed);
             }
         }

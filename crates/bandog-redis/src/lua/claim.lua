@@ -4,6 +4,9 @@
 -- KEYS: lock, token, ...
 -- ARGV: owner, ttl in ms, fences, from, starving, ... (`fences` is their number; `from` is empty if not needed)
 --
+-- A quorum asks for fences above a number: then `fences` is the number of fences, a colon and this number. If the owner
+-- holds the lock already, and its fences are not above the number, the hold gets new fences.
+--
 -- A client starves if it has waited for the lock for a second or more. Its claim names the key `starving`. In other
 -- claims this argument is empty or, for a single lock, left out. If the lock is busy, the key is set for a short time.
 -- The next release then makes an offer: it gives the lock to the owner OFFERED for a short time, and only starving
@@ -21,7 +24,18 @@ local OFFERED = '00000000-0000-8000-8000-000000000000:0'
 -- Longer than the interval between two claims of a starving client.
 local STARVING_MS = 3000
 
+-- Whether the key `starving` can be set. If it has another type, it belongs to another application. If this node does not
+-- have it, and its slot is being moved between nodes of a Redis Cluster, another node may have it: a second key would stop
+-- the move. Then this node refuses DEL, which has two keys here and deletes nothing.
+local function can_note(starving)
+  local noted, other = redis.pcall('get', starving), starving .. ':'
+  if noted == false and redis.pcall('pttl', other) == -2 then noted = redis.pcall('del', starving, other) end
+  return type(noted) ~= 'table'
+end
+
 local function claim(lock, token, owner, ttl, fences, from, starving)
+  local above = string.match(fences, ':(%d+)$')
+  if above then fences, above = tonumber(string.match(fences, '^%d+')), tonumber(above) end
   local starves = from == '' and starving and starving ~= ''
   if starves then from = OFFERED end
   local left = redis.call('pttl', lock)
@@ -33,11 +47,8 @@ local function claim(lock, token, owner, ttl, fences, from, starving)
       if redis.call('hexists', lock, 'mode') == 1 then
         return redis.error_reply('INUSE the name is in use as a read-write lock, so it cannot be used as a mutex')
       end
-      -- If the key has another type, it belongs to another application and is not changed. If the user has no right for
-      -- the key, the client waits without an offer.
-      if starves and type(redis.pcall('get', starving)) ~= 'table' then
-        redis.pcall('set', starving, '', 'px', STARVING_MS)
-      end
+      -- If the user has no right for the key, the client waits without an offer.
+      if starves and can_note(starving) then redis.pcall('set', starving, '', 'px', STARVING_MS) end
       -- If the hold never expires, the client polls after a second.
       if left == -1 then return -1000 end
       return -math.max(left, 1)
@@ -53,12 +64,17 @@ local function claim(lock, token, owner, ttl, fences, from, starving)
   end
 
   if held and number then
+    -- The fences of the hold are not used yet, so the new block can overlap them.
+    if above and number < above + fences then
+      number = above + fences
+      redis.call('set', token, string.format('%.0f', number))
+    end
     redis.call('pexpire', lock, ttl)
     return number
   end
 
   local now = redis.call('time')
-  local last = math.max((number or 0) + 1, now[1] * 1000000 + now[2]) + fences - 1
+  local last = math.max((number or 0) + 1, now[1] * 1000000 + now[2], (above or 0) + 1) + fences - 1
 
   -- The next command changes nothing: SET XX finds no key, and HSET writes the value that the field already has. If the
   -- server refuses writes, it refuses this command. This includes a server at its memory limit: Redis checks the limit

@@ -57,6 +57,18 @@ local function write(commands)
   end
 end
 
+-- Ends the step with an error if the slot of this key is being moved between nodes of a Redis Cluster. This node does not
+-- have the key, so another node may have it. A node refuses each command with several keys of such a slot if it does not
+-- have them all. DEL deletes nothing here, because no key exists.
+--
+-- The server checks the keys in KEYS, and only these, before it runs a script. So a script calls this function before it
+-- takes another missing key for a fact that matters: see names.rs.
+local function check_absent(key)
+  local other = key .. ':'
+  while call('pttl', other) ~= -2 do other = other .. ':' end
+  call('del', key, other)
+end
+
 -- Removes permits of a semaphore, and adds their number to the permits that are not taken. `found` has each permit and the
 -- time at which it expires. `lock` is nil if the semaphore does not exist. If the server refuses a command, nothing
 -- changes: if the number were changed first, the semaphore could get permits that it never had.
@@ -93,15 +105,22 @@ local function stored_fence(token)
   return stored and ''
 end
 
--- The last fence of a new block: the block begins at the greater of the stored fence plus 1 and the server's time.
-local function next_fence(token, fences)
+-- Reads the argument `fences`: the number of fences, and the number that they must exceed. The second number follows a
+-- colon. It is nil if the argument does not have it.
+local function fences_of(argument)
+  return tonumber(string.match(argument, '^%d+')), tonumber(string.match(argument, ':(%d+)$') or '')
+end
+
+-- The last fence of a new block: the block begins at the greatest of the stored fence plus 1, the server's time, and
+-- `above` plus 1, if `above` is given.
+local function next_fence(token, fences, above)
   local stored = stored_fence(token)
   local number = stored and string.find(stored, '^%-?%d+$') and tonumber(stored)
   -- Lua's numbers are doubles, so beyond 2^53 a fence could stop rising.
   if stored and (not number or number + fences >= 2 ^ 53) then
     refuse('CORRUPT the fencing token at ' .. token .. ' is not a number that can be incremented')
   end
-  return math.max((number or 0) + 1, MICROS) + fences - 1
+  return math.max((number or 0) + 1, MICROS, (above or 0) + 1) + fences - 1
 end
 
 -- The fence that this private key has for a hold. Nil if it has none.
@@ -118,9 +137,13 @@ local function busy(left)
 end
 
 -- Writes the note that a client starves. If the key has another type, it belongs to another application and is not
--- changed. If the user has no right for the key, the client waits without an offer.
+-- changed. If the user has no right for the key, the client waits without an offer. The same if another node of a Redis
+-- Cluster may have the key: a second key would stop the move of the slot.
 local function note_starving(starving)
-  if starving ~= '' and type(try('get', starving)) ~= 'table' then try('set', starving, '', 'px', STARVING_MS) end
+  local noted = starving == '' or try('get', starving)
+  if noted == false and pcall(check_absent, starving) or type(noted) == 'string' then
+    try('set', starving, '', 'px', STARVING_MS)
+  end
 end
 
 -- Removes the note that a client starves. Returns whether it existed.

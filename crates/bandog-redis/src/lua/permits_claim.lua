@@ -31,18 +31,19 @@ local function taking(lock, token, permits, held, waiting, order, owner, ids, la
     add({ 'set', lock, '', 'xx' })
     add({ 'set', lock, text(taken.available), undo = { 'del', lock } })
   end
+  if not taken.from then add({ 'incrby', lock, -#ids, undo = { 'incrby', lock, #ids } }) end
+  -- This command finds no permits. It checks the right, which may be needed to undo the next command.
+  add({ 'zrem', permits, unpack(ids) })
+  -- The new permits come before the end of those of `from`. So no key gets empty: while the slot of the keys is being
+  -- moved between nodes of a Redis Cluster, a key that is deleted cannot be written again.
+  add(add_all)
+  add({ 'hset', held, owner, text(last) .. ' ' .. table.concat(ids), undo = { 'hdel', held, owner } })
   if taken.from then
     for i, id in ipairs(taken.from) do
       add({ 'zrem', permits, id, undo = taken.scores[i] and { 'zadd', permits, taken.scores[i], id } })
     end
     add({ 'hdel', held, taken.owner, undo = taken.fence and { 'hset', held, taken.owner, taken.fence } })
-  else
-    add({ 'incrby', lock, -#ids, undo = { 'incrby', lock, #ids } })
-    -- This command finds no permits. It checks the right, which may be needed to undo the next command.
-    add({ 'zrem', permits, unpack(ids) })
   end
-  add(add_all)
-  add({ 'hset', held, owner, text(last) .. ' ' .. table.concat(ids), undo = { 'hdel', held, owner } })
   add({ 'pexpire', held, longest })
   add({ 'set', token, text(last) })
   if first then

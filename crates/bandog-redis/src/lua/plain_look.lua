@@ -15,6 +15,7 @@ local function look_at_plain(lock, plain, leases, waiting, order)
     else
       taken = taken + (tonumber(string.match(value, '^%d+ (%d+)$')) or 0)
       local until_ms = tonumber(call('zscore', leases, owner) or 0)
+      if until_ms == 0 then check_shown(leases) end
       if until_ms > NOW then
         for _, part in ipairs({ owner, until_ms - NOW }) do holders[#holders + 1] = part end
         for _, part in ipairs({ owner, value }) do held[#held + 1] = part end

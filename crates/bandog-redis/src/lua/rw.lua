@@ -15,6 +15,14 @@ local READERS_PER_STEP = 8
 local function writer(owner) return owner .. ':write' end
 local function hold_key(prefix, owner, number) return prefix .. owner .. ':rwlock_timeout:' .. number end
 
+-- The milliseconds until the first hold of a reader expires, or 0 if it has expired.
+local function ttl_of_hold(prefix, owner)
+  local hold = hold_key(prefix, owner, 1)
+  local left = call('pttl', hold)
+  if left == -2 then check_absent(hold) end
+  return math.max(left, 0)
+end
+
 -- Whether this field of a hash with a mode belongs to a read-write lock.
 local function is_hold(field, value)
   if field == 'mode' then return true end
@@ -65,6 +73,8 @@ local function readers(lock, prefix, left_of_lock, except)
       local left = 0
       for number = 1, holds do left = math.max(left, call('pttl', hold_key(prefix, owner, number))) end
       if not is_ours(owner) then left = left_of_lock == -1 and -1 or math.max(left, left_of_lock) end
+      -- What the first dead reader shows about the slot, it shows for the others, too.
+      if left == 0 and #dead == 0 then check_absent(hold_key(prefix, owner, 1)) end
       if left ~= 0 then
         alive, longest, never_expires = alive + 1, math.max(longest, left), never_expires or left == -1
       else

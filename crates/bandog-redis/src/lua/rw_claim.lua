@@ -3,7 +3,7 @@
 --
 -- KEYS: lock, token, held, writers, ...
 -- ARGV: kind, owner, ttl in ms, fences, from, joins, starving, prefix, channel, ...
---       (`kind` is `read` or `write`; `from` is empty if not needed;
+--       (`kind` is `read` or `write`; for `fences`, see claim.lua; `from` is empty if not needed;
 --       `joins` is 1 or empty; `starving` is a key or empty)
 --
 -- `held` has the fence of each reader. `writers` has the waiting writers that have a place, with the time at which the
@@ -105,20 +105,34 @@ local function refused(lock, held, writers, kind, owner, joins, starving, prefix
   return busy(first[2] and first[2] - NOW or 1)
 end
 
+-- Gives a hold with this last fence new fences above a number, if it needs them (see claim.lua). Returns the last fence of
+-- the hold.
+local function raise(token, held, kind, owner, fence, fences, above)
+  if not above or fence >= above + fences then return fence end
+  local others = tonumber(stored_fence(token) or '') or fence
+  -- The fences of the hold are not used yet, so the new block can overlap them.
+  if others == fence then others = fence - fences end
+  local last = math.max(others, above) + fences
+  call('set', token, text(last))
+  if kind == 'read' then call('hset', held, owner, text(last)) end
+  return last
+end
+
 local function claim(k, a)
   local lock, token, held, writers = KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], KEYS[k + 4]
-  local kind, owner, ttl, fences, from = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4], ARGV[a + 5]
+  local kind, owner, ttl, from = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 5]
+  local fences, above = fences_of(ARGV[a + 4])
   local joins, starving, prefix, channel = ARGV[a + 6], ARGV[a + 7], ARGV[a + 8], ARGV[a + 9]
   local mode, left = mode_of(lock, held)
   local function holds(field)
     if not mode or call('hexists', lock, field) == 0 then return false end
-    return string.sub(field, -6) == ':write' or call('pttl', hold_key(prefix, field, 1)) > 0
+    return string.sub(field, -6) == ':write' or ttl_of_hold(prefix, field) > 0
   end
 
   if holds(kind == 'write' and writer(owner) or owner) then
     local fence = extend(lock, token, held, kind, owner, ttl, hold_key(prefix, owner, 1), left)
-    if fence then return fence end
-    fence = next_fence(token, fences)
+    if fence then return raise(token, held, kind, owner, fence, fences, above) end
+    fence = next_fence(token, fences, above)
     if kind == 'read' then
       write({ { 'hset', held, owner, text(fence), undo = { 'hdel', held, owner } }, { 'pexpire', held, ttl } })
     end
@@ -139,7 +153,7 @@ local function claim(k, a)
   end
   if not is_free then return refused(lock, held, writers, kind, owner, joins, starving, prefix, mode, left) end
 
-  local last = next_fence(token, fences)
+  local last = next_fence(token, fences, above)
   if kind == 'read' then
     write(reading(lock, token, held, owner, ttl, last, mode, left, replaced, prefix))
   else

@@ -61,7 +61,7 @@ local function release(k, a)
     end
   else
     local hold = hold_key(prefix, owner, 1)
-    local own = has_field(lock, owner) and call('pttl', hold) or 0
+    local own = has_field(lock, owner) and ttl_of_hold(prefix, owner) or 0
     is_held = own > 0
     if is_held and end_reading(lock, held, owner, prefix, hold, own) then return -3 end
   end

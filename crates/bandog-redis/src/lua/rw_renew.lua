@@ -10,7 +10,7 @@
 -- Extends the hold of a reader. The ttl of the lock becomes the longest ttl of its readers, and is never lowered.
 -- Redisson can lower it below the ttl of other readers, so each renewal restores it.
 local function renew_reading(lock, held, owner, ttl, hold, prefix)
-  if call('hexists', lock, owner) == 0 or call('pttl', hold) <= 0 then return 0 end
+  if call('hexists', lock, owner) == 0 or ttl_of_hold(prefix, owner) == 0 then return 0 end
   local left = call('pttl', lock)
   local _, others = some_readers(lock, held, prefix, left)
   local longest = math.max(left, others, tonumber(ttl))

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use bandog_core::{Error, Kinds, LockState, Result};
 
+use crate::slots;
+
 /// The layout of mutexes.
 ///
 /// All clients that share a lock must use the same layout. Example:
@@ -60,11 +62,24 @@ pub(crate) struct Format {
     pub(crate) semaphores: Semaphores,
     /// See [`crate::RedisOptions::java_skew`].
     pub(crate) java_skew: Duration,
+    /// Whether the data are on the nodes of a Redis Cluster.
+    pub(crate) in_cluster: bool,
+    /// Whether messages are published with SPUBLISH. Only a cluster of Redis 7 or newer does so.
+    pub(crate) sharded: bool,
+    /// Whether the connections load the scripts.
+    pub(crate) has_scripts: bool,
 }
 
 impl Default for Format {
     fn default() -> Self {
-        Self { layout: Layout::default(), semaphores: Semaphores::default(), java_skew: Duration::from_secs(2) }
+        Self {
+            layout: Layout::default(),
+            semaphores: Semaphores::default(),
+            java_skew: Duration::from_secs(2),
+            in_cluster: false,
+            sharded: false,
+            has_scripts: true,
+        }
     }
 }
 
@@ -75,6 +90,11 @@ impl Format {
             Layout::Redisson => LockState::KINDS,
             Layout::Setnx => Kinds::MUTEX,
         }
+    }
+
+    /// The slot of the lock with this name. A single server has one slot for all names.
+    pub(crate) fn slot_of(self, name: &str) -> u16 {
+        if self.in_cluster { slots::slot(name.as_bytes()) } else { 0 }
     }
 
     /// Checks that the layouts fit together.

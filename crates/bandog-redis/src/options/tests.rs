@@ -47,6 +47,28 @@ fn the_files_of_tls_and_the_path_of_a_socket_are_decoded() {
 }
 
 #[test]
+fn sentinels_are_read() {
+    let options = read("rediss+sentinel://u:p%40@h1,h2:7000,[::1]:1/orders-1/3?sentinel_password=x%26&ca=c");
+    assert_eq!(options.store(), "rediss+sentinel://h1:26379,h2:7000,[::1]:1/orders-1/3");
+    assert_eq!((options.user.as_deref(), options.password.as_deref()), (Some("u"), Some("p@")));
+    let Address::Sentinels(sentinels) = &options.address else { panic!("{:?}", options.address) };
+    assert_eq!((sentinels.user.as_deref(), sentinels.password.as_deref()), (None, Some("x&")));
+    assert!(!format!("{options:?} {sentinels:?}").contains("x&"));
+    let (host, login) =
+        (&sentinels.hosts[2], |options: &RedisOptions| (options.user.clone(), options.password.clone()));
+    let master = options.master_at(host);
+    let tls = TlsFiles { ca: Some("c".into()), identity: None };
+    assert_eq!(master.address, Address::Tls { host: "::1".into(), port: 1, files: tls });
+    assert_eq!((login(&master), master.db, master.store()), (login(&options), 3, options.store()));
+    let sentinel = options.sentinel_at(sentinels, host);
+    assert_eq!((login(&sentinel), sentinel.db), ((None, Some("x&".into())), 0));
+    assert_eq!(
+        read("redis+sentinel://h/orders?sentinel_user=u&layout=setnx").store(),
+        "redis+sentinel://h:26379/orders/0?layout=setnx"
+    );
+}
+
+#[test]
 fn local_servers_are_recognized() {
     for (url, local) in [
         ("redis://localhost", true),
@@ -83,8 +105,17 @@ fn unknown_parts_are_refused_and_named() {
         ("redis+unix:/s", "path"),
         ("redis+unix://host/s", "no host"),
         ("redis+unix://u:p@host/s", "no host"),
-        ("redis://h#here", "\"here\""),
+        ("redis://h#here", "write %23"),
         ("redis://h:99999", "99999"),
+        ("redis+sentinel://h", "no master"),
+        ("redis+sentinel://h/", "no master"),
+        ("redis+sentinel://h/a%20b", "no master"),
+        ("redis+sentinel://h/orders/x", "\"x\""),
+        ("redis+sentinel://h,,g/orders", "\"\" is not the host"),
+        ("redis+sentinel:///orders", "\"\" is not the host"),
+        ("redis+sentinel://h:1,g:99999/orders", "\"g:99999\""),
+        ("redis+sentinel://h/orders?ca=x", "\"ca\""),
+        ("redis+sentinel:h/orders", "is not the host"),
         ("localhost:6379", "\"localhost\""),
         ("cache", "\"cache\""),
     ] {
@@ -113,6 +144,12 @@ fn no_message_contains_a_password() {
         "redis://user:1#secret@h",
         "user:secret@h",
         "//user:secret@h",
+        "redis+sentinel://user:secret@h",
+        "redis+sentinel://user:secret@h:x/orders",
+        "redis+sentinel://user:secret@h,g:x/orders?sentinel_password=secret",
+        "redis+sentinel://h/orders?sentinel_password=secret%ZZ",
+        "redis+sentinel://user:secret%h,g:1/orders",
+        "redis+sentinel:h?sentinel_password=secret",
     ] {
         let error = RedisOptions::from_url(url).unwrap_err();
         assert!(!error.to_string().contains("cret"), "{error}");
@@ -129,8 +166,11 @@ fn fuzz_urls() {
         "redis+unix://u:PASSWORD@/run/my%20redis.sock?db=3",
         "redis://:PASSWORD@[::1]:7000",
         "redis:///0",
+        "redis+sentinel://u:PASSWORD@h1:1,[::1]/orders/3?sentinel_user=u&sentinel_password=x",
+        "rediss+sentinel://h1,h2/orders?ca=c",
     ];
-    let words = ["redis://", "rediss://", "redis+unix://", "?", "#", "@", "%40", "65536", "[::1]", "xn--", "..", "\\"];
+    let words =
+        [",", "redis://", "rediss://", "redis+unix://", "?", "#", "@", "%40", "65536", "[::1]", "xn--", "..", "\\"];
     bandog_testkit::fuzz::texts("URLs of Redis", &samples, &words, |url| {
         let Ok(options) = RedisOptions::from_url(url) else { return false };
         let store = options.store();

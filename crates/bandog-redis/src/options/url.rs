@@ -1,11 +1,13 @@
 //! Parses the URL of a server.
 
+mod sentinels;
+
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use bandog_core::{Error, Result};
 use url::{Host, Url};
 
-use super::{Address, Format, Layout, RedisOptions, Semaphores, TlsFiles};
+use super::{Address, Format, Layout, RedisOptions, Semaphores, Sentinels, TlsFiles};
 
 /// The form of a URL for TCP without TLS. Error messages show it.
 const TCP: &str = "redis://[user:password@]host[:port][/db]";
@@ -13,6 +15,14 @@ const TCP: &str = "redis://[user:password@]host[:port][/db]";
 const TLS: &str = "rediss://[user:password@]host[:port][/db][?ca=PATH][&cert=PATH&key=PATH]";
 /// The form of a URL for a Unix socket.
 const UNIX: &str = "redis+unix://[user:password@]/PATH[?db=N]";
+/// The form of a URL for a cluster.
+const CLUSTER: &str = "redis+cluster://[user:password@]host[:port][,host[:port]...]";
+/// The form of a URL for a cluster with TLS.
+const CLUSTER_TLS: &str =
+    "rediss+cluster://[user:password@]host[:port][,host[:port]...][?ca=PATH][&cert=PATH&key=PATH]";
+/// The form of a URL of sentinels. With `rediss+sentinel`, it has the options of a URL for TLS, too.
+const SENTINELS: &str = "redis+sentinel://[user:password@]host[:port][,host[:port]...]/MASTER[/db]\
+                         [?sentinel_user=USER&sentinel_password=PASSWORD]";
 /// The options that URLs of each form can have.
 const LAYOUT: &str = "layout";
 const SEMAPHORES: &str = "semaphores";
@@ -23,44 +33,72 @@ enum Scheme {
     Tcp,
     Tls,
     Unix,
+    Cluster,
+    ClusterTls,
+    Sentinels,
+    SentinelsTls,
 }
 
-/// Parses a URL of one of the three forms.
+/// Parses a URL of one of these forms.
 pub(super) fn read(url: &str) -> Result<RedisOptions> {
     let scheme = Scheme::of(url)?;
     let form = scheme.form();
     let unreadable = || format!("the URL {:?} cannot be read; expected {form}", without_secrets(url));
+    let mut hosts = Vec::new();
     let parsed = match scheme {
         Scheme::Tcp | Scheme::Tls => Url::parse(url),
+        Scheme::Sentinels | Scheme::SentinelsTls => {
+            let (with_placeholder, found) = sentinels::with_placeholder_host(url)?;
+            hosts = found;
+            Url::parse(&with_placeholder)
+        }
         Scheme::Unix => Url::parse(&with_placeholder_host(url)?),
+        // The parser knows no URL with several hosts.
+        Scheme::Cluster | Scheme::ClusterTls => Url::parse(&each_host(url)[0]),
     };
     let parsed = parsed.map_err(|error| Error::misused(unreadable()).caused_by(error))?;
     if parsed.cannot_be_a_base() {
         return Err(Error::misused(format!("the URL {:?} has no //; expected {form}", without_secrets(url))));
     }
-    if let Some(fragment) = parsed.fragment() {
-        return Err(unknown("fragment", fragment, form));
+    if parsed.fragment().is_some() {
+        // Its text might be a part of a password.
+        return Err(Error::misused(format!("the URL has a '#'; in a password, write %23 for it; expected {form}")));
     }
     let mut options = options(scheme, &parsed)?;
     let layout = options.remove(LAYOUT).map(|value| Layout::parse(&value)).transpose()?.unwrap_or_default();
     let semaphores = options.remove(SEMAPHORES).map(|value| Semaphores::parse(&value)).transpose()?.unwrap_or_default();
-    let format = Format { layout, semaphores, ..Format::default() };
+    let format = Format { layout, semaphores, in_cluster: scheme.is_cluster(), ..Format::default() };
     format.check()?;
     let user = decoded("user", parsed.username())?;
     let password = parsed.password().map(|password| decoded("password", password)).transpose()?.flatten();
     let path = parsed.path();
     let (address, db) = match scheme {
         Scheme::Tcp => (Address::Tcp { host: host(&parsed), port: port(&parsed) }, db(path)?),
-        Scheme::Tls => (Address::Tls { host: host(&parsed), port: port(&parsed), files: files(options)? }, db(path)?),
+        Scheme::Tls => {
+            (Address::Tls { host: host(&parsed), port: port(&parsed), files: files(&mut options)? }, db(path)?)
+        }
         Scheme::Unix => (Address::Unix { path: socket(path)? }, db(&options.remove("db").unwrap_or_default())?),
+        Scheme::Cluster => (Address::Tcp { host: host(&parsed), port: port(&parsed) }, no_db(path)?),
+        Scheme::ClusterTls => {
+            (Address::Tls { host: host(&parsed), port: port(&parsed), files: files(&mut options)? }, no_db(path)?)
+        }
+        Scheme::Sentinels | Scheme::SentinelsTls => {
+            let tls = (scheme == Scheme::SentinelsTls).then(|| files(&mut options)).transpose()?;
+            let (sentinels, db) = sentinels::read(hosts, path, tls, &mut options)?;
+            (Address::Sentinels(sentinels), db)
+        }
     };
+    let nodes = if scheme.is_cluster() { nodes(url, form)? } else { Vec::new() };
     Ok(RedisOptions {
         address,
+        nodes,
         db,
         password: password.or_else(|| user.is_some().then(String::new)),
         user,
         timeout: Duration::from_secs(3),
         format,
+        shown_as: None,
+        replicas: 0,
     })
 }
 
@@ -70,13 +108,22 @@ impl Scheme {
             Some("redis") => Ok(Self::Tcp),
             Some("rediss") => Ok(Self::Tls),
             Some("redis+unix") => Ok(Self::Unix),
+            Some("redis+cluster") => Ok(Self::Cluster),
+            Some("rediss+cluster") => Ok(Self::ClusterTls),
+            Some("redis+sentinel") => Ok(Self::Sentinels),
+            Some("rediss+sentinel") => Ok(Self::SentinelsTls),
             Some(scheme) if !scheme.contains(['/', '@', '?']) => Err(Error::misused(format!(
-                "the scheme {scheme:?} is unknown; expected redis, rediss (TLS) or redis+unix (Unix socket)"
+                "the scheme {scheme:?} is unknown; expected redis, rediss (TLS), redis+unix (Unix socket), \
+                 redis+sentinel, rediss+sentinel, redis+cluster or rediss+cluster"
             ))),
             Some(_) | None => {
                 Err(Error::misused(format!("the URL {:?} has no scheme; expected {TCP}", without_secrets(url))))
             }
         }
+    }
+
+    fn is_cluster(self) -> bool {
+        matches!(self, Self::Cluster | Self::ClusterTls)
     }
 
     /// The form of a URL with this scheme.
@@ -85,15 +132,20 @@ impl Scheme {
             Self::Tcp => TCP,
             Self::Tls => TLS,
             Self::Unix => UNIX,
+            Self::Cluster => CLUSTER,
+            Self::ClusterTls => CLUSTER_TLS,
+            Self::Sentinels | Self::SentinelsTls => SENTINELS,
         }
     }
 
     /// The names of the query options that this scheme allows.
     fn allowed_options(self) -> &'static [&'static str] {
         match self {
-            Self::Tcp => &[LAYOUT, SEMAPHORES],
-            Self::Tls => &[LAYOUT, SEMAPHORES, "ca", "cert", "key"],
+            Self::Tcp | Self::Cluster => &[LAYOUT, SEMAPHORES],
+            Self::Tls | Self::ClusterTls => &[LAYOUT, SEMAPHORES, "ca", "cert", "key"],
             Self::Unix => &[LAYOUT, SEMAPHORES, "db"],
+            Self::Sentinels => &[LAYOUT, SEMAPHORES, "sentinel_user", "sentinel_password"],
+            Self::SentinelsTls => &[LAYOUT, SEMAPHORES, "sentinel_user", "sentinel_password", "ca", "cert", "key"],
         }
     }
 }
@@ -113,6 +165,37 @@ fn with_placeholder_host(url: &str) -> Result<String> {
     Ok(format!("{scheme}://{login}socket{path}"))
 }
 
+/// For each host of the URL of a cluster, a URL with this host only.
+fn each_host(url: &str) -> Vec<String> {
+    let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
+    let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let (login, hosts) = authority.rsplit_once('@').map_or(("", authority), |(login, hosts)| (login, hosts));
+    let at = if authority.contains('@') { "@" } else { "" };
+    hosts.split(',').map(|host| format!("{scheme}://{login}{at}{host}{tail}")).collect()
+}
+
+/// The hosts and ports in the URL of a cluster.
+fn nodes(url: &str, form: &str) -> Result<Vec<(String, u16)>> {
+    let each = each_host(url).into_iter().map(|each| {
+        let unreadable =
+            || format!("the URL {:?} has a host that cannot be read; expected {form}", without_secrets(url));
+        match Url::parse(&each) {
+            Ok(parsed) if parsed.has_host() => Ok((host(&parsed), port(&parsed))),
+            Ok(_) => Err(Error::misused(unreadable())),
+            Err(error) => Err(Error::misused(unreadable()).caused_by(error)),
+        }
+    });
+    each.collect()
+}
+
+/// The database of a cluster. There is only one.
+fn no_db(path: &str) -> Result<u16> {
+    match path {
+        "" | "/" => Ok(0),
+        _ => Err(Error::misused(format!("a Redis Cluster has no numbered databases; remove {path:?} from the URL"))),
+    }
+}
+
 /// The path of the Unix socket.
 fn socket(path: &str) -> Result<PathBuf> {
     match decoded("path", path)? {
@@ -122,7 +205,7 @@ fn socket(path: &str) -> Result<PathBuf> {
 }
 
 /// The files for TLS in these query options.
-fn files(mut options: BTreeMap<String, String>) -> Result<TlsFiles> {
+fn files(options: &mut BTreeMap<String, String>) -> Result<TlsFiles> {
     let mut file = |name| options.remove(name).map(PathBuf::from);
     let identity = match (file("cert"), file("key")) {
         (Some(cert), Some(key)) => Some((cert, key)),
@@ -224,6 +307,9 @@ fn hex(digit: Option<u8>) -> Option<u8> {
 
 /// The text of a URL that could not be parsed, without any part that might be a user or a password.
 fn without_secrets(url: &str) -> String {
+    if let Some((before, _)) = url.split_once("sentinel_password") {
+        return format!("{}sentinel_password=***", without_secrets(before));
+    }
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://***@{rest}"),
         (None, Some((_, rest))) => format!("***@{rest}"),

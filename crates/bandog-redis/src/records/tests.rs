@@ -13,7 +13,7 @@ fn fuzz_answers_about_records() {
     ];
     crate::fuzz::replies("answers about records", &samples, |reply| {
         let mut answers = PendingReplies { each: vec![None, None], now: None, fault: None };
-        let again = answers.take(0..2, reply.clone());
+        let again = answers.take(0..2, Ok(reply.clone()));
         assert!(!again.is_empty() || answers.each.iter().all(Option::is_some), "an answer is missing: {reply:?}");
         let all = again.is_empty().then(|| answers.all());
         if let Some(Ok((_, each))) = all {

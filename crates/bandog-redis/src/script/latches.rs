@@ -4,10 +4,13 @@ use bandog_core::{LatchAction, LatchOperation};
 use redis::{Pipeline, RedisWrite};
 
 use super::{LATCH, ScriptForm, millis, single};
-use crate::names::{FORMER_LIMIT, LEASES, LatchChannel, OperationsKey, PLAIN, PermitsKey, Satellite, TokenKey};
+use crate::{
+    names::{FORMER_LIMIT, LEASES, LatchChannel, OperationsKey, PLAIN, PermitsKey, Satellite, TokenKey},
+    options::Format,
+};
 
 /// The call of `latch.lua` for this operation.
-pub(crate) fn change_latch(operation: &LatchOperation, form: ScriptForm) -> Pipeline {
+pub(crate) fn change_latch(operation: &LatchOperation, format: Format, form: ScriptForm) -> Pipeline {
     let key = operation.key.as_str();
     let (action, number) = match operation.action {
         LatchAction::Set(count) => ("set", count.get()),
@@ -19,7 +22,7 @@ pub(crate) fn change_latch(operation: &LatchOperation, form: ScriptForm) -> Pipe
     cmd.write_arg_fmt(OperationsKey(key));
     cmd.write_arg_fmt(operation.id);
     cmd.arg(action).arg(number).arg(millis(operation.remember));
-    cmd.write_arg_fmt(LatchChannel(key));
+    cmd.write_arg_fmt(LatchChannel(key, format));
     cmd.write_arg_fmt(PermitsKey(key));
     cmd.write_arg_fmt(Satellite(LEASES, key));
     cmd.write_arg_fmt(TokenKey(key));

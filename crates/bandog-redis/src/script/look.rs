@@ -7,15 +7,16 @@ use redis::{Cmd, RedisWrite};
 
 use super::{Script, ScriptForm};
 use crate::names::{
-    Channel, FORMER_LIMIT, HELD, HoldPrefix, OperationsKey, PLAIN, PermitsKey, QUEUE, READ_WRITE_CHANNEL,
-    SEMAPHORE_CHANNEL, STARVING_ORDER, Satellite, TokenKey, WAITING, WRITERS,
+    Channel, DEADLINES, FORMER_LIMIT, HELD, HoldPrefix, LEASES, OperationsKey, PLAIN, PermitsKey, QUEUE,
+    READ_WRITE_CHANNEL, SEMAPHORE_CHANNEL, STARVING_ORDER, STAYED, Satellite, StarvingKey, TokenKey, WAITING, WRITERS,
 };
 
 pub(super) static SHOW: LazyLock<Script> = script!("common.lua", "queue.lua", "rw.lua", "look.lua", "show.lua");
 pub(super) static EVICT: LazyLock<Script> = script!("common.lua", "queue.lua", "rw.lua", "look.lua", "evict.lua");
+pub(super) static FORGET: LazyLock<Script> = script!("common.lua", "queue.lua", "rw.lua", "look.lua", "forget.lua");
 
 /// The scripts of this module.
-pub(super) const SCRIPTS: [&LazyLock<Script>; 2] = [&SHOW, &EVICT];
+pub(super) const SCRIPTS: [&LazyLock<Script>; 3] = [&SHOW, &EVICT, &FORGET];
 
 /// Shows the holders of a lock.
 pub(super) fn show(name: &str, form: ScriptForm) -> Cmd {
@@ -33,6 +34,19 @@ pub(super) fn evict(key: &Key, form: ScriptForm) -> Cmd {
     cmd.write_arg_fmt(Channel(name));
     cmd.write_arg_fmt(Satellite(READ_WRITE_CHANNEL, name));
     cmd.write_arg_fmt(Satellite(SEMAPHORE_CHANNEL, name));
+    cmd
+}
+
+/// Deletes all keys of a lock, if it is free.
+pub(super) fn forget(key: &Key, form: ScriptForm) -> Cmd {
+    let name = key.as_str();
+    let mut cmd = FORGET.call(form, 1, 15, 16 * name.len() + 400);
+    lock(&mut cmd, name);
+    free_semaphore(&mut cmd, name);
+    cmd.write_arg_fmt(Satellite(DEADLINES, name));
+    cmd.write_arg_fmt(Satellite(STAYED, name));
+    cmd.write_arg_fmt(StarvingKey(name));
+    cmd.write_arg_fmt(Satellite(LEASES, name));
     cmd
 }
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use bandog_core::{Claim, Kind, Step};
 use redis::{Cmd, RedisWrite};
 
-use super::{Script, ScriptForm, claim_of, millis, starving};
+use super::{Script, ScriptForm, claim_of, fences, millis, starving};
 use crate::names::{HELD, HoldPrefix, READ_WRITE_CHANNEL, Satellite, TokenKey, WRITERS};
 
 pub(super) static CLAIM: LazyLock<Script> = script!("common.lua", "rw.lua", "rw_claim.lua");
@@ -30,7 +30,8 @@ pub(super) fn claim(steps: &[&Step], form: ScriptForm) -> Cmd {
         let (to, name) = (claim_of(step), step.key().as_str());
         cmd.arg(mode(to.kind));
         cmd.write_arg_fmt(to.id);
-        cmd.arg(millis(to.ttl)).arg(to.fences.get());
+        cmd.arg(millis(to.ttl));
+        fences(&mut cmd, to);
         match step {
             Step::Pass { from, .. } if matches!(from.kind, Kind::Write) => {
                 cmd.write_arg_fmt(format_args!("{}:write", from.id));

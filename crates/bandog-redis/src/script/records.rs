@@ -10,15 +10,15 @@ use redis::{Cmd, RedisWrite};
 
 use super::{READ, SWAP, ScriptForm, setnx};
 use crate::{
-    names::{Channel, HistoryKey, INDEX, RecordKey},
-    options::Layout,
+    names::{Channel, HistoryKey, IndexKey, RecordKey},
+    options::{Format, Layout},
 };
 
 /// The latest time that Lua's numbers represent exactly, in milliseconds since 1970.
 const LATEST_TIME_MS: u128 = 1 << 53;
 
-/// The call of `swap.lua` for these swaps. The locks of their holdings have this layout.
-pub(crate) fn swap(swaps: &[Swap], layout: Layout, form: ScriptForm) -> Cmd {
+/// The call of `swap.lua` for these swaps. The format has the layout of the locks of their holdings.
+pub(crate) fn swap(swaps: &[Swap], format: Format, form: ScriptForm) -> Cmd {
     // The script refers to each holding by a number. The first holding has the number 1. The number 0 means that a swap
     // requires no holding.
     let mut numbers = HashMap::new();
@@ -44,16 +44,16 @@ pub(crate) fn swap(swaps: &[Swap], layout: Layout, form: ScriptForm) -> Cmd {
     let keys = 1 + holdings.len() + swaps.len() + changes;
     let args = 1 + holdings.len() + 5 * swaps.len() + changes + 2 * lines + 2 * notifying().count();
     let size = holdings.iter().map(|held| held.key.as_str().len() + 70).sum::<usize>() + 32;
-    let script = if layout == Layout::Setnx { &setnx::SWAP } else { &SWAP };
+    let script = if format.layout == Layout::Setnx { &setnx::SWAP } else { &SWAP };
     let mut cmd = script.call(form, keys, keys + args, size + swaps.iter().map(size_of_swap).sum::<usize>());
-    cmd.arg(INDEX);
+    cmd.write_arg_fmt(IndexKey(swaps.first().map_or("", |swap| swap.key.as_str()), format));
     for held in &holdings {
         cmd.arg(held.key.as_str());
     }
     for swap in swaps {
-        cmd.write_arg_fmt(RecordKey(swap.key.as_str()));
+        cmd.write_arg_fmt(RecordKey(swap.key.as_str(), format));
         if !is_plain(swap) {
-            cmd.write_arg_fmt(HistoryKey(swap.key.as_str()));
+            cmd.write_arg_fmt(HistoryKey(swap.key.as_str(), format));
         }
     }
     cmd.arg(holdings.len());
@@ -70,14 +70,14 @@ pub(crate) fn swap(swaps: &[Swap], layout: Layout, form: ScriptForm) -> Cmd {
     cmd
 }
 
-/// The call of `read.lua` for these records and holdings. The locks of the holdings have this layout.
-pub(crate) fn read(keys: &[Key], holdings: &[Holding], layout: Layout, form: ScriptForm) -> Cmd {
+/// The call of `read.lua` for these records and holdings. The format has the layout of the locks of the holdings.
+pub(crate) fn read(keys: &[Key], holdings: &[Holding], format: Format, form: ScriptForm) -> Cmd {
     let size = keys.iter().map(|key| key.as_str().len() + 24).sum::<usize>()
         + holdings.iter().map(|held| held.key.as_str().len() + 70).sum::<usize>();
-    let script = if layout == Layout::Setnx { &setnx::READ } else { &READ };
+    let script = if format.layout == Layout::Setnx { &setnx::READ } else { &READ };
     let mut cmd = script.call(form, keys.len() + holdings.len(), keys.len() + 2 * holdings.len(), size);
     for key in keys {
-        cmd.write_arg_fmt(RecordKey(key.as_str()));
+        cmd.write_arg_fmt(RecordKey(key.as_str(), format));
     }
     for held in holdings {
         cmd.arg(held.key.as_str());

@@ -77,7 +77,7 @@ fn every_header_documents_the_arguments_of_a_call() {
         (&plain::LIMIT, single(plain::set_limit(&key, NonZeroU32::MIN, form))),
         (&plain::SHOW, single(plain::show("a", form))),
         (&plain::EVICT, single(plain::evict(&key, form))),
-        (&LATCH, change_latch(&operation, form)),
+        (&LATCH, change_latch(&operation, Format::default(), form)),
     ];
     for (script, pipe) in calls {
         let cmd = pipe.cmd_iter().next().unwrap();
@@ -203,6 +203,7 @@ fn new_claim(key: &str) -> Claim {
         kind: Kind::Mutex,
         ttl: Duration::from_secs(30),
         fences: NonZeroU32::new(64).unwrap(),
+        above: None,
         joins: false,
         offers: false,
     }

@@ -51,6 +51,8 @@ pub(super) enum SubscribeOutcome {
     Subscribed,
     /// This user has no right to subscribe.
     Denied,
+    /// Another node of the cluster has the slot of the channel.
+    Moved,
 }
 
 /// The next command to send for a channel.
@@ -103,6 +105,11 @@ impl Channels {
 
     pub(super) fn is_subscribed(&self, channel: &str) -> bool {
         self.states.get(channel).is_some_and(|state| state.server == ServerState::Subscribed)
+    }
+
+    /// Whether UNSUBSCRIBE was sent for this channel and is not answered yet.
+    pub(super) fn is_unsubscribing(&self, channel: &str) -> bool {
+        self.states.get(channel).is_some_and(|state| state.server == ServerState::Unsubscribing)
     }
 
     /// Notifies the subscribers of this channel.

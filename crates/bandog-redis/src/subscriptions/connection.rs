@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc, time::Instant};
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use redis::{RedisError, ServerError, aio::MultiplexedConnection};
-use tokio::{sync::mpsc::UnboundedReceiver, task::unconstrained, time::sleep};
+use tokio::{sync::mpsc::UnboundedReceiver, task::unconstrained};
 
 use super::{
     SharedSubscriptions,
@@ -13,7 +13,7 @@ use super::{
 use crate::{
     backoff::Backoff,
     dial::{Connection, TlsProbeBudget, dial, make_retryable},
-    refusal,
+    refusal, sentinels,
 };
 
 /// Maximum number of requests that are sent and not answered yet. Further requests would only wait in the server's
@@ -45,7 +45,7 @@ pub(super) async fn run(shared: Arc<SharedSubscriptions>, mut changes: Unbounded
                 return;
             }
         }
-        sleep(backoff.next_delay()).await;
+        sentinels::wait(&shared.options, backoff.next_delay()).await;
         let pushes = shared.clone();
         let pushed = Arc::new(move |push| pushes.pushed(&push));
         match dial(&shared.options, Some(pushed), &mut TlsProbeBudget::none()).await {
@@ -73,15 +73,22 @@ pub(super) async fn run(shared: Arc<SharedSubscriptions>, mut changes: Unbounded
 
 /// Sends the requests for all channels until the connection ends.
 async fn serve(shared: &SharedSubscriptions, connection: Connection, changes: &mut UnboundedReceiver<Arc<str>>) {
-    let Connection { mux, mut driver, tcp_reset } = connection;
+    let Connection { mux, mut driver, tcp_reset, mut moved } = connection;
     // The channels for which a request might be needed.
     let mut todo: VecDeque<Arc<str>> = shared.state().channels.names().cloned().collect();
     let mut in_flight = RequestsInFlight::new();
     let mut unanswered = 0;
+    // Only earlier connections had a reason to be left.
+    let _ = shared.leave.notified().now_or_never();
     loop {
         send_requests(shared, &mux, &mut todo, &in_flight);
         tokio::select! {
             () = &mut driver => return,
+            () = shared.leave.notified() => return,
+            () = &mut moved => {
+                tcp_reset.set();
+                return;
+            }
             change = changes.recv() => match change {
                 Some(channel) => todo.push_back(channel),
                 None => return,
@@ -112,17 +119,30 @@ fn send_requests(
             return;
         };
         if let Some(request) = shared.state().channels.next_request(&channel) {
-            in_flight.push(send(mux.clone(), channel, request).boxed());
+            in_flight.push(send(mux.clone(), channel, request, shared.options.format.sharded).boxed());
         }
     }
 }
 
-async fn send(mut mux: MultiplexedConnection, channel: Arc<str>, request: ChannelRequest) -> ChannelReply {
-    let result = match request {
-        ChannelRequest::Subscribe => unconstrained(mux.subscribe(&*channel)).await,
-        ChannelRequest::Unsubscribe => unconstrained(mux.unsubscribe(&*channel)).await,
+async fn send(
+    mut mux: MultiplexedConnection,
+    channel: Arc<str>,
+    request: ChannelRequest,
+    sharded: bool,
+) -> ChannelReply {
+    let result = match (request, sharded) {
+        (ChannelRequest::Subscribe, false) => unconstrained(mux.subscribe(&*channel)).await,
+        (ChannelRequest::Unsubscribe, false) => unconstrained(mux.unsubscribe(&*channel)).await,
+        (ChannelRequest::Subscribe, true) => send_sharded(&mut mux, "SSUBSCRIBE", &channel).await,
+        (ChannelRequest::Unsubscribe, true) => send_sharded(&mut mux, "SUNSUBSCRIBE", &channel).await,
     };
     ChannelReply { channel, request, result }
+}
+
+async fn send_sharded(mux: &mut MultiplexedConnection, verb: &str, channel: &str) -> Result<(), RedisError> {
+    let mut command = redis::cmd(verb);
+    command.arg(channel);
+    unconstrained(command.exec_async(mux)).await
 }
 
 fn is_timeout(reply: &ChannelReply) -> bool {
@@ -151,6 +171,11 @@ fn apply_refusal(shared: &SharedSubscriptions, channel: &str, request: ChannelRe
             let reason = if refusal::is_denied(refused) {
                 shared.warn_once(&error);
                 Ok(SubscribeOutcome::Denied)
+            } else if shared.options.format.in_cluster
+                && (refusal::is_redirection(refused) || refusal::is_passing(refused))
+            {
+                (shared.moved.0)();
+                Ok(SubscribeOutcome::Moved)
             } else {
                 Err(error)
             };

@@ -6,7 +6,8 @@ use crate::link::shutdown::{poll_at_shutdown, runtimes};
 #[test]
 fn subscribing_on_a_runtime_that_shuts_down_fails_in_its_first_poll() {
     for runtime in runtimes() {
-        let subscriptions = Arc::new(Subscriptions::new(RedisOptions::from_url("redis://127.0.0.1:1").unwrap()));
+        let subscriptions =
+            Arc::new(Subscriptions::new(RedisOptions::from_url("redis://127.0.0.1:1").unwrap(), Arc::default()));
         let subscribe = {
             let subscriptions = subscriptions.clone();
             async move { subscriptions.subscribe("orders", Notifier::new(|| ())).await.map(drop) }

@@ -79,6 +79,82 @@ async fn replicas_are_reported_and_a_server_that_is_a_replica_is_a_danger() {
 }
 
 #[tokio::test]
+async fn a_master_with_replicas_has_findings_about_them() {
+    let master = RedisServer::start_with(&["--repl-diskless-sync-delay", "0"]);
+    let replica = RedisServer::replica_of(&master);
+    let subjects = async || {
+        let findings = operator(&master).check().await.unwrap();
+        findings.into_iter().map(|finding| (finding.subject, finding.level)).collect::<Vec<_>>()
+    };
+    let levels = async || {
+        let all = subjects().await;
+        let level = |name: &str| all.iter().find(|(subject, _)| subject == name).map(|(_, level)| *level);
+        ["replicas", "min-replicas-to-write", "clocks", "sentinels"].map(level)
+    };
+    assert_eq!(levels().await, [Some(Level::Fine), Some(Level::Advice), Some(Level::Fine), None]);
+    let page = include_str!("../../../../docs/redis.md");
+    for subject in ["replicas", "min-replicas-to-write", "clocks", "sentinels"] {
+        assert!(page.contains(&format!("\n| `{subject}` |")), "docs/redis.md does not mention {subject}");
+    }
+    // The command in the finding works.
+    let cure = found(&master, "min-replicas-to-write").await.cure.unwrap();
+    for command in cure.split("CONFIG SET ").skip(1) {
+        let words: Vec<&str> = command.split([' ', ',', ';']).take(2).collect();
+        assert_eq!(master.cmd(&["CONFIG", "SET", words[0], words[1]]).text(), "OK", "{cure}");
+    }
+    assert_eq!(found(&master, "min-replicas-to-write").await.level, Level::Fine);
+    let url = format!("redis://u:p@{}", master.addr());
+    master.cmd(&["ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all", "-config"]);
+    assert_eq!(found_at(&url, "min-replicas-to-write").await.level, Level::Fine, "INFO says that it is in use");
+    // A replica that gets nothing.
+    replica.stream().stall(true);
+    let finding = bandog_testkit::eventually_async(crate::help::SOON * 3, async || {
+        let finding = found(&master, "replicas").await;
+        if finding.level == Level::Advice { Ok(finding) } else { Err(finding) }
+    })
+    .await;
+    assert!(finding.says.contains(&format!("{} ", replica.addr())), "{finding:?}");
+    // Before Redis 7, the scripts that each check loads are part of the stream. So the replica is soon far behind.
+    let is_silent = finding.says.contains("has sent nothing for");
+    assert!(is_silent || !RedisServer::version().is_since(7, 0), "{finding:?}");
+}
+
+#[tokio::test]
+async fn two_sentinels_have_advice() {
+    for (count, level) in [(2, Level::Advice), (3, Level::Fine)] {
+        let master = RedisServer::start_with(&["--repl-diskless-sync-delay", "0"]);
+        let _replica = RedisServer::replica_of(&master);
+        let _sentinels = bandog_testkit::Sentinels::start(count, &master, "orders");
+        let finding = found(&master, "sentinels").await;
+        assert_eq!(finding.level, level, "{finding:?}");
+        assert!(finding.says.contains(&format!("{count} sentinels")), "{finding:?}");
+    }
+}
+
+/// Without a replica, sentinels have no server that can take over.
+#[tokio::test]
+async fn a_master_of_sentinels_without_replicas_is_a_danger() {
+    let master = RedisServer::start();
+    let sentinels = bandog_testkit::Sentinels::start(2, &master, "orders");
+    let url = sentinels.url().replacen("://", &format!("://{}@", RedisServer::OPERATOR), 1);
+    let levels =
+        ["replicas", "min-replicas-to-write", "sentinels"].map(async |subject| found_at(&url, subject).await.level);
+    assert_eq!(futures_util::future::join_all(levels).await, [Level::Danger, Level::Advice, Level::Advice]);
+    let finding = found_at(&url, "replication").await;
+    assert_eq!(finding.level, Level::Advice, "{finding:?}");
+}
+
+/// The URL of a single server leads to a sentinel.
+#[tokio::test]
+async fn a_sentinel_is_no_server() {
+    let master = RedisServer::start();
+    let sentinels = bandog_testkit::Sentinels::start(1, &master, "orders");
+    let redis = at(&format!("redis://{}", sentinels[0].addr()));
+    let error = crate::help::take(&redis, &crate::help::claim("orders")).await.unwrap_err();
+    assert!(error.to_string().contains("redis+sentinel://"), "{error}");
+}
+
+#[tokio::test]
 async fn a_node_of_a_cluster_is_a_danger() {
     let server = RedisServer::start_node();
     assert_eq!(found(&server, "cluster").await.level, Level::Danger);
@@ -217,6 +293,10 @@ async fn scripts_that_cannot_be_loaded_are_reported() {
     let finding = found_by_u(&server, "scripts").await;
     assert_eq!(finding.level, Level::Advice);
     assert!(finding.cure.unwrap().contains("SCRIPT LOAD"));
+    server.cmd(&["ACL", "SETUSER", "u", "-eval"]);
+    let finding = found_by_u(&server, "scripts").await;
+    assert_eq!(finding.level, Level::Danger, "{finding:?}");
+    assert!(finding.cure.unwrap().contains("or EVAL"));
 }
 
 #[tokio::test]

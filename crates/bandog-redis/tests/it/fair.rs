@@ -187,7 +187,7 @@ async fn a_renewal_removes_dead_claims_and_says_that_the_claim_is_next() {
     }
     let before = deadline(&server, &alive.id.to_string());
     die(&server, &[&first, &second]);
-    let extended = Renewal::Extended { valid_for: PLACE };
+    let extended = Renewal::Waiting { is_next: false };
     assert_eq!(renew(&redis, &alive).await.unwrap(), extended, "the lock is held");
     assert_eq!(queue(&server).len(), 4, "the next release removes the dead claims");
     // Without the release: the client of the holder has died, too.
@@ -195,19 +195,19 @@ async fn a_renewal_removes_dead_claims_and_says_that_the_claim_is_next() {
     assert_eq!(renew(&redis, &last).await.unwrap(), extended, "another claim is before it");
     assert_eq!(queue(&server), [alive.id.to_string(), last.id.to_string()]);
     assert_eq!(deadline(&server, &alive.id.to_string()), before - 2 * WAIT);
-    assert_eq!(renew(&redis, &alive).await.unwrap(), Renewal::Next);
+    assert_eq!(renew(&redis, &alive).await.unwrap(), Renewal::Waiting { is_next: true });
     assert_eq!(renew(&redis, &second).await.unwrap(), Renewal::Gone);
     assert!(is_granted(&redis, &alive).await);
     assert_eq!(renew(&redis, &last).await.unwrap(), extended, "the lock is held");
     release(&redis, &alive).await.unwrap();
-    assert_eq!(renew(&redis, &last).await.unwrap(), Renewal::Next);
+    assert_eq!(renew(&redis, &last).await.unwrap(), Renewal::Waiting { is_next: true });
 
     // A waiter of Redisson is before the claim until its deadline.
     server.cmd(&["ZADD", DEADLINES, &(now_ms() + 60_000).to_string(), JAVA]);
     server.cmd(&["LPUSH", QUEUE, JAVA]);
     assert_eq!(renew(&redis, &last).await.unwrap(), extended);
     server.cmd(&["ZADD", DEADLINES, &(now_ms() - 1).to_string(), JAVA]);
-    assert_eq!(renew(&redis, &last).await.unwrap(), Renewal::Next);
+    assert_eq!(renew(&redis, &last).await.unwrap(), Renewal::Waiting { is_next: true });
     assert_eq!(queue(&server), [last.id.to_string()]);
 }
 
@@ -277,7 +277,7 @@ async fn a_live_claim_keeps_its_place_and_its_deadline_never_passes() {
     for _ in 0..2 {
         server.cmd(&["ZADD", DEADLINES, &(now_ms() - 1).to_string(), &owner]);
         server.cmd(&["ZADD", WAITING, &(now_ms() + 1_000).to_string(), &owner]);
-        assert_eq!(renew(&redis, &waiter).await.unwrap(), Renewal::Extended { valid_for: PLACE });
+        assert_eq!(renew(&redis, &waiter).await.unwrap(), Renewal::Waiting { is_next: false });
         assert!(deadline(&server, &owner) > now_ms() + WAIT - 5_000);
         let place: i64 = server.cmd(&["ZSCORE", WAITING, &owner]).text().parse().unwrap();
         assert!(place > now_ms() + 3_000);

@@ -3,7 +3,7 @@
 //! The server's clock cannot be set. So time passes by lowering the deadlines. The steps of Redisson are those of its
 //! scripts, as recorded from Redisson 4.7.0.
 
-use bandog_core::{Claim, PLACE, Renewal};
+use bandog_core::{Claim, Renewal};
 use bandog_redis::Redis;
 use bandog_testkit::RedisServer;
 
@@ -57,7 +57,7 @@ async fn pass_time(server: &RedisServer, redis: &Redis, seconds: i64, claims: &[
             server.cmd(&["ZINCRBY", DEADLINES, &(-ms).to_string(), &owner]);
         }
         for claim in claims {
-            assert_eq!(renew(redis, claim).await.unwrap(), Renewal::Extended { valid_for: PLACE });
+            assert_eq!(renew(redis, claim).await.unwrap(), Renewal::Waiting { is_next: false });
         }
     }
 }
@@ -92,7 +92,7 @@ async fn a_grant_after_a_long_wait_leaves_the_others_their_places() {
     assert!(java_claims(&server, JAVA, WAIT));
     assert!(left(&server, &three) > 0);
     assert!(!java_claims(&server, HOLDER, WAIT));
-    assert_eq!(renew(&redis, &last).await.unwrap(), Renewal::Extended { valid_for: PLACE });
+    assert_eq!(renew(&redis, &last).await.unwrap(), Renewal::Waiting { is_next: false });
     server.cmd(&["DEL", "k"]);
     assert!(is_granted(&redis, &last).await);
 }
@@ -187,7 +187,7 @@ async fn the_removal_of_a_dead_first_claim_notifies_the_next_waiter() {
         server.cmd(&["ZADD", "bandog:waiting:{k}", "1", &dead.id.to_string()]);
         let step = async || {
             if by_renewal {
-                assert_eq!(renew(&redis, &last).await.unwrap(), Renewal::Extended { valid_for: PLACE });
+                assert_eq!(renew(&redis, &last).await.unwrap(), Renewal::Waiting { is_next: false });
             } else {
                 assert!(!is_granted(&redis, &Claim { joins: false, ..fair("k") }).await);
             }

@@ -61,6 +61,7 @@ pub(crate) fn claim(key: &str) -> Claim {
         kind: Kind::Mutex,
         ttl: TTL,
         fences: NonZeroU32::new(64).unwrap(),
+        above: None,
         joins: false,
         offers: false,
     }

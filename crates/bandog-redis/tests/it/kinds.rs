@@ -3,9 +3,7 @@
 
 use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
-use bandog_core::{
-    Answer, Claim, Error, ErrorKind, Inspect, Kind, Leases, PLACE, Released, Renewal, Result, Step, Verdict,
-};
+use bandog_core::{Answer, Claim, Error, ErrorKind, Inspect, Kind, Leases, Released, Renewal, Result, Step, Verdict};
 use bandog_redis::Redis;
 use bandog_testkit::{RedisServer, Reply, eventually_async};
 
@@ -65,7 +63,7 @@ async fn the_documented_rights_are_enough_for_all_kinds() {
             Claim { offers: true, ..joining("k", if let Kind::Permits { .. } = kind { permits(4, 4) } else { kind }) };
         if !matches!(kind, Kind::Read) {
             assert!(matches!(take(&other, &waiting).await.unwrap(), Verdict::Busy { .. }));
-            assert!(matches!(renew(&other, &waiting).await.unwrap(), Renewal::Extended { .. }));
+            assert!(matches!(renew(&other, &waiting).await.unwrap(), Renewal::Waiting { .. }));
             assert!(!other.subscribe(&waiting, crate::help::notifier().0).await.unwrap().is_silent());
         }
         renew(&redis, &held).await.unwrap();
@@ -146,7 +144,7 @@ async fn a_refused_claim_that_lacks_one_right_gets_no_place() {
             server.cmd(&["ACL", "SETUSER", "u", "+@all"]);
         }
         assert!(matches!(take(&redis, &waiting).await.unwrap(), Verdict::Busy { .. }));
-        assert_eq!(renew(&redis, &waiting).await.unwrap(), Renewal::Extended { valid_for: PLACE });
+        assert_eq!(renew(&redis, &waiting).await.unwrap(), Renewal::Waiting { is_next: false });
         server.cmd(&["FLUSHALL"]);
     }
 }
@@ -273,7 +271,7 @@ async fn steps_of_several_kinds_are_answered_in_their_order() {
         let waits = is_busy(number) && matches!(kind, Kind::Fair | Kind::Write);
         let expected = match (is_busy(number), waits) {
             (false, _) => Renewal::Extended { valid_for: ttl },
-            (true, true) => Renewal::Extended { valid_for: PLACE },
+            (true, true) => Renewal::Waiting { is_next: false },
             (true, false) => Renewal::Gone,
         };
         assert_eq!(renewal.unwrap(), expected, "{:?}", claims[number]);

@@ -3,7 +3,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use bandog_core::{Claim, ErrorKind, Inspect, Key, Kind, Leases, PLACE, Pattern, Released, Renewal, Row, Verdict};
+use bandog_core::{Claim, ErrorKind, Inspect, Key, Kind, Leases, Pattern, Released, Renewal, Row, Verdict};
 use bandog_redis::{Redis, RedisOptions, Semaphores};
 use bandog_sync::Client;
 use bandog_testkit::{RawRedis, RedisServer, Reply, eventually_async};
@@ -232,7 +232,7 @@ async fn a_starving_claim_has_a_place_and_passes_on_what_it_leaves() {
     granted(take(&redis, &first).await.unwrap());
     assert!(!is_granted(&redis, &starving).await);
     assert!(!is_granted(&redis, &permits("k", 1, 3)).await);
-    assert_eq!(renew(&redis, &starving).await.unwrap(), Renewal::Extended { valid_for: PLACE });
+    assert_eq!(renew(&redis, &starving).await.unwrap(), Renewal::Waiting { is_next: false });
     assert_eq!(operator(&server).show(&first.key).await.unwrap().queue, [starving.id.to_string()]);
     release(&redis, &first).await.unwrap();
     let mut listener = subscriber(&server, CHANNEL);

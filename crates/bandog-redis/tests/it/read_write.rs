@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use bandog_core::{Claim, ErrorKind, Inspect, Kind, Leases, PLACE, Released, Renewal, Verdict};
+use bandog_core::{Claim, ErrorKind, Inspect, Kind, Leases, Released, Renewal, Verdict};
 use bandog_testkit::{RedisServer, eventually_async};
 
 use crate::{
@@ -197,7 +197,7 @@ async fn a_waiting_writer_has_a_place_that_keeps_readers_out() {
     assert!((1..=5000).contains(&server.pttl("bandog:writers:{k}")));
     assert_eq!(server.cmd(&["ZRANGE", "bandog:writers:{k}", "0", "-1"]).texts(), [waiting.id.to_string()]);
     assert!(!is_granted(&redis, &late).await && is_granted(&redis, &starving).await);
-    assert_eq!(renew(&redis, &waiting).await.unwrap(), Renewal::Extended { valid_for: PLACE });
+    assert_eq!(renew(&redis, &waiting).await.unwrap(), Renewal::Waiting { is_next: false });
     assert_eq!(operator(&server).show(&waiting.key).await.unwrap().queue, [waiting.id.to_string()]);
     // The last writer that gives up wakes the readers.
     let mut listener = subscriber(&server, "redisson_rwlock:{k}");

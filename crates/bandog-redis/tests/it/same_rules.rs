@@ -203,6 +203,7 @@ async fn random_steps_in(query: &str, joins: bool, new: impl Fn(&mut fastrand::R
                 kind: new(&mut random),
                 ttl: Duration::from_millis([16_500, 25_500, 34_500][random.usize(..3)]),
                 fences: NonZeroU32::new(random.u32(1..=5)).unwrap(),
+                above: None,
                 joins: joins && random.bool(),
                 offers: random.u32(..4) == 0,
                 ..claim("k")

@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use bandog_core::{Claim, ClaimId, ErrorKind, Inspect, Key, Kind, Leases, PLACE, Pattern, Released, Renewal, Verdict};
+use bandog_core::{Claim, ClaimId, ErrorKind, Inspect, Key, Kind, Leases, Pattern, Released, Renewal, Verdict};
 use bandog_redis::{Redis, RedisOptions};
 use bandog_testkit::{RedisServer, Reply};
 
@@ -180,7 +180,7 @@ async fn a_starving_claim_has_a_place_that_others_respect() {
     for key in ["bandog:waiting:{k}", "bandog:order:{k}"] {
         assert!((1..=5000).contains(&server.pttl(key)), "{key}");
     }
-    assert_eq!(renew(&redis, &starving).await.unwrap(), Renewal::Extended { valid_for: PLACE });
+    assert_eq!(renew(&redis, &starving).await.unwrap(), Renewal::Waiting { is_next: false });
     assert_eq!(operator(&server).show(&first.key).await.unwrap().queue, [starving.id.to_string()]);
     let mut listener = subscriber(&server, "redisson_sc:{k}");
     assert_eq!(release(&redis, &starving).await.unwrap(), Released::LeftQueue);

@@ -298,14 +298,14 @@ fn with_identity(url: &str, files: &TlsFiles) -> String {
 }
 
 /// A certificate authority, and the directory of its files.
-struct Authority {
+pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    ca: PathBuf,
+    pub(crate) ca: PathBuf,
     dir: TempDir,
 }
 
 impl Authority {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let dir = tempfile::Builder::new().prefix("bandog-tls-").tempdir().unwrap();
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new([]).unwrap();
@@ -321,7 +321,7 @@ impl Authority {
         self.issue("localhost", |_| ())
     }
 
-    fn issue(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> TlsFiles {
+    pub(crate) fn issue(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> TlsFiles {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new([name.to_owned()]).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);

@@ -30,3 +30,4 @@ one_law! { (#[tokio::test]) OnRedis<Plain>, 74, semaphore, huge_limit }
 one_law! { (#[tokio::test]) OnRedis<Plain>, 83, kinds, lost_answers_of_every_kind }
 one_law! { (#[tokio::test]) OnRedis<Plain>, 95, kinds, rows_of_every_kind }
 one_law! { (#[tokio::test]) OnRedis<Plain>, 96, kinds, evict_every_kind }
+one_law! { (#[tokio::test]) OnRedis<Plain>, 96, kinds, forget_every_kind }

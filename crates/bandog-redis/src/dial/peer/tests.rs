@@ -10,9 +10,9 @@ fn a_peer_that_is_not_redis_is_recognized_by_its_first_bytes() {
         (b"220 mail ready", "\"220 mail ready\""),
         (b"\x00\x01", "begins with"),
     ] {
-        assert!(identify(head).unwrap().contains(part), "{head:?}");
+        assert!(identify(head, "rediss").unwrap().contains(part), "{head:?}");
     }
     for head in [&b""[..], b"%7\r\n", b"-NOAUTH", b"+OK", b"*14\r\n", b"$5\r\n", b">3\r\n"] {
-        assert_eq!(identify(head), None, "{head:?}");
+        assert_eq!(identify(head, "rediss"), None, "{head:?}");
     }
 }

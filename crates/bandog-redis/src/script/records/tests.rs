@@ -7,7 +7,7 @@ use super::*;
 
 #[test]
 fn a_plain_swap_takes_one_key_and_five_arguments() {
-    let texts = texts(&swap(&[from("a")], Layout::Redisson, ScriptForm::Hash));
+    let texts = texts(&swap(&[from("a")], Format::default(), ScriptForm::Hash));
     assert_eq!(texts[2..], ["2", "bandog:records", "bandog:record:{a}", "0", "7", "0", "0", "=", "x"]);
 }
 
@@ -20,7 +20,7 @@ fn other_swaps_name_their_history_and_lines() {
         Swap { lines: lines.clone(), ..from("c") },
         Swap { to: None, lines, ..from("d") },
     ];
-    let texts = texts(&swap(&swaps, Layout::Redisson, ScriptForm::Hash));
+    let texts = texts(&swap(&swaps, Format::default(), ScriptForm::Hash));
     let keys = ["record:{a}", "history:{a}", "record:{b}", "record:{c}", "history:{c}", "record:{d}", "history:{d}"];
     assert_eq!(texts[2..4], ["8", "bandog:records"]);
     assert_eq!(texts[4..11], keys.map(|key| format!("bandog:{key}")));
@@ -33,7 +33,7 @@ fn other_swaps_name_their_history_and_lines() {
 fn swaps_that_notify_name_their_channels_at_the_end() {
     let lines = vec![Line { slot: "1".into(), value: "text".into() }];
     let swaps = [from("a"), Swap { notifies: true, ..from("b") }, Swap { notifies: true, lines, ..from("{c}") }];
-    let texts = texts(&swap(&swaps, Layout::Redisson, ScriptForm::Hash));
+    let texts = texts(&swap(&swaps, Format::default(), ScriptForm::Hash));
     let channels = ["redisson_lock__channel:{b}", "redisson_lock__channel:{c}"];
     assert_eq!(texts[texts.len() - 5..], ["text", "2", channels[0], "3", channels[1]]);
 }
@@ -43,7 +43,7 @@ fn each_holding_is_named_once() {
     let [one, two] =
         [1, 2].map(|number| Holding { key: key("lock"), id: ClaimId { client: ClientId::random(), number } });
     let held = |held: &Holding| Swap { held: Some(held.clone()), ..from("a") };
-    let texts = texts(&swap(&[held(&one), from("a"), held(&two), held(&one)], Layout::Redisson, ScriptForm::Hash));
+    let texts = texts(&swap(&[held(&one), from("a"), held(&two), held(&one)], Format::default(), ScriptForm::Hash));
     assert_eq!(texts[2..6], ["7", "bandog:records", "lock", "lock"]);
     assert_eq!(texts[10..13], ["2", &one.id.to_string(), &two.id.to_string()]);
     let holding_numbers: Vec<&str> = texts[13..].chunks(5).map(|args| args[2].as_str()).collect();
@@ -53,7 +53,7 @@ fn each_holding_is_named_once() {
 #[test]
 fn a_read_has_a_key_for_each_record_and_lock_and_an_owner_for_each_lock() {
     let held = Holding { key: key("lock"), id: ClaimId { client: ClientId::random(), number: 1 } };
-    let texts = texts(&read(&[key("a"), key("{b}")], std::slice::from_ref(&held), Layout::Redisson, ScriptForm::Hash));
+    let texts = texts(&read(&[key("a"), key("{b}")], std::slice::from_ref(&held), Format::default(), ScriptForm::Hash));
     assert_eq!(texts[2..], ["3", "bandog:record:{a}", "bandog:record:{{b}}", "lock", &held.id.to_string()]);
 }
 

@@ -1,0 +1,173 @@
+//! Which node has which slot.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::{Duration, Instant},
+};
+
+use tokio::sync::watch;
+
+use super::{SharedCluster, acknowledge::Acknowledgements, discovery::Topology};
+use crate::{link::Link, options::RedisOptions, servers::Server, slots::SLOTS, subscriptions::Subscriptions};
+
+/// Time for which a node without slots is kept after another node has named it. So while a slot moves to a new node, its
+/// connection stays open.
+const KEPT: Duration = Duration::from_secs(60);
+
+/// Time for which an answer with an older epoch does not replace the map. After this time, it can be a new cluster.
+const EPOCH_TRUST: Duration = Duration::from_secs(30);
+
+/// The host and the port of a node.
+pub(super) type Endpoint = (String, u16);
+
+/// A node of the cluster.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(super) endpoint: Endpoint,
+    pub(crate) server: Server,
+    pub(super) acknowledgements: Acknowledgements,
+    /// The time of the first of the calls that were given up before the timeout of a request, since the last answer.
+    unanswered_since: Mutex<Option<Instant>>,
+}
+
+impl Node {
+    /// The host and the port.
+    pub(crate) fn address(&self) -> String {
+        address(&self.endpoint)
+    }
+
+    /// Records that the node has answered.
+    pub(super) fn answered(&self) {
+        *self.unanswered_since.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Records that a call, which began at this time, was given up before its deadline. If the node has answered nothing
+    /// for this timeout, the connection is opened again, because it might be half open.
+    pub(super) fn gave_up(&self, began: Instant, timeout: Duration) {
+        let mut since = self.unanswered_since.lock().unwrap_or_else(PoisonError::into_inner);
+        if since.get_or_insert(began).elapsed() >= timeout {
+            *since = None;
+            self.server.link.give_up();
+        }
+    }
+}
+
+/// The host and the port, as text.
+fn address((host, port): &Endpoint) -> String {
+    format!("{host}:{port}")
+}
+
+/// The nodes, and the slots that they have.
+#[derive(Debug, Default)]
+pub(super) struct Map {
+    /// The node of each slot. Empty until the first map was fetched.
+    owners: Vec<Option<Arc<Node>>>,
+    nodes: BTreeMap<Endpoint, Arc<Node>>,
+    /// When a node was last named by another node that had no slot or no key for a command.
+    named: BTreeMap<Endpoint, Instant>,
+    /// Whether messages are published on sharded channels. None until the first map was fetched.
+    sharded: Option<bool>,
+    /// The epoch of the map, and when a node last confirmed it.
+    epoch: Option<(u64, Instant)>,
+}
+
+impl Map {
+    pub(super) fn is_empty(&self) -> bool {
+        self.owners.is_empty()
+    }
+
+    pub(super) fn is_sharded(&self) -> bool {
+        self.sharded == Some(true)
+    }
+
+    /// The least epoch of an answer that may replace the map.
+    pub(super) fn recent_epoch(&self) -> Option<u64> {
+        self.epoch.filter(|(_, confirmed)| confirmed.elapsed() < EPOCH_TRUST).map(|(epoch, _)| epoch)
+    }
+
+    /// The node that has this slot.
+    pub(super) fn owner(&self, slot: u16) -> Option<Arc<Node>> {
+        self.owners.get(usize::from(slot)).cloned().flatten()
+    }
+
+    /// All known nodes: first those with an open connection, then the others.
+    pub(super) fn by_readiness(&self) -> Vec<Arc<Node>> {
+        let mut nodes = self.nodes();
+        nodes.sort_by_key(|node| !node.server.link.is_open());
+        nodes
+    }
+
+    /// The nodes that have slots, in the order of their addresses.
+    pub(super) fn masters(&self) -> Vec<Arc<Node>> {
+        let has_slot = |node: &&Arc<Node>| self.owners.iter().flatten().any(|owner| Arc::ptr_eq(owner, node));
+        self.nodes.values().filter(has_slot).cloned().collect()
+    }
+
+    /// All known nodes.
+    pub(super) fn nodes(&self) -> Vec<Arc<Node>> {
+        self.nodes.values().cloned().collect()
+    }
+
+    /// Replaces the map. A node that stays in the map keeps its connections.
+    pub(super) fn apply(
+        &mut self,
+        topology: &Topology,
+        options: &RedisOptions,
+        epoch: &watch::Sender<u64>,
+        cluster: &Weak<SharedCluster>,
+    ) {
+        self.sharded = self.sharded.or(Some(topology.sharded));
+        let mut owners = vec![None; usize::from(SLOTS)];
+        for (from, to, endpoint) in &topology.ranges {
+            let node = self.node(endpoint, options, epoch, cluster);
+            if let Some(range) = owners.get_mut(usize::from(*from)..=usize::from(*to)) {
+                range.fill(Some(node));
+            }
+        }
+        self.owners = owners;
+        self.epoch = topology.epoch.map(|epoch| (epoch, Instant::now()));
+        self.named.retain(|_, named| named.elapsed() < KEPT);
+        let named = &self.named;
+        self.nodes.retain(|endpoint, _| {
+            named.contains_key(endpoint) || topology.ranges.iter().any(|(.., owner)| owner == endpoint)
+        });
+    }
+
+    /// Keeps the node at this address for a while, although it may have no slot.
+    pub(super) fn keep(&mut self, endpoint: &Endpoint) {
+        self.named.insert(endpoint.clone(), Instant::now());
+    }
+
+    /// Corrects the owner of one slot.
+    pub(super) fn set_owner(&mut self, slot: u16, node: Arc<Node>) {
+        if let Some(owner) = self.owners.get_mut(usize::from(slot)) {
+            *owner = Some(node);
+        }
+    }
+
+    /// The node at this address.
+    pub(super) fn node(
+        &mut self,
+        endpoint: &Endpoint,
+        options: &RedisOptions,
+        epoch: &watch::Sender<u64>,
+        cluster: &Weak<SharedCluster>,
+    ) -> Arc<Node> {
+        let new = || {
+            let options = options.of_node(endpoint, self.sharded == Some(true));
+            let link = Link::counting(options.clone(), epoch.clone());
+            let cluster = cluster.clone();
+            let moved = move || {
+                if let Some(cluster) = cluster.upgrade() {
+                    cluster.refresh_soon();
+                }
+            };
+            let acknowledgements = Acknowledgements::new(options.clone(), &address(endpoint));
+            let subscriptions = Subscriptions::of_node(options, moved);
+            let server = Server { link, subscriptions };
+            Arc::new(Node { endpoint: endpoint.clone(), server, acknowledgements, unanswered_since: Mutex::default() })
+        };
+        self.nodes.entry(endpoint.clone()).or_insert_with(new).clone()
+    }
+}

@@ -1,0 +1,176 @@
+use bandog_core::ErrorKind;
+
+use super::*;
+
+fn host(port: u16) -> Host {
+    Host { name: "h".into(), port }
+}
+
+/// The sentinels 1, 2 and 3. The masters have the ports 91, 92 and so on.
+fn three() -> Facts {
+    Facts::new([1, 2, 3].map(host).into())
+}
+
+fn answer(master: u16, epoch: impl Into<Option<u64>>) -> Result<Answer> {
+    Ok(Answer { master: host(master), epoch: epoch.into(), others: Vec::new() })
+}
+
+fn fault() -> Result<Answer> {
+    Err(Error::unavailable("no answer"))
+}
+
+impl Facts {
+    fn hears(&mut self, sentinel: u16, said: Result<Answer>) -> bool {
+        self.record(&host(sentinel), said, Instant::now())
+    }
+
+    fn ports(&self) -> Vec<u16> {
+        self.masters().iter().map(|choice| choice.master.port).collect()
+    }
+
+    fn first(&self) -> Choice {
+        self.masters().remove(0)
+    }
+}
+
+#[test]
+fn the_greatest_epoch_names_the_master_whoever_answers_first() {
+    for order in [[1, 2, 3], [3, 1, 2], [2, 3, 1]] {
+        let mut facts = three();
+        for sentinel in order {
+            // One sentinel knows of the failover to 92.
+            facts.hears(sentinel, if sentinel == 3 { answer(92, 5) } else { answer(91, 4) });
+        }
+        assert_eq!(facts.ports(), [92], "{order:?}");
+        assert_eq!(facts.faults().len(), 2, "the others are behind");
+    }
+}
+
+#[test]
+fn most_votes_decide_between_equal_and_hidden_epochs() {
+    for epoch in [None, Some(4)] {
+        let mut facts = three();
+        facts.hears(1, answer(91, epoch));
+        facts.hears(2, answer(92, epoch));
+        facts.hears(3, answer(92, epoch));
+        assert_eq!(facts.ports(), [92, 91], "{epoch:?}");
+    }
+    // One sentinel hides its epoch. The others agree.
+    let mut facts = three();
+    facts.hears(1, answer(91, None));
+    facts.hears(2, answer(92, 4));
+    facts.hears(3, answer(92, 4));
+    assert_eq!(facts.ports(), [92, 91]);
+}
+
+#[test]
+fn a_connection_is_left_for_a_greater_epoch_or_for_most_votes() {
+    let mut facts = three();
+    facts.hears(1, answer(91, 4));
+    facts.hears(2, answer(91, 4));
+    let old = facts.first();
+    facts.hears(3, answer(91, 3));
+    assert!(!facts.have_left(&old), "the third one is behind");
+    facts.hears(3, answer(92, 5));
+    assert!(facts.have_left(&old), "one sentinel knows of a failover");
+    let new = facts.first();
+    facts.hears(3, fault());
+    assert!(!facts.have_left(&new), "the sentinels that still answer are behind");
+
+    let mut facts = three();
+    facts.hears(1, answer(91, None));
+    let old = facts.first();
+    facts.hears(2, answer(92, None));
+    assert!(!facts.have_left(&old), "one vote each");
+    facts.hears(1, fault());
+    assert!(!facts.have_left(&old), "one vote of three");
+    facts.hears(3, answer(92, None));
+    assert!(facts.have_left(&old), "two votes of three");
+    for sentinel in 1..=3 {
+        facts.hears(sentinel, fault());
+    }
+    assert!(!facts.have_left(&old), "nobody names another master");
+}
+
+/// Sentinels in containers name addresses that a client outside cannot reach.
+#[test]
+fn sentinels_that_never_answer_have_no_vote() {
+    let mut facts = Facts::new(vec![host(1)]);
+    facts.record(
+        &host(1),
+        answer(91, None).map(|answer| Answer { others: vec![host(2), host(3)], ..answer }),
+        Instant::now(),
+    );
+    let old = facts.first();
+    facts.hears(2, fault());
+    facts.hears(3, fault());
+    facts.hears(1, answer(92, None));
+    assert!(facts.have_left(&old));
+}
+
+#[test]
+fn further_sentinels_are_remembered_up_to_a_limit() {
+    let mut facts = Facts::new(vec![host(1), host(1)]);
+    let others: Vec<Host> = (1..100).map(host).collect();
+    facts.record(&host(1), answer(91, None).map(|answer| Answer { others, ..answer }), Instant::now());
+    assert_eq!(facts.hosts().len(), 1 + MAX_OTHERS);
+    assert!(!facts.is_complete());
+}
+
+#[test]
+fn a_choice_waits_for_each_sentinel_or_for_most() {
+    let mut facts = three();
+    facts.hears(1, answer(91, 1));
+    assert!(!facts.is_sufficient() && !facts.is_complete());
+    facts.hears(2, fault());
+    assert!(!facts.is_sufficient() && !facts.is_complete());
+    facts.hears(3, fault());
+    assert!(!facts.is_sufficient() && facts.is_complete());
+    facts.hears(2, answer(91, 1));
+    assert!(facts.is_sufficient());
+    assert!(!Facts::new(Vec::new()).is_sufficient());
+    facts.forget();
+    assert!(!facts.is_sufficient() && !facts.is_complete());
+}
+
+#[test]
+fn only_news_are_announced() {
+    let mut facts = three();
+    assert!(facts.hears(1, answer(91, 1)));
+    assert!(!facts.hears(1, answer(91, 1)));
+    assert!(facts.hears(1, answer(91, 2)));
+    assert!(facts.hears(1, fault()));
+    assert!(!facts.hears(1, fault()));
+    assert!(!facts.forget_permanent_faults());
+    assert!(facts.hears(2, Err(Error::new(ErrorKind::Denied, "no"))));
+    assert!(facts.forget_permanent_faults());
+    assert_eq!(facts.faults().len(), 1);
+    assert!(!facts.hears(9, answer(91, 1)), "an unknown sentinel");
+}
+
+#[test]
+fn lower_epochs_are_believed_if_nothing_else_answers_for_some_seconds() {
+    let start = Instant::now();
+    let after = |seconds| start + Duration::from_secs(seconds);
+    let mut facts = three();
+    facts.record(&host(1), answer(91, 7), start);
+    let old = facts.first();
+    facts.record(&host(1), fault(), after(1));
+    assert!(facts.record(&host(2), answer(92, 0), after(2)));
+    assert!(facts.masters().is_empty());
+    assert!(!facts.record(&host(2), answer(92, 0), after(6)));
+    assert!(facts.masters().is_empty());
+    // A time without any answer does not count.
+    facts.record(&host(2), fault(), after(7));
+    facts.record(&host(2), answer(92, 0), after(100));
+    assert!(facts.masters().is_empty());
+    // A sentinel that is not behind starts the time again.
+    facts.record(&host(3), answer(91, 7), after(103));
+    facts.record(&host(3), fault(), after(104));
+    assert!(!facts.record(&host(2), answer(92, 0), after(108)));
+    assert!(facts.record(&host(2), answer(92, 0), after(109)));
+    assert_eq!(facts.ports(), [92]);
+    assert!(!facts.have_left(&old), "one sentinel of three");
+    facts.record(&host(3), answer(92, 0), after(110));
+    assert!(facts.have_left(&old), "the sentinels were set up again");
+}
