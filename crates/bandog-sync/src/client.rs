@@ -197,13 +197,18 @@ impl Client {
         self.query(|backend| Box::pin(async move { backend.members().await })).await
     }
 
-    /// The registered clients. Returns an empty list if the store does not allow this user to read the registry. This
-    /// is no error, because a query of a lock must also work without this right.
+    /// The registered clients. Returns an empty list if the store does not allow this user to read the registry, or if
+    /// the registry is on a node of the store that does not answer. This is no error, because a query of a lock must also
+    /// work without the registry.
     async fn known_members(&self) -> Result<Vec<Member>> {
         match self.members().await {
-            Err(error) if error.kind() == ErrorKind::Denied => {
+            Err(error) if hides_clients(&error) => {
                 if self.handle.is_first_denial() {
-                    tracing::warn!(%error, "this user may not read the registry of clients and waiters");
+                    if error.kind() == ErrorKind::Denied {
+                        tracing::warn!(%error, "this user may not read the registry of clients and waiters");
+                    } else {
+                        tracing::warn!(%error, "the registry of clients and waiters could not be read");
+                    }
                 }
                 Ok(Vec::new())
             }
@@ -225,7 +230,7 @@ impl Client {
         if !unknown_ids.is_empty() {
             let unknown_ids: Vec<ClientId> = unknown_ids.into_iter().collect();
             match self.query(|backend| Box::pin(async move { backend.members_of(&unknown_ids).await })).await {
-                Err(error) if error.kind() == ErrorKind::Denied => {}
+                Err(error) if hides_clients(&error) => {}
                 found => members.extend(found?),
             }
         }
@@ -263,6 +268,21 @@ impl Client {
         Ok(Some(if described.is_ok() { row } else { without_clients }))
     }
 
+    /// Deletes all that the store keeps for a name, if the lock is free: the last fence, and the number of permits of a
+    /// semaphore. Returns whether the lock was free. This is for names that no client uses any more: the next fence of
+    /// the name may be smaller than its last one.
+    ///
+    /// # Errors
+    /// As [`Client::show`], and `ErrorKind::Unsupported`: the store cannot delete names.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped after its first poll, the name might be deleted nevertheless.
+    #[doc(hidden)]
+    pub async fn forget(&self, name: impl AsRef<str>) -> Result<bool> {
+        let key = self.handle.key(name.as_ref())?;
+        self.query(|backend| Box::pin(async move { backend.forget(&key).await })).await
+    }
+
     /// Checks the store and its environment. Returns findings: what might endanger locks, and what is fine.
     ///
     /// # Errors
@@ -278,7 +298,11 @@ impl Client {
             Err(error) => Finding::advice(
                 "prefix",
                 format!("could not check whether one prefix in use begins with another: {error}"),
-                "run the check as a user who may read the registry of clients",
+                if error.kind() == ErrorKind::Denied {
+                    "run the check as a user who may read the registry of clients"
+                } else {
+                    "run the check again when the store answers"
+                },
             ),
         });
         Ok(findings)
@@ -428,4 +452,9 @@ impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("id", &self.handle.id).finish_non_exhaustive()
     }
+}
+
+/// Whether a query of locks continues without the clients if the query for the clients has this error.
+fn hides_clients(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Denied | ErrorKind::Unavailable)
 }

@@ -116,9 +116,8 @@ impl Handle {
         Ok(Terms { kind, fences, ..self.terms })
     }
 
-    /// Returns true at the first call, and false at each later call. The caller logs the denial only if the result is
-    /// true, so this log line is written once per client. A denial means that the store does not let this user read the
-    /// registry.
+    /// Returns true at the first call, and false at each later call. The caller logs that the registry cannot be read only
+    /// if the result is true, so this log line is written once per client.
     pub(crate) fn is_first_denial(&self) -> bool {
         !self.denied_logged.swap(true, Relaxed)
     }

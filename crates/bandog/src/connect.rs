@@ -23,7 +23,15 @@ use crate::{
 ///   system trusts. With `?ca=PATH`, the client trusts the authorities in a file instead. With `?cert=PATH&key=PATH`,
 ///   the client sends a certificate to the server. All files are PEM.
 /// - `redis+unix://user:password@/run/redis.sock?db=0`: the same over a Unix socket.
-/// - `valkey://`, `valkeys://` and `valkey+unix://`: the same for a Valkey server.
+/// - `redis+cluster://user:password@host:6379,host:6379`: a Redis Cluster. One reachable node is enough; the others are
+///   found. `rediss+cluster://` is the same over TLS.
+/// - `redis+sentinel://user:password@host1:26379,host2:26379,host3:26379/MASTER/0`: the master that these sentinels name,
+///   and its successor after a failover. With `?sentinel_password=PASSWORD`, and perhaps `?sentinel_user=USER`, the client
+///   logs in to the sentinels. `rediss+sentinel://` is the same over TLS, with the options of `rediss://`.
+/// - `redis+quorum://user:password@host1:6379,host2:6379,host3:6379/0`: a majority of several independent Redis servers.
+///   The URL names three or more servers, and all clients must name the same ones. There are mutexes and read-write locks.
+///   `rediss+quorum://` is the same over TLS, with the options of `rediss://`.
+/// - `valkey` instead of `redis`, and `valkeys` instead of `rediss`: the same for Valkey.
 /// - `sqlite:PATH`: one file, shared by processes of one machine (feature `sqlite`).
 /// - `memory:`: a new store in this process.
 /// - `memory:NAME`: the store with this name in this process. All clients that use the same name share it.
@@ -37,8 +45,13 @@ use crate::{
 /// - `?prefix=TEXT`: a prefix, which the client adds to every name in the store. The prefix must end in `:`. See
 ///   [`ClientOptions::prefix`].
 ///
+/// A URL of a quorum also accepts `?max_ttl=DURATION`: the maximum ttl of its locks; the default is `60s`. The watchdog's
+/// ttl must not exceed it, and all clients must name the same one. A server has a vote when it has run for longer than
+/// this. A third of `timeout` is the time in which a server must answer.
+///
 /// Each URL of Redis also accepts `?java_skew=DURATION`: the time by which the clocks of Java clients may be ahead of the
-/// server's clock; the default is `2s`. Only semaphores use it. Two more options choose the format of the data:
+/// server's clock; the default is `2s`. Only semaphores use it. `?replicas=NUMBER` is the number of replicas that must
+/// acknowledge each grant and each renewal of a lock; the default is 0. Two more options choose the format of the data:
 ///
 /// - `?layout=setnx`: mutexes are strings that are written as with `SET NX PX`, and can be shared with hand-written locks,
 ///   rslock and redsync. There are no other kinds of locks. The default is `redisson`.
@@ -54,8 +67,8 @@ use crate::{
 ///
 /// # Errors
 /// - [`ErrorKind::Misused`]: the URL is wrong, or a file that the URL names cannot be used.
-/// - [`ErrorKind::Unsupported`]: the backend is not compiled in, the URL names Redis Sentinel, Redis Cluster or another
-///   unsupported store, or the server is not a Redis server.
+/// - [`ErrorKind::Unsupported`]: the backend is not compiled in, the URL names an unsupported
+///   store, or the server is not a Redis server.
 /// - [`ErrorKind::Denied`]: the server refused the user, the password or the certificate.
 /// - [`ErrorKind::Unavailable`]: nothing answered within 5 s.
 ///
@@ -236,6 +249,7 @@ impl ConnectOptions {
         let timeout = self.parts.timeout.map(check_timeout).transpose()?;
         match self.parts.scheme {
             Scheme::Redis => redis(self.client, &self.parts, timeout),
+            Scheme::Quorum => quorum(self.client, &self.parts, self.ttl, timeout),
             Scheme::Sqlite => sqlite(self.client, &self.parts.place, timeout, self.must_exist),
             Scheme::Memory => self.client.over(memory(&self.parts.place)),
         }
@@ -268,11 +282,38 @@ fn redis(client: ClientOptions, parts: &Parts, timeout: Option<Duration>) -> Res
     if let Some(skew) = parts.java_skew {
         options = options.java_skew(skew);
     }
+    if let Some(replicas) = parts.replicas {
+        options = options.replicas(replicas);
+    }
     client.over(bandog_redis::Redis::new(options)?)
 }
 
 #[cfg(not(feature = "redis"))]
 fn redis(_: ClientOptions, _: &Parts, _: Option<Duration>) -> Result<Client> {
+    Err(not_compiled_in("redis"))
+}
+
+#[cfg(feature = "redis")]
+fn quorum(client: ClientOptions, parts: &Parts, watchdog: Duration, timeout: Option<Duration>) -> Result<Client> {
+    let mut options = bandog_quorum::QuorumOptions::default().store(crate::url::quorum::store(&parts.rest));
+    if let Some(timeout) = timeout {
+        options = options.timeout(timeout);
+    }
+    let max_ttl = parts.max_ttl.unwrap_or(bandog_quorum::QuorumOptions::MAX_TTL);
+    options = options.max_ttl(max_ttl);
+    if watchdog > max_ttl {
+        return Err(Error::misused(format!(
+            "the watchdog's ttl is {watchdog:?}; on this quorum it must be at most {max_ttl:?} (max_ttl in the URL)"
+        )));
+    }
+    let nodes = crate::url::quorum::nodes(&parts.rest).into_iter().map(|url| {
+        bandog_redis::Redis::new(bandog_redis::RedisOptions::from_url(&url)?.timeout(options.node_timeout()))
+    });
+    client.over(bandog_quorum::Quorum::new(nodes.collect::<Result<Vec<_>>>()?, options)?)
+}
+
+#[cfg(not(feature = "redis"))]
+fn quorum(_: ClientOptions, _: &Parts, _: Duration, _: Option<Duration>) -> Result<Client> {
     Err(not_compiled_in("redis"))
 }
 

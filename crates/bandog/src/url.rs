@@ -1,5 +1,11 @@
 //! Parses URLs such as `scheme:place?watchdog=30s&timeout=3s`, and prints them without their secrets.
 
+#[cfg_attr(
+    not(feature = "redis"),
+    allow(dead_code, reason = "without the feature, only the form of the URL is checked")
+)]
+pub(crate) mod quorum;
+
 use std::{collections::BTreeSet, time::Duration};
 
 use bandog_core::{Error, ErrorKind, MAX_TTL, Result, check_ttl};
@@ -9,9 +15,13 @@ use crate::file;
 /// The backend that a URL names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
-    /// `redis://user:password@host:port/db`, `rediss://` over TLS, or `redis+unix://` over a socket. For each of these
+    /// `redis://user:password@host:port/db`, `rediss://` over TLS, `redis+unix://` over a socket, `redis+sentinel://` for the
+    /// master that sentinels name, or `redis+cluster://` for a cluster; the last two also with `rediss`. For each of these
     /// schemes there is another with `valkey` instead of `redis`.
     Redis,
+    /// `redis+quorum://user:password@host:port,host:port,host:port/db`, or `rediss+quorum://` over TLS. For each of these
+    /// schemes there is another with `valkey` instead of `redis`.
+    Quorum,
     /// `sqlite:PATH`
     Sqlite,
     /// `memory:` or `memory:NAME`
@@ -30,6 +40,10 @@ pub(crate) struct Parts {
     pub(crate) timeout: Option<Duration>,
     /// The time by which the clocks of Java clients may be ahead of the Redis server's clock.
     pub(crate) java_skew: Option<Duration>,
+    /// The number of replicas of the Redis server that must acknowledge each grant.
+    pub(crate) replicas: Option<u8>,
+    /// The maximum ttl of a lock on a quorum.
+    pub(crate) max_ttl: Option<Duration>,
     /// The text that the client puts before every name in the store.
     pub(crate) prefix: String,
     /// The URL for the backend: the scheme, the place, and the options that only this backend knows.
@@ -44,13 +58,25 @@ impl Parts {
             "redis" | "valkey" => (Scheme::Redis, "redis"),
             "rediss" | "valkeys" => (Scheme::Redis, "rediss"),
             "redis+unix" | "valkey+unix" => (Scheme::Redis, "redis+unix"),
+            "redis+cluster" | "valkey+cluster" => (Scheme::Redis, "redis+cluster"),
+            "rediss+cluster" | "valkeys+cluster" => (Scheme::Redis, "rediss+cluster"),
+            "redis+sentinel" | "valkey+sentinel" => (Scheme::Redis, "redis+sentinel"),
+            "rediss+sentinel" | "valkeys+sentinel" => (Scheme::Redis, "rediss+sentinel"),
+            "redis+quorum" | "valkey+quorum" => (Scheme::Quorum, "redis+quorum"),
+            "rediss+quorum" | "valkeys+quorum" => (Scheme::Quorum, "rediss+quorum"),
             "sqlite" => (Scheme::Sqlite, "sqlite"),
             "memory" => (Scheme::Memory, "memory"),
             other => return Err(unknown_scheme(other, &shown)),
         };
         match word {
             "redis+unix" => check_socket(rest, &shown)?,
-            "redis" | "rediss" => check_host(rest, &shown)?,
+            "redis" | "rediss" => {
+                check_host(rest, &shown)?;
+                check_login(rest, &shown)?;
+            }
+            "redis+sentinel" | "rediss+sentinel" => check_login(rest, &shown)?,
+            "redis+cluster" | "rediss+cluster" => check_hosts(rest, &shown)?,
+            "redis+quorum" | "rediss+quorum" => quorum::check(rest, &shown)?,
             _ => {}
         }
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -60,6 +86,8 @@ impl Parts {
             watchdog: None,
             timeout: None,
             java_skew: None,
+            replicas: None,
+            max_ttl: None,
             prefix: String::new(),
             rest: format!("{word}:{place}"),
         };
@@ -91,10 +119,18 @@ impl Parts {
             "watchdog" => self.watchdog = Some(check_ttl("the URL's watchdog", duration(name, value)?)?),
             "timeout" => self.timeout = Some(check_timeout(duration(name, value)?)?),
             "java_skew" if self.scheme == Scheme::Redis => self.java_skew = Some(duration(name, value)?),
+            "replicas" if self.scheme == Scheme::Redis => self.replicas = Some(count(name, value)?),
+            "max_ttl" if self.scheme == Scheme::Quorum => {
+                self.max_ttl = Some(check_ttl("the URL's max_ttl", duration(name, value)?)?);
+            }
             "prefix" => self.prefix = decoded(value, shown)?,
             _ => {
-                let skew = (self.scheme == Scheme::Redis).then_some("java_skew");
-                let own: String = skew.iter().chain(own).map(|own| format!("{own}, ")).collect();
+                let of_scheme = match self.scheme {
+                    Scheme::Redis => &["java_skew", "replicas"][..],
+                    Scheme::Quorum => &["max_ttl"],
+                    Scheme::Sqlite | Scheme::Memory => &[],
+                };
+                let own: String = of_scheme.iter().chain(own).map(|own| format!("{own}, ")).collect();
                 return Err(Error::misused(format!(
                     "the URL {shown:?} has the unknown option {name:?}; {own}watchdog, timeout and prefix are known"
                 )));
@@ -107,9 +143,12 @@ impl Parts {
 /// The options that only the backend of this scheme knows.
 fn own_options(scheme: &str) -> &'static [&'static str] {
     match scheme {
-        "redis" => &["layout", "semaphores"],
-        "rediss" => &["layout", "semaphores", "ca", "cert", "key"],
+        "redis" | "redis+cluster" => &["layout", "semaphores"],
+        "rediss" | "rediss+cluster" => &["layout", "semaphores", "ca", "cert", "key"],
         "redis+unix" => &["layout", "semaphores", "db"],
+        "redis+sentinel" => &["layout", "semaphores", "sentinel_user", "sentinel_password"],
+        "rediss+sentinel" => &["layout", "semaphores", "sentinel_user", "sentinel_password", "ca", "cert", "key"],
+        "rediss+quorum" => &["ca", "cert", "key"],
         _ => &[],
     }
 }
@@ -171,26 +210,33 @@ fn unknown_scheme(scheme: &str, shown: &str) -> Error {
         "dynamodb",
         "nats",
     ];
-    let (unsupported, what) = if scheme.contains("sentinel") {
-        ("Redis Sentinel is", "the URL of the current master, redis://HOST:PORT")
-    } else if scheme.contains("cluster") {
-        ("Redis Cluster is", "the URL of a single server, redis://HOST:PORT")
-    } else if OTHER_STORES.contains(&scheme) {
+    if scheme.contains("sentinel") {
+        return Error::misused(format!(
+            "the URL {shown:?} has the unknown scheme {scheme:?}; write redis+sentinel://HOST:PORT,HOST:PORT/MASTER, or \
+             rediss+sentinel:// over TLS"
+        ));
+    }
+    if scheme.contains("cluster") {
+        return Error::misused(format!(
+            "the URL {shown:?} has the unknown scheme {scheme:?}; write redis+cluster://HOST:PORT,HOST:PORT, or \
+             rediss+cluster:// over TLS"
+        ));
+    }
+    let (unsupported, what) = if OTHER_STORES.contains(&scheme) {
         ("this store is", "redis://HOST (also valkey://), sqlite:PATH or memory:")
     } else if shown.contains('@') && !shown.contains("://") {
         return without_scheme(shown);
     } else {
         return Error::misused(format!(
-            "the URL {shown:?} has the unknown scheme {scheme:?}; redis, rediss, redis+unix (or valkey, valkeys, \
-             valkey+unix), sqlite and memory are known"
+            "the URL {shown:?} has the unknown scheme {scheme:?}; redis, rediss, redis+unix, redis+sentinel, \
+             rediss+sentinel, redis+cluster, rediss+cluster, redis+quorum, rediss+quorum (also with valkey instead of \
+             redis), sqlite and memory are known"
         ));
     };
     Error::new(ErrorKind::Unsupported, format!("the URL {shown:?}: {unsupported} not supported yet; write {what}"))
 }
 
-/// Refuses a URL that does not name exactly one host. Also refuses a URL whose user or password has characters that
-/// must be encoded. Such a URL would be split in the middle of the password, and an error could then show a part of the
-/// password.
+/// Refuses a URL that does not name exactly one host.
 fn check_host(rest: &str, shown: &str) -> Result<()> {
     let Some(rest) = rest.strip_prefix("//") else {
         return Err(Error::misused(format!(
@@ -201,10 +247,44 @@ fn check_host(rest: &str, shown: &str) -> Result<()> {
     let hosts = place.split(['/', '?']).next().unwrap_or_default();
     if hosts.contains(',') || (login.contains('@') && login.contains(',')) {
         let message = format!(
-            "the URL {shown:?} names several hosts: Redis Sentinel and Redis Cluster are not supported yet; name one server \
-             (in a password, write %40 for @ and %2C for ,)"
+            "the URL {shown:?} names several hosts: for sentinels, write redis+sentinel://, and for a cluster, write \
+             redis+cluster:// (in a password, write %40 for @ and %2C for ,)"
         );
         return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    Ok(())
+}
+
+/// Refuses the URL of a cluster without a host, and a login that cannot be read.
+fn check_hosts(rest: &str, shown: &str) -> Result<()> {
+    let place = rest.strip_prefix("//").unwrap_or_default();
+    let (_, place) = place.rsplit_once('@').unwrap_or(("", place));
+    let hosts = place.split(['/', '?', '#']).next().unwrap_or_default();
+    if hosts.split(',').any(str::is_empty) {
+        return Err(Error::misused(format!(
+            "the URL {shown:?} lacks a host: write redis+cluster://[user:password@]HOST[:port],HOST[:port]"
+        )));
+    }
+    check_login(rest, shown)
+}
+
+/// Refuses a URL whose user or password has characters that must be encoded. Such a URL would be split in the middle of the
+/// password, and an error could then show a part of the password.
+fn check_login(rest: &str, shown: &str) -> Result<()> {
+    let rest = rest.strip_prefix("//").unwrap_or(rest);
+    let (login, _) = rest.rsplit_once('@').unwrap_or_default();
+    if login.contains('@') && login.contains(',') {
+        return Err(Error::misused(format!(
+            "the URL {shown:?} has a login before several hosts: write the login once, before the first host (in a \
+             password, write %40 for @ and %2C for ,)"
+        )));
+    }
+    // `host1,user:password@host2`: the part before the colon would be the name of a user.
+    if login.split(':').next().is_some_and(|user| user.contains(',')) {
+        return Err(Error::misused(format!(
+            "the URL {shown:?} has a login after its first host: write the login once, before the first host (in a user, \
+             write %2C for ,)"
+        )));
     }
     let Some(found) = login.chars().find(|c| matches!(c, '/' | '?' | '#')) else { return Ok(()) };
     Err(Error::misused(format!(
@@ -239,6 +319,13 @@ fn decoded(value: &str, shown: &str) -> Result<String> {
         .map_err(|source| Error::misused(format!("the prefix in the URL {shown:?} is not UTF-8")).caused_by(source))
 }
 
+fn count(name: &str, value: &str) -> Result<u8> {
+    value.parse().map_err(|source| {
+        let message = format!("{name}={value} in the URL is not a number of servers; write a number from 0 to 255");
+        Error::misused(message).caused_by(source)
+    })
+}
+
 fn duration(name: &str, value: &str) -> Result<Duration> {
     humantime::parse_duration(value).map_err(|source| {
         let message = format!("{name}={value} in the URL is not a duration; write 500ms, 10s or 2m");
@@ -269,9 +356,10 @@ fn without_password(url: &str, instead: &str) -> String {
     if url.split_once(':').is_some_and(|(scheme, _)| is_local(scheme)) {
         return url.to_owned(); // These URLs have no password, but the name of a file can look like a password.
     }
+    let url = &without_unencoded_secret(url, instead);
     // An `@` in a password should be written as `%40`. If it was not, the password ends at the last `@` of the URL.
-    let Some((head, place)) = url.rsplit_once('@') else { return without_suspicious_port(url) };
-    let place = without_unknown_options(place);
+    let Some((head, place)) = url.rsplit_once('@') else { return without_suspicious_port(url, instead) };
+    let place = without_unknown_options(place, instead);
     let Some((scheme, login)) = head.split_once("://") else {
         // This is not a valid URL, so any text before the `@` might be the password.
         let scheme = head.split_once(':').map_or("", |(scheme, _)| scheme);
@@ -284,26 +372,47 @@ fn without_password(url: &str, instead: &str) -> String {
     }
 }
 
+/// Hides the end of the URL from the password of sentinels on, if this password might contain characters that should have
+/// been encoded. Then the end of the password is not known.
+fn without_unencoded_secret(url: &str, instead: &str) -> String {
+    const OPTION: &str = "sentinel_password=";
+    let starts = ["?", "&"].iter().filter_map(|sign| url.find(&format!("{sign}{OPTION}")));
+    let Some(start) = starts.min().filter(|start| url[*start + 1..].contains(['@', '#', '?'])) else {
+        return url.to_owned();
+    };
+    if instead.is_empty() { url[..start].to_owned() } else { format!("{}{OPTION}***", &url[..=start]) }
+}
+
 /// Hides a possible password in a URL without an `@`. If the text at the place of the port is not a number, this text
 /// might be a password, and the user might have mistyped the `@` after it.
-fn without_suspicious_port(url: &str) -> String {
-    let url = without_unknown_options(url);
+fn without_suspicious_port(url: &str, instead: &str) -> String {
+    let url = without_unknown_options(url, instead);
     let Some((scheme, rest)) = url.split_once("://") else { return without_suspicious_login(url) };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let (host, tail) = rest.split_at(end);
-    match host.split_once(':') {
-        Some((name, port)) if !host.starts_with('[') && !port.bytes().all(|byte| byte.is_ascii_digit()) => {
-            format!("{scheme}://{name}:***{tail}")
+    let (hosts, tail) = rest.split_at(end);
+    let mut shown = Vec::new();
+    for host in hosts.split(',') {
+        match host.split_once(':') {
+            Some((name, port)) if !host.starts_with('[') && !port.bytes().all(|byte| byte.is_ascii_digit()) => {
+                // A password can contain a comma, so the next hosts are hidden, too.
+                shown.push(format!("{name}:***"));
+                break;
+            }
+            Some(_) | None => shown.push(host.to_owned()),
         }
-        Some(_) | None => url,
     }
+    format!("{scheme}://{}{tail}", shown.join(","))
 }
 
 /// Hides a possible password in a text without `://`. The text might be `user:password`, unless its first word is a
 /// known scheme or a port follows the colon.
 fn without_suspicious_login(url: String) -> String {
-    const KNOWN: [&str; 6] = ["redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix"];
-    let is_known = |head: &str| KNOWN.iter().any(|scheme| head.eq_ignore_ascii_case(scheme));
+    const KNOWN: [&str; 4] = ["redis", "rediss", "valkey", "valkeys"];
+    let is_known = |head: &str| {
+        let (server, way) = head.split_once('+').unwrap_or((head, ""));
+        KNOWN.iter().any(|scheme| server.eq_ignore_ascii_case(scheme))
+            && ["", "unix", "sentinel", "cluster", "quorum"].iter().any(|known| way.eq_ignore_ascii_case(known))
+    };
     match url.split_once(':') {
         Some((head, rest)) if is_scheme(head) && !is_known(head) && !is_port(rest) && !rest.is_empty() => {
             format!("{head}:***")
@@ -312,16 +421,21 @@ fn without_suspicious_login(url: String) -> String {
     }
 }
 
-/// Hides the values of unknown options, because these values might be secrets.
-fn without_unknown_options(place: &str) -> String {
+/// Hides the values of unknown options, because these values might be secrets. If `instead` is empty, the password of
+/// sentinels is removed: with `***` as its value, a reader of the URL would send `***` as the password.
+fn without_unknown_options(place: &str, instead: &str) -> String {
     let Some((path, query)) = place.split_once('?') else { return place.to_owned() };
-    let shown = query.split('&').map(|option| match option.split_once('=') {
+    // A `#` that was not encoded might be a part of a secret.
+    let (query, fragment) = query.split_once('#').map_or((query, ""), |(query, _)| (query, "#***"));
+    let shown = query.split('&').filter_map(|option| match option.split_once('=') {
         Some((
-            "watchdog" | "timeout" | "java_skew" | "layout" | "semaphores" | "prefix" | "ca" | "cert" | "key" | "db",
+            "watchdog" | "timeout" | "java_skew" | "replicas" | "layout" | "semaphores" | "max_ttl" | "prefix" | "ca"
+            | "cert" | "key" | "db" | "sentinel_user",
             _,
         ))
-        | None => option.to_owned(),
-        Some((name, _)) => format!("{name}=***"),
+        | None => Some(option.to_owned()),
+        Some(("sentinel_password", _)) if instead.is_empty() => None,
+        Some((name, _)) => Some(format!("{name}=***")),
     });
-    format!("{path}?{}", shown.collect::<Vec<_>>().join("&"))
+    format!("{path}?{}{fragment}", shown.collect::<Vec<_>>().join("&"))
 }

@@ -48,6 +48,9 @@ impl Observer {
     /// If several changes happen between two calls, only the newest leader is returned. A leader that this call
     /// returns can already have been replaced.
     ///
+    /// If a Redis master fails and its replicas do not have its last writes, an earlier leader can be returned again,
+    /// with its lower fence: the new master does not know the last one.
+    ///
     /// # Errors
     /// - `ErrorKind::Misused`: the call was made outside a Tokio runtime.
     /// - `ErrorKind::Denied`: the store refused the request.

@@ -207,7 +207,7 @@ impl Engine {
             epoch: profile.epoch,
             notifications: SlotNotifications::default(),
             timers: Timers::default(),
-            outbox: Outbox::new(now),
+            outbox: Outbox::new(now, profile.max_steps),
             handle: Weak::new(),
             cx: SlotContext::new(member.id, profile.timeout, now, numbers),
             slots: Map::default(),

@@ -5,15 +5,13 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use bandog_core::{Kind, Moment, Step};
+use bandog_core::{Kind, Moment, Profile, Step};
 
 use super::{lane::SlotId, msg::HoldId};
 
-/// Maximum number of steps in one batch. In a larger batch, the first steps would wait too long for the others.
-const MAX_BATCH: usize = 32;
 /// If at least this many steps are in flight and the store is near, a batch that is not full waits for more steps. Many
 /// small batches would cost the client and the store more than the short wait.
-const GATHER_ABOVE: usize = MAX_BATCH / 2;
+const GATHER_ABOVE: usize = Profile::MAX_STEPS / 2;
 /// A store counts as near if its round trip (a request and its answer) is shorter than this. This is also the maximum
 /// time for which a batch waits for more steps.
 const MAX_GATHER_TIME: Duration = Duration::from_millis(1);
@@ -24,14 +22,16 @@ const MAX_RENEWAL_CALLS: usize = 2;
 
 pub(super) struct Outbox {
     steps: Vec<Step>,
+    /// Maximum number of steps in one batch ([`Profile::max_steps`]).
+    max_batch: usize,
     renewals: VecDeque<(SlotId, HoldId)>,
     /// When the last batch was sent.
     sent_at: Moment,
 }
 
 impl Outbox {
-    pub(super) fn new(now: Moment) -> Self {
-        Self { steps: Vec::new(), renewals: VecDeque::new(), sent_at: now }
+    pub(super) fn new(now: Moment, max_batch: usize) -> Self {
+        Self { steps: Vec::new(), max_batch: max_batch.max(1), renewals: VecDeque::new(), sent_at: now }
     }
 
     pub(super) fn push(&mut self, step: Step) {
@@ -55,7 +55,7 @@ impl Outbox {
     /// Whether a batch must be sent now. A batch that is not full waits for more steps if the store is near and at
     /// least [`GATHER_ABOVE`] steps are in flight.
     pub(super) fn is_ready(&self, steps_in_flight: usize, round_trip: Duration, now: Moment) -> bool {
-        let can_wait = self.steps.len() < MAX_BATCH && steps_in_flight >= GATHER_ABOVE;
+        let can_wait = self.steps.len() < self.max_batch && steps_in_flight >= GATHER_ABOVE;
         let waits = can_wait && round_trip < MAX_GATHER_TIME && now.since(self.sent_at) < MAX_GATHER_TIME;
         !self.steps.is_empty() && !waits
     }
@@ -63,7 +63,7 @@ impl Outbox {
     /// Takes the next batch. The caller must send the batch immediately.
     pub(super) fn take_batch(&mut self, now: Moment) -> Vec<Step> {
         self.sent_at = now;
-        let end = after_hand_over(&self.steps).unwrap_or(MAX_BATCH);
+        let end = after_hand_over(&self.steps).unwrap_or(self.max_batch).min(self.max_batch);
         let rest = self.steps.split_off(self.steps.len().min(end));
         std::mem::replace(&mut self.steps, rest)
     }
@@ -87,7 +87,7 @@ fn after_hand_over(steps: &[Step]) -> Option<usize> {
         [Step::Release(from), Step::Claim(to)] => to.kind == Kind::Fair && from.key == to.key,
         _ => false,
     };
-    let end = steps.windows(2).take(MAX_BATCH - 1).position(is_hand_over)? + 2;
+    let end = steps.windows(2).take(Profile::MAX_STEPS - 1).position(is_hand_over)? + 2;
     let key = steps[end - 1].key();
     let is_further = |step: &Step| matches!(step, Step::Claim(claim) if claim.key == *key);
     steps[end..].iter().any(is_further).then_some(end)
@@ -108,6 +108,7 @@ mod tests {
             kind: Kind::Fair,
             ttl: Duration::from_secs(30),
             fences: NonZeroU32::MIN,
+            above: None,
             joins: true,
             offers: false,
         }
@@ -115,7 +116,7 @@ mod tests {
 
     /// The sizes of the batches that these steps are sent in.
     fn batches(steps: impl IntoIterator<Item = Step>) -> Vec<usize> {
-        let mut outbox = Outbox::new(Moment::from_nanos(1));
+        let mut outbox = Outbox::new(Moment::from_nanos(1), Profile::MAX_STEPS);
         steps.into_iter().for_each(|step| outbox.push(step));
         let mut sizes = Vec::new();
         while !outbox.is_empty() {

@@ -207,6 +207,7 @@ mod tests {
             kind: Kind::Mutex,
             ttl,
             fences: NonZeroU32::MIN,
+            above: None,
             joins: false,
             offers: false,
         }

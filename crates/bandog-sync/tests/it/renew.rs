@@ -1,7 +1,9 @@
 //! The watchdog: how the engine renews holds, and when they are lost.
 
+use std::num::NonZeroU32;
+
 use bandog_conformance::wrap::{Capped, Counting, Fate, Forgetful, Lossy, Stopped, Which};
-use bandog_core::Clock;
+use bandog_core::{Claim, ClaimId, ClientId, Clock, ErrorKind, Kind};
 use tokio::time;
 
 use crate::kit::{client, key, memory, ms, paused, waiting};
@@ -84,6 +86,22 @@ async fn a_lost_key_does_not_affect_the_others() {
     time::timeout(ms(10_010), one.lost()).await.unwrap();
     time::sleep(ms(100_000)).await;
     assert!(!two.is_lost());
+}
+
+/// After a failover, the store can know the place of a claim and not its grant. The renewal then keeps the place, which is
+/// no hold.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_only_keeps_a_place_reports_the_loss() {
+    let store = Forgetful::new(memory());
+    let client = paused().watchdog(ms(3000)).over(store.clone()).unwrap();
+    let guard = client.mutex("orders").fair().lock().await.unwrap();
+    let id = ClaimId { client: ClientId::random(), number: 1 };
+    let (ttl, fences) = (ms(1_000_000), NonZeroU32::MIN);
+    let other =
+        Claim { key: key("orders"), id, kind: Kind::Fair, ttl, fences, above: None, joins: true, offers: false };
+    store.forget_grant(&other).await.unwrap();
+    time::timeout(ms(1_010), guard.lost()).await.unwrap();
+    assert!(guard.release().await.unwrap_err().kind() == ErrorKind::Lost);
 }
 
 /// After a reconnection all holds are renewed immediately, because the store may have lost them.

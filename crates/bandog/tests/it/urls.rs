@@ -47,16 +47,63 @@ fn valkey_is_redis_and_schemes_may_be_in_any_case() {
 }
 
 #[test]
+fn the_url_of_a_cluster_names_some_of_its_nodes() {
+    let store = |url: &str| ConnectOptions::parse(url).unwrap().connect_lazy().unwrap().store().to_owned();
+    for (url, same) in [
+        ("redis+cluster://h1", "redis+cluster://h1:6379"),
+        ("valkey+cluster://app:a,b@h1:7000,h2?timeout=1s", "redis+cluster://h1:7000,h2:6379"),
+        ("VALKEYS+CLUSTER://[::1]:7000,h2/?ca=/x.pem&prefix=a:", "rediss+cluster://[::1]:7000,h2:6379"),
+        ("redis+cluster://h1,h2?layout=setnx", "redis+cluster://h1:6379,h2:6379?layout=setnx"),
+    ] {
+        assert_eq!(store(url), same, "{url}");
+    }
+    refused("redis-cluster://h1", &["write redis+cluster://"]);
+    refused("redis+cluster://h1,h2/3", &["no numbered databases"]);
+    refused("redis+cluster://h1,,h2", &["lacks a host"]);
+    refused("redis+cluster://h1:x,h2", &["cannot be read"]);
+    refused("redis+cluster://app:hunter2@h1,app:hunter2@h2", &["write the login once"]);
+    refused("redis+cluster://h1?ca=/x.pem", &["\"ca\""]);
+    let url = "redis+cluster://h1:7000,h2:7001?timeout=1s";
+    assert_eq!(redact(url), url);
+    assert_eq!(redact("redis+cluster://app:hunter2@h1:7000,h2"), "redis+cluster://app:***@h1:7000,h2");
+    assert_eq!(redact("redis+cluster://app:hunter2,h1:7000,h2"), "redis+cluster://app:***");
+}
+
+#[test]
+fn urls_of_sentinels_are_read_and_shown_without_their_passwords() {
+    let url = "valkeys+sentinel://app:hunter2@h1,h2:7000,[::1]/orders/3?sentinel_user=dog&sentinel_password=hunter2\
+               &ca=/x&timeout=1s&layout=setnx";
+    let client = ConnectOptions::parse(url).unwrap().connect_lazy().unwrap();
+    assert_eq!(client.store(), "rediss+sentinel://h1:26379,h2:7000,[::1]:26379/orders/3?layout=setnx");
+    let shown = redact(url);
+    assert!(!shown.contains("hunter2") && shown.contains("sentinel_user=dog&sentinel_password=***"), "{shown}");
+    let bare = without_secrets(url);
+    assert!(!bare.contains("password") && bare.contains("app@h1,h2:7000"), "{bare}");
+    assert_eq!(redact("redis+sentinel://h1:1,h2:2/m"), "redis+sentinel://h1:1,h2:2/m");
+    assert_eq!(redact("redis+sentinel://h1:1,app:secret/m"), "redis+sentinel://h1:1,app:***/m");
+    refused("redis-sentinel://h1/orders", &["write redis+sentinel://HOST:PORT,HOST:PORT/MASTER"]);
+    refused("redis+sentinel://app:hunter2@h1,app:hunter2@h2/orders", &["write the login once"]);
+    refused("redis+sentinel://h1?db=3", &["\"db\"", "sentinel_user, sentinel_password, watchdog"]);
+}
+
+/// The watchdog's ttl is the ttl of every lock without a lease, so each such call would be refused.
+#[test]
+fn the_watchdog_of_a_quorum_is_at_most_its_max_ttl() {
+    refused("redis+quorum://a,b,c?watchdog=2m", &["watchdog's ttl is 120s", "at most 60s"]);
+    refused("redis+quorum://a,b,c?max_ttl=20s", &["watchdog's ttl is 30s", "at most 20s"]);
+    for url in ["redis+quorum://a,b,c", "redis+quorum://a,b,c?watchdog=2m&max_ttl=2m"] {
+        assert!(ConnectOptions::parse(url).and_then(ConnectOptions::connect_lazy).is_ok(), "{url}");
+    }
+    let options = ConnectOptions::parse("redis+quorum://a,b,c").unwrap().watchdog(std::time::Duration::from_secs(61));
+    assert_eq!(options.connect_lazy().unwrap_err().kind(), ErrorKind::Misused);
+}
+
+#[test]
 fn the_error_of_an_unsupported_store_names_the_supported_urls() {
     for (url, words) in [
-        ("redis+sentinel://h1:26379,h2:26379/mymaster", ["Redis Sentinel is not supported yet", "redis://HOST:PORT"]),
-        ("redis-sentinel://app:hunter2@h1/mymaster", ["Redis Sentinel is not supported yet", "redis://HOST:PORT"]),
-        ("redis+cluster://h1", ["Redis Cluster is not supported yet", "redis://HOST:PORT"]),
-        ("redis-cluster://h1", ["Redis Cluster is not supported yet", "redis://HOST:PORT"]),
-        ("REDISS+CLUSTER://h1", ["Redis Cluster is not supported yet", "redis://HOST:PORT"]),
-        ("redis://h1,h2", ["several hosts", "not supported yet"]),
-        ("rediss://app:hunter2@h1:6379,h2:6379/0", ["several hosts", "name one server"]),
-        ("valkey://app:hunter2@h1,app:hunter2@h2", ["several hosts", "name one server"]),
+        ("redis://h1,h2", ["several hosts", "write redis+sentinel://"]),
+        ("rediss://app:hunter2@h1:6379,h2:6379/0", ["several hosts", "write redis+sentinel://"]),
+        ("valkey://app:hunter2@h1,app:hunter2@h2", ["several hosts", "write redis+sentinel://"]),
         ("postgres://app:hunter2@db/shop", ["not supported yet", "sqlite:PATH"]),
         ("mysql://app:hunter2@db/shop", ["not supported yet", "redis://HOST"]),
         ("zookeeper://h1:2181", ["not supported yet", "valkey://"]),
@@ -85,8 +132,13 @@ fn an_option_of_one_scheme_is_refused_with_other_schemes() {
         assert!(ConnectOptions::parse(format!("{url}?java_skew=500ms&timeout=1s")).is_ok(), "{url}");
         refused(&format!("{url}?java_skew=soon"), &["java_skew"]);
         refused(&format!("{url}?skew=1s"), &["\"skew\"", "java_skew"]);
+        assert!(ConnectOptions::parse(format!("{url}?replicas=2")).is_ok(), "{url}");
+        for number in ["-1", "256", "two", ""] {
+            refused(&format!("{url}?replicas={number}"), &["replicas", "from 0 to 255"]);
+        }
     }
     refused("memory:?java_skew=1s", &["\"java_skew\"", "watchdog"]);
+    refused("memory:?replicas=1", &["\"replicas\"", "watchdog"]);
     refused("sqlite:locks.db?layout=setnx", &["\"layout\"", "watchdog"]);
     refused("redis://db?layout=redlock", &["\"redlock\"", "redisson and setnx are known"]);
     refused("redis://db?semaphores=unleased", &["\"unleased\"", "leased and plain are known"]);
@@ -164,8 +216,13 @@ fn no_error_and_no_debug_shows_a_password() {
         "valkey://app:hunter2@db?x=y",
         "valkey:app:hunter2@db",
         "localhost:6379?password=hunter2",
-        "redis+sentinel://app:hunter2@h1,h2/m",
+        "redis+sentinel://app:hunter2@h1,h2",
+        "redis+sentinel://h1/m/x?sentinel_password=hunter2",
         "redis://app:hunter2@h1,h2",
+        "redis+cluster://app:hunter2@h1,h2/3",
+        "redis+cluster://app:hunter2@h1,app:hunter2@h2",
+        "rediss+cluster://app:hunter2@h1:x,h2",
+        "redis+cluster://app:hunter2,h1",
         "postgres:app:hunter2@db",
         "etcd://app:hunter2%db:1",
     ] {

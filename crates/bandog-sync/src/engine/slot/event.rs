@@ -221,6 +221,7 @@ impl<C> SlotContext<C> {
             kind: terms.kind,
             ttl: terms.ttl,
             fences: terms.fences.into(),
+            above: None,
             joins: false,
             offers: false,
         };

@@ -307,7 +307,9 @@ impl Hold {
         let repeat_after = (ttl.min(self.validity.valid_for) / 6).max(round_trip * 2);
         self.renewal = NextRenewal::InFlight { asked_at: now, repeat_at: now + repeat_after };
         self.schedule(now);
-        Some(Claim { ttl, ..self.claim.clone() })
+        // The fence before those of this hold. A quorum needs it if a node has lost the hold.
+        let above = Fence::new(self.fences.last().get().saturating_sub(u64::from(self.claim.fences.get())));
+        Some(Claim { ttl, above: Some(above), ..self.claim.clone() })
     }
 
     /// Records a renewal that has succeeded. If two renewals have succeeded, the renewal that was sent later sets the
@@ -372,8 +374,16 @@ mod tests {
         let (ttl, fences, id) = (ms(30_000), NonZeroU32::MIN, ClaimId { client: ClientId::random(), number: 1 });
         let terms =
             Terms { kind: Kind::Mutex, ttl, watchdog: true, fences: NonZeroU8::MIN, max_hold: None, quiet: false };
-        let claim =
-            Claim { key: Key::new("key").unwrap(), id, kind: Kind::Mutex, ttl, fences, joins: false, offers: false };
+        let claim = Claim {
+            key: Key::new("key").unwrap(),
+            id,
+            kind: Kind::Mutex,
+            ttl,
+            fences,
+            above: None,
+            joins: false,
+            offers: false,
+        };
         let fences = Fences::ending(Fence::new(1), fences);
         let mut hold = Hold::granted(&Attempt::new(claim, terms, at(0)), fences, at(0), valid_for, at(1)).unwrap();
         let fence = hold.next_fence(terms, at(1)).unwrap();

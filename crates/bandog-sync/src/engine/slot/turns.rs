@@ -301,11 +301,13 @@ impl<C: Call> Slot<C> {
             }
             Ok(Renewal::Gone) => self.lose(id, cx),
             // The store does not have the hold, but a place of its claim: a late request of the claim has got this place
-            // after the hold had ended. If the renewal was sent before the claim was granted, the hold began later.
-            Ok(Renewal::Next) if self.holds.get(id).is_some_and(|hold| hold.began_before(asked_at)) => {
-                self.lose(id, cx)
+            // after the hold had ended, or another server has taken over without the grant. If the renewal was sent before
+            // the claim was granted, the hold began later.
+            Ok(Renewal::Waiting { .. }) => {
+                if self.holds.get(id).is_some_and(|hold| hold.began_before(asked_at)) {
+                    self.lose(id, cx);
+                }
             }
-            Ok(Renewal::Next) => {}
             Err(error) => {
                 self.holds.change(id, |hold| hold.renewal_failed(asked_at, now));
                 cx.emit(Effect::RenewalFailed(error));
@@ -327,8 +329,8 @@ impl<C: Call> Slot<C> {
                 }
             }
             // Only a slot with a single claim renews a place. So the answer is for the present attempt.
-            Ok(Renewal::Next) => self.may_be_free(cx),
-            Ok(Renewal::Extended { .. }) => {}
+            Ok(Renewal::Waiting { is_next: true }) => self.may_be_free(cx),
+            Ok(Renewal::Waiting { is_next: false } | Renewal::Extended { .. }) => {}
             // The place is renewed several times before it expires, so the next renewal is soon enough.
             Err(error) => cx.emit(Effect::RenewalFailed(error)),
         }

@@ -107,7 +107,7 @@ async fn a_dead_client_is_no_member() {
     let id = ClaimId { client: dead, number: 1 };
     let ttl = ms(30_000);
     let (fences, joins, offers) = (std::num::NonZeroU32::MIN, false, false);
-    let claim = Claim { key: key("a"), id, kind: Kind::Mutex, ttl, fences, joins, offers };
+    let claim = Claim { key: key("a"), id, kind: Kind::Mutex, ttl, fences, above: None, joins, offers };
     let granted = store.apply(&[Step::Claim(claim)]).await.remove(0).unwrap();
     assert!(matches!(granted, Answer::Claimed(Verdict::Granted { .. })));
     let call = BlockedCall {

@@ -1,0 +1,168 @@
+//! What operators see: the locks that a majority of the nodes holds, and the checks of all nodes.
+
+use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
+
+use async_trait::async_trait;
+use bandog_core::{
+    Backend, ClientId, Error, ErrorKind, Finding, Holder, Inspect, Key, Level, Member, Pattern, Result, Row,
+};
+
+use crate::{
+    leases::Quorum,
+    rules::{Vote, failure, majority},
+};
+
+#[async_trait]
+impl<B: Backend> Inspect for Quorum<B> {
+    async fn list(&self, pattern: &Pattern) -> Result<Vec<Row>> {
+        let rows = Self::majority_of(self.ask_all(|node| node.backend.list(pattern)).await)?;
+        let mut names = BTreeMap::<String, Vec<Row>>::new();
+        for row in rows.into_iter().flatten() {
+            names.entry(row.name.clone()).or_default().push(row);
+        }
+        let rows = names.into_values().map(|rows| merged(rows, self.needed()));
+        Ok(rows.filter(Row::is_held).collect())
+    }
+
+    async fn show(&self, key: &Key) -> Result<Row> {
+        let rows = Self::majority_of(self.ask_all(|node| node.backend.show(key)).await)?;
+        Ok(merged(rows, self.needed()))
+    }
+
+    async fn members(&self) -> Result<Vec<Member>> {
+        let members = Self::majority_of(self.ask_all(|node| node.backend.members()).await)?;
+        Ok(distinct(members))
+    }
+
+    async fn members_of(&self, clients: &[ClientId]) -> Result<Vec<Member>> {
+        let members = Self::majority_of(self.ask_all(|node| node.backend.members_of(clients)).await)?;
+        Ok(distinct(members))
+    }
+
+    async fn evict(&self, key: &Key) -> Result<Option<Row>> {
+        let rows = Self::majority_of(self.ask_all(|node| node.backend.evict(key)).await)?;
+        let rows: Vec<_> = rows.into_iter().flatten().collect();
+        Ok(Some(rows).filter(|rows| !rows.is_empty()).map(|rows| merged(rows, self.needed())).filter(Row::is_held))
+    }
+
+    /// All nodes must answer, because each of them keeps data. If some do not, the others have removed the name already.
+    async fn forget(&self, key: &Key) -> Result<bool> {
+        let votes = self.ask_each(|node| node.backend.forget(key)).await;
+        let refused = votes.iter().any(|vote| matches!(vote, Vote::Refused(_)));
+        let given = votes.iter().filter(|vote| matches!(vote, Vote::Given(_))).count();
+        if refused || given < self.needed() {
+            return Err(failure(&votes));
+        }
+        if votes.iter().any(|vote| matches!(vote, Vote::Given(false))) {
+            return Ok(false);
+        }
+        let missing = votes.iter().zip(&self.nodes).filter(|(vote, _)| !matches!(vote, Vote::Given(_)));
+        let missing: Vec<_> = missing.map(|(_, node)| node.store.as_str()).collect();
+        if missing.is_empty() {
+            return Ok(true);
+        }
+        Err(Error::unavailable(format!(
+            "{given} of the {} nodes of the quorum have removed the name; it may stay at these, which have not answered: {}",
+            votes.len(),
+            missing.join(", ")
+        )))
+    }
+
+    async fn check(&self) -> Result<Vec<Finding>> {
+        self.check_for("").await
+    }
+
+    async fn check_for(&self, prefix: &str) -> Result<Vec<Finding>> {
+        let votes = self.ask_each(async |node| {
+            let findings = node.backend.check_for(prefix).await?;
+            // If this fails, the vote is unknown, and the finding says so.
+            let _ = node.ping().await;
+            Ok(findings)
+        });
+        let votes = votes.await;
+        let mut findings = vec![self.number_of_nodes()];
+        for (vote, node) in votes.into_iter().zip(&self.nodes) {
+            let store = &node.store;
+            match vote {
+                Vote::Given(found) => {
+                    let of_node = |finding: Finding| Finding { says: format!("{store}: {}", finding.says), ..finding };
+                    findings.extend(found.into_iter().map(of_node));
+                    findings.push(match node.time_until_vote() {
+                        Ok(wait) if wait.is_zero() => Finding::fine("vote", format!("{store}: the node has a vote")),
+                        Ok(wait) => Finding::advice(
+                            "vote",
+                            format!("{store}: the node has started a short time ago, and has a vote in {wait:.0?}"),
+                            "wait; a node that restarts has no vote for max_ttl",
+                        ),
+                        Err(error) => Finding::danger(
+                            "vote",
+                            format!("{store}: the node has no vote: {error}"),
+                            match error.kind() {
+                                ErrorKind::Misused => "give all clients the same max_ttl",
+                                _ => "allow this user to run INFO, and GET and SET on bandog:setting:quorum:max_ttl",
+                            },
+                        ),
+                    });
+                }
+                Vote::Awaited | Vote::Refused(_) | Vote::Missing(_) => findings.push(Finding::danger(
+                    "node",
+                    format!("{store}: the node does not answer"),
+                    "start this node: as long as it is down, fewer other nodes may fail",
+                )),
+            }
+        }
+        findings.sort_by_key(|finding| finding.level != Level::Danger);
+        Ok(findings)
+    }
+}
+
+impl<B: Backend> Quorum<B> {
+    /// The number of nodes that must hold a lock.
+    fn needed(&self) -> usize {
+        majority(self.nodes.len())
+    }
+
+    fn number_of_nodes(&self) -> Finding {
+        let (nodes, needed) = (self.nodes.len(), self.needed());
+        let says = format!("the quorum has {nodes} nodes, of which {} may be down", nodes - needed);
+        if nodes % 2 == 1 {
+            return Finding::fine("nodes", says);
+        }
+        Finding::advice("nodes", says, format!("use {} nodes: as many may be down", nodes - 1))
+    }
+}
+
+/// The row of a lock with the holders that at least `needed` nodes have. The rows are of the same lock.
+fn merged(rows: Vec<Row>, needed: usize) -> Row {
+    let mut found: Vec<Vec<&Holder>> = Vec::new();
+    for holder in rows.iter().flat_map(|row| &row.holders) {
+        let is_same = |others: &&mut Vec<&Holder>| others[0].owner == holder.owner && others[0].kind == holder.kind;
+        match found.iter_mut().find(is_same) {
+            Some(others) => others.push(holder),
+            None => found.push(vec![holder]),
+        }
+    }
+    found.retain(|same| same.len() >= needed);
+    let of_majority = |mut same: Vec<&Holder>| {
+        // More than half of the nodes have the fence of the grant, so it is in the middle.
+        same.sort_by_key(|holder| holder.last_fence);
+        let holder = same[same.len() / 2].clone();
+        // The lock is free when fewer nodes than a majority have the hold. A hold without a ttl never expires.
+        same.sort_by_key(|holder| Reverse(holder.ttl.unwrap_or(Duration::MAX)));
+        Holder { ttl: same[needed - 1].ttl, ..holder }
+    };
+    let holders: Vec<_> = found.into_iter().map(of_majority).collect();
+    let queue = rows.iter().map(|row| &row.queue).max_by_key(|queue| queue.len()).cloned().unwrap_or_default();
+    let kind = holders.first().and_then(|holder| holder.kind.or(rows.iter().find_map(|row| row.kind)));
+    let name = rows.into_iter().next().map(|row| row.name).unwrap_or_default();
+    Row { name, kind, holders, queue, waiters: Vec::new() }
+}
+
+/// The members without repetitions.
+fn distinct(members: Vec<Vec<Member>>) -> Vec<Member> {
+    let mut known = BTreeMap::new();
+    for member in members.into_iter().flatten() {
+        known.entry(member.id).or_insert(member);
+    }
+    known.into_values().collect()
+}

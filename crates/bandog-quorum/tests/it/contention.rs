@@ -1,0 +1,143 @@
+//! Many clients contend for one lock. One of them gets it, and they do not split the nodes among themselves.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bandog_core::{Clock, Kind, Step};
+use bandog_sync::Client;
+use bandog_testkit::eventually_async;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+
+use crate::memories::{Nodes, SOON, claim, is_held, must_release, nodes, quorum, step, take};
+
+/// A request to a node takes between one and ten milliseconds. So the requests of two clients arrive at the nodes in
+/// different orders.
+const LATENCY: Duration = Duration::from_millis(1);
+const JITTER: Duration = Duration::from_millis(9);
+const HOLD: Duration = Duration::from_millis(1);
+const PERIOD: Duration = Duration::from_secs(5);
+
+/// What the contenders have got.
+#[derive(Debug)]
+struct Traffic {
+    /// Grants per second.
+    grants: f64,
+    longest_gap: Duration,
+    /// Requests to all nodes per grant.
+    requests: f64,
+}
+
+#[derive(Debug, Default)]
+struct Grants {
+    number: u32,
+    is_held: bool,
+    last: Option<Instant>,
+    longest_gap: Duration,
+}
+
+impl Grants {
+    fn begin(&mut self) {
+        assert!(!std::mem::replace(&mut self.is_held, true), "two clients hold the lock");
+        let now = Instant::now();
+        self.longest_gap = self.longest_gap.max(self.last.replace(now).map_or(Duration::ZERO, |last| now - last));
+        self.number += 1;
+    }
+}
+
+fn slow_nodes(number: usize) -> Nodes {
+    let nodes = nodes(number);
+    for node in &nodes {
+        node.latency(LATENCY);
+        node.jitter(JITTER);
+    }
+    nodes
+}
+
+/// Clients that take one lock again and again, for a moment each time. A single node is used without a quorum.
+async fn contend(nodes: &Nodes, clients: usize) -> Traffic {
+    let (grants, mut tasks) = (Arc::<Mutex<Grants>>::default(), JoinSet::new());
+    for _ in 0..clients {
+        let options = Client::options().clock(Clock::tokio()).on_current_runtime();
+        let client = match &nodes[..] {
+            [node] => options.over(node.clone()).unwrap(),
+            _ => options.over(quorum(nodes)).unwrap(),
+        };
+        let grants = Arc::clone(&grants);
+        tasks.spawn(async move {
+            let mutex = client.mutex("orders");
+            loop {
+                let guard = mutex.lock().await.unwrap();
+                grants.lock().unwrap().begin();
+                sleep(HOLD).await;
+                grants.lock().unwrap().is_held = false;
+                guard.release().await.unwrap();
+            }
+        });
+    }
+    sleep(PERIOD).await;
+    let grants = std::mem::take(&mut *grants.lock().unwrap());
+    let requests: usize = nodes.iter().map(|node| node.requests()).sum();
+    let requests = f64::from(u32::try_from(requests).unwrap()) / f64::from(grants.number);
+    Traffic { grants: f64::from(grants.number) / PERIOD.as_secs_f64(), longest_gap: grants.longest_gap, requests }
+}
+
+#[tokio::test(start_paused = true)]
+async fn contenders_do_not_split_the_nodes() {
+    for clients in [2, 8, 32] {
+        let one = contend(&slow_nodes(1), clients).await;
+        for number in [3, 5] {
+            let traffic = contend(&slow_nodes(number), clients).await;
+            let all = format!("{clients} clients, {number} nodes: {traffic:?}; one node: {one:?}");
+            assert!(traffic.grants > one.grants / 5.0, "{all}");
+            assert!(traffic.longest_gap < Duration::from_millis(400), "{all}");
+            let requests = 40 + 4 * u32::try_from(clients).unwrap();
+            assert!(traffic.requests < f64::from(requests), "{all}");
+        }
+    }
+}
+
+/// A client has died after the first node has granted its claim.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_only_the_first_node_has_does_not_stop_the_others() {
+    let nodes = slow_nodes(3);
+    take(&nodes[0], &claim(Kind::Mutex)).await.unwrap();
+    let traffic = contend(&nodes, 4).await;
+    assert!(traffic.grants > 8.0 && traffic.longest_gap < Duration::from_secs(1), "{traffic:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn contenders_do_not_wait_for_a_first_node_that_hangs() {
+    let nodes = slow_nodes(3);
+    let first = nodes[0].clone();
+    tokio::spawn(async move {
+        sleep(PERIOD / 4).await;
+        first.hang(true);
+        sleep(PERIOD / 2).await;
+        first.hang(false);
+    });
+    let traffic = contend(&nodes, 8).await;
+    // A call waits for the node for one second at most. The node is left out when it has not answered a ping, which takes
+    // another second.
+    assert!(traffic.grants > 15.0 && traffic.longest_gap < Duration::from_millis(2200), "{traffic:?}");
+}
+
+/// A node still has an earlier request of the claim, and must release it. If it were asked again, it would grant the claim
+/// and then release it.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_must_release_the_claim_is_not_asked_again() {
+    let nodes = nodes(3);
+    let (quorum, ours) = (quorum(&nodes), claim(Kind::Mutex));
+    let theirs = must_release(&quorum, &nodes, &ours).await;
+    step(&nodes[0], Step::Release(theirs)).await.unwrap();
+    // Now the first node grants the claim, and it is asked first.
+    assert!(take(&quorum, &ours).await.is_none(), "a node counts that has not released the earlier request");
+    nodes[1].fault(None);
+    for node in &nodes[..2] {
+        eventually_async(SOON, async || !is_held(node, &ours.key).await).await;
+    }
+}
