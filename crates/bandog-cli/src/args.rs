@@ -16,7 +16,7 @@ use crate::{
     process_tree::heir,
     release,
     schedule::{self, keep},
-    show,
+    show, torture,
 };
 
 /// Runs programs under locks that are shared by processes and machines.
@@ -52,6 +52,7 @@ Examples:
   bandog release deploy --force                   take it from a holder that hangs
   bandog latch import wait --timeout 1h           wait until all parts of the work are done
   bandog schedule jobs.toml --check               check a file of jobs
+  bandog torture --for 2m                         what a failover of your store does to locks
   bandog page                                     jobs and locks on a web page
   bandog demo                                     the failure without a lock";
 
@@ -74,6 +75,7 @@ enum Visible {
     Latch(latch::Args),
     Limit(limit::Args),
     Doctor(doctor::Args),
+    Torture(torture::Args),
     Cron(cron::Args),
     Schedule(schedule::Args),
     Jobs(jobs::Args),
@@ -100,7 +102,11 @@ impl Cli {
     pub(crate) fn run(self) -> Result<ExitCode, Fault> {
         match self.command {
             Command::Visible(visible) => {
-                console::install_subscriber(self.common.verbose);
+                match (&visible, self.common.verbose) {
+                    // Its report counts what the library would warn of, for each of its many clients.
+                    (Visible::Torture(_), 0) => console::start(),
+                    (_, verbosity) => console::install_subscriber(verbosity),
+                }
                 visible.run()
             }
             Command::Hidden(hidden) => hidden.run(),
@@ -118,6 +124,7 @@ impl Visible {
             Self::Latch(args) => latch::run(&args),
             Self::Limit(args) => limit::run(&args),
             Self::Doctor(args) => doctor::run(&args),
+            Self::Torture(args) => torture::run(&args),
             Self::Cron(args) => cron::run(&args),
             Self::Schedule(args) => schedule::run(&args),
             Self::Jobs(args) => jobs::run(&args),

@@ -16,7 +16,10 @@ use rustix::termios::tcgetwinsize;
 
 use self::queue::Item;
 
-pub(crate) use self::{events::install_subscriber, queue::flush};
+pub(crate) use self::{
+    events::install_subscriber,
+    queue::{flush, start},
+};
 
 /// Prints a message of one or more lines on standard error.
 pub(crate) fn report(message: &str) {
@@ -144,10 +147,8 @@ fn quoted(text: &str) -> String {
 /// can contain an `@` too.
 fn may_be_a_url(word: &str) -> bool {
     let word = word.to_ascii_lowercase();
-    ["redis:", "rediss:", "redis+unix:", "valkey:", "valkeys:", "valkey+unix:"]
-        .iter()
-        .any(|scheme| word.contains(scheme))
-        || (word.contains("://") && word.contains('@'))
+    let schemes = ["redis:", "rediss:", "redis+unix:", "valkey:", "valkeys:", "valkey+unix:", "+sentinel:"];
+    schemes.iter().any(|scheme| word.contains(scheme)) || (word.contains("://") && word.contains('@'))
 }
 
 #[cfg(test)]

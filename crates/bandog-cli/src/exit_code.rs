@@ -11,6 +11,8 @@ pub(crate) enum ExitCode {
     Done,
     /// 1: `doctor` found a danger for locks.
     Endangered,
+    /// 1: `torture` found a broken promise.
+    Broken,
     /// 1: the run of `jobs run --wait` did not succeed.
     Failed,
     /// The child's own code. If the child could not be started, the code is 126 or 127.
@@ -40,7 +42,7 @@ impl ExitCode {
     pub(crate) fn number(self) -> u8 {
         match self {
             Self::Done => 0,
-            Self::Endangered | Self::Failed => 1,
+            Self::Endangered | Self::Broken | Self::Failed => 1,
             Self::Child(code) => code,
             Self::Signal(number) => 128u8.wrapping_add(number.to_le_bytes()[0]),
             Self::Usage => 64,

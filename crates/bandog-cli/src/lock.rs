@@ -17,12 +17,13 @@ use std::{
 use bandog::{Client, ErrorKind, Guard, Holder, Key, backend::Kind};
 use tokio::time::timeout;
 
+pub(crate) use self::kind::Handle;
 use self::{
     acquire::{Acquired, acquire},
     grace::Grace,
-    kind::Handle,
     watch::{ChildEnd, LockDanger, watch},
 };
+
 use crate::{
     args,
     console::report,

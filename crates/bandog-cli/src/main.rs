@@ -33,6 +33,7 @@ mod schedule;
 mod show;
 mod signals;
 mod store;
+mod torture; // Makes traffic and counts lost locks.
 
 fn main() -> std::process::ExitCode {
     let code = args::read().and_then(args::Cli::run).unwrap_or_else(fault::Fault::report);

@@ -17,8 +17,8 @@ pub(crate) const VARIABLE: &str = "BANDOG_URL";
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    /// The store: `redis://user:password@host:port/db` (`rediss://` over TLS, `redis+unix://` over a socket) or
-    /// `sqlite:PATH`, with `?watchdog=DUR`, `?timeout=DUR` and `?prefix=TEXT:` (the prefix of all names in the store;
+    /// The store: `redis://user:password@host:port/db` (`rediss://` over TLS, `redis+unix://` over a socket,
+    /// `redis+sentinel://`, `redis+cluster://`, `redis+quorum://`) or `sqlite:PATH`, with `?watchdog=DUR`, `?timeout=DUR` and `?prefix=TEXT:` (the prefix of all names in the store;
     /// it ends in a colon).
     ///
     /// Without this option the variable BANDOG_URL names the store. If neither is set, the store is a SQLite file in
@@ -72,6 +72,16 @@ impl Store {
             )));
         }
         Ok(options)
+    }
+
+    /// Parses and checks the URL, for a command whose clients are all in this process: a store in memory is allowed, and
+    /// all clients share it.
+    pub(crate) fn options_in_process(&self) -> Result<ConnectOptions, Fault> {
+        let url = match self.url.strip_prefix("memory:") {
+            Some(options) if options.is_empty() || options.starts_with('?') => format!("memory:bandog{options}"),
+            Some(_) | None => self.url.clone(),
+        };
+        ConnectOptions::parse(url).map_err(|error| self.fault(&error))
     }
 
     /// A client that has not connected yet.

@@ -32,7 +32,7 @@ pub(super) enum Item {
 }
 
 /// Starts the thread. Items that are posted before the start are dropped.
-pub(super) fn start() {
+pub(crate) fn start() {
     let (outbox, inbox) = sync_channel(CAPACITY);
     if thread::Builder::new().name("console".into()).spawn(|| print_all(inbox)).is_ok() {
         // If the queue was set already, it is kept, and the new thread ends.

@@ -50,7 +50,7 @@ impl Choice {
 }
 
 /// The handle of a lock of any kind.
-pub(super) enum Handle {
+pub(crate) enum Handle {
     Mutex(Mutex),
     Read(RwLock),
     Write(RwLock),
@@ -60,7 +60,7 @@ pub(super) enum Handle {
 impl Handle {
     /// The lock with this name. With `lease`, the lock has a fixed lease. `owner` holds the locks of the ancestors of this
     /// process, for the search for deadlocks.
-    pub(super) fn new(client: &Client, name: &str, kind: Kind, lease: Option<Duration>, owner: &Owner) -> Self {
+    pub(crate) fn new(client: &Client, name: &str, kind: Kind, lease: Option<Duration>, owner: &Owner) -> Self {
         let mutex = |mutex: Mutex| Self::Mutex(if let Some(ttl) = lease { mutex.lease(ttl) } else { mutex });
         let rwlock = |lock: RwLock| if let Some(ttl) = lease { lock.lease(ttl) } else { lock };
         match kind {
@@ -76,7 +76,7 @@ impl Handle {
     }
 
     /// Waits for the lock without a limit.
-    pub(super) async fn lock(&self) -> Result<Guard> {
+    pub(crate) async fn lock(&self) -> Result<Guard> {
         match self {
             Self::Mutex(mutex) => mutex.lock().await,
             Self::Read(lock) => lock.read().await,
@@ -86,7 +86,7 @@ impl Handle {
     }
 
     /// Waits for the lock, for at most `wait`. None if the lock was busy for the whole time.
-    pub(super) async fn try_lock_for(&self, wait: Duration) -> Result<Option<Guard>> {
+    pub(crate) async fn try_lock_for(&self, wait: Duration) -> Result<Option<Guard>> {
         match self {
             Self::Mutex(mutex) => mutex.try_lock_for(wait).await,
             Self::Read(lock) => lock.try_read_for(wait).await,

@@ -23,7 +23,7 @@ pub(crate) struct Process {
 
 impl Process {
     /// Reads a process. None if the process does not exist.
-    fn read(pid: i32) -> Option<Self> {
+    pub(crate) fn read(pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The program's name is in brackets, and can itself contain spaces and brackets. The first field after the name
         // is the state.

@@ -28,3 +28,4 @@ mod signals;
 mod store;
 mod stores;
 mod terminal;
+mod torture;

@@ -18,3 +18,4 @@ mod kinds;
 mod refusals;
 mod schedules_away;
 mod store;
+mod torture;

@@ -1,0 +1,291 @@
+//! `bandog torture`: traffic on locks of its own, while the user makes their store fail. Counts what was lost.
+
+mod cleaning;
+mod kills;
+mod plan;
+mod report;
+mod tally;
+mod worker;
+
+use std::{
+    io::{IsTerminal, stdin},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bandog::{Client, ConnectOptions, ErrorKind};
+use tokio::{
+    sync::watch,
+    task::JoinSet,
+    time::{self, MissedTickBehavior, timeout},
+};
+
+use self::{
+    cleaning::Cleaning,
+    kills::{Kill, Kills},
+    plan::{Family, Plan},
+    report::{Outcome, progress},
+    tally::Tally,
+    worker::Worker,
+};
+use crate::{
+    args, console,
+    exit_code::ExitCode,
+    fault::Fault,
+    lock::Handle,
+    print::Format,
+    runtime,
+    signals::Signals,
+    store::{self, Store},
+};
+
+/// Interval between two lines about the progress.
+const PROGRESS: Duration = Duration::from_secs(5);
+/// Time limit of the first claim of each kind. No other client uses the names.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A worker hangs if it has not ended this time after the end of the traffic.
+const HANGS: Duration = Duration::from_secs(60);
+
+/// Tests whether your store loses locks: makes traffic on locks of its own, while you make the store fail.
+///
+/// Start this command, and then restart the server, fail it over, cut its network or stop its machine, as it may happen
+/// to you. At the end the command says what that did to the locks: how many were lost, whether each holder was notified
+/// before another client got the lock, whether fences repeated, and for how long no lock was granted.
+///
+/// The command uses only names that begin with its own prefix, and removes them at the end. It hurts nothing itself,
+/// unless --kill says so.
+///
+/// Each worker is a client with its own connections. Half of the workers hold a lock for some milliseconds: they show
+/// how long locks are not available. The other half hold a lock for --hold or half of it: they show which holds are
+/// lost. All of them are in one process with one clock. So if two of them hold the same lock at the same time, this is a
+/// fact and no estimate.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+How to read the report:
+  losses announced      a holder lost its lock, and knew it before another client got it
+  losses not announced  another client got the lock, and the first holder did not know it; only
+                        a resource that checks the fence refuses the first holder
+  repeated fences       a grant whose fence is not greater than that of an earlier holder
+  longest wait          the longest wait for a lock that is held for milliseconds only
+  without a grant       the longest time in which no such lock was granted
+
+Exit codes:
+    0  nothing was broken; announced losses, and errors, are not broken promises
+    1  a loss was not announced, a fence repeated, a worker did not end, or a lock was still
+       held at the end
+   64  the command line or the URL is wrong, or the store does not have a kind of --kinds
+   69  the store does not answer at the start; or at the end, so that names stay behind, which
+       are printed
+   71  the operating system refused a thread, a file or a signal handler
+   75  another program holds a lock whose name begins with --prefix
+   77  the store refuses
+  128 + N  signal N came before the traffic; or it was the second one, and names stay behind
+
+One INT (Ctrl-C) or TERM ends the traffic early, and the report is printed.
+
+Fields of --json: url, prefix, seconds, workers, kinds, grants, grants_per_second, losses_announced, \
+losses_not_announced, repeated_fences, hung_workers, left_behind (names), longest_wait_ms, longest_gap_ms (the longest \
+time without a grant) and longest_gap_at_ms (its start), longest_overlap_ms (of two holders), errors (an object: kind \
+and number), findings (the first broken promises: at_ms, name, says), broken.
+
+Examples:
+  bandog torture --url redis://localhost --for 2m
+  bandog torture --url redis+sentinel://s1,s2,s3/orders --kill $(pidof redis-server)@20s
+  bandog torture --kill 4711:STOP@10s --kill 4711:CONT@50s --hold 30s
+  bandog torture --for 10m --json | jq -e '.broken == false'")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    store: store::Args,
+    /// Duration of the traffic.
+    #[arg(long = "for", value_name = "DUR", value_parser = args::lease, default_value = "60s")]
+    duration: Duration,
+    /// Number of workers, each with its own connections (4 to 256).
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(4..=256))]
+    workers: u16,
+    /// Number of names of each kind that are held for milliseconds, and the same number that are held for longer (1 to
+    /// 1000). With more names than workers, few workers wait, and losses are not seen.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    names: u16,
+    /// The beginning of all names. Two runs at the same time need two prefixes [default: bandog-torture: and a random
+    /// part].
+    #[arg(long, value_name = "TEXT")]
+    prefix: Option<String>,
+    /// The kinds of locks, separated by commas [default: all kinds that the store has].
+    #[arg(long, value_name = "KINDS", value_enum, value_delimiter = ',')]
+    kinds: Vec<Family>,
+    /// Greatest duration of a long hold; each takes between half of this time and all of it. Choose it longer than a
+    /// failover takes, so that locks are held during it.
+    #[arg(long, value_name = "DUR", value_parser = args::lease, default_value = "10s")]
+    hold: Duration,
+    /// Take the locks with a fixed lease [default: a watchdog renews them; its ttl is ?watchdog= of the URL].
+    #[arg(long, value_name = "DUR", value_parser = args::lease)]
+    lease: Option<Duration>,
+    /// Send a signal to a process of this machine this time after the start; KILL if there is no SIGNAL. Repeatable.
+    #[arg(long, value_name = "PID[:SIGNAL]@TIME", value_parser = kills::parse)]
+    kill: Vec<Kill>,
+    #[command(flatten)]
+    format: Format,
+}
+
+/// Makes the traffic, and prints the report.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
+    let store = Store::of(&args.store)?;
+    let options = store.options_in_process()?.program("bandog torture");
+    let kills = Kills::of(&args.kill, args.duration)?;
+    runtime::block_on_with_io(async {
+        let signals = Signals::catch(stdin().is_terminal());
+        let mut signals = signals.map_err(|error| Fault::system("cannot listen for signals", error))?;
+        let (first, mut plan) = (store.client(options.clone())?, Plan::of(args)?);
+        let mut claimed = Vec::new();
+        let ended = tokio::select! { biased;
+            signal = signals.ending() => Some(Ok(ExitCode::Signal(signal.as_raw()))),
+            kinds = kinds(&store, &first, &mut plan, args.kinds.is_empty(), &mut claimed) => kinds.err().map(Err),
+        };
+        if let Some(ended) = ended {
+            // The locks of this command are released then, if the store answers. So after a signal, the command does not wait
+            // for a name that is still held: another program holds it.
+            let patience = if ended.is_ok() { Duration::ZERO } else { cleaning::patience(&options, plan.lease) };
+            let cleaning = async {
+                close(&first).await; // Returns when the locks are released.
+                Cleaning::of_names(&store, options, patience, claimed).await
+            };
+            tokio::select! { biased;
+                _ = signals.ending() => report_left_behind(&plan),
+                cleaning = cleaning => {
+                    let names = cleaning.left_behind();
+                    if !names.is_empty() {
+                        console::report(&format!("these names stay in the store: {}", names.join(" ")));
+                    }
+                }
+            }
+            return ended;
+        }
+        close(&first).await;
+        let traffic = Traffic { args, store: &store, options, plan: Arc::new(plan), kills };
+        traffic.run(&mut signals).await
+    })
+}
+
+/// Takes one lock of each kind. Removes the kinds that the store does not have, if the user has not named them. Adds the
+/// names that are perhaps in the store now to `claimed`.
+async fn kinds(
+    store: &Store,
+    client: &Client,
+    plan: &mut Plan,
+    by_default: bool,
+    claimed: &mut Vec<String>,
+) -> Result<(), Fault> {
+    client.ready().await.map_err(|error| store.fault(&error))?;
+    for (family, name) in plan.first_names() {
+        let handle = Handle::new(client, &name, family.exclusive_kind(), plan.lease, &client.owner());
+        claimed.push(name.clone());
+        let error = match handle.try_lock_for(PATIENCE).await {
+            Ok(Some(_)) => continue,
+            Ok(None) => {
+                claimed.pop(); // The name is not ours.
+                let message = format!("another program holds {name:?} in {}: use another --prefix", store.redacted());
+                return Err(Fault::new(ExitCode::Busy, message));
+            }
+            Err(error) => error,
+        };
+        let is_missing = matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Misused);
+        if !(is_missing && by_default) || plan.families.len() == 1 {
+            return Err(store.fault(&error));
+        }
+        console::report(&format!("{} locks are left out: {error}", family.word()));
+        plan.leave_out(family);
+    }
+    Ok(())
+}
+
+/// Reports that a second signal has ended the command before it has removed its names.
+fn report_left_behind(plan: &Plan) {
+    console::report(&format!("ended by a second signal: names that begin with {:?} stay behind", plan.prefix));
+}
+
+/// Closes a client. An error means that it has ended already.
+async fn close(client: &Client) {
+    let _ = client.close().await;
+}
+
+/// The traffic of one run.
+struct Traffic<'a> {
+    args: &'a Args,
+    store: &'a Store,
+    options: ConnectOptions,
+    plan: Arc<Plan>,
+    kills: Kills,
+}
+
+impl Traffic<'_> {
+    /// Makes the traffic, removes what it has left in the store, and prints the report.
+    async fn run(mut self, signals: &mut Signals) -> Result<ExitCode, Fault> {
+        let Self { args, store, plan, .. } = &self;
+        console::report(&format!(
+            "{} workers take {} locks in {} for {:?}; their names begin with {:?}",
+            args.workers,
+            plan.kinds().join(", "),
+            store.redacted(),
+            args.duration,
+            plan.prefix
+        ));
+        let clients = (0..args.workers).map(|_| store.client(self.options.clone())).collect::<Result<Vec<_>, _>>()?;
+        let tally = Arc::new(Tally::new(Arc::clone(plan)));
+        let (stop, stopped) = watch::channel(false);
+        let mut workers = JoinSet::new();
+        for (number, client) in clients.into_iter().enumerate() {
+            workers.spawn(Worker::new(number, client, &tally, plan, stopped.clone()).run());
+        }
+        self.wait(&tally, signals).await;
+        tally.end();
+        // An error means that all workers have ended.
+        let _ = stop.send(true);
+        let (args, store) = (self.args, self.store);
+        let ending = async {
+            let hung = self.hung(&mut workers).await;
+            let cleaning = Cleaning::of(self.store, self.options.clone(), &self.plan).await;
+            (hung, cleaning)
+        };
+        let (hung, cleaning) = tokio::select! { biased;
+            signal = signals.ending() => {
+                report_left_behind(&self.plan);
+                return Ok(ExitCode::Signal(signal.as_raw()));
+            }
+            ended = ending => ended,
+        };
+        let outcome = Outcome { args, plan: &self.plan, store, figures: tally.figures(), hung, cleaning };
+        outcome.print()
+    }
+
+    /// Waits for the end of the traffic, or for a signal. Sends the signals of --kill, and reports the progress.
+    async fn wait(&mut self, tally: &Tally, signals: &mut Signals) {
+        let began = Instant::now();
+        let mut end = std::pin::pin!(time::sleep(self.args.duration));
+        let mut ticks = time::interval_at(time::Instant::now() + PROGRESS, PROGRESS);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut before = tally.figures();
+        loop {
+            tokio::select! { biased;
+                _ = signals.ending() => {
+                    console::report("the traffic ends early; a second signal ends the command at once");
+                    return;
+                }
+                () = &mut end => return,
+                () = self.kills.next(began) => {}
+                _ = ticks.tick() => {
+                    let now = tally.figures();
+                    console::report_queued(&progress(began.elapsed(), &before, &now, PROGRESS));
+                    before = now;
+                }
+            }
+        }
+    }
+
+    /// Waits until all workers have ended. Returns the number of workers that hang.
+    async fn hung(&self, workers: &mut JoinSet<()>) -> usize {
+        let all = async { while workers.join_next().await.is_some() {} };
+        // A worker that hangs stays in the set.
+        let _ = timeout(HANGS, all).await;
+        workers.len()
+    }
+}

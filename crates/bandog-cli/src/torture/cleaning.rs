@@ -1,0 +1,95 @@
+//! Removes the names from the store at the end.
+
+use std::time::{Duration, Instant};
+
+use bandog::{Client, ConnectOptions, Error, ErrorKind, Result};
+use tokio::time::sleep;
+
+use super::{close, plan::Plan};
+use crate::store::Store;
+
+/// Interval between two attempts.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// If the store does not answer for this time, the names stay behind.
+const OUT_OF_REACH: Duration = Duration::from_secs(10);
+/// A hold may be free this time after its ttl, because the permits of a semaphore stay in Redis a little longer.
+const MARGIN: Duration = Duration::from_secs(10);
+
+/// What is left in the store.
+#[derive(Debug, Default)]
+pub(super) struct Cleaning {
+    /// The names whose locks are still held, although all workers have released them and their ttl is over.
+    pub(super) held: Vec<String>,
+    /// The names that could not be removed, and the reason.
+    pub(super) not_removed: Option<(Vec<String>, Error)>,
+}
+
+impl Cleaning {
+    /// Waits until no name is held, for its ttl at most, and removes all names.
+    pub(super) async fn of(store: &Store, options: ConnectOptions, plan: &Plan) -> Self {
+        let names = plan.names.iter().map(|name| name.text.clone()).collect();
+        let patience = patience(&options, plan.lease);
+        Self::of_names(store, options, patience, names).await
+    }
+
+    /// Waits for `patience` at most until none of these names is held, and removes them.
+    pub(super) async fn of_names(
+        store: &Store,
+        options: ConnectOptions,
+        patience: Duration,
+        names: Vec<String>,
+    ) -> Self {
+        let deadline = Instant::now() + patience;
+        let client = match store.client(options) {
+            Ok(client) => client,
+            Err(fault) => {
+                return Self { not_removed: Some((names, Error::unavailable(fault.in_short()))), ..Self::default() };
+            }
+        };
+        let cleaning = remove(&client, names, deadline).await;
+        close(&client).await;
+        cleaning
+    }
+
+    /// The names that stay in the store.
+    pub(super) fn left_behind(&self) -> Vec<&str> {
+        let not_removed = self.not_removed.iter().flat_map(|(names, _)| names);
+        self.held.iter().chain(not_removed).map(String::as_str).collect()
+    }
+}
+
+/// The time after which no lock of a client that has ended is held. `lease` is the lease of its locks.
+pub(super) fn patience(options: &ConnectOptions, lease: Option<Duration>) -> Duration {
+    lease.unwrap_or(options.ttl()) + MARGIN
+}
+
+/// Removes these names. A name that is held is tried again until the deadline.
+async fn remove(client: &Client, mut names: Vec<String>, deadline: Instant) -> Cleaning {
+    let mut answered = Instant::now();
+    loop {
+        let mut held = Vec::new();
+        match remove_once(client, &names, &mut held).await {
+            Ok(()) => answered = Instant::now(),
+            Err(error) if error.kind() == ErrorKind::Unavailable && answered.elapsed() < OUT_OF_REACH => {
+                sleep(INTERVAL).await;
+                continue;
+            }
+            Err(error) => return Cleaning { not_removed: Some((names, error)), ..Cleaning::default() },
+        }
+        names = held;
+        if names.is_empty() || Instant::now() > deadline {
+            return Cleaning { held: names, not_removed: None };
+        }
+        sleep(INTERVAL).await;
+    }
+}
+
+/// Removes the names that are free. The others are added to `held`.
+async fn remove_once(client: &Client, names: &[String], held: &mut Vec<String>) -> Result<()> {
+    for name in names {
+        if !client.forget(name).await? {
+            held.push(name.clone());
+        }
+    }
+    Ok(())
+}
