@@ -51,6 +51,7 @@ const EXAMPLES: &str = "Examples:
   cargo xtask storm                                       a million calls on each store under every fault
   cargo xtask storm redis --ops 20000 --seed 7            a short run that can be repeated
   cargo xtask storm redis --kinds fair,read-write         only these kinds of calls
+  cargo xtask storm sentinel cluster quorum --ops 500000  Redis with several servers, which fail
   cargo xtask storm sqlite --profile pauses --keep /tmp/h  keep the history
   cargo xtask storm ticks --store redis --seconds 150     jobs instead of locks: `storm ticks --help`
 
@@ -65,10 +66,25 @@ pub(crate) enum StoreKind {
     Sqlite,
     /// Several processes on a separate server; faults cut their connections
     Redis,
+    /// A master, two replicas and three sentinels; faults replace the master
+    Sentinel,
+    /// Three masters with a replica each; faults replace masters, and slots move
+    Cluster,
+    /// A majority of three servers; one at a time loses its data. Mutexes and read-write locks only
+    Quorum,
 }
 
 impl StoreKind {
-    pub(crate) const ALL: [Self; 3] = [Self::Memory, Self::Sqlite, Self::Redis];
+    /// The stores of a run that names none.
+    pub(crate) const DEFAULT: [Self; 3] = [Self::Memory, Self::Sqlite, Self::Redis];
+
+    /// Whether the store has this kind of traffic. A quorum has no other kinds of locks, and no records.
+    pub(crate) fn has(self, kind: Kind) -> bool {
+        match self {
+            Self::Memory | Self::Sqlite | Self::Redis | Self::Sentinel | Self::Cluster => true,
+            Self::Quorum => matches!(kind, Kind::Mutex | Kind::ReadWrite | Kind::All),
+        }
+    }
 }
 
 impl fmt::Display for StoreKind {
@@ -77,6 +93,9 @@ impl fmt::Display for StoreKind {
             Self::Memory => "memory",
             Self::Sqlite => "sqlite",
             Self::Redis => "redis",
+            Self::Sentinel => "sentinel",
+            Self::Cluster => "cluster",
+            Self::Quorum => "quorum",
         })
     }
 }
@@ -91,8 +110,10 @@ pub(crate) enum Profile {
     Pauses,
     /// Workers run in their own time namespaces, or with another boot id
     Clocks,
-    /// The store is stopped and slowed, and loses data; locks are taken by force
+    /// The store is stopped and slowed, and loses data; masters are replaced; locks are taken by force
     Server,
+    /// Slots of a cluster move to other nodes
+    Moves,
     /// The faults of all other profiles
     Everything,
 }
@@ -105,6 +126,7 @@ impl fmt::Display for Profile {
             Self::Pauses => "pauses",
             Self::Clocks => "clocks",
             Self::Server => "server",
+            Self::Moves => "moves",
             Self::Everything => "everything",
         })
     }

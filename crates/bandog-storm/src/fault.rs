@@ -41,7 +41,7 @@ pub(crate) enum FaultKind {
     HoldRequests,
     /// A client's requests are executed, and the answers are held.
     HoldAnswers,
-    /// The server is stopped.
+    /// A server is stopped, not for so long that another one takes over.
     ServerStop,
     /// The server is busy with one slow command.
     ServerSleep,
@@ -53,6 +53,25 @@ pub(crate) enum FaultKind {
     ScriptsFlushed,
     /// The server is killed, and starts again empty.
     ServerEmpty,
+    /// One server of a quorum is killed, and starts again empty. The fault lasts until the server has a vote.
+    NodeEmpty,
+    /// A master is killed, and starts again as a replica when another server has taken over. In half of the cases, the
+    /// replicas do not have its last writes.
+    MasterKilled,
+    /// A master is stopped, and continues when another server has taken over.
+    MasterStopped,
+    /// The sentinels replace a master in order. The old master does not know it at first.
+    Failover,
+    /// A replica of a cluster takes over in order. The old master stops before.
+    HandedOver,
+    /// A replica has taken over, because the machine did not run its master.
+    Promoted,
+    /// A sentinel is killed, and starts again.
+    SentinelKilled,
+    /// A sentinel is stopped.
+    SentinelStopped,
+    /// Slots move to another node of the cluster, key by key.
+    SlotsMoved,
     /// The store loses one lock.
     Forget,
     /// SQLite's notification file is deleted.
@@ -69,41 +88,52 @@ pub(crate) enum FaultKind {
 }
 
 use FaultKind::{
-    ClientsKilled, Cut, Evict, Forget, HoldAnswers, HoldRequests, Kill, KillInWrite, LogDeleted, LoseAnswers,
-    LoseRequests, Lossy, NotificationFileDeleted, NotificationFileReplaced, OtherBoot, Refuse, ScriptsFlushed,
-    ServerEmpty, ServerSleep, ServerStop, Slow, Stall, Starved, Stop, StopInWrite, TimeNamespace, WritesPaused,
+    ClientsKilled, Cut, Evict, Failover, Forget, HandedOver, HoldAnswers, HoldRequests, Kill, KillInWrite, LogDeleted,
+    LoseAnswers, LoseRequests, Lossy, MasterKilled, MasterStopped, NodeEmpty, NotificationFileDeleted,
+    NotificationFileReplaced, OtherBoot, Promoted, Refuse, ScriptsFlushed, SentinelKilled, SentinelStopped,
+    ServerEmpty, ServerSleep, ServerStop, SlotsMoved, Slow, Stall, Starved, Stop, StopInWrite, TimeNamespace,
+    WritesPaused,
 };
 
 /// Each kind of fault, its name in the history, the stores that can have the fault, and the profile of the fault. If a
 /// fault has no profile, the workers or the machine cause this fault. The nemesis causes all other faults.
-const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 27] = {
-    use StoreKind::{Memory as M, Redis as R, Sqlite as S};
+const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 36] = {
+    use StoreKind::{Cluster as C, Memory as M, Quorum as Q, Redis as R, Sentinel as N, Sqlite as S};
     [
-        (Kill, "kill", &[S, R], Some(Profile::Pauses)),
-        (Stop, "stop", &[M, S, R], Some(Profile::Pauses)),
+        (Kill, "kill", &[S, R, N, C, Q], Some(Profile::Pauses)),
+        (Stop, "stop", &[M, S, R, N, C, Q], Some(Profile::Pauses)),
         (StopInWrite, "stop-in-write", &[S], Some(Profile::Pauses)),
         (KillInWrite, "kill-in-write", &[S], Some(Profile::Pauses)),
-        (TimeNamespace, "time-namespace", &[S, R], Some(Profile::Clocks)),
+        (TimeNamespace, "time-namespace", &[S, R, N, C, Q], Some(Profile::Clocks)),
         (OtherBoot, "other-boot", &[S], Some(Profile::Clocks)),
-        (Cut, "cut", &[R], Some(Profile::Network)),
-        (Slow, "slow", &[R], Some(Profile::Network)),
-        (LoseRequests, "lose-requests", &[R], Some(Profile::Network)),
-        (LoseAnswers, "lose-answers", &[R], Some(Profile::Network)),
-        (Stall, "stall", &[R], Some(Profile::Network)),
-        (Refuse, "refuse", &[R], Some(Profile::Network)),
+        (Cut, "cut", &[R, Q], Some(Profile::Network)),
+        (Slow, "slow", &[R, Q], Some(Profile::Network)),
+        (LoseRequests, "lose-requests", &[R, Q], Some(Profile::Network)),
+        (LoseAnswers, "lose-answers", &[R, Q], Some(Profile::Network)),
+        (Stall, "stall", &[R, Q], Some(Profile::Network)),
+        (Refuse, "refuse", &[R, Q], Some(Profile::Network)),
         (Lossy, "lossy", &[M], Some(Profile::Network)),
         (HoldRequests, "hold-requests", &[M], Some(Profile::Network)),
         (HoldAnswers, "hold-answers", &[M], Some(Profile::Network)),
-        (ServerStop, "server-stop", &[R], Some(Profile::Server)),
-        (ServerSleep, "server-sleep", &[R], Some(Profile::Server)),
-        (WritesPaused, "writes-paused", &[R], Some(Profile::Server)),
-        (ClientsKilled, "clients-killed", &[R], Some(Profile::Server)),
-        (ScriptsFlushed, "scripts-flushed", &[R], Some(Profile::Server)),
+        (ServerStop, "server-stop", &[R, N, C, Q], Some(Profile::Server)),
+        (ServerSleep, "server-sleep", &[R, Q], Some(Profile::Server)),
+        (WritesPaused, "writes-paused", &[R, Q], Some(Profile::Server)),
+        (ClientsKilled, "clients-killed", &[R, N, C, Q], Some(Profile::Server)),
+        (ScriptsFlushed, "scripts-flushed", &[R, N, C, Q], Some(Profile::Server)),
         (ServerEmpty, "server-empty", &[R], Some(Profile::Server)),
+        (NodeEmpty, "node-empty", &[Q], Some(Profile::Server)),
+        (MasterKilled, "master-killed", &[N, C], Some(Profile::Server)),
+        (MasterStopped, "master-stopped", &[N, C], Some(Profile::Server)),
+        (Failover, "failover", &[N], Some(Profile::Server)),
+        (HandedOver, "handed-over", &[C], Some(Profile::Server)),
+        (SentinelKilled, "sentinel-killed", &[N], Some(Profile::Server)),
+        (SentinelStopped, "sentinel-stopped", &[N], Some(Profile::Server)),
+        (SlotsMoved, "slots-moved", &[C], Some(Profile::Moves)),
         (Forget, "forget", &[M], Some(Profile::Server)),
         (NotificationFileDeleted, "bell-deleted", &[S], Some(Profile::Server)),
         (NotificationFileReplaced, "bell-replaced", &[S], Some(Profile::Server)),
         (LogDeleted, "log-deleted", &[S], Some(Profile::Server)),
+        (Promoted, "promoted", &[], None),
         (Evict, "evict", &[], None),
         (Starved, "starved", &[], None),
     ]
@@ -126,6 +156,23 @@ impl FaultKind {
         matches!(self, ServerEmpty | Forget | LogDeleted | Evict)
     }
 
+    /// Whether the store can lose the latest writes that no call has confirmed with the replicas: operations on
+    /// latches, swaps of records, places of waiters, and limits of semaphores. No grant is among them, because each grant
+    /// waits for the replicas.
+    pub(crate) fn undoes(self) -> bool {
+        self.forgets() && self != Evict || matches!(self, MasterKilled | MasterStopped | Failover | Promoted)
+    }
+
+    /// Whether the nemesis replaces masters with this fault.
+    pub(crate) fn promotes(self) -> bool {
+        matches!(self, MasterKilled | MasterStopped | Failover | HandedOver)
+    }
+
+    /// Whether a server does not answer while the fault lasts.
+    pub(crate) fn stops_a_server(self) -> bool {
+        matches!(self, ServerStop | ServerSleep | ServerEmpty | NodeEmpty) || self.promotes()
+    }
+
     /// Whether the worker cannot run while the fault lasts. If a busy machine does not run the server, it does not run
     /// the workers well either.
     pub(crate) fn stops_the_worker(self) -> bool {
@@ -143,6 +190,15 @@ impl FaultKind {
             | ClientsKilled
             | ScriptsFlushed
             | ServerEmpty
+            | NodeEmpty
+            | MasterKilled
+            | MasterStopped
+            | Failover
+            | HandedOver
+            | Promoted
+            | SentinelKilled
+            | SentinelStopped
+            | SlotsMoved
             | Forget
             | NotificationFileDeleted
             | NotificationFileReplaced

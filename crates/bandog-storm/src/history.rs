@@ -107,6 +107,8 @@ pub(crate) enum Outcome {
     Cancelled,
     /// The store did not answer in time.
     Unavailable,
+    /// Too few replicas have acknowledged the lock in time.
+    NotReplicated,
     /// The lock was lost before it was released.
     Lost,
     Released,
@@ -126,7 +128,8 @@ const VERBS: [(Verb, &str); 6] = [
     (Verb::All, "all"),
     (Verb::Downgrade, "downgrade"),
 ];
-const OUTCOMES: [(Outcome, &str); 8] = [
+const OUTCOMES: [(Outcome, &str); 9] = [
+    (Outcome::NotReplicated, "not-replicated"),
     (Outcome::OtherLimit, "other-limit"),
     (Outcome::Busy, "busy"),
     (Outcome::Cancelled, "cancelled"),

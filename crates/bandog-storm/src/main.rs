@@ -19,6 +19,7 @@ mod step;
 mod sweep;
 mod test_store;
 mod ticks;
+mod topology;
 mod worker;
 mod worker_pool;
 
@@ -48,7 +49,7 @@ fn main() -> ExitCode {
 /// Makes one run of calls on locks for each store, and prints the reports.
 fn run_on_stores(args: &Args) -> ExitCode {
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
-    let stores = if args.stores.is_empty() { StoreKind::ALL.to_vec() } else { args.stores.clone() };
+    let stores = if args.stores.is_empty() { StoreKind::DEFAULT.to_vec() } else { args.stores.clone() };
     // Whether no run has found a problem.
     let mut well = true;
     for store in stores {

@@ -1,6 +1,7 @@
 //! The nemesis: it injects faults into workers and stores, and removes the faults.
 
 use std::{
+    collections::BTreeSet,
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -12,6 +13,7 @@ use bandog_testkit::{Process, Reply};
 
 use crate::{
     fault::{Fault, FaultKind},
+    history::{Nanos, nanos},
     plan::{self, NAMES, TTL},
     test_store::TestStore,
     worker_pool::{Home, WorkerPool, now},
@@ -21,6 +23,9 @@ use crate::{
 const SEARCH_TIMEOUT: Duration = Duration::from_millis(500);
 /// Maximum time that the nemesis waits until a worker has replaced deleted files.
 const NEW_LOG_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Maximum time until a promotion that the nemesis has not caused is known to all sentinels and nodes.
+const KNOWN_WITHIN: Duration = Duration::from_secs(3);
 
 /// A fault that has begun and is not removed yet.
 #[derive(Debug)]
@@ -32,6 +37,8 @@ pub(crate) struct Harm {
     slot: usize,
     /// The affected client, if the fault affects only one client.
     client: u32,
+    /// The number of the affected server or wire, if the fault affects only one.
+    victim: usize,
     /// The affected lock name, if the fault affects only one name.
     name: usize,
     /// Duration of the fault.
@@ -43,11 +50,16 @@ pub(crate) struct Harm {
 pub(crate) struct Nemesis {
     kinds: Vec<FaultKind>,
     random: fastrand::Rng,
+    /// The ports of the masters that are expected, and the time at which they were last seen.
+    masters: (BTreeSet<u16>, Nanos),
+    /// Servers that do not work although the faults are removed.
+    pub(crate) broken: Vec<String>,
 }
 
 impl Nemesis {
-    pub(crate) fn new(kinds: Vec<FaultKind>, seed: u64) -> Self {
-        Self { kinds, random: fastrand::Rng::with_seed(seed) }
+    pub(crate) fn new(kinds: Vec<FaultKind>, seed: u64, store: &TestStore) -> Self {
+        let masters = (store.masters().unwrap_or_default(), now());
+        Self { kinds, random: fastrand::Rng::with_seed(seed), masters, broken: Vec::new() }
     }
 
     /// Whether there are no faults to inject.
@@ -63,13 +75,27 @@ impl Nemesis {
     /// Begins one fault on one worker, and sometimes a second fault on another worker.
     pub(crate) fn begin(&mut self, pool: &mut WorkerPool) -> Vec<Harm> {
         let slot = self.random.usize(..pool.workers.len());
-        let mut harms: Vec<_> = self.random.choice(self.kinds.clone()).into_iter().collect();
+        let mut kinds: Vec<_> = self.random.choice(self.kinds.clone()).into_iter().collect();
         if self.random.u8(..10) == 0 && pool.workers.len() > 1 {
             let others: Vec<_> = self.kinds.iter().copied().filter(|kind| kind.is_of_one_client()).collect();
-            harms.extend(self.random.choice(others));
+            kinds.extend(self.random.choice(others));
         }
-        let slots = (slot..).map(|slot| slot % pool.workers.len()).take(harms.len()).collect::<Vec<_>>();
-        slots.into_iter().zip(harms).filter_map(|(slot, kind)| self.harm(pool, slot, kind)).collect()
+        if kinds == [FaultKind::NodeEmpty] && self.random.u8(..4) > 0 {
+            let wires = [FaultKind::LoseRequests, FaultKind::Stall, FaultKind::Refuse];
+            let wires = wires.into_iter().filter(|kind| self.kinds.contains(kind)).collect::<Vec<_>>();
+            kinds.splice(..0, self.random.choice(wires));
+        }
+        let mut harms: Vec<Harm> = Vec::new();
+        for (index, kind) in kinds.into_iter().enumerate() {
+            if kind == FaultKind::NodeEmpty && index > 0 {
+                // In this time, the client gets locks that only the other servers of the quorum have.
+                thread::sleep(Duration::from_millis(self.random.u64(50..400)));
+            }
+            harms.extend(self.harm(pool, (slot + index) % pool.workers.len(), kind));
+        }
+        // The end of a fault of servers can take seconds.
+        harms.sort_by_key(|harm| !harm.kind.is_of_one_client());
+        harms
     }
 
     /// Chooses the parameters of a fault, and injects the fault. `None` if the fault was not possible.
@@ -82,8 +108,12 @@ impl Nemesis {
         } else {
             worker.first
         };
-        let harm =
-            Harm { kind, from: now(), slot, client, name: self.random.usize(..NAMES), length: self.length(kind) };
+        let victim = match worker.wires.len() {
+            wires if kind.is_of_one_client() => self.random.usize(..wires.max(1)),
+            _ => pool.store.victim(kind, &mut self.random),
+        };
+        let (name, length) = (self.random.usize(..NAMES), self.length(kind));
+        let harm = Harm { kind, from: now(), slot, client, victim, name, length };
         self.apply(pool, &harm).then_some(harm)
     }
 
@@ -98,6 +128,14 @@ impl Nemesis {
             | FaultKind::ScriptsFlushed
             | FaultKind::ServerEmpty => 0.0,
             FaultKind::TimeNamespace | FaultKind::OtherBoot | FaultKind::KillInWrite => 0.0,
+            // These last until another server has taken over, or until the server has a vote.
+            FaultKind::MasterKilled
+            | FaultKind::MasterStopped
+            | FaultKind::Failover
+            | FaultKind::HandedOver
+            | FaultKind::Promoted
+            | FaultKind::NodeEmpty
+            | FaultKind::SlotsMoved => 0.0,
             FaultKind::Forget
             | FaultKind::NotificationFileDeleted
             | FaultKind::NotificationFileReplaced
@@ -111,6 +149,7 @@ impl Nemesis {
             | FaultKind::Refuse => 0.2 + 1.5 * self.random.f64(),
             FaultKind::Lossy | FaultKind::HoldRequests | FaultKind::HoldAnswers => 0.2 + 1.5 * self.random.f64(),
             FaultKind::ServerStop | FaultKind::ServerSleep | FaultKind::WritesPaused => 0.2 + self.random.f64(),
+            FaultKind::SentinelKilled | FaultKind::SentinelStopped => 0.2 + 1.5 * self.random.f64(),
         };
         TTL.mul_f64(ttls)
     }
@@ -143,10 +182,10 @@ impl Nemesis {
             FaultKind::HoldRequests => order(pool, slot, &format!("hold-requests {}", harm.client)),
             FaultKind::HoldAnswers => order(pool, slot, &format!("hold-answers {}", harm.client)),
             FaultKind::Forget => order(pool, slot, &format!("forget {}", plan::name(harm.name))),
-            FaultKind::ServerStop => pool.store.server().pause(),
+            FaultKind::ServerStop => pool.store.server(harm.victim).pause(),
             // The server answers after the sleep. This code does not wait for the answer.
             FaultKind::ServerSleep => {
-                let sent = pool.store.server().client().send(&[
+                let sent = pool.store.server(harm.victim).client().send(&[
                     "DEBUG",
                     "SLEEP",
                     &format!("{:.3}", harm.length.as_secs_f64()),
@@ -154,11 +193,19 @@ impl Nemesis {
                 sent.expect("the command can be sent to the server");
             }
             FaultKind::WritesPaused => {
-                assert_eq!(pool.store.server().cmd(&["CLIENT", "PAUSE", &millis, "WRITE"]), Reply::Text("OK".into()));
+                let reply = pool.store.server(harm.victim).cmd(&["CLIENT", "PAUSE", &millis, "WRITE"]);
+                assert_eq!(reply, Reply::Text("OK".into()));
             }
-            FaultKind::ClientsKilled => pool.store.server().kill_clients(),
-            FaultKind::ScriptsFlushed => pool.store.server().flush_scripts(),
-            FaultKind::ServerEmpty => pool.store.server().restart(),
+            FaultKind::ClientsKilled => pool.store.server(harm.victim).kill_clients(),
+            FaultKind::ScriptsFlushed => pool.store.server(harm.victim).flush_scripts(),
+            FaultKind::ServerEmpty | FaultKind::NodeEmpty => pool.store.server(harm.victim).restart(),
+            FaultKind::MasterKilled
+            | FaultKind::MasterStopped
+            | FaultKind::Failover
+            | FaultKind::HandedOver
+            | FaultKind::SentinelKilled
+            | FaultKind::SentinelStopped
+            | FaultKind::SlotsMoved => pool.store.begin(harm.kind, harm.victim, &mut self.random),
             FaultKind::NotificationFileDeleted => drop(fs::remove_file(pool.store.notification_file())),
             FaultKind::NotificationFileReplaced => {
                 let (file, other) =
@@ -166,14 +213,16 @@ impl Nemesis {
                 drop(fs::write(&other, []).and_then(|()| fs::rename(other, file)));
             }
             FaultKind::LogDeleted => delete_log(&pool.store.database(), &mut self.random),
-            FaultKind::Evict | FaultKind::Starved => unreachable!("the nemesis does not cause this fault"),
+            FaultKind::Evict | FaultKind::Starved | FaultKind::Promoted => {
+                unreachable!("the nemesis does not cause this fault")
+            }
         }
         true
     }
 
-    /// Injects a fault into the wire of the worker, if the worker has a wire.
+    /// Injects a fault into one of the wires of the worker, if the worker has wires.
     fn disturb_wire(&mut self, pool: &WorkerPool, harm: &Harm) {
-        let Some(wire) = &pool.workers[harm.slot].wire else { return };
+        let Some(wire) = pool.workers[harm.slot].wires.get(harm.victim) else { return };
         match harm.kind {
             FaultKind::Slow => wire.delay(Duration::from_millis(self.random.u64(5..150))),
             FaultKind::LoseRequests => wire.drop_requests(true),
@@ -188,7 +237,7 @@ impl Nemesis {
     }
 
     /// Waits until the duration of the fault is over, and removes the fault.
-    pub(crate) fn end(&self, pool: &mut WorkerPool, harm: &Harm) -> Fault {
+    pub(crate) fn end(&mut self, pool: &mut WorkerPool, harm: &Harm) -> Fault {
         let end = Duration::from_nanos(harm.from) + harm.length;
         thread::sleep(end.saturating_sub(Duration::from_nanos(now())));
         match harm.kind {
@@ -198,7 +247,7 @@ impl Nemesis {
             | FaultKind::LoseAnswers
             | FaultKind::Stall
             | FaultKind::Refuse => {
-                if let Some(wire) = &pool.workers[harm.slot].wire {
+                if let Some(wire) = pool.workers[harm.slot].wires.get(harm.victim) {
                     wire.delay(Duration::ZERO);
                     wire.drop_requests(false);
                     wire.drop_replies(false);
@@ -209,7 +258,14 @@ impl Nemesis {
             FaultKind::Lossy | FaultKind::HoldRequests | FaultKind::HoldAnswers => {
                 order(pool, harm.slot, &format!("heal {}", harm.client))
             }
-            FaultKind::ServerStop => pool.store.server().resume(),
+            FaultKind::ServerStop => pool.store.server(harm.victim).resume(),
+            FaultKind::MasterKilled
+            | FaultKind::MasterStopped
+            | FaultKind::Failover
+            | FaultKind::HandedOver
+            | FaultKind::SentinelKilled
+            | FaultKind::SentinelStopped
+            | FaultKind::SlotsMoved => self.broken.extend(pool.store.end(harm.kind, harm.victim).err()),
             FaultKind::LogDeleted => await_log(&pool.store.database()),
             FaultKind::Kill
             | FaultKind::KillInWrite
@@ -221,11 +277,19 @@ impl Nemesis {
             | FaultKind::ClientsKilled
             | FaultKind::ScriptsFlushed
             | FaultKind::ServerEmpty
+            | FaultKind::NodeEmpty
             | FaultKind::Forget
             | FaultKind::NotificationFileDeleted
             | FaultKind::NotificationFileReplaced
+            | FaultKind::Promoted
             | FaultKind::Evict
             | FaultKind::Starved => {}
+        }
+        if !harm.kind.is_of_one_client() {
+            self.broken.extend(pool.store.repaired().err());
+        }
+        if harm.kind.promotes() {
+            self.masters = (pool.store.masters().unwrap_or_default(), now());
         }
         // All clients of a memory store are in one process, so the fault `Stop` affects all of them.
         let affects_one_client =
@@ -233,6 +297,20 @@ impl Nemesis {
         let client = affects_one_client.then_some(harm.client);
         let name = matches!(harm.kind, FaultKind::Forget | FaultKind::Evict).then_some(harm.name);
         Fault { kind: harm.kind, from: harm.from, to: now(), client, name }
+    }
+
+    /// If a replica has taken over although no fault has replaced a master, waits until all servers work, and returns this
+    /// as a fault.
+    pub(crate) fn promotion(&mut self, store: &TestStore) -> Option<Fault> {
+        let masters = store.masters()?;
+        let seen = std::mem::replace(&mut self.masters.1, now());
+        if masters == self.masters.0 {
+            return None;
+        }
+        self.broken.extend(store.repaired().err());
+        self.masters = (store.masters()?, now());
+        let from = seen.saturating_sub(nanos(KNOWN_WITHIN));
+        Some(Fault { kind: FaultKind::Promoted, from, to: now(), client: None, name: None })
     }
 }
 

@@ -32,6 +32,9 @@ pub(crate) const LIMIT: u32 = 3;
 pub(crate) const GREATER_LIMIT: u32 = 4;
 /// The watchdog's ttl. It is short, so that many locks are renewed, or lost, while they are held.
 pub(crate) const TTL: Duration = Duration::from_millis(600);
+/// The watchdog's ttl on servers with replicas. It is longer than most failovers: then a holder still believes that it has
+/// the lock when the new master serves, so a grant that the new master does not have is noticed.
+pub(crate) const LONG_TTL: Duration = Duration::from_secs(4);
 /// The request timeout.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(500);
 /// Tolerance for delays on a loaded machine.

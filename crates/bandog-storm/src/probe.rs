@@ -1,4 +1,4 @@
-//! Finds the times in which the server, or the proxies in front of it, did not run because the machine was busy. Without
+//! Finds the times in which a server, or the proxies in front of it, did not run because the machine was busy. Without
 //! this, the checker would take the effects of a busy machine for errors.
 
 use std::{
@@ -23,7 +23,7 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// An answer that takes longer than this time is recorded.
 const SLOW: Duration = Duration::from_millis(200);
 
-/// A thread that sends requests to the server through a proxy of its own, until it is dropped.
+/// A thread that sends requests to one server through a proxy of its own, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Probe {
     slow: Arc<Mutex<Vec<(Nanos, Nanos)>>>,
@@ -55,9 +55,7 @@ impl Probe {
     /// The times in which the server did not answer, as faults, except the times in which the nemesis had stopped the
     /// server.
     pub(crate) fn faults(&self, known: &[Fault]) -> Vec<Fault> {
-        let stopped = |fault: &&Fault| {
-            matches!(fault.kind, FaultKind::ServerStop | FaultKind::ServerSleep | FaultKind::ServerEmpty)
-        };
+        let stopped = |fault: &&Fault| fault.kind.stops_a_server();
         let slow = self.slow.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let is_known = |from, to| known.iter().filter(stopped).any(|fault| fault.from <= to && from <= fault.to);
         let unknown = slow.into_iter().filter(|(from, to)| !is_known(*from, *to));

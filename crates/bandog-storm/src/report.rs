@@ -26,7 +26,7 @@ pub(crate) struct Summary {
     profile: Profile,
     /// Number of calls that were requested.
     ops: u64,
-    /// Number of calls in the history.
+    /// Number of calls in the history, with the questions for leaders.
     calls: usize,
     /// Number of grants of each share of a lock.
     shares: BTreeMap<String, u64>,
@@ -88,8 +88,8 @@ impl Summary {
         let queues = history.positions.iter().filter(|position| position.position == 0).count();
         let limits = history.limits.len();
         let scenes = findings.report().map(|violation| scene(history, violation)).collect();
-        let (profile, ops, calls, stalls) =
-            (args.profile, args.ops, history.calls.len() + history.steps.len(), history.stalled.len());
+        let calls = history.calls.len() + history.steps.len() + leaders_seen;
+        let (profile, ops, stalls) = (args.profile, args.ops, history.stalled.len());
         let (traffic, ended_in, kept) = (Duration::ZERO, Duration::ZERO, None);
         Self {
             store,

@@ -13,9 +13,9 @@ use crate::{
     args::{Args, Profile, StoreKind},
     check::{self, History},
     fault::{Fault, FaultKind},
-    history::{Files, Log},
+    history::{Files, Log, nanos},
     nemesis::Nemesis,
-    plan::{Kind, RESOURCES, TIMEOUT, TTL},
+    plan::{Kind, RESOURCES, TIMEOUT},
     probe::Probe,
     report::Summary,
     sweep,
@@ -39,21 +39,22 @@ pub(crate) fn run(store: StoreKind, seed: u64, args: &Args) -> io::Result<Summar
     let start = Instant::now();
     let (dir, keep) = directory(store, args)?;
     let files = Files::in_dir(&dir);
+    let traffic_kinds = traffic_kinds(store, &args.kinds)?;
     let test_store = TestStore::open(store, &dir);
     let kinds = kinds(store, args.profile, &files);
     let evicts = matches!(args.profile, Profile::Server | Profile::Everything);
-    let probe = test_store.connection().1.map(Probe::start);
-    let mut pool = WorkerPool::start(test_store, files.clone(), Size::of(store), seed, &args.kinds, evicts);
-    let mut nemesis = Nemesis::new(kinds, seed);
+    let probes: Vec<_> = test_store.servers().into_iter().map(|server| Probe::start(server.wire())).collect();
+    let mut pool = WorkerPool::start(test_store, files.clone(), Size::of(store), seed, &traffic_kinds, evicts);
+    let mut nemesis = Nemesis::new(kinds, seed, &pool.store);
     let mut wrong = Vec::new();
     let mut faults = storm(&mut pool, &mut nemesis, args.ops, store, &mut wrong);
     let traffic = start.elapsed();
-    let ended_in = end_all(&mut pool, &args.kinds, &mut wrong);
-    faults.extend(probe.iter().flat_map(|probe| probe.faults(&faults)).collect::<Vec<_>>());
+    let ended_in = end_all(&mut pool, &traffic_kinds, &mut wrong);
+    faults.extend(probes.iter().flat_map(|probe| probe.faults(&faults)).collect::<Vec<_>>());
     let log = Log::open(&files.faults())?;
     faults.iter().for_each(|fault| log.write(fault));
     let end = now();
-    let history = History::read(&files, &pool.lives, RESOURCES, faults, end)?;
+    let history = History::read(&files, &pool.lives, RESOURCES, faults, (nanos(pool.size.ttl), end))?;
     let findings = check::check(&history);
     let mut summary = Summary::new(store, seed, args, &history, findings, wrong);
     (summary.traffic, summary.ended_in) = (traffic, ended_in);
@@ -64,6 +65,19 @@ pub(crate) fn run(store: StoreKind, seed: u64, args: &Args) -> io::Result<Summar
         std::fs::remove_dir_all(&dir)?;
     }
     Ok(summary)
+}
+
+/// The kinds of traffic that the store has. Prints the others.
+fn traffic_kinds(store: StoreKind, kinds: &[Kind]) -> io::Result<Vec<Kind>> {
+    let (kinds, others): (Vec<_>, Vec<_>) = kinds.iter().copied().partition(|kind| store.has(*kind));
+    if !others.is_empty() {
+        let others: Vec<_> = others.into_iter().map(Kind::word).collect();
+        eprintln!(
+            "these kinds of calls are left out, because the store {store} does not have them: {}",
+            others.join(", ")
+        );
+    }
+    if kinds.is_empty() { Err(io::Error::other("no kind of calls is left")) } else { Ok(kinds) }
 }
 
 /// Makes a directory for this run. Returns its path, and whether the directory is kept after the run.
@@ -123,11 +137,14 @@ fn storm(
         while Instant::now() < until && pool.done() < ops {
             thread::sleep(CHECK_INTERVAL);
             progress.show(pool.done(), faults.len());
+            faults.extend(nemesis.promotion(&pool.store));
         }
         if !nemesis.is_idle() {
             let harms = nemesis.begin(pool);
             faults.extend(harms.iter().map(|harm| nemesis.end(pool, harm)).collect::<Vec<_>>());
+            faults.extend(nemesis.promotion(&pool.store));
         }
+        wrong.append(&mut nemesis.broken);
         wrong.extend(pool.dead());
         if pool.done() > last_done {
             (last_done, last_progress) = (pool.done(), Instant::now());
@@ -153,24 +170,23 @@ fn end_all(pool: &mut WorkerPool, kinds: &[Kind], wrong: &mut Vec<String>) -> Du
     let late = pool.workers.iter().filter(|worker| !worker.has_ended());
     wrong.extend(late.map(|worker| format!("worker {} did not end within {END_TIMEOUT:?}", worker.first)));
     wrong.extend(pool.workers.iter().flat_map(super::worker_pool::Worker::left));
-    wrong.extend(sweep_from_here(&pool.store, kinds).unwrap_or_else(|error| vec![error.to_string()]));
+    wrong.extend(sweep_from_here(&pool.store, kinds, pool.size.ttl).unwrap_or_else(|error| vec![error.to_string()]));
     wrong.extend(pool.store.left().into_iter().map(|left| format!("data left in the store: {left}")));
     took
 }
 
 /// Locks and releases each name from this process. Returns the problems. For a memory store, this function does
 /// nothing, because the worker process itself makes this check.
-fn sweep_from_here(store: &TestStore, kinds: &[Kind]) -> bandog::Result<Vec<String>> {
-    let url = match store {
-        TestStore::Memory => return Ok(Vec::new()),
-        TestStore::Sqlite(path) => format!("sqlite:{}", path.display()),
-        TestStore::Redis(server) => server.url(),
-    };
+fn sweep_from_here(store: &TestStore, kinds: &[Kind], ttl: Duration) -> bandog::Result<Vec<String>> {
+    if matches!(store, TestStore::Memory) {
+        return Ok(Vec::new());
+    }
+    let url = store.url();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         // The index of clients in the store lasts as long as the longest ttl of its clients. So this client has the
         // same ttl as the other clients.
-        let client = ConnectOptions::parse(url)?.watchdog(TTL).timeout(TIMEOUT).connect().await?;
+        let client = ConnectOptions::parse(url)?.watchdog(ttl).timeout(TIMEOUT).connect().await?;
         Ok(sweep::sweep(&client, kinds).await)
     })
 }

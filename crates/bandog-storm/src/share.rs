@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use bandog_judge::Part;
+
 /// What a call holds after its grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Share {
@@ -20,19 +22,28 @@ pub(crate) enum Share {
 }
 
 impl Share {
+    /// The part of the lock that the call holds.
+    pub(crate) fn part(self) -> Part {
+        match self {
+            Self::Mutex | Self::Fair | Self::Write | Self::Leader => Part::Alone,
+            Self::Read => Part::Shared,
+            Self::Permits(number) => Part::Permits(number),
+        }
+    }
+
     /// Whether no other call can hold the lock at the same time.
     pub(crate) fn is_exclusive(self) -> bool {
-        matches!(self, Self::Mutex | Self::Fair | Self::Write | Self::Leader)
+        self.part() == Part::Alone
     }
 
     /// Number of permits. 0 if the lock is not a semaphore.
     pub(crate) fn permits(self) -> u32 {
-        if let Self::Permits(number) = self { number } else { 0 }
+        self.part().permits()
     }
 
     /// Whether two calls can never hold the lock at the same time. `limit` is the greatest limit of the semaphore.
     pub(crate) fn conflicts(self, other: Self, limit: u32) -> bool {
-        self.is_exclusive() || other.is_exclusive() || self.permits() + other.permits() > limit
+        self.part().conflicts(other.part(), limit)
     }
 }
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 use bandog::{Client, Guard, Result};
 use tokio::{task::JoinSet, time::timeout};
 
-use crate::plan::{BARRIERS, ELECTIONS, Kind, LATCHES, LIMIT, NAMES, PLACE, RECHECK, SLACK, TTL, name, parties};
+use crate::plan::{BARRIERS, ELECTIONS, Kind, LATCHES, LIMIT, LONG_TTL, NAMES, PLACE, RECHECK, SLACK, name, parties};
 
 /// Maximum time until a name is free whose last user was killed.
-const WAIT: Duration = TTL.saturating_add(RECHECK).saturating_add(SLACK);
+const WAIT: Duration = LONG_TTL.saturating_add(RECHECK).saturating_add(SLACK);
 
 /// Locks and releases each name. Returns a message for each name that cannot be locked or released.
 ///

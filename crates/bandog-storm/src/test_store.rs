@@ -1,6 +1,7 @@
 //! The store of a run. This module also gives access to the parts of the store that faults affect.
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
@@ -11,12 +12,16 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::{
     args::StoreKind,
+    fault::FaultKind,
     nemesis,
-    plan::{self, LIMIT, SLACK, TTL},
+    plan::{self, LIMIT, LONG_TTL, SLACK},
+    topology::{self, cluster::Cluster, quorum::Quorum, sentinel::Watched},
 };
 
 /// An SQL query for the data in the database that the clients should have removed.
 const LEFT: &str = include_str!("sql/left.sql");
+/// The channel to which sentinels subscribe.
+const OF_SENTINELS: &str = "__sentinel__:hello";
 
 /// The store that workers use.
 #[derive(Debug)]
@@ -24,6 +29,9 @@ pub(crate) enum TestStore {
     Memory,
     Sqlite(PathBuf),
     Redis(RedisServer),
+    Sentinel(Watched),
+    Cluster(Cluster),
+    Quorum(Quorum),
 }
 
 impl TestStore {
@@ -32,26 +40,106 @@ impl TestStore {
             StoreKind::Memory => Self::Memory,
             StoreKind::Sqlite => Self::Sqlite(dir.join("locks.db")),
             StoreKind::Redis => Self::Redis(RedisServer::start()),
+            StoreKind::Sentinel => Self::Sentinel(Watched::start()),
+            StoreKind::Cluster => Self::Cluster(Cluster::start()),
+            StoreKind::Quorum => Self::Quorum(Quorum::start()),
         }
     }
 
-    /// The URL of the store for one worker, and the wire behind this URL. A wire is a proxy in front of the server,
-    /// which faults can disturb. `None` if the store has no server.
-    pub(crate) fn connection(&self) -> (String, Option<Wire>) {
+    /// The URL of the store.
+    pub(crate) fn url(&self) -> String {
         match self {
-            Self::Memory => ("memory:".into(), None),
-            Self::Sqlite(path) => (format!("sqlite:{}", path.display()), None),
+            Self::Memory => "memory:".into(),
+            Self::Sqlite(path) => format!("sqlite:{}", path.display()),
+            Self::Redis(server) => server.url(),
+            Self::Sentinel(watched) => watched.url(),
+            Self::Cluster(cluster) => cluster.url(),
+            Self::Quorum(quorum) => quorum.url(),
+        }
+    }
+
+    /// The URL of the store for one worker, and the wires behind this URL. A wire is a proxy in front of a server, which
+    /// faults can disturb. There are none if the store has no server, or if clients learn the addresses of servers from
+    /// sentinels or from a node.
+    pub(crate) fn connection(&self) -> (String, Vec<Wire>) {
+        match self {
+            Self::Memory | Self::Sqlite(_) | Self::Sentinel(_) | Self::Cluster(_) => (self.url(), Vec::new()),
             Self::Redis(server) => {
                 let wire = server.wire();
-                (wire.url(), Some(wire))
+                (wire.url(), vec![wire])
+            }
+            Self::Quorum(quorum) => quorum.connection(),
+        }
+    }
+
+    /// The servers that have data.
+    pub(crate) fn servers(&self) -> Vec<&RedisServer> {
+        match self {
+            Self::Memory | Self::Sqlite(_) => Vec::new(),
+            Self::Redis(server) => vec![server],
+            Self::Sentinel(watched) => watched.servers(),
+            Self::Cluster(cluster) => cluster.servers(),
+            Self::Quorum(quorum) => quorum.servers(),
+        }
+    }
+
+    /// The server with this number, or the only server.
+    pub(crate) fn server(&self, number: usize) -> &RedisServer {
+        self.servers().get(number).copied().expect("a fault of a server affects a server of the store")
+    }
+
+    /// The ports of the masters of servers with replicas. `None` if there are no such servers, or if none answers.
+    pub(crate) fn masters(&self) -> Option<BTreeSet<u16>> {
+        match self {
+            Self::Memory | Self::Sqlite(_) | Self::Redis(_) | Self::Quorum(_) => None,
+            Self::Sentinel(watched) => watched.masters(),
+            Self::Cluster(cluster) => cluster.masters(),
+        }
+    }
+
+    /// The number of the server that such a fault affects.
+    pub(crate) fn victim(&self, kind: FaultKind, random: &mut fastrand::Rng) -> usize {
+        match self {
+            Self::Memory | Self::Sqlite(_) | Self::Redis(_) => 0,
+            Self::Sentinel(watched) => watched.victim(kind, random),
+            Self::Cluster(cluster) => cluster.victim(kind, random),
+            Self::Quorum(quorum) => random.usize(..quorum.servers().len()),
+        }
+    }
+
+    /// Causes a fault of a store with several servers.
+    pub(crate) fn begin(&self, kind: FaultKind, victim: usize, random: &mut fastrand::Rng) {
+        match self {
+            Self::Sentinel(watched) => watched.begin(kind, victim, random),
+            Self::Cluster(cluster) => cluster.begin(kind, victim, random),
+            Self::Memory | Self::Sqlite(_) | Self::Redis(_) | Self::Quorum(_) => {
+                unreachable!("the store does not have this fault")
             }
         }
     }
 
-    pub(crate) fn server(&self) -> &RedisServer {
+    /// Removes a fault that [`TestStore::begin`] has caused.
+    ///
+    /// # Errors
+    /// The reason why no replica has taken over.
+    pub(crate) fn end(&self, kind: FaultKind, victim: usize) -> Result<(), String> {
         match self {
-            Self::Redis(server) => server,
-            Self::Memory | Self::Sqlite(_) => unreachable!("only Redis has a server"),
+            Self::Sentinel(watched) => watched.end(kind, victim),
+            Self::Cluster(cluster) => cluster.end(kind, victim),
+            Self::Memory | Self::Sqlite(_) | Self::Redis(_) | Self::Quorum(_) => Ok(()),
+        }
+    }
+
+    /// Waits until all servers work. Until then, a further fault could break what the store promises.
+    ///
+    /// # Errors
+    /// The reason why they do not work.
+    pub(crate) fn repaired(&self) -> Result<(), String> {
+        match self {
+            Self::Memory | Self::Sqlite(_) | Self::Redis(_) => Ok(()),
+            Self::Sentinel(watched) => topology::repaired(|| watched.problem()),
+            Self::Cluster(cluster) => topology::repaired(|| cluster.problem()),
+            Self::Quorum(quorum) => topology::repaired(|| quorum.problem()),
         }
     }
 
@@ -74,7 +162,7 @@ impl TestStore {
     fn beside(&self, ending: &str) -> PathBuf {
         match self {
             Self::Sqlite(path) => nemesis::beside(path, ending),
-            Self::Memory | Self::Redis(_) => unreachable!("only SQLite has database files"),
+            _ => unreachable!("only SQLite has database files"),
         }
     }
 
@@ -84,9 +172,23 @@ impl TestStore {
         match self {
             Self::Memory => Vec::new(),
             Self::Sqlite(path) => rows(path).unwrap_or_else(|error| vec![format!("{}: {error}", path.display())]),
-            Self::Redis(server) => keys(server),
+            Self::Redis(_) | Self::Quorum(_) => left_at(&self.servers()),
+            Self::Sentinel(_) | Self::Cluster(_) => {
+                let masters = self.masters().unwrap_or_default();
+                left_at(
+                    &self.servers().into_iter().filter(|server| masters.contains(&server.port())).collect::<Vec<_>>(),
+                )
+            }
         }
     }
+}
+
+/// What is left at these servers: see [`keys`].
+fn left_at(servers: &[&RedisServer]) -> Vec<String> {
+    let left = |server: &&RedisServer| {
+        keys(server).into_iter().map(|left| format!("{left}, on the server {}", server.port())).collect::<Vec<_>>()
+    };
+    servers.iter().flat_map(left).collect()
 }
 
 /// The rows that the query `LEFT` finds in the database.
@@ -97,11 +199,11 @@ fn rows(path: &Path) -> rusqlite::Result<Vec<String>> {
 }
 
 /// The keys that are left in Redis, and the channels that still have subscribers. The keys of fence counters are left
-/// out, and so are the limits of semaphores, if all permits are free, the records of barriers, and the operations on
-/// latches that the server still remembers. This function waits until the registry entries of
-/// killed clients have expired.
+/// out, and so are the limits of semaphores, if all permits are free, the records of barriers, the operations on latches
+/// that the server still remembers, and what the servers and the quorum themselves need. This function waits until the
+/// registry entries of killed clients have expired.
 fn keys(server: &RedisServer) -> Vec<String> {
-    let until = Instant::now() + TTL + SLACK;
+    let until = Instant::now() + LONG_TTL + SLACK;
     loop {
         let left = keys_now(server);
         // It makes no sense to wait for a key that never expires.
@@ -119,22 +221,29 @@ fn keys_now(server: &RedisServer) -> Vec<String> {
     let stays = |key: &String| {
         let is_latch = plan::LATCHES.map(plan::name).any(|name| name == *key);
         let is_of_semaphore = key.starts_with("storm-") && !is_latch && server.cmd(&["GET", key]) == free;
-        let of_record = |words: &str| key.strip_prefix(words).is_some_and(|name| name.starts_with("{barrier/"));
+        // On a cluster, a hash tag comes before the name.
+        let of_record = |words: &str| key.strip_prefix(words).is_some_and(|name| name.contains("barrier/"));
         let is_remembered = || key.starts_with("bandog:ops:{storm-") && server.pttl(key) > 0;
         is_of_semaphore
-            || key.as_str() == "bandog:records"
+            || key.starts_with("bandog:records")
             || of_record("bandog:record:")
             || of_record("redisson_lock_token:")
             || key.starts_with("redisson_lock_token:{election/")
             || is_remembered()
             || key.starts_with("redisson_lock_token:{storm-")
             || key.starts_with("bandog:limit:{storm-")
+            || key.as_str() == "bandog:ack"
+            || key.as_str() == "bandog:setting:quorum:max_ttl"
     };
     let unexpected = server.keys().into_iter().filter(|key| !stays(key));
     let unexpected = unexpected.map(|key| match server.pttl(&key) {
         -1 => format!("{key} (never expires)"),
         _ => key,
     });
-    let channels = server.cmd(&["PUBSUB", "CHANNELS"]).texts();
+    let mut channels = server.cmd(&["PUBSUB", "CHANNELS"]).texts();
+    if RedisServer::version().is_since(7, 0) {
+        channels.extend(server.cmd(&["PUBSUB", "SHARDCHANNELS"]).texts());
+    }
+    channels.retain(|channel| channel != OF_SENTINELS);
     unexpected.chain(channels.into_iter().map(|channel| format!("channel {channel}"))).collect()
 }

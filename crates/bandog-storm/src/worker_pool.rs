@@ -8,7 +8,7 @@ use bandog_testkit::{Process, Wire, is_alive};
 use crate::{
     args::StoreKind,
     history::{Files, Nanos},
-    plan::{Kind, NAMES, TIMEOUT, TTL},
+    plan::{Kind, LONG_TTL, NAMES, TIMEOUT, TTL},
     test_store::TestStore,
     worker::{DONE, ENDED},
 };
@@ -21,13 +21,21 @@ pub(crate) struct Size {
     clients: u32,
     /// Number of tasks of one client.
     tasks: u32,
+    /// The watchdog's ttl.
+    pub(crate) ttl: Duration,
 }
 
 impl Size {
     pub(crate) fn of(store: StoreKind) -> Self {
+        let ttl = match store {
+            StoreKind::Sentinel | StoreKind::Cluster => LONG_TTL,
+            StoreKind::Memory | StoreKind::Sqlite | StoreKind::Redis | StoreKind::Quorum => TTL,
+        };
         match store {
-            StoreKind::Memory => Self { processes: 1, clients: 4, tasks: 6 },
-            StoreKind::Sqlite | StoreKind::Redis => Self { processes: 4, clients: 1, tasks: 6 },
+            StoreKind::Memory => Self { processes: 1, clients: 4, tasks: 6, ttl },
+            StoreKind::Sqlite | StoreKind::Redis | StoreKind::Sentinel | StoreKind::Cluster | StoreKind::Quorum => {
+                Self { processes: 4, clients: 1, tasks: 6, ttl }
+            }
         }
     }
 }
@@ -47,8 +55,8 @@ pub(crate) enum Home {
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) process: Process,
-    /// The connection to the server, which faults can disturb. `None` if the store has no server.
-    pub(crate) wire: Option<Wire>,
+    /// The connections to the servers, which faults can disturb. See [`TestStore::connection`].
+    pub(crate) wires: Vec<Wire>,
     /// The number of the worker's first client.
     pub(crate) first: u32,
     clients: u32,
@@ -71,7 +79,7 @@ pub(crate) struct WorkerPool {
     /// All clients of this run, also the killed ones.
     pub(crate) lives: Vec<Life>,
     files: Files,
-    size: Size,
+    pub(crate) size: Size,
     seed: u64,
     /// The kinds of calls, separated by commas.
     kinds: String,
@@ -117,7 +125,7 @@ impl WorkerPool {
 
     /// Starts a worker process, and adds its clients to `lives`.
     fn spawn_worker(&mut self, home: Home) -> Worker {
-        let (url, wire) = self.store.connection();
+        let (url, wires) = self.store.connection();
         let first = u32::try_from(self.lives.len()).expect("few clients");
         self.lives.extend((first..first + self.size.clients).map(|client| Life {
             client,
@@ -135,14 +143,14 @@ impl WorkerPool {
         add_number(&mut command, "--tasks", self.size.tasks.into());
         add_number(&mut command, "--names", NAMES as u64);
         add_number(&mut command, "--seed", self.seed.wrapping_add(u64::from(first) << 40));
-        add_number(&mut command, "--ttl", millis(TTL));
+        add_number(&mut command, "--ttl", millis(self.size.ttl));
         add_number(&mut command, "--timeout", millis(TIMEOUT));
         add_number(&mut command, "--ahead", ahead);
         command.args(["--kinds", &self.kinds]);
         if self.evicts {
             command.arg("--evicts");
         }
-        Worker { process: Process::spawn(&command), wire, first, clients: self.size.clients }
+        Worker { process: Process::spawn(&command), wires, first, clients: self.size.clients }
     }
 
     /// Approximate number of calls of all workers so far, including the killed workers.

@@ -30,7 +30,8 @@ pub(super) fn check(history: &History, findings: &mut Findings) {
         calls.sort_by_key(|call| call.began);
         let visits = calls.iter().map(|call| Visit { call, from: call.began, to: leaves(call, &faults) }).collect();
         let parties = plan::parties(name) as usize;
-        let barrier = Barrier { name, parties, visits };
+        let undone = history.faults.iter().filter(|fault| fault.kind.undoes()).map(|fault| (fault.from, fault.to));
+        let barrier = Barrier { name, parties, visits, undone: undone.collect() };
         barrier.check_passed(findings);
         barrier.check_leaders(findings);
         barrier.check_waits(&faults, nanos(RECHECK + SLACK), findings);
@@ -65,6 +66,9 @@ struct Barrier<'a> {
     parties: usize,
     /// The visits in the order in which they began.
     visits: Vec<Visit<'a>>,
+    /// The time spans in which the store may have lost an opening. Then the barrier opens again for the parties that have
+    /// not seen it.
+    undone: Vec<Span>,
 }
 
 impl Barrier<'_> {
@@ -98,7 +102,8 @@ impl Barrier<'_> {
         for (one, other) in leaders.iter().zip(leaders.iter().skip(1)) {
             let (from, to) = (one.from.min(other.from), one.to.max(other.to));
             let present = self.near(from, to).count();
-            if present < 2 * self.parties {
+            let is_undone = self.undone.iter().any(|(begin, end)| *begin <= one.to && *end >= one.from);
+            if present < 2 * self.parties && !is_undone {
                 let what = format!("{} and {} were leaders, with {present} parties", one.call, other.call);
                 findings.broken(TWO_LEADERS, self.name, other.to, what);
             }

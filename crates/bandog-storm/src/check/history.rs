@@ -37,6 +37,8 @@ pub(crate) struct History {
     pub(crate) observations: Vec<Observation>,
     /// For each lock name, the writes that were made under this lock, in the order in which they were made.
     pub(crate) resources: Vec<Vec<ResourceWrite>>,
+    /// The watchdog's ttl.
+    pub(crate) ttl: Nanos,
     /// The time when all clients had ended.
     pub(crate) end: Nanos,
     /// For each call, its index in `calls`. The key is the client and the id of the call.
@@ -169,9 +171,9 @@ impl History {
         lives: &[Life],
         names: usize,
         faults: Vec<Fault>,
-        end: Nanos,
+        (ttl, end): (Nanos, Nanos),
     ) -> io::Result<Self> {
-        let mut history = Self { faults, end, ..Self::default() };
+        let mut history = Self { faults, ttl, end, ..Self::default() };
         for life in lives {
             lines(&files.client(life.client), |event| history.add(life, event))?;
             // A process records that it did not run when it runs again. A killed process did not record this.

@@ -29,7 +29,7 @@ pub(super) fn check(history: &History, findings: &mut Findings) {
             life.before = before;
             before = before.max(life.to);
         }
-        let losses = history.faults.iter().filter(|fault| fault.name.is_none() && fault.kind.forgets());
+        let losses = history.faults.iter().filter(|fault| fault.name.is_none() && fault.kind.undoes());
         let losses = losses.map(|fault| (fault.from, fault.to)).collect();
         let latch = Latch { name, calls, lives, losses };
         latch.calls.iter().for_each(|call| latch.check(call, findings));

@@ -2,6 +2,7 @@
 
 use super::{History, history::LimitChange};
 use crate::{
+    fault::Fault,
     history::Nanos,
     plan::{GREATER_LIMIT, LIMIT},
 };
@@ -30,8 +31,10 @@ impl<'a> Limits<'a> {
         let Some(last) = self.changes[..until].iter().filter(is_greater).map(|change| change.to).max() else {
             return LIMIT;
         };
-        let is_reset =
-            |change: &&LimitChange| change.limit == LIMIT && change.sure && change.from >= last && change.to <= from;
+        let is_reset = |change: &&LimitChange| {
+            let is_certain = change.sure && !self.may_be_undone(change);
+            change.limit == LIMIT && is_certain && change.from >= last && change.to <= from
+        };
         if self.changes[..until].iter().copied().any(|change| is_reset(&change)) { LIMIT } else { GREATER_LIMIT }
     }
 
@@ -45,6 +48,13 @@ impl<'a> Limits<'a> {
             let first = of_name.filter_map(super::Call::answered_at).min();
             first.is_none_or(|first| first >= change.from)
                 || self.history.faults.iter().any(|fault| fault.kind.forgets() && fault.from <= change.to)
+                || self.may_be_undone(change)
         })
+    }
+
+    /// Whether the store might have applied this change, and lost it when a replica took over.
+    fn may_be_undone(&self, change: &LimitChange) -> bool {
+        let during = |fault: &&Fault| fault.from <= change.to && fault.to >= change.from;
+        self.history.faults.iter().filter(during).any(|fault| fault.kind.undoes())
     }
 }

@@ -38,13 +38,13 @@ pub(super) fn check(history: &History, findings: &mut Findings) {
     let faults = merged(disturbed(history, Share::Leader));
     for name in ELECTIONS {
         let observations = || history.observations.iter().filter(|observation| observation.name == name);
-        // The last leader that each observer has reported.
-        let mut last: HashMap<(u32, u32), u64> = HashMap::new();
+        // The last leader that each observer has reported, and when it began to ask.
+        let mut last: HashMap<(u32, u32), (u64, Nanos)> = HashMap::new();
         for observation in observations() {
             let Some((fence, client, call)) = observation.leader else { continue };
             if observation.follows {
-                let before = last.insert(observation.by, fence).unwrap_or(0);
-                if fence < before {
+                let (before, since) = last.insert(observation.by, (fence, observation.from)).unwrap_or_default();
+                if fence < before && !is_undone(history, since, observation.at) {
                     let what =
                         format!("an observer of client {} saw the fence {before} and then {fence}", observation.by.0);
                     findings.broken(ORDER, name, observation.at, what);
@@ -101,6 +101,12 @@ fn check_none(observation: &Observation, leaders: &[&Call], faults: &[Span], fin
             findings.broken(MISSING, name, at, what);
         }
     }
+}
+
+/// Whether the store might have lost its latest writes between these times. An observer sees a leader before the
+/// replicas have acknowledged it, so it can see the former leader again after a failover.
+fn is_undone(history: &History, from: Nanos, to: Nanos) -> bool {
+    history.faults.iter().any(|fault| fault.kind.undoes() && fault.from <= to && fault.to >= from)
 }
 
 /// Whether a fault, or its effects, might have changed something between these times.

@@ -107,9 +107,7 @@ struct Losses<'a> {
 
 impl<'a> Losses<'a> {
     fn of(history: &'a History, name: usize) -> Self {
-        let here = |fault: &&crate::fault::Fault| {
-            fault.name.is_none_or(|of| of == name) && fault.kind.forgets() && fault.kind != FaultKind::Evict
-        };
+        let here = |fault: &&crate::fault::Fault| fault.name.is_none_or(|of| of == name) && fault.kind.undoes();
         let of_store = history.faults.iter().filter(here).map(|fault| (fault.from, fault.to)).collect();
         Self { history, of_store }
     }

@@ -15,6 +15,7 @@ const MS: Nanos = 1_000_000;
 const TTL: Nanos = 600 * MS;
 
 mod kinds;
+mod promotions;
 mod steps;
 
 /// A hand-written history. The methods take all times in milliseconds.
@@ -22,7 +23,7 @@ struct Story(History, Share);
 
 impl Story {
     fn new() -> Self {
-        Self(History { resources: vec![Vec::new()], ..History::default() }, Share::Mutex)
+        Self(History { resources: vec![Vec::new()], ttl: TTL, ..History::default() }, Share::Mutex)
     }
 
     /// All calls that follow ask for this share.

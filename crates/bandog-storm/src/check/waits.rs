@@ -1,12 +1,12 @@
 //! Checks two laws. First, no client waits at a free lock for longer than a lost notification can explain. Second, no
 //! client is passed over. A client is passed over if it waits while the other clients get the lock again and again.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use super::{Call, Findings, History};
 use crate::{
     history::{Nanos, Verb, nanos},
-    plan::{LIMIT, PLACE, RECHECK, SLACK, STARVING, TTL},
+    plan::{LIMIT, PLACE, RECHECK, SLACK, STARVING},
     share::Share,
 };
 
@@ -180,25 +180,25 @@ fn before<T>(spans: &[(Nanos, T)], moment: Nanos) -> usize {
 
 /// Time spans in which a fault, or the effects of a fault, can make calls for this share wait.
 pub(super) fn disturbed(history: &History, share: Share) -> Vec<Span> {
-    let faults = history.faults.iter().map(|fault| (fault.from, aftermath(fault.to, share)));
-    let stalls = history.stalled.iter().map(|(_, from, to)| (*from, aftermath(*to, share)));
+    let faults = history.faults.iter().map(|fault| (fault.from, aftermath(fault.to, share, history.ttl)));
+    let stalls = history.stalled.iter().map(|(_, from, to)| (*from, aftermath(*to, share, history.ttl)));
     faults.chain(stalls).collect()
 }
 
 /// The time at which the effects of a fault have ended. `healed` is the end of the fault itself. After this end, all
 /// earlier holds must first expire, and the waiters must poll the store again.
-fn aftermath(healed: Nanos, share: Share) -> Nanos {
+fn aftermath(healed: Nanos, share: Share, ttl: Nanos) -> Nanos {
     let effects = match share {
-        Share::Mutex => TTL,
+        Share::Mutex => Duration::ZERO,
         // A candidate repeats a write of the record after up to a second.
-        Share::Leader => TTL + RECHECK,
+        Share::Leader => RECHECK,
         // The places of killed waiters stay for some time, and the permits of killed holders stay a little longer than
         // their ttl in Redis.
-        Share::Read | Share::Write | Share::Permits(_) => TTL + PLACE,
+        Share::Read | Share::Write | Share::Permits(_) => PLACE,
         // A waiter might poll only once a second for each claim that is before it.
-        Share::Fair => TTL + PLACE + RECHECK * WAITERS,
+        Share::Fair => PLACE + RECHECK * WAITERS,
     };
-    healed.saturating_add(nanos(effects + SLACK))
+    healed.saturating_add(ttl).saturating_add(nanos(effects + SLACK))
 }
 
 /// The time span in which this call might have held the lock. If the future of a call was dropped, the store might have

@@ -76,7 +76,7 @@ pub(crate) fn run(args: &TicksArgs, dir: &Path) -> io::Result<History> {
 }
 
 enum NodeStore {
-    Redis(RedisServer),
+    Redis(Box<RedisServer>),
     Sqlite(PathBuf),
 }
 
@@ -109,7 +109,7 @@ impl Cluster {
                 let home = home.display().to_string();
                 // If the server has confirmed a claim, the claim must survive a kill of the server.
                 let lasting = ["--dir", &home, "--appendonly", "yes", "--appendfsync", "always"];
-                NodeStore::Redis(RedisServer::start_with(&lasting))
+                NodeStore::Redis(Box::new(RedisServer::start_with(&lasting)))
             }
             StoreKind::Sqlite | StoreKind::Virtual | StoreKind::Lock => NodeStore::Sqlite(dir.join("ticks.db")),
         };

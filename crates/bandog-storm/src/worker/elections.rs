@@ -8,7 +8,7 @@ use tokio::time;
 use super::{section::hold, task::Task, traffic::outcome};
 use crate::{
     history::{CallId, Event, Nanos, Outcome, Verb, nanos},
-    plan::{self, ELECTIONS},
+    plan::{self, ELECTIONS, TTL},
     share::Share,
 };
 
@@ -54,7 +54,7 @@ async fn lead(task: &mut Task, name: usize, call: CallId, leadership: Leadership
         60..80 => tokio::task::yield_now().await,
         80..99 => time::sleep(Duration::from_millis(task.random.u64(..4))).await,
         _ => {
-            let length = task.ttl.mul_f64(0.3 + 1.5 * task.random.f64());
+            let length = TTL.mul_f64(0.3 + 1.5 * task.random.f64());
             hold(&task.context, call, &leadership, length, &task.stop).await;
         }
     }

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     history::{CallId, Event, Outcome, Verb, nanos},
+    plan::TTL,
     share::Share,
 };
 
@@ -135,14 +136,16 @@ impl Section<'_> {
     /// A long section. It usually lasts longer than a third of the ttl, so that the lock is renewed. Sometimes it lasts
     /// longer than the ttl, so that a fixed lease expires.
     async fn long(&mut self, guard: &Guard) {
-        let length = self.ttl.mul_f64(0.3 + 1.5 * self.random.f64());
+        // On servers with replicas, the ttl is longer than a failover. So some holders are still there when it has ended.
+        let ttl = if self.random.u8(..4) == 0 { self.ttl } else { self.ttl.min(TTL) };
+        let length = ttl.mul_f64(0.3 + 1.5 * self.random.f64());
         hold(self.context, self.call, guard, length, self.stop).await;
     }
 
     /// Blocks the thread of the runtime, as a blocking call in an async function of a real service does.
     fn block(&mut self) {
         let from = self.context.now();
-        std::thread::sleep(self.ttl.mul_f64(self.random.f64() * 1.5));
+        std::thread::sleep(self.ttl.min(TTL).mul_f64(self.random.f64() * 1.5));
         self.context.note(&Event::Blocked { from, to: self.context.now() });
     }
 

@@ -99,7 +99,7 @@ impl Task {
 
 fn of_error(error: &Error) -> Reply {
     match error.kind() {
-        ErrorKind::Unavailable => Reply::Unavailable,
+        ErrorKind::Unavailable | ErrorKind::NotReplicated => Reply::Unavailable,
         ErrorKind::Lost => Reply::Lost,
         _ => {
             eprintln!("storm: {error}");

@@ -75,7 +75,9 @@ impl Traffic {
             match outcome {
                 // Real clients do not retry in a tight loop if the lock is busy or the store does not answer.
                 Outcome::Busy => time::sleep(Duration::from_millis(self.random.u64(0..3))).await,
-                Outcome::Unavailable | Outcome::Closed => time::sleep(Duration::from_millis(5)).await,
+                Outcome::Unavailable | Outcome::NotReplicated | Outcome::Closed => {
+                    time::sleep(Duration::from_millis(5)).await
+                }
                 Outcome::Cancelled | Outcome::Lost | Outcome::Released | Outcome::Refused => {
                     tokio::task::yield_now().await;
                 }
@@ -264,6 +266,7 @@ impl Traffic {
 pub(super) fn outcome(error: &Error, share: Share) -> Outcome {
     match error.kind() {
         ErrorKind::Unavailable => Outcome::Unavailable,
+        ErrorKind::NotReplicated => Outcome::NotReplicated,
         ErrorKind::Lost => Outcome::Lost,
         ErrorKind::Closed => Outcome::Closed,
         ErrorKind::Misused if share.permits() > 0 => Outcome::OtherLimit,

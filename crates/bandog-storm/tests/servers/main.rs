@@ -1,13 +1,37 @@
-//! A short storm with a fixed seed on Redis.
+//! A short storm with a fixed seed on Redis: one server, and several servers that fail.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::process::Command;
 
-#[test]
-fn redis_keeps_its_promises_in_a_storm() {
+#[track_caller]
+fn is_well(store: &str, calls: u32, seed: u32) {
     let mut storm = Command::new(env!("CARGO_BIN_EXE_bandog-storm"));
-    let output = storm.args(["redis", "--ops", "10000", "--seed", "1"]).output().unwrap();
+    let (calls, seed) = (calls.to_string(), seed.to_string());
+    let output = storm.args([store, "--ops", &calls, "--seed", &seed]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("nothing is wrong"), "{text}");
+}
+
+#[test]
+fn redis_keeps_its_promises_in_a_storm() {
+    is_well("redis", 10_000, 1);
+}
+
+#[test]
+fn redis_with_sentinels_keeps_its_promises_in_a_storm() {
+    // The first fault of this seed kills the master.
+    is_well("sentinel", 3_000, 5);
+}
+
+#[test]
+fn a_redis_cluster_keeps_its_promises_in_a_storm() {
+    // The first faults of this seed let a replica take over, and move slots.
+    is_well("cluster", 3_000, 4);
+}
+
+#[test]
+fn a_quorum_keeps_its_promises_in_a_storm() {
+    // One of the first faults of this seed restarts an empty server.
+    is_well("quorum", 3_000, 4);
 }

@@ -14,7 +14,7 @@ const ANSWER: &str = "a correct call gets a documented answer";
 
 impl Story {
     /// The store reports this queue of claims.
-    fn queue(&mut self, at: Nanos, claims: &[u64]) {
+    pub(super) fn queue(&mut self, at: Nanos, claims: &[u64]) {
         for (position, claim) in (0..).zip(claims) {
             let (task, from, at, name) = (0, at * MS - 1, at * MS, 0);
             self.record(9, Event::Queued { task, from, at, name, position, claim: *claim });
@@ -22,7 +22,7 @@ impl Story {
     }
 
     /// A client changes the limit of the semaphore.
-    fn limit(&mut self, from: Nanos, to: Nanos, limit: u32, sure: bool) {
+    pub(super) fn limit(&mut self, from: Nanos, to: Nanos, limit: u32, sure: bool) {
         self.record(9, Event::Limited { from: from * MS, to: to * MS, name: 0, limit, sure });
     }
 

@@ -266,12 +266,22 @@ fn leaders_that_are_reported_in_their_order_pass() {
 
 #[test]
 fn leaders_that_are_reported_in_another_order_are_found() {
-    let mut story = Story::new();
-    story.leads(1, 10, 50, 5);
-    story.leads(2, 60, 90, 7);
-    story.sees(40, 61, 7, 2, 60);
-    story.sees(45, 62, 5, 1, 10);
-    is_broken(&story.ends(100), &[ORDER]);
+    let story = |fault: Option<(FaultKind, Nanos)>| {
+        let mut story = Story::new();
+        story.leads(1, 10, 50, 5);
+        story.leads(2, 60, 90, 7);
+        story.sees(40, 61, 7, 2, 60);
+        story.sees(45, 62, 5, 1, 10);
+        if let Some((kind, from)) = fault {
+            story.fault(kind, from, 100, None);
+        }
+        story.ends(100)
+    };
+    is_broken(&story(None), &[ORDER]);
+    // The new master does not know the last leader.
+    is_broken(&story(Some((FaultKind::MasterKilled, 50))), &[]);
+    is_broken(&story(Some((FaultKind::MasterKilled, 70))), &[ORDER]);
+    is_broken(&story(Some((FaultKind::ServerStop, 50))), &[ORDER]);
 }
 
 #[test]
