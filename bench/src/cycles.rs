@@ -93,7 +93,7 @@ fn floor(report: &Report, url: &str, workers: Workers, tasks: usize, fenced: Fen
     })
 }
 
-fn ours(report: &Report, url: &str, workers: Workers, tasks: usize, engine: Engine) -> f64 {
+pub(crate) fn ours(report: &Report, url: &str, workers: Workers, tasks: usize, engine: Engine) -> f64 {
     workers.runtime().block_on(async {
         let client = engine.connect(url).await;
         let cycle = |number| {

@@ -1,6 +1,7 @@
 //! Measures bandog as ratios in one run: bandog against the floor, which is the same scripts sent one after the other
 //! with the same client crate. Raw figures are printed as lines of JSON, and written to a file with `--keep`.
 
+mod cluster;
 mod contend;
 mod cron;
 mod cycles;
@@ -11,7 +12,9 @@ mod kinds;
 mod local;
 mod measure;
 mod older;
+mod quorum;
 mod records;
+mod replicas;
 mod report;
 mod scale;
 mod schedule;
@@ -34,7 +37,7 @@ use self::{
 /// Measures bandog as ratios in one run. The benchmark starts its own servers on free ports, and stops them at the end.
 #[derive(Parser)]
 struct Args {
-    /// The parts to measure [default: all]: cycles, one-name, shares, handoff, sqlite, reentry, held, scale, cron,
+    /// The parts to measure [default: all]: cycles, one-name, shares, handoff, quorum, cluster, replicas, sqlite, reentry, held, scale, cron,
     /// records, kinds, kinds-handoff, -queue, -memory, older, schedule, or a part of it: schedule-jobs, -at-once, -lag, -claims, -takeover, -idle, -drift.
     what: Vec<String>,
     /// Duration of each measurement, in seconds [default: 1, or 0.02 with --short].
@@ -110,6 +113,9 @@ fn main() -> ExitCode {
         ("one-name", &contend::one_name),
         ("shares", &contend::shares),
         ("handoff", &handoff::measure),
+        ("quorum", &quorum::measure),
+        ("cluster", &cluster::measure),
+        ("replicas", &replicas::measure),
         ("sqlite", &local::sqlite),
         ("reentry", &local::reentry),
         ("held", &|report| held::measure(report, hold, few(10_000), "0 lost, ≤ 1 %, ≤ 1500 bytes")),

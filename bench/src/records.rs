@@ -153,6 +153,7 @@ async fn hold(redis: &Redis) -> Holding {
         kind: Kind::Mutex,
         ttl: Duration::from_secs(3600),
         fences: NonZeroU32::MIN,
+        above: None,
         joins: false,
         offers: false,
     };

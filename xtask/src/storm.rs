@@ -17,5 +17,6 @@ pub(crate) fn run(args: &[String]) -> Result<(), Fault> {
 fn needs_redis(args: &[String]) -> bool {
     let asks_for_help = args.iter().any(|arg| arg == "--help" || arg == "-h");
     let others = args.iter().any(|arg| ["memory", "sqlite", "virtual", "lock"].contains(&arg.as_str()));
-    !asks_for_help && (!others || args.iter().any(|arg| arg == "redis"))
+    let is_redis = |arg: &String| ["redis", "sentinel", "cluster", "quorum"].contains(&arg.as_str());
+    !asks_for_help && (!others || args.iter().any(is_redis))
 }

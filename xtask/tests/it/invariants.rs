@@ -1,19 +1,32 @@
 use crate::house::{containing, root, sources, table};
 
-const FLOORS: [(&str, &[&str]); 13] = [
+const FLOORS: [(&str, &[&str]); 15] = [
     ("bandog-core", &[]),
     ("bandog-cron", &[]),
+    ("bandog-judge", &[]),
     ("bandog-macros", &["bandog-cron"]),
     ("bandog-sync", &["bandog-core"]),
+    ("bandog-quorum", &["bandog-core"]),
     ("bandog-redis", &["bandog-core"]),
     ("bandog-sqlite", &["bandog-core"]),
     ("bandog-schedule", &["bandog-core", "bandog-cron", "bandog-sync"]),
-    ("bandog", &["bandog-core", "bandog-macros", "bandog-redis", "bandog-schedule", "bandog-sqlite", "bandog-sync"]),
+    (
+        "bandog",
+        &[
+            "bandog-core",
+            "bandog-macros",
+            "bandog-quorum",
+            "bandog-redis",
+            "bandog-schedule",
+            "bandog-sqlite",
+            "bandog-sync",
+        ],
+    ),
     ("bandog-page", &["bandog-core", "bandog-cron", "bandog-schedule", "bandog-sync"]),
-    ("bandog-cli", &["bandog", "bandog-cron", "bandog-page"]),
+    ("bandog-cli", &["bandog", "bandog-cron", "bandog-judge", "bandog-page"]),
     ("bandog-conformance", &["bandog-core", "bandog-sync", "bandog-testkit"]),
     ("bandog-exits", &["bandog", "bandog-testkit"]),
-    ("bandog-storm", &["bandog", "bandog-conformance", "bandog-testkit"]),
+    ("bandog-storm", &["bandog", "bandog-conformance", "bandog-judge", "bandog-testkit"]),
 ];
 
 #[test]
@@ -60,6 +73,7 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "bandog-core",
         "bandog-sync",
         "bandog-schedule",
+        "bandog-quorum",
         "bandog-redis",
         "bandog-sqlite",
         "bandog",
@@ -73,9 +87,14 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "crates/bandog-page/src/handler.rs", // An action, which is completed in any case.
         "crates/bandog-page/src/serve.rs",
         "crates/bandog-page/src/tests", // Clients of the tests.
+        "crates/bandog-quorum/src/task.rs",
+        "crates/bandog-redis/src/cluster/moves.rs", // Subscriptions whose slot has moved.
+        "crates/bandog-redis/src/cluster/refresh.rs", // The map of slots.
         "crates/bandog-redis/src/subscriptions",
         "crates/bandog-redis/src/dial",
         "crates/bandog-redis/src/link",
+        "crates/bandog-redis/src/replicas",
+        "crates/bandog-redis/src/sentinels/discovery.rs",
         "crates/bandog-schedule/src/dispatch",
         "crates/bandog-schedule/src/job.rs",   // Bodies that block.
         "crates/bandog-sqlite/src/inspect.rs", // `check`, which can take long and must not delay the writer.
