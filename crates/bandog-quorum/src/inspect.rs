@@ -9,6 +9,7 @@ use bandog_core::{
 
 use crate::{
     leases::Quorum,
+    reuse::original,
     rules::{Vote, failure, majority},
 };
 
@@ -133,7 +134,10 @@ impl<B: Backend> Quorum<B> {
 }
 
 /// The row of a lock with the holders that at least `needed` nodes have. The rows are of the same lock.
-fn merged(rows: Vec<Row>, needed: usize) -> Row {
+fn merged(mut rows: Vec<Row>, needed: usize) -> Row {
+    for owner in rows.iter_mut().flat_map(|row| &mut row.holders).filter_map(|holder| holder.owner.as_mut()) {
+        *owner = original(owner);
+    }
     let mut found: Vec<Vec<&Holder>> = Vec::new();
     for holder in rows.iter().flat_map(|row| &row.holders) {
         let is_same = |others: &&mut Vec<&Holder>| others[0].owner == holder.owner && others[0].kind == holder.kind;

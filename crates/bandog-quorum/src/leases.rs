@@ -41,6 +41,8 @@ const LONG_GRACE: Duration = Duration::from_millis(30);
 ///   released at all nodes.
 /// - If clients contend for a lock, their claims go to the same node first, and to the others after its grant. So the
 ///   clients do not split the nodes among themselves.
+/// - A claim that was handed back is sent again with another id to the nodes that have not answered its release in time. So
+///   a release that arrives late does not remove the new hold.
 /// - The answer says for how long the grant is valid: the shortest time at the nodes of the majority, less the time that
 ///   the call has taken, less 1 % of the ttl and 2 ms for clocks that are too fast.
 /// - A node must answer within a third of the timeout. A node that does not answer delays only the calls that are under
@@ -186,7 +188,7 @@ impl<B: Backend> Leases for Quorum<B> {
         let (all_nodes, needed) = (self.nodes.len(), majority(self.nodes.len()));
         let wake_ups = WakeUps::new(&claim.key, &self.contention, notifier, all_nodes, needed);
         for (at, node) in self.nodes.iter().enumerate().filter(|(_, node)| !self.leaves_out(node)) {
-            let subscribe = node.backend.subscribe(claim, wake_ups.of_node(at));
+            let subscribe = node.subscribe(claim, wake_ups.of_node(at));
             requests.push(subscribe.map(move |subscription| (at, subscription)).boxed());
         }
         let (mut first_error, mut answered, all) = (None, 0, requests.len());

@@ -16,6 +16,7 @@ mod owed;
 mod pauses;
 mod renewals;
 mod repairs;
+mod reuse;
 mod rules;
 mod steps;
 mod task;

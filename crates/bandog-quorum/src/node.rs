@@ -2,6 +2,7 @@
 //! has lost.
 
 use std::{
+    borrow::Cow,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -9,7 +10,9 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Answer, Backend, Claim, ClaimId, Clock, Error, Moment, Result, Step, Verdict};
+use bandog_core::{
+    Answer, Backend, Claim, ClaimId, Clock, Error, Moment, Notifier, Result, Step, Subscription, Verdict,
+};
 use tokio::{
     sync::{Notify, watch},
     time::timeout,
@@ -97,7 +100,7 @@ impl<B: Backend> Node<B> {
     /// Sends these steps, and learns whether the node has a vote if this is unknown.
     pub(crate) async fn apply(&self, steps: &[Step]) -> Reply {
         let (sent, before) = (now(), self.epoch());
-        let answers = self.backend.apply(steps).await;
+        let answers = self.backend.apply(&self.as_known(steps)).await;
         self.note(answers.iter().map(|answer| answer.as_ref().err()));
         let has_grant = answers.iter().any(|answer| matches!(answer, Ok(Answer::Claimed(Verdict::Granted { .. }))));
         let has_no_vote = match self.known_vote(before) {
@@ -113,17 +116,29 @@ impl<B: Backend> Node<B> {
     /// Renews these claims. The node can have an earlier request of a claim that it must release. Then it has a hold, and
     /// this hold does not count, because the release removes it.
     pub(crate) async fn renew(&self, claims: &[Claim]) -> Vec<Result<Kept>> {
-        let (sent, owed) = (now(), self.owed_among(claims));
-        let answers = self.backend.renew(claims).await;
+        let (sent, (claims, owed)) = (now(), self.for_renewal(claims));
+        let answers = self.backend.renew(&claims).await;
         self.note(answers.iter().map(|answer| answer.as_ref().err()));
         let kept = |renewal, owes| if owes { Kept::Nothing } else { rules::kept(renewal, sent) };
         answers.into_iter().zip(owed).map(|(answer, owes)| answer.map(|renewal| kept(renewal, owes))).collect()
     }
 
-    /// For each of these claims, whether the node must release it.
-    fn owed_among(&self, claims: &[Claim]) -> Vec<bool> {
+    /// These claims as the node knows them, and for each whether the node must release it.
+    fn for_renewal<'c>(&self, claims: &'c [Claim]) -> (Cow<'c, [Claim]>, Vec<bool>) {
         let state = self.state();
-        claims.iter().map(|claim| state.owed.contains(claim.id)).collect()
+        let owes = claims.iter().map(|claim| state.owed.contains(claim.id)).collect();
+        (state.owed.reuses().claims(claims), owes)
+    }
+
+    /// These steps as the node knows them.
+    fn as_known<'s>(&self, steps: &'s [Step]) -> Cow<'s, [Step]> {
+        self.state().owed.reuses().steps(steps)
+    }
+
+    /// Subscribes to the end of the holds of other claims at this node.
+    pub(crate) async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
+        let claim = self.state().owed.reuses().claim(claim);
+        self.backend.subscribe(&claim, notifier).await
     }
 
     /// Compares the maximum ttl with the one that the node has stored. `stores`: whether the node first stores ours if it
@@ -287,11 +302,11 @@ impl<B: Backend> Node<B> {
 
     /// Releases these claims. Returns false if one of the releases must be repeated.
     async fn release(&self, due: &[Claim]) -> bool {
+        self.state().owed.sent(due);
         let answers = self.send(due, Step::Release).await;
         let mut state = self.state();
-        // A release that the store refuses is not repeated. The hold expires after its ttl.
-        for (claim, _) in due.iter().zip(&answers).filter(|(_, answer)| !has_failed(answer)) {
-            state.owed.remove(claim.id);
+        for (claim, answer) in due.iter().zip(&answers) {
+            state.owed.answered(claim.id, answer);
         }
         state.is_doubted |= answers.iter().all(Result::is_err);
         answers.len() == due.len() && !answers.iter().any(has_failed)
@@ -313,7 +328,7 @@ impl<B: Backend> Node<B> {
     /// Sends a step for each of these claims. The result is empty if the node does not answer in time.
     async fn send(&self, claims: &[Claim], step: impl Fn(Claim) -> Step) -> Vec<Result<Answer>> {
         let steps: Vec<_> = claims.iter().cloned().map(step).collect();
-        timeout(self.limit, self.backend.apply(&steps)).await.unwrap_or_default()
+        timeout(self.limit, self.backend.apply(&self.as_known(&steps))).await.unwrap_or_default()
     }
 
     /// Receives the number of connections to this node.

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use bandog_core::{Claim, ClaimId, Moment};
+use bandog_core::{Answer, Claim, ClaimId, Moment, Result};
+
+use crate::{repairs::has_failed, reuse::Reuses};
 
 /// Maximum number of releases of one node that are repeated. If there are more, the claims whose holds expire first are
 /// not released at this node. Such a hold expires after its ttl at the latest.
@@ -14,33 +16,65 @@ const BATCH: usize = 32;
 #[derive(Debug, Default)]
 pub(crate) struct Owed {
     by_end: BTreeMap<(Moment, ClaimId), Claim>,
-    /// The time at which the hold of each claim has expired at the latest.
-    ends: HashMap<ClaimId, Moment>,
+    states: HashMap<ClaimId, State>,
+    /// The claims whose release can still be on its way.
+    reuses: Reuses,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct State {
+    /// The time at which the hold of the claim has expired at the latest.
+    until: Moment,
+    /// The number of requests that the node might have received, or might still receive.
+    sent: u32,
 }
 
 impl Owed {
     /// Adds a claim. `until`: its hold has expired at this time at the latest.
     pub(crate) fn add(&mut self, claim: Claim, until: Moment) {
-        self.remove(claim.id);
-        self.ends.insert(claim.id, until);
-        self.by_end.insert((until, claim.id), claim);
+        let id = claim.id;
+        let sent = self.states.get(&id).map_or(0, |state| {
+            self.by_end.remove(&(state.until, id));
+            state.sent
+        });
+        self.states.insert(id, State { until, sent });
+        self.by_end.insert((until, id), claim);
         if self.by_end.len() > MAX_OWED {
             self.remove_first();
         }
     }
 
-    pub(crate) fn remove(&mut self, id: ClaimId) {
-        if let Some(until) = self.ends.remove(&id) {
-            self.by_end.remove(&(until, id));
+    /// Records that the releases of these claims are sent.
+    pub(crate) fn sent(&mut self, claims: &[Claim]) {
+        for claim in claims {
+            if let Some(state) = self.states.get_mut(&claim.id) {
+                state.sent += 1;
+            }
+        }
+    }
+
+    /// Records the answer to the release of the claim with this id. A release that the store refuses is not repeated. The
+    /// hold expires after its ttl.
+    pub(crate) fn answered(&mut self, id: ClaimId, answer: &Result<Answer>) {
+        let Some(state) = self.states.get_mut(&id) else { return };
+        let is_over = answer.is_ok() || answer.as_ref().is_err_and(|error| !error.maybe_applied());
+        state.sent = state.sent.saturating_sub(u32::from(is_over));
+        if !has_failed(answer) {
+            self.remove(id);
         }
     }
 
     pub(crate) fn contains(&self, id: ClaimId) -> bool {
-        self.ends.contains_key(&id)
+        self.states.contains_key(&id)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.states.is_empty()
+    }
+
+    /// The claims that have another id at this node.
+    pub(crate) fn reuses(&self) -> &Reuses {
+        &self.reuses
     }
 
     /// The next claims to release, with at most one claim of each key.
@@ -53,8 +87,16 @@ impl Owed {
     }
 
     fn remove_first(&mut self) {
-        if let Some(((_, id), _)) = self.by_end.pop_first() {
-            self.ends.remove(&id);
+        if let Some((_, id)) = self.by_end.first_key_value().map(|(end, _)| *end) {
+            self.remove(id);
+        }
+    }
+
+    fn remove(&mut self, id: ClaimId) {
+        let Some(state) = self.states.remove(&id) else { return };
+        self.by_end.remove(&(state.until, id));
+        if state.sent > 0 {
+            self.reuses.add(id);
         }
     }
 }
@@ -65,7 +107,7 @@ mod tests {
 
     use std::{num::NonZeroU32, time::Duration};
 
-    use bandog_core::{ClientId, Key, Kind};
+    use bandog_core::{ClientId, Error, ErrorKind, Key, Kind, Released};
 
     use super::*;
 
@@ -98,7 +140,47 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(owed.due(Moment::from_nanos(1)), [2, 3].map(|number| claim(client, number)));
         }
-        owed.remove(ClaimId { client, number: 2 });
+        owed.answered(ClaimId { client, number: 2 }, &Ok(Answer::Released(Released::NotHeld)));
         assert!(owed.due(Moment::from_nanos(9)).is_empty() && owed.is_empty());
+    }
+
+    /// The number of the claim at the node, after these answers to releases. None: the release has no answer.
+    fn number_after(answers: &[Option<Result<Answer>>]) -> u64 {
+        let (mut owed, claim) = (Owed::default(), claim(ClientId::random(), 7));
+        owed.add(claim.clone(), Moment::from_nanos(9));
+        for answer in answers {
+            assert_eq!(owed.reuses().claim(&claim), claim, "all releases are of the same hold");
+            owed.sent(std::slice::from_ref(&claim));
+            if let Some(answer) = answer {
+                owed.answered(claim.id, answer);
+            }
+            owed.add(claim.clone(), Moment::from_nanos(8));
+        }
+        assert!(owed.due(Moment::from_nanos(9)).is_empty());
+        owed.reuses().claim(&claim).id.number
+    }
+
+    #[test]
+    fn after_a_release_that_may_still_arrive_the_claim_has_another_id() {
+        let (released, unsent) = (Ok(Answer::Released(Released::NotHeld)), Err(Error::unavailable("no connection")));
+        let lost = Err(Error::unavailable("no answer").ambiguous());
+        let denied = Err(Error::new(ErrorKind::Denied, "no right"));
+        let renamed = 7 | (1 << 44);
+        assert_eq!(number_after(&[]), 7);
+        assert_eq!(number_after(&[Some(released.clone())]), 7);
+        assert_eq!(number_after(&[Some(unsent.clone()), Some(released.clone())]), 7);
+        assert_eq!(number_after(&[Some(unsent), Some(denied)]), 7);
+        assert_eq!(number_after(&[None]), renamed);
+        assert_eq!(number_after(&[Some(lost.clone())]), renamed);
+        assert_eq!(number_after(&[Some(lost.clone()), Some(lost.clone())]), renamed);
+        let mut owed = Owed::default();
+        let claim = claim(ClientId::random(), 7);
+        owed.add(claim.clone(), Moment::from_nanos(9));
+        for answer in [lost, released] {
+            owed.sent(std::slice::from_ref(&claim));
+            owed.answered(claim.id, &answer);
+        }
+        assert!(owed.is_empty());
+        assert_eq!(owed.reuses().claim(&claim).id.number, renamed, "the first release can still arrive");
     }
 }

@@ -1,5 +1,6 @@
 //! A node for the simulation, and the connection of one client to it. A connection delays requests, keeps their order, and
-//! breaks at random moments. A request whose future is dropped is still executed.
+//! breaks at random moments. A request whose future is dropped is still executed. A request of a broken connection is lost,
+//! or executed after newer requests of the next connection.
 
 use std::{
     sync::{Arc, Mutex},
@@ -59,7 +60,9 @@ impl Store {
     /// Whether one of these claims holds the lock here.
     pub(super) fn is_held_by(&self, ids: &[ClaimId]) -> bool {
         let (now, lock) = (Clock::tokio().now(), self.lock.lock().unwrap());
-        ids.iter().any(|id| lock.is_held_by(*id, now))
+        // A node can know a claim by another id, whose number has the same lower bits.
+        let as_known = |id: ClaimId| (0..16).map(move |reuse| ClaimId { number: id.number | (reuse << 44), ..id });
+        ids.iter().any(|id| as_known(*id).any(|id| lock.is_held_by(id, now)))
     }
 
     fn memory(&self) -> Arc<Memory> {
@@ -145,16 +148,22 @@ async fn execute(store: Arc<Store>, mut requests: mpsc::UnboundedReceiver<Sent>,
         sleep_until(at).await;
         store.runs().await;
         if restarts.has_changed().unwrap_or_default() || fastrand::u32(..400) == 0 {
-            // The requests under way are lost.
+            // The requests under way are lost or late.
             restarts.mark_unchanged();
             drop(answer);
-            while requests.try_recv().is_ok() {}
+            execute_late(&store, request);
+            while let Ok((_, request, _)) = requests.try_recv() {
+                execute_late(&store, request);
+            }
             epoch.send_modify(|epoch| *epoch += 1);
             continue;
         }
         let replies = match request {
             // So the nodes often owe releases for some time.
-            Request::Apply(steps) if are_releases(&steps) && fastrand::u32(..3) == 0 => continue,
+            Request::Apply(steps) if are_releases(&steps) && fastrand::u32(..3) == 0 => {
+                execute_late(&store, Request::Apply(steps));
+                continue;
+            }
             Request::Apply(steps) => Replies::Applied(store.apply(&steps)),
             Request::Renew(claims) => Replies::Renewed(store.renew(&claims)),
             Request::Ping => Replies::Pong,
@@ -166,6 +175,22 @@ async fn execute(store: Arc<Store>, mut requests: mpsc::UnboundedReceiver<Sent>,
                 let _ = answer.send(replies);
             });
         }
+    }
+}
+
+/// Executes every second of these requests, after some time. The client gets no answer.
+fn execute_late(store: &Arc<Store>, request: Request) {
+    let (store, delay) = (store.clone(), Duration::from_millis(fastrand::u64(..500)));
+    if fastrand::bool() {
+        tokio::spawn(async move {
+            sleep(delay).await;
+            store.runs().await;
+            match request {
+                Request::Apply(steps) => drop(store.apply(&steps)),
+                Request::Renew(claims) => drop(store.renew(&claims)),
+                Request::Ping => {}
+            }
+        });
     }
 }
 
