@@ -13,7 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog::{Client, ConnectOptions, ErrorKind};
+use bandog::{Client, ConnectOptions, ErrorKind, Row};
+use futures_util::future::join_all;
 use tokio::{
     sync::watch,
     task::JoinSet,
@@ -21,10 +22,10 @@ use tokio::{
 };
 
 use self::{
-    cleaning::Cleaning,
+    cleaning::{Cleaning, TOGETHER},
     kills::{Kill, Kills},
     plan::{Family, Plan},
-    report::{Outcome, progress},
+    report::{Outcome, progress, removed_later},
     tally::Tally,
     worker::Worker,
 };
@@ -183,8 +184,7 @@ async fn kinds(
             Ok(Some(_)) => continue,
             Ok(None) => {
                 claimed.pop(); // The name is not ours.
-                let message = format!("another program holds {name:?} in {}: use another --prefix", store.redacted());
-                return Err(Fault::new(ExitCode::Busy, message));
+                return Err(in_use(store, &name));
             }
             Err(error) => error,
         };
@@ -195,12 +195,33 @@ async fn kinds(
         console::report(&format!("{} locks are left out: {error}", family.word()));
         plan.leave_out(family);
     }
-    Ok(())
+    held(client, plan).await.map_or(Ok(()), |name| Err(in_use(store, &name)))
+}
+
+/// A name of the plan that another program holds. The first names are not read, because this command has claimed them. A
+/// user who may not read locks gets no answer here.
+async fn held(client: &Client, plan: &Plan) -> Option<String> {
+    let first: Vec<_> = plan.first_names().into_iter().map(|(_, name)| name).collect();
+    let names: Vec<_> = plan.names.iter().map(|name| &name.text).filter(|name| !first.contains(name)).collect();
+    for part in names.chunks(TOGETHER) {
+        let rows = join_all(part.iter().map(|name| client.show(name))).await;
+        let is_held = |row: &bandog::Result<Row>| row.as_ref().is_ok_and(Row::is_held);
+        if let Some((name, _)) = part.iter().zip(rows).find(|(_, row)| is_held(row)) {
+            return Some((*name).clone());
+        }
+    }
+    None
+}
+
+fn in_use(store: &Store, name: &str) -> Fault {
+    let message = format!("another program holds {name:?} in {}: use another --prefix", store.redacted());
+    Fault::new(ExitCode::Busy, message)
 }
 
 /// Reports that a second signal has ended the command before it has removed its names.
 fn report_left_behind(plan: &Plan) {
-    console::report(&format!("ended by a second signal: names that begin with {:?} stay behind", plan.prefix));
+    let hint = removed_later(&plan.prefix);
+    console::report(&format!("ended by a second signal: names that begin with {:?} stay behind; {hint}", plan.prefix));
 }
 
 /// Closes a client. An error means that it has ended already.
@@ -238,6 +259,7 @@ impl Traffic<'_> {
         }
         self.wait(&tally, signals).await;
         tally.end();
+        console::report("the traffic has ended; the workers release their locks, and the names are removed");
         // An error means that all workers have ended.
         let _ = stop.send(true);
         let (args, store) = (self.args, self.store);

@@ -161,6 +161,9 @@ pub struct Profile {
     pub kinds: Kinds,
     /// Whether fences continue to rise after the store has failed over to a replica.
     pub fence_survives_failover: bool,
+    /// The time for which a failover or a crash of the store can undo a step after its answer. After a reconnection, the
+    /// client sends the releases of this time again. Zero if the store undoes nothing.
+    pub may_undo: Duration,
     /// The clock that decides when a lease expires, as text for messages.
     pub expiry: &'static str,
     /// Maximum number of steps in one call of [`Leases::apply`]. The answers to the steps of a call come together. So a
@@ -183,6 +186,7 @@ impl Profile {
             timeout: Duration::from_secs(3),
             kinds: LockState::KINDS,
             fence_survives_failover: true,
+            may_undo: Duration::ZERO,
             expiry: "this machine's clock",
             max_steps: Self::MAX_STEPS,
             epoch: watch::channel(1).1,

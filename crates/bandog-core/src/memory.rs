@@ -131,6 +131,7 @@ impl Leases for Memory {
             timeout: Duration::from_secs(3),
             kinds: LockState::KINDS,
             fence_survives_failover: true,
+            may_undo: Duration::ZERO,
             expiry: "this process's clock",
             max_steps: Profile::MAX_STEPS,
             epoch: self.epoch.subscribe(),

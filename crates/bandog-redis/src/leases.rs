@@ -34,6 +34,9 @@ use crate::{
 /// for too long.
 const MAX_RENEWALS_PER_CALL: usize = 512;
 
+/// The time for which a server can lose what it has answered. In an orderly failover, Sentinel promotes a replica some
+/// seconds before the former master refuses writes. A server with `appendfsync everysec` loses up to 2 s in a crash.
+const MAY_UNDO: Duration = Duration::from_secs(10);
 /// Minimum timeout of a request.
 const MIN_TIMEOUT: Duration = Duration::from_millis(1);
 /// Maximum timeout of a request.
@@ -307,6 +310,7 @@ impl Leases for Redis {
             timeout: self.options.timeout,
             kinds: self.options.format.kinds(),
             fence_survives_failover: true,
+            may_undo: MAY_UNDO,
             expiry: "the Redis server's clock",
             max_steps: if self.replicas.are_required() { 1 } else { Profile::MAX_STEPS },
             epoch: self.servers.epoch(),

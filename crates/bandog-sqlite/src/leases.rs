@@ -71,6 +71,7 @@ impl Leases for Sqlite {
             timeout: context.options.timeout,
             kinds: LockState::KINDS,
             fence_survives_failover: true,
+            may_undo: Duration::ZERO,
             expiry: "the machine's boot clock",
             max_steps: Profile::MAX_STEPS,
             epoch: context.epoch.subscribe(),

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use bandog::{Client, ConnectOptions, Error, ErrorKind, Result};
+use bandog::{Client, ConnectOptions, Error, ErrorKind};
+use futures_util::future::join_all;
 use tokio::time::sleep;
 
 use super::{close, plan::Plan};
@@ -14,6 +15,9 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const OUT_OF_REACH: Duration = Duration::from_secs(10);
 /// A hold may be free this time after its ttl, because the permits of a semaphore stay in Redis a little longer.
 const MARGIN: Duration = Duration::from_secs(10);
+
+/// Number of names that are removed at the same time.
+pub(super) const TOGETHER: usize = 32;
 
 /// What is left in the store.
 #[derive(Debug, Default)]
@@ -63,33 +67,39 @@ pub(super) fn patience(options: &ConnectOptions, lease: Option<Duration>) -> Dur
     lease.unwrap_or(options.ttl()) + MARGIN
 }
 
-/// Removes these names. A name that is held is tried again until the deadline.
+/// Removes these names. A name that is held, or for which the store does not answer, is tried again until the deadline.
 async fn remove(client: &Client, mut names: Vec<String>, deadline: Instant) -> Cleaning {
     let mut answered = Instant::now();
     loop {
-        let mut held = Vec::new();
-        match remove_once(client, &names, &mut held).await {
-            Ok(()) => answered = Instant::now(),
-            Err(error) if error.kind() == ErrorKind::Unavailable && answered.elapsed() < OUT_OF_REACH => {
-                sleep(INTERVAL).await;
+        let (mut held, mut failed) = (Vec::new(), Vec::new());
+        let mut fault = None;
+        for part in names.chunks(TOGETHER) {
+            if fault.is_some() && answered.elapsed() >= OUT_OF_REACH {
+                failed.extend_from_slice(part);
                 continue;
             }
-            Err(error) => return Cleaning { not_removed: Some((names, error)), ..Cleaning::default() },
+            for (name, removed) in part.iter().zip(join_all(part.iter().map(|name| client.forget(name))).await) {
+                match removed {
+                    Ok(true) => answered = Instant::now(),
+                    Ok(false) => {
+                        answered = Instant::now();
+                        held.push(name.clone());
+                    }
+                    Err(error) => {
+                        failed.push(name.clone());
+                        fault = Some(error);
+                    }
+                }
+            }
         }
-        names = held;
-        if names.is_empty() || Instant::now() > deadline {
-            return Cleaning { held: names, not_removed: None };
+        match fault {
+            Some(error) if error.kind() != ErrorKind::Unavailable || answered.elapsed() >= OUT_OF_REACH => {
+                return Cleaning { held, not_removed: Some((failed, error)) };
+            }
+            Some(_) => names = [held, failed].concat(),
+            None if held.is_empty() || Instant::now() > deadline => return Cleaning { held, not_removed: None },
+            None => names = held,
         }
         sleep(INTERVAL).await;
     }
-}
-
-/// Removes the names that are free. The others are added to `held`.
-async fn remove_once(client: &Client, names: &[String], held: &mut Vec<String>) -> Result<()> {
-    for name in names {
-        if !client.forget(name).await? {
-            held.push(name.clone());
-        }
-    }
-    Ok(())
 }

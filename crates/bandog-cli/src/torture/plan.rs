@@ -87,6 +87,9 @@ impl Plan {
     pub(super) fn of(args: &Args) -> Result<Self, Fault> {
         let random = || format!("bandog-torture:{:08x}:", fastrand::u32(..));
         let prefix = args.prefix.clone().unwrap_or_else(random);
+        if prefix.is_empty() {
+            return Err(Fault::usage("--prefix is empty; the names of the locks need a beginning of their own"));
+        }
         let named = if args.kinds.is_empty() { &FAMILIES[..] } else { &args.kinds };
         let mut families = Vec::new();
         for family in named {

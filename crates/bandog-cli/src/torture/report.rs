@@ -116,7 +116,7 @@ impl Outcome<'_> {
         row("losses not announced", &format!("{}{overlap}", self.figures.losses_not_announced))?;
         row("repeated fences", &self.figures.repeated_fences.to_string())?;
         row("longest wait", &format!("{:.1?}", self.figures.longest_wait))?;
-        row("longest without a grant", &format!("{gap:.1?}, from {gap_at:.1?} on"))?;
+        row("longest without a grant", &format!("{gap:.1?}, from {:.1}s on", gap_at.as_secs_f64()))?;
         let errors: Vec<_> = self.figures.errors.iter().map(|(kind, number)| format!("{number} {kind}")).collect();
         row("errors", if errors.is_empty() { "0".to_owned() } else { errors.join(", ") }.as_str())?;
         if self.hung > 0 {
@@ -130,6 +130,7 @@ impl Outcome<'_> {
         }
         if let Some((names, _)) = &self.cleaning.not_removed {
             writeln!(out, "these names stay in the store: {}", escaped(&names.join(" ")))?;
+            writeln!(out, "{}", removed_later(&self.plan.prefix))?;
         }
         writeln!(out, "{}", self.verdict())?;
         out.flush()
@@ -147,6 +148,13 @@ impl Outcome<'_> {
          failover to a replica that did not have the last grants: see \"Failover\" in docs/redis.md, and docs/GUARANTEES.md. \
          Let the resource refuse smaller fences. With Redis, ?replicas=1 and redis+quorum:// lose less."
     }
+}
+
+/// How to remove names that stay in the store.
+pub(super) fn removed_later(prefix: &str) -> String {
+    format!(
+        "a later run with --prefix {prefix:?}, and with the same --names, removes them, for example with --for 100ms"
+    )
 }
 
 /// A line about the progress. `before` are the counts of the last line.

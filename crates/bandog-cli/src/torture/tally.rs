@@ -98,6 +98,8 @@ struct State {
     ledgers: Vec<Ledger<HoldNumber>>,
     holders: HashMap<HoldNumber, Holder>,
     last_number: HoldNumber,
+    /// For each worker that waits for a short lock, the beginning of the wait.
+    waits: HashMap<usize, Instant>,
     /// The last grant of a short lock.
     last_grant: Instant,
     /// Set when the run has ended. Later grants are not counted in the gaps.
@@ -113,6 +115,7 @@ impl Tally {
             ledgers,
             holders: HashMap::new(),
             last_number: 0,
+            waits: HashMap::new(),
             last_grant: began,
             has_ended: false,
             figures: Figures::default(),
@@ -125,10 +128,15 @@ impl Tally {
         *self.state().figures.errors.entry(word(error.kind())).or_default() += 1;
     }
 
-    /// Counts the wait for a short lock, which began at this time.
-    pub(super) fn waited(&self, began: Instant) {
+    /// This worker begins to wait for a short lock.
+    pub(super) fn waits(&self, worker: usize) {
+        self.state().waits.insert(worker, Instant::now());
+    }
+
+    /// Counts the wait of this worker, which has ended. After the end of the run, the wait is counted already.
+    pub(super) fn waited(&self, worker: usize) {
         let mut state = self.state();
-        if !state.has_ended {
+        if let Some(began) = state.waits.remove(&worker) {
             state.figures.longest_wait = state.figures.longest_wait.max(began.elapsed());
         }
     }
@@ -266,6 +274,9 @@ impl Tally {
         let mut state = self.state();
         state.end_gap(self.began);
         state.has_ended = true;
+        // A wait that a fault has made endless counts, too.
+        let longest = std::mem::take(&mut state.waits).values().map(Instant::elapsed).max().unwrap_or_default();
+        state.figures.longest_wait = state.figures.longest_wait.max(longest);
         state.figures.duration = self.began.elapsed();
     }
 

@@ -1,9 +1,6 @@
 //! One worker: a client that takes a lock, holds it and releases it, again and again.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use bandog::{Client, Guard};
 use tokio::{sync::watch, time::sleep};
@@ -63,14 +60,14 @@ impl Worker {
     async fn turn(&mut self, index: usize, name: &Name) {
         let kind = name.family.random_kind();
         let handle = Handle::new(&self.client, &name.text, kind, self.plan.lease, &self.client.owner());
-        let began = Instant::now();
+        if !name.is_long {
+            self.tally.waits(self.number);
+        }
         let guard = tokio::select! { biased;
             () = stop(&mut self.stopped) => None,
             guard = self.tally.until_granted(&handle) => Some(guard),
         };
-        if !name.is_long {
-            self.tally.waited(began);
-        }
+        self.tally.waited(self.number);
         let Some(guard) = guard else { return };
         let (hold, guard) = self.tally.granted(index, self.number, kind, guard);
         // Between half of the greatest duration and all of it, so that the workers do not stay in step.

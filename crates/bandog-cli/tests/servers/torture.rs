@@ -267,10 +267,36 @@ fn a_prefix_that_is_in_use_is_refused() {
 }
 
 #[test]
+fn two_runs_with_one_prefix_are_refused() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    let mut first = place.start(&options(&redis.url(), &["--for", "10m", "--hold", "10m", "--kinds", "mutex"]));
+    held(&redis, "t:mutex-long-0");
+    place.run(&options(&redis.url(), &["--kinds", "mutex"])).assert_ended(75, &["\"t:mutex-", "--prefix"]);
+    first.int();
+    assert_eq!(reported(&mut first, 0)["broken"], false);
+    is_clean(&redis, &[]);
+}
+
+/// A fault makes waits endless. They are the longest ones.
+#[test]
+fn a_wait_that_has_not_ended_counts_as_the_longest_wait() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    let url = format!("{}?watchdog=1s&timeout=500ms", redis.url());
+    let stop = format!("{}:STOP@500ms", redis.pid());
+    let more = ["--for", "3500ms", "--kinds", "mutex", "--kill", &stop];
+    let mut torture = place.start(&options(&url, &more));
+    torture.stderr_line("the traffic has ended", SOON);
+    redis.resume();
+    let report = reported(&mut torture, 0);
+    assert!(report["longest_wait_ms"].as_u64() > Some(2_000), "{report}");
+}
+
+#[test]
 fn wrong_arguments_and_stores_are_reported_before_the_traffic() {
     let (redis, place) = (RedisServer::start(), Place::new());
     let url = redis.url();
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 9] = [
+        (&["--prefix", ""], "--prefix is empty"),
         (&["--kinds", "latch"], "possible values"),
         (&["--workers", "1"], "4..=256"),
         (&["--for", "0s"], "between 100ms"),

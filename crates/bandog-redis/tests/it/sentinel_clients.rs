@@ -89,6 +89,33 @@ async fn a_lock_that_the_new_master_does_not_have_is_announced_as_lost() {
     other.close().await.unwrap();
 }
 
+/// The replica has the locks and has not got their releases. Without a repetition of the releases, the locks would stay held
+/// until their ttl ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn releases_that_the_new_master_does_not_have_are_sent_again() {
+    let watched = Watched::start();
+    watched.sentinels.set("failover-timeout", "60000");
+    let url = watched.sentinels.url().replacen("://", &format!("://{}@", RedisServer::OPERATOR), 1);
+    let client = Client::options().watchdog(Duration::from_secs(300)).over(at(&url)).unwrap();
+    let (mutex, fair, shared) = (client.mutex("mutex"), client.mutex("fair").fair(), client.rwlock("shared"));
+    let (first, second, writer) =
+        (mutex.lock().await.unwrap(), fair.lock().await.unwrap(), shared.write().await.unwrap());
+    watched.replica.wait_until_equal(&watched.master);
+    watched.replica.stream().stall(true);
+    first.release().await.unwrap();
+    second.release().await.unwrap();
+    writer.downgrade().await.unwrap().release().await.unwrap();
+    client.idle().await;
+    let names = ["mutex", "fair", "shared"];
+    assert!(names.iter().all(|name| !watched.replica.hash(name).is_empty()), "the replica lacks the releases");
+    let old = watched.master.addr();
+    watched.master.kill();
+    watched.replica.stream().cut();
+    watched.sentinels.wait_for_failover(old);
+    eventually(FAILOVER, || names.iter().all(|name| watched.replica.hash(name).is_empty()));
+    client.close().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_kind_of_lock_and_inspection_work_before_and_after_a_failover() {
     let watched = Watched::start();

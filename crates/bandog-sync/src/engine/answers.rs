@@ -49,6 +49,9 @@ impl Engine {
                 if let (Kind::Fair, Ok(Verdict::Granted { followers, .. })) = (claim.kind, &mut answer) {
                     self.fair_calls.granted(&claim.key, claim.id.number, std::mem::take(followers));
                 }
+                if let (Step::Pass { from, .. }, Ok(Verdict::Granted { .. })) = (step, &answer) {
+                    self.releases.ended((**from).clone(), self.cx.now);
+                }
                 self.on(&SlotId::of_step(step), Event::Claimed { claim: claim.id.number, asked_at, answer });
             }
             Step::Release(claim) => {

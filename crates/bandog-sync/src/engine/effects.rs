@@ -183,6 +183,13 @@ impl Engine {
         self.schedule_releases();
     }
 
+    /// Repeats the releases of the last seconds. After a failover, the store may have lost them.
+    pub(super) fn repeat_recent_releases(&mut self) {
+        for step in self.releases.repeat_recent(self.cx.now) {
+            self.outbox.push(step);
+        }
+    }
+
     /// Sets the timer for the next release that must be sent again.
     fn schedule_releases(&mut self) {
         self.timers.set(Timer::Releases, &mut self.releases_timer, self.releases.next_due());

@@ -214,7 +214,7 @@ impl Engine {
             fair_calls: FairCalls::default(),
             counts: Counts::default(),
             max_waiting,
-            releases: Releases::new(profile.timeout),
+            releases: Releases::new(profile.timeout, profile.may_undo),
             releases_timer: None,
             record_subscribers: Map::default(),
             may_spin: false,
@@ -394,7 +394,8 @@ impl Engine {
         }
     }
 
-    /// Handles a reconnection. The store may have lost all holds, and notifications may have been missed.
+    /// Handles a reconnection. The store may have lost all holds and the last releases, and notifications may have been
+    /// missed.
     fn reconnected(&mut self) {
         if *self.epoch.borrow() <= 1 {
             return; // This was the first connection. Nothing can have been lost or missed before it.
@@ -402,6 +403,7 @@ impl Engine {
         for slot in self.slot_ids() {
             self.on(&slot, Event::Reconnected);
         }
+        self.repeat_recent_releases();
         self.notify_record_subscribers();
         self.register_again();
     }

@@ -17,9 +17,16 @@
 //! store answers. The second release is sent one request timeout after that answer. If the store applied the unanswered
 //! request after the first release, the second release frees the key.
 //!
+//! A failover or a crash of the store can undo a release that the store has answered. Then the lock would stay held until
+//! its ttl ends. So the releases of the last seconds are sent again after a reconnection ([`Releases::repeat_recent`]).
+//! They do no harm to a store that has kept them, because no other hold has the id of the claim.
+//!
 //! Like a slot, this is a state machine that does no I/O.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque, hash_map::Entry},
+    time::Duration,
+};
 
 use bandog_core::{Claim, Error, ErrorKind, Moment, PLACE, Released, Result, Step};
 
@@ -28,6 +35,9 @@ use super::{Map, backoff::backoff_after, msg::HoldId, slot::Report};
 /// If more releases than this are pending, the release of an unsure claim is not repeated any more after the claim's
 /// ttl plus one request timeout.
 const MAX_UNSURE: usize = 1000;
+
+/// Maximum number of releases that are sent again after a reconnection.
+const MAX_RECENT: usize = 16_384;
 
 /// A claim whose release is not finished.
 struct PendingRelease {
@@ -66,11 +76,15 @@ pub(super) struct Releases {
     due: BTreeSet<(Moment, HoldId)>,
     /// Timeout of a request.
     timeout: Duration,
+    /// The claims that the store has released, and the time of its answer.
+    recent: VecDeque<(Moment, Claim)>,
+    /// The time for which the store may undo a release ([`bandog_core::Profile::may_undo`]).
+    may_undo: Duration,
 }
 
 impl Releases {
-    pub(super) fn new(timeout: Duration) -> Self {
-        Self { pending: Map::default(), due: BTreeSet::new(), timeout }
+    pub(super) fn new(timeout: Duration, may_undo: Duration) -> Self {
+        Self { pending: Map::default(), due: BTreeSet::new(), timeout, recent: VecDeque::new(), may_undo }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -118,13 +132,56 @@ impl Releases {
         let is_gone = matches!(released, Released::NotHeld) && !pending.repeated;
         let result = if is_gone { Err(Error::lost(&pending.claim.key)) } else { Ok(()) };
         let report = pending.report.take().map(|report| (report, result));
+        let ended = matches!(released, Released::Freed { .. } | Released::LeftQueue).then(|| pending.claim.clone());
         if pending.unsure && !pending.answered {
             pending.answered = true;
             self.schedule(id, now + self.timeout);
         } else {
             self.pending.remove(&id);
         }
+        if let Some(claim) = ended {
+            self.ended(claim, now);
+        }
         Some(ReleaseAnswer { report, refused: None })
+    }
+
+    /// Records that the store has ended this claim: by a release, or because it has passed the hold to another claim.
+    pub(super) fn ended(&mut self, claim: Claim, now: Moment) {
+        if self.may_undo.is_zero() {
+            return;
+        }
+        self.recent.push_back((now, claim));
+        self.forget_old(now);
+    }
+
+    /// Starts the releases of the last seconds again, and returns the steps to send. Nobody waits for their results.
+    pub(super) fn repeat_recent(&mut self, now: Moment) -> Vec<Step> {
+        self.forget_old(now);
+        let mut steps = Vec::with_capacity(self.recent.len());
+        for (_, claim) in &self.recent {
+            let claim = Claim { offers: false, ..claim.clone() };
+            if let Entry::Vacant(vacant) = self.pending.entry(claim.id.number) {
+                steps.push(Step::Release(claim.clone()));
+                vacant.insert(PendingRelease {
+                    claim,
+                    report: None,
+                    since: now,
+                    unsure: false,
+                    repeated: true,
+                    answered: false,
+                    faults: 0,
+                    due: None,
+                });
+            }
+        }
+        steps
+    }
+
+    fn forget_old(&mut self, now: Moment) {
+        let is_old = |(at, _): &(Moment, Claim)| now.since(*at) > self.may_undo;
+        while self.recent.len() > MAX_RECENT || self.recent.front().is_some_and(is_old) {
+            self.recent.pop_front();
+        }
     }
 
     /// Handles a release that was refused or had no answer.
@@ -193,6 +250,7 @@ mod tests {
 
     use super::*;
 
+    const UNDO: Duration = Duration::from_secs(10);
     const TIMEOUT: Duration = Duration::from_secs(3);
 
     fn at(seconds: u64) -> Moment {
@@ -216,7 +274,7 @@ mod tests {
     /// In a long outage, every call that times out leaves a claim that the store may have applied.
     #[test]
     fn the_number_of_unsure_releases_without_an_answer_is_limited() {
-        let mut releases = Releases::new(TIMEOUT);
+        let mut releases = Releases::new(TIMEOUT, UNDO);
         let (client, all) = (ClientId::random(), MAX_UNSURE + 500);
         for number in (0..).take(all) {
             let id = ClaimId { client, number };
@@ -235,12 +293,53 @@ mod tests {
 
     #[test]
     fn an_unsure_claim_is_released_a_second_time_one_timeout_after_the_answer() {
-        let mut releases = Releases::new(TIMEOUT);
+        let mut releases = Releases::new(TIMEOUT, UNDO);
         releases.start(claim(Duration::from_secs(30)), true, None, at(0));
         releases.answered(1, Released::NotHeld, at(1)).unwrap();
         assert_eq!((releases.take_due(at(3)), releases.next_due()), (None, Some(at(4))));
         assert!(matches!(releases.take_due(at(4)), Some(Step::Release(_))));
         releases.answered(1, Released::NotHeld, at(4)).unwrap();
         assert!(releases.is_empty());
+    }
+
+    #[test]
+    fn the_releases_of_the_last_seconds_are_sent_again_after_a_reconnection() {
+        let mut releases = Releases::new(TIMEOUT, UNDO);
+        let (client, freed) = (ClientId::random(), Released::Freed { others: None });
+        let claim = |number| Claim { id: ClaimId { client, number }, ..claim(Duration::from_secs(30)) };
+        for (number, answer) in [(1, freed), (2, Released::NotHeld), (3, Released::LeftQueue)] {
+            releases.start(Claim { offers: true, ..claim(number) }, number == 3, None, at(number));
+            releases.answered(number, answer, at(number)).unwrap();
+        }
+        releases.ended(claim(4), at(4));
+        assert_eq!(releases.repeat_recent(at(5)), [1, 4].map(|number| Step::Release(claim(number))));
+        assert_eq!(releases.repeat_recent(at(6)), [], "they are pending, and so is the second release of claim 3");
+        for number in [1, 3, 4] {
+            let answer = if number == 4 { freed } else { Released::NotHeld };
+            assert!(releases.answered(number, answer, at(7)).unwrap().report.is_none());
+        }
+        assert!(releases.is_empty());
+        let again = |releases: &mut Releases, seconds| {
+            let steps = releases.repeat_recent(at(seconds));
+            releases.pending.clear();
+            let number =
+                |step: Step| if let Step::Release(claim) = step { claim.id.number } else { panic!("{step:?}") };
+            steps.into_iter().map(number).collect::<Vec<_>>()
+        };
+        assert_eq!(again(&mut releases, 12), [3, 4], "claim 1 was released 11 s ago");
+        assert_eq!(
+            again(&mut releases, 17),
+            [4],
+            "the store had lost its release, and the second one can be lost, too"
+        );
+        assert_eq!(again(&mut releases, 18), [0; 0]);
+
+        for number in (0..).take(MAX_RECENT + 5) {
+            releases.ended(claim(number), at(20));
+        }
+        assert_eq!(again(&mut releases, 20).len(), MAX_RECENT);
+        let mut keeps_all = Releases::new(TIMEOUT, Duration::ZERO);
+        keeps_all.ended(claim(1), at(1));
+        assert_eq!(keeps_all.repeat_recent(at(1)), []);
     }
 }

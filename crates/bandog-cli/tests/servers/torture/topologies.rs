@@ -54,4 +54,12 @@ fn a_healthy_quorum_has_two_kinds_and_loses_nothing() {
     for node in &nodes {
         assert!(!node.keys().iter().any(|key| key.contains("t:")), "{:?}", node.keys());
     }
+    // The nodes that answer keep no name, although one node is down.
+    nodes[2].kill();
+    let ran = place.run(&options(&url, &["--for", "1s", "--kinds", "mutex", "--names", "3"]));
+    ran.assert_ended(69, &["may stay at", &nodes[2].port().to_string()]);
+    assert_eq!(report(&ran.stdout)["left_behind"].as_array().unwrap().len(), 6, "{ran:?}");
+    for node in &nodes[..2] {
+        assert!(!node.keys().iter().any(|key| key.contains("t:")), "{:?}", node.keys());
+    }
 }

@@ -215,7 +215,7 @@ impl World {
             slots: BTreeMap::new(),
             fair_calls: FairCalls::default(),
             cx: SlotContext::new(ClientId::random(), TIMEOUT, now, Arc::clone(&numbers)),
-            releases: Releases::new(TIMEOUT),
+            releases: Releases::new(TIMEOUT, Duration::ZERO),
             store: LockState::default(),
             callers,
             mailbox: VecDeque::new(),
