@@ -95,13 +95,20 @@ impl Store {
 
     /// A connected client for queries. None if the store is the default file and this file does not exist yet.
     pub(crate) async fn connect_existing(&self) -> Result<Option<Client>, Fault> {
+        let client = self.existing()?;
+        if let Some(client) = &client {
+            client.ready().await.map_err(|error| self.fault(&error))?;
+        }
+        Ok(client)
+    }
+
+    /// A client of a store that exists. The store does not have to answer now. None if the default store does not exist.
+    pub(crate) fn existing(&self) -> Result<Option<Client>, Fault> {
         let options = self.options()?;
         if let Some(path) = self.missing_file() {
             return if self.from == UrlOrigin::Default { Ok(None) } else { Err(self.missing(path)) };
         }
-        let client = self.client(options.must_exist())?;
-        client.ready().await.map_err(|error| self.fault(&error))?;
-        Ok(Some(client))
+        self.client(options.must_exist()).map(Some)
     }
 
     /// A client for long use, such as a page. The store does not have to answer now.

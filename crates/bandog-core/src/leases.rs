@@ -159,6 +159,8 @@ pub struct Profile {
     /// The kinds of locks that the backend supports. `bandog-sync` refuses to create a lock of any other kind, so the
     /// backend gets claims of these kinds only.
     pub kinds: Kinds,
+    /// Whether the backend has records ([`Records`]). Elections, barriers and jobs need them.
+    pub has_records: bool,
     /// Whether fences continue to rise after the store has failed over to a replica.
     pub fence_survives_failover: bool,
     /// The time for which a failover or a crash of the store can undo a step after its answer. After a reconnection, the
@@ -185,6 +187,7 @@ impl Profile {
             store: store.into(),
             timeout: Duration::from_secs(3),
             kinds: LockState::KINDS,
+            has_records: true,
             fence_survives_failover: true,
             may_undo: Duration::ZERO,
             expiry: "this machine's clock",

@@ -39,5 +39,5 @@ pub use leases::{Answer, Backend, Leases, Profile, Released, Renewal, Step, Verd
 pub use lock_state::{Hold, Limit, LockState, Place, check_pass};
 pub use member::{BlockedCall, BlockedCalls, MAX_BLOCKED, MAX_BLOCKED_HOLDS, MAX_WAITS, Member};
 pub use memory::Memory;
-pub use records::{Holding, Line, Reading, Record, Records, Swap, Swapped, Swaps, Version};
+pub use records::{Holding, Line, Reading, Record, Records, Swap, Swapped, Swaps, Version, no_records};
 pub use subscription::{Notifier, Subscription};

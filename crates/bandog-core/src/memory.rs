@@ -130,6 +130,7 @@ impl Leases for Memory {
             store: "memory".into(),
             timeout: Duration::from_secs(3),
             kinds: LockState::KINDS,
+            has_records: true,
             fence_survives_failover: true,
             may_undo: Duration::ZERO,
             expiry: "this process's clock",

@@ -224,7 +224,7 @@ pub trait Records: Send + Sync + 'static {
     /// other data than a record under this name, and [`ErrorKind::Corrupt`] if the record was not written by bandog.
     async fn swap(&self, swaps: &[Swap]) -> Result<Swaps> {
         let _ = swaps;
-        Err(unsupported("swap"))
+        Err(no_records("swap"))
     }
 
     /// Reads records, and checks holdings. If `keys` and `holdings` are empty, the result has only the store's time.
@@ -236,7 +236,7 @@ pub trait Records: Send + Sync + 'static {
     /// As [`Records::swap`].
     async fn read(&self, keys: &[Key], holdings: &[Holding]) -> Result<Reading> {
         let _ = (keys, holdings);
-        Err(unsupported("read"))
+        Err(no_records("read"))
     }
 
     /// The names of all records whose names match the pattern, sorted.
@@ -245,7 +245,7 @@ pub trait Records: Send + Sync + 'static {
     /// As [`crate::Leases::ping`].
     async fn names(&self, pattern: &Pattern) -> Result<Vec<Key>> {
         let _ = pattern;
-        Err(unsupported("names"))
+        Err(no_records("names"))
     }
 
     /// The lines of a record's history, sorted by slot. Empty if the record does not exist.
@@ -253,7 +253,7 @@ pub trait Records: Send + Sync + 'static {
     /// # Errors
     /// As [`Records::swap`].
     async fn history(&self, key: &Key) -> Result<Vec<Line>> {
-        Err(unsupported("history").at(key))
+        Err(no_records("history").at(key))
     }
 
     /// Calls `notifier` after each swap of this record for which [`Swap::notifies`] is true. It does not matter which
@@ -276,7 +276,11 @@ pub trait Records: Send + Sync + 'static {
 }
 
 /// The error of a backend that does not support records. `verb` is the operation that failed.
-fn unsupported(verb: &'static str) -> Error {
-    Error::new(ErrorKind::Unsupported, "this backend has no records, so it cannot be used for scheduled jobs")
-        .during(verb)
+#[doc(hidden)]
+pub fn no_records(verb: &'static str) -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        "this backend has no records, which elections, barriers and jobs need; use another store for them",
+    )
+    .during(verb)
 }

@@ -49,9 +49,11 @@ impl<B: Backend> Inspect for Quorum<B> {
     /// All nodes must answer, because each of them keeps data. If some do not, the others have removed the name already.
     async fn forget(&self, key: &Key) -> Result<bool> {
         let votes = self.ask_each(|node| node.backend.forget(key)).await;
-        let refused = votes.iter().any(|vote| matches!(vote, Vote::Refused(_)));
+        if let Some(Vote::Refused(error)) = votes.iter().find(|vote| matches!(vote, Vote::Refused(_))) {
+            return Err(error.clone());
+        }
         let given = votes.iter().filter(|vote| matches!(vote, Vote::Given(_))).count();
-        if refused || given < self.needed() {
+        if given < self.needed() {
             return Err(failure(&votes));
         }
         if votes.iter().any(|vote| matches!(vote, Vote::Given(false))) {
@@ -87,7 +89,9 @@ impl<B: Backend> Inspect for Quorum<B> {
             match vote {
                 Vote::Given(found) => {
                     let of_node = |finding: Finding| Finding { says: format!("{store}: {}", finding.says), ..finding };
-                    findings.extend(found.into_iter().map(of_node));
+                    // A restart loses no lock of the quorum: see "vote".
+                    let concerns_quorum = |finding: &Finding| finding.subject != "persistence";
+                    findings.extend(found.into_iter().filter(concerns_quorum).map(of_node));
                     findings.push(match node.time_until_vote() {
                         Ok(wait) if wait.is_zero() => Finding::fine("vote", format!("{store}: the node has a vote")),
                         Ok(wait) => Finding::advice(
@@ -112,6 +116,7 @@ impl<B: Backend> Inspect for Quorum<B> {
                 )),
             }
         }
+        findings.extend(self.missing_votes());
         findings.sort_by_key(|finding| finding.level != Level::Danger);
         Ok(findings)
     }
@@ -121,6 +126,22 @@ impl<B: Backend> Quorum<B> {
     /// The number of nodes that must hold a lock.
     fn needed(&self) -> usize {
         majority(self.nodes.len())
+    }
+
+    /// The finding about too few votes. None if a majority has votes.
+    fn missing_votes(&self) -> Option<Finding> {
+        let voting = self.nodes.iter().filter(|node| node.time_until_vote().is_ok_and(|wait| wait.is_zero())).count();
+        (voting < self.needed()).then(|| {
+            Finding::danger(
+                "votes",
+                format!(
+                    "{voting} of the {} nodes have a vote, and {} are needed: no lock can be taken now",
+                    self.nodes.len(),
+                    self.needed()
+                ),
+                "start the nodes that are down; a node has a vote when it has run for max_ttl",
+            )
+        })
     }
 
     fn number_of_nodes(&self) -> Finding {

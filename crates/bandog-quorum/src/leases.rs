@@ -232,6 +232,7 @@ impl<B: Backend> Leases for Quorum<B> {
             store: self.store.clone(),
             timeout: self.options.timeout,
             kinds: KINDS,
+            has_records: false,
             fence_survives_failover: profiles.iter().all(|profile| profile.fence_survives_failover),
             may_undo: profiles.iter().map(|profile| profile.may_undo).max().unwrap_or_default(),
             expiry: "the clocks of the nodes",

@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use bandog_core::{Error, ErrorKind, Fence, Fences, Moment, Released, Renewal};
+use bandog_core::{Error, Fence, Fences, Moment, Released, Renewal};
 
 /// What one node contributes to the answer of the quorum.
 #[derive(Debug, Clone)]
@@ -151,24 +151,29 @@ pub(crate) fn released(votes: &[Vote<Released>], is_over: bool) -> Option<Result
     Some(Ok(if has_left { Released::LeftQueue } else { Released::NotHeld }))
 }
 
-/// The error if too few nodes have answered.
+/// The error if too few nodes have answered. If so many nodes refuse the request that a repetition cannot help, it is the
+/// error of one of these.
 pub(crate) fn failure<T>(votes: &[Vote<T>]) -> Error {
-    let mut missing = Vec::new();
+    let (nodes, needed) = (votes.len(), majority(votes.len()));
+    let refused: Vec<_> =
+        votes.iter().filter_map(|vote| if let Vote::Refused(error) = vote { Some(error) } else { None }).collect();
+    if refused.len() > nodes - needed {
+        return refused[0].clone();
+    }
+    let mut reasons = Vec::new();
     for vote in votes {
-        match vote {
-            Vote::Refused(error) => return error.clone(),
-            Vote::Missing(error) => missing.push(error),
-            Vote::Awaited | Vote::Given(_) => {}
+        if let Vote::Refused(error) | Vote::Missing(error) = vote {
+            let reason = error.to_string();
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
         }
     }
-    let (nodes, needed) = (votes.len(), majority(votes.len()));
-    let answered = given(votes).count();
-    let error = Error::new(
-        ErrorKind::Unavailable,
-        format!("{answered} of the {nodes} nodes of the quorum have answered, and {needed} are needed"),
-    );
-    // The first error names its node.
-    missing.first().map_or(error.clone(), |cause| error.caused_by((*cause).clone()))
+    let given = given(votes).count();
+    let reasons = reasons.join("; ");
+    Error::unavailable(format!(
+        "{given} of the {nodes} nodes of the quorum have given an answer that counts, and {needed} are needed: {reasons}"
+    ))
 }
 
 /// The answers of the nodes that have given one.

@@ -125,7 +125,7 @@ impl Ballot {
         match (&mut self.votes, claim_of(&self.step)) {
             (Votes::Claim(votes), claim) => {
                 votes[at] = match node.skips(claim.id) {
-                    Some(Skip::Missing(error)) => Vote::Missing(error),
+                    Some(Skip::Missing(error)) => refused_or_missing(error),
                     Some(Skip::Owed) => Vote::Given(Choice::Busy { retry_after: OWED_DELAY }),
                     None if is_left_out => Vote::Missing(node.silence()),
                     None => {
@@ -151,7 +151,7 @@ impl Ballot {
             (Votes::Claim(votes), Ok(Answer::Claimed(Verdict::Granted { fences, valid_for, .. }))) => {
                 votes[at] = match &reply.has_no_vote {
                     None => Vote::Given(Choice::Granted { fences, until: reply.sent + valid_for }),
-                    Some(error) => Vote::Missing(error.clone()),
+                    Some(error) => refused_or_missing(error.clone()),
                 };
             }
             (Votes::Claim(votes), Ok(Answer::Claimed(Verdict::Busy { retry_after, .. }))) => {

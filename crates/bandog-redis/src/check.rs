@@ -36,7 +36,7 @@ impl Redis {
     /// have the same finding, it is reported once. If a node does not answer, the others are checked.
     async fn settings(&self, masters: &[Master<'_>]) -> Result<Vec<Finding>> {
         let in_cluster = self.options.format.in_cluster;
-        let (mut findings, mut views, mut silent) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut found, mut views, mut silent) = (Vec::new(), Vec::new(), Vec::new());
         for (at, master) in masters.iter().enumerate() {
             let mut pipe = Pipeline::new();
             pipe.cmd("INFO");
@@ -61,12 +61,9 @@ impl Redis {
                 settings.replication(&self.options),
                 self.topology(master.link(), &settings).await,
             ];
-            for finding in of_server.concat() {
-                if !findings.contains(&finding) {
-                    findings.push(finding);
-                }
-            }
+            found.push((master.address(), of_server.concat()));
         }
+        let mut findings = of_servers(found);
         if in_cluster {
             findings.extend(cluster::findings(&views, &silent));
         }
@@ -122,15 +119,35 @@ impl Redis {
         if self.options.is_encrypted() {
             return Some(Finding::fine("tls", "the connection is encrypted, and the server's certificate was checked"));
         }
+        let what =
+            if self.options.password.is_some() { "the password and the names of locks" } else { "the names of locks" };
         match &self.options.address {
             Address::Tcp { .. } | Address::Sentinels(_) if !self.options.is_local() => Some(Finding::advice(
                 "tls",
-                "the password and the names of locks cross the network unencrypted",
-                "if others may read the traffic of this network, enable TLS on the server and write rediss://",
+                format!("{what} cross the network unencrypted"),
+                format!(
+                    "if others may read the traffic of this network, enable TLS on the servers and write {}://",
+                    self.options.scheme(true)
+                ),
             )),
             Address::Tcp { .. } | Address::Tls { .. } | Address::Unix { .. } | Address::Sentinels(_) => None,
         }
     }
+}
+
+/// The findings of several servers. A finding that all of them have is reported once, without an address.
+fn of_servers(found: Vec<(String, Vec<Finding>)>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (address, of_server) in &found {
+        for finding in of_server {
+            let is_common = found.iter().all(|(_, others)| others.contains(finding));
+            let named = if is_common { finding.clone() } else { finding_of(address, finding.clone()) };
+            if !findings.contains(&named) {
+                findings.push(named);
+            }
+        }
+    }
+    findings
 }
 
 /// Compares the clock of each master with the client's clock. A master of a cluster that does not answer is left out.

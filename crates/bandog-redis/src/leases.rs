@@ -309,6 +309,7 @@ impl Leases for Redis {
             store: self.options.store(),
             timeout: self.options.timeout,
             kinds: self.options.format.kinds(),
+            has_records: true,
             fence_survives_failover: true,
             may_undo: MAY_UNDO,
             expiry: "the Redis server's clock",

@@ -36,6 +36,8 @@ pub struct RedisOptions {
     pub(crate) format: Format,
     /// The store, for messages. None if the address shows it.
     pub(crate) shown_as: Option<String>,
+    /// Whether the address is the one of a sentinel.
+    pub(crate) is_sentinel: bool,
     /// Number of replicas that must acknowledge each grant and each renewal.
     pub(crate) replicas: u8,
 }
@@ -156,11 +158,9 @@ impl RedisOptions {
     /// Whether the server is on this machine.
     pub(crate) fn is_local(&self) -> bool {
         match &self.address {
-            Address::Tcp { host, .. } | Address::Tls { host, .. } => {
-                host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-            }
+            Address::Tcp { host, .. } | Address::Tls { host, .. } => is_loopback(host),
             Address::Unix { .. } => true,
-            Address::Sentinels(_) => false,
+            Address::Sentinels(sentinels) => sentinels.hosts.iter().all(|host| is_loopback(&host.name)),
         }
     }
 
@@ -245,3 +245,8 @@ impl fmt::Debug for RedisOptions {
 
 #[cfg(test)]
 mod tests;
+
+/// Whether this host is this machine.
+fn is_loopback(host: &str) -> bool {
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}

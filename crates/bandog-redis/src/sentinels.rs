@@ -103,6 +103,17 @@ async fn masters(facts: &mut watch::Receiver<Facts>) -> Vec<Choice> {
     facts.borrow().masters()
 }
 
+/// The number of known sentinels, and the faults of those that do not answer or answer wrongly. Waits at most `limit` until
+/// each sentinel has answered or failed.
+pub(crate) async fn health(options: &RedisOptions, sentinels: &Sentinels, limit: Duration) -> (usize, Vec<Error>) {
+    sentinels.discovery.start(options, sentinels);
+    let mut facts = sentinels.discovery.facts();
+    // After the limit, a sentinel without an answer is a fault.
+    let _ = timeout(limit, facts.wait_for(Facts::is_complete)).await;
+    let facts = facts.borrow();
+    (facts.hosts().len(), facts.faults().into_iter().chain(facts.silent()).collect())
+}
+
 /// Connects to this master within this time. Fails if the sentinels name another master in the meantime.
 async fn connect(
     options: &RedisOptions,

@@ -127,6 +127,7 @@ impl Barrier {
     /// opened, the other parties return.
     pub async fn wait(&self) -> Result<Arrival> {
         check_timer("wait")?;
+        self.client.handle().check_records("wait")?;
         let record = self.record.as_ref().map_err(Error::clone)?;
         if !(1..=MAX_PARTIES).contains(&self.parties) {
             return Err(Error::misused(format!(

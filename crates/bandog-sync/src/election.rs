@@ -113,6 +113,7 @@ impl Election {
     /// If the future is dropped, the candidate leaves the election.
     pub async fn campaign(&self) -> Result<Leadership> {
         check_timer("campaign")?;
+        self.client.handle().check_records("campaign")?;
         if self.text.len() > MAX_TEXT {
             let length = self.text.len();
             return Err(Error::misused(format!(

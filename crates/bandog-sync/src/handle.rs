@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Backend, ClientId, Clock, Error, Key, Kind, Kinds, Member, Profile, Result};
+use bandog_core::{Backend, ClientId, Clock, Error, Key, Kind, Kinds, Member, Profile, Result, no_records};
 use tokio::sync::mpsc;
 
 use crate::engine::{Engine, Msg, Runner, Terms, Ticket};
@@ -35,6 +35,8 @@ pub(crate) struct Handle {
     pub(crate) timeout: Duration,
     /// The kinds of locks that the backend supports.
     kinds: Kinds,
+    /// Whether the backend has records.
+    has_records: bool,
     /// The terms (such as the ttl) of a lock for which the user has set no options.
     terms: Terms,
     /// The next number. The engine takes the numbers of claims from the same counter as the handle takes tickets (the
@@ -67,7 +69,7 @@ impl Handle {
         let (mailbox, messages) = mpsc::unbounded_channel();
         let (id, prefix) = (member.id, member.prefix.clone());
         let identity = format!("{}@{}", member.program, member.host);
-        let Profile { store, timeout, kinds, .. } = backend.profile();
+        let Profile { store, timeout, kinds, has_records, .. } = backend.profile();
         let numbers = Arc::new(AtomicU64::new(1));
         let engine =
             Engine::new(Arc::new(backend), member, terms, max_waiting.get(), clock, messages, Arc::clone(&numbers));
@@ -83,6 +85,7 @@ impl Handle {
             identity,
             timeout,
             kinds,
+            has_records,
             terms,
             numbers,
             outage_reporters,
@@ -114,6 +117,11 @@ impl Handle {
         }
         let fences = if kind.has_one_fence() { NonZeroU8::MIN } else { self.terms.fences };
         Ok(Terms { kind, fences, ..self.terms })
+    }
+
+    /// Refuses a backend without records before anything is locked. `verb` is the operation that needs them.
+    pub(crate) fn check_records(&self, verb: &'static str) -> Result<()> {
+        if self.has_records { Ok(()) } else { Err(no_records(verb)) }
     }
 
     /// Returns true at the first call, and false at each later call. The caller logs that the registry cannot be read only

@@ -247,8 +247,8 @@ fn check_host(rest: &str, shown: &str) -> Result<()> {
     let hosts = place.split(['/', '?']).next().unwrap_or_default();
     if hosts.contains(',') || (login.contains('@') && login.contains(',')) {
         let message = format!(
-            "the URL {shown:?} names several hosts: for sentinels, write redis+sentinel://, and for a cluster, write \
-             redis+cluster:// (in a password, write %40 for @ and %2C for ,)"
+            "the URL {shown:?} names several hosts: for sentinels, write redis+sentinel://, for a cluster \
+             redis+cluster://, and for a quorum redis+quorum:// (in a password, write %40 for @ and %2C for ,)"
         );
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
@@ -280,9 +280,9 @@ fn check_login(rest: &str, shown: &str) -> Result<()> {
         )));
     }
     // `host1,user:password@host2`: the part before the colon would be the name of a user.
-    if login.split(':').next().is_some_and(|user| user.contains(',')) {
+    if login.contains(',') {
         return Err(Error::misused(format!(
-            "the URL {shown:?} has a login after its first host: write the login once, before the first host (in a user, \
+            "the URL {shown:?} has a login after its first host: write the login once, before the first host (in a login, \
              write %2C for ,)"
         )));
     }

@@ -353,5 +353,8 @@ async fn a_name_is_removed_at_the_servers_that_answer_and_the_error_names_the_ot
     }
     servers[2].kill();
     let error = quorum.forget(&ours.key).await.unwrap_err();
-    assert!(error.to_string().contains("1 of the 3 nodes of the quorum have answered, and 2 are needed"), "{error}");
+    assert!(
+        error.to_string().contains("1 of the 3 nodes of the quorum have given an answer that counts, and 2 are needed"),
+        "{error}"
+    );
 }

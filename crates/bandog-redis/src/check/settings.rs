@@ -34,7 +34,7 @@ pub(super) struct Settings {
     replication: Replication,
     /// The settings in the replies to `CONFIG GET`.
     config: HashMap<String, String>,
-    /// The server's last refusal. It is reported as the reason why a setting is unknown.
+    /// The server's first refusal. It is reported as the reason why a setting is unknown.
     refused: Option<String>,
 }
 
@@ -44,7 +44,9 @@ impl Settings {
         let mut settings = Self::default();
         for reply in replies {
             match reply {
-                Value::ServerError(error) => settings.refused = Some(server_text(error)),
+                Value::ServerError(error) => {
+                    settings.refused.get_or_insert_with(|| server_text(error));
+                }
                 Value::Map(pairs) => {
                     let pairs = pairs.iter().filter_map(|(name, value)| Some((text(name)?, text(value)?)));
                     settings.config.extend(pairs);
@@ -174,6 +176,15 @@ impl Settings {
         &self.replication
     }
 
+    /// Whether the server refuses all writes now, because too few replicas follow it in time.
+    pub(super) fn refuses_writes(&self) -> bool {
+        let number = |value: Option<&str>| value.and_then(|value| value.parse::<u64>().ok());
+        let (good, needed) =
+            (number(self.info("min_slaves_good_slaves")), number(self.config("min-replicas-to-write")));
+        // Without the right for CONFIG, only the number of good replicas is known.
+        good.is_some_and(|good| good < needed.unwrap_or(1))
+    }
+
     /// Checks whether a master with replicas refuses writes when it has lost them.
     pub(super) fn min_replicas(&self) -> Finding {
         const SUBJECT: &str = "min-replicas-to-write";
@@ -183,6 +194,15 @@ impl Settings {
         // INFO has this field only if the setting is in use.
         let is_in_use = self.info("min_slaves_good_slaves").is_some();
         match (number(SUBJECT), number("min-replicas-max-lag")) {
+            _ if self.refuses_writes() => Finding::danger(
+                SUBJECT,
+                format!(
+                    "this server refuses all writes, so no lock can be taken: it hears of {} replicas in time, and needs {}",
+                    self.info("min_slaves_good_slaves").unwrap_or("too few"),
+                    self.config(SUBJECT).unwrap_or("more")
+                ),
+                "start the missing replicas, or CONFIG SET min-replicas-to-write 0",
+            ),
             (Some(0), _) | (_, Some(0)) => Finding::advice(
                 SUBJECT,
                 "it is not set: a master that was cut off from its replicas, or was only stopped, grants locks while \

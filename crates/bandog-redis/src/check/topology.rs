@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use bandog_core::Finding;
+use bandog_core::{Error, Finding};
 use futures_util::future::join_all;
 use redis::{Pipeline, Value};
 use tokio::time::timeout;
@@ -16,6 +16,7 @@ use crate::{
     options::Address,
     replication::{Replica, Replication},
     reply::{list, time},
+    sentinels,
 };
 
 /// A replica that is further behind has advice.
@@ -42,10 +43,18 @@ impl Redis {
     pub(super) async fn topology(&self, link: &Link, settings: &Settings) -> Vec<Finding> {
         let replication = settings.replication_state();
         let mut findings = Vec::new();
-        if settings.needs_replicas(&self.options) || !replication.replicas.is_empty() {
-            findings.extend([followers(replication), settings.min_replicas()]);
+        let required = usize::from(self.options.replicas);
+        if settings.needs_replicas(&self.options) || !replication.replicas.is_empty() || required > 0 {
+            findings.push(followers(replication, required));
+            findings.push(settings.min_replicas());
+        } else if settings.refuses_writes() {
+            findings.push(settings.min_replicas());
         }
         findings.extend(count_sentinels(link).await);
+        if let Address::Sentinels(sentinels) = &self.options.address {
+            let (count, faults) = sentinels::health(&self.options, sentinels, REPLICA_TIMEOUT).await;
+            findings.extend(faulty_sentinels(count, &faults));
+        }
         findings.extend(self.clocks(link, &replication.replicas).await);
         findings
     }
@@ -68,11 +77,22 @@ impl Redis {
     }
 }
 
-/// The finding about replicas that do not follow the master, or are far behind.
-fn followers(replication: &Replication) -> Finding {
+/// The finding about replicas that do not follow the master, or are far behind. `required`: the number of replicas that must
+/// acknowledge each grant.
+fn followers(replication: &Replication, required: usize) -> Finding {
     const SUBJECT: &str = "replicas";
     let is_late =
         |replica: &&Replica| !replica.is_online() || replica.behind > MAX_BEHIND || replica.silent_for > MAX_SILENCE;
+    if replication.online() < required {
+        return Finding::danger(
+            SUBJECT,
+            format!(
+                "{} replicas follow this server, and ?replicas={required} needs {required}: no lock can be taken",
+                replication.online()
+            ),
+            "start the missing replicas, or name a smaller number in the URL",
+        );
+    }
     if replication.replicas.is_empty() {
         return Finding::danger(
             SUBJECT,
@@ -104,12 +124,27 @@ async fn count_sentinels(link: &Link) -> Option<Finding> {
     pipe.cmd("PUBSUB").arg("NUMSUB").arg(SENTINELS);
     let replies = link.call(pipe).await.ok()?;
     match replies.first().map(list) {
-        Some([_, Value::Int(count @ 1..)]) => Some(sentinels(*count)),
+        Some([_, Value::Int(count @ 1..)]) => Some(number_of_sentinels(*count)),
         Some(_) | None => None,
     }
 }
 
-fn sentinels(count: i64) -> Finding {
+/// The finding about sentinels that do not answer this client. None if all of them answer.
+fn faulty_sentinels(count: usize, faults: &[Error]) -> Option<Finding> {
+    const SUBJECT: &str = "sentinels";
+    const CURE: &str = "start these sentinels, or correct the URL; a failover needs more than half of all sentinels";
+    let reasons: Vec<_> = faults.iter().map(ToString::to_string).collect();
+    let says = |effect: &str| {
+        format!("{} of {count} sentinels do not serve this client{effect}: {}", faults.len(), reasons.join("; "))
+    };
+    match faults.len() {
+        0 => None,
+        few if few * 2 < count => Some(Finding::advice(SUBJECT, says(""), CURE)),
+        _ => Some(Finding::danger(SUBJECT, says(", so perhaps no failover is possible"), CURE)),
+    }
+}
+
+fn number_of_sentinels(count: i64) -> Finding {
     const SUBJECT: &str = "sentinels";
     const CURE: &str = "run three or five sentinels on different machines";
     if count < MIN_SENTINELS {
@@ -180,12 +215,15 @@ mod tests {
 
     #[test]
     fn a_master_of_sentinels_needs_a_replica() {
-        assert_eq!(followers(&Replication::read("role:master\r\n")).level, Level::Danger);
+        let required = followers(&Replication::read("role:master\r\n"), 1);
+        assert!(required.level == Level::Danger && required.says.contains("?replicas=1"), "{required:?}");
+        assert_eq!(followers(&Replication::read("role:master\r\n"), 0).level, Level::Danger);
     }
 
     #[test]
     fn replicas_that_do_not_follow_are_named() {
-        let read = |replicas: &str| followers(&Replication::read(&format!("{replicas}master_repl_offset:9000000\r\n")));
+        let read =
+            |replicas: &str| followers(&Replication::read(&format!("{replicas}master_repl_offset:9000000\r\n")), 1);
         let replica = |number, rest| format!("slave{number}:ip=10.0.0.{number},port=6379,{rest}\r\n");
         let fine = replica(1, "state=online,offset=8999000,lag=1");
         assert_eq!(read(&fine).level, Level::Fine);
@@ -200,8 +238,21 @@ mod tests {
     }
 
     #[test]
+    fn sentinels_without_an_answer_are_advice_or_a_danger() {
+        let level = |count, faults: usize| {
+            let faults = vec![Error::unavailable("the sentinel 10.0.0.9:26379 has not answered"); faults];
+            let finding = faulty_sentinels(count, &faults);
+            assert!(finding.iter().all(|finding| finding.says.contains("10.0.0.9:26379")), "{finding:?}");
+            finding.map(|finding| finding.level)
+        };
+        assert_eq!(level(3, 0), None);
+        assert_eq!([level(3, 1), level(5, 2)], [Some(Level::Advice); 2]);
+        assert_eq!([level(3, 2), level(2, 1), level(1, 1)], [Some(Level::Danger); 3]);
+    }
+
+    #[test]
     fn fewer_than_three_sentinels_and_even_numbers_have_advice() {
-        let levels: Vec<_> = (1..=5).map(|count| sentinels(count).level).collect();
+        let levels: Vec<_> = (1..=5).map(|count| number_of_sentinels(count).level).collect();
         assert_eq!(levels, [Level::Advice, Level::Advice, Level::Fine, Level::Advice, Level::Fine]);
     }
 }

@@ -10,12 +10,13 @@ use crate::{options::RedisOptions, refusal};
 
 /// The error if the server refuses the user or the password.
 pub(super) fn wrong(options: &RedisOptions) -> Error {
-    let store = options.store();
+    let (store, Login { default, named }) = (options.store(), Login::of(options));
     let message = if options.user.is_some() {
-        format!("{store} refuses this user or password; write {}", with_login(&store, "USER:PASSWORD"))
+        format!("{store} refuses this user or password; in the URL, write {named}")
     } else {
-        let (default, named) = (with_login(&store, ":PASSWORD"), with_login(&store, "USER:PASSWORD"));
-        format!("{store} refuses this password; write {default} for the user \"default\", {named} for another user")
+        format!(
+            "{store} refuses this password; in the URL, write {default} for the user \"default\", {named} for another user"
+        )
     };
     Error::new(Denied, format!("{message}. In the URL, @ : / ? # and % of a password are %40 %3A %2F %3F %23 and %25"))
 }
@@ -28,11 +29,10 @@ pub(super) fn no_resp3(store: &str) -> Error {
 
 /// The error if the server requires a login and the URL has none.
 fn missing(options: &RedisOptions) -> Error {
-    let store = options.store();
-    let (default, named) = (with_login(&store, ":PASSWORD"), with_login(&store, "USER:PASSWORD"));
+    let (store, Login { default, named }) = (options.store(), Login::of(options));
     Error::new(
         Denied,
-        format!("{store} requires a password; write {default}, or {named} for a user of the server's ACL"),
+        format!("{store} requires a password; in the URL, write {default}, or {named} for a user of the server's ACL"),
     )
 }
 
@@ -53,7 +53,23 @@ pub(super) fn refused(options: &RedisOptions, error: RedisError) -> Error {
     }
 }
 
-/// Inserts this login into the URL of a store.
-fn with_login(store: &str, login: &str) -> String {
-    store.replacen("://", &format!("://{login}@"), 1)
+/// What the URL must have for a login.
+struct Login {
+    /// For the user "default".
+    default: &'static str,
+    /// For another user.
+    named: &'static str,
+}
+
+impl Login {
+    /// The login at the server of these options. The URL can have several hosts, and has one login for all of them.
+    fn of(options: &RedisOptions) -> Self {
+        if options.is_sentinel {
+            return Self {
+                default: "?sentinel_password=PASSWORD",
+                named: "?sentinel_user=USER&sentinel_password=PASSWORD",
+            };
+        }
+        Self { default: ":PASSWORD@ directly after ://", named: "USER:PASSWORD@ directly after ://" }
+    }
 }

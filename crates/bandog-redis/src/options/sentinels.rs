@@ -45,7 +45,7 @@ impl RedisOptions {
     /// The options of another sentinel, from those of one sentinel.
     pub(crate) fn other_sentinel(&self, host: &Host) -> Self {
         let address = self.address.of_other(host.name.clone(), host.port);
-        Self { address, shown_as: Some(format!("the sentinel {host}")), ..self.clone() }
+        Self { address, shown_as: Some(format!("the sentinel {host}")), is_sentinel: true, ..self.clone() }
     }
 }
 

@@ -98,6 +98,7 @@ pub(super) fn read(url: &str) -> Result<RedisOptions> {
         timeout: Duration::from_secs(3),
         format,
         shown_as: None,
+        is_sentinel: false,
         replicas: 0,
     })
 }

@@ -166,6 +166,12 @@ impl Facts {
         self.sentinels.iter().filter_map(fault).collect()
     }
 
+    /// An error for each sentinel that has neither answered nor failed yet.
+    pub(super) fn silent(&self) -> impl Iterator<Item = Error> {
+        let silent = self.sentinels.iter().filter(|known| known.said.is_none());
+        silent.map(|known| Error::unavailable(format!("the sentinel {} has not answered", known.host)))
+    }
+
     fn answers(&self) -> impl Iterator<Item = &Answer> {
         self.sentinels.iter().filter_map(|known| known.said.as_ref()?.as_ref().ok())
     }

@@ -221,7 +221,7 @@ async fn a_claim_on_a_breaking_connection_is_immediately_ambiguous() {
 async fn a_wrong_password_is_reported_immediately_and_retried_only_by_a_call() {
     let server = RedisServer::start_with(&["--requirepass", "right"]);
     let wire = server.wire();
-    let (named, default) = ("write redis://USER:PASSWORD@127.0.0.1:", "write redis://:PASSWORD@127.0.0.1:");
+    let (named, default) = ("write USER:PASSWORD@ directly after ://", "write :PASSWORD@ directly after ://");
     for (login, part, cure) in [
         (":wrong@", "refuses this password", default),
         ("nobody:right@", "refuses this user or password", named),

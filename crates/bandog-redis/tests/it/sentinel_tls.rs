@@ -65,7 +65,7 @@ async fn each_wrong_login_and_certificate_is_named() {
         ),
         (url.replace("sniff", "wrong"), ErrorKind::Denied, "?sentinel_user=USER&sentinel_password=PASSWORD"),
         (url.replace(USER, "?"), ErrorKind::Denied, "?sentinel_user=USER&sentinel_password=PASSWORD"),
-        (url.replacen("PASSWORD", "wrong", 1), ErrorKind::Denied, "write rediss+sentinel://USER:PASSWORD@127.0.0.1"),
+        (url.replacen("PASSWORD", "wrong", 1), ErrorKind::Denied, "write USER:PASSWORD@ directly after ://"),
         (
             url.replacen("rediss", "redis", 1).split("&ca=").next().unwrap().into(),
             ErrorKind::Unavailable,

@@ -42,16 +42,29 @@ pub(super) fn check(rest: &str, shown: &str) -> Result<()> {
     if hosts.iter().any(has_wrong_port) {
         return misused("has a port that is not a number (in a password, write %25 for % and %40 for @)");
     }
-    if login.split(':').next().is_some_and(|user| user.contains(',')) {
-        return misused("has a login after its first host; write the login once");
+    if login.contains(',') {
+        return misused(
+            "has a comma before its '@'; write the login once, before the first host, and %2C in a password",
+        );
     }
     // The same server twice would have two votes.
-    let distinct: BTreeSet<_> = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
-    let distinct: BTreeSet<_> = distinct.iter().map(|host| host.strip_suffix(":6379").unwrap_or(host)).collect();
+    let distinct: BTreeSet<_> = hosts.iter().map(|host| server(host)).collect();
     if distinct.len() < hosts.len() {
         return misused("names a node of the quorum twice");
     }
     Ok(())
+}
+
+/// The server at this host and port. Different texts of one server that are often mixed are the same value.
+fn server(host: &str) -> (String, String) {
+    let has_port = host.rfind(':').is_some_and(|at| !host[at..].contains(']'));
+    let (name, port) = if has_port { host.rsplit_once(':').unwrap_or((host, "")) } else { (host, "") };
+    let name = match name.to_ascii_lowercase().as_str() {
+        "localhost" | "[::1]" => "127.0.0.1".to_owned(),
+        name => name.to_owned(),
+    };
+    let port = port.trim_start_matches('0');
+    (name, if port.is_empty() { "6379" } else { port }.to_owned())
 }
 
 /// The URLs of the nodes. `url` is the URL of the quorum, with the options of its nodes only.
