@@ -35,9 +35,21 @@ const MAX_RETRY_DELAY: Duration = Duration::from_millis(10);
 pub(crate) struct Lane {
     /// The queue of the task. None until the first request.
     queue: Mutex<Option<mpsc::Sender<Job>>>,
+    /// Whether the task connects at its start, and again when the connection ends, without a request.
+    reconnects: bool,
 }
 
 impl Lane {
+    /// A lane that keeps its connection open. So a client learns soon that the server has restarted.
+    pub(crate) fn reconnecting() -> Self {
+        Self { queue: Mutex::default(), reconnects: true }
+    }
+
+    /// Starts the task, if it does not run.
+    pub(crate) fn open(&self, context: &Arc<Context>) {
+        drop(self.running(context));
+    }
+
     /// Applies steps. Returns one answer for each step.
     ///
     /// # Cancel safety
@@ -97,7 +109,7 @@ impl Lane {
             Some(running) if !running.is_closed() => running.clone(),
             Some(_) | None => {
                 let (sender, jobs) = mpsc::channel(CAPACITY);
-                tokio::spawn(serve(context.clone(), jobs));
+                tokio::spawn(serve(context.clone(), jobs, self.reconnects));
                 queue.insert(sender).clone()
             }
         }
@@ -105,8 +117,9 @@ impl Lane {
 }
 
 /// The task of a lane. It ends when the lane is dropped.
-async fn serve(context: Arc<Context>, mut jobs: mpsc::Receiver<Job>) {
-    let mut server = Server { context, session: None, backoff: Backoff::default(), refused: None, opened: None };
+async fn serve(context: Arc<Context>, mut jobs: mpsc::Receiver<Job>, reconnects: bool) {
+    let backoff = Backoff::default();
+    let mut server = Server { context, session: None, reconnects, backoff, refused: None, opened: None };
     let mut batch = Vec::with_capacity(MAX_CALLS);
     while server.next(&mut jobs, &mut batch).await {
         for job in join_calls(std::mem::take(&mut batch)) {
@@ -162,6 +175,8 @@ fn join_calls(batch: Vec<Job>) -> Vec<Joined> {
 struct Server {
     context: Arc<Context>,
     session: Option<Session>,
+    /// Whether it connects without a request.
+    reconnects: bool,
     /// The delays between connection attempts.
     backoff: Backoff,
     /// The end of the delay after a failed attempt, and its error.
@@ -175,7 +190,13 @@ impl Server {
     async fn next(&mut self, jobs: &mut mpsc::Receiver<Job>, batch: &mut Vec<Job>) -> bool {
         loop {
             let Some(session) = &mut self.session else {
-                return jobs.recv_many(batch, MAX_CALLS).await > 0;
+                // After an error that is not retryable, such as a refused login, the next request connects.
+                let connects = self.reconnects && self.refused.as_ref().is_none_or(|(_, error)| error.is_retryable());
+                tokio::select! {
+                    biased;
+                    received = jobs.recv_many(batch, MAX_CALLS) => return received > 0,
+                    _ = self.session(), if connects => continue,
+                }
             };
             tokio::select! {
                 biased;

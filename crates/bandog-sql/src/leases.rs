@@ -14,6 +14,7 @@ use crate::{
     job::Query,
     lane::Lane,
     listen::{Channel, Listener},
+    mutexes::KnownNames,
     options::SqlOptions,
     registry::{Announce, Withdraw},
     session::Link,
@@ -59,12 +60,19 @@ pub(crate) struct Context {
     pub(crate) options: SqlOptions,
     pub(crate) statements: Arc<Statements>,
     pub(crate) listener: Listener,
+    pub(crate) known_names: KnownNames,
     epoch: watch::Sender<u64>,
 }
 
 impl Context {
     pub(crate) fn new(options: SqlOptions, statements: Statements) -> Self {
-        Self { options, statements: Arc::new(statements), listener: Listener::default(), epoch: watch::Sender::new(0) }
+        Self {
+            options,
+            statements: Arc::new(statements),
+            listener: Listener::default(),
+            known_names: KnownNames::default(),
+            epoch: watch::Sender::new(0),
+        }
     }
 
     /// Records a new connection. If another one of the same lane has ended before, the server may have lost data.
@@ -86,7 +94,7 @@ impl Sql {
         Ok(Self(Arc::new(Shared {
             context: Arc::new(Context::new(options, Statements::postgres())),
             steps: Lane::default(),
-            renewals: Lane::default(),
+            renewals: Lane::reconnecting(),
             others: Lane::default(),
         })))
     }
@@ -109,6 +117,8 @@ impl Leases for Sql {
     }
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
+        // The connection for renewals is opened before the first renewal is due.
+        self.0.renewals.open(self.context());
         let answers = self.0.steps.apply(self.context(), steps).await;
         let with_context =
             |(answer, step): (Result<Answer>, &Step)| answer.map_err(|error| error.during(step.verb()).at(step.key()));

@@ -1,21 +1,18 @@
 //! Mutexes without a queue: one statement for many names. The statements contain the rules.
 
-use std::time::Duration;
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use async_trait::async_trait;
-use bandog_core::{Answer, Claim, ClaimId, Error, Fence, Fences, OFFER, Released, Renewal, Result, Step, Verdict};
+use bandog_core::{Answer, Claim, ClaimId, Error, Fence, Fences, Key, OFFER, Released, Renewal, Result, Step, Verdict};
 use futures_util::future::join;
 use tokio::sync::oneshot;
 use tokio_postgres::Row;
 
-use crate::{
-    fault::Fault,
-    job::Request,
-    leases::Context,
-    listen::Channel,
-    session::{Link, Parameter},
-    states,
-};
+use crate::{fault::Fault, job::Request, leases::Context, listen::Channel, session::Link, states};
 
 /// The time after which a claim is sent again if another transaction has locked its row for too long.
 const LOCKED_RETRY: Duration = Duration::from_millis(50);
@@ -41,32 +38,74 @@ struct ClaimColumns<'a> {
 }
 
 /// Claims and passes of mutexes. Each name is there once.
+///
+/// A lock gets its rows at its first claim. So that this takes no further round trip, the statement that creates rows is
+/// sent before the claims of all names that this process has not claimed yet.
 pub(crate) async fn claim(link: &Link, context: &Context, steps: &[&Step]) -> Result<Vec<Decision>, Fault> {
     let asked: Vec<_> = steps.iter().filter_map(|step| asked(step)).collect();
     let mut decisions: Vec<Option<Decision>> = asked.iter().map(|_| None).collect();
     let all: Vec<_> = (0..asked.len()).collect();
-    claim_some(link, context, (&asked, &all), &link.statements.claim, &mut decisions).await?;
+    let new = context.known_names.unknown(asked.iter().map(|(claim, _)| &claim.key));
+    let inserted = insert(link, &new);
+    let claimed = claim_some(link, context, (&asked, &all), &link.statements.claim, &mut decisions);
+    let (inserted, claimed) = join(inserted, claimed).await;
+    ignore_lock_timeout(inserted)?;
+    claimed?;
+    context.known_names.add(new);
     // These rows are missing, or another transaction has locked them.
     let rest: Vec<_> = all.into_iter().filter(|number| decisions[*number].is_none()).collect();
     if !rest.is_empty() {
-        let mut names: Vec<_> = rest.iter().map(|number| asked[*number].0.key.as_str()).collect();
-        names.sort_unstable();
-        let names = [&names as Parameter<'_>];
-        // Both statements are sent in this order, because they are prepared.
-        link.prepare(&link.statements.insert).await?;
-        link.prepare(&link.statements.claim_waiting).await?;
-        let inserted = link.query(&link.statements.insert, &names);
+        let missing: BTreeSet<_> = rest.iter().map(|number| asked[*number].0.key.clone()).collect();
+        let inserted = insert(link, &missing);
         let waiting = claim_some(link, context, (&asked, &rest), &link.statements.claim_waiting, &mut decisions);
         let (inserted, claimed) = join(inserted, waiting).await;
-        for result in [inserted.map(drop), claimed] {
-            match result {
-                Err(fault) if !fault.is_lock_timeout() => return Err(fault),
-                Ok(()) | Err(_) => {}
-            }
-        }
+        ignore_lock_timeout(inserted)?;
+        ignore_lock_timeout(claimed)?;
     }
     let busy = || Decision::Answer(Answer::Claimed(Verdict::Busy { retry_after: LOCKED_RETRY, ahead: None }));
     Ok(decisions.into_iter().map(|decision| decision.unwrap_or_else(busy)).collect())
+}
+
+/// Creates the rows of these locks, if they do not exist.
+async fn insert(link: &Link, keys: &BTreeSet<Key>) -> Result<(), Fault> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<_> = keys.iter().map(Key::as_str).collect();
+    link.query(&link.statements.insert, &[&names]).await.map(drop)
+}
+
+fn ignore_lock_timeout(result: Result<(), Fault>) -> Result<(), Fault> {
+    match result {
+        Err(fault) if fault.is_lock_timeout() => Ok(()),
+        other => other,
+    }
+}
+
+/// The names whose rows exist, as far as this process knows. A name that is wrongly in this set costs one more round trip.
+#[derive(Debug, Default)]
+pub(crate) struct KnownNames(Mutex<HashSet<Key>>);
+
+impl KnownNames {
+    /// Maximum number of names. When there are more, the set starts anew.
+    const MAX: usize = 10_000;
+
+    fn unknown<'k>(&self, keys: impl Iterator<Item = &'k Key>) -> BTreeSet<Key> {
+        let known = self.names();
+        keys.filter(|key| !known.contains(*key)).cloned().collect()
+    }
+
+    fn add(&self, keys: BTreeSet<Key>) {
+        let mut known = self.names();
+        if known.len() + keys.len() > Self::MAX {
+            known.clear();
+        }
+        known.extend(keys);
+    }
+
+    fn names(&self) -> MutexGuard<'_, HashSet<Key>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The claim of a step, and the claim that it replaces.

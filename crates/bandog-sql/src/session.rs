@@ -11,7 +11,10 @@ use std::{
 };
 
 use bandog_core::{Error, ErrorKind, Result};
-use futures_util::{StreamExt, future::join};
+use futures_util::{
+    StreamExt,
+    future::{join, join_all},
+};
 use tokio_postgres::{Client, Row, Statement, types::ToSql};
 
 use crate::{
@@ -239,7 +242,11 @@ async fn prepare(link: &Link, context: &Context) -> Result<(), Fault> {
             Error::unavailable(format!("{store}: the server is a replica; locks need the primary server")).into()
         );
     }
-    schema::prepare(link, context, row.try_get(3)?, row.try_get(4)?).await
+    schema::prepare(link, context, row.try_get(3)?, row.try_get(4)?).await?;
+    // Then a claim, a release and a renewal are one request each, from the first one on.
+    let Statements { claim, claim_waiting, insert, release, renew, .. } = &*link.statements;
+    let texts = [claim, claim_waiting, insert, release, renew];
+    join_all(texts.map(|text| link.prepare(text))).await.into_iter().collect()
 }
 
 /// The error of a connection attempt. No request was sent, so nothing was applied.

@@ -241,11 +241,11 @@ pub(crate) fn read(row: &Row) -> Result<Result<StoredState>, Fault> {
     let expires: Option<SystemTime> = row.try_get(2)?;
     let (starving, wanted): (bool, bool) = (row.try_get(3)?, row.try_get(4)?);
     let (text, fence): (Option<&str>, i64) = (row.try_get(5)?, row.try_get(6)?);
-    let corrupt = |what: &str| {
-        let error = Error::new(ErrorKind::Corrupt, format!("the row of the lock {name:?} has {what}"));
+    let foreign = |what: &str| {
+        let error = Error::new(ErrorKind::Denied, format!("the row of the lock {name:?} has {what}"));
         Ok(Err(error))
     };
-    let Ok(fence) = u64::try_from(fence).map(Fence::new) else { return corrupt("a negative fence") };
+    let Ok(fence) = u64::try_from(fence).map(Fence::new) else { return foreign("a negative fence") };
     let state = match (text, owner, expires) {
         (Some(text), ..) => match text.parse::<LockState>() {
             Ok(state) => LockState::of_parts(
@@ -255,13 +255,13 @@ pub(crate) fn read(row: &Row) -> Result<Result<StoredState>, Fault> {
                 state.is_starving(),
                 fence,
             ),
-            Err(error) => return Ok(Err(error)),
+            Err(_) => return foreign("a state that bandog did not write"),
         },
         (None, Some(owner), Some(expires)) => match owner.parse::<ClaimId>() {
             Ok(id) => LockState::of_mutex(Some((id, moment(expires))), starving, fence),
-            Err(_) => return corrupt("an owner that bandog did not write"),
+            Err(_) => return foreign("an owner that bandog did not write"),
         },
-        (None, Some(_), None) => return corrupt("an owner without a time"),
+        (None, Some(_), None) => return foreign("an owner without a time"),
         (None, None, _) => LockState::of_mutex(None, starving, fence),
     };
     Ok(Ok(StoredState { state, wanted, exists: true }))
