@@ -134,15 +134,13 @@ fn configure(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
 fn refused(options: &SqlOptions, error: tokio_postgres::Error) -> Error {
     let (store, user) = (options.store(), &options.user);
     let Some(refusal) = error.as_db_error() else {
-        return match error.to_string() {
-            // The client itself finds that the URL has no password, or that the server does not know the password.
-            text if text.contains("password") || text.contains("authentication") => {
-                let message = format!("{store}: the login of the user {user:?} failed; check the password in the URL");
-                Error::new(ErrorKind::Denied, message)
-            }
-            _ => Error::unavailable(format!("{store} closed the connection during the login")),
+        // The client itself finds that the URL has no password, or that the server does not know the password.
+        let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+        if [error.to_string(), cause].iter().any(|text| text.contains("password") || text.contains("authentication")) {
+            let message = format!("{store}: the login of the user {user:?} failed; check the password in the URL");
+            return Error::new(ErrorKind::Denied, message).caused_by(error);
         }
-        .caused_by(error);
+        return Error::unavailable(format!("{store} closed the connection during the login")).caused_by(error);
     };
     let said = refusal.message();
     let denied = |hint: &str| Error::new(ErrorKind::Denied, format!("{store}: {said}{hint}"));
