@@ -13,8 +13,11 @@ use crate::tally::Tally;
 use crate::tools::{self, POSTGRES, REDIS};
 
 /// Packages whose tests need a server, with the reason.
-const NEED_SERVERS: &[(&str, &str)] =
-    &[("bandog-redis", "is about Redis"), ("bandog-testkit", "starts the servers of the other tests")];
+const NEED_SERVERS: &[(&str, &str)] = &[
+    ("bandog-redis", "is about Redis"),
+    ("bandog-sql", "is about PostgreSQL"),
+    ("bandog-testkit", "starts the servers of the other tests"),
+];
 
 /// The environment variable with the paths of further servers, separated by colons.
 const SERVERS: &str = "BANDOG_TEST_SERVERS";

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bandog_core::{Answer, ErrorKind, Inspect, Key, Leases, Notifier, Released, Renewal, Step};
+use bandog_core::{Answer, ErrorKind, Inspect, Key, Leases, Notifier, Records, Released, Renewal, Step, Swap, Swapped};
 use bandog_sync::Client;
 use bandog_testkit::{PostgresServer, eventually_async};
 use tokio::sync::Notify;
@@ -47,6 +47,8 @@ async fn holds_survive_a_server_that_is_killed() {
     let database = server.new_database();
     let (store, ours) = (open(&url(&server, &database)), claim("k"));
     let mut fences = take(&store, &ours).await;
+    let record = Swap::new(ours.key.clone(), None, "text");
+    assert!(matches!(store.swap(&[record]).await.unwrap().each[0], Ok(Swapped::Done(_))));
     server.kill();
     let refused = renew(&store, &ours).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
@@ -56,6 +58,8 @@ async fn holds_survive_a_server_that_is_killed() {
     let theirs = claim("k");
     let busy = eventually_async(SOON, async || try_take(&store, &theirs).await).await;
     assert!(busy.is_none(), "the lock was granted twice");
+    let reading = eventually_async(SOON, async || store.read(&[ours.key.clone()], &[]).await).await;
+    assert_eq!(reading.records[0].clone().unwrap().unwrap().value, "text");
     release(&store, &ours).await;
     assert!(take(&store, &theirs).await.take() > fences.take());
 }
