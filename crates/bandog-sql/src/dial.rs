@@ -144,13 +144,13 @@ fn refused(options: &SqlOptions, error: tokio_postgres::Error) -> Error {
     };
     let said = refusal.message();
     let denied = |hint: &str| Error::new(ErrorKind::Denied, format!("{store}: {said}{hint}"));
-    match refusal.code() {
-        &SqlState::INVALID_PASSWORD => denied("; check the user and the password in the URL"),
-        &SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
+    match *refusal.code() {
+        SqlState::INVALID_PASSWORD => denied("; check the user and the password in the URL"),
+        SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
             denied("; if the server requires TLS, add sslmode=verify-full to the URL, and else check its pg_hba.conf")
         }
-        &SqlState::INVALID_CATALOG_NAME => denied("; create the database, or name another one in the URL"),
-        &SqlState::INSUFFICIENT_PRIVILEGE => denied(""),
+        SqlState::INVALID_CATALOG_NAME => denied("; create the database, or name another one in the URL"),
+        SqlState::INSUFFICIENT_PRIVILEGE => denied(""),
         _ => Error::unavailable(format!("{store}: {said}")),
     }
 }

@@ -70,8 +70,7 @@ impl Session {
         };
         let mut session = Self { link, messages, reset };
         let prepared = session.drive(|link| prepare(link, context)).await;
-        let prepared =
-            prepared.and_then(|()| Ok(())).map_err(|fault| not_applied(fault.describe(&context.options.store())));
+        let prepared = prepared.map_err(|fault| not_applied(fault.describe(&context.options.store())));
         match prepared {
             Ok(()) => Ok(session),
             Err(error) => {

@@ -58,7 +58,7 @@ async fn holds_survive_a_server_that_is_killed() {
     let theirs = claim("k");
     let busy = eventually_async(SOON, async || try_take(&store, &theirs).await).await;
     assert!(busy.is_none(), "the lock was granted twice");
-    let reading = eventually_async(SOON, async || store.read(&[ours.key.clone()], &[]).await).await;
+    let reading = eventually_async(SOON, async || store.read(std::slice::from_ref(&ours.key), &[]).await).await;
     assert_eq!(reading.records[0].clone().unwrap().unwrap().value, "text");
     release(&store, &ours).await;
     assert!(take(&store, &theirs).await.take() > fences.take());
