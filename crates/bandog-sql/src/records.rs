@@ -109,7 +109,7 @@ impl SwapAll {
         let mut changes = Changes::default();
         let each = self.0.iter().map(|swap| swap_one(swap, &mut loaded, &mut changes)).collect();
         if !changes.write(link).await? {
-            link.execute("rollback").await?;
+            link.roll_back().await?;
             return Ok(None);
         }
         Ok(Some(Swaps { now: loaded.now, each }))

@@ -103,9 +103,7 @@ impl Session {
         if !self.link.in_transaction.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.drive(async |link| link.execute("rollback").await).await?;
-        self.link.in_transaction.store(false, Ordering::Relaxed);
-        Ok(())
+        self.drive(Link::roll_back).await
     }
 
     /// Discards the requests that have not reached the server, and closes the connection.
@@ -175,6 +173,13 @@ impl Link {
     /// Commits the transaction.
     pub(crate) async fn commit(&self) -> Result<(), Fault> {
         self.execute("commit").await?;
+        self.in_transaction.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Rolls the transaction back.
+    pub(crate) async fn roll_back(&self) -> Result<(), Fault> {
+        self.execute("rollback").await?;
         self.in_transaction.store(false, Ordering::Relaxed);
         Ok(())
     }

@@ -169,7 +169,10 @@ pub(crate) async fn apply(link: &Link, context: &Context, steps: &[&Step]) -> Re
     let keys = steps.iter().map(|step| step.key().clone()).collect();
     let purpose = if grants { Purpose::Grant } else { Purpose::Change };
     let mut locked = match Locked::begin(link, keys, purpose).await {
-        Err(fault) if fault.is_lock_timeout() => return busy(fault, steps),
+        Err(fault) if fault.is_lock_timeout() => {
+            link.roll_back().await?;
+            return busy(fault, steps);
+        }
         other => other?,
     };
     let mut answers = Vec::with_capacity(steps.len());

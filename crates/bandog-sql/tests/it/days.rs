@@ -80,6 +80,10 @@ async fn a_row_that_another_transaction_locks_delays_no_other_lock() {
     let answers: Vec<_> = store.apply(&steps).await.into_iter().map(Result::unwrap).collect();
     let is_granted = |answer: &Answer| matches!(answer, Answer::Claimed(bandog_core::Verdict::Granted { .. }));
     assert!(!is_granted(&answers[0]) && is_granted(&answers[1]), "{answers:?}");
+    release(&store, &free).await;
+    let reader = |name| bandog_core::Claim { kind: bandog_core::Kind::Read, ..claim(name) };
+    assert!(try_take(&store, &reader("stuck")).await.unwrap().is_none());
+    take(&store, &reader("free")).await;
     raw.batch_execute("rollback").await.unwrap();
     take(&store, &stuck).await;
 }
