@@ -18,17 +18,17 @@ use crate::{
 #[async_trait]
 impl Inspect for Sql {
     async fn list(&self, pattern: &Pattern) -> Result<Vec<Row>> {
-        self.query(List(pattern.clone())).await.map_err(|error| error.during("list"))
+        self.query_in_order(List(pattern.clone())).await.map_err(|error| error.during("list"))
     }
 
     async fn show(&self, key: &Key) -> Result<Row> {
-        let shown = self.query(Show(vec![key.clone()])).await.flatten();
+        let shown = self.query_in_order(Show(vec![key.clone()])).await.flatten();
         let row = shown.map(|rows| rows.into_iter().next().unwrap_or_else(|| Row::free(key)));
         row.map_err(|error| error.during("show").at(key))
     }
 
     async fn show_all(&self, keys: &[Key]) -> Result<Vec<Row>> {
-        self.query(Show(keys.to_vec())).await.flatten().map_err(|error| error.during("show"))
+        self.query_in_order(Show(keys.to_vec())).await.flatten().map_err(|error| error.during("show"))
     }
 
     async fn members(&self) -> Result<Vec<Member>> {
@@ -36,11 +36,11 @@ impl Inspect for Sql {
     }
 
     async fn evict(&self, key: &Key) -> Result<Option<Row>> {
-        self.query(Evict(key.clone())).await.flatten().map_err(|error| error.during("evict").at(key))
+        self.query_in_order(Evict(key.clone())).await.flatten().map_err(|error| error.during("evict").at(key))
     }
 
     async fn forget(&self, key: &Key) -> Result<bool> {
-        self.query(Forget(key.clone())).await.flatten().map_err(|error| error.during("forget").at(key))
+        self.query_in_order(Forget(key.clone())).await.flatten().map_err(|error| error.during("forget").at(key))
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {

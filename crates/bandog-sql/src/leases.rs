@@ -33,8 +33,8 @@ use crate::{
 /// - After a failover to such a replica, a lock can be granted although a client holds it.
 ///
 /// # Connections
-/// A backend has at most four connections: for claims and releases, for renewals, for the other requests, and for
-/// notifications. Each is opened when it is first needed. Clones share them. They must lead to one session of the server
+/// A backend has at most four connections: for claims, releases and queries about locks, for renewals, for records and the
+/// registry, and for notifications. Each is opened when it is first needed. Clones share them. They must lead to one session of the server
 /// each, so PgBouncer must be in the mode `session`.
 #[derive(Debug, Clone)]
 pub struct Sql(Arc<Shared>);
@@ -103,7 +103,12 @@ impl Sql {
         &self.0.context
     }
 
-    /// Executes a query that is neither a step nor a renewal.
+    /// Executes a query about locks after all steps that were sent before it.
+    pub(crate) async fn query_in_order<Q: Query>(&self, query: Q) -> Result<Q::Output> {
+        self.0.steps.query(self.context(), query).await
+    }
+
+    /// Executes a query that is neither a step nor a renewal. It may overtake steps.
     pub(crate) async fn query<Q: Query>(&self, query: Q) -> Result<Q::Output> {
         self.0.others.query(self.context(), query).await
     }
@@ -144,7 +149,7 @@ impl Leases for Sql {
 
     async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<Option<u32>> {
         let query = states::SetLimit { key: key.clone(), permits };
-        self.query(query).await.flatten().map_err(|error| error.during("set_limit").at(key))
+        self.query_in_order(query).await.flatten().map_err(|error| error.during("set_limit").at(key))
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

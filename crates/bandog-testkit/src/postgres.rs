@@ -116,7 +116,7 @@ impl PostgresServer {
     #[track_caller]
     pub fn new_database(&self) -> String {
         let name = format!("test_{}", self.databases.fetch_add(1, Ordering::Relaxed));
-        self.create_database(&name);
+        self.create(&name, "select 1");
         name
     }
 
@@ -124,12 +124,16 @@ impl PostgresServer {
     /// ended and its data are deleted first.
     #[track_caller]
     pub fn create_database(&self, name: &str) {
-        self.sql("postgres", &format!("drop database if exists {name} with (force)"));
-        self.sql(
-            "postgres",
-            &format!("create database {name} template template0 encoding 'UTF8' lc_collate 'C' lc_ctype 'C'"),
-        );
-        self.sql("postgres", &format!("grant create on database {name} to locks"));
+        self.create(name, &format!("drop database if exists {name} with (force)"));
+    }
+
+    /// Executes a statement, and creates a database.
+    #[track_caller]
+    fn create(&self, name: &str, first: &str) {
+        let create = format!("create database {name} template template0 encoding 'UTF8' lc_collate 'C' lc_ctype 'C'");
+        let grant = format!("grant create on database {name} to locks");
+        let created = self.psql("postgres", &[first, &create, &grant]);
+        created.unwrap_or_else(|error| panic!("cannot create the database {name}: {error}"));
     }
 
     /// Ends all sessions of a database.
@@ -150,21 +154,14 @@ impl PostgresServer {
     /// # Errors
     /// The server cannot be reached, or refuses a statement.
     pub fn try_sql(&self, database: &str, statements: &str) -> io::Result<String> {
+        self.psql(database, &[statements])
+    }
+
+    /// Executes commands one after the other, each in a transaction of its own.
+    fn psql(&self, database: &str, commands: &[&str]) -> io::Result<String> {
         let mut psql = Command::new(program("psql"));
-        psql.args([
-            "-X",
-            "-q",
-            "-A",
-            "-t",
-            "-v",
-            "ON_ERROR_STOP=1",
-            "-U",
-            "postgres",
-            "-d",
-            database,
-            "-c",
-            statements,
-        ]);
+        psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-d", database]);
+        psql.args(commands.iter().flat_map(|command| ["-c", command]));
         psql.arg("-h").arg(&self.dir).args(["-p", &self.port().to_string()]).stdin(Stdio::null());
         let out = psql.output()?;
         if !out.status.success() {

@@ -15,7 +15,8 @@ use bandog_testkit::{PostgresServer, Wire};
 
 conformance!(OnPostgres);
 
-const TIMEOUT: Duration = Duration::from_secs(1);
+/// Maximum duration of a request. The server does more for a request than a store in memory, and other tests run beside it.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The laws that restart the server. A test runs on a thread with its name.
 const RESTARTING: [&str; 1] = ["record_restart"];
