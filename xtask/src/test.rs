@@ -10,11 +10,14 @@ use std::time::Instant;
 use crate::fault::Fault;
 use crate::step;
 use crate::tally::Tally;
-use crate::tools::{self, REDIS};
+use crate::tools::{self, POSTGRES, REDIS};
 
 /// Packages whose tests need a server, with the reason.
-const NEED_SERVERS: &[(&str, &str)] =
-    &[("bandog-redis", "is about Redis"), ("bandog-testkit", "starts the servers of the other tests")];
+const NEED_SERVERS: &[(&str, &str)] = &[
+    ("bandog-redis", "is about Redis"),
+    ("bandog-sql", "is about PostgreSQL"),
+    ("bandog-testkit", "starts the servers of the other tests"),
+];
 
 /// The environment variable with the paths of further servers, separated by colons.
 const SERVERS: &str = "BANDOG_TEST_SERVERS";
@@ -23,12 +26,13 @@ const SERVER: &str = "BANDOG_TEST_SERVER";
 
 /// The arguments of cargo for every run of the tests.
 ///
-/// SQLite is not a default feature of the facade, because it links a C library. So the tests enable it.
-const COMMON: &[&str] = &["test", "--workspace", "--locked", "--no-fail-fast", "--features", "bandog/sqlite"];
+/// The features of the facade that are not default features: SQLite links a C library, and PostgreSQL adds crates.
+const COMMON: &[&str] =
+    &["test", "--workspace", "--locked", "--no-fail-fast", "--features", "bandog/postgres,bandog/sqlite"];
 
 /// Runs all tests. Installs the servers that they need, if these are missing.
 pub(crate) fn full() -> Result<(), Fault> {
-    tools::ensure(&[REDIS])?;
+    tools::ensure(&[REDIS, POSTGRES])?;
     let mut run = Run::start();
     run.cargo("all tests, on memory and on real servers", &[])?;
     let servers = further_servers();

@@ -17,6 +17,7 @@ pub(crate) struct Tool {
 }
 
 pub(crate) const REDIS: Tool = Tool { programs: &["redis-server"], package: "redis-server" };
+pub(crate) const POSTGRES: Tool = Tool { programs: &["postgres"], package: "postgresql" };
 /// `javac`, because many machines have a `java` and no compiler.
 pub(crate) const JDK: Tool = Tool { programs: &["javac"], package: "default-jdk-headless" };
 pub(crate) const MAVEN: Tool = Tool { programs: &["mvn"], package: "maven" };
@@ -76,7 +77,10 @@ pub(crate) fn missing_packages(tools: &[Tool]) -> Vec<&'static str> {
 
 fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+    // Debian installs the server programs of PostgreSQL in a directory that is not in `PATH`.
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut dirs = std::env::split_paths(&path).chain(versions.map(|version| version.path().join("bin")));
+    dirs.any(|dir| dir.join(program).is_file())
 }
 
 /// The way to get the rights for an installation.

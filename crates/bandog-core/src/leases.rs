@@ -159,7 +159,7 @@ pub struct Profile {
     /// The kinds of locks that the backend supports. `bandog-sync` refuses to create a lock of any other kind, so the
     /// backend gets claims of these kinds only.
     pub kinds: Kinds,
-    /// Whether the backend has records ([`Records`]). Elections, barriers and jobs need them.
+    /// Whether the backend has records ([`crate::Records`]). Elections, barriers and jobs need them.
     pub has_records: bool,
     /// Whether fences continue to rise after the store has failed over to a replica.
     pub fence_survives_failover: bool,

@@ -8,6 +8,7 @@
 //! - [`Replica`]: a replica of such a server, with a proxy in its replication stream.
 //! - [`Sentinels`]: sentinels that watch a master.
 //! - [`RedisCluster`]: a cluster with all its hash slots. [`moves`] moves its slots while it runs.
+//! - [`PostgresServer`]: a PostgreSQL server for one or many tests, each in a database of its own.
 //! - [`Wire`]: a TCP proxy that delays, loses or holds back data, and that refuses or resets connections.
 //! - [`Process`]: a child process. A test can send signals to the child and wait for lines of its output.
 //! - [`Ear`]: captures `tracing` events.
@@ -22,6 +23,7 @@ mod eventually;
 pub mod fuzz;
 mod keeper;
 mod port;
+mod postgres;
 pub mod process;
 mod redis;
 mod replica;
@@ -33,6 +35,7 @@ mod wire;
 pub use cluster::{RedisCluster, ReusedCluster, moves};
 pub use ear::Ear;
 pub use eventually::{Fact, eventually, eventually_async};
+pub use postgres::PostgresServer;
 pub use process::{Process, is_alive};
 pub use redis::{RedisServer, TlsFiles};
 pub use replica::Replica;

@@ -32,6 +32,9 @@ use crate::{
 ///   The URL names three or more servers, and all clients must name the same ones. There are mutexes and read-write locks.
 ///   `rediss+quorum://` is the same over TLS, with the options of `rediss://`.
 /// - `valkey` instead of `redis`, and `valkeys` instead of `rediss`: the same for Valkey.
+/// - `postgres://user:password@host:5432/database`: a PostgreSQL database (feature `postgres`), also written `postgresql`.
+///   `?schema=NAME` is the schema of the tables; the default is `bandog`. For TLS: `?sslmode=verify-full`, and perhaps
+///   `&sslrootcert=PATH`, `&sslcert=PATH` and `&sslkey=PATH`. For a Unix socket: `postgres://user@/database?host=/DIRECTORY`.
 /// - `sqlite:PATH`: one file, shared by processes of one machine (feature `sqlite`).
 /// - `memory:`: a new store in this process.
 /// - `memory:NAME`: the store with this name in this process. All clients that use the same name share it.
@@ -68,7 +71,7 @@ use crate::{
 /// # Errors
 /// - [`ErrorKind::Misused`]: the URL is wrong, or a file that the URL names cannot be used.
 /// - [`ErrorKind::Unsupported`]: the backend is not compiled in, the URL names an unsupported
-///   store, or the server is not a Redis server.
+///   store, or the server is of another kind or too old.
 /// - [`ErrorKind::Denied`]: the server refused the user, the password or the certificate.
 /// - [`ErrorKind::Unavailable`]: nothing answered within 5 s.
 ///
@@ -78,7 +81,7 @@ use crate::{
 /// would still be valid. To avoid this, the call fails with [`ErrorKind::Misused`] in such a test. Use
 /// [`testing::client()`](crate::testing::client) instead.
 ///
-/// With Redis or SQLite, the call only logs a warning in such a test: while a call waits for the store, the timers of
+/// With Redis, PostgreSQL or SQLite, the call only logs a warning in such a test: while a call waits for the store, the timers of
 /// the runtime fire immediately.
 ///
 /// # Cancel safety
@@ -250,6 +253,7 @@ impl ConnectOptions {
         match self.parts.scheme {
             Scheme::Redis => redis(self.client, &self.parts, timeout),
             Scheme::Quorum => quorum(self.client, &self.parts, self.ttl, timeout),
+            Scheme::Postgres => postgres(self.client, &self.parts.rest, timeout),
             Scheme::Sqlite => sqlite(self.client, &self.parts.place, timeout, self.must_exist),
             Scheme::Memory => self.client.over(memory(&self.parts.place)),
         }
@@ -317,6 +321,20 @@ fn quorum(_: ClientOptions, _: &Parts, _: Duration, _: Option<Duration>) -> Resu
     Err(not_compiled_in("redis"))
 }
 
+#[cfg(feature = "postgres")]
+fn postgres(client: ClientOptions, url: &str, timeout: Option<Duration>) -> Result<Client> {
+    let mut options = bandog_sql::SqlOptions::from_url(url)?;
+    if let Some(timeout) = timeout {
+        options = options.timeout(timeout);
+    }
+    client.over(bandog_sql::Sql::new(options)?)
+}
+
+#[cfg(not(feature = "postgres"))]
+fn postgres(_: ClientOptions, _: &str, _: Option<Duration>) -> Result<Client> {
+    Err(not_compiled_in("postgres"))
+}
+
 #[cfg(feature = "sqlite")]
 fn sqlite(client: ClientOptions, place: &str, timeout: Option<Duration>, must_exist: bool) -> Result<Client> {
     let mut options = bandog_sqlite::SqliteOptions::at(crate::file::path(place)?);
@@ -334,7 +352,10 @@ fn sqlite(_: ClientOptions, _: &str, _: Option<Duration>, _: bool) -> Result<Cli
     Err(not_compiled_in("sqlite"))
 }
 
-#[cfg_attr(all(feature = "redis", feature = "sqlite"), expect(dead_code, reason = "everything is compiled in"))]
+#[cfg_attr(
+    all(feature = "postgres", feature = "redis", feature = "sqlite"),
+    expect(dead_code, reason = "everything is compiled in")
+)]
 fn not_compiled_in(feature: &str) -> Error {
     let message = format!("this program was built without bandog's feature {feature:?}; add it in Cargo.toml");
     Error::new(ErrorKind::Unsupported, message)

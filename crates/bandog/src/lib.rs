@@ -1,4 +1,5 @@
-//! Distributed locks with a watchdog, on the Redis that a team already runs, in one SQLite file, or in memory.
+//! Distributed locks with a watchdog, on the Redis or the PostgreSQL that a team already runs, in one
+//! SQLite file, or in memory.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
@@ -21,6 +22,7 @@
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
+//! | `postgres` | no | the backend for PostgreSQL |
 //! | `redis` | yes | the backend for Redis |
 //! | `schedule` | yes | jobs, `locked` and `scheduled`; otherwise cron, time zones and serde are not compiled |
 //! | `sqlite` | no | the backend for SQLite, which compiles a C library |

@@ -22,6 +22,8 @@ pub(crate) enum Scheme {
     /// `redis+quorum://user:password@host:port,host:port,host:port/db`, or `rediss+quorum://` over TLS. For each of these
     /// schemes there is another with `valkey` instead of `redis`.
     Quorum,
+    /// `postgres://user:password@host:port/database`
+    Postgres,
     /// `sqlite:PATH`
     Sqlite,
     /// `memory:` or `memory:NAME`
@@ -64,6 +66,7 @@ impl Parts {
             "rediss+sentinel" | "valkeys+sentinel" => (Scheme::Redis, "rediss+sentinel"),
             "redis+quorum" | "valkey+quorum" => (Scheme::Quorum, "redis+quorum"),
             "rediss+quorum" | "valkeys+quorum" => (Scheme::Quorum, "rediss+quorum"),
+            "postgres" | "postgresql" => (Scheme::Postgres, "postgres"),
             "sqlite" => (Scheme::Sqlite, "sqlite"),
             "memory" => (Scheme::Memory, "memory"),
             other => return Err(unknown_scheme(other, &shown)),
@@ -74,7 +77,7 @@ impl Parts {
                 check_host(rest, &shown)?;
                 check_login(rest, &shown)?;
             }
-            "redis+sentinel" | "rediss+sentinel" => check_login(rest, &shown)?,
+            "redis+sentinel" | "rediss+sentinel" | "postgres" => check_login(rest, &shown)?,
             "redis+cluster" | "rediss+cluster" => check_hosts(rest, &shown)?,
             "redis+quorum" | "rediss+quorum" => quorum::check(rest, &shown)?,
             _ => {}
@@ -128,7 +131,7 @@ impl Parts {
                 let of_scheme = match self.scheme {
                     Scheme::Redis => &["java_skew", "replicas"][..],
                     Scheme::Quorum => &["max_ttl"],
-                    Scheme::Sqlite | Scheme::Memory => &[],
+                    Scheme::Postgres | Scheme::Sqlite | Scheme::Memory => &[],
                 };
                 let own: String = of_scheme.iter().chain(own).map(|own| format!("{own}, ")).collect();
                 return Err(Error::misused(format!(
@@ -149,6 +152,7 @@ fn own_options(scheme: &str) -> &'static [&'static str] {
         "redis+sentinel" => &["layout", "semaphores", "sentinel_user", "sentinel_password"],
         "rediss+sentinel" => &["layout", "semaphores", "sentinel_user", "sentinel_password", "ca", "cert", "key"],
         "rediss+quorum" => &["ca", "cert", "key"],
+        "postgres" => &["schema", "host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey"],
         _ => &[],
     }
 }
@@ -194,9 +198,7 @@ fn is_port(rest: &str) -> bool {
 }
 
 fn unknown_scheme(scheme: &str, shown: &str) -> Error {
-    const OTHER_STORES: [&str; 14] = [
-        "postgres",
-        "postgresql",
+    const OTHER_STORES: [&str; 12] = [
         "mysql",
         "mariadb",
         "mssql",
@@ -223,7 +225,7 @@ fn unknown_scheme(scheme: &str, shown: &str) -> Error {
         ));
     }
     let (unsupported, what) = if OTHER_STORES.contains(&scheme) {
-        ("this store is", "redis://HOST (also valkey://), sqlite:PATH or memory:")
+        ("this store is", "redis://HOST (also valkey://), postgres://USER@HOST/DATABASE, sqlite:PATH or memory:")
     } else if shown.contains('@') && !shown.contains("://") {
         return without_scheme(shown);
     } else {
@@ -430,7 +432,8 @@ fn without_unknown_options(place: &str, instead: &str) -> String {
     let shown = query.split('&').filter_map(|option| match option.split_once('=') {
         Some((
             "watchdog" | "timeout" | "java_skew" | "replicas" | "layout" | "semaphores" | "max_ttl" | "prefix" | "ca"
-            | "cert" | "key" | "db" | "sentinel_user",
+            | "cert" | "key" | "db" | "sentinel_user" | "schema" | "host" | "port" | "sslmode" | "sslrootcert"
+            | "sslcert" | "sslkey",
             _,
         ))
         | None => Some(option.to_owned()),

@@ -1,6 +1,6 @@
 use crate::house::{containing, root, sources, table};
 
-const FLOORS: [(&str, &[&str]); 15] = [
+const FLOORS: [(&str, &[&str]); 16] = [
     ("bandog-core", &[]),
     ("bandog-cron", &[]),
     ("bandog-judge", &[]),
@@ -8,6 +8,7 @@ const FLOORS: [(&str, &[&str]); 15] = [
     ("bandog-sync", &["bandog-core"]),
     ("bandog-quorum", &["bandog-core"]),
     ("bandog-redis", &["bandog-core"]),
+    ("bandog-sql", &["bandog-core"]),
     ("bandog-sqlite", &["bandog-core"]),
     ("bandog-schedule", &["bandog-core", "bandog-cron", "bandog-sync"]),
     (
@@ -18,6 +19,7 @@ const FLOORS: [(&str, &[&str]); 15] = [
             "bandog-quorum",
             "bandog-redis",
             "bandog-schedule",
+            "bandog-sql",
             "bandog-sqlite",
             "bandog-sync",
         ],
@@ -41,7 +43,7 @@ fn each_crate_imports_lower_floors_only() {
 fn core_opens_no_socket() {
     let core = sources(&["bandog-core"]);
     assert_eq!(containing(&core, &["::net", "TcpStream", "UnixStream", "std::fs", "File::"]), [""; 0]);
-    for client in ["redis", "rusqlite"] {
+    for client in ["redis", "rusqlite", "tokio-postgres"] {
         assert!(!table("bandog-core", "dependencies").contains(&client.to_owned()));
     }
 }
@@ -75,6 +77,7 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "bandog-schedule",
         "bandog-quorum",
         "bandog-redis",
+        "bandog-sql",
         "bandog-sqlite",
         "bandog",
         "bandog-page",
@@ -96,7 +99,10 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "crates/bandog-redis/src/replicas",
         "crates/bandog-redis/src/sentinels/discovery.rs",
         "crates/bandog-schedule/src/dispatch",
-        "crates/bandog-schedule/src/job.rs",   // Bodies that block.
+        "crates/bandog-schedule/src/job.rs", // Bodies that block.
+        "crates/bandog-sql/src/dial",
+        "crates/bandog-sql/src/lane.rs",       // The connections.
+        "crates/bandog-sql/src/listen.rs",     // The connection for notifications.
         "crates/bandog-sqlite/src/inspect.rs", // `check`, which can take long and must not delay the writer.
         "crates/bandog-sqlite/src/watch.rs",
         "crates/bandog-sqlite/src/writer",
@@ -146,14 +152,14 @@ fn each_central_type_of_schedule_has_its_methods_in_one_place() {
 
 #[test]
 fn no_backend_knows_of_queues_watchdogs_or_owners() {
-    for name in ["bandog-redis", "bandog-sqlite"] {
+    for name in ["bandog-redis", "bandog-sql", "bandog-sqlite"] {
         assert!(
             !table(name, "dependencies").contains(&"bandog-sync".to_owned()),
             "{name} is on a lower floor than the engine"
         );
     }
     // A backend that waits or renews by itself would have to store claims between calls.
-    let backends = sources(&["bandog-redis", "bandog-sqlite"]);
+    let backends = sources(&["bandog-redis", "bandog-sql", "bandog-sqlite"]);
     assert_eq!(containing(&backends, &["HashMap<ClaimId", "HashMap<Claim,", "Interval", "ttl / 3"]), [""; 0]);
 }
 
@@ -182,9 +188,9 @@ fn time_comes_from_the_clock_that_is_handed_in() {
 #[test]
 fn feature_flags_are_few_and_written_down() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    assert_eq!(table("bandog", "features"), ["default", "redis", "schedule", "sqlite", "test-util"]);
+    assert_eq!(table("bandog", "features"), ["default", "postgres", "redis", "schedule", "sqlite", "test-util"]);
     assert_eq!(table("bandog-sync", "features"), ["test-util"]);
-    for feature in ["redis", "schedule", "sqlite", "test-util"] {
+    for feature in ["postgres", "redis", "schedule", "sqlite", "test-util"] {
         assert!(readme.contains(&format!("`{feature}`")), "README.md does not mention the feature {feature}");
     }
     for name in ["bandog-core", "bandog-cron", "bandog-macros", "bandog-redis", "bandog-sqlite", "bandog-cli"] {

@@ -104,7 +104,7 @@ fn the_error_of_an_unsupported_store_names_the_supported_urls() {
         ("redis://h1,h2", ["several hosts", "write redis+sentinel://"]),
         ("rediss://app:hunter2@h1:6379,h2:6379/0", ["several hosts", "write redis+sentinel://"]),
         ("valkey://app:hunter2@h1,app:hunter2@h2", ["several hosts", "write redis+sentinel://"]),
-        ("postgres://app:hunter2@db/shop", ["not supported yet", "sqlite:PATH"]),
+        ("mongodb://app:hunter2@db/shop", ["not supported yet", "sqlite:PATH"]),
         ("mysql://app:hunter2@db/shop", ["not supported yet", "redis://HOST"]),
         ("zookeeper://h1:2181", ["not supported yet", "valkey://"]),
     ] {
@@ -224,6 +224,9 @@ fn no_error_and_no_debug_shows_a_password() {
         "rediss+cluster://app:hunter2@h1:x,h2",
         "redis+cluster://app:hunter2,h1",
         "postgres:app:hunter2@db",
+        "postgres://app:hunter2@h1,h2/shop",
+        "postgres://app:hunter2@db/shop?sslmode=odd",
+        "postgres://app@db/shop?password=hunter2",
         "etcd://app:hunter2%db:1",
     ] {
         let parsed = ConnectOptions::parse(url);

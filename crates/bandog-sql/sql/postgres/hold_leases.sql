@@ -1,0 +1,6 @@
+-- Reads locks, and keeps their leases from changing until the end of the transaction.
+-- $1 names, sorted
+-- Result: rows of name, owner, expires, starving, wanted, state, fence, the present time.
+select l.name, l.owner, l.expires, l.starving, l.wanted, l.state, f.fence, clock_timestamp()
+from bandog_lease l join bandog_fence f on f.name = l.name
+where l.name = any ($1::text[]) order by l.name for share of l

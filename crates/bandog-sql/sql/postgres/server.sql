@@ -1,0 +1,9 @@
+-- Reads what a new session has to know. It reads the catalogue itself: functions such as `to_regclass` use a cache, which
+-- does not have the tables that another session has just created.
+-- $1 the schema
+-- Result: the version of the server, whether it is a replica, its encoding, whether the schema exists, whether the schema
+-- has tables of bandog.
+select current_setting('server_version_num')::int, pg_is_in_recovery(), current_setting('server_encoding'),
+    exists (select from pg_namespace where nspname = $1::text),
+    exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace
+        where n.nspname = $1::text and c.relname = 'bandog_meta')

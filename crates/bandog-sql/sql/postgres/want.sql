@@ -1,0 +1,4 @@
+-- Sets the mark that a subscriber waits for these locks.
+-- $1 names
+-- Result: none.
+update bandog_lease set wanted = true where name = any ($1::text[]) and not wanted

@@ -1,0 +1,156 @@
+//! Opens a connection: connects the socket, sets its options, does the TLS handshake if the URL requires TLS, and logs in.
+
+mod stream;
+mod tls;
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use bandog_core::{Error, ErrorKind, Result};
+use futures_util::{Stream, stream::poll_fn};
+use socket2::{SockRef, TcpKeepalive};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+use tokio_postgres::{AsyncMessage, Client, Config, NoTls, config::SslMode, error::SqlState};
+
+use self::stream::{ServerStream, Socket};
+use crate::options::{Address, SqlOptions};
+
+/// Maximum duration of a connection attempt, even if the timeout of a request is longer.
+const MAX_DIAL_TIME: Duration = Duration::from_secs(5);
+/// Idle time of a connection before its first TCP keepalive probe. The probes detect that the peer has vanished.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
+/// Interval between TCP keepalive probes.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
+/// The request for TLS, which is sent before any other message: its length, and a fixed number.
+const TLS_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
+
+/// An open connection.
+pub(crate) struct Connection {
+    pub(crate) client: Client,
+    pub(crate) messages: Messages,
+    /// If this switch is set, closing the connection sends a TCP reset.
+    pub(crate) reset: Reset,
+}
+
+/// The messages of the server. This stream reads and writes the socket, so it must be polled while a query runs. It ends
+/// with the connection. Dropping it closes the connection.
+pub(crate) type Messages = Pin<Box<dyn Stream<Item = Result<AsyncMessage, tokio_postgres::Error>> + Send>>;
+
+/// A switch of one connection. If the switch is set, closing the connection sends a TCP reset. The reset discards the
+/// requests that have not reached the server.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reset(Arc<AtomicBool>);
+
+impl Reset {
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Connects and logs in.
+///
+/// # Errors
+/// - `Unavailable`: the server does not answer in time, or has no free connection.
+/// - `Denied`: the server refuses the user, the password, the database or the certificate, or the client refuses the
+///   server's certificate.
+/// - `Unsupported`: the server has no TLS.
+/// - `Misused`: the certificate files cannot be used.
+pub(crate) async fn dial(options: &SqlOptions) -> Result<Connection> {
+    // It is shorter than the timeout of a request. So a request that waits for this attempt fails with the cause.
+    let limit = (options.timeout * 9 / 10).min(MAX_DIAL_TIME);
+    match timeout(limit, connect(options)).await {
+        Ok(connection) => connection,
+        Err(_) => Err(Error::unavailable(format!("no connection to {} within {limit:?}", options.store()))),
+    }
+}
+
+async fn connect(options: &SqlOptions) -> Result<Connection> {
+    let reset = Reset::default();
+    let stream = ServerStream::new(reach(options).await?, reset.clone());
+    let mut config = Config::new();
+    config.user(&options.user).dbname(&options.database).application_name("bandog").ssl_mode(SslMode::Disable);
+    if let Some(password) = &options.password {
+        config.password(password);
+    }
+    let (client, mut connection) = config.connect_raw(stream, NoTls).await.map_err(|error| refused(options, error))?;
+    let messages = Box::pin(poll_fn(move |context| connection.poll_message(context)));
+    Ok(Connection { client, messages, reset })
+}
+
+/// Opens the socket, and does the TLS handshake if the URL requires TLS.
+async fn reach(options: &SqlOptions) -> Result<Socket> {
+    let store = options.store();
+    let unreachable = |error: io::Error| Error::unavailable(format!("cannot reach {store}")).caused_by(error);
+    match &options.address {
+        Address::Tcp { host, port, tls } => {
+            let mut stream = TcpStream::connect((host.as_str(), *port)).await.map_err(unreachable)?;
+            configure(&stream, options.timeout).map_err(unreachable)?;
+            let Some(files) = tls else { return Ok(Socket::Tcp(stream)) };
+            stream.write_all(&TLS_REQUEST).await.map_err(unreachable)?;
+            if stream.read_u8().await.map_err(unreachable)? != b'S' {
+                let message = format!("{store}: the server has no TLS; enable it there, or write sslmode=disable");
+                return Err(Error::new(ErrorKind::Unsupported, message));
+            }
+            Ok(Socket::Tls(Box::new(tls::shake_hands(&store, host, files, stream).await?)))
+        }
+        #[cfg(unix)]
+        Address::Unix { directory, port } => {
+            let path = directory.join(format!(".s.PGSQL.{port}"));
+            tokio::net::UnixStream::connect(path).await.map(Socket::Unix).map_err(unreachable)
+        }
+        #[cfg(not(unix))]
+        Address::Unix { .. } => Err(Error::new(ErrorKind::Unsupported, "this system has no Unix sockets")),
+    }
+}
+
+/// Sets the options of a socket.
+#[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "only Linux has TCP_USER_TIMEOUT"))]
+fn configure(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL))?;
+    // If data is not acknowledged for two timeouts, the requests in this data have failed already.
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(2 * timeout))?;
+    Ok(())
+}
+
+/// The error of a failed login. No message contains the password.
+fn refused(options: &SqlOptions, error: tokio_postgres::Error) -> Error {
+    let (store, user) = (options.store(), &options.user);
+    let Some(refusal) = error.as_db_error() else {
+        // The client itself finds that the URL has no password, or that the server does not know the password.
+        let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+        if [error.to_string(), cause].iter().any(|text| text.contains("password") || text.contains("authentication")) {
+            let message = format!("{store}: the login of the user {user:?} failed; check the password in the URL");
+            return Error::new(ErrorKind::Denied, message).caused_by(error);
+        }
+        return Error::unavailable(format!("{store} closed the connection during the login")).caused_by(error);
+    };
+    let said = refusal.message();
+    let denied = |hint: &str| Error::new(ErrorKind::Denied, format!("{store}: {said}{hint}"));
+    match *refusal.code() {
+        SqlState::INVALID_PASSWORD => denied("; check the user and the password in the URL"),
+        SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
+            denied("; if the server requires TLS, add sslmode=verify-full to the URL, and else check its pg_hba.conf")
+        }
+        SqlState::INVALID_CATALOG_NAME => denied("; create the database, or name another one in the URL"),
+        SqlState::INSUFFICIENT_PRIVILEGE => denied(""),
+        _ => Error::unavailable(format!("{store}: {said}")),
+    }
+}

@@ -1,0 +1,71 @@
+//! Requests for a lane, and their answers.
+
+use std::time::Instant;
+
+use async_trait::async_trait;
+use bandog_core::{Answer, Claim, Error, Renewal, Result, Step};
+use tokio::sync::oneshot;
+
+use crate::{fault::Fault, leases::Context, session::Link};
+
+/// A request that waits for its lane.
+pub(crate) struct Job {
+    /// The time after which the caller does not wait any more. A request that begins later than this is not executed.
+    pub(crate) deadline: Instant,
+    pub(crate) work: Work,
+}
+
+/// What a lane does.
+pub(crate) enum Work {
+    /// Steps. Several calls are executed together.
+    Apply(Vec<Step>, oneshot::Sender<Vec<Result<Answer>>>),
+    /// Renewals. Several calls are executed together.
+    Renew(Vec<Claim>, oneshot::Sender<Vec<Result<Renewal>>>),
+    /// Any other request.
+    Other(Box<dyn Request>),
+}
+
+/// A request that is executed alone.
+#[async_trait]
+pub(crate) trait Request: Send {
+    /// Executes the request and keeps its answer. It is called again after a fault that is transient.
+    async fn run(&mut self, link: &Link, context: &Context) -> Result<(), Fault>;
+
+    /// Sends the answer, or this error, to the caller.
+    fn finish(self: Box<Self>, failed: Option<Error>);
+}
+
+/// What [`Request::run`] does, for one kind of request.
+#[async_trait]
+pub(crate) trait Query: Send + Sync + 'static {
+    /// The answer.
+    type Output: Send + 'static;
+
+    /// Executes the query.
+    async fn run(&self, link: &Link, context: &Context) -> Result<Self::Output, Fault>;
+}
+
+/// A query, and the channel for its answer.
+pub(crate) struct Pending<Q: Query> {
+    pub(crate) query: Q,
+    pub(crate) answer: Option<Q::Output>,
+    pub(crate) reply: oneshot::Sender<Result<Q::Output>>,
+}
+
+#[async_trait]
+impl<Q: Query> Request for Pending<Q> {
+    async fn run(&mut self, link: &Link, context: &Context) -> Result<(), Fault> {
+        self.answer = Some(self.query.run(link, context).await?);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, failed: Option<Error>) {
+        let answer = match (failed, self.answer) {
+            (None, Some(answer)) => Ok(answer),
+            (Some(error), _) => Err(error),
+            (None, None) => Err(Error::unavailable("the request was not executed")),
+        };
+        // If the receiver is dropped, no caller waits for the answer.
+        let _ = self.reply.send(answer);
+    }
+}

@@ -1,0 +1,301 @@
+//! A lane: one connection, and the task that executes requests on it, in their order.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use bandog_core::{Answer, Claim, Error, ErrorKind, Renewal, Result, Step};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{sleep, timeout_at},
+};
+
+use crate::{
+    apply::Steps,
+    backoff::{Backoff, random_fraction},
+    job::{Job, Pending, Query, Request, Work},
+    leases::Context,
+    mutexes::Renewals,
+    session::Session,
+};
+
+/// Number of requests that wait in a lane. Further callers wait until there is room, in their order.
+const CAPACITY: usize = 1024;
+/// Maximum number of calls that are executed together.
+const MAX_CALLS: usize = 64;
+/// Maximum number of attempts at a request that other transactions disturb. Each attempt lasts as long as the timeout of
+/// a lock at most, so the deadline of the request is usually earlier.
+const MAX_ATTEMPTS: u32 = 50;
+/// Maximum delay before a request is repeated.
+const MAX_RETRY_DELAY: Duration = Duration::from_millis(10);
+
+/// A connection for one purpose, and its queue. Renewals have a lane of their own, so they never wait for other requests.
+#[derive(Debug, Default)]
+pub(crate) struct Lane {
+    /// The queue of the task. None until the first request.
+    queue: Mutex<Option<mpsc::Sender<Job>>>,
+    /// Whether the task connects at its start, and again when the connection ends, without a request.
+    reconnects: bool,
+}
+
+impl Lane {
+    /// A lane that keeps its connection open. So a client learns soon that the server has restarted.
+    pub(crate) fn reconnecting() -> Self {
+        Self { queue: Mutex::default(), reconnects: true }
+    }
+
+    /// Starts the task, if it does not run.
+    pub(crate) fn open(&self, context: &Arc<Context>) {
+        drop(self.running(context));
+    }
+
+    /// Applies steps. Returns one answer for each step.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the steps may still be applied.
+    pub(crate) async fn apply(&self, context: &Arc<Context>, steps: &[Step]) -> Vec<Result<Answer>> {
+        let (reply, answer) = oneshot::channel();
+        match self.call(context, Work::Apply(steps.to_vec(), reply), answer).await {
+            Ok(answers) => answers,
+            Err(error) => vec![Err(error); steps.len()],
+        }
+    }
+
+    /// Renews claims. Returns one answer for each claim.
+    ///
+    /// # Cancel safety
+    /// As [`Lane::apply`].
+    pub(crate) async fn renew(&self, context: &Arc<Context>, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        let (reply, answer) = oneshot::channel();
+        match self.call(context, Work::Renew(claims.to_vec(), reply), answer).await {
+            Ok(answers) => answers,
+            Err(error) => vec![Err(error); claims.len()],
+        }
+    }
+
+    /// Executes a query.
+    ///
+    /// # Cancel safety
+    /// As [`Lane::apply`].
+    pub(crate) async fn query<Q: Query>(&self, context: &Arc<Context>, query: Q) -> Result<Q::Output> {
+        let (reply, answer) = oneshot::channel();
+        let work = Work::Other(Box::new(Pending { query, answer: None, reply }));
+        self.call(context, work, answer).await?
+    }
+
+    async fn call<T>(&self, context: &Arc<Context>, work: Work, answer: oneshot::Receiver<T>) -> Result<T> {
+        let limit = context.options.timeout;
+        let deadline = Instant::now() + limit;
+        let late = || {
+            let error = Error::unavailable(format!("{} did not answer within {limit:?}", context.options.store()));
+            error.ambiguous()
+        };
+        let answered = async {
+            let queue = self.running(context);
+            let ended = || Error::unavailable("the Tokio runtime of the connection has shut down");
+            queue.send(Job { deadline, work }).await.map_err(|_| ended())?;
+            drop(queue);
+            answer.await.map_err(|_| ended().ambiguous())
+        };
+        timeout_at(deadline.into(), answered).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// The queue of the task. If there is no task, or if its runtime has ended, a task is started on the runtime of the
+    /// caller.
+    fn running(&self, context: &Arc<Context>) -> mpsc::Sender<Job> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*queue {
+            Some(running) if !running.is_closed() => running.clone(),
+            Some(_) | None => {
+                let (sender, jobs) = mpsc::channel(CAPACITY);
+                tokio::spawn(serve(context.clone(), jobs, self.reconnects));
+                queue.insert(sender).clone()
+            }
+        }
+    }
+}
+
+/// The task of a lane. It ends when the lane is dropped.
+async fn serve(context: Arc<Context>, mut jobs: mpsc::Receiver<Job>, reconnects: bool) {
+    let backoff = Backoff::default();
+    let mut server = Server { context, session: None, reconnects, backoff, refused: None, opened: None };
+    let mut batch = Vec::with_capacity(MAX_CALLS);
+    while server.next(&mut jobs, &mut batch).await {
+        for job in join_calls(std::mem::take(&mut batch)) {
+            server.execute(job).await;
+        }
+    }
+    if let Some(session) = server.session.take() {
+        session.close().await;
+    }
+}
+
+/// The calls that are executed together.
+enum Joined {
+    Apply(Steps, Instant),
+    Renew(Renewals, Instant),
+    Other(Box<dyn Request>, Instant),
+}
+
+/// Joins neighbouring calls of the same kind. The calls whose deadline has passed are left out: their callers have got an
+/// error.
+fn join_calls(batch: Vec<Job>) -> Vec<Joined> {
+    let (mut joined, now): (Vec<Joined>, _) = (Vec::new(), Instant::now());
+    for Job { deadline, work } in batch {
+        if deadline <= now {
+            continue;
+        }
+        match (work, joined.last_mut()) {
+            (Work::Apply(steps, reply), Some(Joined::Apply(call, until))) => {
+                call.add(steps, reply);
+                *until = deadline;
+            }
+            (Work::Renew(claims, reply), Some(Joined::Renew(call, until))) => {
+                call.add(claims, reply);
+                *until = deadline;
+            }
+            (Work::Apply(steps, reply), _) => {
+                let mut call = Steps::default();
+                call.add(steps, reply);
+                joined.push(Joined::Apply(call, deadline));
+            }
+            (Work::Renew(claims, reply), _) => {
+                let mut call = Renewals::default();
+                call.add(claims, reply);
+                joined.push(Joined::Renew(call, deadline));
+            }
+            (Work::Other(request), _) => joined.push(Joined::Other(request, deadline)),
+        }
+    }
+    joined
+}
+
+/// The connection of a lane.
+struct Server {
+    context: Arc<Context>,
+    session: Option<Session>,
+    /// Whether it connects without a request.
+    reconnects: bool,
+    /// The delays between connection attempts.
+    backoff: Backoff,
+    /// The end of the delay after a failed attempt, and its error.
+    refused: Option<(Instant, Error)>,
+    /// When the last connection was opened. None before the first.
+    opened: Option<Instant>,
+}
+
+impl Server {
+    /// Waits for jobs. Notices meanwhile if the connection ends. Returns false if no job will come.
+    async fn next(&mut self, jobs: &mut mpsc::Receiver<Job>, batch: &mut Vec<Job>) -> bool {
+        loop {
+            let Some(session) = &mut self.session else {
+                // After an error that is not retryable, such as a refused login, the next request connects.
+                let connects = self.reconnects && self.refused.as_ref().is_none_or(|(_, error)| error.is_retryable());
+                tokio::select! {
+                    biased;
+                    received = jobs.recv_many(batch, MAX_CALLS) => return received > 0,
+                    _ = self.session(), if connects => continue,
+                }
+            };
+            tokio::select! {
+                biased;
+                received = jobs.recv_many(batch, MAX_CALLS) => return received > 0,
+                _ = session.ended() => self.lose_session(),
+            }
+        }
+    }
+
+    async fn execute(&mut self, joined: Joined) {
+        match joined {
+            Joined::Apply(mut steps, deadline) => {
+                let failed = self.attempt(deadline, &mut steps).await;
+                steps.finish(failed);
+            }
+            Joined::Renew(mut renewals, deadline) => {
+                let failed = self.attempt(deadline, &mut renewals).await;
+                renewals.finish(failed);
+            }
+            Joined::Other(mut request, deadline) => {
+                let failed = self.attempt(deadline, &mut *request).await;
+                request.finish(failed);
+            }
+        }
+    }
+
+    /// Executes a request until it succeeds, fails for good, or its deadline has passed. Returns the error.
+    async fn attempt<R: Request + ?Sized>(&mut self, deadline: Instant, request: &mut R) -> Option<Error> {
+        let context = self.context.clone();
+        let store = context.options.store();
+        let late = || Error::unavailable(format!("{store} did not answer in time"));
+        let mut attempts = 0;
+        loop {
+            let session = match timeout_at(deadline.into(), self.session()).await {
+                Ok(Ok(session)) => session,
+                Ok(Err(error)) => return Some(error),
+                Err(_) => return Some(self.refused.clone().map_or_else(late, |(_, error)| error)),
+            };
+            attempts += 1;
+            let run = session.drive(|link| request.run(link, &context));
+            let fault = match timeout_at(deadline.into(), run).await {
+                Ok(Ok(())) => return None,
+                Ok(Err(fault)) => fault,
+                Err(_) => {
+                    self.lose_session();
+                    return Some(late().ambiguous());
+                }
+            };
+            let is_clean = !fault.ends_session() && session.roll_back().await.is_ok();
+            if !is_clean {
+                self.lose_session();
+            }
+            if !is_clean || !fault.is_transient() || attempts == MAX_ATTEMPTS {
+                return Some(fault.describe(&store));
+            }
+            sleep(MAX_RETRY_DELAY.mul_f64(random_fraction())).await;
+        }
+    }
+
+    /// The session. Connects if there is none.
+    async fn session(&mut self) -> Result<&mut Session> {
+        if self.session.is_none() {
+            if let Some((until, _)) = &self.refused {
+                tokio::time::sleep_until((*until).into()).await;
+            }
+            match Session::open(&self.context).await {
+                Ok(session) => {
+                    self.context.connected(self.opened.is_some());
+                    (self.opened, self.refused) = (Some(Instant::now()), None);
+                    self.session = Some(session);
+                }
+                Err(error) => {
+                    let error = if self.opened.is_some() { retryable(error) } else { error };
+                    self.refused = Some((Instant::now() + self.backoff.next_delay(), error.clone()));
+                    return Err(error);
+                }
+            }
+        }
+        self.session.as_mut().ok_or_else(|| Error::unavailable("no connection"))
+    }
+
+    /// Closes the connection. Requests that have not reached the server are discarded.
+    fn lose_session(&mut self) {
+        if let Some(session) = self.session.take() {
+            session.discard();
+        }
+        if let Some(opened) = self.opened {
+            self.backoff.connection_lasted(opened.elapsed());
+        }
+    }
+}
+
+/// The error of a connection attempt after an earlier connection. The cause may be temporary: for example, the files of a
+/// certificate are being replaced. So waiters continue to wait.
+pub(crate) fn retryable(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Misused | ErrorKind::Unsupported => {
+            Error::unavailable("the server was reachable before, and now it is not").caused_by(error)
+        }
+        _ => error,
+    }
+}

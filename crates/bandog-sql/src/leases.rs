@@ -1,0 +1,230 @@
+//! The backend, and the implementation of [`Leases`].
+
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use bandog_core::{
+    Answer, Claim, ClientId, Error, Key, Leases, LockState, Member, Notifier, Profile, Renewal, Result, Step,
+    Subscription,
+};
+use tokio::sync::watch;
+
+use crate::{
+    fault::Fault,
+    job::Query,
+    lane::Lane,
+    listen::{Channel, Listener},
+    mutexes::KnownNames,
+    options::SqlOptions,
+    registry::{Announce, Withdraw},
+    session::Link,
+    statements::Statements,
+    states,
+};
+
+/// The time for which a server can lose what it has answered: in a failover to a replica without the last commits, or in a
+/// crash without `synchronous_commit`.
+const MAY_UNDO: Duration = Duration::from_secs(10);
+
+/// Locks in a PostgreSQL database.
+///
+/// # Promises
+/// - The time of the database decides when a lease expires. If its clock is set forward, leases expire too early.
+/// - A grant is answered when its transaction is committed. So it is as durable as the settings of the server say: with
+///   `fsync` and `synchronous_commit`, it survives a crash of the server.
+/// - The fences of a name rise, also after a crash. After a failover to a replica that has not got the last commits, they
+///   rise too, if the clock of the new server is not behind.
+/// - After a failover to such a replica, a lock can be granted although a client holds it.
+///
+/// # Connections
+/// A backend has at most four connections: for claims, releases and queries about locks, for renewals, for records and the
+/// registry, and for notifications. Each is opened when it is first needed. Clones share them. Each must lead to one
+/// session of the server, so PgBouncer must be in the mode `session`.
+#[derive(Debug, Clone)]
+pub struct Sql(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    context: Arc<Context>,
+    steps: Lane,
+    renewals: Lane,
+    others: Lane,
+}
+
+/// The lanes end by themselves when their queues are dropped.
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.context.listener.close();
+    }
+}
+
+/// What the tasks of a backend share.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) options: SqlOptions,
+    pub(crate) statements: Arc<Statements>,
+    pub(crate) listener: Listener,
+    pub(crate) known_names: KnownNames,
+    epoch: watch::Sender<u64>,
+}
+
+impl Context {
+    pub(crate) fn new(options: SqlOptions, statements: Statements) -> Self {
+        Self {
+            options,
+            statements: Arc::new(statements),
+            listener: Listener::default(),
+            known_names: KnownNames::default(),
+            epoch: watch::Sender::new(0),
+        }
+    }
+
+    /// Records a new connection. If another one of the same lane has ended before, the server may have lost data.
+    pub(crate) fn connected(&self, again: bool) {
+        self.epoch.send_if_modified(|epoch| {
+            let counts = again || *epoch == 0;
+            *epoch += u64::from(counts);
+            counts
+        });
+    }
+}
+
+impl Sql {
+    /// A backend with these options. It connects when it is first called.
+    ///
+    /// # Errors
+    /// None at present.
+    pub fn new(options: SqlOptions) -> Result<Self> {
+        Ok(Self(Arc::new(Shared {
+            context: Arc::new(Context::new(options, Statements::postgres())),
+            steps: Lane::default(),
+            renewals: Lane::reconnecting(),
+            others: Lane::default(),
+        })))
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.0.context
+    }
+
+    /// Executes a query about locks after all steps that were sent before it.
+    pub(crate) async fn query_in_order<Q: Query>(&self, query: Q) -> Result<Q::Output> {
+        self.0.steps.query(self.context(), query).await
+    }
+
+    /// Executes a query that is neither a step nor a renewal. It may overtake steps.
+    pub(crate) async fn query<Q: Query>(&self, query: Q) -> Result<Q::Output> {
+        self.0.others.query(self.context(), query).await
+    }
+}
+
+#[async_trait]
+impl Leases for Sql {
+    async fn ping(&self) -> Result<()> {
+        // The connection for steps is opened, because the first lock needs it.
+        self.0.steps.query(self.context(), Ping).await.map_err(|error| error.during("connect"))
+    }
+
+    async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
+        // The connection for renewals is opened before the first renewal is due.
+        self.0.renewals.open(self.context());
+        let answers = self.0.steps.apply(self.context(), steps).await;
+        let with_context =
+            |(answer, step): (Result<Answer>, &Step)| answer.map_err(|error| error.during(step.verb()).at(step.key()));
+        answers.into_iter().zip(steps).map(with_context).collect()
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        let answers = self.0.renewals.renew(self.context(), claims).await;
+        let with_context =
+            |(answer, claim): (Result<Renewal>, &Claim)| answer.map_err(|error| error.during("renew").at(&claim.key));
+        answers.into_iter().zip(claims).map(with_context).collect()
+    }
+
+    async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
+        let channel = Channel::of_claim(claim);
+        let failed = |error: Error| error.during("subscribe").at(&claim.key);
+        let subscription = Listener::subscribe(self.context(), channel, notifier).await.map_err(failed)?;
+        if channel == Channel::of_lock(&claim.key) {
+            self.query(Want(claim.key.clone())).await.map_err(failed)?;
+        }
+        Ok(subscription)
+    }
+
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<Option<u32>> {
+        let query = states::SetLimit { key: key.clone(), permits };
+        self.query_in_order(query).await.flatten().map_err(|error| error.during("set_limit").at(key))
+    }
+
+    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
+        self.query(Announce(member.clone(), ttl)).await.map_err(|error| error.during("announce"))
+    }
+
+    async fn withdraw(&self, client: ClientId) -> Result<()> {
+        self.query(Withdraw(client)).await.map_err(|error| error.during("withdraw"))
+    }
+
+    async fn setting(&self, name: &str, text: Option<&str>) -> Result<Option<String>> {
+        self.query(Setting { name: format!("setting {name}"), text: text.map(Into::into) }).await
+    }
+
+    fn profile(&self) -> Profile {
+        let Context { options, epoch, .. } = &**self.context();
+        Profile {
+            store: options.store(),
+            timeout: options.timeout,
+            kinds: LockState::KINDS,
+            has_records: true,
+            fence_survives_failover: true,
+            may_undo: MAY_UNDO,
+            expiry: "the clock of the database server",
+            max_steps: Profile::MAX_STEPS,
+            epoch: epoch.subscribe(),
+        }
+    }
+}
+
+/// Checks that the server answers.
+struct Ping;
+
+#[async_trait]
+impl Query for Ping {
+    type Output = ();
+
+    async fn run(&self, link: &Link, _: &Context) -> Result<(), Fault> {
+        link.query(&link.statements.time, &[]).await.map(drop)
+    }
+}
+
+/// Marks a lock as one for which a subscriber waits. A lock without rows gets rows.
+struct Want(Key);
+
+#[async_trait]
+impl Query for Want {
+    type Output = ();
+
+    async fn run(&self, link: &Link, _: &Context) -> Result<(), Fault> {
+        let names = [self.0.as_str()];
+        link.query(&link.statements.insert, &[&&names[..]]).await?;
+        link.query(&link.statements.want, &[&&names[..]]).await.map(drop)
+    }
+}
+
+/// Reads a setting, and first keeps it if it is new.
+struct Setting {
+    name: String,
+    text: Option<String>,
+}
+
+#[async_trait]
+impl Query for Setting {
+    type Output = Option<String>;
+
+    async fn run(&self, link: &Link, _: &Context) -> Result<Option<String>, Fault> {
+        if let Some(text) = &self.text {
+            link.query(&link.statements.setting, &[&self.name, text]).await?;
+        }
+        let rows = link.query(&link.statements.meta, &[&self.name]).await?;
+        Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
+    }
+}

@@ -1,0 +1,31 @@
+//! PostgreSQL as a backend of [bandog](https://docs.rs/bandog).
+//!
+//! Each lock is a row of the table `bandog_lease`, and its last fence is a row of the table `bandog_fence`. The tables are
+//! created when they are first used. The time of the database decides when a lease expires. A release notifies the
+//! waiters with NOTIFY.
+//!
+//! Users of locks need only the `bandog` crate. The promises of this backend are documented at [`Sql`].
+
+mod apply;
+mod backoff;
+mod check;
+mod dial;
+mod fault;
+mod inspect;
+mod job;
+mod lane;
+mod leases;
+mod listen;
+mod mutexes;
+mod options;
+mod records;
+mod registry;
+mod schema;
+mod session;
+mod statements;
+mod states;
+#[cfg(test)]
+mod tests;
+
+pub use leases::Sql;
+pub use options::SqlOptions;

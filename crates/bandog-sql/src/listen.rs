@@ -1,0 +1,316 @@
+//! The connection for notifications: one LISTEN for each channel that has subscribers.
+//!
+//! One task keeps the connection open as long as there are subscribers. It compares the channels that have subscribers
+//! with the channels that the session listens to, and sends the LISTEN and UNLISTEN commands that are missing. After a
+//! broken connection, it listens to all channels again and notifies all subscribers.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use bandog_core::{Claim, ClaimId, Error, Key, Kind, Notifier, Result, Subscription};
+use futures_util::StreamExt;
+use tokio::{
+    sync::{Notify, oneshot},
+    task::AbortHandle,
+    time::{sleep, timeout},
+};
+use tokio_postgres::AsyncMessage;
+
+use crate::{
+    backoff::Backoff,
+    dial::Messages,
+    fault::Fault,
+    lane::retryable,
+    leases::Context,
+    session::{Link, Session},
+};
+
+/// The prefix of the names of channels.
+const PREFIX: &str = "bandog_";
+
+/// A channel. Different names can have the same channel. Then some notifications are unnecessary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Channel(u64);
+
+impl Channel {
+    /// The channel of a lock: a release notifies it if a subscriber waits.
+    pub(crate) fn of_lock(key: &Key) -> Self {
+        Self::of(&["lock", key.as_str()])
+    }
+
+    /// The channel of a place in the queue of a fair mutex: notified when the claim is next.
+    pub(crate) fn of_place(key: &Key, id: ClaimId) -> Self {
+        Self::of(&["place", &id.to_string(), key.as_str()])
+    }
+
+    /// The channel that a waiting claim needs.
+    pub(crate) fn of_claim(claim: &Claim) -> Self {
+        match claim.kind {
+            Kind::Fair => Self::of_place(&claim.key, claim.id),
+            Kind::Mutex | Kind::Read | Kind::Write | Kind::Permits { .. } => Self::of_lock(&claim.key),
+        }
+    }
+
+    /// The channel of a record.
+    pub(crate) fn of_record(key: &Key) -> Self {
+        Self::of(&["record", key.as_str()])
+    }
+
+    /// FNV-1a over the words. All versions of bandog must agree on it, so it is no hash of a library.
+    fn of(words: &[&str]) -> Self {
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        for byte in words.iter().flat_map(|word| word.bytes().chain([0])) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        Self(hash)
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        u64::from_str_radix(name.strip_prefix(PREFIX)?, 16).ok().map(Self)
+    }
+}
+
+impl fmt::Display for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PREFIX}{:016x}", self.0)
+    }
+}
+
+/// The subscribers of a backend.
+#[derive(Debug, Default)]
+pub(crate) struct Listener {
+    state: Mutex<State>,
+    /// Notified when the subscribers have changed.
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    channels: HashMap<Channel, Subscribers>,
+    last_number: u64,
+    /// The task. None before the first subscriber.
+    task: Option<AbortHandle>,
+}
+
+/// The subscribers of a channel.
+#[derive(Debug, Default)]
+struct Subscribers {
+    notifiers: Vec<(u64, Notifier)>,
+    /// Whether the session listens to the channel.
+    is_active: bool,
+    /// The callers that wait until the session listens.
+    callers: Vec<oneshot::Sender<Result<()>>>,
+}
+
+impl Listener {
+    /// Subscribes to a channel, and returns when the session listens to it.
+    ///
+    /// # Errors
+    /// As the connection: see [`Session::open`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the subscriber is removed.
+    pub(crate) async fn subscribe(
+        context: &Arc<Context>,
+        channel: Channel,
+        notifier: Notifier,
+    ) -> Result<Subscription> {
+        let (number, confirmed) = context.listener.add(context, channel, notifier);
+        let owner = context.clone();
+        let subscription = Subscription::new(move || owner.listener.remove(channel, number));
+        let Some(confirmed) = confirmed else { return Ok(subscription) };
+        let limit = context.options.timeout;
+        match timeout(limit, confirmed).await {
+            Ok(Ok(confirmed)) => confirmed.map(|()| subscription),
+            Ok(Err(_)) => Err(Error::unavailable("the Tokio runtime of the subscriptions has ended")),
+            Err(_) => Err(Error::unavailable(format!("the server did not confirm the subscription within {limit:?}"))),
+        }
+    }
+
+    /// Whether a channel has a subscriber.
+    pub(crate) fn has(&self, channel: Channel) -> bool {
+        self.state().channels.get(&channel).is_some_and(|subscribers| !subscribers.notifiers.is_empty())
+    }
+
+    /// Adds a subscriber. Returns its number, and a receiver if the session does not listen to the channel yet.
+    fn add(
+        &self,
+        context: &Arc<Context>,
+        channel: Channel,
+        notifier: Notifier,
+    ) -> (u64, Option<oneshot::Receiver<Result<()>>>) {
+        let mut state = self.state();
+        state.last_number += 1;
+        let number = state.last_number;
+        if state.task.as_ref().is_none_or(AbortHandle::is_finished) {
+            state.channels.values_mut().for_each(|subscribers| subscribers.is_active = false);
+            state.task = Some(tokio::spawn(run(context.clone())).abort_handle());
+        }
+        let subscribers = state.channels.entry(channel).or_default();
+        subscribers.notifiers.push((number, notifier));
+        if subscribers.is_active {
+            return (number, None);
+        }
+        let (caller, confirmed) = oneshot::channel();
+        subscribers.callers.push(caller);
+        self.changed.notify_one();
+        (number, Some(confirmed))
+    }
+
+    fn remove(&self, channel: Channel, number: u64) {
+        let mut state = self.state();
+        let Some(subscribers) = state.channels.get_mut(&channel) else { return };
+        subscribers.notifiers.retain(|(other, _)| *other != number);
+        if subscribers.notifiers.is_empty() {
+            state.channels.remove(&channel);
+            self.changed.notify_one();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_needed(&self) -> bool {
+        !self.state().channels.is_empty()
+    }
+
+    fn notify(&self, channel: Channel) {
+        for (_, notifier) in self.state().channels.get(&channel).into_iter().flat_map(|found| &found.notifiers) {
+            notifier.notify();
+        }
+    }
+
+    /// Records that the session listens to this channel. The subscribers of an earlier session are notified, because they
+    /// may have missed a notification.
+    fn confirm(&self, channel: Channel, is_new_session: bool) {
+        let mut state = self.state();
+        let Some(subscribers) = state.channels.get_mut(&channel) else { return };
+        subscribers.is_active = true;
+        subscribers.callers.drain(..).for_each(|caller| drop(caller.send(Ok(()))));
+        if is_new_session {
+            subscribers.notifiers.iter().for_each(|(_, notifier)| notifier.notify());
+        }
+    }
+
+    /// Confirms the channels to which the session listens already: their last subscriber left and another one came before
+    /// the session stopped listening.
+    fn confirm_known(&self, listening: &HashSet<Channel>) {
+        let known = |(channel, found): (&Channel, &Subscribers)| {
+            (!found.is_active && listening.contains(channel)).then_some(*channel)
+        };
+        let known: Vec<_> = self.state().channels.iter().filter_map(known).collect();
+        known.into_iter().for_each(|channel| self.confirm(channel, false));
+    }
+
+    /// Ends the task.
+    pub(crate) fn close(&self) {
+        if let Some(task) = self.state().task.take() {
+            task.abort();
+        }
+    }
+
+    /// Records that the session has ended.
+    fn session_ended(&self) {
+        self.state().channels.values_mut().for_each(|subscribers| subscribers.is_active = false);
+    }
+
+    /// Sends this error to the callers that wait.
+    fn refuse(&self, error: &Error) {
+        for subscribers in self.state().channels.values_mut() {
+            subscribers.callers.drain(..).for_each(|caller| drop(caller.send(Err(error.clone()))));
+        }
+    }
+
+    /// The commands that make the session listen to exactly the channels that have subscribers.
+    fn difference(&self, listening: &HashSet<Channel>) -> (Vec<Channel>, Vec<Channel>) {
+        let state = self.state();
+        let missing = state.channels.keys().filter(|channel| !listening.contains(channel)).copied().collect();
+        let needless = listening.iter().filter(|channel| !state.channels.contains_key(channel)).copied().collect();
+        (missing, needless)
+    }
+}
+
+/// The task. It ends when the backend is dropped ([`Listener::close`]).
+async fn run(context: Arc<Context>) {
+    let (mut backoff, mut sessions) = (Backoff::default(), 0_u32);
+    let listener = &context.listener;
+    loop {
+        while !listener.is_needed() {
+            listener.changed.notified().await;
+        }
+        sleep(backoff.next_delay()).await;
+        match Session::open(&context).await {
+            Ok(session) => {
+                context.connected(sessions > 0);
+                let opened = std::time::Instant::now();
+                let (link, messages) = session.into_parts();
+                let fault = listen(listener, &link, messages, sessions > 0).await;
+                sessions += 1;
+                listener.session_ended();
+                backoff.connection_lasted(opened.elapsed());
+                let store = context.options.store();
+                tracing::debug!(%store, error = %fault.describe(&store), "the connection for notifications has ended");
+            }
+            Err(error) => {
+                let error = if sessions > 0 { retryable(error) } else { error };
+                listener.refuse(&error);
+                if !error.is_retryable() {
+                    // The server would refuse the same login again. The next attempt follows the next call.
+                    listener.changed.notified().await;
+                }
+            }
+        }
+    }
+}
+
+/// Listens until the connection ends.
+async fn listen(listener: &Listener, link: &Link, mut messages: Messages, is_new_session: bool) -> Fault {
+    let mut listening = HashSet::new();
+    loop {
+        listener.confirm_known(&listening);
+        let (missing, needless) = listener.difference(&listening);
+        if !missing.is_empty() || !needless.is_empty() {
+            let commands = missing.iter().map(|channel| format!("listen {channel};"));
+            let commands: String =
+                commands.chain(needless.iter().map(|channel| format!("unlisten {channel};"))).collect();
+            let sent = tokio::select! {
+                biased;
+                fault = receive(listener, &mut messages) => return fault,
+                sent = link.execute(&commands) => sent,
+            };
+            if let Err(fault) = sent {
+                return fault;
+            }
+            listening.retain(|channel| !needless.contains(channel));
+            for channel in missing {
+                listening.insert(channel);
+                listener.confirm(channel, is_new_session);
+            }
+            continue;
+        }
+        tokio::select! {
+            fault = receive(listener, &mut messages) => return fault,
+            () = listener.changed.notified() => {}
+        }
+    }
+}
+
+/// Calls the notifiers of each notification, until the connection ends.
+async fn receive(listener: &Listener, messages: &mut Messages) -> Fault {
+    loop {
+        match messages.next().await {
+            Some(Ok(AsyncMessage::Notification(notification))) => {
+                if let Some(channel) = Channel::parse(notification.channel()) {
+                    listener.notify(channel);
+                }
+            }
+            Some(Ok(_)) => {}
+            Some(Err(error)) => return Fault::Broken(Some(error)),
+            None => return Fault::Broken(None),
+        }
+    }
+}

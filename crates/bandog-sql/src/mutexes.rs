@@ -1,0 +1,295 @@
+//! Mutexes without a queue: one statement for many names. The statements contain the rules.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bandog_core::{Answer, Claim, ClaimId, Error, Fence, Fences, Key, OFFER, Released, Renewal, Result, Step, Verdict};
+use futures_util::future::join;
+use tokio::sync::oneshot;
+use tokio_postgres::Row;
+
+use crate::{fault::Fault, job::Request, leases::Context, listen::Channel, session::Link, states};
+
+/// The time after which a claim is sent again if another transaction has locked its row for too long.
+const LOCKED_RETRY: Duration = Duration::from_millis(50);
+
+/// The result of a statement for one step.
+#[derive(Debug)]
+pub(crate) enum Decision {
+    Answer(Answer),
+    /// The lock is more than a mutex without a queue. The statement has changed nothing.
+    Complex,
+}
+
+/// The columns of a claim.
+#[derive(Default)]
+struct ClaimColumns<'a> {
+    names: Vec<&'a str>,
+    ids: Vec<String>,
+    others: Vec<Option<String>>,
+    ttls: Vec<i64>,
+    fences: Vec<i64>,
+    offers: Vec<bool>,
+    waits: Vec<bool>,
+}
+
+/// Claims and passes of mutexes. Each name is there once.
+///
+/// A lock gets its rows at its first claim. So that this takes no further round trip, the statement that creates rows is
+/// sent before the claims of all names that this process has not claimed yet.
+pub(crate) async fn claim(link: &Link, context: &Context, steps: &[&Step]) -> Result<Vec<Decision>, Fault> {
+    let asked: Vec<_> = steps.iter().filter_map(|step| asked(step)).collect();
+    let mut decisions: Vec<Option<Decision>> = asked.iter().map(|_| None).collect();
+    let all: Vec<_> = (0..asked.len()).collect();
+    let new = context.known_names.unknown(asked.iter().map(|(claim, _)| &claim.key));
+    let inserted = insert(link, &new);
+    let claimed = claim_some(link, context, (&asked, &all), &link.statements.claim, &mut decisions);
+    let (inserted, claimed) = join(inserted, claimed).await;
+    ignore_lock_timeout(inserted)?;
+    claimed?;
+    context.known_names.add(new);
+    // These rows are missing, or another transaction has locked them.
+    let rest: Vec<_> = all.into_iter().filter(|number| decisions[*number].is_none()).collect();
+    if !rest.is_empty() {
+        let missing: BTreeSet<_> = rest.iter().map(|number| asked[*number].0.key.clone()).collect();
+        let inserted = insert(link, &missing);
+        let waiting = claim_some(link, context, (&asked, &rest), &link.statements.claim_waiting, &mut decisions);
+        let (inserted, claimed) = join(inserted, waiting).await;
+        ignore_lock_timeout(inserted)?;
+        ignore_lock_timeout(claimed)?;
+    }
+    let busy = || Decision::Answer(Answer::Claimed(Verdict::Busy { retry_after: LOCKED_RETRY, ahead: None }));
+    Ok(decisions.into_iter().map(|decision| decision.unwrap_or_else(busy)).collect())
+}
+
+/// Creates the rows of these locks, if they do not exist.
+async fn insert(link: &Link, keys: &BTreeSet<Key>) -> Result<(), Fault> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<_> = keys.iter().map(Key::as_str).collect();
+    link.query(&link.statements.insert, &[&names]).await.map(drop)
+}
+
+fn ignore_lock_timeout(result: Result<(), Fault>) -> Result<(), Fault> {
+    match result {
+        Err(fault) if fault.is_lock_timeout() => Ok(()),
+        other => other,
+    }
+}
+
+/// The names whose rows exist, as far as this process knows. A name that is wrongly in this set costs one more round trip.
+#[derive(Debug, Default)]
+pub(crate) struct KnownNames(Mutex<HashSet<Key>>);
+
+impl KnownNames {
+    /// Maximum number of names. When there are more, the set starts anew.
+    const MAX: usize = 10_000;
+
+    fn unknown<'k>(&self, keys: impl Iterator<Item = &'k Key>) -> BTreeSet<Key> {
+        let known = self.names();
+        keys.filter(|key| !known.contains(*key)).cloned().collect()
+    }
+
+    fn add(&self, keys: BTreeSet<Key>) {
+        let mut known = self.names();
+        if known.len() + keys.len() > Self::MAX {
+            known.clear();
+        }
+        known.extend(keys);
+    }
+
+    fn names(&self) -> MutexGuard<'_, HashSet<Key>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The claim of a step, and the claim that it replaces.
+fn asked(step: &Step) -> Option<(&Claim, Option<ClaimId>)> {
+    match step {
+        Step::Claim(claim) => Some((claim, None)),
+        Step::Pass { from, to } => Some((to, Some(from.id))),
+        Step::Release(_) => None,
+    }
+}
+
+/// Sends the claims with these numbers.
+async fn claim_some(
+    link: &Link,
+    context: &Context,
+    (asked, numbers): (&[(&Claim, Option<ClaimId>)], &[usize]),
+    statement: &str,
+    decisions: &mut [Option<Decision>],
+) -> Result<(), Fault> {
+    if numbers.is_empty() {
+        return Ok(());
+    }
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable_by_key(|number| asked[*number].0.key.as_str());
+    let mut columns = ClaimColumns::default();
+    for number in &sorted {
+        let (claim, other) = asked[*number];
+        columns.names.push(claim.key.as_str());
+        columns.ids.push(claim.id.to_string());
+        columns.others.push(other.map(|other| other.to_string()));
+        columns.ttls.push(micros(claim.ttl));
+        columns.fences.push(claim.fences.get().into());
+        columns.offers.push(claim.offers);
+        columns.waits.push(context.listener.has(Channel::of_lock(&claim.key)));
+    }
+    let ClaimColumns { names, ids, others, ttls, fences, offers, waits } = &columns;
+    let offered = ClaimId::OFFERED.to_string();
+    let rows = link.query(statement, &[names, ids, others, ttls, fences, offers, waits, &offered]).await?;
+    for row in &rows {
+        let name: &str = row.try_get(0)?;
+        let found = sorted.binary_search_by_key(&name, |number| asked[*number].0.key.as_str());
+        let number = sorted[found.map_err(|_| strange(row))?];
+        decisions[number] = decision(row, asked[number].0)?;
+    }
+    Ok(())
+}
+
+/// The result of a claim. None if the row is missing, or if another transaction has locked it.
+fn decision(row: &Row, claim: &Claim) -> Result<Option<Decision>, Fault> {
+    let verdict: Option<&str> = row.try_get(1)?;
+    let verdict = match verdict {
+        None => return Ok(None),
+        Some("complex") => return Ok(Some(Decision::Complex)),
+        Some("granted" | "again") => {
+            let last: i64 = row.try_get(2)?;
+            let last = Fence::new(u64::try_from(last).map_err(|_| strange(row))?);
+            let fences = Fences::ending(last, claim.fences);
+            Verdict::Granted { fences, valid_for: claim.ttl, followers: Vec::new() }
+        }
+        Some("busy") => {
+            let left: i64 = row.try_get(3)?;
+            Verdict::Busy { retry_after: Duration::from_micros(left.max(0).unsigned_abs()), ahead: None }
+        }
+        Some(_) => return Err(strange(row)),
+    };
+    Ok(Some(Decision::Answer(Answer::Claimed(verdict))))
+}
+
+/// Releases of mutexes. Each name is there once.
+pub(crate) async fn release(link: &Link, steps: &[&Step]) -> Result<Vec<Decision>, Fault> {
+    if steps.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut claims: Vec<(usize, &Claim)> = Vec::with_capacity(steps.len());
+    for (number, step) in steps.iter().enumerate() {
+        match step {
+            Step::Release(claim) => claims.push((number, claim)),
+            Step::Claim(_) | Step::Pass { .. } => {}
+        }
+    }
+    claims.sort_unstable_by_key(|(_, claim)| claim.key.as_str());
+    let names: Vec<_> = claims.iter().map(|(_, claim)| claim.key.as_str()).collect();
+    let ids: Vec<_> = claims.iter().map(|(_, claim)| claim.id.to_string()).collect();
+    let offers: Vec<_> = claims.iter().map(|(_, claim)| claim.offers).collect();
+    let channels: Vec<_> = claims.iter().map(|(_, claim)| Channel::of_lock(&claim.key).to_string()).collect();
+    let (offered, offer) = (ClaimId::OFFERED.to_string(), micros(OFFER));
+    let rows = link.query(&link.statements.release, &[&names, &ids, &offers, &channels, &offered, &offer]).await?;
+    let mut decisions: Vec<_> = steps.iter().map(|_| Decision::Complex).collect();
+    for row in &rows {
+        let (name, verdict): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
+        let found = claims.binary_search_by_key(&name, |(_, claim)| claim.key.as_str());
+        let (number, _) = claims[found.map_err(|_| strange(row))?];
+        decisions[number] = match verdict {
+            "freed" => Decision::Answer(Answer::Released(Released::Freed { others: None })),
+            "not held" => Decision::Answer(Answer::Released(Released::NotHeld)),
+            "complex" => Decision::Complex,
+            _ => return Err(strange(row)),
+        };
+    }
+    Ok(decisions)
+}
+
+/// The renewals of several calls.
+#[derive(Default)]
+pub(crate) struct Renewals {
+    claims: Vec<Claim>,
+    answers: Vec<Option<Result<Renewal>>>,
+    calls: Vec<(usize, oneshot::Sender<Vec<Result<Renewal>>>)>,
+}
+
+impl Renewals {
+    pub(crate) fn add(&mut self, claims: Vec<Claim>, reply: oneshot::Sender<Vec<Result<Renewal>>>) {
+        self.calls.push((claims.len(), reply));
+        self.answers.resize(self.answers.len() + claims.len(), None);
+        self.claims.extend(claims);
+    }
+
+    /// Sends the answers. The claims without an answer get this error.
+    pub(crate) fn finish(self, failed: Option<Error>) {
+        let failed = failed.unwrap_or_else(|| Error::unavailable("the renewal was not executed"));
+        let mut answers = self.answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(failed.clone())));
+        for (count, reply) in self.calls {
+            // If the receiver is dropped, no caller waits for the answers.
+            let _ = reply.send(answers.by_ref().take(count).collect());
+        }
+    }
+}
+
+#[async_trait]
+impl Request for Renewals {
+    async fn run(&mut self, link: &Link, context: &Context) -> Result<(), Fault> {
+        let open: Vec<_> = (0..self.claims.len()).filter(|number| self.answers[*number].is_none()).collect();
+        let asked: Vec<_> = open.iter().map(|number| &self.claims[*number]).collect();
+        let renewed = renew(link, &asked).await?;
+        let mut complex = Vec::new();
+        for (number, renewal) in open.into_iter().zip(renewed) {
+            match renewal {
+                Some(renewal) => self.answers[number] = Some(Ok(renewal)),
+                None => complex.push(number),
+            }
+        }
+        if complex.is_empty() {
+            return Ok(());
+        }
+        let claims: Vec<_> = complex.iter().map(|number| &self.claims[*number]).collect();
+        let answers = states::renew(link, context, &claims).await?;
+        for (number, answer) in complex.into_iter().zip(answers) {
+            self.answers[number] = Some(answer);
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, failed: Option<Error>) {
+        Self::finish(*self, failed);
+    }
+}
+
+/// Renews these claims. None for a lock that is more than a mutex without a queue.
+pub(crate) async fn renew(link: &Link, claims: &[&Claim]) -> Result<Vec<Option<Renewal>>, Fault> {
+    let names: Vec<_> = claims.iter().map(|claim| claim.key.as_str()).collect();
+    let ids: Vec<_> = claims.iter().map(|claim| claim.id.to_string()).collect();
+    let ttls: Vec<_> = claims.iter().map(|claim| micros(claim.ttl)).collect();
+    let rows = link.query(&link.statements.renew, &[&names, &ids, &ttls]).await?;
+    let mut verdicts = std::collections::HashMap::with_capacity(rows.len());
+    for row in &rows {
+        let place: (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
+        let verdict: &str = row.try_get(2)?;
+        verdicts.insert(place, verdict);
+    }
+    let answer = |(claim, id): (&&Claim, &String)| match verdicts.get(&(claim.key.as_str(), id.as_str())) {
+        Some(&"extended") => Some(Renewal::Extended { valid_for: claim.ttl }),
+        Some(&"gone") => Some(Renewal::Gone),
+        Some(_) | None => None,
+    };
+    Ok(claims.iter().zip(&ids).map(answer).collect())
+}
+
+/// A duration in microseconds, the resolution of the database. The ttl of a lease is a year at most.
+pub(crate) fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// The error for a row that no statement of bandog returns.
+fn strange(row: &Row) -> Fault {
+    let message = format!("the database has returned an unexpected row of {} columns", row.len());
+    Fault::Described(Error::new(bandog_core::ErrorKind::Corrupt, message))
+}

@@ -1,0 +1,103 @@
+//! The options of the backend.
+
+mod url;
+
+use std::{fmt, path::PathBuf, time::Duration};
+
+use bandog_core::Result;
+
+/// The options of a [`Sql`](crate::Sql) backend.
+///
+/// ```
+/// use bandog_sql::SqlOptions;
+/// let options = SqlOptions::from_url("postgres://locks:secret@db:5433/shop?schema=shop_locks")?;
+/// assert_eq!(options.store(), "postgres://db:5433/shop?schema=shop_locks");
+/// # Ok::<(), bandog_core::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct SqlOptions {
+    pub(crate) address: Address,
+    pub(crate) user: String,
+    pub(crate) password: Option<String>,
+    pub(crate) database: String,
+    pub(crate) schema: String,
+    pub(crate) timeout: Duration,
+}
+
+/// The address of the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Address {
+    Tcp {
+        host: String,
+        port: u16,
+        /// None for a connection without TLS.
+        tls: Option<TlsFiles>,
+    },
+    /// A directory that has the socket of the server with this port.
+    Unix { directory: PathBuf, port: u16 },
+}
+
+/// PEM files for TLS.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct TlsFiles {
+    /// The trusted authorities. None: those of the system.
+    pub(crate) ca: Option<PathBuf>,
+    /// The certificate of the client, and its private key.
+    pub(crate) identity: Option<(PathBuf, PathBuf)>,
+}
+
+impl SqlOptions {
+    /// The schema of the tables, unless the URL names another one.
+    pub const SCHEMA: &str = "bandog";
+
+    /// Reads a URL: `postgres://user:password@host:5432/database`. The port is 5432 and the database has the name of the
+    /// user, unless the URL names them. Characters with a meaning in URLs are percent-encoded.
+    ///
+    /// - `?schema=NAME`: the schema of the tables; the default is `bandog`. It is created if it does not exist.
+    /// - `?host=/DIRECTORY`, with no host before it: the Unix socket in this directory.
+    /// - `?sslmode=disable` (the default), `require` or `verify-full`: the last two are the same here. The client always
+    ///   checks the certificate of the server.
+    /// - `?sslrootcert=PATH`: the authorities that the client trusts instead of those of the system. `?sslcert=PATH` and
+    ///   `?sslkey=PATH`: the certificate of the client. All files are PEM.
+    ///
+    /// # Errors
+    /// The kind is [`ErrorKind::Misused`](bandog_core::ErrorKind::Misused). No message contains the password.
+    pub fn from_url(url: &str) -> Result<Self> {
+        url::read(url)
+    }
+
+    /// Sets the maximum duration of one request. The default is 3 s.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// The address of the store, without user and password.
+    pub fn store(&self) -> String {
+        let (place, mut options) = match &self.address {
+            Address::Tcp { host, port, .. } if host.contains(':') => (format!("[{host}]:{port}"), Vec::new()),
+            Address::Tcp { host, port, .. } => (format!("{host}:{port}"), Vec::new()),
+            Address::Unix { directory, .. } => (String::new(), vec![format!("host={}", directory.display())]),
+        };
+        if self.schema != Self::SCHEMA {
+            options.push(format!("schema={}", self.schema));
+        }
+        let sign = if options.is_empty() { "" } else { "?" };
+        format!("postgres://{place}/{}{sign}{}", self.database, options.join("&"))
+    }
+}
+
+impl fmt::Debug for SqlOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { user, timeout, .. } = self;
+        f.debug_struct("SqlOptions")
+            .field("store", &self.store())
+            .field("user", user)
+            .field("timeout", timeout)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+use std::path::Path;
+
+use super::*;
+
+fn read(url: &str) -> SqlOptions {
+    SqlOptions::from_url(url).unwrap_or_else(|error| panic!("{url}: {error}"))
+}
+
+#[test]
+fn a_url_names_the_server_the_user_and_the_database() {
+    let options = read("postgres://app:p%40%2Fw@db.internal:5433/shop?schema=locks_1");
+    assert_eq!(options.address, Address::Tcp { host: "db.internal".into(), port: 5433, tls: None });
+    assert_eq!((options.user.as_str(), options.password.as_deref()), ("app", Some("p@/w")));
+    assert_eq!((options.database.as_str(), options.schema.as_str()), ("shop", "locks_1"));
+    let short = read("postgresql://app@[::1]");
+    assert_eq!(short.address, Address::Tcp { host: "::1".into(), port: 5432, tls: None });
+    assert_eq!((short.database.as_str(), short.schema.as_str(), short.password), ("app", "bandog", None));
+    assert_eq!(read("postgresql://app@[::1]").store(), "postgres://[::1]:5432/app");
+}
+
+#[test]
+fn a_url_names_a_socket() {
+    let options = read("postgres://app@/shop?host=/run/postgresql&port=5433");
+    let Address::Unix { directory, port } = &options.address else { panic!("{:?}", options.address) };
+    assert_eq!((directory.as_path(), *port), (Path::new("/run/postgresql"), 5433));
+    assert_eq!(options.store(), "postgres:///shop?host=/run/postgresql");
+}
+
+#[test]
+fn a_url_names_the_files_for_tls() {
+    let options = read("postgres://app@db/shop?sslmode=require&sslrootcert=/ca.pem&sslcert=/c.pem&sslkey=/k.pem");
+    let files = TlsFiles { ca: Some("/ca.pem".into()), identity: Some(("/c.pem".into(), "/k.pem".into())) };
+    assert_eq!(options.address, Address::Tcp { host: "db".into(), port: 5432, tls: Some(files) });
+}
+
+#[test]
+fn a_wrong_url_is_refused_without_its_password() {
+    for url in [
+        "postgres:db",
+        "mysql://app@db",
+        "postgres://db/shop",
+        "postgres://app:se@cret@db/shop",
+        "postgres://app:se#cret@db/shop",
+        "postgres://app:secret@db:port/shop",
+        "postgres://app:secret@db/shop/more",
+        "postgres://app:secret@one,two/shop",
+        "postgres://app:secret@one:5432,two/shop",
+        "postgres://app:secret@/shop",
+        "postgres://app:secret@/shop?host=relative",
+        "postgres://app:secret@[::1/shop",
+        "postgres://app:secret@db/shop?sslmode=prefer",
+        "postgres://app:secret@db/shop?sslrootcert=/ca.pem",
+        "postgres://app:secret@db/shop?sslmode=require&sslkey=/k.pem",
+        "postgres://app:secret@db/shop?schema=Shop",
+        "postgres://app:secret@db/shop?schema=1st",
+        "postgres://app:secret@db/shop?schema=a;drop",
+        "postgres://app:secret@db/shop?table=locks",
+        "postgres://app:secret@db/shop?schema=a&schema=b",
+        "postgres://app:secret%00@db/shop",
+    ] {
+        let error = SqlOptions::from_url(url).expect_err(url);
+        assert_eq!(error.kind(), bandog_core::ErrorKind::Misused, "{url}");
+        assert!(!error.to_string().contains("cret"), "{error}");
+    }
+}
+
+#[test]
+fn debug_output_has_no_password() {
+    let shown = format!("{:?}", read("postgres://app:secret@db/shop"));
+    assert!(!shown.contains("secret"), "{shown}");
+}

@@ -1,0 +1,138 @@
+//! Parses the URL of a database.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use bandog_core::{Error, Result};
+
+use super::{Address, SqlOptions, TlsFiles};
+
+/// The form of a URL. Error messages show it.
+const FORM: &str = "postgres://user[:password]@host[:port]/database[?schema=NAME&sslmode=verify-full]";
+const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
+const PORT: u16 = 5432;
+/// Maximum length of an identifier in PostgreSQL.
+const MAX_IDENTIFIER: usize = 63;
+
+/// Reads a URL. Messages contain no part of the URL that can be a part of a password.
+pub(super) fn read(url: &str) -> Result<SqlOptions> {
+    let rest = SCHEMES.iter().find_map(|scheme| url.strip_prefix(scheme));
+    let rest = rest.ok_or_else(|| wrong("does not begin with postgres://"))?;
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (authority, database) = place.split_once('/').unwrap_or((place, ""));
+    let (login, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    if login.contains('@') || rest.contains('#') {
+        return Err(wrong("has an '@' or a '#' that is not encoded; in a user or password, write %40 and %23"));
+    }
+    let (user, password) = login.split_once(':').map_or((login, None), |(user, password)| (user, Some(password)));
+    let user = decoded("user", user)?;
+    if user.is_empty() {
+        return Err(wrong("names no user"));
+    }
+    let password = password.map(|password| decoded("password", password)).transpose()?;
+    let database = if database.is_empty() { user.clone() } else { decoded("database", database)? };
+    if database.contains('/') {
+        return Err(wrong("has more than one name after its host"));
+    }
+    let mut options = Options::read(query)?;
+    let address = address(host, &mut options)?;
+    let schema = options.take("schema").unwrap_or_else(|| SqlOptions::SCHEMA.to_owned());
+    check_schema(&schema)?;
+    options.check_empty()?;
+    Ok(SqlOptions { address, user, password, database, schema, timeout: Duration::from_secs(3) })
+}
+
+/// The options of a URL that are not read yet.
+struct Options(BTreeMap<String, String>);
+
+impl Options {
+    fn read(query: &str) -> Result<Self> {
+        let mut options = BTreeMap::new();
+        for option in query.split('&').filter(|option| !option.is_empty()) {
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            if options.insert(name.to_owned(), decoded("value of an option", value)?).is_some() {
+                return Err(wrong("has an option twice"));
+            }
+        }
+        Ok(Self(options))
+    }
+
+    fn take(&mut self, name: &str) -> Option<String> {
+        self.0.remove(name).filter(|value| !value.is_empty())
+    }
+
+    fn check_empty(&self) -> Result<()> {
+        let Some(name) = self.0.keys().next() else { return Ok(()) };
+        Err(Error::misused(format!(
+            "the URL of the database has the option {name:?}, which is unknown or not allowed here; schema, host (for a \
+             Unix socket), sslmode, sslrootcert, sslcert and sslkey are known"
+        )))
+    }
+}
+
+fn address(host: &str, options: &mut Options) -> Result<Address> {
+    let (host, port) = match host.strip_prefix('[').map(|rest| rest.split_once(']')) {
+        Some(Some((host, port))) => (host, port.strip_prefix(':').unwrap_or_default()),
+        Some(None) => return Err(wrong("has a '[' without a ']'")),
+        None => host.split_once(':').unwrap_or((host, "")),
+    };
+    if host.contains(',') || port.contains(',') {
+        return Err(wrong("names several hosts; name the primary server, or a proxy that leads to it"));
+    }
+    let port = match port {
+        "" => PORT,
+        port => port.parse().map_err(|_| wrong("has a port that is not a number (in a password, write %40 for @)"))?,
+    };
+    if host.is_empty() {
+        let directory = options.take("host").filter(|directory| directory.starts_with('/'));
+        let directory = directory.ok_or_else(|| wrong("names neither a host nor, with ?host=/PATH, a Unix socket"))?;
+        let port = match options.take("port") {
+            Some(port) => port.parse().map_err(|_| wrong("has a port that is not a number"))?,
+            None => port,
+        };
+        return Ok(Address::Unix { directory: directory.into(), port });
+    }
+    Ok(Address::Tcp { host: decoded("host", host)?, port, tls: tls(options)? })
+}
+
+fn tls(options: &mut Options) -> Result<Option<TlsFiles>> {
+    let mode = options.take("sslmode");
+    let mut file = |name: &str| options.take(name).map(PathBuf::from);
+    let (ca, cert, key) = (file("sslrootcert"), file("sslcert"), file("sslkey"));
+    match mode.as_deref() {
+        Some("require" | "verify-ca" | "verify-full") => {}
+        None | Some("disable") if ca.is_none() && cert.is_none() && key.is_none() => return Ok(None),
+        None | Some("disable") => return Err(wrong("has files for TLS, but not sslmode=verify-full")),
+        Some(_) => return Err(wrong("has an unknown sslmode; write disable, require or verify-full")),
+    }
+    let identity = match (cert, key) {
+        (Some(cert), Some(key)) => Some((cert, key)),
+        (None, None) => None,
+        (Some(_), None) | (None, Some(_)) => return Err(wrong("needs both sslcert and sslkey")),
+    };
+    Ok(Some(TlsFiles { ca, identity }))
+}
+
+/// The schema is a part of statements, so it must be a plain name.
+fn check_schema(schema: &str) -> Result<()> {
+    let is_letter = |c: char| c.is_ascii_lowercase() || c == '_';
+    let is_plain = schema.starts_with(is_letter) && schema.chars().all(|c| is_letter(c) || c.is_ascii_digit());
+    if is_plain && schema.len() <= MAX_IDENTIFIER {
+        return Ok(());
+    }
+    Err(Error::misused(format!(
+        "the schema {schema:?} must have 1 to {MAX_IDENTIFIER} lower-case letters, digits and _, and not begin with a digit"
+    )))
+}
+
+fn decoded(what: &str, text: &str) -> Result<String> {
+    let decoded = percent_encoding::percent_decode_str(text).decode_utf8().map(String::from);
+    let decoded = decoded.map_err(|_| wrong(&format!("has a {what} that is not UTF-8")))?;
+    if decoded.contains('\0') {
+        return Err(wrong(&format!("has a {what} with a null character")));
+    }
+    Ok(decoded)
+}
+
+fn wrong(what: &str) -> Error {
+    Error::misused(format!("the URL of the database {what}; expected {FORM}"))
+}

@@ -1,0 +1,63 @@
+//! The tables: they are created when they are first used, and have a version.
+
+use bandog_core::{Error, ErrorKind};
+
+use crate::{fault::Fault, leases::Context, session::Link};
+
+/// The version of the tables that this program knows.
+const VERSION: u32 = 1;
+/// The name of the row of `bandog_meta` that has the version of the tables.
+const VERSION_NAME: &str = "version";
+/// The key of the advisory lock under which one session creates the tables: the bytes of `bandog` as a number.
+const CREATION_LOCK: i64 = 0x6261_6e64_6f67;
+
+/// Creates the tables, unless they exist, and checks their version.
+pub(crate) async fn prepare(link: &Link, context: &Context, has_schema: bool, has_tables: bool) -> Result<(), Fault> {
+    if !has_tables {
+        create(link, context, has_schema).await?;
+    }
+    let rows = link.query(&link.statements.meta, &[&VERSION_NAME]).await?;
+    let found: Option<&str> = rows.first().map(|row| row.try_get(0)).transpose()?;
+    let (store, schema) = (context.options.store(), &context.options.schema);
+    match found.map(str::parse::<u32>) {
+        Some(Ok(VERSION)) => Ok(()),
+        Some(Ok(version)) => Err(Fault::Described(Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "{store}: the tables in the schema {schema:?} have version {version}, and this program knows version \
+                 {VERSION}; use a newer bandog, or another schema (?schema=NAME)"
+            ),
+        ))),
+        Some(Err(_)) | None => Err(Fault::Described(Error::new(
+            ErrorKind::Corrupt,
+            format!("{store}: the table bandog_meta in the schema {schema:?} has no version"),
+        ))),
+    }
+}
+
+/// Creates the tables in one transaction. Sessions that do so at the same time wait for each other.
+async fn create(link: &Link, context: &Context, has_schema: bool) -> Result<(), Fault> {
+    let schema = &context.options.schema;
+    let lock = format!("select pg_advisory_xact_lock({CREATION_LOCK})");
+    // The creator may take longer than the usual timeout of a lock.
+    let begin = format!("begin; set local lock_timeout to 0; {lock}");
+    link.execute(&begin).await?;
+    let created = async {
+        let rows = link.query(&link.statements.server, &[schema]).await?;
+        let row = rows.first().ok_or(Fault::Broken(None))?;
+        if row.try_get(4)? {
+            return Ok(()); // Another session was faster.
+        }
+        // A user without the right to create schemas may use one that exists.
+        let create_schema =
+            if has_schema || row.try_get(3)? { String::new() } else { format!("create schema {schema};") };
+        link.execute(&format!("{create_schema}{}", link.statements.schema)).await
+    };
+    match created.await {
+        Ok(()) => link.execute("commit").await,
+        Err(fault) => {
+            link.execute("rollback").await?;
+            Err(fault)
+        }
+    }
+}

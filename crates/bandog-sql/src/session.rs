@@ -1,0 +1,263 @@
+//! A session: a connection that is ready for statements of locks.
+
+use std::{
+    collections::HashMap,
+    fmt::Write as _,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use bandog_core::{Error, ErrorKind, Result};
+use futures_util::{
+    StreamExt,
+    future::{join, join_all},
+};
+use tokio_postgres::{Client, Row, Statement, types::ToSql};
+
+use crate::{
+    dial::{Connection, Messages, Reset, dial},
+    fault::Fault,
+    leases::Context,
+    schema,
+    statements::Statements,
+};
+
+/// Maximum time for which a statement waits for a row that another transaction has locked.
+pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
+/// The server ends a session that keeps a transaction open for longer than this without a statement. Otherwise a process
+/// that is stopped inside a transaction would keep its rows locked.
+const IDLE_TRANSACTION: Duration = Duration::from_secs(2);
+/// Maximum time for which a connection that is no longer needed closes.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// The oldest supported version of the server: 12.
+const OLDEST: i32 = 120_000;
+
+/// A parameter of a statement.
+pub(crate) type Parameter<'a> = &'a (dyn ToSql + Sync);
+
+/// A connection whose settings are made and whose tables exist.
+pub(crate) struct Session {
+    pub(crate) link: Link,
+    messages: Messages,
+    reset: Reset,
+}
+
+/// The statements of a session. A future that uses it makes progress only inside [`Session::drive`].
+pub(crate) struct Link {
+    client: Client,
+    pub(crate) statements: Arc<Statements>,
+    prepared: Mutex<HashMap<String, Statement>>,
+    /// Whether a transaction may be open.
+    in_transaction: AtomicBool,
+}
+
+impl Session {
+    /// Connects, and creates the tables if they do not exist.
+    ///
+    /// # Errors
+    /// As [`dial`]. `Denied`: the user lacks a right. `Unsupported`: the server is too old, or the tables are those of a
+    /// newer version of bandog.
+    pub(crate) async fn open(context: &Context) -> Result<Self> {
+        let Connection { client, messages, reset } = dial(&context.options).await?;
+        let link = Link {
+            client,
+            statements: context.statements.clone(),
+            prepared: Mutex::default(),
+            in_transaction: AtomicBool::new(false),
+        };
+        let mut session = Self { link, messages, reset };
+        let prepared = session.drive(|link| prepare(link, context)).await;
+        let prepared = prepared.map_err(|fault| not_applied(fault.describe(&context.options.store())));
+        match prepared {
+            Ok(()) => Ok(session),
+            Err(error) => {
+                session.close().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Executes statements. Fails if the connection ends first.
+    pub(crate) async fn drive<'s, T, F: Future<Output = Result<T, Fault>>>(
+        &'s mut self,
+        work: impl FnOnce(&'s Link) -> F,
+    ) -> Result<T, Fault> {
+        let Self { link, messages, .. } = self;
+        tokio::select! {
+            biased;
+            fault = ended(messages) => Err(fault),
+            done = work(link) => done,
+        }
+    }
+
+    /// Waits until the connection ends.
+    pub(crate) async fn ended(&mut self) -> Fault {
+        ended(&mut self.messages).await
+    }
+
+    /// Rolls back the open transaction, if there is one.
+    pub(crate) async fn roll_back(&mut self) -> Result<(), Fault> {
+        if !self.link.in_transaction.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.drive(Link::roll_back).await
+    }
+
+    /// Discards the requests that have not reached the server, and closes the connection.
+    pub(crate) fn discard(self) {
+        self.reset.set();
+    }
+
+    /// Closes the connection after the requests that were sent.
+    pub(crate) async fn close(self) {
+        let Self { link, mut messages, .. } = self;
+        drop(link);
+        // After the timeout, the connection is closed without the message that ends the session.
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, ended(&mut messages)).await;
+    }
+
+    /// The parts of a session that listens.
+    pub(crate) fn into_parts(self) -> (Link, Messages) {
+        (self.link, self.messages)
+    }
+}
+
+impl Link {
+    /// Executes a prepared statement. The first poll of the future sends it, if it is prepared already.
+    pub(crate) async fn query(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        let statement = self.prepared(text).await?;
+        Ok(self.client.query(&statement, parameters).await?)
+    }
+
+    /// Prepares a statement, so that the first poll of [`Link::query`] sends it.
+    pub(crate) async fn prepare(&self, text: &str) -> Result<(), Fault> {
+        self.prepared(text).await.map(drop)
+    }
+
+    /// Executes statements without parameters. The first poll of the future sends them.
+    pub(crate) async fn execute(&self, text: &str) -> Result<(), Fault> {
+        Ok(self.client.batch_execute(text).await?)
+    }
+
+    /// Begins a transaction and executes its first statement, in one round trip.
+    pub(crate) async fn begin(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        self.begin_as("begin", text, parameters).await
+    }
+
+    /// Begins a transaction that sees one state of the database, and executes its first statement, in one round trip.
+    pub(crate) async fn begin_snapshot(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        self.begin_as("begin isolation level repeatable read read only", text, parameters).await
+    }
+
+    async fn begin_as(&self, begin: &str, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        self.prepared(text).await?;
+        self.in_transaction.store(true, Ordering::Relaxed);
+        let (begun, rows) = join(self.execute(begin), self.query(text, parameters)).await;
+        begun?;
+        rows
+    }
+
+    /// Executes the last statement of a transaction and commits, in one round trip.
+    pub(crate) async fn end(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        self.prepared(text).await?;
+        // If the statement is refused, the server rolls the transaction back at the commit.
+        let (rows, committed) = join(self.query(text, parameters), self.commit()).await;
+        let rows = rows?;
+        committed?;
+        Ok(rows)
+    }
+
+    /// Commits the transaction.
+    pub(crate) async fn commit(&self) -> Result<(), Fault> {
+        self.execute("commit").await?;
+        self.in_transaction.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Rolls the transaction back.
+    pub(crate) async fn roll_back(&self) -> Result<(), Fault> {
+        self.execute("rollback").await?;
+        self.in_transaction.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The statement with this text. It is prepared when it is first used.
+    async fn prepared(&self, text: &str) -> Result<Statement, Fault> {
+        let known = self.cache().get(text).cloned();
+        if let Some(statement) = known {
+            return Ok(statement);
+        }
+        let statement = self.client.prepare(text).await?;
+        self.cache().insert(text.to_owned(), statement.clone());
+        Ok(statement)
+    }
+
+    fn cache(&self) -> std::sync::MutexGuard<'_, HashMap<String, Statement>> {
+        self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Polls the messages until the connection ends.
+async fn ended(messages: &mut Messages) -> Fault {
+    loop {
+        match messages.next().await {
+            Some(Ok(_)) => {} // A notice. These sessions do not listen.
+            Some(Err(error)) => return Fault::Broken(Some(error)),
+            None => return Fault::Broken(None),
+        }
+    }
+}
+
+/// Makes the settings of a session, and creates the tables if they do not exist.
+async fn prepare(link: &Link, context: &Context) -> Result<(), Fault> {
+    let options = &context.options;
+    let mut settings = format!("set search_path to {}, pg_catalog;", options.schema);
+    let milliseconds = [
+        ("lock_timeout", LOCK_TIMEOUT.min(options.timeout / 3)),
+        ("statement_timeout", options.timeout),
+        ("idle_in_transaction_session_timeout", IDLE_TRANSACTION.max(options.timeout)),
+    ];
+    for (name, duration) in milliseconds {
+        let _ = write!(settings, "set {name} to {};", duration.as_millis());
+    }
+    // Each statement finds its rows by their names, and the plans of empty tables must also fit full tables.
+    settings.push_str(
+        "set default_transaction_isolation to 'read committed'; set timezone to 'UTC'; set jit to off;\
+         set enable_seqscan to off; set plan_cache_mode to force_generic_plan",
+    );
+    link.execute(&settings).await?;
+    let rows = link.query(&link.statements.server, &[&options.schema]).await?;
+    let row = rows.first().ok_or(Fault::Broken(None))?;
+    let store = options.store();
+    let unsupported = |message: String| Error::new(ErrorKind::Unsupported, format!("{store}: {message}"));
+    let (version, is_replica, encoding): (i32, bool, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    if version < OLDEST {
+        let version = version / 10_000;
+        return Err(unsupported(format!("PostgreSQL {version} is too old; version 12 or later is needed")).into());
+    }
+    if encoding != "UTF8" {
+        return Err(unsupported(format!("the database has the encoding {encoding}; it must be UTF8")).into());
+    }
+    if is_replica {
+        return Err(
+            Error::unavailable(format!("{store}: the server is a replica; locks need the primary server")).into()
+        );
+    }
+    schema::prepare(link, context, row.try_get(3)?, row.try_get(4)?).await?;
+    // Then a claim, a release and a renewal are one request each, from the first one on.
+    let Statements { claim, claim_waiting, insert, release, renew, .. } = &*link.statements;
+    let texts = [claim, claim_waiting, insert, release, renew];
+    join_all(texts.map(|text| link.prepare(text))).await.into_iter().collect()
+}
+
+/// The error of a connection attempt. No request was sent, so nothing was applied.
+fn not_applied(error: Error) -> Error {
+    if error.maybe_applied() {
+        Error::new(error.kind(), "the server closed the connection").caused_by(error)
+    } else {
+        error
+    }
+}

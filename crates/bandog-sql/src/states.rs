@@ -1,0 +1,288 @@
+//! Locks of every kind: their state is read with locked rows, decided by [`LockState`], and written back.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::NonZeroU32,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use async_trait::async_trait;
+use bandog_core::{
+    Answer, Claim, ClaimId, Error, ErrorKind, Fence, Key, Kind, LockState, Moment, Renewal, Result, Step, Verdict,
+};
+use tokio_postgres::Row;
+
+use crate::{fault::Fault, job::Query, leases::Context, listen::Channel, session::Link};
+
+/// The owner of a row whose state has holds.
+const COMPLEX: &str = "*";
+/// The time after which a claim is sent again if another transaction has locked its row for too long.
+const LOCKED_RETRY: Duration = Duration::from_millis(50);
+
+/// A lock as it is in the tables.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct StoredState {
+    pub(crate) state: LockState,
+    /// Whether a subscriber waits for a release.
+    pub(crate) wanted: bool,
+    /// Whether the lock has rows.
+    pub(crate) exists: bool,
+}
+
+/// Locks whose rows are locked by the open transaction.
+pub(crate) struct Locked {
+    /// The time of the database.
+    pub(crate) now: Moment,
+    /// The locks that were asked for. A name whose rows have contents of another program has no state.
+    pub(crate) states: BTreeMap<Key, Result<StoredState>>,
+    before: BTreeMap<Key, StoredState>,
+    /// The channels that are notified at the commit.
+    channels: BTreeSet<String>,
+}
+
+/// What a transaction does with the locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// It grants locks: rows are created, and the rows of fences are locked, too.
+    Grant,
+    /// It ends or extends holds.
+    Change,
+}
+
+impl Locked {
+    /// Begins a transaction, and reads and locks these locks.
+    pub(crate) async fn begin(link: &Link, keys: BTreeSet<Key>, purpose: Purpose) -> Result<Self, Fault> {
+        let names: Vec<_> = keys.iter().map(Key::as_str).collect();
+        let text = match purpose {
+            Purpose::Grant => &link.statements.lock,
+            Purpose::Change => &link.statements.lock_leases,
+        };
+        let mut rows = link.begin(text, &[&names]).await?;
+        if purpose == Purpose::Grant && rows.len() < names.len() {
+            link.query(&link.statements.insert, &[&names]).await?;
+            rows = link.query(text, &[&names]).await?;
+        }
+        let now = match rows.first() {
+            Some(row) => row.try_get(7)?,
+            None => server_time(link).await?,
+        };
+        let mut states: BTreeMap<_, _> = keys.iter().map(|key| (key.clone(), Ok(StoredState::default()))).collect();
+        for row in &rows {
+            if let Ok(key) = Key::new(row.try_get::<_, &str>(0)?) {
+                states.insert(key, read(row)?);
+            }
+        }
+        let before = states.iter().filter_map(|(key, state)| Some((key.clone(), state.as_ref().ok()?.clone())));
+        Ok(Self { now: moment(now), before: before.collect(), states, channels: BTreeSet::new() })
+    }
+
+    /// A fence that new fences exceed: the time of the database in microseconds.
+    fn above(&self) -> Fence {
+        Fence::new(self.now.as_nanos() / 1000)
+    }
+
+    /// Changes a lock.
+    pub(crate) fn change<T>(
+        &mut self,
+        key: &Key,
+        change: impl FnOnce(&mut StoredState, Moment) -> Result<T>,
+    ) -> Result<T> {
+        match self.states.get_mut(key) {
+            Some(Ok(stored)) => change(stored, self.now),
+            Some(Err(error)) => Err(error.clone()),
+            None => Err(Error::unavailable("the lock was not read").at(key)),
+        }
+    }
+
+    /// Notifies the waiters of a lock when the transaction commits: the subscribers of the name, if there are any, and the
+    /// claim that is next in the queue of a fair mutex.
+    pub(crate) fn notify(&mut self, key: &Key) {
+        let Some(Ok(stored)) = self.states.get_mut(key) else { return };
+        if std::mem::take(&mut stored.wanted) {
+            self.channels.insert(Channel::of_lock(key).to_string());
+        }
+        if let Some(next) = stored.state.next_in_queue(self.now) {
+            self.channels.insert(Channel::of_place(key, next).to_string());
+        }
+    }
+
+    /// Writes the changed locks and commits.
+    pub(crate) async fn commit(self, link: &Link) -> Result<(), Fault> {
+        let changed = self.states.iter().filter_map(|(key, state)| {
+            let (state, before) = (state.as_ref().ok()?, self.before.get(key)?);
+            (state != before && state.exists).then_some((key, state, before))
+        });
+        let mut columns = Columns::default();
+        for (key, state, before) in changed {
+            columns.add(key, state, before);
+        }
+        let channels: Vec<_> = self.channels.into_iter().collect();
+        let Columns { names, owners, expires, starving, wanted, states, fences } = &columns;
+        let writes = [names as crate::session::Parameter<'_>, owners, expires, starving, wanted, states, fences];
+        match (names.is_empty(), channels.is_empty()) {
+            (true, true) => link.commit().await,
+            (true, false) => link.end(&link.statements.notify, &[&channels]).await.map(drop),
+            (false, true) => link.end(&link.statements.write, &writes).await.map(drop),
+            (false, false) => {
+                link.query(&link.statements.write, &writes).await?;
+                link.end(&link.statements.notify, &[&channels]).await.map(drop)
+            }
+        }
+    }
+}
+
+/// The columns of the statement `write`.
+#[derive(Default)]
+struct Columns<'a> {
+    names: Vec<&'a str>,
+    owners: Vec<Option<String>>,
+    expires: Vec<Option<SystemTime>>,
+    starving: Vec<bool>,
+    wanted: Vec<bool>,
+    states: Vec<Option<String>>,
+    fences: Vec<Option<i64>>,
+}
+
+impl<'a> Columns<'a> {
+    fn add(&mut self, key: &'a Key, stored: &StoredState, before: &StoredState) {
+        let state = &stored.state;
+        let is_plain = state.places().is_empty() && state.limits().is_none();
+        let (owner, text) = match state.holds() {
+            [] if is_plain => (None, None),
+            [hold] if is_plain && matches!(hold.kind, Kind::Mutex) => (Some(hold.id.to_string()), None),
+            [] => (None, Some(state.to_string())),
+            [_, ..] => (Some(COMPLEX.into()), Some(state.to_string())),
+        };
+        self.names.push(key.as_str());
+        self.owners.push(owner);
+        self.expires.push(state.holds().iter().map(|hold| hold.until).max().map(time));
+        self.starving.push(state.is_starving());
+        self.wanted.push(stored.wanted);
+        self.states.push(text);
+        self.fences.push((state.fence() != before.state.fence()).then(|| state.fence().as_i64()));
+    }
+}
+
+/// Applies steps in one transaction.
+pub(crate) async fn apply(link: &Link, context: &Context, steps: &[&Step]) -> Result<Vec<Result<Answer>>, Fault> {
+    let grants = steps.iter().any(|step| !matches!(step, Step::Release(_)));
+    let keys = steps.iter().map(|step| step.key().clone()).collect();
+    let purpose = if grants { Purpose::Grant } else { Purpose::Change };
+    let mut locked = match Locked::begin(link, keys, purpose).await {
+        Err(fault) if fault.is_lock_timeout() => {
+            link.roll_back().await?;
+            return busy(fault, steps);
+        }
+        other => other?,
+    };
+    let mut answers = Vec::with_capacity(steps.len());
+    for step in steps {
+        let (key, above) = (step.key(), locked.above());
+        let answer = locked.change(key, |stored, now| {
+            let answer = stored.state.apply_above(step, now, above)?;
+            if let (Answer::Claimed(Verdict::Busy { .. }), Step::Claim(claim) | Step::Pass { to: claim, .. }) =
+                (&answer, step)
+            {
+                stored.wanted |= context.listener.has(Channel::of_lock(&claim.key));
+            }
+            Ok((stored.state.wakes_others(step, &answer), answer))
+        });
+        if let Ok((true, _)) = answer {
+            locked.notify(key);
+        }
+        answers.push(answer.map(|(_, answer)| answer));
+    }
+    locked.commit(link).await?;
+    Ok(answers)
+}
+
+/// The answers if a row stayed locked. Claims are busy. If the steps are not all claims, they are repeated.
+fn busy(fault: Fault, steps: &[&Step]) -> Result<Vec<Result<Answer>>, Fault> {
+    if steps.iter().any(|step| !matches!(step, Step::Claim(_))) {
+        return Err(fault);
+    }
+    let busy = Answer::Claimed(Verdict::Busy { retry_after: LOCKED_RETRY, ahead: None });
+    Ok(steps.iter().map(|_| Ok(busy.clone())).collect())
+}
+
+/// Renews claims in one transaction.
+pub(crate) async fn renew(link: &Link, _: &Context, claims: &[&Claim]) -> Result<Vec<Result<Renewal>>, Fault> {
+    let keys = claims.iter().map(|claim| claim.key.clone()).collect();
+    let mut locked = Locked::begin(link, keys, Purpose::Change).await?;
+    let renewed = claims
+        .iter()
+        .map(|claim| locked.change(&claim.key, |stored, now| Ok(stored.state.renew(claim, now))))
+        .collect();
+    locked.commit(link).await?;
+    Ok(renewed)
+}
+
+/// Changes the number of permits of a semaphore.
+pub(crate) struct SetLimit {
+    pub(crate) key: Key,
+    pub(crate) permits: NonZeroU32,
+}
+
+#[async_trait]
+impl Query for SetLimit {
+    type Output = Result<Option<u32>>;
+
+    async fn run(&self, link: &Link, _: &Context) -> Result<Self::Output, Fault> {
+        let mut locked = Locked::begin(link, BTreeSet::from([self.key.clone()]), Purpose::Grant).await?;
+        let changed = locked.change(&self.key, |stored, now| stored.state.set_limit(self.permits, now));
+        if changed.is_ok() {
+            locked.notify(&self.key);
+        }
+        locked.commit(link).await?;
+        Ok(changed)
+    }
+}
+
+/// Reads the row of a lock. The inner error is that of a row with contents of another program.
+pub(crate) fn read(row: &Row) -> Result<Result<StoredState>, Fault> {
+    let (name, owner): (&str, Option<&str>) = (row.try_get(0)?, row.try_get(1)?);
+    let expires: Option<SystemTime> = row.try_get(2)?;
+    let (starving, wanted): (bool, bool) = (row.try_get(3)?, row.try_get(4)?);
+    let (text, fence): (Option<&str>, i64) = (row.try_get(5)?, row.try_get(6)?);
+    let foreign = |what: &str| {
+        let error = Error::new(ErrorKind::Denied, format!("the row of the lock {name:?} has {what}"));
+        Ok(Err(error))
+    };
+    let Ok(fence) = u64::try_from(fence).map(Fence::new) else { return foreign("a negative fence") };
+    let state = match (text, owner, expires) {
+        (Some(text), ..) => match text.parse::<LockState>() {
+            Ok(state) => LockState::of_parts(
+                state.holds().to_vec(),
+                state.places().to_vec(),
+                state.limits(),
+                state.is_starving(),
+                fence,
+            ),
+            Err(_) => return foreign("a state that bandog did not write"),
+        },
+        (None, Some(owner), Some(expires)) => match owner.parse::<ClaimId>() {
+            Ok(id) => LockState::of_mutex(Some((id, moment(expires))), starving, fence),
+            Err(_) => return foreign("an owner that bandog did not write"),
+        },
+        (None, Some(_), None) => return foreign("an owner without a time"),
+        (None, None, _) => LockState::of_mutex(None, starving, fence),
+    };
+    Ok(Ok(StoredState { state, wanted, exists: true }))
+}
+
+/// The present time of the database.
+pub(crate) async fn server_time(link: &Link) -> Result<SystemTime, Fault> {
+    let rows = link.query(&link.statements.time, &[]).await?;
+    Ok(rows.first().ok_or(Fault::Broken(None))?.try_get(0)?)
+}
+
+/// The moment of a time: nanoseconds since 1970.
+pub(crate) fn moment(time: SystemTime) -> Moment {
+    let nanos = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    Moment::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+/// The time of a moment, rounded to the resolution of the database.
+fn time(moment: Moment) -> SystemTime {
+    UNIX_EPOCH + Duration::from_micros(moment.as_nanos() / 1000)
+}

@@ -1,0 +1,19 @@
+//! Unit tests that need a server.
+
+mod same_rules;
+
+use std::sync::LazyLock;
+
+use bandog_testkit::PostgresServer;
+
+use crate::options::SqlOptions;
+
+/// The server of these tests. At the end of the process, its janitor stops it.
+static SERVER: LazyLock<PostgresServer> = LazyLock::new(PostgresServer::start);
+
+/// Options for a new database.
+fn options() -> SqlOptions {
+    let (port, database) = (SERVER.port(), SERVER.new_database());
+    let url = format!("postgres://{}@127.0.0.1:{port}/{database}", PostgresServer::LOCKS);
+    SqlOptions::from_url(&url).expect("the URL is right").timeout(std::time::Duration::from_secs(20))
+}

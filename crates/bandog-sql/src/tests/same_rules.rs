@@ -1,0 +1,275 @@
+//! The statements for mutexes contain rules of a lock. These tests compare the answers and the rows of random steps with
+//! [`LockState`], which contains the rules of all locks. The time is that of the test.
+
+use std::{collections::HashMap, num::NonZeroU32, time::Duration};
+
+use bandog_core::{
+    Answer, Claim, ClaimId, ClientId, Error, Fence, Key, Kind, LockState, Moment, Renewal, Result, Row, Step,
+};
+use fastrand::Rng;
+use tokio::sync::oneshot;
+
+use super::options;
+use crate::{
+    apply::Steps,
+    job::Request,
+    leases::Context,
+    mutexes::Renewals,
+    session::{Link, Session},
+    statements::Statements,
+    states,
+};
+
+/// Number of steps in the long test.
+const STEPS: usize = 100_000;
+/// Maximum number of steps until a wrong rule must be found.
+const STEPS_OF_MUTANT: usize = 50_000;
+const NAMES: usize = 8;
+/// Maximum number of steps in a call. Long calls are quicker, and short calls find wrong rules earlier.
+const LONG_CALL: usize = 32;
+const SHORT_CALL: usize = 12;
+/// Unit of the time and of the ttls. They are multiples of it, so that holds often expire exactly at the time of a step.
+const TICK: Duration = Duration::from_millis(100);
+/// The time at the beginning: seconds since 1970.
+const START: u64 = 1_790_000_000;
+
+/// Changes of the statements that are wrong.
+const MUTATIONS: [(&str, &str); 15] = [
+    ("expires <= now then 'granted'", "expires < now then 'granted'"),
+    ("owner = id then 'again'", "false then 'again'"),
+    ("owner = $8::text and offers", "owner = $8::text"),
+    ("owner = other or", ""),
+    ("greatest(f.fence,", "greatest(0,"),
+    (") + j.fences", ") + 1"),
+    ("l.starving and j.is_held end", "false end"),
+    ("l.starving and j.is_held end", "l.starving end"),
+    ("l.starving or j.offers", "l.starving"),
+    ("j.now + j.ttl * interval '1 microsecond'", "j.now + j.ttl * interval '2 microsecond'"),
+    ("when not is_plain then 'complex'", "when false then 'complex'"),
+    ("owner = id and expires > now then 'freed'", "owner = id then 'freed'"),
+    ("when j.starving then $5::text end", "when false then $5::text end"),
+    ("'not held' and j.offers and j.starving", "'not held' and j.starving"),
+    ("l.expires > clock_timestamp()", "true"),
+];
+
+/// A lock of the store and its model.
+struct World {
+    rng: Rng,
+    now: Moment,
+    keys: Vec<Key>,
+    clients: Vec<ClientId>,
+    models: HashMap<Key, LockState>,
+    /// Claims that were made, which later steps name again.
+    claims: Vec<Claim>,
+    number: u64,
+    max_steps: usize,
+}
+
+impl World {
+    fn new(seed: u64, max_steps: usize) -> Self {
+        Self {
+            rng: Rng::with_seed(seed),
+            now: Moment::from_nanos(START * 1_000_000_000),
+            keys: (0..NAMES).map(|n| Key::new(format!("name {n}")).expect("the name is right")).collect(),
+            clients: (0..4).map(|_| ClientId::random()).collect(),
+            models: HashMap::new(),
+            claims: Vec::new(),
+            number: 0,
+            max_steps,
+        }
+    }
+
+    fn choose<T: Clone>(&mut self, of: &[T]) -> T {
+        of[self.rng.usize(..of.len())].clone()
+    }
+
+    fn count(&mut self, max: u32) -> NonZeroU32 {
+        NonZeroU32::new(self.rng.u32(1..=max)).expect("the range begins at 1")
+    }
+
+    fn new_claim(&mut self) -> Claim {
+        self.number += 1;
+        let (keys, clients) = (self.keys.clone(), self.clients.clone());
+        let id = ClaimId { client: self.choose(&clients), number: self.number };
+        let key = self.choose(&keys);
+        // Some names are only used as mutexes.
+        let kind = match self.rng.u32(..8) {
+            0 if key.as_str() > "name 3" => Kind::Fair,
+            1 if key.as_str() > "name 3" => Kind::Read,
+            2 if key.as_str() > "name 5" => Kind::Write,
+            3 if key.as_str() > "name 5" => {
+                Kind::Permits { take: self.count(2), of: NonZeroU32::MIN.saturating_add(2) }
+            }
+            _ => Kind::Mutex,
+        };
+        let above = (self.rng.u32(..40) == 0).then(|| Fence::new(self.now.as_nanos() / 1000 + 70));
+        Claim {
+            key,
+            id,
+            kind,
+            ttl: TICK * self.count(8).get(),
+            fences: self.count(64),
+            above,
+            joins: self.rng.bool(),
+            offers: self.rng.u32(..4) == 0,
+        }
+    }
+
+    /// A new claim, or one that was made before.
+    fn claim(&mut self) -> Claim {
+        if self.claims.is_empty() || self.rng.u32(..3) == 0 {
+            let claim = self.new_claim();
+            self.claims.push(claim.clone());
+            if self.claims.len() > 20 {
+                self.claims.remove(0);
+            }
+            return claim;
+        }
+        let known = self.claims.clone();
+        Claim { offers: self.rng.u32(..4) == 0, ..self.choose(&known) }
+    }
+
+    fn step(&mut self) -> Step {
+        match self.rng.u32(..10) {
+            0..=4 => Step::Claim(self.claim()),
+            5..=8 => Step::Release(self.claim()),
+            _ => {
+                let from = self.claim();
+                let to = Claim { key: from.key.clone(), kind: from.kind, ..self.new_claim() };
+                self.claims.push(to.clone());
+                Step::Pass { from: Box::new(from), to }
+            }
+        }
+    }
+
+    /// The answers of the model.
+    fn expect(&mut self, steps: &[Step]) -> Vec<Result<Answer>> {
+        let (now, above) = (self.now, Fence::new(self.now.as_nanos() / 1000));
+        let apply = |step: &Step| self.models.entry(step.key().clone()).or_default().apply_above(step, now, above);
+        steps.iter().map(apply).collect()
+    }
+
+    fn expect_renewed(&mut self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        let now = self.now;
+        claims.iter().map(|claim| Ok(self.models.entry(claim.key.clone()).or_default().renew(claim, now))).collect()
+    }
+
+    /// Executes one call on the store and on the model. Returns the difference, if there is one.
+    async fn call(&mut self, session: &mut Session, context: &Context) -> Option<String> {
+        self.now = self.now + TICK * self.rng.u32(..4).saturating_sub(2);
+        let micros = self.now.as_nanos() / 1000;
+        let time = format!("set test.now to '{}.{:06}'", micros / 1_000_000, micros % 1_000_000);
+        session.drive(|link| link.execute(&time)).await.expect("the time is set");
+        let count = self.rng.usize(1..=self.max_steps);
+        let done = if self.rng.u32(..4) == 0 {
+            let claims: Vec<_> = (0..count).map(|_| self.claim()).collect();
+            let renewed = session.drive(|link| renew(link, context, &claims)).await;
+            renewed.map(|renewed| difference(&claims, &renewed, &self.expect_renewed(&claims)))
+        } else {
+            let steps: Vec<_> = (0..count).map(|_| self.step()).collect();
+            let applied = session.drive(|link| apply(link, context, &steps)).await;
+            applied.map(|applied| difference(&steps, &applied, &self.expect(&steps)))
+        };
+        done.unwrap_or_else(|fault| Some(format!("{fault:?}")))
+    }
+
+    /// The difference between the rows of the store and the model.
+    async fn compare_rows(&self, session: &mut Session) -> Option<String> {
+        let names: Vec<_> = self.keys.iter().map(Key::as_str).collect();
+        let rows = session.drive(|link| shown(link, &names)).await.expect("the rows can be read");
+        for (name, stored) in rows {
+            let key = Key::new(&name).expect("the name is right");
+            let model = self.models.get(&key).cloned().unwrap_or_default();
+            let (row, expected): (Option<Row>, _) = (stored.row(&key, self.now), model.row(&key, self.now));
+            if row != expected || stored.fence() != model.fence() {
+                return Some(format!("{stored} instead of {model}"));
+            }
+        }
+        None
+    }
+}
+
+async fn apply(link: &Link, context: &Context, steps: &[Step]) -> Result<Vec<Result<Answer>>, crate::fault::Fault> {
+    let (reply, mut answers) = oneshot::channel();
+    let mut call = Steps::default();
+    call.add(steps.to_vec(), reply);
+    call.run(link, context).await?;
+    call.finish(None);
+    Ok(answers.try_recv().expect("the answers were sent"))
+}
+
+async fn renew(link: &Link, context: &Context, claims: &[Claim]) -> Result<Vec<Result<Renewal>>, crate::fault::Fault> {
+    let (reply, mut answers) = oneshot::channel();
+    let mut call = Renewals::default();
+    call.add(claims.to_vec(), reply);
+    call.run(link, context).await?;
+    call.finish(None);
+    Ok(answers.try_recv().expect("the answers were sent"))
+}
+
+async fn shown(link: &Link, names: &[&str]) -> Result<Vec<(String, LockState)>, crate::fault::Fault> {
+    let rows = link.query(&link.statements.show, &[&Some(names)]).await?;
+    let read = |row: &tokio_postgres::Row| Ok((row.try_get(0)?, states::read(row)??.state));
+    rows.iter().map(read).collect()
+}
+
+/// The first step whose answer is not that of the model.
+fn difference<S: std::fmt::Debug, A: PartialEq + std::fmt::Debug>(
+    steps: &[S],
+    answers: &[Result<A>],
+    expected: &[Result<A>],
+) -> Option<String> {
+    let is_same = |answer: &Result<A>, expected: &Result<A>| match (answer, expected) {
+        (Ok(answer), Ok(expected)) => answer == expected,
+        (Err(error), Err(expected)) => error.kind() == Error::kind(expected),
+        _ => false,
+    };
+    let all = steps.iter().zip(answers).zip(expected);
+    let found = all.into_iter().find(|((_, answer), expected)| !is_same(answer, expected));
+    found.map(|((step, answer), expected)| format!("{step:?}: {answer:?} instead of {expected:?}"))
+}
+
+/// Executes random steps with these statements. Returns the first difference between the store and the model.
+async fn run(statements: Statements, steps: usize, max_steps: usize, seed: u64) -> Option<String> {
+    let time = "to_timestamp(0) + (current_setting('test.now') || ' seconds')::interval";
+    let statements = statements.changed(|text| text.replace("clock_timestamp()", &format!("({time})")));
+    let context = Context::new(options(), statements);
+    let mut session = Session::open(&context).await.expect("the server is up");
+    let mut world = World::new(seed, max_steps);
+    let mut calls = 0;
+    // Half of the maximum is the average.
+    while calls < steps * 2 / (max_steps + 1) {
+        if let Some(difference) = world.call(&mut session, &context).await {
+            return Some(difference);
+        }
+        calls += 1;
+        if calls % 20 == 0
+            && let Some(difference) = world.compare_rows(&mut session).await
+        {
+            return Some(difference);
+        }
+    }
+    session.close().await;
+    None
+}
+
+#[tokio::test]
+async fn the_statements_have_the_rules_of_lock_state() {
+    let seed = fastrand::u64(..);
+    let found = run(Statements::postgres(), STEPS, LONG_CALL, seed).await;
+    assert_eq!(found, None, "seed {seed}");
+}
+
+#[tokio::test]
+async fn a_wrong_rule_in_a_statement_is_found() {
+    for (right, wrong) in MUTATIONS {
+        let replaced = std::cell::Cell::new(false);
+        let mutant = Statements::postgres().changed(|text| {
+            replaced.set(replaced.get() || text.contains(right));
+            text.replace(right, wrong)
+        });
+        assert!(replaced.get(), "no statement contains {right:?}");
+        let found = run(mutant, STEPS_OF_MUTANT, SHORT_CALL, 1).await;
+        assert!(found.is_some(), "{wrong:?} instead of {right:?} was not found");
+    }
+}

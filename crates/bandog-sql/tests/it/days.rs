@@ -1,0 +1,128 @@
+//! Bad days: connections that end, a server that is killed, rows that others lock, and tables of other versions.
+
+use std::sync::Arc;
+
+use bandog_core::{Answer, ErrorKind, Inspect, Key, Leases, Notifier, Records, Released, Renewal, Step, Swap, Swapped};
+use bandog_sync::Client;
+use bandog_testkit::{PostgresServer, eventually_async};
+use tokio::sync::Notify;
+
+use crate::support::{SERVER, SOON, TTL, claim, open, release, renew, take, try_take, url};
+
+#[tokio::test]
+async fn holds_survive_the_end_of_all_connections() {
+    let database = SERVER.new_database();
+    let (store, ours) = (open(&url(&SERVER, &database)), claim("k"));
+    let mut fences = take(&store, &ours).await;
+    let first_epoch = *store.profile().epoch.borrow();
+    SERVER.end_sessions(&database);
+    let renewed = eventually_async(SOON, async || renew(&store, &ours).await).await;
+    assert_eq!(renewed, Renewal::Extended { valid_for: TTL });
+    eventually_async(SOON, async || *store.profile().epoch.borrow() > first_epoch).await;
+    assert_eq!(release(&store, &ours).await, Answer::Released(Released::Freed { others: None }));
+    let mut next = take(&store, &claim("k")).await;
+    assert!(next.take() > fences.take());
+}
+
+#[tokio::test]
+async fn a_waiter_is_served_after_the_end_of_all_connections() {
+    let database = SERVER.new_database();
+    let over = || Client::options().over(open(&url(&SERVER, &database))).unwrap();
+    let (holder, waiter) = (over(), over());
+    let guard = holder.mutex("k").lock().await.unwrap();
+    let waiting = tokio::spawn(async move { waiter.mutex("k").lock().await });
+    let key = Key::new("k").unwrap();
+    let looking = open(&url(&SERVER, &database));
+    let wanted = "select count(*) from bandog.bandog_lease where wanted";
+    eventually_async(SOON, async || SERVER.sql(&database, wanted) == "1").await;
+    SERVER.end_sessions(&database);
+    assert!(eventually_async(SOON, async || looking.show(&key).await).await.is_held());
+    guard.release().await.unwrap();
+    tokio::time::timeout(SOON, waiting).await.unwrap().unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn holds_survive_a_server_that_is_killed() {
+    let server = PostgresServer::start();
+    let database = server.new_database();
+    let (store, ours) = (open(&url(&server, &database)), claim("k"));
+    let mut fences = take(&store, &ours).await;
+    let record = Swap::new(ours.key.clone(), None, "text");
+    assert!(matches!(store.swap(&[record]).await.unwrap().each[0], Ok(Swapped::Done(_))));
+    server.kill();
+    let refused = renew(&store, &ours).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+    server.restart();
+    let renewed = eventually_async(SOON, async || renew(&store, &ours).await).await;
+    assert_eq!(renewed, Renewal::Extended { valid_for: TTL });
+    let theirs = claim("k");
+    let busy = eventually_async(SOON, async || try_take(&store, &theirs).await).await;
+    assert!(busy.is_none(), "the lock was granted twice");
+    let reading = eventually_async(SOON, async || store.read(std::slice::from_ref(&ours.key), &[]).await).await;
+    assert_eq!(reading.records[0].clone().unwrap().unwrap().value, "text");
+    release(&store, &ours).await;
+    assert!(take(&store, &theirs).await.take() > fences.take());
+}
+
+#[tokio::test]
+async fn a_row_that_another_transaction_locks_delays_no_other_lock() {
+    let database = SERVER.new_database();
+    let store = open(&url(&SERVER, &database));
+    let (stuck, free) = (claim("stuck"), claim("free"));
+    take(&store, &stuck).await;
+    release(&store, &stuck).await;
+    let config =
+        format!("host={} port={} user=postgres dbname={database}", SERVER.directory().display(), SERVER.port());
+    let (raw, connection) = tokio_postgres::connect(&config, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    raw.batch_execute("begin; select from bandog.bandog_lease where name = 'stuck' for update").await.unwrap();
+    let steps = [Step::Claim(stuck.clone()), Step::Claim(free.clone())];
+    let answers: Vec<_> = store.apply(&steps).await.into_iter().map(Result::unwrap).collect();
+    let is_granted = |answer: &Answer| matches!(answer, Answer::Claimed(bandog_core::Verdict::Granted { .. }));
+    assert!(!is_granted(&answers[0]) && is_granted(&answers[1]), "{answers:?}");
+    release(&store, &free).await;
+    let reader = |name| bandog_core::Claim { kind: bandog_core::Kind::Read, ..claim(name) };
+    assert!(try_take(&store, &reader("stuck")).await.unwrap().is_none());
+    take(&store, &reader("free")).await;
+    raw.batch_execute("rollback").await.unwrap();
+    take(&store, &stuck).await;
+}
+
+#[tokio::test]
+async fn tables_of_a_newer_version_are_refused() {
+    let database = SERVER.new_database();
+    take(&open(&url(&SERVER, &database)), &claim("k")).await;
+    SERVER.sql(&database, "update bandog.bandog_meta set value = '2' where name = 'version'");
+    let error = try_take(&open(&url(&SERVER, &database)), &claim("k")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("version 2"), "{error}");
+}
+
+#[tokio::test]
+async fn tables_that_were_dropped_are_created_again() {
+    let database = SERVER.new_database();
+    let (store, ours) = (open(&url(&SERVER, &database)), claim("k"));
+    take(&store, &ours).await;
+    SERVER.sql(&database, "drop schema bandog cascade");
+    let other = claim("other");
+    let granted = eventually_async(SOON, async || try_take(&store, &other).await).await;
+    assert!(granted.is_some());
+    assert_eq!(eventually_async(SOON, async || renew(&store, &ours).await).await, Renewal::Gone);
+}
+
+#[tokio::test]
+async fn a_subscriber_is_notified_by_another_process() {
+    let database = SERVER.new_database();
+    let (one, two) = (open(&url(&SERVER, &database)), open(&url(&SERVER, &database)));
+    let (ours, theirs) = (claim("k"), claim("k"));
+    take(&one, &ours).await;
+    let woken = Arc::new(Notify::new());
+    let notifier = Notifier::new({
+        let woken = woken.clone();
+        move || woken.notify_one()
+    });
+    let subscription = two.subscribe(&theirs, notifier).await.unwrap();
+    release(&one, &ours).await;
+    tokio::time::timeout(SOON, woken.notified()).await.unwrap();
+    drop(subscription);
+}

@@ -1,0 +1,11 @@
+//! Tests with real servers: bad days, rights, TLS and the check.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails panics")]
+
+mod check;
+mod days;
+mod login;
+mod rights;
+mod rows;
+mod support;
+mod tls;

@@ -1,0 +1,69 @@
+//! The rows of the tables.
+
+use std::time::Duration;
+
+use bandog_core::{Inspect, Renewal, Row};
+use bandog_testkit::eventually_async;
+
+use crate::support::{SERVER, SOON, claim, open, release, renew, take, try_take, url};
+
+#[tokio::test]
+async fn renewals_write_no_index() {
+    let database = SERVER.new_database();
+    let store = open(&url(&SERVER, &database));
+    let claims: Vec<_> = (0..50).map(|n| claim(&format!("name {n}"))).collect();
+    for claim in &claims {
+        take(&store, claim).await;
+    }
+    for _ in 0..40 {
+        for renewal in bandog_core::Leases::renew(&store, &claims).await {
+            assert!(matches!(renewal.unwrap(), Renewal::Extended { .. }));
+        }
+    }
+    // The statistics arrive after the session has been idle for a moment.
+    let query =
+        "select n_tup_upd - n_tup_hot_upd, n_tup_upd >= 2000 from pg_stat_user_tables where relname = 'bandog_lease'";
+    let all_hot = async || match SERVER.sql(&database, query) {
+        found if found.ends_with("|t") => Ok(found),
+        found => Err(found),
+    };
+    let found = eventually_async(SOON, all_hot).await;
+    let cold: u32 = found.split('|').next().unwrap().parse().unwrap();
+    assert!(cold <= 40, "{cold} of more than 2000 updates were not HOT");
+}
+
+#[tokio::test]
+async fn a_release_without_waiters_notifies_no_one() {
+    let database = SERVER.new_database();
+    let (store, ours) = (open(&url(&SERVER, &database)), claim("k"));
+    take(&store, &ours).await;
+    assert!(try_take(&store, &claim("k")).await.unwrap().is_none());
+    let wanted = "select wanted from bandog.bandog_lease";
+    assert_eq!(SERVER.sql(&database, wanted), "f", "a try_lock has asked for a notification");
+    release(&store, &ours).await;
+}
+
+#[tokio::test]
+async fn names_that_differ_little_are_different_locks() {
+    let database = SERVER.new_database();
+    let store = open(&url(&SERVER, &database));
+    let long = "x".repeat(1024);
+    for name in ["a", "A", "a ", " a", "ä", "a\u{308}", "🐕", "'; drop table bandog_lease; --", &long, &long[1..]] {
+        let claim = claim(name);
+        take(&store, &claim).await;
+        assert_eq!(store.show(&claim.key).await.unwrap().name, name);
+    }
+}
+
+#[tokio::test]
+async fn an_expired_lease_is_free() {
+    let database = SERVER.new_database();
+    let (store, mut ours, theirs) = (open(&url(&SERVER, &database)), claim("k"), claim("k"));
+    ours.ttl = Duration::from_millis(200);
+    let mut old = take(&store, &ours).await;
+    let mut new = eventually_async(SOON, async || try_take(&store, &theirs).await.unwrap()).await;
+    assert!(new.take() > old.take());
+    assert_eq!(renew(&store, &ours).await.unwrap(), Renewal::Gone);
+    release(&store, &theirs).await;
+    assert_eq!(store.show(&ours.key).await.unwrap(), Row::free(&ours.key));
+}
