@@ -10,11 +10,14 @@ use std::time::Instant;
 use crate::fault::Fault;
 use crate::step;
 use crate::tally::Tally;
-use crate::tools::{self, REDIS};
+use crate::tools::{self, JAVA, REDIS, ZOOKEEPER};
 
 /// Packages whose tests need a server, with the reason.
-const NEED_SERVERS: &[(&str, &str)] =
-    &[("bandog-redis", "is about Redis"), ("bandog-testkit", "starts the servers of the other tests")];
+const NEED_SERVERS: &[(&str, &str)] = &[
+    ("bandog-redis", "is about Redis"),
+    ("bandog-testkit", "starts the servers of the other tests"),
+    ("bandog-zookeeper", "is about ZooKeeper"),
+];
 
 /// The environment variable with the paths of further servers, separated by colons.
 const SERVERS: &str = "BANDOG_TEST_SERVERS";
@@ -28,7 +31,7 @@ const COMMON: &[&str] = &["test", "--workspace", "--locked", "--no-fail-fast", "
 
 /// Runs all tests. Installs the servers that they need, if these are missing.
 pub(crate) fn full() -> Result<(), Fault> {
-    tools::ensure(&[REDIS])?;
+    tools::ensure(&[REDIS, JAVA, ZOOKEEPER])?;
     let mut run = Run::start();
     run.cargo("all tests, on memory and on real servers", &[])?;
     let servers = further_servers();
@@ -134,7 +137,7 @@ impl Run {
 /// The tests that `embedded` did not run, with the reason.
 fn left_out() -> Result<Vec<String>, Fault> {
     let packages =
-        NEED_SERVERS.iter().map(|(package, why)| format!("left out: {package}, which {why} and needs redis-server"));
+        NEED_SERVERS.iter().map(|(package, why)| format!("left out: {package}, which {why} and needs servers"));
     let crates = fs::read_dir("crates").map_err(|error| Fault::failed(format!("cannot list the crates: {error}")))?;
     let crates = crates.filter_map(Result::ok).map(|entry| entry.path());
     let suites = crates.chain(["bench".into()]).map(|folder| folder.join("tests/servers"));
