@@ -27,7 +27,8 @@ const SERVER: &str = "BANDOG_TEST_SERVER";
 /// The arguments of cargo for every run of the tests.
 ///
 /// SQLite is not a default feature of the facade, because it links a C library. So the tests enable it.
-const COMMON: &[&str] = &["test", "--workspace", "--locked", "--no-fail-fast", "--features", "bandog/sqlite"];
+const COMMON: &[&str] =
+    &["test", "--workspace", "--locked", "--no-fail-fast", "--features", "bandog/sqlite,bandog/zookeeper"];
 
 /// Runs all tests. Installs the servers that they need, if these are missing.
 pub(crate) fn full() -> Result<(), Fault> {

@@ -33,6 +33,9 @@ use crate::{
 ///   `rediss+quorum://` is the same over TLS, with the options of `rediss://`.
 /// - `valkey` instead of `redis`, and `valkeys` instead of `rediss`: the same for Valkey.
 /// - `sqlite:PATH`: one file, shared by processes of one machine (feature `sqlite`).
+/// - `zookeeper://user:password@host1:2181,host2:2181/folder`: a ZooKeeper ensemble (feature `zookeeper`). The user and the
+///   password are those of the scheme `digest`. The lock `orders` is the folder `/folder/orders`, with the layout of
+///   Curator. There are mutexes. `?session=DURATION` is the requested duration of the session; the default is `10s`.
 /// - `memory:`: a new store in this process.
 /// - `memory:NAME`: the store with this name in this process. All clients that use the same name share it.
 ///
@@ -251,6 +254,7 @@ impl ConnectOptions {
             Scheme::Redis => redis(self.client, &self.parts, timeout),
             Scheme::Quorum => quorum(self.client, &self.parts, self.ttl, timeout),
             Scheme::Sqlite => sqlite(self.client, &self.parts.place, timeout, self.must_exist),
+            Scheme::ZooKeeper => zookeeper(self.client, &self.parts.rest, timeout),
             Scheme::Memory => self.client.over(memory(&self.parts.place)),
         }
     }
@@ -334,7 +338,24 @@ fn sqlite(_: ClientOptions, _: &str, _: Option<Duration>, _: bool) -> Result<Cli
     Err(not_compiled_in("sqlite"))
 }
 
-#[cfg_attr(all(feature = "redis", feature = "sqlite"), expect(dead_code, reason = "everything is compiled in"))]
+#[cfg(feature = "zookeeper")]
+fn zookeeper(client: ClientOptions, url: &str, timeout: Option<Duration>) -> Result<Client> {
+    let mut options = bandog_zookeeper::ZooKeeperOptions::from_url(url)?;
+    if let Some(timeout) = timeout {
+        options = options.timeout(timeout);
+    }
+    client.over(bandog_zookeeper::ZooKeeper::new(options))
+}
+
+#[cfg(not(feature = "zookeeper"))]
+fn zookeeper(_: ClientOptions, _: &str, _: Option<Duration>) -> Result<Client> {
+    Err(not_compiled_in("zookeeper"))
+}
+
+#[cfg_attr(
+    all(feature = "redis", feature = "sqlite", feature = "zookeeper"),
+    expect(dead_code, reason = "everything is compiled in")
+)]
 fn not_compiled_in(feature: &str) -> Error {
     let message = format!("this program was built without bandog's feature {feature:?}; add it in Cargo.toml");
     Error::new(ErrorKind::Unsupported, message)

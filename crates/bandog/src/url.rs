@@ -24,6 +24,8 @@ pub(crate) enum Scheme {
     Quorum,
     /// `sqlite:PATH`
     Sqlite,
+    /// `zookeeper://user:password@host:port,host:port/folder`
+    ZooKeeper,
     /// `memory:` or `memory:NAME`
     Memory,
 }
@@ -65,6 +67,7 @@ impl Parts {
             "redis+quorum" | "valkey+quorum" => (Scheme::Quorum, "redis+quorum"),
             "rediss+quorum" | "valkeys+quorum" => (Scheme::Quorum, "rediss+quorum"),
             "sqlite" => (Scheme::Sqlite, "sqlite"),
+            "zookeeper" => (Scheme::ZooKeeper, "zookeeper"),
             "memory" => (Scheme::Memory, "memory"),
             other => return Err(unknown_scheme(other, &shown)),
         };
@@ -74,7 +77,7 @@ impl Parts {
                 check_host(rest, &shown)?;
                 check_login(rest, &shown)?;
             }
-            "redis+sentinel" | "rediss+sentinel" => check_login(rest, &shown)?,
+            "redis+sentinel" | "rediss+sentinel" | "zookeeper" => check_login(rest, &shown)?,
             "redis+cluster" | "rediss+cluster" => check_hosts(rest, &shown)?,
             "redis+quorum" | "rediss+quorum" => quorum::check(rest, &shown)?,
             _ => {}
@@ -128,7 +131,7 @@ impl Parts {
                 let of_scheme = match self.scheme {
                     Scheme::Redis => &["java_skew", "replicas"][..],
                     Scheme::Quorum => &["max_ttl"],
-                    Scheme::Sqlite | Scheme::Memory => &[],
+                    Scheme::Sqlite | Scheme::ZooKeeper | Scheme::Memory => &[],
                 };
                 let own: String = of_scheme.iter().chain(own).map(|own| format!("{own}, ")).collect();
                 return Err(Error::misused(format!(
@@ -149,6 +152,7 @@ fn own_options(scheme: &str) -> &'static [&'static str] {
         "redis+sentinel" => &["layout", "semaphores", "sentinel_user", "sentinel_password"],
         "rediss+sentinel" => &["layout", "semaphores", "sentinel_user", "sentinel_password", "ca", "cert", "key"],
         "rediss+quorum" => &["ca", "cert", "key"],
+        "zookeeper" => &["session"],
         _ => &[],
     }
 }
@@ -194,7 +198,7 @@ fn is_port(rest: &str) -> bool {
 }
 
 fn unknown_scheme(scheme: &str, shown: &str) -> Error {
-    const OTHER_STORES: [&str; 14] = [
+    const OTHER_STORES: [&str; 13] = [
         "postgres",
         "postgresql",
         "mysql",
@@ -203,7 +207,6 @@ fn unknown_scheme(scheme: &str, shown: &str) -> Error {
         "sqlserver",
         "mongodb",
         "mongodb+srv",
-        "zookeeper",
         "zk",
         "etcd",
         "consul",
@@ -223,14 +226,14 @@ fn unknown_scheme(scheme: &str, shown: &str) -> Error {
         ));
     }
     let (unsupported, what) = if OTHER_STORES.contains(&scheme) {
-        ("this store is", "redis://HOST (also valkey://), sqlite:PATH or memory:")
+        ("this store is", "redis://HOST (also valkey://), sqlite:PATH, zookeeper://HOST or memory:")
     } else if shown.contains('@') && !shown.contains("://") {
         return without_scheme(shown);
     } else {
         return Error::misused(format!(
             "the URL {shown:?} has the unknown scheme {scheme:?}; redis, rediss, redis+unix, redis+sentinel, \
              rediss+sentinel, redis+cluster, rediss+cluster, redis+quorum, rediss+quorum (also with valkey instead of \
-             redis), sqlite and memory are known"
+             redis), sqlite, zookeeper and memory are known"
         ));
     };
     Error::new(ErrorKind::Unsupported, format!("the URL {shown:?}: {unsupported} not supported yet; write {what}"))
@@ -407,7 +410,7 @@ fn without_suspicious_port(url: &str, instead: &str) -> String {
 /// Hides a possible password in a text without `://`. The text might be `user:password`, unless its first word is a
 /// known scheme or a port follows the colon.
 fn without_suspicious_login(url: String) -> String {
-    const KNOWN: [&str; 4] = ["redis", "rediss", "valkey", "valkeys"];
+    const KNOWN: [&str; 5] = ["redis", "rediss", "valkey", "valkeys", "zookeeper"];
     let is_known = |head: &str| {
         let (server, way) = head.split_once('+').unwrap_or((head, ""));
         KNOWN.iter().any(|scheme| server.eq_ignore_ascii_case(scheme))
@@ -430,7 +433,7 @@ fn without_unknown_options(place: &str, instead: &str) -> String {
     let shown = query.split('&').filter_map(|option| match option.split_once('=') {
         Some((
             "watchdog" | "timeout" | "java_skew" | "replicas" | "layout" | "semaphores" | "max_ttl" | "prefix" | "ca"
-            | "cert" | "key" | "db" | "sentinel_user",
+            | "cert" | "key" | "db" | "sentinel_user" | "session",
             _,
         ))
         | None => Some(option.to_owned()),

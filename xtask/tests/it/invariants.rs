@@ -1,6 +1,6 @@
 use crate::house::{containing, root, sources, table};
 
-const FLOORS: [(&str, &[&str]); 15] = [
+const FLOORS: [(&str, &[&str]); 16] = [
     ("bandog-core", &[]),
     ("bandog-cron", &[]),
     ("bandog-judge", &[]),
@@ -9,6 +9,7 @@ const FLOORS: [(&str, &[&str]); 15] = [
     ("bandog-quorum", &["bandog-core"]),
     ("bandog-redis", &["bandog-core"]),
     ("bandog-sqlite", &["bandog-core"]),
+    ("bandog-zookeeper", &["bandog-core"]),
     ("bandog-schedule", &["bandog-core", "bandog-cron", "bandog-sync"]),
     (
         "bandog",
@@ -20,6 +21,7 @@ const FLOORS: [(&str, &[&str]); 15] = [
             "bandog-schedule",
             "bandog-sqlite",
             "bandog-sync",
+            "bandog-zookeeper",
         ],
     ),
     ("bandog-page", &["bandog-core", "bandog-cron", "bandog-schedule", "bandog-sync"]),
@@ -76,6 +78,7 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "bandog-quorum",
         "bandog-redis",
         "bandog-sqlite",
+        "bandog-zookeeper",
         "bandog",
         "bandog-page",
     ]);
@@ -101,6 +104,8 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "crates/bandog-sqlite/src/watch.rs",
         "crates/bandog-sqlite/src/writer",
         "crates/bandog-sync/src/engine/runner.rs",
+        "crates/bandog-zookeeper/src/host.rs",    // The keeper of a session.
+        "crates/bandog-zookeeper/src/waiters.rs", // Watches.
     ];
     let elsewhere = found.iter().filter(|path| !allowed.iter().any(|allowed| path.starts_with(allowed)));
     assert_eq!(elsewhere.collect::<Vec<_>>(), [""; 0]);
@@ -146,7 +151,7 @@ fn each_central_type_of_schedule_has_its_methods_in_one_place() {
 
 #[test]
 fn no_backend_knows_of_queues_watchdogs_or_owners() {
-    for name in ["bandog-redis", "bandog-sqlite"] {
+    for name in ["bandog-redis", "bandog-sqlite", "bandog-zookeeper"] {
         assert!(
             !table(name, "dependencies").contains(&"bandog-sync".to_owned()),
             "{name} is on a lower floor than the engine"
@@ -159,7 +164,12 @@ fn no_backend_knows_of_queues_watchdogs_or_owners() {
 
 #[test]
 fn no_public_signature_names_a_client_crates_type() {
-    for (name, client) in [("bandog-redis", "redis::"), ("bandog-sqlite", "rusqlite::"), ("bandog-cron", "jiff::")] {
+    for (name, client) in [
+        ("bandog-redis", "redis::"),
+        ("bandog-sqlite", "rusqlite::"),
+        ("bandog-zookeeper", "zookeeper_client::"),
+        ("bandog-cron", "jiff::"),
+    ] {
         for source in sources(&[name]) {
             let public = source.code.lines().filter(|line| line.trim_start().starts_with("pub "));
             let named: Vec<_> = public.filter(|line| line.contains(client) && !line.contains("bandog_")).collect();
@@ -182,12 +192,20 @@ fn time_comes_from_the_clock_that_is_handed_in() {
 #[test]
 fn feature_flags_are_few_and_written_down() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    assert_eq!(table("bandog", "features"), ["default", "redis", "schedule", "sqlite", "test-util"]);
+    assert_eq!(table("bandog", "features"), ["default", "redis", "schedule", "sqlite", "test-util", "zookeeper"]);
     assert_eq!(table("bandog-sync", "features"), ["test-util"]);
-    for feature in ["redis", "schedule", "sqlite", "test-util"] {
+    for feature in ["redis", "schedule", "sqlite", "test-util", "zookeeper"] {
         assert!(readme.contains(&format!("`{feature}`")), "README.md does not mention the feature {feature}");
     }
-    for name in ["bandog-core", "bandog-cron", "bandog-macros", "bandog-redis", "bandog-sqlite", "bandog-cli"] {
+    for name in [
+        "bandog-core",
+        "bandog-cron",
+        "bandog-macros",
+        "bandog-redis",
+        "bandog-sqlite",
+        "bandog-zookeeper",
+        "bandog-cli",
+    ] {
         assert_eq!(table(name, "features"), [""; 0], "{name}");
     }
 }

@@ -63,6 +63,8 @@ pub(super) struct Hold {
     fences: Fences,
     /// How long the store keeps this hold.
     validity: Validity,
+    /// The end of a fixed lease. `None` if the watchdog renews the hold without an end.
+    lease_end: Option<Moment>,
     turns: Turns,
     /// What is planned for the next renewal.
     renewal: NextRenewal,
@@ -96,13 +98,15 @@ impl Hold {
             return None;
         }
         let terms = attempt.terms;
+        let lease_end = (!terms.watchdog).then(|| asked_at + terms.ttl);
         let mut hold = Self {
             claim: attempt.claim.clone(),
             terms,
             fences,
             validity,
+            lease_end,
             turns: Turns::Empty,
-            renewal: if terms.watchdog { NextRenewal::At(asked_at + valid_for / 3) } else { NextRenewal::Never },
+            renewal: next_renewal(validity, lease_end),
             wake_at: until,
             streak: attempt.streak.unwrap_or_else(|| Streak::begin(now)),
             before_first_turn: true,
@@ -298,9 +302,9 @@ impl Hold {
 
     /// The claim for a renewal that is sent now. `None` means that a fixed lease has expired.
     pub(super) fn renewal_sent(&mut self, now: Moment, round_trip: Duration) -> Option<Claim> {
-        // The renewal of a fixed lease only checks that the store has the hold. It asks the store for the remaining
-        // time as the new ttl, so it does not extend the lease.
-        let ttl = if self.terms.watchdog { self.terms.ttl } else { self.validity.store_until().since(now) };
+        // The renewal of a fixed lease asks the store for the remaining time as the new ttl, so it does not extend the
+        // lease.
+        let ttl = self.lease_end.map_or(self.terms.ttl, |end| end.since(now));
         if ttl.is_zero() {
             return None;
         }
@@ -315,7 +319,7 @@ impl Hold {
     /// Records a renewal that has succeeded. If two renewals have succeeded, the renewal that was sent later sets the
     /// deadline. The deadline can also move to an earlier moment, because a store can give less time than before.
     pub(super) fn extended(&mut self, asked_at: Moment, valid_for: Duration, now: Moment) -> RenewalEffect {
-        if !self.terms.watchdog {
+        if self.lease_end.is_some_and(|end| self.validity.store_until() >= end) {
             self.schedule_renewal(asked_at, NextRenewal::Never, now);
             return RenewalEffect::Unchanged;
         }
@@ -327,7 +331,7 @@ impl Hold {
                 return RenewalEffect::TooLate;
             }
         }
-        self.schedule_renewal(asked_at, NextRenewal::At(asked_at + valid_for / 3), now);
+        self.schedule_renewal(asked_at, next_renewal(Validity::new(asked_at, valid_for), self.lease_end), now);
         RenewalEffect::Renewed
     }
 
@@ -352,6 +356,15 @@ impl Hold {
         let turns = self.turns.iter().map(|turn| turn.wake_at(until, now));
         self.wake_at = turns.chain(self.renewal.wake()).fold(until, Moment::min);
     }
+}
+
+/// The renewal after a grant or a renewal: after a third of the validity. A fixed lease is renewed only if the store has
+/// given less than the lease: a lease in ZooKeeper ends with the session, which is renewed.
+fn next_renewal(validity: Validity, lease_end: Option<Moment>) -> NextRenewal {
+    if lease_end.is_some_and(|end| validity.store_until() >= end) {
+        return NextRenewal::Never;
+    }
+    NextRenewal::At(validity.asked_at + validity.valid_for / 3)
 }
 
 #[cfg(test)]
