@@ -150,8 +150,9 @@ impl ZooKeeperServer {
             panic!("cannot start ZooKeeper ({error}); `cargo xtask test` installs what the tests need")
         });
         *self.child() = Some(child);
-        eventually(READY_WITHIN, || match self.try_ask("ruok") {
-            Ok(answer) if answer == "imok" => Ok(()),
+        // A server answers `ruok` before it serves clients.
+        eventually(READY_WITHIN, || match self.try_ask("srvr") {
+            Ok(answer) if answer.contains("Mode: ") => Ok(()),
             Ok(answer) => Err(answer),
             Err(error) => {
                 self.check_child();

@@ -9,7 +9,7 @@ use std::{
 use bandog_core::{Error, Result};
 use tokio::{
     sync::watch,
-    time::{Instant, timeout_at},
+    time::{Instant, timeout, timeout_at},
 };
 
 use crate::{fault, keeper, key_locks::KeyLocks, options::ZooKeeperOptions, session::Session, table::Table};
@@ -27,6 +27,7 @@ pub(crate) struct Shared {
     pub(crate) store: String,
     pub(crate) table: Arc<Table>,
     pub(crate) key_locks: KeyLocks,
+    pub(crate) record_locks: KeyLocks,
     pub(crate) weak: Weak<Self>,
     session: Mutex<Option<Arc<Session>>>,
     /// Held while a session is opened. The value is the number of the last session.
@@ -42,6 +43,7 @@ impl ZooKeeper {
             options,
             table: Arc::default(),
             key_locks: KeyLocks::default(),
+            record_locks: KeyLocks::default(),
             weak: weak.clone(),
             session: Mutex::new(None),
             opening: tokio::sync::Mutex::new(0),
@@ -105,7 +107,14 @@ impl Shared {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Opens a session in a task of its own, so that a call with a short timeout does not end the attempt.
     async fn open(&self) -> Result<Arc<Session>> {
+        let Some(shared) = self.weak.upgrade() else { return Err(Error::closed()) };
+        let opened = tokio::spawn(async move { shared.open_now().await }).await;
+        opened.map_err(|error| Error::unavailable("the Tokio runtime is shutting down").caused_by(error))?
+    }
+
+    async fn open_now(&self) -> Result<Arc<Session>> {
         let mut number = self.opening.lock().await;
         if let Some(session) = self.present() {
             return Ok(session); // Another call has opened it.
@@ -115,7 +124,11 @@ impl Shared {
             self.session_ended(&before);
         }
         *number += 1;
-        let session = Arc::new(Session::open(&self.options, *number).await?);
+        // A session that takes longer than this to open could expire before its first use.
+        let limit = self.options.session.max(self.options.timeout);
+        let session = timeout(limit, Session::open(&self.options, *number)).await;
+        let session = session.map_err(|_| Error::unavailable(format!("{}: no connection", self.store)))??;
+        let session = Arc::new(session);
         *self.slot() = Some(Arc::clone(&session));
         tokio::spawn(keeper::keep(Arc::clone(&session), self.weak.clone()));
         self.connected_again();

@@ -13,7 +13,7 @@ impl Leases for ZooKeeper {
     async fn ping(&self) -> Result<()> {
         let deadline = self.0.deadline();
         let session = self.0.session(deadline).await?;
-        self.0.answered(deadline, async { session.prove().await.map_err(|error| self.0.fault(error)) }).await
+        self.0.answered(deadline, async { session.prove().await.map(drop).map_err(|error| self.0.fault(error)) }).await
     }
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {

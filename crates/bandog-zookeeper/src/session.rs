@@ -1,11 +1,11 @@
 //! One session with the ensemble, and the proof that it is alive.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bandog_core::Result;
 use tokio::time::Instant;
 use uuid::Uuid;
-use zookeeper_client::{Acls, Client, CreateMode, Error as ZkError, SessionState};
+use zookeeper_client::{Acls, Client, CreateMode, Error as ZkError, SessionState, Stat};
 
 use crate::{encoding::OWN, fault, options::ZooKeeperOptions};
 
@@ -38,24 +38,29 @@ impl Session {
     }
 
     /// Writes a node of this session. If the ensemble commits the write, the session was alive when the call began.
+    /// Returns the time of the write, by the clock of the leader.
     ///
     /// A read would prove less: a server that the ensemble has lost answers reads, and the ensemble can let the session
     /// expire meanwhile.
-    pub(crate) async fn prove(&self) -> Result<(), ZkError> {
+    pub(crate) async fn prove(&self) -> Result<SystemTime, ZkError> {
         match self.client.set_data(&self.proof, b"", None).await {
-            Ok(_) => return Ok(()),
-            Err(ZkError::NoNode) => {}
-            Err(error) => return Err(error),
-        }
-        let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
-        match self.client.create(&self.proof, b"", &options).await {
-            Ok(_) | Err(ZkError::NodeExists) => return Ok(()),
+            Ok(stat) => return Ok(time_of(&stat)),
             Err(ZkError::NoNode) => {}
             Err(error) => return Err(error),
         }
         let (folder, _) = self.proof.rsplit_once('/').unwrap_or_default();
-        self.make_folder(folder).await?;
-        self.client.create(&self.proof, b"", &options).await.map(drop)
+        let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+        loop {
+            match self.client.create(&self.proof, b"", &options).await {
+                Ok((stat, _)) => return Ok(time_of(&stat)),
+                Err(ZkError::NoNode) => self.make_folder(folder).await?,
+                // Another call has created it.
+                Err(ZkError::NodeExists) => {
+                    return self.client.set_data(&self.proof, b"", None).await.map(|stat| time_of(&stat));
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Creates a folder and its parents, as far as they are missing. ZooKeeper deletes such a folder some time after its
@@ -106,6 +111,11 @@ impl Session {
     pub(crate) fn end_of(&self, ttl: Duration) -> Instant {
         Instant::now() + ttl.min(self.valid_for)
     }
+}
+
+/// The time of a write, in milliseconds since 1970.
+fn time_of(stat: &Stat) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(stat.mtime).unwrap_or_default())
 }
 
 /// Duration for which a write proves that a session is alive, counted from before the write.

@@ -23,7 +23,7 @@ conformance!(OnZooKeeper);
 const SESSION: &str = "10s";
 /// The duration of sessions in laws that wait until a session expires.
 const SHORT_SESSION: &str = "1s";
-const TIMEOUT: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 struct OnZooKeeper {
     wire: Wire,
@@ -86,8 +86,15 @@ impl World for OnZooKeeper {
         Err(Unkept::Cannot("it has no registry yet"))
     }
 
-    fn records(&self) -> Can {
-        Err(Unkept::Cannot("it has no records yet"))
+    async fn plant_records(&self) -> Can<Vec<String>> {
+        let client = self.client().await;
+        let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        let folder = format!("{}/%bandog/records", self.folder);
+        client.mkdir(&folder, &options).await.unwrap();
+        for (name, data) in [("empty", &b""[..]), ("text", b"not a record"), ("short", b"bandog-record-1 7 9\nshort")] {
+            client.create(&format!("{folder}/{name}"), data, &options).await.unwrap();
+        }
+        Ok(["empty", "text", "short"].map(String::from).to_vec())
     }
 
     async fn left(&self) -> Vec<String> {
