@@ -1,7 +1,7 @@
 //! The trait [`Inspect`]: it shows locks, and takes a lock from its holder.
 
 use async_trait::async_trait;
-use bandog_core::{Fence, Holder, Inspect, Key, Pattern, Result, Row};
+use bandog_core::{ClientId, Fence, Finding, Holder, Inspect, Key, Member, Pattern, Result, Row};
 use futures_util::future::join_all;
 use zookeeper_client::{Error as ZkError, Stat};
 
@@ -23,29 +23,43 @@ struct Seen {
 impl Inspect for ZooKeeper {
     async fn list(&self, pattern: &Pattern) -> Result<Vec<Row>> {
         self.0
-            .inspect(async |session| self.0.list_rows(session, pattern).await)
+            .request(async |session| self.0.list_rows(session, pattern).await)
             .await
             .map_err(|error| error.during("list"))
     }
 
     async fn show(&self, key: &Key) -> Result<Row> {
-        let row = self.0.inspect(async |session| Ok(self.0.look(session, key).await?.row(key, session)));
+        let row = self.0.request(async |session| Ok(self.0.look(session, key).await?.row(key, session)));
         row.await.map_err(|error| error.during("show").at(key))
     }
 
+    async fn members(&self) -> Result<Vec<Member>> {
+        let members = self.0.request(async |session| self.0.registered(session).await);
+        members.await.map_err(|error| error.during("members"))
+    }
+
+    async fn members_of(&self, clients: &[ClientId]) -> Result<Vec<Member>> {
+        let members = self.0.request(async |session| self.0.rows_of(session, clients).await);
+        members.await.map_err(|error| error.during("members"))
+    }
+
     async fn evict(&self, key: &Key) -> Result<Option<Row>> {
-        let evicted = self.0.inspect(async |session| self.0.evict(session, key).await);
+        let evicted = self.0.request(async |session| self.0.evict(session, key).await);
         evicted.await.map_err(|error| error.during("evict").at(key))
     }
 
     async fn forget(&self, key: &Key) -> Result<bool> {
         let folder = self.0.folder(key);
-        let forgotten = self.0.inspect(async |session| match session.client.delete(&folder, None).await {
+        let forgotten = self.0.request(async |session| match session.client.delete(&folder, None).await {
             Ok(()) | Err(ZkError::NoNode) => Ok(true),
             Err(ZkError::NotEmpty) => Ok(false),
             Err(error) => Err(error),
         });
         forgotten.await.map_err(|error| error.during("forget").at(key))
+    }
+
+    async fn check(&self) -> Result<Vec<Finding>> {
+        self.0.findings().await.map_err(|error| error.during("check"))
     }
 }
 
@@ -86,8 +100,8 @@ fn name_of(path: &str) -> String {
 }
 
 impl Shared {
-    /// Runs a request of an operator.
-    async fn inspect<T>(&self, request: impl AsyncFnOnce(&Session) -> Result<T, ZkError>) -> Result<T> {
+    /// Runs a request.
+    pub(crate) async fn request<T>(&self, request: impl AsyncFnOnce(&Session) -> Result<T, ZkError>) -> Result<T> {
         let deadline = self.deadline();
         let session = self.session(deadline).await?;
         self.answered(deadline, async { request(&session).await.map_err(|error| self.fault(error)) }).await

@@ -1,8 +1,11 @@
 //! The trait [`Leases`]: claims, renewals, releases and subscriptions.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Claim, Error, ErrorKind, Kind, Kinds, Leases, Notifier, Profile, Renewal, Result, Step, Subscription,
+    Answer, Claim, ClientId, Error, ErrorKind, Kind, Kinds, Leases, Member, Notifier, Profile, Renewal, Result, Step,
+    Subscription,
 };
 use futures_util::future::join_all;
 
@@ -48,6 +51,16 @@ impl Leases for ZooKeeper {
         };
         self.0.answered(deadline, waiting).await.map_err(|error| error.during("subscribe").at(&claim.key))?;
         Ok(subscription)
+    }
+
+    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
+        let announced = self.0.request(async |session| self.0.announce(session, member, ttl).await);
+        announced.await.map_err(|error| error.during("announce"))
+    }
+
+    async fn withdraw(&self, client: ClientId) -> Result<()> {
+        let withdrawn = self.0.request(async |session| self.0.withdraw(session, client).await);
+        withdrawn.await.map_err(|error| error.during("withdraw"))
     }
 
     fn profile(&self) -> Profile {

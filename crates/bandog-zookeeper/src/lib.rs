@@ -6,6 +6,7 @@
 //!
 //! A program uses this backend through the crate `bandog`, with a URL such as `zookeeper://host:2181/locks`.
 
+mod check;
 mod encoding;
 mod fault;
 mod host;
@@ -18,6 +19,7 @@ mod nodes;
 mod options;
 mod queue;
 mod records;
+mod registry;
 mod session;
 mod table;
 mod waiters;

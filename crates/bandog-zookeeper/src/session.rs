@@ -114,7 +114,7 @@ impl Session {
 }
 
 /// The time of a write, in milliseconds since 1970.
-fn time_of(stat: &Stat) -> SystemTime {
+pub(crate) fn time_of(stat: &Stat) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(stat.mtime).unwrap_or_default())
 }
 

@@ -114,7 +114,7 @@ struct Conditions {
 
 impl Shared {
     /// A folder of this crate.
-    fn own_folder(&self, name: &str) -> String {
+    pub(crate) fn own_folder(&self, name: &str) -> String {
         format!("{}/{OWN}/{name}", self.options.chroot)
     }
 

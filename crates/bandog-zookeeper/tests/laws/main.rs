@@ -82,10 +82,6 @@ impl World for OnZooKeeper {
         Err(Unkept::Cannot("every lock is granted in the order of its queue, so no client starves"))
     }
 
-    fn registry(&self) -> Can {
-        Err(Unkept::Cannot("it has no registry yet"))
-    }
-
     async fn plant_records(&self) -> Can<Vec<String>> {
         let client = self.client().await;
         let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
