@@ -68,16 +68,23 @@ impl Shared {
         });
         let left = self.table.left().into_iter().map(async |key| {
             let _turn = self.key_locks.turn(&key).await;
-            if let Some(node) = self.table.queued(&key).filter(|_| !self.table.has_subscribers(&key)) {
-                if self.delete(session, &node).await.is_err() {
-                    return false;
-                }
-                self.table.remove_queued(&key);
+            let unused = self.table.queued(&key).filter(|_| !self.table.has_subscribers(&key));
+            if let Some(node) = unused
+                && self.settle_queued(session, node).await.is_err()
+            {
+                return false;
             }
             self.table.has_tidied(&key);
             true
         });
-        let (expired, left) = futures_util::join!(join_all(expired), join_all(left));
-        expired.into_iter().chain(left).all(|is_done| is_done)
+        let suspects = self.table.due_suspects(Instant::now()).into_iter().map(async |node| {
+            let is_deleted = self.delete(session, &node).await.is_ok();
+            if !is_deleted {
+                self.table.suspect(node);
+            }
+            is_deleted
+        });
+        let (expired, left, suspects) = futures_util::join!(join_all(expired), join_all(left), join_all(suspects));
+        expired.into_iter().chain(left).chain(suspects).all(|is_done| is_done)
     }
 }

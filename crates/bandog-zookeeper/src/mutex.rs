@@ -27,13 +27,13 @@ impl Shared {
     }
 
     async fn claim(&self, session: &Session, claim: &Claim) -> Result<Verdict> {
-        if let Some(node) = self.table.claim(claim.id) {
+        if let Some(node) = self.table.claim_of(claim.id, session.number) {
             // The claim was sent before.
             if let Some(verdict) = self.claim_again(session, claim, node).await? {
                 return Ok(verdict);
             }
         }
-        if let Some(node) = self.table.queued(&claim.key) {
+        if let Some(node) = self.table.queued(&claim.key).filter(|node| node.session == session.number) {
             // This client waits in the queue.
             if let Some(verdict) = self.claim_in_place(session, claim, node).await? {
                 return Ok(verdict);
@@ -47,20 +47,24 @@ impl Shared {
         if node.path.is_none() {
             let Some((path, created_by)) = self.find(session, &node).await.map_err(|error| self.fault(error))? else {
                 self.table.remove_claim(claim.id);
+                self.table.suspect(node);
                 return Ok(None);
             };
             (node.path, node.created_by) = (Some(path), created_by);
             self.table.keep_claim(claim.id, node.clone());
         }
         let Some(path) = &node.path else { return Ok(None) };
-        // The write proves that the session is alive, and with it the node in the list.
-        let (proof, position) = futures_util::join!(session.prove(), self.position_of(session, &node.key, path));
+        // The write proves that the session is alive, and with it the node. The data are perhaps those of a waiting node.
+        let data = NodeText::of(claim).bytes();
+        let proof = session.client.set_data(path, &data, None);
+        let (proof, position) = futures_util::join!(proof, self.position_of(session, &node.key, path));
         let position = position.map_err(|error| self.fault(error))?;
-        proof.map_err(|error| self.fault(error))?;
-        if position == Position::Missing {
+        let is_gone = proof.as_ref().is_err_and(fault::is_gone);
+        if is_gone || position == Position::Missing {
             self.table.remove_claim(claim.id);
             return Ok(None);
         }
+        proof.map_err(|error| self.fault(error))?;
         self.decide(session, claim, node, position).await.map(Some)
     }
 
@@ -170,7 +174,7 @@ impl Shared {
 
     async fn pass(&self, session: &Session, from: &Claim, to: &Claim) -> Result<Verdict> {
         check_pass(from.kind, to.kind)?;
-        let held = self.table.claim(from.id).and_then(|node| node.path);
+        let held = self.table.claim_of(from.id, session.number).and_then(|node| node.path);
         let Some(path) = held.filter(|_| self.table.claim(to.id).is_none()) else {
             let verdict = self.claim(session, to).await?;
             // The first request has perhaps created the node of `to`, and not deleted the node of `from`.
@@ -199,7 +203,7 @@ impl Shared {
 
     /// Whether the node of a hold exists. If it is not watched yet, this function asks the server and sets a watch.
     async fn still_held(&self, session: &Session, claim: &Claim) -> Result<bool> {
-        let node = self.table.claim(claim.id).filter(|node| node.session == session.number);
+        let node = self.table.claim_of(claim.id, session.number);
         let Some(Node { path: Some(path), is_watched, .. }) = node else { return Ok(false) };
         if is_watched {
             return Ok(true);

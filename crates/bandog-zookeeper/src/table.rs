@@ -6,7 +6,10 @@ use std::{
 };
 
 use bandog_core::{ClaimId, Key, Notifier};
-use tokio::{sync::Notify, time::Instant};
+use tokio::{
+    sync::{Notify, oneshot},
+    time::Instant,
+};
 
 /// One node of a lock. The node exists, or exists perhaps because the answer to its creation was lost.
 #[derive(Debug, Clone)]
@@ -40,8 +43,11 @@ struct Rows {
     claims: HashMap<ClaimId, Node>,
     /// For each name with waiting calls, the node in the lock's queue. The next claim gets this node.
     queued: HashMap<Key, Node>,
-    /// The names of `queued` whose predecessor is watched.
-    watching: BTreeSet<Key>,
+    /// Nodes that did not exist when they were searched, and whose creation can still be applied.
+    suspects: Vec<Node>,
+    /// The names of `queued` whose predecessor is watched: the number of the watch, and the channel that ends it.
+    watching: HashMap<Key, (u64, oneshot::Sender<()>)>,
+    last_watch: u64,
     subscribers: HashMap<Key, BTreeMap<u64, Notifier>>,
     last_subscriber: u64,
     /// The names that have perhaps lost their last subscriber.
@@ -53,6 +59,24 @@ struct Rows {
 impl Table {
     pub(crate) fn claim(&self, id: ClaimId) -> Option<Node> {
         self.rows().claims.get(&id).cloned()
+    }
+
+    /// The node of a claim, if this session has created it. A node of an earlier session never counts.
+    pub(crate) fn claim_of(&self, id: ClaimId, session: u64) -> Option<Node> {
+        self.claim(id).filter(|node| node.session == session)
+    }
+
+    /// Gives a node to the keeper, which searches and deletes it once more.
+    pub(crate) fn suspect(&self, node: Node) {
+        let until = node.until;
+        let mut rows = self.rows();
+        rows.suspects.push(node);
+        self.plan(&mut rows, until);
+    }
+
+    /// Takes the suspects that must be searched now.
+    pub(crate) fn due_suspects(&self, now: Instant) -> Vec<Node> {
+        self.rows().suspects.extract_if(.., |node| node.until <= now).collect()
     }
 
     pub(crate) fn keep_claim(&self, id: ClaimId, node: Node) {
@@ -116,13 +140,29 @@ impl Table {
         }
     }
 
-    /// Records that the predecessor of the waiting calls' node is watched. Returns false if it was watched before.
-    pub(crate) fn begins_to_watch(&self, key: &Key) -> bool {
-        self.rows().watching.insert(key.clone())
+    /// Records that the predecessor of the waiting calls' node is watched. Returns the number of the watch, and a channel
+    /// that is closed when the watch is no longer needed. None if it was watched before.
+    pub(crate) fn begins_to_watch(&self, key: &Key) -> Option<(u64, oneshot::Receiver<()>)> {
+        let mut rows = self.rows();
+        if rows.watching.contains_key(key) {
+            return None;
+        }
+        rows.last_watch += 1;
+        let (number, (end, ended)) = (rows.last_watch, oneshot::channel());
+        rows.watching.insert(key.clone(), (number, end));
+        Some((number, ended))
     }
 
-    pub(crate) fn watch_ended(&self, key: &Key) {
-        self.rows().watching.remove(key);
+    /// Records the end of a watch, and notifies the subscribers. Does nothing if the watch was not needed any more.
+    pub(crate) fn watch_ended(&self, key: &Key, number: u64) {
+        let mut rows = self.rows();
+        if rows.watching.get(key).is_none_or(|(present, _)| *present != number) {
+            return;
+        }
+        rows.watching.remove(key);
+        if let Some(of_key) = rows.subscribers.get(key) {
+            of_key.values().for_each(Notifier::notify);
+        }
     }
 
     pub(crate) fn subscribe(&self, key: &Key, notifier: Notifier) -> u64 {
@@ -149,12 +189,6 @@ impl Table {
         self.rows().subscribers.contains_key(key)
     }
 
-    pub(crate) fn notify(&self, key: &Key) {
-        if let Some(of_key) = self.rows().subscribers.get(key) {
-            of_key.values().for_each(Notifier::notify);
-        }
-    }
-
     /// The names that have perhaps lost their last subscriber.
     pub(crate) fn left(&self) -> Vec<Key> {
         self.rows().left.iter().cloned().collect()
@@ -168,7 +202,7 @@ impl Table {
     /// When the first node must be deleted. From then on, the keeper knows it.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let mut rows = self.rows();
-        rows.planned = rows.claims.values().map(|node| node.until).min();
+        rows.planned = rows.claims.values().chain(&rows.suspects).map(|node| node.until).min();
         rows.planned
     }
 
@@ -184,6 +218,7 @@ impl Table {
         let mut rows = self.rows();
         rows.claims.retain(|_, node| node.session != session);
         rows.queued.retain(|_, node| node.session != session);
+        rows.suspects.retain(|node| node.session != session);
         rows.watching.clear();
         rows.subscribers.values().flat_map(BTreeMap::values).for_each(Notifier::notify);
     }

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Weak};
 
 use bandog_core::{Claim, ClaimId, Key, Notifier, Result, Subscription};
-use zookeeper_client::{Client, Error as ZkError, EventType, OneshotWatcher};
+use tokio::select;
+use zookeeper_client::{Client, EventType, OneshotWatcher};
 
 use crate::{host::Shared, nodes::NodeText, queue::Position, session::Session, table::Node};
 
@@ -25,7 +26,7 @@ impl Shared {
             return Ok(()); // The claim may hold the lock, so a place behind it would only delay others.
         }
         if let Some(node) = self.table.queued(&claim.key) {
-            if node.path.is_some() {
+            if node.path.is_some() && node.session == session.number {
                 return Ok(());
             }
             self.settle_queued(session, node).await?;
@@ -46,22 +47,30 @@ impl Shared {
 
     /// Deletes a queued node whose creation had no answer.
     pub(crate) async fn settle_queued(&self, session: &Session, node: Node) -> Result<()> {
-        self.delete(session, &node).await.map_err(|error| self.fault(error))?;
+        let existed = self.delete(session, &node).await.map_err(|error| self.fault(error))?;
         self.table.remove_queued(&node.key);
+        if !existed && node.path.is_none() {
+            self.table.suspect(node);
+        }
         Ok(())
     }
 
     /// Watches the node before the waiting calls' node, unless it is watched. When it is deleted, the subscribers are
     /// notified. They are also notified if the watch cannot be set.
     pub(crate) async fn watch(&self, session: &Session, key: &Key, predecessor: String) {
-        if !self.table.begins_to_watch(key) {
-            return;
-        }
+        let Some((number, ended)) = self.table.begins_to_watch(key) else { return };
         // If this future is dropped, the value says that there is no watch.
-        let attempt = WatchAttempt { shared: self.weak.clone(), key: key.clone() };
+        let attempt = WatchAttempt { shared: self.weak.clone(), key: key.clone(), number };
         match session.client.get_and_watch_data(&predecessor).await {
             Ok((_, _, watcher)) => {
-                tokio::spawn(await_deletion(session.client.clone(), predecessor, watcher, attempt));
+                let client = session.client.clone();
+                tokio::spawn(async move {
+                    select! {
+                        _ = ended => {}
+                        () = until_deleted(client, predecessor, watcher) => {}
+                    }
+                    drop(attempt);
+                });
             }
             Err(_) => drop(attempt),
         }
@@ -83,29 +92,28 @@ impl Shared {
 struct WatchAttempt {
     shared: Weak<Shared>,
     key: Key,
+    number: u64,
 }
 
 impl Drop for WatchAttempt {
     fn drop(&mut self) {
         if let Some(shared) = self.shared.upgrade() {
-            shared.table.watch_ended(&self.key);
-            shared.table.notify(&self.key);
+            shared.table.watch_ended(&self.key, self.number);
         }
     }
 }
 
 /// Waits until the node does not exist any more, or until nothing is known about it.
-async fn await_deletion(client: Client, path: String, mut watcher: OneshotWatcher, attempt: WatchAttempt) {
+async fn until_deleted(client: Client, path: String, mut watcher: OneshotWatcher) {
     loop {
         let event = watcher.changed().await;
         if event.event_type != EventType::NodeDataChanged {
-            break;
+            return;
         }
         // Curator's revocation changes the data. The lock is still held.
         watcher = match client.get_and_watch_data(&path).await {
             Ok((_, _, next)) => next,
-            Err(ZkError::NoNode) | Err(_) => break,
+            Err(_) => return,
         };
     }
-    drop(attempt);
 }

@@ -13,18 +13,21 @@ use bandog_zookeeper::{ZooKeeper, ZooKeeperOptions};
 use zookeeper_client::{Acls, CreateMode};
 
 /// Timeout for expected events. A test reaches it only if it fails.
-const SOON: Duration = Duration::from_secs(20);
-/// The duration of the sessions.
-const SESSION: Duration = Duration::from_secs(2);
+const SOON: Duration = Duration::from_secs(40);
+/// The duration of sessions in tests that wait until a session expires. It is long enough that no session expires because
+/// the machine is busy.
+const SESSION: Duration = Duration::from_secs(4);
 
-/// A client with a session of its own.
+/// A client with a session of its own, which lasts for long.
 fn client(addr: impl Display) -> Client {
-    Client::options().over(backend(addr)).unwrap()
+    client_for(Duration::from_secs(20), addr)
 }
 
-fn backend(addr: impl Display) -> ZooKeeper {
-    let url = format!("zookeeper://{addr}/locks?session={}ms", SESSION.as_millis());
-    ZooKeeper::new(ZooKeeperOptions::from_url(&url).unwrap().timeout(Duration::from_secs(1)))
+/// A client with a session of this duration.
+fn client_for(session: Duration, addr: impl Display) -> Client {
+    let url = format!("zookeeper://{addr}/locks?session={}ms", session.as_millis());
+    let options = ZooKeeperOptions::from_url(&url).unwrap().timeout(Duration::from_secs(2));
+    Client::options().over(ZooKeeper::new(options)).unwrap()
 }
 
 /// A connection of another library.
