@@ -384,9 +384,12 @@ mod tests {
     }
 
     fn hold(valid_for: Duration) -> (Hold, Arc<TurnStatus>) {
+        granted_hold(valid_for, true)
+    }
+
+    fn granted_hold(valid_for: Duration, watchdog: bool) -> (Hold, Arc<TurnStatus>) {
         let (ttl, fences, id) = (ms(30_000), NonZeroU32::MIN, ClaimId { client: ClientId::random(), number: 1 });
-        let terms =
-            Terms { kind: Kind::Mutex, ttl, watchdog: true, fences: NonZeroU8::MIN, max_hold: None, quiet: false };
+        let terms = Terms { kind: Kind::Mutex, ttl, watchdog, fences: NonZeroU8::MIN, max_hold: None, quiet: false };
         let claim = Claim {
             key: Key::new("key").unwrap(),
             id,
@@ -408,6 +411,25 @@ mod tests {
     fn renewals_and_the_margin_count_from_the_time_that_the_store_gave() {
         let (hold, status) = hold(ms(3000));
         assert_eq!((hold.wake_at(), status.remaining(at(1))), (at(1000), ms(2969)));
+    }
+
+    #[test]
+    fn a_fixed_lease_is_renewed_until_its_end_only_if_the_store_has_given_less() {
+        let (complete, _) = granted_hold(ms(30_000), false);
+        assert_eq!(complete.wake_at(), at(29_700), "no renewal");
+
+        let (mut hold, status) = granted_hold(ms(12_000), false);
+        assert_eq!((hold.wake_at(), status.remaining(at(1))), (at(4000), ms(11_879)));
+        assert_eq!(hold.renewal_sent(at(4000), ms(1)).unwrap().ttl, ms(26_000), "the rest of the lease");
+        assert_eq!(hold.extended(at(4000), ms(12_000), at(4001)), RenewalEffect::Renewed);
+        assert_eq!(hold.wake_at(), at(8000));
+        assert_eq!(hold.renewal_sent(at(20_000), ms(1)).unwrap().ttl, ms(10_000));
+        assert_eq!(hold.extended(at(20_000), ms(10_000), at(20_001)), RenewalEffect::TooLate, "lost at 15.88 s");
+
+        let (mut hold, status) = granted_hold(ms(12_000), false);
+        assert_eq!(hold.renewal_sent(at(11_000), ms(1)).unwrap().ttl, ms(19_000));
+        assert_eq!(hold.extended(at(11_000), ms(19_000), at(11_001)), RenewalEffect::Renewed);
+        assert_eq!((hold.wake_at(), status.remaining(at(11_001))), (at(29_810), ms(18_809)), "the end of the lease");
     }
 
     #[test]
