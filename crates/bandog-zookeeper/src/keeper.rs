@@ -68,13 +68,15 @@ impl Shared {
         });
         let left = self.table.left().into_iter().map(async |key| {
             let _turn = self.key_locks.turn(&key).await;
+            // First, so that a subscriber that is lost during the deletion is seen in the next round.
+            self.table.has_tidied(&key);
             let unused = self.table.queued(&key).filter(|_| !self.table.has_subscribers(&key));
             if let Some(node) = unused
                 && self.settle_queued(session, node).await.is_err()
             {
+                self.table.put_back(key);
                 return false;
             }
-            self.table.has_tidied(&key);
             true
         });
         let suspects = self.table.due_suspects(Instant::now()).into_iter().map(async |node| {

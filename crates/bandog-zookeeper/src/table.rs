@@ -194,7 +194,12 @@ impl Table {
         self.rows().left.iter().cloned().collect()
     }
 
-    /// Records that the keeper has removed the node of the waiting calls, or that it is needed again.
+    /// Records that the node of the waiting calls could not be removed.
+    pub(crate) fn put_back(&self, key: Key) {
+        self.rows().left.insert(key);
+    }
+
+    /// Records that the keeper checks a name.
     pub(crate) fn has_tidied(&self, key: &Key) {
         self.rows().left.remove(key);
     }

@@ -9,6 +9,17 @@ use crate::{SOON, client, make_folder, neighbour, nodes, soon, take};
 /// The beginning of the path of a node that Curator creates.
 const CURATOR: &str = "/locks/orders/_c_2b3f71b5-76fc-41fc-83c9-f63573c55b15-lock-";
 
+/// Whether a client of bandog has its place in the queue. Before, its refused claim has a node for a moment.
+async fn waits(java: &zookeeper_client::Client) -> bool {
+    for node in nodes(java, "orders").await {
+        let read = java.get_data(&format!("/locks/orders/{node}")).await;
+        if read.is_ok_and(|(data, _)| data.ends_with(b" waits")) {
+            return true;
+        }
+    }
+    false
+}
+
 #[tokio::test]
 async fn curator_and_bandog_queue_for_one_lock() {
     let server = ZooKeeperServer::start();
@@ -23,7 +34,7 @@ async fn curator_and_bandog_queue_for_one_lock() {
     assert!(row.is_held() && row.owner().unwrap().starts_with("_c_2b3f") && row.client().is_none(), "{row:?}");
     let mutex = ours.mutex("orders");
     let waiting = tokio::spawn(async move { mutex.lock().await });
-    eventually_async(SOON, async || nodes(&java, "orders").await.len() == 2).await;
+    eventually_async(SOON, async || waits(&java).await).await;
     // Another Java client waits behind us.
     let (behind, second) = java.create(CURATOR, b"127.0.0.1", &options).await.unwrap();
     // A revocation of the holder changes its data. The lock is still held.
