@@ -25,7 +25,14 @@ pub(crate) fn run(inputs: u32, seed: Option<u64>) -> Result<(), Fault> {
     let seed = seed.unwrap_or_else(|| RandomState::new().hash_one(inputs));
     step::announce(&format!("{inputs} inputs for each parser; to repeat them: --inputs {inputs} --seed {seed}"));
     let (start, mut tally, mut tried) = (Instant::now(), Tally::default(), Tried::default());
-    let mut command = step::cargo(&["test", "--release", "--locked", "--no-fail-fast", "--features", "bandog/sqlite"]);
+    let mut command = step::cargo(&[
+        "test",
+        "--release",
+        "--locked",
+        "--no-fail-fast",
+        "--features",
+        "bandog/sqlite,bandog/zookeeper",
+    ]);
     command.args(PACKAGES.iter().flat_map(|package| ["--package", *package]));
     command.args(["--lib", "--bins", "--test", "it", "fuzz_", "--", "--nocapture"]);
     command.env("BANDOG_FUZZ_INPUTS", inputs.to_string()).env("BANDOG_FUZZ_SEED", seed.to_string());

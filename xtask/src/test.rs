@@ -10,13 +10,14 @@ use std::time::Instant;
 use crate::fault::Fault;
 use crate::step;
 use crate::tally::Tally;
-use crate::tools::{self, POSTGRES, REDIS};
+use crate::tools::{self, JAVA, POSTGRES, REDIS, ZOOKEEPER};
 
 /// Packages whose tests need a server, with the reason.
 const NEED_SERVERS: &[(&str, &str)] = &[
     ("bandog-redis", "is about Redis"),
     ("bandog-sql", "is about PostgreSQL"),
     ("bandog-testkit", "starts the servers of the other tests"),
+    ("bandog-zookeeper", "is about ZooKeeper"),
 ];
 
 /// The environment variable with the paths of further servers, separated by colons.
@@ -26,13 +27,19 @@ const SERVER: &str = "BANDOG_TEST_SERVER";
 
 /// The arguments of cargo for every run of the tests.
 ///
-/// The features of the facade that are not default features: SQLite links a C library, and PostgreSQL adds crates.
-const COMMON: &[&str] =
-    &["test", "--workspace", "--locked", "--no-fail-fast", "--features", "bandog/postgres,bandog/sqlite"];
+/// The features of the facade that are not default features: SQLite links a C library, and the others add crates.
+const COMMON: &[&str] = &[
+    "test",
+    "--workspace",
+    "--locked",
+    "--no-fail-fast",
+    "--features",
+    "bandog/postgres,bandog/sqlite,bandog/zookeeper",
+];
 
 /// Runs all tests. Installs the servers that they need, if these are missing.
 pub(crate) fn full() -> Result<(), Fault> {
-    tools::ensure(&[REDIS, POSTGRES])?;
+    tools::ensure(&[REDIS, POSTGRES, JAVA, ZOOKEEPER])?;
     let mut run = Run::start();
     run.cargo("all tests, on memory and on real servers", &[])?;
     let servers = further_servers();
@@ -138,7 +145,7 @@ impl Run {
 /// The tests that `embedded` did not run, with the reason.
 fn left_out() -> Result<Vec<String>, Fault> {
     let packages =
-        NEED_SERVERS.iter().map(|(package, why)| format!("left out: {package}, which {why} and needs redis-server"));
+        NEED_SERVERS.iter().map(|(package, why)| format!("left out: {package}, which {why} and needs servers"));
     let crates = fs::read_dir("crates").map_err(|error| Fault::failed(format!("cannot list the crates: {error}")))?;
     let crates = crates.filter_map(Result::ok).map(|entry| entry.path());
     let suites = crates.chain(["bench".into()]).map(|folder| folder.join("tests/servers"));

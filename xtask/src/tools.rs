@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use crate::fault::Fault;
 use crate::step;
 
-/// The possible names of a program, and the Debian package that contains it.
+/// The possible names of a program, or its path, and the Debian package that contains it.
 #[derive(Debug)]
 pub(crate) struct Tool {
     programs: &'static [&'static str],
@@ -18,6 +18,10 @@ pub(crate) struct Tool {
 
 pub(crate) const REDIS: Tool = Tool { programs: &["redis-server"], package: "redis-server" };
 pub(crate) const POSTGRES: Tool = Tool { programs: &["postgres"], package: "postgresql" };
+/// A jar. The package installs no program that can be found.
+pub(crate) const ZOOKEEPER: Tool = Tool { programs: &["/usr/share/java/zookeeper.jar"], package: "zookeeper" };
+/// The runtime of ZooKeeper.
+pub(crate) const JAVA: Tool = Tool { programs: &["java"], package: "default-jre-headless" };
 /// `javac`, because many machines have a `java` and no compiler.
 pub(crate) const JDK: Tool = Tool { programs: &["javac"], package: "default-jdk-headless" };
 pub(crate) const MAVEN: Tool = Tool { programs: &["mvn"], package: "maven" };

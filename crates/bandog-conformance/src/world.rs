@@ -52,6 +52,13 @@ pub trait World: Send + Sync + Sized + 'static {
     /// process.
     fn backend(&self) -> Self::Backend;
 
+    /// Another handle of the store that can repeat the calls of `ours`. The default is a new backend. A store whose claims
+    /// belong to the session of a client returns a clone of `ours`.
+    fn peer(&self, ours: &Self::Backend) -> Self::Backend {
+        let _ = ours;
+        self.backend()
+    }
+
     /// The options of the clients that laws make, for example the clock of a client.
     fn options(&self) -> ClientOptions {
         Client::options()
@@ -113,6 +120,12 @@ pub trait World: Send + Sync + Sized + 'static {
 
     /// Whether a name that was used as a semaphore can be used as another lock when no claim holds a permit.
     fn frees_names_of_semaphores(&self) -> Can {
+        Ok(())
+    }
+
+    /// Whether the store makes offers to clients that starve. A store that grants every lock in the order of a queue has no
+    /// such clients, if they subscribe.
+    fn offers(&self) -> Can {
         Ok(())
     }
 

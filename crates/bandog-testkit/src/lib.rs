@@ -9,6 +9,7 @@
 //! - [`Sentinels`]: sentinels that watch a master.
 //! - [`RedisCluster`]: a cluster with all its hash slots. [`moves`] moves its slots while it runs.
 //! - [`PostgresServer`]: a PostgreSQL server for one or many tests, each in a database of its own.
+//! - [`ZooKeeperServer`]: a ZooKeeper server for one test.
 //! - [`Wire`]: a TCP proxy that delays, loses or holds back data, and that refuses or resets connections.
 //! - [`Process`]: a child process. A test can send signals to the child and wait for lines of its output.
 //! - [`Ear`]: captures `tracing` events.
@@ -31,6 +32,7 @@ mod resp;
 mod sentinels;
 mod version;
 mod wire;
+mod zookeeper;
 
 pub use cluster::{RedisCluster, ReusedCluster, moves};
 pub use ear::Ear;
@@ -44,3 +46,4 @@ pub use rustix::process::Signal;
 pub use sentinels::Sentinels;
 pub use version::ServerVersion;
 pub use wire::Wire;
+pub use zookeeper::ZooKeeperServer;

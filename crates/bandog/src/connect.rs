@@ -36,6 +36,9 @@ use crate::{
 ///   `?schema=NAME` is the schema of the tables; the default is `bandog`. For TLS: `?sslmode=verify-full`, and perhaps
 ///   `&sslrootcert=PATH`, `&sslcert=PATH` and `&sslkey=PATH`. For a Unix socket: `postgres://user@/database?host=/DIRECTORY`.
 /// - `sqlite:PATH`: one file, shared by processes of one machine (feature `sqlite`).
+/// - `zookeeper://user:password@host1:2181,host2:2181/folder`: a ZooKeeper ensemble (feature `zookeeper`). The user and the
+///   password are those of the scheme `digest`. The lock `orders` is the folder `/folder/orders`, with the layout of
+///   Curator. There are mutexes. `?session=DURATION` is the requested duration of the session; the default is `10s`.
 /// - `memory:`: a new store in this process.
 /// - `memory:NAME`: the store with this name in this process. All clients that use the same name share it.
 ///
@@ -255,6 +258,7 @@ impl ConnectOptions {
             Scheme::Quorum => quorum(self.client, &self.parts, self.ttl, timeout),
             Scheme::Postgres => postgres(self.client, &self.parts.rest, timeout),
             Scheme::Sqlite => sqlite(self.client, &self.parts.place, timeout, self.must_exist),
+            Scheme::ZooKeeper => zookeeper(self.client, &self.parts.rest, timeout),
             Scheme::Memory => self.client.over(memory(&self.parts.place)),
         }
     }
@@ -352,8 +356,22 @@ fn sqlite(_: ClientOptions, _: &str, _: Option<Duration>, _: bool) -> Result<Cli
     Err(not_compiled_in("sqlite"))
 }
 
+#[cfg(feature = "zookeeper")]
+fn zookeeper(client: ClientOptions, url: &str, timeout: Option<Duration>) -> Result<Client> {
+    let mut options = bandog_zookeeper::ZooKeeperOptions::from_url(url)?;
+    if let Some(timeout) = timeout {
+        options = options.timeout(timeout);
+    }
+    client.over(bandog_zookeeper::ZooKeeper::new(options))
+}
+
+#[cfg(not(feature = "zookeeper"))]
+fn zookeeper(_: ClientOptions, _: &str, _: Option<Duration>) -> Result<Client> {
+    Err(not_compiled_in("zookeeper"))
+}
+
 #[cfg_attr(
-    all(feature = "postgres", feature = "redis", feature = "sqlite"),
+    all(feature = "postgres", feature = "redis", feature = "sqlite", feature = "zookeeper"),
     expect(dead_code, reason = "everything is compiled in")
 )]
 fn not_compiled_in(feature: &str) -> Error {

@@ -26,6 +26,7 @@
 //! | `redis` | yes | the backend for Redis |
 //! | `schedule` | yes | jobs, `locked` and `scheduled`; otherwise cron, time zones and serde are not compiled |
 //! | `sqlite` | no | the backend for SQLite, which compiles a C library |
+//! | `zookeeper` | no | the backend for ZooKeeper |
 //! | `test-util` | no | `Guard::lose`, which makes a test lose a lock |
 //!
 //! # In your tests

@@ -26,6 +26,8 @@ pub(crate) enum Scheme {
     Postgres,
     /// `sqlite:PATH`
     Sqlite,
+    /// `zookeeper://user:password@host:port,host:port/folder`
+    ZooKeeper,
     /// `memory:` or `memory:NAME`
     Memory,
 }
@@ -68,6 +70,7 @@ impl Parts {
             "rediss+quorum" | "valkeys+quorum" => (Scheme::Quorum, "rediss+quorum"),
             "postgres" | "postgresql" => (Scheme::Postgres, "postgres"),
             "sqlite" => (Scheme::Sqlite, "sqlite"),
+            "zookeeper" => (Scheme::ZooKeeper, "zookeeper"),
             "memory" => (Scheme::Memory, "memory"),
             other => return Err(unknown_scheme(other, &shown)),
         };
@@ -77,7 +80,7 @@ impl Parts {
                 check_host(rest, &shown)?;
                 check_login(rest, &shown)?;
             }
-            "redis+sentinel" | "rediss+sentinel" | "postgres" => check_login(rest, &shown)?,
+            "redis+sentinel" | "rediss+sentinel" | "postgres" | "zookeeper" => check_login(rest, &shown)?,
             "redis+cluster" | "rediss+cluster" => check_hosts(rest, &shown)?,
             "redis+quorum" | "rediss+quorum" => quorum::check(rest, &shown)?,
             _ => {}
@@ -131,7 +134,7 @@ impl Parts {
                 let of_scheme = match self.scheme {
                     Scheme::Redis => &["java_skew", "replicas"][..],
                     Scheme::Quorum => &["max_ttl"],
-                    Scheme::Postgres | Scheme::Sqlite | Scheme::Memory => &[],
+                    Scheme::Postgres | Scheme::Sqlite | Scheme::ZooKeeper | Scheme::Memory => &[],
                 };
                 let own: String = of_scheme.iter().chain(own).map(|own| format!("{own}, ")).collect();
                 return Err(Error::misused(format!(
@@ -153,6 +156,7 @@ fn own_options(scheme: &str) -> &'static [&'static str] {
         "rediss+sentinel" => &["layout", "semaphores", "sentinel_user", "sentinel_password", "ca", "cert", "key"],
         "rediss+quorum" => &["ca", "cert", "key"],
         "postgres" => &["schema", "host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey"],
+        "zookeeper" => &["session"],
         _ => &[],
     }
 }
@@ -198,14 +202,13 @@ fn is_port(rest: &str) -> bool {
 }
 
 fn unknown_scheme(scheme: &str, shown: &str) -> Error {
-    const OTHER_STORES: [&str; 12] = [
+    const OTHER_STORES: [&str; 11] = [
         "mysql",
         "mariadb",
         "mssql",
         "sqlserver",
         "mongodb",
         "mongodb+srv",
-        "zookeeper",
         "zk",
         "etcd",
         "consul",
@@ -225,14 +228,17 @@ fn unknown_scheme(scheme: &str, shown: &str) -> Error {
         ));
     }
     let (unsupported, what) = if OTHER_STORES.contains(&scheme) {
-        ("this store is", "redis://HOST (also valkey://), postgres://USER@HOST/DATABASE, sqlite:PATH or memory:")
+        (
+            "this store is",
+            "redis://HOST (also valkey://), postgres://USER@HOST/DATABASE, sqlite:PATH, zookeeper://HOST or memory:",
+        )
     } else if shown.contains('@') && !shown.contains("://") {
         return without_scheme(shown);
     } else {
         return Error::misused(format!(
             "the URL {shown:?} has the unknown scheme {scheme:?}; redis, rediss, redis+unix, redis+sentinel, \
              rediss+sentinel, redis+cluster, rediss+cluster, redis+quorum, rediss+quorum (also with valkey instead of \
-             redis), sqlite and memory are known"
+             redis), postgres, sqlite, zookeeper and memory are known"
         ));
     };
     Error::new(ErrorKind::Unsupported, format!("the URL {shown:?}: {unsupported} not supported yet; write {what}"))
@@ -409,7 +415,7 @@ fn without_suspicious_port(url: &str, instead: &str) -> String {
 /// Hides a possible password in a text without `://`. The text might be `user:password`, unless its first word is a
 /// known scheme or a port follows the colon.
 fn without_suspicious_login(url: String) -> String {
-    const KNOWN: [&str; 4] = ["redis", "rediss", "valkey", "valkeys"];
+    const KNOWN: [&str; 5] = ["redis", "rediss", "valkey", "valkeys", "zookeeper"];
     let is_known = |head: &str| {
         let (server, way) = head.split_once('+').unwrap_or((head, ""));
         KNOWN.iter().any(|scheme| server.eq_ignore_ascii_case(scheme))
@@ -433,7 +439,7 @@ fn without_unknown_options(place: &str, instead: &str) -> String {
         Some((
             "watchdog" | "timeout" | "java_skew" | "replicas" | "layout" | "semaphores" | "max_ttl" | "prefix" | "ca"
             | "cert" | "key" | "db" | "sentinel_user" | "schema" | "host" | "port" | "sslmode" | "sslrootcert"
-            | "sslcert" | "sslkey",
+            | "sslcert" | "sslkey" | "session",
             _,
         ))
         | None => Some(option.to_owned()),

@@ -10,6 +10,7 @@ const FLOORS: [(&str, &[&str]); 16] = [
     ("bandog-redis", &["bandog-core"]),
     ("bandog-sql", &["bandog-core"]),
     ("bandog-sqlite", &["bandog-core"]),
+    ("bandog-zookeeper", &["bandog-core"]),
     ("bandog-schedule", &["bandog-core", "bandog-cron", "bandog-sync"]),
     (
         "bandog",
@@ -22,6 +23,7 @@ const FLOORS: [(&str, &[&str]); 16] = [
             "bandog-sql",
             "bandog-sqlite",
             "bandog-sync",
+            "bandog-zookeeper",
         ],
     ),
     ("bandog-page", &["bandog-core", "bandog-cron", "bandog-schedule", "bandog-sync"]),
@@ -79,6 +81,7 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "bandog-redis",
         "bandog-sql",
         "bandog-sqlite",
+        "bandog-zookeeper",
         "bandog",
         "bandog-page",
     ]);
@@ -107,6 +110,9 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "crates/bandog-sqlite/src/watch.rs",
         "crates/bandog-sqlite/src/writer",
         "crates/bandog-sync/src/engine/runner.rs",
+        "crates/bandog-zookeeper/src/host.rs", // The keeper of a session.
+        "crates/bandog-zookeeper/src/records/subscription.rs", // Watches of records.
+        "crates/bandog-zookeeper/src/waiters.rs", // Watches of nodes.
     ];
     let elsewhere = found.iter().filter(|path| !allowed.iter().any(|allowed| path.starts_with(allowed)));
     assert_eq!(elsewhere.collect::<Vec<_>>(), [""; 0]);
@@ -152,7 +158,7 @@ fn each_central_type_of_schedule_has_its_methods_in_one_place() {
 
 #[test]
 fn no_backend_knows_of_queues_watchdogs_or_owners() {
-    for name in ["bandog-redis", "bandog-sql", "bandog-sqlite"] {
+    for name in ["bandog-redis", "bandog-sql", "bandog-sqlite", "bandog-zookeeper"] {
         assert!(
             !table(name, "dependencies").contains(&"bandog-sync".to_owned()),
             "{name} is on a lower floor than the engine"
@@ -165,7 +171,12 @@ fn no_backend_knows_of_queues_watchdogs_or_owners() {
 
 #[test]
 fn no_public_signature_names_a_client_crates_type() {
-    for (name, client) in [("bandog-redis", "redis::"), ("bandog-sqlite", "rusqlite::"), ("bandog-cron", "jiff::")] {
+    for (name, client) in [
+        ("bandog-redis", "redis::"),
+        ("bandog-sqlite", "rusqlite::"),
+        ("bandog-zookeeper", "zookeeper_client::"),
+        ("bandog-cron", "jiff::"),
+    ] {
         for source in sources(&[name]) {
             let public = source.code.lines().filter(|line| line.trim_start().starts_with("pub "));
             let named: Vec<_> = public.filter(|line| line.contains(client) && !line.contains("bandog_")).collect();
@@ -188,12 +199,21 @@ fn time_comes_from_the_clock_that_is_handed_in() {
 #[test]
 fn feature_flags_are_few_and_written_down() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    assert_eq!(table("bandog", "features"), ["default", "postgres", "redis", "schedule", "sqlite", "test-util"]);
+    let features = ["default", "postgres", "redis", "schedule", "sqlite", "test-util", "zookeeper"];
+    assert_eq!(table("bandog", "features"), features);
     assert_eq!(table("bandog-sync", "features"), ["test-util"]);
-    for feature in ["postgres", "redis", "schedule", "sqlite", "test-util"] {
+    for feature in &features[1..] {
         assert!(readme.contains(&format!("`{feature}`")), "README.md does not mention the feature {feature}");
     }
-    for name in ["bandog-core", "bandog-cron", "bandog-macros", "bandog-redis", "bandog-sqlite", "bandog-cli"] {
+    for name in [
+        "bandog-core",
+        "bandog-cron",
+        "bandog-macros",
+        "bandog-redis",
+        "bandog-sqlite",
+        "bandog-zookeeper",
+        "bandog-cli",
+    ] {
         assert_eq!(table(name, "features"), [""; 0], "{name}");
     }
 }

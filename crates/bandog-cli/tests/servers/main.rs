@@ -20,3 +20,4 @@ mod refusals;
 mod schedules_away;
 mod store;
 mod torture;
+mod zookeeper;

@@ -191,8 +191,11 @@ pub async fn waiter_without_subscription_is_served<W: World>(world: &W) -> Law {
 pub async fn all_clients_are_served<W: World>(world: &W) -> Law {
     const TASKS: usize = 4;
     const TURNS: u64 = 2;
-    let polling = world.over(WithoutSubscriptions::new(world.backend()));
-    let clients = [world.client(), world.client(), world.client(), polling];
+    let fourth = match world.offers() {
+        Ok(()) => world.over(WithoutSubscriptions::new(world.backend())),
+        Err(_) => world.client(),
+    };
+    let clients = [world.client(), world.client(), world.client(), fourth];
     let turns: [_; 4] = std::array::from_fn(|_| Arc::new(AtomicU64::new(0)));
     let tasks: Vec<_> = (clients.iter().zip(&turns))
         .flat_map(|(client, turns)| (0..TASKS).map(|_| take_turns(client, turns)))
@@ -215,6 +218,7 @@ pub async fn all_clients_are_served<W: World>(world: &W) -> Law {
 /// Law 100: after the store has refused the claim of a starving client, the next release makes one offer: for a short
 /// time, the store grants the lock to starving clients only. The store does not show an offer as a hold.
 pub async fn offer<W: World>(world: &W) -> Law {
+    world.offers()?;
     offer_of(world, Kind::Mutex, Kind::Mutex, Kind::Mutex).await
 }
 
@@ -222,6 +226,7 @@ pub async fn offer<W: World>(world: &W) -> Law {
 /// of the last reader makes an offer to starving writers.
 pub async fn offer_of_a_read_write_lock<W: World>(world: &W) -> Law {
     needs(&world.backend(), &[Kind::Write])?;
+    world.offers()?;
     for (holder, waiter) in [(Kind::Write, Kind::Write), (Kind::Write, Kind::Read), (Kind::Read, Kind::Write)] {
         for other in [Kind::Write, Kind::Read] {
             offer_of(world, holder, waiter, other).await?;

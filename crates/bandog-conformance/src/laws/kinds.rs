@@ -132,7 +132,8 @@ pub async fn pass_rules<W: World>(world: &W) -> Law {
 /// Law 5, for holders of every kind: each call can be repeated. A repeated claim gets the fences of its own grant, even
 /// if other claims were granted later. Repeated renewals and releases do no harm, and never affect another holder.
 pub async fn repeated_calls_of_every_kind<W: World>(world: &W) -> Law {
-    let (ours, theirs) = (world.backend(), world.backend());
+    let ours = world.backend();
+    let theirs = world.peer(&ours);
     each_kind(world, async |kind| {
         let name = name_of(kind);
         let block = |claim: Claim| Claim { fences: NonZeroU32::MIN.saturating_add(3), ..claim };
@@ -205,7 +206,8 @@ pub async fn fences_rise_over_all_kinds<W: World>(world: &W) -> Law {
 /// call.
 pub async fn lost_answers_of_every_kind<W: World>(world: &W) -> Law {
     // `wire` is a connection to the store. The test chooses which calls this connection loses.
-    let (store, wire) = (world.backend(), Lossy::new(world.backend()));
+    let store = world.backend();
+    let wire = Lossy::new(world.peer(&store));
     each_kind(world, async |kind| {
         let name = name_of(kind);
         for fate in [Fate::ReplyLost, Fate::RequestLost, Fate::Refused] {

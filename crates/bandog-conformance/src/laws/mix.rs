@@ -51,7 +51,8 @@ pub async fn random_mix<W: World>(world: &W) -> Law {
 
 /// Plays one round. Returns the maximum number of holders.
 async fn play<W: World>(world: &W, round: usize, mix: &[Kind], kinds: Kinds) -> Result<usize> {
-    let backends = [world.backend(), world.backend()];
+    let ours = world.backend();
+    let backends = [world.peer(&ours), ours];
     let clock = world.clock();
     let name = format!("round {round}");
     let mut random = fastrand::Rng::with_seed(round as u64);

@@ -8,6 +8,7 @@ mod process;
 mod redis;
 mod topologies;
 mod wire;
+mod zookeeper;
 
 use std::time::Duration;
 

@@ -106,7 +106,7 @@ fn the_error_of_an_unsupported_store_names_the_supported_urls() {
         ("valkey://app:hunter2@h1,app:hunter2@h2", ["several hosts", "write redis+sentinel://"]),
         ("mongodb://app:hunter2@db/shop", ["not supported yet", "sqlite:PATH"]),
         ("mysql://app:hunter2@db/shop", ["not supported yet", "redis://HOST"]),
-        ("zookeeper://h1:2181", ["not supported yet", "valkey://"]),
+        ("etcd://h1:2379", ["not supported yet", "valkey://"]),
     ] {
         let error = ConnectOptions::parse(url).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");

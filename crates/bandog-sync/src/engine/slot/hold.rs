@@ -63,6 +63,8 @@ pub(super) struct Hold {
     fences: Fences,
     /// How long the store keeps this hold.
     validity: Validity,
+    /// The end of a fixed lease. `None` if the watchdog renews the hold without an end.
+    lease_end: Option<Moment>,
     turns: Turns,
     /// What is planned for the next renewal.
     renewal: NextRenewal,
@@ -96,13 +98,15 @@ impl Hold {
             return None;
         }
         let terms = attempt.terms;
+        let lease_end = (!terms.watchdog).then(|| asked_at + terms.ttl);
         let mut hold = Self {
             claim: attempt.claim.clone(),
             terms,
             fences,
             validity,
+            lease_end,
             turns: Turns::Empty,
-            renewal: if terms.watchdog { NextRenewal::At(asked_at + valid_for / 3) } else { NextRenewal::Never },
+            renewal: next_renewal(validity, lease_end),
             wake_at: until,
             streak: attempt.streak.unwrap_or_else(|| Streak::begin(now)),
             before_first_turn: true,
@@ -298,9 +302,9 @@ impl Hold {
 
     /// The claim for a renewal that is sent now. `None` means that a fixed lease has expired.
     pub(super) fn renewal_sent(&mut self, now: Moment, round_trip: Duration) -> Option<Claim> {
-        // The renewal of a fixed lease only checks that the store has the hold. It asks the store for the remaining
-        // time as the new ttl, so it does not extend the lease.
-        let ttl = if self.terms.watchdog { self.terms.ttl } else { self.validity.store_until().since(now) };
+        // The renewal of a fixed lease asks the store for the remaining time as the new ttl, so it does not extend the
+        // lease.
+        let ttl = self.lease_end.map_or(self.terms.ttl, |end| end.since(now));
         if ttl.is_zero() {
             return None;
         }
@@ -315,7 +319,7 @@ impl Hold {
     /// Records a renewal that has succeeded. If two renewals have succeeded, the renewal that was sent later sets the
     /// deadline. The deadline can also move to an earlier moment, because a store can give less time than before.
     pub(super) fn extended(&mut self, asked_at: Moment, valid_for: Duration, now: Moment) -> RenewalEffect {
-        if !self.terms.watchdog {
+        if self.lease_end.is_some_and(|end| self.validity.store_until() >= end) {
             self.schedule_renewal(asked_at, NextRenewal::Never, now);
             return RenewalEffect::Unchanged;
         }
@@ -327,7 +331,7 @@ impl Hold {
                 return RenewalEffect::TooLate;
             }
         }
-        self.schedule_renewal(asked_at, NextRenewal::At(asked_at + valid_for / 3), now);
+        self.schedule_renewal(asked_at, next_renewal(Validity::new(asked_at, valid_for), self.lease_end), now);
         RenewalEffect::Renewed
     }
 
@@ -354,6 +358,15 @@ impl Hold {
     }
 }
 
+/// The renewal after a grant or a renewal: after a third of the validity. A fixed lease is renewed only if the store has
+/// given less than the lease: a lease in ZooKeeper ends with the session, which is renewed.
+fn next_renewal(validity: Validity, lease_end: Option<Moment>) -> NextRenewal {
+    if lease_end.is_some_and(|end| validity.store_until() >= end) {
+        return NextRenewal::Never;
+    }
+    NextRenewal::At(validity.asked_at + validity.valid_for / 3)
+}
+
 #[cfg(test)]
 mod tests {
     use std::num::{NonZeroU8, NonZeroU32};
@@ -371,9 +384,12 @@ mod tests {
     }
 
     fn hold(valid_for: Duration) -> (Hold, Arc<TurnStatus>) {
+        granted_hold(valid_for, true)
+    }
+
+    fn granted_hold(valid_for: Duration, watchdog: bool) -> (Hold, Arc<TurnStatus>) {
         let (ttl, fences, id) = (ms(30_000), NonZeroU32::MIN, ClaimId { client: ClientId::random(), number: 1 });
-        let terms =
-            Terms { kind: Kind::Mutex, ttl, watchdog: true, fences: NonZeroU8::MIN, max_hold: None, quiet: false };
+        let terms = Terms { kind: Kind::Mutex, ttl, watchdog, fences: NonZeroU8::MIN, max_hold: None, quiet: false };
         let claim = Claim {
             key: Key::new("key").unwrap(),
             id,
@@ -395,6 +411,23 @@ mod tests {
     fn renewals_and_the_margin_count_from_the_time_that_the_store_gave() {
         let (hold, status) = hold(ms(3000));
         assert_eq!((hold.wake_at(), status.remaining(at(1))), (at(1000), ms(2969)));
+    }
+
+    #[test]
+    fn a_fixed_lease_is_renewed_until_its_end_only_if_the_store_has_given_less() {
+        let (complete, _) = granted_hold(ms(30_000), false);
+        assert_eq!(complete.wake_at(), at(29_700), "no renewal");
+
+        let (mut hold, status) = granted_hold(ms(12_000), false);
+        assert_eq!((hold.wake_at(), status.remaining(at(1))), (at(4000), ms(11_879)));
+        assert_eq!(hold.renewal_sent(at(4000), ms(1)).unwrap().ttl, ms(26_000), "the rest of the lease");
+        assert_eq!(hold.extended(at(4000), ms(12_000), at(4001)), RenewalEffect::Renewed);
+        assert_eq!(hold.wake_at(), at(8000));
+
+        let (mut hold, status) = granted_hold(ms(12_000), false);
+        assert_eq!(hold.renewal_sent(at(11_000), ms(1)).unwrap().ttl, ms(19_000));
+        assert_eq!(hold.extended(at(11_000), ms(19_000), at(11_001)), RenewalEffect::Renewed);
+        assert_eq!((hold.wake_at(), status.remaining(at(11_001))), (at(29_810), ms(18_809)), "the end of the lease");
     }
 
     #[test]

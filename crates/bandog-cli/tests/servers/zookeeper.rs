@@ -1,0 +1,58 @@
+//! The command over ZooKeeper.
+
+use std::time::Duration;
+
+use bandog_testkit::ZooKeeperServer;
+
+use crate::help::{Place, ends};
+
+/// Timeout for expected events. A test reaches it only if it fails.
+const SOON: Duration = Duration::from_secs(30);
+
+#[test]
+fn locks_are_taken_shown_and_released_by_force_on_zookeeper() {
+    let (server, place) = (ZooKeeperServer::start(), Place::new());
+    let url = format!("zookeeper://{}/locks", server.addr());
+    let ended = place.run(&["lock", "orders", "--url", &url, "--", "sh", "-c", "echo fence $BANDOG_FENCE"]);
+    ended.assert_ended(0, &[]);
+    let fence: u64 = ended.stdout.trim().strip_prefix("fence ").unwrap().parse().unwrap();
+    assert!(fence > 0);
+
+    let mut holder = place.start(&["lock", "orders", "--url", &url, "--", "sh", "-c", "echo held; exec sleep 60"]);
+    holder.stdout_line("held", SOON);
+    place.run(&["lock", "orders", "--wait", "0s", "--url", &url, "--", "true"]).assert_ended(75, &["orders"]);
+    let listed = place.run(&["ls", "--url", &url]);
+    assert!(listed.stdout.contains("orders") && listed.stdout.contains("mutex"), "{listed:?}");
+    place.run(&["release", "orders", "--force", "--url", &url]).assert_ended(0, &[]);
+    place.run(&["lock", "orders", "--wait", "20s", "--url", &url, "--", "true"]).assert_ended(0, &[]);
+    // The holder notices it at its next renewal, and terminates the program.
+    ends(&mut holder, 76);
+}
+
+#[test]
+fn jobs_run_on_zookeeper() {
+    let (server, place) = (ZooKeeperServer::start(), Place::new());
+    let url = format!("zookeeper://{}/jobs", server.addr());
+    let jobs = "[[job]]\nname = \"hello\"\nfixed_rate = \"1s\"\ncommand = \"echo hello from $BANDOG_JOB\"\n";
+    std::fs::write(place.path("jobs.toml"), jobs).unwrap();
+    let file = place.path("jobs.toml");
+    let mut daemon = place.start(&["schedule", file.to_str().unwrap(), "--url", &url]);
+    daemon.stdout_line("hello from", SOON);
+    let listed = place.run(&["jobs", "ls", "--url", &url]);
+    assert!(listed.code == 0 && listed.stdout.contains("hello"), "{listed:?}");
+    daemon.term();
+    assert!(daemon.wait(SOON).success());
+}
+
+#[test]
+fn doctor_reports_the_servers_of_zookeeper() {
+    let (server, place) = (ZooKeeperServer::start(), Place::new());
+    let url = format!("zookeeper://{}/locks", server.addr());
+    let ran = place.run(&["doctor", "--url", &url]);
+    ran.assert_ended(0, &[]);
+    assert!(ran.stdout.contains("standalone") && ran.stdout.contains("ensemble"), "{ran:?}");
+
+    let two = format!("zookeeper://{},127.0.0.1:1/locks", server.addr());
+    let ran = place.run(&["doctor", "--url", &two]);
+    assert!(ran.code == 1 && ran.stdout.contains("127.0.0.1:1 cannot be reached"), "{ran:?}");
+}

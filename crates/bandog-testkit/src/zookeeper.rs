@@ -1,0 +1,227 @@
+//! A ZooKeeper server for one test.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddrV4, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::port::Port;
+use crate::wire::Wire;
+use crate::{eventually, keeper, process};
+
+/// The jar of the Debian package `zookeeper`. Its manifest names the other jars.
+const JAR: &str = "/usr/share/java/zookeeper.jar";
+
+/// Timeout for the start of a server. On a loaded machine, a start can take several seconds.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+/// Timeout of one question to a server.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+
+/// A ZooKeeper server on its own port, with a tick of 200 ms. Sessions last from 400 ms to 60 s. The server keeps its
+/// data in a directory of its own, and dies with the test process.
+///
+/// If a method fails, it panics.
+///
+/// ```no_run
+/// use bandog_testkit::ZooKeeperServer;
+/// let server = ZooKeeperServer::start();
+/// assert_eq!(server.ask("ruok"), "imok");
+/// server.restart();
+/// ```
+#[derive(Debug)]
+pub struct ZooKeeperServer {
+    port: Port,
+    dir: TempDir,
+    /// Further lines of the configuration file.
+    lines: Vec<String>,
+    child: Mutex<Option<Child>>,
+}
+
+impl ZooKeeperServer {
+    /// Starts a server and waits until it answers, which takes about half a second.
+    #[must_use]
+    #[track_caller]
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts a server with additional lines of its configuration, such as `maxSessionTimeout=1000`.
+    #[must_use]
+    #[track_caller]
+    pub fn start_with(lines: &[&str]) -> Self {
+        let server = Self {
+            port: Port::reserve(),
+            dir: tempfile::Builder::new()
+                .prefix("bandog-zookeeper-")
+                .tempdir()
+                .expect("cannot make a directory for ZooKeeper"),
+            lines: lines.iter().map(ToString::to_string).collect(),
+            child: Mutex::new(None),
+        };
+        server.launch();
+        server
+    }
+
+    /// The server's address. After a restart, the address is the same.
+    #[must_use]
+    pub fn addr(&self) -> SocketAddrV4 {
+        self.port.addr()
+    }
+
+    /// The server's pid.
+    #[must_use]
+    #[track_caller]
+    pub fn pid(&self) -> u32 {
+        self.child().as_ref().expect("the server was killed").id()
+    }
+
+    /// Kills the server. Its port refuses connections until [`restart`](Self::restart).
+    pub fn kill(&self) {
+        let Some(mut child) = self.child().take() else {
+            return;
+        };
+        child.kill().expect("cannot kill ZooKeeper");
+        child.wait().expect("cannot wait for the end of ZooKeeper");
+    }
+
+    /// Kills the server if it runs, and starts it again on the same port with the same data.
+    #[track_caller]
+    pub fn restart(&self) {
+        self.kill();
+        self.launch();
+    }
+
+    /// Kills the server if it runs, and starts it again on the same port without data.
+    #[track_caller]
+    pub fn restart_empty(&self) {
+        self.kill();
+        fs::remove_dir_all(self.data()).expect("cannot delete the data of ZooKeeper");
+        self.launch();
+    }
+
+    /// Stops the server with a signal. The server does not answer, but its connections stay open, and the kernel
+    /// accepts new connections.
+    #[track_caller]
+    pub fn pause(&self) {
+        let pid = self.pid();
+        process::send(pid, Signal::STOP);
+        eventually(READY_WITHIN, || process::state(pid) == Some('T'));
+    }
+
+    /// Continues the server after [`pause`](Self::pause).
+    #[track_caller]
+    pub fn resume(&self) {
+        process::send(self.pid(), Signal::CONT);
+    }
+
+    /// Starts a proxy in front of this server.
+    #[must_use]
+    #[track_caller]
+    pub fn wire(&self) -> Wire {
+        Wire::to(self.addr())
+    }
+
+    /// The answer to a command of four letters, such as `mntr`, on a connection that bypasses every proxy.
+    #[must_use]
+    #[track_caller]
+    pub fn ask(&self, command: &str) -> String {
+        self.try_ask(command).unwrap_or_else(|error| panic!("{command}: {error}"))
+    }
+
+    fn try_ask(&self, command: &str) -> io::Result<String> {
+        let mut stream = TcpStream::connect(self.addr())?;
+        stream.set_read_timeout(Some(ANSWERS_WITHIN))?;
+        stream.write_all(command.as_bytes())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    }
+
+    /// Starts the server program, and waits until the server answers.
+    #[track_caller]
+    fn launch(&self) {
+        let child = self.spawn().unwrap_or_else(|error| {
+            panic!("cannot start ZooKeeper ({error}); `cargo xtask test` installs what the tests need")
+        });
+        *self.child() = Some(child);
+        // A server answers `ruok` before it serves clients.
+        eventually(READY_WITHIN, || match self.try_ask("srvr") {
+            Ok(answer) if answer.contains("Mode: ") => Ok(()),
+            Ok(answer) => Err(answer),
+            Err(error) => {
+                self.check_child();
+                Err(error.to_string())
+            }
+        });
+    }
+
+    fn spawn(&self) -> io::Result<Child> {
+        if !Path::new(JAR).is_file() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, format!("{JAR} is missing")));
+        }
+        fs::create_dir_all(self.data())?;
+        let configuration = self.dir.path().join("zoo.cfg");
+        fs::write(&configuration, self.configuration())?;
+        let log = File::options().create(true).append(true).open(self.log_path())?;
+        let mut command = keeper::command("java");
+        command
+            .args(["-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:ActiveProcessorCount=1", "-cp", JAR])
+            .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
+            .arg(configuration)
+            .stdin(Stdio::null())
+            .stderr(log.try_clone()?)
+            .stdout(log);
+        keeper::spawn(command)
+    }
+
+    fn configuration(&self) -> String {
+        let (port, data) = (self.port.number(), self.data());
+        format!(
+            "tickTime=200\ndataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\nminSessionTimeout=400\n\
+             maxSessionTimeout=60000\nmaxClientCnxns=0\nforceSync=no\nadmin.enableServer=false\n\
+             4lw.commands.whitelist=*\n{}\n",
+            data.display(),
+            self.lines.join("\n")
+        )
+    }
+
+    /// Panics with the server's log if the server has exited. So the test does not have to wait for the timeout.
+    #[track_caller]
+    fn check_child(&self) {
+        if let Some(child) = self.child().as_mut()
+            && let Ok(Some(status)) = child.try_wait()
+        {
+            let log = fs::read_to_string(self.log_path()).unwrap_or_default();
+            panic!("ZooKeeper ended ({status}) before it was ready:\n{log}");
+        }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.dir.path().join("zookeeper.log")
+    }
+
+    fn child(&self) -> MutexGuard<'_, Option<Child>> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for ZooKeeperServer {
+    fn drop(&mut self) {
+        let Some(mut child) = self.child().take() else {
+            return;
+        };
+        // An error means that the server has ended already. A panic here could hide the panic of the test.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}

@@ -1,0 +1,43 @@
+//! The errors of ZooKeeper's client as errors of bandog.
+
+use bandog_core::{Error, ErrorKind};
+use zookeeper_client::Error as ZkError;
+
+/// The error of a request that was sent. `store` is the address, for the message.
+pub(crate) fn of_request(store: &str, error: ZkError) -> Error {
+    let (kind, message, maybe_applied) = match &error {
+        ZkError::NoAuth | ZkError::AuthFailed | ZkError::InvalidAcl => {
+            (ErrorKind::Denied, "the server refuses this user a right that the request needs", false)
+        }
+        ZkError::QuotaExceeded => (ErrorKind::Denied, "the quota of the folder is used up", false),
+        ZkError::BadArguments(_) => (ErrorKind::Misused, "the client refuses the request", false),
+        ZkError::NotReadOnly => (ErrorKind::Unavailable, "the server has no connection to its ensemble", false),
+        ZkError::Throttled => (ErrorKind::Unavailable, "the server has too much load", false),
+        ZkError::NoNode | ZkError::NodeExists | ZkError::NotEmpty | ZkError::BadVersion => {
+            (ErrorKind::Unavailable, "another client changed the nodes at the same time", false)
+        }
+        _ => (ErrorKind::Unavailable, "the server did not answer", true),
+    };
+    let made = Error::new(kind, format!("{store}: {message}")).caused_by(error);
+    if maybe_applied { made.ambiguous() } else { made }
+}
+
+/// The error of an attempt to connect.
+pub(crate) fn of_connection(store: &str, error: ZkError) -> Error {
+    let (kind, message) = match &error {
+        ZkError::NoAuth | ZkError::AuthFailed => (ErrorKind::Denied, "the server refuses the user or the password"),
+        ZkError::BadArguments(_) => (ErrorKind::Misused, "the address is wrong"),
+        _ => (ErrorKind::Unavailable, "cannot connect"),
+    };
+    Error::new(kind, format!("{store}: {message}")).caused_by(error)
+}
+
+/// The error of a request that had no answer within the timeout.
+pub(crate) fn no_answer(store: &str, timeout: std::time::Duration) -> Error {
+    Error::unavailable(format!("{store}: no answer within {timeout:?}")).ambiguous()
+}
+
+/// Whether the node was deleted before the request. For a deletion, this is a success.
+pub(crate) fn is_gone(error: &ZkError) -> bool {
+    matches!(error, ZkError::NoNode)
+}

@@ -1,0 +1,92 @@
+//! The background task of a session: it deletes nodes that are no longer needed, and reports what happens to the
+//! session.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use tokio::{
+    select,
+    time::{Instant, sleep_until},
+};
+use zookeeper_client::SessionState;
+
+use crate::{host::Shared, session::Session};
+
+/// Delay before a deletion that had no answer is repeated.
+const RETRY: Duration = Duration::from_millis(200);
+/// The keeper looks at the table at least once in this time.
+const MAX_SLEEP: Duration = Duration::from_secs(60);
+
+/// Runs until the session ends, or until the backend is dropped.
+pub(crate) async fn keep(session: Arc<Session>, backend: Weak<Shared>) {
+    let mut states = session.client.state_watcher();
+    let mut retry_at = None;
+    loop {
+        let Some(shared) = backend.upgrade() else { return };
+        let due = shared.table.next_due().unwrap_or_else(|| Instant::now() + MAX_SLEEP);
+        let due = retry_at.take().map_or(due, |at| due.max(at));
+        let table = Arc::clone(&shared.table);
+        drop(shared); // So that this task does not keep the backend alive.
+        select! {
+            state = states.changed() => {
+                let Some(shared) = backend.upgrade() else { return };
+                match state {
+                    SessionState::SyncConnected => shared.connected_again(),
+                    SessionState::Disconnected | SessionState::ConnectedReadOnly => {}
+                    SessionState::AuthFailed | SessionState::Expired | SessionState::Closed => {
+                        return shared.session_ended(&session);
+                    }
+                }
+            }
+            () = table.wake.notified() => {}
+            () = sleep_until(due) => {}
+        }
+        let Some(shared) = backend.upgrade() else { return };
+        if !shared.tidy(&session).await {
+            retry_at = Some(Instant::now() + RETRY);
+        }
+    }
+}
+
+impl Shared {
+    /// Deletes the nodes of expired holds, and the queued nodes of names without subscribers. Returns false if a
+    /// deletion had no answer.
+    async fn tidy(&self, session: &Session) -> bool {
+        let expired = self.table.due(Instant::now()).into_iter().map(async |(id, key)| {
+            let _turn = self.key_locks.turn(&key).await;
+            // The hold may have been renewed or released meanwhile.
+            let node = self.table.claim(id).filter(|node| node.until <= Instant::now());
+            let Some(node) = node else { return true };
+            let is_deleted = self.delete(session, &node).await.is_ok();
+            if is_deleted {
+                self.table.remove_claim(id);
+            }
+            is_deleted
+        });
+        let left = self.table.left().into_iter().map(async |key| {
+            let _turn = self.key_locks.turn(&key).await;
+            // First, so that a subscriber that is lost during the deletion is seen in the next round.
+            self.table.has_tidied(&key);
+            let unused = self.table.queued(&key).filter(|_| !self.table.has_subscribers(&key));
+            if let Some(node) = unused
+                && self.settle_queued(session, node).await.is_err()
+            {
+                self.table.put_back(key);
+                return false;
+            }
+            true
+        });
+        let suspects = self.table.due_suspects(Instant::now()).into_iter().map(async |node| {
+            let is_deleted = self.delete(session, &node).await.is_ok();
+            if !is_deleted {
+                self.table.suspect(node);
+            }
+            is_deleted
+        });
+        let (expired, left, suspects) = futures_util::join!(join_all(expired), join_all(left), join_all(suspects));
+        expired.into_iter().chain(left).chain(suspects).all(|is_done| is_done)
+    }
+}

@@ -1,0 +1,80 @@
+//! Orders the calls of one backend for the same name.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use bandog_core::Key;
+use tokio::sync::OwnedMutexGuard;
+
+/// A lock for each name that is in use. The calls get the lock of a name in the order in which they asked for it.
+#[derive(Debug, Default)]
+pub(crate) struct KeyLocks(Mutex<HashMap<Key, Weak<tokio::sync::Mutex<()>>>>);
+
+/// The turn of one call at one name.
+pub(crate) struct KeyTurn<'a> {
+    locks: &'a KeyLocks,
+    key: Key,
+    guard: Option<OwnedMutexGuard<()>>,
+}
+
+impl KeyLocks {
+    /// Waits for the turn. The place in the order is that of the first poll.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the call loses its place.
+    pub(crate) async fn turn(&self, key: &Key) -> KeyTurn<'_> {
+        // The value exists before the wait, so that the entry is also removed if this future is dropped.
+        let mut turn = KeyTurn { locks: self, key: key.clone(), guard: None };
+        let lock = self.lock_of(key);
+        turn.guard = Some(lock.lock_owned().await);
+        turn
+    }
+
+    fn lock_of(&self, key: &Key) -> Arc<tokio::sync::Mutex<()>> {
+        let mut locks = self.locks();
+        if let Some(lock) = locks.get(key).and_then(Weak::upgrade) {
+            return lock;
+        }
+        let lock = Arc::default();
+        locks.insert(key.clone(), Arc::downgrade(&lock));
+        lock
+    }
+
+    fn locks(&self) -> MutexGuard<'_, HashMap<Key, Weak<tokio::sync::Mutex<()>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for KeyTurn<'_> {
+    fn drop(&mut self) {
+        self.guard = None;
+        let mut locks = self.locks.locks();
+        if locks.get(&self.key).is_some_and(|lock| lock.strong_count() == 0) {
+            locks.remove(&self.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn the_turns_of_a_name_follow_each_other_and_leave_nothing() {
+        let (locks, key, other) = (KeyLocks::default(), Key::new("a").unwrap(), Key::new("b").unwrap());
+        let first = locks.turn(&key).now_or_never().unwrap();
+        assert!(locks.turn(&other).now_or_never().is_some());
+        let (mut second, mut third) = (Box::pin(locks.turn(&key)), Box::pin(locks.turn(&key)));
+        assert!((&mut second).now_or_never().is_none() && (&mut third).now_or_never().is_none());
+        drop(first);
+        assert!((&mut third).now_or_never().is_none());
+        drop(second);
+        assert!((&mut third).now_or_never().is_some());
+        drop(third);
+        assert!(locks.locks().is_empty());
+    }
+}

@@ -1,0 +1,106 @@
+//! The trait [`Leases`]: claims, renewals, releases and subscriptions.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bandog_core::{
+    Answer, Claim, ClientId, Error, ErrorKind, Kind, Kinds, Leases, Member, Notifier, Profile, Renewal, Result, Step,
+    Subscription,
+};
+use futures_util::future::join_all;
+
+use crate::host::{Shared, ZooKeeper};
+
+#[async_trait]
+impl Leases for ZooKeeper {
+    async fn ping(&self) -> Result<()> {
+        let deadline = self.0.deadline();
+        let session = self.0.session(deadline).await?;
+        self.0.answered(deadline, async { session.prove().await.map(drop).map_err(|error| self.0.fault(error)) }).await
+    }
+
+    async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
+        join_all(steps.iter().map(|step| async move {
+            self.0.apply_one(step).await.map_err(|error| error.during(step.verb()).at(step.key()))
+        }))
+        .await
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        let deadline = self.0.deadline();
+        let renewed = async {
+            let session = self.0.session(deadline).await?;
+            self.0.answered(deadline, self.0.renew(&session, claims)).await
+        };
+        let answers = match renewed.await {
+            Ok(answers) => answers,
+            Err(error) => claims.iter().map(|_| Err(error.clone())).collect(),
+        };
+        let named = answers.into_iter().zip(claims);
+        named.map(|(answer, claim)| answer.map_err(|error| error.during("renew").at(&claim.key))).collect()
+    }
+
+    async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
+        // If this future is dropped, the subscription is dropped too, and the keeper removes its node.
+        let subscription = self.0.add_subscriber(&claim.key, notifier);
+        let deadline = self.0.deadline();
+        let waiting = async {
+            let _turn = self.0.key_locks.turn(&claim.key).await;
+            let session = self.0.session(deadline).await?;
+            self.0.wait_in_queue(&session, claim).await
+        };
+        self.0.answered(deadline, waiting).await.map_err(|error| error.during("subscribe").at(&claim.key))?;
+        Ok(subscription)
+    }
+
+    async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
+        let announced = self.0.request(async |session| self.0.announce(session, member, ttl).await);
+        announced.await.map_err(|error| error.during("announce"))
+    }
+
+    async fn withdraw(&self, client: ClientId) -> Result<()> {
+        let withdrawn = self.0.request(async |session| self.0.withdraw(session, client).await);
+        withdrawn.await.map_err(|error| error.during("withdraw"))
+    }
+
+    fn profile(&self) -> Profile {
+        Profile {
+            store: self.0.store.clone(),
+            timeout: self.0.timeout(),
+            kinds: Kinds::MUTEX,
+            has_records: true,
+            fence_survives_failover: true,
+            may_undo: Duration::ZERO,
+            expiry: "the session with ZooKeeper",
+            max_steps: Profile::MAX_STEPS,
+            epoch: self.0.epoch.subscribe(),
+        }
+    }
+}
+
+impl Shared {
+    /// Applies one step. Steps of one name follow each other, also over several calls.
+    async fn apply_one(&self, step: &Step) -> Result<Answer> {
+        check_kind(step.kind())?;
+        let deadline = self.deadline();
+        let applied = async {
+            let _turn = self.key_locks.turn(step.key()).await;
+            let session = self.session(deadline).await?;
+            self.answered(deadline, self.step(&session, step)).await
+        };
+        // The wait for the turn of a name can take all the time. Then nothing was sent.
+        tokio::time::timeout_at(deadline + self.timeout() / 10, applied)
+            .await
+            .map_err(|_| Error::unavailable(format!("{}: no answer", self.store)))?
+    }
+}
+
+/// Refuses a kind of lock that this backend does not have.
+fn check_kind(kind: Kind) -> Result<()> {
+    match kind {
+        Kind::Mutex => Ok(()),
+        Kind::Fair | Kind::Read | Kind::Write | Kind::Permits { .. } => {
+            Err(Error::new(ErrorKind::Unsupported, format!("this backend has no locks of the kind {kind}")))
+        }
+    }
+}

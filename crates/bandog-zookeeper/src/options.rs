@@ -1,0 +1,169 @@
+//! The options of the backend, and how they are read from a URL.
+
+use std::{fmt, time::Duration};
+
+use bandog_core::{Error, Result};
+use percent_encoding::percent_decode_str;
+
+/// Default duration of a session.
+const SESSION: Duration = Duration::from_secs(10);
+/// Default of [`ZooKeeperOptions::timeout`].
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// The port of ZooKeeper.
+const PORT: &str = "2181";
+
+/// The address of an ensemble, and the options of a client.
+///
+/// ```
+/// let options = bandog_zookeeper::ZooKeeperOptions::from_url("zookeeper://one:2181,two:2181/locks?session=20s")?;
+/// # Ok::<(), bandog_core::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct ZooKeeperOptions {
+    /// The servers, each with its port, separated by commas.
+    pub(crate) servers: String,
+    /// The folder that contains the folders of the locks, with a slash at the beginning and none at the end. Empty for
+    /// the root.
+    pub(crate) chroot: String,
+    /// The user and the password of the scheme `digest`, separated by a colon.
+    pub(crate) login: Option<String>,
+    pub(crate) session: Duration,
+    pub(crate) timeout: Duration,
+}
+
+impl ZooKeeperOptions {
+    /// Reads a URL such as `zookeeper://user:password@host1:2181,host2:2181/folder?session=10s`.
+    ///
+    /// The folder contains the folders of the locks, and is created if it is missing. `session` is the requested
+    /// duration of the session, between 400 ms and an hour; the default is 10 s. The servers can give another duration.
+    ///
+    /// # Errors
+    /// The kind is [`ErrorKind::Misused`](bandog_core::ErrorKind::Misused) if the URL is wrong.
+    pub fn from_url(url: &str) -> Result<Self> {
+        let rest = url.strip_prefix("zookeeper://").ok_or_else(|| wrong("it does not begin with zookeeper://"))?;
+        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, chroot) = place.find('/').map_or((place, ""), |at| place.split_at(at));
+        let (login, hosts) = match authority.rsplit_once('@') {
+            Some((login, hosts)) => (Some(read_login(login)?), hosts),
+            None => (None, authority),
+        };
+        let mut options = Self {
+            servers: read_servers(hosts)?,
+            chroot: read_chroot(chroot)?,
+            login,
+            session: SESSION,
+            timeout: TIMEOUT,
+        };
+        for option in query.split('&').filter(|option| !option.is_empty()) {
+            match option.split_once('=') {
+                Some(("session", value)) => options.session = read_session(value)?,
+                _ => return Err(wrong("its only option is session")),
+            }
+        }
+        Ok(options)
+    }
+
+    /// Sets the maximum duration of one request. The default is 3 s.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// The address without secrets, for messages.
+    pub(crate) fn store(&self) -> String {
+        format!("zookeeper://{}{}", self.servers, self.chroot)
+    }
+}
+
+impl fmt::Debug for ZooKeeperOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ZooKeeperOptions").field("store", &self.store()).field("session", &self.session).finish()
+    }
+}
+
+fn read_login(login: &str) -> Result<String> {
+    let decoded = percent_decode_str(login).decode_utf8().map_err(|_| wrong("its user or password is not UTF-8"))?;
+    if decoded.split_once(':').is_none_or(|(user, _)| user.is_empty()) {
+        return Err(wrong("in front of the @, it must have a user, a colon and a password"));
+    }
+    Ok(decoded.into_owned())
+}
+
+fn read_servers(hosts: &str) -> Result<String> {
+    let servers = hosts.split(',').map(|host| {
+        let is_v6_without_port = host.ends_with(']');
+        match host.rsplit_once(':') {
+            _ if host.is_empty() => Err(wrong("the name of a server is empty")),
+            Some((name, port)) if !is_v6_without_port => match port.parse::<u16>() {
+                Ok(1..) if !name.is_empty() => Ok(host.to_owned()),
+                Ok(_) | Err(_) => Err(wrong("the port of a server must be a number from 1 to 65535")),
+            },
+            Some(_) | None => Ok(format!("{host}:{PORT}")),
+        }
+    });
+    Ok(servers.collect::<Result<Vec<_>>>()?.join(","))
+}
+
+fn read_chroot(chroot: &str) -> Result<String> {
+    let decoded = percent_decode_str(chroot).decode_utf8().map_err(|_| wrong("its folder is not UTF-8"))?;
+    let folder = decoded.trim_end_matches('/');
+    let is_wrong = |part: &str| matches!(part, "" | "." | "..") || part.chars().any(char::is_control);
+    if folder.split('/').skip(1).any(is_wrong) || folder == "/zookeeper" || folder.starts_with("/zookeeper/") {
+        return Err(wrong("its folder is not a path of ZooKeeper, or is reserved"));
+    }
+    Ok(folder.to_owned())
+}
+
+fn read_session(value: &str) -> Result<Duration> {
+    let session = humantime::parse_duration(value).map_err(|_| wrong("its session must be a duration such as 10s"))?;
+    if (Duration::from_millis(400)..=Duration::from_secs(3600)).contains(&session) {
+        return Ok(session);
+    }
+    Err(wrong("its session must be between 400ms and 1h"))
+}
+
+/// The error of a wrong URL. The URL is not shown, because it can contain a password.
+fn wrong(what: &str) -> Error {
+    Error::misused(format!("the URL of ZooKeeper is wrong: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_servers_a_folder_a_user_and_the_session() {
+        let options =
+            ZooKeeperOptions::from_url("zookeeper://joe:p%40ss@one,two:2182,[::1]/a/b/?session=400ms").unwrap();
+        assert_eq!(options.servers, "one:2181,two:2182,[::1]:2181");
+        assert_eq!((options.chroot.as_str(), options.login.as_deref()), ("/a/b", Some("joe:p@ss")));
+        assert_eq!(options.session, Duration::from_millis(400));
+        let shown = format!("{options:?}");
+        assert!(shown.contains("zookeeper://one:2181,two:2182,[::1]:2181/a/b") && !shown.contains("p@ss"), "{shown}");
+        let plain = ZooKeeperOptions::from_url("zookeeper://localhost").unwrap();
+        assert_eq!((plain.chroot.as_str(), plain.login, plain.session), ("", None, SESSION));
+    }
+
+    #[test]
+    fn wrong_urls_are_refused() {
+        for url in [
+            "zookeeper:",
+            "zookeeper://",
+            "zookeeper://one,,two",
+            "zookeeper://one:x",
+            "zookeeper://one:0",
+            "zookeeper://:1",
+            "zookeeper://one/a//b",
+            "zookeeper://one/../b",
+            "zookeeper://one/zookeeper",
+            "zookeeper://one?session=1ms",
+            "zookeeper://one?session=",
+            "zookeeper://one?colour=red",
+            "zookeeper://joe@one",
+            "redis://one",
+        ] {
+            assert_eq!(ZooKeeperOptions::from_url(url).unwrap_err().kind(), bandog_core::ErrorKind::Misused, "{url}");
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The nodes that this backend has created, and the subscribers of its client.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use bandog_core::{ClaimId, Key, Notifier};
+use tokio::{
+    sync::{Notify, oneshot},
+    time::Instant,
+};
+
+/// One node of a lock. The node exists, or exists perhaps because the answer to its creation was lost.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) key: Key,
+    /// The beginning of its name, which no other node has.
+    pub(crate) protection: String,
+    /// None if the answer to its creation did not arrive.
+    pub(crate) path: Option<String>,
+    /// The number of the transaction that created the node. It is the fence. Zero if the path is unknown.
+    pub(crate) created_by: u64,
+    /// The session that created the node.
+    pub(crate) session: u64,
+    /// When the keeper deletes the node, unless it is renewed.
+    pub(crate) until: Instant,
+    /// Whether a watch reports the deletion of the node.
+    pub(crate) is_watched: bool,
+}
+
+/// The memory of one backend. All methods return at once.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    rows: Mutex<Rows>,
+    /// Wakes the keeper: a node must be deleted earlier than the keeper knows, or a name has lost its subscribers.
+    pub(crate) wake: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Rows {
+    /// The nodes of claims.
+    claims: HashMap<ClaimId, Node>,
+    /// For each name with waiting calls, the node in the lock's queue. The next claim gets this node.
+    queued: HashMap<Key, Node>,
+    /// Nodes that did not exist when they were searched, and whose creation can still be applied.
+    suspects: Vec<Node>,
+    /// The names of `queued` whose predecessor is watched: the number of the watch, and the channel that ends it.
+    watching: HashMap<Key, (u64, oneshot::Sender<()>)>,
+    last_watch: u64,
+    subscribers: HashMap<Key, BTreeMap<u64, Notifier>>,
+    last_subscriber: u64,
+    /// The names that have perhaps lost their last subscriber.
+    left: BTreeSet<Key>,
+    /// When the keeper looks for nodes that must be deleted.
+    planned: Option<Instant>,
+}
+
+impl Table {
+    pub(crate) fn claim(&self, id: ClaimId) -> Option<Node> {
+        self.rows().claims.get(&id).cloned()
+    }
+
+    /// The node of a claim, if this session has created it. A node of an earlier session never counts.
+    pub(crate) fn claim_of(&self, id: ClaimId, session: u64) -> Option<Node> {
+        self.claim(id).filter(|node| node.session == session)
+    }
+
+    /// Gives a node to the keeper, which searches and deletes it once more.
+    pub(crate) fn suspect(&self, node: Node) {
+        let until = node.until;
+        let mut rows = self.rows();
+        rows.suspects.push(node);
+        self.plan(&mut rows, until);
+    }
+
+    /// Takes the suspects that must be searched now.
+    pub(crate) fn due_suspects(&self, now: Instant) -> Vec<Node> {
+        self.rows().suspects.extract_if(.., |node| node.until <= now).collect()
+    }
+
+    pub(crate) fn keep_claim(&self, id: ClaimId, node: Node) {
+        let until = node.until;
+        let mut rows = self.rows();
+        rows.claims.insert(id, node);
+        self.plan(&mut rows, until);
+    }
+
+    /// Wakes the keeper if a node must be deleted earlier than the keeper knows.
+    fn plan(&self, rows: &mut Rows, until: Instant) {
+        if rows.planned.is_none_or(|planned| until < planned) {
+            rows.planned = Some(until);
+            self.wake.notify_one();
+        }
+    }
+
+    pub(crate) fn remove_claim(&self, id: ClaimId) {
+        self.rows().claims.remove(&id);
+    }
+
+    /// Changes the node of a claim, if the table has it.
+    pub(crate) fn update(&self, id: ClaimId, change: impl FnOnce(&mut Node)) {
+        let mut rows = self.rows();
+        let Some(node) = rows.claims.get_mut(&id) else { return };
+        change(node);
+        let until = node.until;
+        self.plan(&mut rows, until);
+    }
+
+    pub(crate) fn queued(&self, key: &Key) -> Option<Node> {
+        self.rows().queued.get(key).cloned()
+    }
+
+    pub(crate) fn keep_queued(&self, node: Node) {
+        self.rows().queued.insert(node.key.clone(), node);
+    }
+
+    pub(crate) fn remove_queued(&self, key: &Key) {
+        let mut rows = self.rows();
+        rows.queued.remove(key);
+        rows.watching.remove(key);
+    }
+
+    /// Makes the node of the waiting calls the node of this claim.
+    pub(crate) fn promote(&self, key: &Key, id: ClaimId) {
+        let mut rows = self.rows();
+        rows.watching.remove(key);
+        if let Some(node) = rows.queued.remove(key) {
+            let until = node.until;
+            rows.claims.insert(id, node);
+            self.plan(&mut rows, until);
+        }
+    }
+
+    /// Makes the node of a refused claim the node of the waiting calls.
+    pub(crate) fn demote(&self, id: ClaimId) {
+        let mut rows = self.rows();
+        if let Some(node) = rows.claims.remove(&id) {
+            rows.queued.insert(node.key.clone(), node);
+        }
+    }
+
+    /// Records that the predecessor of the waiting calls' node is watched. Returns the number of the watch, and a channel
+    /// that is closed when the watch is no longer needed. None if it was watched before.
+    pub(crate) fn begins_to_watch(&self, key: &Key) -> Option<(u64, oneshot::Receiver<()>)> {
+        let mut rows = self.rows();
+        if rows.watching.contains_key(key) {
+            return None;
+        }
+        rows.last_watch += 1;
+        let (number, (end, ended)) = (rows.last_watch, oneshot::channel());
+        rows.watching.insert(key.clone(), (number, end));
+        Some((number, ended))
+    }
+
+    /// Records the end of a watch, and notifies the subscribers. Does nothing if the watch was not needed any more.
+    pub(crate) fn watch_ended(&self, key: &Key, number: u64) {
+        let mut rows = self.rows();
+        if rows.watching.get(key).is_none_or(|(present, _)| *present != number) {
+            return;
+        }
+        rows.watching.remove(key);
+        if let Some(of_key) = rows.subscribers.get(key) {
+            of_key.values().for_each(Notifier::notify);
+        }
+    }
+
+    pub(crate) fn subscribe(&self, key: &Key, notifier: Notifier) -> u64 {
+        let mut rows = self.rows();
+        rows.last_subscriber += 1;
+        let number = rows.last_subscriber;
+        rows.subscribers.entry(key.clone()).or_default().insert(number, notifier);
+        number
+    }
+
+    /// Removes a subscriber. If it was the last one of its name, the keeper removes the node of the waiting calls.
+    pub(crate) fn unsubscribe(&self, key: &Key, number: u64) {
+        let mut rows = self.rows();
+        let Some(of_key) = rows.subscribers.get_mut(key) else { return };
+        of_key.remove(&number);
+        if of_key.is_empty() {
+            rows.subscribers.remove(key);
+            rows.left.insert(key.clone());
+            self.wake.notify_one();
+        }
+    }
+
+    pub(crate) fn has_subscribers(&self, key: &Key) -> bool {
+        self.rows().subscribers.contains_key(key)
+    }
+
+    /// The names that have perhaps lost their last subscriber.
+    pub(crate) fn left(&self) -> Vec<Key> {
+        self.rows().left.iter().cloned().collect()
+    }
+
+    /// Records that the node of the waiting calls could not be removed.
+    pub(crate) fn put_back(&self, key: Key) {
+        self.rows().left.insert(key);
+    }
+
+    /// Records that the keeper checks a name.
+    pub(crate) fn has_tidied(&self, key: &Key) {
+        self.rows().left.remove(key);
+    }
+
+    /// When the first node must be deleted. From then on, the keeper knows it.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        let mut rows = self.rows();
+        rows.planned = rows.claims.values().chain(&rows.suspects).map(|node| node.until).min();
+        rows.planned
+    }
+
+    /// The claims whose nodes must be deleted now.
+    pub(crate) fn due(&self, now: Instant) -> Vec<(ClaimId, Key)> {
+        let rows = self.rows();
+        let due = rows.claims.iter().filter(|(_, node)| node.until <= now);
+        due.map(|(id, node)| (*id, node.key.clone())).collect()
+    }
+
+    /// Forgets the nodes of a session that has ended, and notifies all subscribers: their places are gone.
+    pub(crate) fn session_ended(&self, session: u64) {
+        let mut rows = self.rows();
+        rows.claims.retain(|_, node| node.session != session);
+        rows.queued.retain(|_, node| node.session != session);
+        rows.suspects.retain(|node| node.session != session);
+        rows.watching.clear();
+        rows.subscribers.values().flat_map(BTreeMap::values).for_each(Notifier::notify);
+    }
+
+    fn rows(&self) -> MutexGuard<'_, Rows> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,90 @@
+//! Nodes of other libraries in the folder of a lock: Curator's, bare ones, and nodes that never end.
+
+use bandog_core::ErrorKind;
+use bandog_testkit::{ZooKeeperServer, eventually_async};
+use zookeeper_client::{Acls, CreateMode};
+
+use crate::{SOON, client, make_folder, neighbour, nodes, soon, take};
+
+/// The beginning of the path of a node that Curator creates.
+const CURATOR: &str = "/locks/orders/_c_2b3f71b5-76fc-41fc-83c9-f63573c55b15-lock-";
+
+/// Whether a client of bandog has its place in the queue. Before, its refused claim has a node for a moment.
+async fn waits(java: &zookeeper_client::Client) -> bool {
+    for node in nodes(java, "orders").await {
+        let read = java.get_data(&format!("/locks/orders/{node}")).await;
+        if read.is_ok_and(|(data, _)| data.ends_with(b" waits")) {
+            return true;
+        }
+    }
+    false
+}
+
+#[tokio::test]
+async fn curator_and_bandog_queue_for_one_lock() {
+    let server = ZooKeeperServer::start();
+    let (java, ours) = (neighbour(&server).await, client(server.addr()));
+    make_folder(&java, "orders").await;
+    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+
+    // Java holds the lock.
+    let (stat, sequence) = java.create(CURATOR, b"127.0.0.1", &options).await.unwrap();
+    assert!(ours.mutex("orders").try_lock().await.unwrap().is_none());
+    let row = ours.show("orders").await.unwrap();
+    assert!(row.is_held() && row.owner().unwrap().starts_with("_c_2b3f") && row.client().is_none(), "{row:?}");
+    let mutex = ours.mutex("orders");
+    let waiting = tokio::spawn(async move { mutex.lock().await });
+    eventually_async(SOON, async || waits(&java).await).await;
+    // Another Java client waits behind us.
+    let (behind, second) = java.create(CURATOR, b"127.0.0.1", &options).await.unwrap();
+    // A revocation of the holder changes its data. The lock is still held.
+    java.set_data(&format!("{CURATOR}{sequence}"), b"__REVOKE__", None).await.unwrap();
+    java.delete(&format!("{CURATOR}{sequence}"), None).await.unwrap();
+
+    let guard = soon(waiting).await.unwrap().unwrap();
+    let fence = i64::try_from(guard.fence().get()).unwrap();
+    assert!(stat.czxid < fence && fence < behind.czxid, "the order of the queue is the order of the fences");
+    // A further call of our client does not pass Java.
+    let mutex = ours.mutex("orders");
+    let further = tokio::spawn(async move { mutex.lock().await });
+    guard.release().await.unwrap();
+    eventually_async(SOON, async || nodes(&java, "orders").await.len() == 2).await;
+    assert!(!further.is_finished(), "Java holds the lock");
+    java.delete(&format!("{CURATOR}{second}"), None).await.unwrap();
+    let guard = soon(further).await.unwrap().unwrap();
+    assert!(i64::try_from(guard.fence().get()).unwrap() > behind.czxid);
+}
+
+#[tokio::test]
+async fn bare_nodes_and_nodes_without_an_end_block_a_lock() {
+    let server = ZooKeeperServer::start();
+    let (java, ours) = (neighbour(&server).await, client(server.addr()));
+    make_folder(&java, "orders").await;
+    let ephemeral = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+    let persistent = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    for node in ["lock-0000000000", "0", "!abc"] {
+        let path = format!("/locks/orders/{node}");
+        java.create(&path, b"", &ephemeral).await.unwrap();
+        assert!(ours.mutex("orders").try_lock().await.unwrap().is_none(), "{node} comes first");
+        assert!(ours.evict("orders").await.unwrap().is_some());
+        java.create(&path, b"", &persistent).await.unwrap();
+        assert!(ours.mutex("orders").try_lock().await.unwrap().is_none(), "{node} comes first");
+        assert_eq!(ours.evict("orders").await.unwrap_err().kind(), ErrorKind::Denied);
+        java.delete(&path, None).await.unwrap();
+    }
+    // Curator ignores these names, too.
+    for node in ["abc", "5", "latch-0000000000"] {
+        java.create(&format!("/locks/orders/{node}"), b"", &persistent).await.unwrap();
+    }
+    take(&ours, "orders").await.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_folder_that_is_deleted_is_created_again() {
+    let server = ZooKeeperServer::start();
+    let (java, ours) = (neighbour(&server).await, client(server.addr()));
+    let fence = take(&ours, "a/b").await.fence();
+    soon(ours.idle()).await;
+    java.delete("/locks/a%2Fb", None).await.unwrap();
+    assert!(take(&ours, "a/b").await.fence() > fence);
+}
