@@ -287,8 +287,7 @@ fn check_login(rest: &str, shown: &str) -> Result<()> {
              password, write %40 for @ and %2C for ,)"
         )));
     }
-    // `host1,user:password@host2`: the part before the colon would be the name of a user.
-    if login.contains(',') {
+    if follows_a_host(login) {
         return Err(Error::misused(format!(
             "the URL {shown:?} has a login after its first host: write the login once, before the first host (in a login, \
              write %2C for ,)"
@@ -298,6 +297,13 @@ fn check_login(rest: &str, shown: &str) -> Result<()> {
     Err(Error::misused(format!(
         "the URL {shown:?} has a {found:?} before its '@': in a user or password, write %2F for /, %3F for ? and %23 for #"
     )))
+}
+
+/// Whether this login follows a host, as in `host1,user:password@host2` or `host1:7000,user:password@host2`. The host would
+/// be the name of the user.
+fn follows_a_host(login: &str) -> bool {
+    let (user, password) = login.split_once(':').unwrap_or((login, ""));
+    user.contains(',') || password.split_once(',').is_some_and(|(port, _)| is_port(port))
 }
 
 /// Refuses a URL without the path of a socket. The path can contain any character, even an `@`. So the path must follow

@@ -59,7 +59,10 @@ fn bad_urls_are_refused_without_their_secrets() {
     for (url, words) in [
         (
             "mongo://app:hunter2@db",
-            ["mongo", "redis+quorum, rediss+quorum (also with valkey instead of redis), sqlite and memory are known"],
+            [
+                "mongo",
+                "redis+quorum, rediss+quorum (also with valkey instead of redis), postgres, sqlite, zookeeper and memory are known",
+            ],
         ),
         ("app:hunter2@db", ["app", "write redis:// in front of it"]),
         ("redis://app:hunter2@db?lease=3s", ["\"lease\"", "watchdog, timeout and prefix"]),

@@ -42,10 +42,8 @@ pub(super) fn check(rest: &str, shown: &str) -> Result<()> {
     if hosts.iter().any(has_wrong_port) {
         return misused("has a port that is not a number (in a password, write %25 for % and %40 for @)");
     }
-    if login.contains(',') {
-        return misused(
-            "has a comma before its '@'; write the login once, before the first host, and %2C in a password",
-        );
+    if super::follows_a_host(login) {
+        return misused("has a login after its first host; write the login once, and %2C for a comma in it");
     }
     // The same server twice would have two votes.
     let distinct: BTreeSet<_> = hosts.iter().map(|host| server(host)).collect();

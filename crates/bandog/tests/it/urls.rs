@@ -62,6 +62,7 @@ fn the_url_of_a_cluster_names_some_of_its_nodes() {
     refused("redis+cluster://h1,,h2", &["lacks a host"]);
     refused("redis+cluster://h1:x,h2", &["cannot be read"]);
     refused("redis+cluster://app:hunter2@h1,app:hunter2@h2", &["write the login once"]);
+    refused("redis+cluster://h1:7000,app:hunter2@h2", &["write the login once"]);
     refused("redis+cluster://h1?ca=/x.pem", &["\"ca\""]);
     let url = "redis+cluster://h1:7000,h2:7001?timeout=1s";
     assert_eq!(redact(url), url);

@@ -19,9 +19,10 @@ fn a_quorum_needs_three_different_nodes() {
     for wrong in ["//a,b", "//a,b,", "//a,b,A", "//a,b,a:6379", "//a,b,a:06379", "a,b,c", "//us/er@a,b,c"] {
         assert!(Parts::parse(&format!("redis+quorum:{wrong}")).is_err(), "{wrong}");
     }
-    for wrong in ["//a,localhost:1,127.0.0.1:1", "//a,[::1],localhost", "//u:pa,ss@a,b,c", "//a:1,u:pw@b,c,d"] {
+    for wrong in ["//a,localhost:1,127.0.0.1:1", "//a,[::1],localhost", "//a,u:pw@b,c,d", "//a:1,u:pw@b,c,d"] {
         assert!(Parts::parse(&format!("redis+quorum:{wrong}")).is_err(), "{wrong}");
     }
+    assert!(Parts::parse("redis+quorum://u:pa,ss@a,b,c").is_ok());
     assert!(Parts::parse("redis+quorum://[::1]:1,[::2]:1,localhost:2").is_ok());
     assert!(Parts::parse("redis+quorum://a,b,c?max_ttl=1m").is_ok());
     assert!(Parts::parse("redis://a?max_ttl=1m").is_err());
