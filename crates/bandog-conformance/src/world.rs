@@ -129,6 +129,12 @@ pub trait World: Send + Sync + Sized + 'static {
         Ok(())
     }
 
+    /// Whether a claim that is sent again while it holds its lock always gets the same fences. A quorum gives it greater
+    /// fences if another majority answers.
+    fn keeps_fences(&self) -> Can {
+        Ok(())
+    }
+
     /// Whether a swap may require a holding of a lock with any name.
     fn holdings_of_any_lock(&self) -> Can {
         Ok(())

@@ -47,6 +47,8 @@ const LONG_GRACE: Duration = Duration::from_millis(30);
 ///   the call has taken, less 1 % of the ttl and 2 ms for clocks that are too fast.
 /// - A node must answer within a third of the timeout. A node that does not answer delays only the calls that are under
 ///   way. Later calls wait for it only if the other nodes are no majority.
+/// - A claim that is sent again while it holds its lock keeps its fences, or gets greater ones if another majority of the
+///   nodes answers.
 /// - A majority stores the fence of a grant before the grant is answered. So fences rise as long as no node loses its
 ///   data. If nodes lose their data, fences rise if the clocks of the nodes differ by less than `max_ttl`.
 /// - A store without persistence loses its locks when it restarts. So a node has a *vote* only when its server has run

@@ -48,6 +48,10 @@ impl World for OnRedis {
         300
     }
 
+    fn keeps_fences(&self) -> Can {
+        Err(Unkept::Cannot("another majority can answer a claim that is sent again"))
+    }
+
     fn records(&self) -> Can {
         Err(Unkept::Cannot("a quorum has no records"))
     }
