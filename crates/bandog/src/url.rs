@@ -1,5 +1,6 @@
 //! Parses URLs such as `scheme:place?watchdog=30s&timeout=3s`, and prints them without their secrets.
 
+mod login;
 #[cfg_attr(
     not(feature = "redis"),
     allow(dead_code, reason = "without the feature, only the form of the URL is checked")
@@ -10,6 +11,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use bandog_core::{Error, ErrorKind, MAX_TTL, Result, check_ttl};
 
+use self::login::{follows_a_host, is_port};
 use crate::file;
 
 /// The backend that a URL names.
@@ -194,13 +196,6 @@ fn is_local(scheme: &str) -> bool {
     scheme.eq_ignore_ascii_case("sqlite") || scheme.eq_ignore_ascii_case("memory")
 }
 
-/// Whether the text after a colon is a port, as in `6379`, `6379/0` or `6379?timeout=1s`. If it is a port, the text
-/// before the colon is a host and not a scheme.
-fn is_port(rest: &str) -> bool {
-    let port = rest.split(['/', '?']).next().unwrap_or_default();
-    !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
-}
-
 fn unknown_scheme(scheme: &str, shown: &str) -> Error {
     const OTHER_STORES: [&str; 11] = [
         "mysql",
@@ -297,13 +292,6 @@ fn check_login(rest: &str, shown: &str) -> Result<()> {
     Err(Error::misused(format!(
         "the URL {shown:?} has a {found:?} before its '@': in a user or password, write %2F for /, %3F for ? and %23 for #"
     )))
-}
-
-/// Whether this login follows a host, as in `host1,user:password@host2` or `host1:7000,user:password@host2`. The host would
-/// be the name of the user.
-fn follows_a_host(login: &str) -> bool {
-    let (user, password) = login.split_once(':').unwrap_or((login, ""));
-    user.contains(',') || password.split_once(',').is_some_and(|(port, _)| is_port(port))
 }
 
 /// Refuses a URL without the path of a socket. The path can contain any character, even an `@`. So the path must follow

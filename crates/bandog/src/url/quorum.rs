@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use bandog_core::{Error, Result};
 
+use super::login::follows_a_host;
+
 /// Minimum number of nodes of a quorum.
 const MIN_NODES: usize = 3;
 
@@ -42,7 +44,7 @@ pub(super) fn check(rest: &str, shown: &str) -> Result<()> {
     if hosts.iter().any(has_wrong_port) {
         return misused("has a port that is not a number (in a password, write %25 for % and %40 for @)");
     }
-    if super::follows_a_host(login) {
+    if follows_a_host(login) {
         return misused("has a login after its first host; write the login once, and %2C for a comma in it");
     }
     // The same server twice would have two votes.
