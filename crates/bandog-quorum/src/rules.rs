@@ -151,8 +151,8 @@ pub(crate) fn released(votes: &[Vote<Released>], is_over: bool) -> Option<Result
     Some(Ok(if has_left { Released::LeftQueue } else { Released::NotHeld }))
 }
 
-/// The error if too few nodes have answered. If so many nodes refuse the request that a repetition cannot help, it is the
-/// error of one of these.
+/// The error if too few nodes have answered. If the nodes that refuse the request leave no
+/// majority, a repetition does not help: then it is the error of the first of these nodes.
 pub(crate) fn failure<T>(votes: &[Vote<T>]) -> Error {
     let (nodes, needed) = (votes.len(), majority(votes.len()));
     let refused: Vec<_> =

@@ -177,6 +177,11 @@ impl Releases {
         steps
     }
 
+    /// Gives up this release.
+    pub(super) fn forget(&mut self, id: HoldId) {
+        self.pending.remove(&id);
+    }
+
     fn forget_old(&mut self, now: Moment) {
         let is_old = |(at, _): &(Moment, Claim)| now.since(*at) > self.may_undo;
         while self.recent.len() > MAX_RECENT || self.recent.front().is_some_and(is_old) {
