@@ -15,15 +15,16 @@ const LONGEST: usize = 8 * 1024;
 /// Maximum number of bytes at the end of the output that are kept.
 const KEPT: usize = 4 * 1024;
 
-/// The last bytes of a command's output. The bytes of standard output and of standard error are mixed, in the order in
-/// which bandog has read them.
+/// The last lines of a command's output. The lines of standard output and of standard error are mixed, in the order in
+/// which bandog has read their ends. No line is mixed with another one.
 #[derive(Debug, Default)]
 pub(super) struct Tail(Mutex<VecDeque<u8>>);
 
 impl Tail {
-    fn add(&self, bytes: &[u8]) {
+    /// Adds the parts of one line.
+    fn add(&self, parts: &[&[u8]]) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend(&bytes[bytes.len().saturating_sub(KEPT)..]);
+        kept.extend(parts.iter().copied().flatten());
         let surplus = kept.len().saturating_sub(KEPT);
         kept.drain(..surplus);
     }
@@ -48,11 +49,10 @@ pub(super) async fn forward(
     name: &str,
     tail: &Tail,
 ) {
-    let mut lines = Lines::of(name);
+    let mut lines = Lines::of(name, tail);
     let mut chunk = [0; LONGEST];
     // A read error ends the output too.
     while let Ok(read @ 1..) = from.read(&mut chunk).await {
-        tail.add(&chunk[..read]);
         print(&mut to, &lines.with(&chunk[..read])).await;
     }
     print(&mut to, &lines.rest()).await;
@@ -65,17 +65,18 @@ async fn print(to: &mut (impl AsyncWrite + Unpin), text: &[u8]) {
     }
 }
 
-/// Splits output into lines. The unfinished line is never longer than `LONGEST`.
-struct Lines {
+/// Splits output into lines, and keeps each one in the tail. The unfinished line is never longer than `LONGEST`.
+struct Lines<'a> {
     /// The job's name, in front of each line.
     name: Vec<u8>,
     /// The unfinished line.
     begun: Vec<u8>,
+    tail: &'a Tail,
 }
 
-impl Lines {
-    fn of(job: &str) -> Self {
-        Self { name: format!("[{}] ", escaped(job)).into_bytes(), begun: Vec::new() }
+impl<'a> Lines<'a> {
+    fn of(job: &str, tail: &'a Tail) -> Self {
+        Self { name: format!("[{}] ", escaped(job)).into_bytes(), begun: Vec::new(), tail }
     }
 
     /// Adds bytes of the output. Returns the lines that are now complete, each with the job's name in front.
@@ -83,7 +84,7 @@ impl Lines {
         let mut out = Vec::new();
         while !bytes.is_empty() {
             if self.begun.len() == LONGEST && bytes[0] != b'\n' {
-                self.end(&mut out);
+                self.end(&mut out, b"");
             }
             // The number of bytes that can still belong to the unfinished line. A whole line has at most `LONGEST`
             // bytes and a newline.
@@ -93,7 +94,7 @@ impl Lines {
             self.begun.extend_from_slice(&bytes[..piece]);
             bytes = &bytes[piece..];
             if newline.is_some() {
-                self.end(&mut out);
+                self.end(&mut out, b"\n");
                 bytes = &bytes[1..];
             }
         }
@@ -105,16 +106,26 @@ impl Lines {
     fn rest(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         if !self.begun.is_empty() {
-            self.end(&mut out);
+            self.end(&mut out, b"\n");
         }
         out
     }
 
-    /// Ends the unfinished line, and adds it to `out`.
-    fn end(&mut self, out: &mut Vec<u8>) {
+    /// Ends the unfinished line, and adds it to `out`, and to the tail with `ending`.
+    fn end(&mut self, out: &mut Vec<u8>, ending: &[u8]) {
+        self.tail.add(&[&self.begun, ending]);
         out.extend_from_slice(&self.name);
         out.append(&mut self.begun);
         out.push(b'\n');
+    }
+}
+
+/// If the output is no longer read before its end, the tail gets the unfinished line.
+impl Drop for Lines<'_> {
+    fn drop(&mut self) {
+        if !self.begun.is_empty() {
+            self.tail.add(&[&self.begun, b"\n"]);
+        }
     }
 }
 

@@ -87,7 +87,7 @@ fn output_is_forwarded_line_by_line_and_its_end_is_kept() {
     let run = ended(&place);
     assert_eq!((run.state, &run.error), (State::Ok, &None));
     // The order of the lines of two pipes is not defined. Whitespace at the end of the note is removed.
-    let notes = ["two\none\nthree\u{3}", "one\ntwo\nthree\u{3}", "one\nthree\u{3}two"];
+    let notes = ["two\none\nthree\u{3}", "one\ntwo\nthree\u{3}", "one\nthree\u{3}\ntwo"];
     let note = run.note.unwrap();
     assert!(notes.contains(&note.as_str()), "{note:?}");
     stops(node);
