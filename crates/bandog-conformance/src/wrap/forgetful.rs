@@ -14,6 +14,9 @@ use bandog_core::{
 };
 use tokio::sync::watch;
 
+/// The time for which this backend may undo a release.
+const MAY_UNDO: Duration = Duration::from_secs(10);
+
 /// A backend that forgets a hold when the test calls [`Forgetful::forget`]. For this purpose, it records the claim of
 /// each grant. It also reports a new connection when the test calls [`Forgetful::reconnected`].
 #[derive(Debug)]
@@ -125,7 +128,7 @@ impl<B: Backend> Leases for Forgetful<B> {
     }
 
     fn profile(&self) -> Profile {
-        Profile { epoch: self.0.epoch.subscribe(), ..self.inner().profile() }
+        Profile { epoch: self.0.epoch.subscribe(), may_undo: MAY_UNDO, ..self.inner().profile() }
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
-use bandog_core::{Error, ErrorKind, Fence, Key, Kind, Released, Result, Step};
+use bandog_core::{Error, ErrorKind, Fence, Key, Released, Result};
 
 use super::{
     Engine, SlotEntry,
@@ -186,12 +186,6 @@ impl Engine {
     /// Repeats the releases of the last seconds. After a failover, the store may have lost them.
     pub(super) fn repeat_recent_releases(&mut self) {
         for step in self.releases.repeat_recent(self.cx.now) {
-            // A call for a fair mutex claims again with the same id, if its grant came too late. So the claim may be in use.
-            let Step::Release(claim) = &step else { continue };
-            if claim.kind == Kind::Fair && self.slots.contains_key(&SlotId::of_claim(claim)) {
-                self.releases.forget(claim.id.number);
-                continue;
-            }
             self.outbox.push(step);
         }
     }

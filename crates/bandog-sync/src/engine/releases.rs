@@ -19,7 +19,8 @@
 //!
 //! A failover or a crash of the store can undo a release that the store has answered. Then the lock would stay held until
 //! its ttl ends. So the releases of the last seconds are sent again after a reconnection ([`Releases::repeat_recent`]).
-//! They do no harm to a store that has kept them, because no other hold has the id of the claim.
+//! They do no harm to a store that has kept them, because no other hold has the id of the claim: a claim that is
+//! repeated with its id was not released before.
 //!
 //! Like a slot, this is a state machine that does no I/O.
 
@@ -175,11 +176,6 @@ impl Releases {
             }
         }
         steps
-    }
-
-    /// Gives up this release.
-    pub(super) fn forget(&mut self, id: HoldId) {
-        self.pending.remove(&id);
     }
 
     fn forget_old(&mut self, now: Moment) {

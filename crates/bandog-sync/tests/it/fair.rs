@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bandog_conformance::wrap::{Counting, Delayed, Fate, Lossy};
+use bandog_conformance::wrap::{Counting, Delayed, Fate, Forgetful, Lossy, Stopped, Which};
 use bandog_core::{Memory, PLACE};
 use bandog_sync::{Client, Guard};
 use tokio::{
@@ -141,6 +141,36 @@ async fn a_claim_without_an_answer_leaves_no_place_behind() {
         holder.release().await.unwrap();
         assert!(is_free(&store).await, "{fate:?}");
     }
+}
+
+/// The first grant of a call comes too late, so the claim is repeated with the same id. Until the call has ended, no
+/// release of that id may be sent: after a failover it would be sent again, and would end the hold.
+#[tokio::test(start_paused = true)]
+async fn no_release_of_a_late_grant_ends_the_next_hold_of_its_call() {
+    let store = memory();
+    let stopped = Stopped::new(store.clone());
+    let wire = Forgetful::new(stopped.clone());
+    let counted = Counting::new(wire.clone());
+    let client = client(counted.clone());
+    client.ready().await.unwrap();
+    stopped.stop(Which::Requests);
+    let mutex = client.mutex("orders").fair().lease(ms(1000));
+    let call = tokio::spawn(async move { mutex.lock().await });
+    stopped.until_held(1).await;
+    time::sleep(ms(600)).await;
+    stopped.stop(Which::Answers);
+    stopped.until_held(2).await;
+    time::sleep(ms(600)).await; // The lease began for the client 1.2 s ago, for the store 0.6 s ago.
+    stopped.go_on();
+    let guard = soon(call).await.unwrap().unwrap();
+    assert_eq!((counted.grants(), counted.releases()), (2, 0), "the first grant came too late");
+    wire.reconnected();
+    soon(client.idle()).await;
+    assert_eq!((held(&store).await, counted.releases()), (vec!["orders".to_owned()], 0));
+    guard.release().await.unwrap();
+    wire.reconnected();
+    soon(client.idle()).await;
+    assert_eq!(counted.releases(), 2, "the release of a call that has ended is sent again");
 }
 
 /// The head of the queue dies. Its place expires, and the next client gets the lock without a notification.
