@@ -142,9 +142,12 @@ pub(crate) fn ask_for_type<'a>(keys: impl Iterator<Item = &'a Key>) -> Pipeline 
 }
 
 /// Groups the steps that have no answer yet into commands: for each set of scripts, one command for all releases, and
-/// one command for all claims and passes. On a cluster, the steps of a command also have the same slot. This grouping
-/// halves the server's work for each step. But the steps run in another order, which is allowed for steps with different
-/// keys. If any two steps have the same key, each step of the call gets its own command, in the original order. But one command releases a fair lock and then claims it.
+/// one command for all claims and passes. This grouping halves the server's work for each step. But the steps run in
+/// another order, which is allowed for steps with different keys. If any two steps have the same key, each step of the
+/// call gets its own command, in the original order. But one command releases a fair lock and then claims it.
+///
+/// On a cluster, each step has a command of its own, also if locks have the same slot: while the slot moves, a command
+/// that has locks at both nodes is refused.
 pub(crate) fn groups<T>(steps: &[Step], answers: &[Option<T>], format: Format) -> Vec<Group> {
     let mut keys: Vec<_> = steps.iter().map(|step| step.key().as_str()).collect();
     keys.sort_unstable();
@@ -155,7 +158,7 @@ pub(crate) fn groups<T>(steps: &[Step], answers: &[Option<T>], format: Format) -
     let is_claim = |position: &usize| !matches!(steps[*position], Step::Release(_));
     grouped(positions, |position| {
         let step = &steps[*position];
-        (is_claim(position), Scripts::of(step.kind(), format), format.slot_of(step.key().as_str()))
+        (is_claim(position), Scripts::of(step.kind(), format), alone(*position, format))
     })
 }
 
@@ -181,11 +184,16 @@ fn is_next(first: &Step, second: &Step) -> bool {
     }
 }
 
+/// The position, if its lock needs a command of its own.
+fn alone(position: usize, format: Format) -> Option<usize> {
+    format.in_cluster.then_some(position)
+}
+
 /// Groups the renewals of these claims into commands. Each command renews at most `max_per_call` claims.
 pub(crate) fn renewal_groups(claims: &[Claim], max_per_call: usize, format: Format) -> Vec<Group> {
     let groups = grouped(0..claims.len(), |position| {
         let claim = &claims[*position];
-        (Scripts::of(claim.kind, format), format.slot_of(claim.key.as_str()))
+        (Scripts::of(claim.kind, format), alone(*position, format))
     });
     groups.iter().flat_map(|group| group.chunks(max_per_call)).map(<[usize]>::to_vec).collect()
 }

@@ -29,6 +29,15 @@ struct Pending {
     slot: u16,
     /// The node that must be asked next, although it does not have the slot yet.
     ask: Option<Arc<Node>>,
+    /// Whether a node may have applied it before. A script can be stopped in the middle.
+    maybe_applied: bool,
+}
+
+impl Pending {
+    /// The error of this command if it is not repeated any more.
+    fn failed(&self, error: Error) -> Error {
+        if self.maybe_applied { error.ambiguous() } else { error }
+    }
 }
 
 /// The replies of one node to its commands.
@@ -59,16 +68,23 @@ impl SharedCluster {
         };
         // A command without a key goes to the node of the first key.
         let slots = slots.into_iter().map(|slot| slot.unwrap_or(first)).enumerate();
-        let mut pending: Vec<_> = slots.map(|(at, slot)| Pending { at, slot, ask: None }).collect();
+        let mut pending: Vec<_> =
+            slots.map(|(at, slot)| Pending { at, slot, ask: None, maybe_applied: false }).collect();
         let (mut rounds, mut pause) = (0, FIRST_PAUSE);
+        // The end of the repetitions.
+        let mut end = deadline;
         loop {
-            let (mut again, is_quick) = self.round(&call, pending, &mut replies).await;
+            let (mut again, is_quick) = self.round(&call, pending, end, &mut replies).await;
             rounds += 1;
             if again.is_empty() {
                 break;
             }
+            if again.len() < replies.len() {
+                // The others have been answered, and wait for these.
+                end = end.min(Instant::now() + MIN_PATIENCE);
+            }
             if !is_quick || rounds > QUICK_ROUNDS {
-                if Instant::now() + pause >= deadline {
+                if Instant::now() + pause >= end {
                     break; // The replies have the reasons.
                 }
                 sleep(pause).await;
@@ -81,24 +97,27 @@ impl SharedCluster {
         Replies::new(replies.into_iter().map(|reply| reply.unwrap_or_else(missing)))
     }
 
-    /// Sends the commands once. Returns the commands that must be repeated, and whether this can be done without a pause.
-    /// Their replies say why they must be repeated.
+    /// Sends the commands once, and waits for their replies until `end`. Returns the commands that must be repeated, and
+    /// whether this can be done without a pause. Their replies say why they must be repeated.
     async fn round(
         self: &Arc<Self>,
         call: &Call<'_>,
         pending: Vec<Pending>,
+        end: Instant,
         replies: &mut [Option<Result<Value>>],
     ) -> (Vec<Pending>, bool) {
         let (mut again, mut is_quick) = (Vec::new(), true);
         let mut parts = BTreeMap::<_, (Arc<Node>, Vec<Pending>)>::new();
         for command in pending {
             let node = command.ask.clone().or_else(|| self.map().owner(command.slot));
+            replies[command.at] = None;
             match node {
                 Some(node) => {
                     parts.entry(Arc::as_ptr(&node).addr()).or_insert_with(|| (node, Vec::new())).1.push(command);
                 }
                 None => {
-                    replies[command.at] = Some(Err(Error::unavailable("no node of the cluster has the slot now")));
+                    let error = Error::unavailable("no node of the cluster has the slot now");
+                    replies[command.at] = Some(Err(command.failed(error)));
                     again.push(command);
                     is_quick = false;
                     self.refresh_soon();
@@ -110,7 +129,7 @@ impl SharedCluster {
         let mut sent: FuturesUnordered<_> = parts.into_values().map(|(node, part)| call.send(node, part)).collect();
         let started = Instant::now();
         // The time after which the remaining nodes are not waited for.
-        let mut patience = call.deadline + MAX_PAUSE;
+        let mut patience = end + MAX_PAUSE;
         while !sent.is_empty() {
             let part = tokio::select! {
                 part = sent.next() => part,
@@ -120,7 +139,6 @@ impl SharedCluster {
             silent.retain(|other| !Arc::ptr_eq(other, &node));
             match values {
                 Ok(values) => {
-                    node.answered();
                     for (command, value) in part.into_iter().zip(values) {
                         is_quick &= self.take(&node, command, value, replies, &mut again);
                     }
@@ -128,14 +146,14 @@ impl SharedCluster {
                 Err(error) => {
                     // The node might be down, so its slots might move soon.
                     self.refresh_soon();
-                    part.iter().for_each(|command| replies[command.at] = Some(Err(error.clone())));
+                    part.iter().for_each(|command| replies[command.at] = Some(Err(command.failed(error.clone()))));
                 }
             }
             patience = patience.min(Instant::now() + MIN_PATIENCE.max(started.elapsed() * 4));
         }
         if !sent.is_empty() {
             self.refresh_soon();
-            silent.iter().for_each(|node| node.gave_up(started, self.options.timeout));
+            silent.iter().for_each(Node::check);
             let late = || Error::unavailable("this node of the cluster did not answer in time").ambiguous();
             replies.iter_mut().filter(|reply| reply.is_none()).for_each(|reply| *reply = Some(Err(late())));
         }
@@ -147,7 +165,7 @@ impl SharedCluster {
     fn take(
         self: &Arc<Self>,
         node: &Arc<Node>,
-        command: Pending,
+        mut command: Pending,
         value: Value,
         replies: &mut [Option<Result<Value>>],
         again: &mut Vec<Pending>,
@@ -156,7 +174,9 @@ impl SharedCluster {
             replies[command.at] = Some(Ok(value));
             return true;
         };
-        replies[command.at] = Some(Err(refusal::not_served(&value)));
+        let error = refusal::not_served(&value);
+        command.maybe_applied |= error.maybe_applied();
+        replies[command.at] = Some(Err(command.failed(error)));
         let (ask, is_quick) = match redirection {
             Redirection::Moved(slot, endpoint) => {
                 self.slot_moved(slot, &endpoint);
@@ -207,7 +227,12 @@ impl Call<'_> {
         let values = node.server.link.call_scripts(self.deadline, select).await;
         let values = values.map(|values| {
             let mut values = values.into_iter();
-            let reply = |command: &Pending| values.nth(usize::from(command.ask.is_some())).unwrap_or(Value::Nil);
+            let reply = |command: &Pending| {
+                let asking = command.ask.is_some().then(|| values.next()).flatten();
+                let value = values.next().unwrap_or(Value::Nil);
+                // For example, the user has no right for ASKING.
+                asking.filter(|asking| matches!(asking, Value::ServerError(_))).unwrap_or(value)
+            };
             part.iter().map(reply).collect()
         });
         (node, part, values)

@@ -50,7 +50,7 @@ impl SharedCluster {
         let limit = Instant::now() + self.options.timeout.min(MAX_TIME);
         let known = self.map().nodes().into_iter().enumerate().map(|(number, node)| {
             let asked = async move {
-                stagger(number).await;
+                stagger(number, limit).await;
                 ask(&node.server.link, &node.endpoint, limit).await
             };
             asked.boxed()
@@ -62,7 +62,7 @@ impl SharedCluster {
         let named = self.options.endpoints().into_iter().enumerate().map(|(number, endpoint)| {
             let options = self.options.of_node(&endpoint, false);
             let asked = async move {
-                stagger(number).await;
+                stagger(number, limit).await;
                 ask(&Link::without_scripts(options), &endpoint, limit).await
             };
             asked.boxed()
@@ -71,10 +71,12 @@ impl SharedCluster {
     }
 }
 
-/// Waits before the node with this number is asked. So if the nodes before it answer soon, it is not asked at all.
-pub(super) async fn stagger(number: usize) {
+/// Waits before the node with this number is asked. So if the nodes before it answer soon, it is not asked at all. Each
+/// node has at least half of the time until `limit` for its answer.
+pub(super) async fn stagger(number: usize, limit: Instant) {
     if number > 0 {
-        sleep(STAGGER * u32::try_from(number).unwrap_or(u32::MAX)).await;
+        let delay = STAGGER * u32::try_from(number).unwrap_or(u32::MAX).min(1000);
+        sleep(delay.min(limit.saturating_duration_since(Instant::now()) / 2)).await;
     }
 }
 

@@ -34,14 +34,13 @@ impl SharedCluster {
         loop {
             let (mut fault, mut is_passing) = (Error::unavailable("no node of the cluster is known"), false);
             let asked = self.map().by_readiness().into_iter().enumerate().map(async |(number, node)| {
-                stagger(number).await;
+                stagger(number, call.deadline).await;
                 (call.send_whole(&node).await, node)
             });
             let mut asked: FuturesUnordered<_> = asked.collect();
             while let Some((answer, node)) = asked.next().await {
                 fault = match answer {
                     Ok(values) => {
-                        node.answered();
                         match values.iter().find(|value| Redirection::read(value, &node.endpoint).is_some()) {
                             None => return Ok(values),
                             Some(refused) => {

@@ -2,10 +2,14 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
+use redis::Pipeline;
 use tokio::sync::watch;
 
 use super::{SharedCluster, acknowledge::Acknowledgements, discovery::Topology};
@@ -27,8 +31,17 @@ pub(crate) struct Node {
     pub(super) endpoint: Endpoint,
     pub(crate) server: Server,
     pub(super) acknowledgements: Acknowledgements,
-    /// The time of the first of the calls that were given up before the timeout of a request, since the last answer.
-    unanswered_since: Mutex<Option<Instant>>,
+    /// Whether the connection is being checked.
+    is_checked: AtomicBool,
+}
+
+/// The check of a connection. It ends when this is dropped, also if its runtime shuts down.
+struct Check(Arc<Node>);
+
+impl Drop for Check {
+    fn drop(&mut self) {
+        self.0.is_checked.store(false, Relaxed);
+    }
 }
 
 impl Node {
@@ -37,24 +50,26 @@ impl Node {
         address(&self.endpoint)
     }
 
-    /// Records that the node has answered.
-    pub(super) fn answered(&self) {
-        *self.unanswered_since.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
-    /// Records that a call, which began at this time, was given up before its deadline. If the node has answered nothing
-    /// for this timeout, the connection is opened again, because it might be half open.
-    pub(super) fn gave_up(&self, began: Instant, timeout: Duration) {
-        let mut since = self.unanswered_since.lock().unwrap_or_else(PoisonError::into_inner);
-        if since.get_or_insert(began).elapsed() >= timeout {
-            *since = None;
-            self.server.link.give_up();
+    /// Checks the connection, because a call was given up before its deadline. If the node answers nothing for the timeout
+    /// of a request, the connection is opened again: it might be half open.
+    pub(super) fn check(self: &Arc<Self>) {
+        if self.is_checked.swap(true, Relaxed) {
+            return;
         }
+        let check = Check(self.clone());
+        tokio::spawn(async move {
+            let link = &check.0.server.link;
+            let mut ping = Pipeline::new();
+            ping.cmd("PING");
+            if link.call(ping).await.is_err() {
+                link.give_up();
+            }
+        });
     }
 }
 
 /// The host and the port, as text.
-fn address((host, port): &Endpoint) -> String {
+pub(super) fn address((host, port): &Endpoint) -> String {
     format!("{host}:{port}")
 }
 
@@ -163,10 +178,10 @@ impl Map {
                     cluster.refresh_soon();
                 }
             };
-            let acknowledgements = Acknowledgements::new(options.clone(), &address(endpoint));
+            let acknowledgements = Acknowledgements::new(options.clone(), endpoint.clone());
             let subscriptions = Subscriptions::of_node(options, moved);
             let server = Server { link, subscriptions };
-            Arc::new(Node { endpoint: endpoint.clone(), server, acknowledgements, unanswered_since: Mutex::default() })
+            Arc::new(Node { endpoint: endpoint.clone(), server, acknowledgements, is_checked: AtomicBool::new(false) })
         };
         self.nodes.entry(endpoint.clone()).or_insert_with(new).clone()
     }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bandog_core::{Error, Notifier, Result, Subscription};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout_at};
 
 use super::{SharedCluster, map::Node};
 use crate::subscriptions::SubscribeResult;
@@ -47,7 +47,9 @@ impl SharedCluster {
                 self.pause(deadline).await?;
                 continue;
             };
-            match node.server.subscriptions.subscribe(channel, notifier.clone()).await {
+            let subscribed = node.server.subscriptions.subscribe(channel, notifier.clone());
+            let late = |_| Err(Error::unavailable("the node of this channel did not answer in time"));
+            match timeout_at(deadline.into(), subscribed).await.unwrap_or_else(late) {
                 Ok(SubscribeResult::Subscribed(at_node)) => {
                     self.settled(id, node, at_node);
                     return Ok(subscription);

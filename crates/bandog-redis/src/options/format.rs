@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use bandog_core::{Error, Kinds, LockState, Result};
 
-use crate::slots;
-
 /// The layout of mutexes.
 ///
 /// All clients that share a lock must use the same layout. Example:
@@ -90,11 +88,6 @@ impl Format {
             Layout::Redisson => LockState::KINDS,
             Layout::Setnx => Kinds::MUTEX,
         }
-    }
-
-    /// The slot of the lock with this name. A single server has one slot for all names.
-    pub(crate) fn slot_of(self, name: &str) -> u16 {
-        if self.in_cluster { slots::slot(name.as_bytes()) } else { 0 }
     }
 
     /// Checks that the layouts fit together.

@@ -27,6 +27,7 @@ mod layout;
 mod managed;
 mod many_readers;
 mod moves;
+mod moving_batches;
 mod older;
 mod plain;
 mod read_write;
