@@ -4,9 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use bandog_core::{Clock, Finding};
-use tokio_postgres::Row;
 
-use crate::{fault::Fault, job::Query, leases::Context, session::Link};
+use crate::{fault::Fault, job::Query, leases::Context, row::Row, session::Link};
 
 /// A difference between the clocks of this machine and of the server that is worth a notice.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(5);

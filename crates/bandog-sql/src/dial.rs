@@ -35,7 +35,7 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 /// The request for TLS, which is sent before any other message: its length, and a fixed number.
 const TLS_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
-/// An open connection.
+/// An open connection to PostgreSQL.
 pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(crate) messages: Messages,

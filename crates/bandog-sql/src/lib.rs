@@ -9,6 +9,7 @@
 mod apply;
 mod backoff;
 mod check;
+mod client;
 mod dial;
 mod fault;
 mod inspect;
@@ -18,14 +19,17 @@ mod leases;
 mod listen;
 mod mutexes;
 mod options;
+mod postgres;
 mod records;
 mod registry;
+mod row;
 mod schema;
 mod session;
 mod statements;
 mod states;
 #[cfg(test)]
 mod tests;
+mod value;
 
 pub use leases::Sql;
 pub use options::SqlOptions;

@@ -17,11 +17,10 @@ use tokio::{
     task::AbortHandle,
     time::{sleep, timeout},
 };
-use tokio_postgres::AsyncMessage;
 
 use crate::{
     backoff::Backoff,
-    dial::Messages,
+    client::Messages,
     fault::Fault,
     lane::retryable,
     leases::Context,
@@ -303,13 +302,12 @@ async fn listen(listener: &Listener, link: &Link, mut messages: Messages, is_new
 async fn receive(listener: &Listener, messages: &mut Messages) -> Fault {
     loop {
         match messages.next().await {
-            Some(Ok(AsyncMessage::Notification(notification))) => {
-                if let Some(channel) = Channel::parse(notification.channel()) {
+            Some(Ok(channel)) => {
+                if let Some(channel) = channel.and_then(|name| Channel::parse(&name)) {
                     listener.notify(channel);
                 }
             }
-            Some(Ok(_)) => {}
-            Some(Err(error)) => return Fault::Broken(Some(error)),
+            Some(Err(fault)) => return fault,
             None => return Fault::Broken(None),
         }
     }

@@ -10,9 +10,8 @@ use async_trait::async_trait;
 use bandog_core::{Answer, Claim, ClaimId, Error, Fence, Fences, Key, OFFER, Released, Renewal, Result, Step, Verdict};
 use futures_util::future::join;
 use tokio::sync::oneshot;
-use tokio_postgres::Row;
 
-use crate::{fault::Fault, job::Request, leases::Context, listen::Channel, session::Link, states};
+use crate::{fault::Fault, job::Request, leases::Context, listen::Channel, row::Row, session::Link, states};
 
 /// The time after which a claim is sent again if another transaction has locked its row for too long.
 const LOCKED_RETRY: Duration = Duration::from_millis(50);

@@ -10,9 +10,8 @@ use async_trait::async_trait;
 use bandog_core::{
     Answer, Claim, ClaimId, Error, ErrorKind, Fence, Key, Kind, LockState, Moment, Renewal, Result, Step, Verdict,
 };
-use tokio_postgres::Row;
 
-use crate::{fault::Fault, job::Query, leases::Context, listen::Channel, session::Link};
+use crate::{fault::Fault, job::Query, leases::Context, listen::Channel, row::Row, session::Link};
 
 /// The owner of a row whose state has holds.
 const COMPLEX: &str = "*";
@@ -68,7 +67,7 @@ impl Locked {
         };
         let mut states: BTreeMap<_, _> = keys.iter().map(|key| (key.clone(), Ok(StoredState::default()))).collect();
         for row in &rows {
-            if let Ok(key) = Key::new(row.try_get::<_, &str>(0)?) {
+            if let Ok(key) = Key::new(row.try_get::<&str>(0)?) {
                 states.insert(key, read(row)?);
             }
         }
@@ -118,7 +117,7 @@ impl Locked {
         }
         let channels: Vec<_> = self.channels.into_iter().collect();
         let Columns { names, owners, expires, starving, wanted, states, fences } = &columns;
-        let writes = [names as crate::session::Parameter<'_>, owners, expires, starving, wanted, states, fences];
+        let writes = [names as crate::value::Parameter<'_>, owners, expires, starving, wanted, states, fences];
         match (names.is_empty(), channels.is_empty()) {
             (true, true) => link.commit().await,
             (true, false) => link.end(&link.statements.notify, &[&channels]).await.map(drop),
@@ -273,7 +272,7 @@ pub(crate) fn read(row: &Row) -> Result<Result<StoredState>, Fault> {
 /// The present time of the database.
 pub(crate) async fn server_time(link: &Link) -> Result<SystemTime, Fault> {
     let rows = link.query(&link.statements.time, &[]).await?;
-    Ok(rows.first().ok_or(Fault::Broken(None))?.try_get(0)?)
+    rows.first().ok_or(Fault::Broken(None))?.try_get(0)
 }
 
 /// The moment of a time: nanoseconds since 1970.
