@@ -1,7 +1,7 @@
 //! Opens a connection: connects the socket, sets its options, does the TLS handshake if the URL requires TLS, and logs in.
 
 mod stream;
-mod tls;
+pub(crate) mod tls;
 
 use std::{
     io,
@@ -109,10 +109,7 @@ async fn reach(options: &SqlOptions) -> Result<Socket> {
             Ok(Socket::Tls(Box::new(tls::shake_hands(&store, host, files, stream).await?)))
         }
         #[cfg(unix)]
-        Address::Unix { directory, port } => {
-            let path = directory.join(format!(".s.PGSQL.{port}"));
-            tokio::net::UnixStream::connect(path).await.map(Socket::Unix).map_err(unreachable)
-        }
+        Address::Unix { path } => tokio::net::UnixStream::connect(path).await.map(Socket::Unix).map_err(unreachable),
         #[cfg(not(unix))]
         Address::Unix { .. } => Err(Error::new(ErrorKind::Unsupported, "this system has no Unix sockets")),
     }

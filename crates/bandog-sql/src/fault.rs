@@ -35,6 +35,8 @@ pub(crate) enum Reason {
     Denied,
     /// The tables were changed.
     Changed,
+    /// A row exists already.
+    Duplicate,
     /// The server is overloaded, shuts down, or has cancelled the statement.
     Other,
 }
@@ -78,6 +80,17 @@ impl Fault {
         self.reason() == Some(Reason::RowLocked)
     }
 
+    /// Rows that another transaction has locked.
+    pub(crate) fn row_locked() -> Self {
+        let message = "another transaction has locked the row of the lock for too long".into();
+        Self::Refused(Refusal { reason: Reason::RowLocked, message })
+    }
+
+    /// Whether a row exists already.
+    pub(crate) fn is_duplicate(&self) -> bool {
+        self.reason() == Some(Reason::Duplicate)
+    }
+
     /// Whether the session cannot be used any more: it has ended, or the tables are gone, which a new session creates.
     pub(crate) fn ends_session(&self) -> bool {
         matches!(self, Self::Broken(_)) || self.reason() == Some(Reason::Gone)
@@ -105,7 +118,7 @@ impl Refusal {
             Reason::Changed => {
                 Error::new(ErrorKind::Corrupt, format!("{store}: {message}; the tables of bandog were changed"))
             }
-            Reason::RowLocked | Reason::Disturbed | Reason::Gone | Reason::Other => {
+            Reason::RowLocked | Reason::Disturbed | Reason::Gone | Reason::Duplicate | Reason::Other => {
                 Error::unavailable(format!("{store}: {message}"))
             }
         }
@@ -122,6 +135,7 @@ fn refusal(error: &tokio_postgres::Error) -> Refusal {
         SqlState::LOCK_NOT_AVAILABLE => Reason::RowLocked,
         SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => Reason::Disturbed,
         SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME | SqlState::READ_ONLY_SQL_TRANSACTION => Reason::Gone,
+        SqlState::UNIQUE_VIOLATION => Reason::Duplicate,
         SqlState::INSUFFICIENT_PRIVILEGE => Reason::Denied,
         SqlState::UNDEFINED_COLUMN | SqlState::DATATYPE_MISMATCH | SqlState::UNDEFINED_FUNCTION => Reason::Changed,
         _ => Reason::Other,

@@ -15,7 +15,7 @@ use crate::{
     lane::Lane,
     listen::{Channel, Listener},
     mutexes::KnownNames,
-    options::SqlOptions,
+    options::{Dialect, SqlOptions},
     registry::{Announce, Withdraw},
     session::Link,
     statements::Statements,
@@ -95,8 +95,13 @@ impl Sql {
     /// # Errors
     /// None at present.
     pub fn new(options: SqlOptions) -> Result<Self> {
+        let statements = match options.dialect {
+            Dialect::Postgres => Statements::postgres(),
+            #[cfg(feature = "mysql")]
+            Dialect::MySql => Statements::mysql(),
+        };
         Ok(Self(Arc::new(Shared {
-            context: Arc::new(Context::new(options, Statements::postgres())),
+            context: Arc::new(Context::new(options, statements)),
             steps: Lane::default(),
             renewals: Lane::reconnecting(),
             others: Lane::default(),

@@ -18,6 +18,8 @@ mod lane;
 mod leases;
 mod listen;
 mod mutexes;
+#[cfg(feature = "mysql")]
+mod mysql;
 mod options;
 mod postgres;
 mod records;

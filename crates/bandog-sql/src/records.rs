@@ -215,7 +215,10 @@ impl Changes {
             if names.is_empty() {
                 continue;
             }
-            let rows = link.query(text, &[&names as Parameter<'_>, &versions, &values]).await?;
+            let rows = match link.query(text, &[&names as Parameter<'_>, &versions, &values]).await {
+                Err(fault) if fault.is_duplicate() => return Ok(false),
+                rows => rows?,
+            };
             if !is_present && rows.len() < names.len() {
                 return Ok(false);
             }

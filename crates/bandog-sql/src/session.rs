@@ -17,6 +17,7 @@ use crate::{
     dial::dial,
     fault::Fault,
     leases::Context,
+    options::{Dialect, SqlOptions},
     postgres,
     row::Row,
     schema,
@@ -56,7 +57,7 @@ impl Session {
     /// As [`dial`]. `Denied`: the user lacks a right. `Unsupported`: the server is too old, or the tables are those of a
     /// newer version of bandog.
     pub(crate) async fn open(context: &Context) -> Result<Self> {
-        let Connection { client, messages, discard } = postgres::connection(dial(&context.options).await?);
+        let Connection { client, messages, discard } = connect(&context.options).await?;
         let link = Link { client, statements: context.statements.clone(), in_transaction: AtomicBool::new(false) };
         let mut session = Self { link, messages, discard };
         let prepared = session.drive(|link| prepare(link, context)).await;
@@ -169,6 +170,15 @@ impl Link {
     }
 }
 
+/// Opens a connection to the server of the URL.
+async fn connect(options: &SqlOptions) -> Result<Connection> {
+    match options.dialect {
+        Dialect::Postgres => Ok(postgres::connection(dial(options).await?)),
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => crate::mysql::dial(options).await,
+    }
+}
+
 /// Polls the messages until the connection ends.
 async fn ended(messages: &mut Messages) -> Fault {
     loop {
@@ -182,6 +192,14 @@ async fn ended(messages: &mut Messages) -> Fault {
 
 /// Makes the settings of a session, and creates the tables if they do not exist.
 async fn prepare(link: &Link, context: &Context) -> Result<(), Fault> {
+    match context.options.dialect {
+        Dialect::Postgres => prepare_postgres(link, context).await,
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => crate::mysql::prepare(link, context).await,
+    }
+}
+
+async fn prepare_postgres(link: &Link, context: &Context) -> Result<(), Fault> {
     let options = &context.options;
     let mut settings = format!("set search_path to {}, pg_catalog;", options.schema);
     let milliseconds = [

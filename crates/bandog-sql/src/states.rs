@@ -35,6 +35,9 @@ pub(crate) struct Locked {
     /// The locks that were asked for. A name whose rows have contents of another program has no state.
     pub(crate) states: BTreeMap<Key, Result<StoredState>>,
     before: BTreeMap<Key, StoredState>,
+    /// The names whose rows another transaction has locked. They have no state. Only MySQL skips such rows; PostgreSQL
+    /// waits for them.
+    skipped: BTreeSet<Key>,
     /// The channels that are notified at the commit.
     channels: BTreeSet<String>,
 }
@@ -51,6 +54,12 @@ pub(crate) enum Purpose {
 impl Locked {
     /// Begins a transaction, and reads and locks these locks.
     pub(crate) async fn begin(link: &Link, keys: BTreeSet<Key>, purpose: Purpose) -> Result<Self, Fault> {
+        let locked = Self::begin_some(link, keys, purpose).await?;
+        if locked.skipped.is_empty() { Ok(locked) } else { Err(Fault::row_locked()) }
+    }
+
+    /// As [`Locked::begin`], but it may skip rows that another transaction has locked.
+    async fn begin_some(link: &Link, keys: BTreeSet<Key>, purpose: Purpose) -> Result<Self, Fault> {
         let names: Vec<_> = keys.iter().map(Key::as_str).collect();
         let text = match purpose {
             Purpose::Grant => &link.statements.lock,
@@ -71,8 +80,15 @@ impl Locked {
                 states.insert(key, read(row)?);
             }
         }
+        let has_row =
+            |key: &Key| states.get(key).is_some_and(|state| state.as_ref().map_or(true, |state| state.exists));
+        let skipped = match purpose {
+            Purpose::Grant => keys.into_iter().filter(|key| !has_row(key)).collect(),
+            Purpose::Change => BTreeSet::new(),
+        };
+        states.retain(|key, _| !skipped.contains(key));
         let before = states.iter().filter_map(|(key, state)| Some((key.clone(), state.as_ref().ok()?.clone())));
-        Ok(Self { now: moment(now), before: before.collect(), states, channels: BTreeSet::new() })
+        Ok(Self { now: moment(now), before: before.collect(), states, skipped, channels: BTreeSet::new() })
     }
 
     /// A fence that new fences exceed: the time of the database in microseconds.
@@ -162,12 +178,15 @@ impl<'a> Columns<'a> {
     }
 }
 
+/// The answers to steps. None for a step whose row another transaction has locked.
+type Answers = Vec<Option<Result<Answer>>>;
+
 /// Applies steps in one transaction.
-pub(crate) async fn apply(link: &Link, context: &Context, steps: &[&Step]) -> Result<Vec<Result<Answer>>, Fault> {
+pub(crate) async fn apply(link: &Link, context: &Context, steps: &[&Step]) -> Result<Answers, Fault> {
     let grants = steps.iter().any(|step| !matches!(step, Step::Release(_)));
     let keys = steps.iter().map(|step| step.key().clone()).collect();
     let purpose = if grants { Purpose::Grant } else { Purpose::Change };
-    let mut locked = match Locked::begin(link, keys, purpose).await {
+    let mut locked = match Locked::begin_some(link, keys, purpose).await {
         Err(fault) if fault.is_lock_timeout() => {
             link.roll_back().await?;
             return busy(fault, steps);
@@ -177,6 +196,10 @@ pub(crate) async fn apply(link: &Link, context: &Context, steps: &[&Step]) -> Re
     let mut answers = Vec::with_capacity(steps.len());
     for step in steps {
         let (key, above) = (step.key(), locked.above());
+        if locked.skipped.contains(key) {
+            answers.push(None);
+            continue;
+        }
         let answer = locked.change(key, |stored, now| {
             let answer = stored.state.apply_above(step, now, above)?;
             if let (Answer::Claimed(Verdict::Busy { .. }), Step::Claim(claim) | Step::Pass { to: claim, .. }) =
@@ -189,19 +212,19 @@ pub(crate) async fn apply(link: &Link, context: &Context, steps: &[&Step]) -> Re
         if let Ok((true, _)) = answer {
             locked.notify(key);
         }
-        answers.push(answer.map(|(_, answer)| answer));
+        answers.push(Some(answer.map(|(_, answer)| answer)));
     }
     locked.commit(link).await?;
     Ok(answers)
 }
 
 /// The answers if a row stayed locked. Claims are busy. If the steps are not all claims, they are repeated.
-fn busy(fault: Fault, steps: &[&Step]) -> Result<Vec<Result<Answer>>, Fault> {
+fn busy(fault: Fault, steps: &[&Step]) -> Result<Answers, Fault> {
     if steps.iter().any(|step| !matches!(step, Step::Claim(_))) {
         return Err(fault);
     }
     let busy = Answer::Claimed(Verdict::Busy { retry_after: LOCKED_RETRY, ahead: None });
-    Ok(steps.iter().map(|_| Ok(busy.clone())).collect())
+    Ok(steps.iter().map(|_| Some(Ok(busy.clone()))).collect())
 }
 
 /// Renews claims in one transaction.

@@ -49,11 +49,10 @@ impl Literals for bool {
     }
 }
 
-/// A time is the number of microseconds since 1970.
 impl Literals for SystemTime {
     fn literal(&self) -> Literal {
         let micros = self.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
-        Literal::One(micros.to_string())
+        Literal::One(format!("'1970-01-01' + interval {micros} microsecond"))
     }
 }
 

@@ -45,7 +45,7 @@ fn each_crate_imports_lower_floors_only() {
 fn core_opens_no_socket() {
     let core = sources(&["bandog-core"]);
     assert_eq!(containing(&core, &["::net", "TcpStream", "UnixStream", "std::fs", "File::"]), [""; 0]);
-    for client in ["redis", "rusqlite", "tokio-postgres"] {
+    for client in ["mysql_async", "redis", "rusqlite", "tokio-postgres"] {
         assert!(!table("bandog-core", "dependencies").contains(&client.to_owned()));
     }
 }
@@ -199,7 +199,7 @@ fn time_comes_from_the_clock_that_is_handed_in() {
 #[test]
 fn feature_flags_are_few_and_written_down() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let features = ["default", "postgres", "redis", "schedule", "sqlite", "test-util", "zookeeper"];
+    let features = ["default", "mysql", "postgres", "redis", "schedule", "sqlite", "test-util", "zookeeper"];
     assert_eq!(table("bandog", "features"), features);
     assert_eq!(table("bandog-sync", "features"), ["test-util"]);
     for feature in &features[1..] {
