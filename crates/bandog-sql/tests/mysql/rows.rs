@@ -1,0 +1,59 @@
+//! The rows of the tables.
+
+use std::time::Duration;
+
+use bandog_core::{Inspect, Renewal, Row};
+use bandog_testkit::eventually_async;
+
+use crate::support::{SERVER, SOON, claim, open, release, renew, take, try_take, url};
+
+#[tokio::test]
+async fn a_release_without_waiters_notifies_no_one() {
+    let database = SERVER.new_database();
+    let (store, ours) = (open(&url(&SERVER, &database)), claim("k"));
+    take(&store, &ours).await;
+    assert!(try_take(&store, &claim("k")).await.unwrap().is_none());
+    release(&store, &ours).await;
+    assert_eq!(SERVER.sql(&database, "select count(*) from bandog_channel"), "0", "a try_lock was notified");
+}
+
+#[tokio::test]
+async fn the_time_zones_of_the_server_do_not_matter() {
+    let database = SERVER.new_database();
+    let (store, ours) = (open(&url(&SERVER, &database)), claim("k"));
+    take(&store, &ours).await;
+    let utc =
+        "select expires > utc_timestamp() + interval 50 second and expires < utc_timestamp() + interval 61 second";
+    assert_eq!(SERVER.sql(&database, &format!("{utc} from bandog_lease")), "1");
+    SERVER.sql(&database, "set global time_zone = '+11:00'");
+    let (later, theirs) = (open(&url(&SERVER, &database)), claim("k"));
+    assert!(try_take(&later, &theirs).await.unwrap().is_none(), "the lock was granted twice");
+    assert!(matches!(renew(&later, &ours).await.unwrap(), Renewal::Extended { .. }));
+    assert_eq!(SERVER.sql(&database, &format!("{utc} from bandog_lease")), "1");
+    SERVER.sql(&database, "set global time_zone = 'SYSTEM'");
+}
+
+#[tokio::test]
+async fn names_that_differ_little_are_different_locks() {
+    let database = SERVER.new_database();
+    let store = open(&url(&SERVER, &database));
+    let long = "x".repeat(1024);
+    for name in ["a", "A", "a ", " a", "ä", "a\u{308}", "🐕", "'; drop table bandog_lease; --", &long, &long[1..]] {
+        let claim = claim(name);
+        take(&store, &claim).await;
+        assert_eq!(store.show(&claim.key).await.unwrap().name, name);
+    }
+}
+
+#[tokio::test]
+async fn an_expired_lease_is_free() {
+    let database = SERVER.new_database();
+    let (store, mut ours, theirs) = (open(&url(&SERVER, &database)), claim("k"), claim("k"));
+    ours.ttl = Duration::from_millis(200);
+    let mut old = take(&store, &ours).await;
+    let mut new = eventually_async(SOON, async || try_take(&store, &theirs).await.unwrap()).await;
+    assert!(new.take() > old.take());
+    assert_eq!(renew(&store, &ours).await.unwrap(), Renewal::Gone);
+    release(&store, &theirs).await;
+    assert_eq!(store.show(&ours.key).await.unwrap(), Row::free(&ours.key));
+}
