@@ -18,7 +18,7 @@ async fn the_check_reports_what_endangers_locks() {
     {
         assert_eq!(level(fine).await, Some(Level::Fine), "{fine}");
     }
-    SERVER.sql(&database, "alter table bandog_lease engine = MyISAM");
+    SERVER.sql(&database, "alter table bandog_lease engine = Aria");
     assert_eq!(level("tables").await, Some(Level::Danger));
 }
 
