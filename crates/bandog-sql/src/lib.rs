@@ -1,8 +1,8 @@
-//! PostgreSQL as a backend of [bandog](https://docs.rs/bandog).
+//! PostgreSQL, and with the feature `mysql` MySQL and MariaDB, as a backend of [bandog](https://docs.rs/bandog).
 //!
 //! Each lock is a row of the table `bandog_lease`, and its last fence is a row of the table `bandog_fence`. The tables are
 //! created when they are first used. The time of the database decides when a lease expires. A release notifies the
-//! waiters with NOTIFY.
+//! waiters with NOTIFY; on MySQL the waiters poll.
 //!
 //! Users of locks need only the `bandog` crate. The promises of this backend are documented at [`Sql`].
 

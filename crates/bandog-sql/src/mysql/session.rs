@@ -22,12 +22,14 @@ const OLDEST_MYSQL: (u32, u32) = (8, 0);
 pub(crate) async fn prepare(link: &Link, context: &Context) -> Result<(), Fault> {
     let options = &context.options;
     let limit = options.timeout;
-    // Only MariaDB executes the comment.
+    // Only MariaDB executes the comment. Its last setting keeps long lists of names as they are: as a subquery, they could
+    // be looked up in a scan, which locks all rows.
     let settings = format!(
         "set session sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'; set session time_zone = '+00:00';\
          set names utf8mb4; set session transaction isolation level read committed;\
          set session innodb_lock_wait_timeout = {}; set session wait_timeout = {};\
-         /*M! set session idle_transaction_timeout = {}, session max_statement_time = {} */",
+         /*M! set session idle_transaction_timeout = {}, session max_statement_time = {},\
+         session in_predicate_conversion_threshold = 0 */",
         LOCK_TIMEOUT.as_secs(),
         IDLE.max(3 * limit).as_secs(),
         IDLE_TRANSACTION.max(limit).as_secs(),

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use bandog_core::{Inspect, Renewal, Row};
+use bandog_core::{Answer, Inspect, Leases, Renewal, Row, Step, Verdict};
 use bandog_testkit::eventually_async;
+use mysql_async::prelude::Queryable;
 
 use crate::support::{SERVER, SOON, claim, open, release, renew, take, try_take, url};
 
@@ -15,6 +16,33 @@ async fn a_release_without_waiters_notifies_no_one() {
     assert!(try_take(&store, &claim("k")).await.unwrap().is_none());
     release(&store, &ours).await;
     assert_eq!(SERVER.sql(&database, "select count(*) from bandog_channel"), "0", "a try_lock was notified");
+}
+
+#[tokio::test]
+async fn long_lists_lock_no_other_rows() {
+    const NAMES: usize = 1500;
+    let database = SERVER.new_database();
+    let store = open(&url(&SERVER, &database));
+    let claims: Vec<_> = (0..NAMES).map(|n| claim(&format!("name {n}"))).collect();
+    let steps: Vec<_> = claims.iter().cloned().map(Step::Claim).collect();
+    assert!(
+        store.apply(&steps).await.iter().all(|answer| matches!(answer, Ok(Answer::Claimed(Verdict::Granted { .. }))))
+    );
+    let others: Vec<_> = ["a", "name 15x", "z"].map(claim).to_vec();
+    for other in &others {
+        take(&store, other).await;
+    }
+    let opts = mysql_async::OptsBuilder::default().ip_or_hostname("127.0.0.1").tcp_port(SERVER.port());
+    let opts = opts.user(Some("locks")).pass(Some("PASSWORD")).db_name(Some(&database));
+    let mut raw = mysql_async::Conn::new(opts).await.unwrap();
+    let locks = "start transaction; select * from bandog_lease where name in ('a', 'name 15x', 'z') for update";
+    raw.query_drop(locks).await.unwrap();
+    for renewal in store.renew(&claims).await {
+        assert!(matches!(renewal.unwrap(), Renewal::Extended { .. }));
+    }
+    let waits = "select count(*) from information_schema.innodb_trx where trx_state = 'LOCK WAIT'";
+    assert_eq!(SERVER.sql("mysql", waits), "0");
+    raw.query_drop("rollback").await.unwrap();
 }
 
 #[tokio::test]
