@@ -26,7 +26,9 @@ pub(crate) async fn prepare(link: &Link, context: &Context) -> Result<(), Fault>
     // be looked up in a scan, which locks all rows.
     let settings = format!(
         "set session sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'; set session time_zone = '+00:00';\
-         set names utf8mb4; set session transaction isolation level read committed;\
+         set names utf8mb4; set session transaction isolation level read committed, read write;\
+         set session autocommit = 1; set session completion_type = 0; set session sql_safe_updates = 0;\
+         set session sql_select_limit = default;\
          set session innodb_lock_wait_timeout = {}; set session wait_timeout = {};\
          /*M! set session idle_transaction_timeout = {}, session max_statement_time = {},\
          session in_predicate_conversion_threshold = 0 */",

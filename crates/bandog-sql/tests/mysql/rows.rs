@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use bandog_core::{Answer, Inspect, Leases, Renewal, Row, Step, Verdict};
-use bandog_testkit::eventually_async;
+use bandog_core::{Answer, Inspect, Leases, Pattern, Records, Renewal, Row, Step, Swap, Verdict};
+use bandog_testkit::{MariaDbServer, eventually_async};
 use mysql_async::prelude::Queryable;
 
 use crate::support::{SERVER, SOON, claim, open, release, renew, take, try_take, url};
@@ -16,6 +16,38 @@ async fn a_release_without_waiters_notifies_no_one() {
     assert!(try_take(&store, &claim("k")).await.unwrap().is_none());
     release(&store, &ours).await;
     assert_eq!(SERVER.sql(&database, "select count(*) from bandog_channel"), "0", "a try_lock was notified");
+}
+
+#[tokio::test]
+async fn the_settings_of_the_server_do_not_matter() {
+    let server = MariaDbServer::start_with(&[
+        "autocommit=0",
+        "completion-type=1",
+        "transaction-isolation=SERIALIZABLE",
+        "sql-mode=ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT",
+        "default-time-zone=-07:00",
+        "default-storage-engine=MyISAM",
+        "character-set-server=latin1",
+        "init-connect=set sql_safe_updates = 1, sql_select_limit = 1",
+    ]);
+    let database = "shop";
+    server.sql("mysql", "create database shop; grant all on shop.* to locks@'%'; set global tx_read_only = 1");
+    let (store, other) = (open(&url(&server, database)), open(&url(&server, database)));
+    let claims: Vec<_> = ["ä", "b", "c"].map(claim).to_vec();
+    for claim in &claims {
+        take(&store, claim).await;
+        assert!(try_take(&other, &claim.clone()).await.unwrap().is_some(), "a repeated claim");
+    }
+    assert_eq!(other.list(&Pattern::all()).await.unwrap().len(), claims.len());
+    let record = Swap::new(claims[0].key.clone(), None, "text 'ä' \\ \"");
+    assert!(store.swap(std::slice::from_ref(&record)).await.unwrap().each[0].is_ok());
+    let reading = other.read(std::slice::from_ref(&record.key), &[]).await.unwrap();
+    assert_eq!(Some(reading.records[0].clone().unwrap().unwrap().value), record.to);
+    for claim in &claims {
+        assert!(matches!(renew(&other, claim).await.unwrap(), Renewal::Extended { .. }));
+        release(&other, claim).await;
+    }
+    assert!(store.list(&Pattern::all()).await.unwrap().is_empty());
 }
 
 #[tokio::test]
