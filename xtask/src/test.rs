@@ -10,7 +10,7 @@ use std::time::Instant;
 use crate::fault::Fault;
 use crate::step;
 use crate::tally::Tally;
-use crate::tools::{self, JAVA, POSTGRES, REDIS, ZOOKEEPER};
+use crate::tools::{self, JAVA, MARIADB, POSTGRES, REDIS, ZOOKEEPER};
 
 /// Packages whose tests need a server, with the reason.
 const NEED_SERVERS: &[(&str, &str)] = &[
@@ -34,12 +34,12 @@ const COMMON: &[&str] = &[
     "--locked",
     "--no-fail-fast",
     "--features",
-    "bandog/postgres,bandog/sqlite,bandog/zookeeper",
+    "bandog/mysql,bandog/postgres,bandog/sqlite,bandog/zookeeper",
 ];
 
 /// Runs all tests. Installs the servers that they need, if these are missing.
 pub(crate) fn full() -> Result<(), Fault> {
-    tools::ensure(&[REDIS, POSTGRES, JAVA, ZOOKEEPER])?;
+    tools::ensure(&[REDIS, POSTGRES, MARIADB, JAVA, ZOOKEEPER])?;
     let mut run = Run::start();
     run.cargo("all tests, on memory and on real servers", &[])?;
     let servers = further_servers();

@@ -17,6 +17,8 @@ pub(crate) struct Tool {
 }
 
 pub(crate) const REDIS: Tool = Tool { programs: &["redis-server"], package: "redis-server" };
+/// The package contains the client program, too.
+pub(crate) const MARIADB: Tool = Tool { programs: &["mariadbd"], package: "mariadb-server" };
 pub(crate) const POSTGRES: Tool = Tool { programs: &["postgres"], package: "postgresql" };
 /// A jar. The package installs no program that can be found.
 pub(crate) const ZOOKEEPER: Tool = Tool { programs: &["/usr/share/java/zookeeper.jar"], package: "zookeeper" };
@@ -83,7 +85,9 @@ fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // Debian installs the server programs of PostgreSQL in a directory that is not in `PATH`.
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let mut dirs = std::env::split_paths(&path).chain(versions.map(|version| version.path().join("bin")));
+    let versions = versions.map(|version| version.path().join("bin"));
+    // The server program of MariaDB is in a directory that is not in the `PATH` of every user.
+    let mut dirs = std::env::split_paths(&path).chain(versions).chain(["/usr/sbin".into()]);
     dirs.any(|dir| dir.join(program).is_file())
 }
 

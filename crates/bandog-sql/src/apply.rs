@@ -1,10 +1,10 @@
 //! Steps: claims, passes and releases. Mutexes without a queue are decided by one statement for many names, and all other
 //! locks by [`LockState`](bandog_core::LockState).
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use async_trait::async_trait;
-use bandog_core::{Answer, Error, Key, Kind, Result, Step, check_pass};
+use bandog_core::{Answer, Error, Key, Kind, Result, Step, Verdict, check_pass};
 use futures_util::future::join;
 use tokio::sync::oneshot;
 
@@ -28,7 +28,15 @@ pub(crate) struct Steps {
     answers: Vec<Option<Result<Answer>>>,
     /// The number of steps of each call, and its channel.
     calls: Vec<(usize, Reply)>,
+    /// How often a step was left out, because another transaction had locked its row.
+    attempts: u32,
 }
+
+/// Maximum number of attempts at a claim whose row another transaction has locked. Between two attempts is a random delay
+/// of 10 ms at most.
+const MAX_ATTEMPTS: u32 = 20;
+/// The time after which such a claim is sent again.
+const LOCKED_RETRY: Duration = Duration::from_millis(50);
 
 /// Steps that are executed together. The order of steps of different names does not matter.
 #[derive(Debug, Default)]
@@ -58,12 +66,12 @@ impl Steps {
     }
 
     /// The steps that have no answer yet, in rounds. The steps of one name keep their order.
-    fn rounds(&self) -> Vec<Round> {
+    fn rounds(&self, decides_mutexes: bool) -> Vec<Round> {
         let mut rounds: Vec<Round> = Vec::new();
         // For each name, the number of its last round, and whether the last step can share the round with another step.
         let mut last: HashMap<&Key, (usize, bool)> = HashMap::new();
         for (number, step) in self.steps.iter().enumerate().filter(|(number, _)| self.answers[*number].is_none()) {
-            let is_plain = is_plain(step);
+            let is_plain = decides_mutexes && is_plain(step);
             let round = match last.get(step.key()) {
                 Some((round, true)) if !is_plain => *round,
                 Some((round, _)) => round + 1,
@@ -90,6 +98,17 @@ impl Steps {
                 Decision::Complex => others.push(*number),
             }
         }
+    }
+
+    /// Answers the claims of locked rows as busy. Other steps must be executed, so they are repeated.
+    fn give_up_claims(&mut self) -> Result<(), Fault> {
+        let busy = Answer::Claimed(Verdict::Busy { retry_after: LOCKED_RETRY, ahead: None });
+        for (step, answer) in self.steps.iter().zip(&mut self.answers) {
+            if answer.is_none() && matches!(step, Step::Claim(_)) {
+                *answer = Some(Ok(busy.clone()));
+            }
+        }
+        if self.answers.iter().all(Option::is_some) { Ok(()) } else { Err(Fault::row_locked()) }
     }
 
     async fn execute(&mut self, mut round: Round, link: &Link, context: &Context) -> Result<(), Fault> {
@@ -123,17 +142,26 @@ impl Steps {
         }
         let steps: Vec<_> = others.iter().map(|number| &self.steps[*number]).collect();
         let answers = states::apply(link, context, &steps).await?;
+        let mut is_locked = false;
         for (number, answer) in others.into_iter().zip(answers) {
-            self.answers[number] = Some(answer);
+            is_locked |= answer.is_none();
+            self.answers[number] = answer;
         }
-        Ok(())
+        if !is_locked {
+            return Ok(());
+        }
+        self.attempts += 1;
+        if self.attempts < MAX_ATTEMPTS {
+            return Err(Fault::row_locked());
+        }
+        self.give_up_claims()
     }
 }
 
 #[async_trait]
 impl Request for Steps {
     async fn run(&mut self, link: &Link, context: &Context) -> Result<(), Fault> {
-        for round in self.rounds() {
+        for round in self.rounds(link.statements.decide_mutexes()) {
             self.execute(round, link, context).await?;
         }
         Ok(())

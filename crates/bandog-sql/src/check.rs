@@ -4,9 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use bandog_core::{Clock, Finding};
-use tokio_postgres::Row;
 
-use crate::{fault::Fault, job::Query, leases::Context, session::Link};
+use crate::{fault::Fault, job::Query, leases::Context, options::Dialect, row::Row, session::Link};
 
 /// A difference between the clocks of this machine and of the server that is worth a notice.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(5);
@@ -20,17 +19,26 @@ pub(crate) struct Check;
 impl Query for Check {
     type Output = Vec<Finding>;
 
-    async fn run(&self, link: &Link, _: &Context) -> Result<Vec<Finding>, Fault> {
+    async fn run(&self, link: &Link, context: &Context) -> Result<Vec<Finding>, Fault> {
         let rows = link.query(&link.statements.settings, &[]).await?;
         let row = rows.first().ok_or(Fault::Broken(None))?;
-        let version: &str = row.try_get(7)?;
-        let mut findings = vec![Finding::fine("server", format!("PostgreSQL {version}, which is not a replica"))];
-        findings.extend(durability(row)?);
-        findings.push(replicas(row.try_get(3)?));
-        findings.push(connections(row.try_get(4)?, row.try_get(5)?));
-        findings.push(clock(row.try_get(8)?));
-        Ok(findings)
+        match context.options.dialect {
+            Dialect::Postgres => findings(row),
+            #[cfg(feature = "mysql")]
+            Dialect::MySql => crate::mysql::findings(row),
+        }
     }
+}
+
+/// The findings for this row of PostgreSQL.
+fn findings(row: &Row) -> Result<Vec<Finding>, Fault> {
+    let version: &str = row.try_get(7)?;
+    let mut findings = vec![Finding::fine("server", format!("PostgreSQL {version}, which is not a replica"))];
+    findings.extend(durability(row)?);
+    findings.push(replicas(row.try_get(3)?));
+    findings.push(connections(row.try_get(4)?, row.try_get(5)?));
+    findings.push(clock(row.try_get(8)?));
+    Ok(findings)
 }
 
 /// Whether a crash of the server can lose grants.
@@ -78,7 +86,7 @@ fn replicas(count: i64) -> Finding {
     )
 }
 
-fn connections(allowed: i64, used: i64) -> Finding {
+pub(crate) fn connections(allowed: i64, used: i64) -> Finding {
     if allowed - used >= FEW_CONNECTIONS {
         return Finding::fine("connections", format!("{used} of {allowed} are in use"));
     }
@@ -90,7 +98,7 @@ fn connections(allowed: i64, used: i64) -> Finding {
 }
 
 /// The clock of this machine decides nothing. But a difference shows that one of the clocks is wrong.
-fn clock(server: SystemTime) -> Finding {
+pub(crate) fn clock(server: SystemTime) -> Finding {
     let ours = Clock::system().wall();
     let difference = ours.duration_since(server).or_else(|_| server.duration_since(ours)).unwrap_or_default();
     if difference < CLOCK_DIFFERENCE {

@@ -1,7 +1,7 @@
 //! Opens a connection: connects the socket, sets its options, does the TLS handshake if the URL requires TLS, and logs in.
 
 mod stream;
-mod tls;
+pub(crate) mod tls;
 
 use std::{
     io,
@@ -35,7 +35,7 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 /// The request for TLS, which is sent before any other message: its length, and a fixed number.
 const TLS_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
-/// An open connection.
+/// An open connection to PostgreSQL.
 pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(crate) messages: Messages,
@@ -109,10 +109,7 @@ async fn reach(options: &SqlOptions) -> Result<Socket> {
             Ok(Socket::Tls(Box::new(tls::shake_hands(&store, host, files, stream).await?)))
         }
         #[cfg(unix)]
-        Address::Unix { directory, port } => {
-            let path = directory.join(format!(".s.PGSQL.{port}"));
-            tokio::net::UnixStream::connect(path).await.map(Socket::Unix).map_err(unreachable)
-        }
+        Address::Unix { path } => tokio::net::UnixStream::connect(path).await.map(Socket::Unix).map_err(unreachable),
         #[cfg(not(unix))]
         Address::Unix { .. } => Err(Error::new(ErrorKind::Unsupported, "this system has no Unix sockets")),
     }

@@ -1,26 +1,52 @@
 //! What can go wrong in a request, and the errors for callers.
 
 use bandog_core::{Error, ErrorKind};
-use tokio_postgres::error::{Severity, SqlState};
+use tokio_postgres::error::{DbError, Severity, SqlState};
 
 /// A failure of a request.
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// The server has refused a statement. The transaction of the statement has changed nothing.
-    Refused(tokio_postgres::Error),
-    /// The connection has ended, so the server may have applied the request.
-    Broken(Option<tokio_postgres::Error>),
+    Refused(Refusal),
+    /// The connection has ended, so the server may have applied the request. The text is what the server has said.
+    Broken(Option<String>),
     /// An error for the caller.
     Described(Error),
+}
+
+/// Why the server has refused a statement.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) reason: Reason,
+    /// What the server has said, and its code.
+    pub(crate) message: String,
+}
+
+/// What a refusal means for locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// A row stayed locked by another transaction for too long.
+    RowLocked,
+    /// Another transaction was in the way, such as in a deadlock.
+    Disturbed,
+    /// The tables are gone, or the server is read-only now. A new session finds out.
+    Gone,
+    /// The user lacks a right.
+    Denied,
+    /// The tables were changed.
+    Changed,
+    /// A row exists already.
+    Duplicate,
+    /// The server is overloaded, shuts down, or has cancelled the statement.
+    Other,
 }
 
 impl From<tokio_postgres::Error> for Fault {
     fn from(error: tokio_postgres::Error) -> Self {
         // An error with a higher severity ends the session.
-        match error.as_db_error().map(tokio_postgres::error::DbError::parsed_severity) {
-            Some(Some(Severity::Error) | None) => Self::Refused(error),
-            Some(Some(_)) => Self::Broken(Some(error)),
-            None => Self::Broken(Some(error)),
+        match error.as_db_error().map(DbError::parsed_severity) {
+            Some(Some(Severity::Error) | None) => Self::Refused(refusal(&error)),
+            Some(Some(_)) | None => Self::broken(&error),
         }
     }
 }
@@ -32,66 +58,88 @@ impl From<Error> for Fault {
 }
 
 impl Fault {
-    /// The code of the server's refusal.
-    fn code(&self) -> Option<&SqlState> {
+    /// The end of a connection to PostgreSQL.
+    pub(crate) fn broken(error: &tokio_postgres::Error) -> Self {
+        Self::Broken(error.as_db_error().map(|said| said.message().to_owned()))
+    }
+
+    fn reason(&self) -> Option<Reason> {
         match self {
-            Self::Refused(error) => error.code(),
+            Self::Refused(refusal) => Some(refusal.reason),
             Self::Broken(_) | Self::Described(_) => None,
         }
     }
 
     /// Whether the same request can succeed if it is repeated at once: other transactions were in its way.
     pub(crate) fn is_transient(&self) -> bool {
-        self.is_lock_timeout()
-            || self.code().is_some_and(|code| {
-                [&SqlState::T_R_SERIALIZATION_FAILURE, &SqlState::T_R_DEADLOCK_DETECTED].contains(&code)
-            })
+        matches!(self.reason(), Some(Reason::RowLocked | Reason::Disturbed))
     }
 
     /// Whether a row stayed locked by another transaction for too long.
     pub(crate) fn is_lock_timeout(&self) -> bool {
-        self.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
+        self.reason() == Some(Reason::RowLocked)
+    }
+
+    /// Rows that another transaction has locked.
+    pub(crate) fn row_locked() -> Self {
+        let message = "another transaction has locked the row of the lock for too long".into();
+        Self::Refused(Refusal { reason: Reason::RowLocked, message })
+    }
+
+    /// Whether a row exists already.
+    pub(crate) fn is_duplicate(&self) -> bool {
+        self.reason() == Some(Reason::Duplicate)
     }
 
     /// Whether the session cannot be used any more: it has ended, or the tables are gone, which a new session creates.
     pub(crate) fn ends_session(&self) -> bool {
-        let is_gone = |code: &SqlState| {
-            [&SqlState::UNDEFINED_TABLE, &SqlState::INVALID_SCHEMA_NAME, &SqlState::READ_ONLY_SQL_TRANSACTION]
-                .contains(&code)
-        };
-        matches!(self, Self::Broken(_)) || self.code().is_some_and(is_gone)
+        matches!(self, Self::Broken(_)) || self.reason() == Some(Reason::Gone)
     }
 
     /// The error for the caller. `store` is the address of the store.
     pub(crate) fn describe(self, store: &str) -> Error {
         match self {
             Self::Described(error) => error,
-            Self::Broken(cause) => {
-                let said =
-                    cause.as_ref().and_then(|cause| cause.as_db_error()).map(|said| format!(": {}", said.message()));
+            Self::Broken(said) => {
+                let said = said.map(|said| format!(": {said}"));
                 let message = format!("the connection to {store} has ended{}", said.unwrap_or_default());
                 Error::unavailable(message).ambiguous()
             }
-            Self::Refused(error) => refusal(&error, store),
+            Self::Refused(refusal) => refusal.describe(store),
         }
     }
 }
 
-/// The error for a statement that the server has refused.
-fn refusal(error: &tokio_postgres::Error, store: &str) -> Error {
+impl Refusal {
+    fn describe(self, store: &str) -> Error {
+        let Self { reason, message } = self;
+        match reason {
+            Reason::Denied => Error::new(ErrorKind::Denied, format!("{store}: {message}")),
+            Reason::Changed => {
+                Error::new(ErrorKind::Corrupt, format!("{store}: {message}; the tables of bandog were changed"))
+            }
+            Reason::RowLocked | Reason::Disturbed | Reason::Gone | Reason::Duplicate | Reason::Other => {
+                Error::unavailable(format!("{store}: {message}"))
+            }
+        }
+    }
+}
+
+/// A refusal by PostgreSQL.
+fn refusal(error: &tokio_postgres::Error) -> Refusal {
     let (code, said) = match error.as_db_error() {
         Some(refusal) => (refusal.code().clone(), refusal.message().to_owned()),
         None => (SqlState::INTERNAL_ERROR, error.to_string()),
     };
-    let message = format!("{store}: {said} (SQLSTATE {})", code.code());
-    if code == SqlState::INSUFFICIENT_PRIVILEGE {
-        let message = format!("{message}; docs/postgres.md lists the rights that locks need");
-        return Error::new(ErrorKind::Denied, message);
-    }
-    if code == SqlState::UNDEFINED_COLUMN || code == SqlState::DATATYPE_MISMATCH || code == SqlState::UNDEFINED_FUNCTION
-    {
-        return Error::new(ErrorKind::Corrupt, format!("{message}; the tables of bandog were changed"));
-    }
-    // The server is overloaded, shuts down, has become a replica, or has cancelled the statement.
-    Error::unavailable(message)
+    let reason = match code {
+        SqlState::LOCK_NOT_AVAILABLE => Reason::RowLocked,
+        SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => Reason::Disturbed,
+        SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME | SqlState::READ_ONLY_SQL_TRANSACTION => Reason::Gone,
+        SqlState::UNIQUE_VIOLATION => Reason::Duplicate,
+        SqlState::INSUFFICIENT_PRIVILEGE => Reason::Denied,
+        SqlState::UNDEFINED_COLUMN | SqlState::DATATYPE_MISMATCH | SqlState::UNDEFINED_FUNCTION => Reason::Changed,
+        _ => Reason::Other,
+    };
+    let hint = if reason == Reason::Denied { "; docs/postgres.md lists the rights that locks need" } else { "" };
+    Refusal { reason, message: format!("{said} (SQLSTATE {}){hint}", code.code()) }
 }

@@ -15,7 +15,7 @@ use crate::{
     lane::Lane,
     listen::{Channel, Listener},
     mutexes::KnownNames,
-    options::SqlOptions,
+    options::{Dialect, SqlOptions},
     registry::{Announce, Withdraw},
     session::Link,
     statements::Statements,
@@ -26,12 +26,12 @@ use crate::{
 /// crash without `synchronous_commit`.
 const MAY_UNDO: Duration = Duration::from_secs(10);
 
-/// Locks in a PostgreSQL database.
+/// Locks in a PostgreSQL database, or, with the feature `mysql`, in a database of MySQL or MariaDB.
 ///
 /// # Promises
 /// - The time of the database decides when a lease expires. If its clock is set forward, leases expire too early.
 /// - A grant is answered when its transaction is committed. So it is as durable as the settings of the server say: with
-///   `fsync` and `synchronous_commit`, it survives a crash of the server.
+///   `fsync` and `synchronous_commit`, or on MySQL `innodb_flush_log_at_trx_commit` = 1, it survives a crash of the server.
 /// - The fences of a name rise, also after a crash. After a failover to a replica that has not got the last commits, they
 ///   rise too, if the clock of the new server is not behind.
 /// - After a failover to such a replica, a lock can be granted although a client holds it.
@@ -95,8 +95,13 @@ impl Sql {
     /// # Errors
     /// None at present.
     pub fn new(options: SqlOptions) -> Result<Self> {
+        let statements = match options.dialect {
+            Dialect::Postgres => Statements::postgres(),
+            #[cfg(feature = "mysql")]
+            Dialect::MySql => Statements::mysql(),
+        };
         Ok(Self(Arc::new(Shared {
-            context: Arc::new(Context::new(options, Statements::postgres())),
+            context: Arc::new(Context::new(options, statements)),
             steps: Lane::default(),
             renewals: Lane::reconnecting(),
             others: Lane::default(),

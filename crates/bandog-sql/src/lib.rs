@@ -1,14 +1,15 @@
-//! PostgreSQL as a backend of [bandog](https://docs.rs/bandog).
+//! PostgreSQL, and with the feature `mysql` MySQL and MariaDB, as a backend of [bandog](https://docs.rs/bandog).
 //!
 //! Each lock is a row of the table `bandog_lease`, and its last fence is a row of the table `bandog_fence`. The tables are
 //! created when they are first used. The time of the database decides when a lease expires. A release notifies the
-//! waiters with NOTIFY.
+//! waiters with NOTIFY; on MySQL the waiters poll.
 //!
 //! Users of locks need only the `bandog` crate. The promises of this backend are documented at [`Sql`].
 
 mod apply;
 mod backoff;
 mod check;
+mod client;
 mod dial;
 mod fault;
 mod inspect;
@@ -17,15 +18,20 @@ mod lane;
 mod leases;
 mod listen;
 mod mutexes;
+#[cfg(feature = "mysql")]
+mod mysql;
 mod options;
+mod postgres;
 mod records;
 mod registry;
+mod row;
 mod schema;
 mod session;
 mod statements;
 mod states;
 #[cfg(test)]
 mod tests;
+mod value;
 
 pub use leases::Sql;
 pub use options::SqlOptions;

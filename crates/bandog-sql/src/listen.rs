@@ -1,4 +1,4 @@
-//! The connection for notifications: one LISTEN for each channel that has subscribers.
+//! The connection for notifications: one LISTEN for each channel that has subscribers, or polls on MySQL.
 //!
 //! One task keeps the connection open as long as there are subscribers. It compares the channels that have subscribers
 //! with the channels that the session listens to, and sends the LISTEN and UNLISTEN commands that are missing. After a
@@ -17,14 +17,14 @@ use tokio::{
     task::AbortHandle,
     time::{sleep, timeout},
 };
-use tokio_postgres::AsyncMessage;
 
 use crate::{
     backoff::Backoff,
-    dial::Messages,
+    client::Messages,
     fault::Fault,
     lane::retryable,
     leases::Context,
+    options::Dialect,
     session::{Link, Session},
 };
 
@@ -174,11 +174,22 @@ impl Listener {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The channels that have subscribers.
+    #[cfg(feature = "mysql")]
+    pub(crate) fn channels(&self) -> Vec<Channel> {
+        self.state().channels.keys().copied().collect()
+    }
+
+    /// Waits until the subscribers have changed.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
     fn is_needed(&self) -> bool {
         !self.state().channels.is_empty()
     }
 
-    fn notify(&self, channel: Channel) {
+    pub(crate) fn notify(&self, channel: Channel) {
         for (_, notifier) in self.state().channels.get(&channel).into_iter().flat_map(|found| &found.notifiers) {
             notifier.notify();
         }
@@ -186,7 +197,7 @@ impl Listener {
 
     /// Records that the session listens to this channel. The subscribers of an earlier session are notified, because they
     /// may have missed a notification.
-    fn confirm(&self, channel: Channel, is_new_session: bool) {
+    pub(crate) fn confirm(&self, channel: Channel, is_new_session: bool) {
         let mut state = self.state();
         let Some(subscribers) = state.channels.get_mut(&channel) else { return };
         subscribers.is_active = true;
@@ -198,7 +209,7 @@ impl Listener {
 
     /// Confirms the channels to which the session listens already: their last subscriber left and another one came before
     /// the session stopped listening.
-    fn confirm_known(&self, listening: &HashSet<Channel>) {
+    pub(crate) fn confirm_known(&self, listening: &HashSet<Channel>) {
         let known = |(channel, found): (&Channel, &Subscribers)| {
             (!found.is_active && listening.contains(channel)).then_some(*channel)
         };
@@ -240,15 +251,14 @@ async fn run(context: Arc<Context>) {
     let listener = &context.listener;
     loop {
         while !listener.is_needed() {
-            listener.changed.notified().await;
+            listener.changed().await;
         }
         sleep(backoff.next_delay()).await;
         match Session::open(&context).await {
             Ok(session) => {
                 context.connected(sessions > 0);
                 let opened = std::time::Instant::now();
-                let (link, messages) = session.into_parts();
-                let fault = listen(listener, &link, messages, sessions > 0).await;
+                let fault = attend(&context, session, sessions > 0).await;
                 sessions += 1;
                 listener.session_ended();
                 backoff.connection_lasted(opened.elapsed());
@@ -260,9 +270,24 @@ async fn run(context: Arc<Context>) {
                 listener.refuse(&error);
                 if !error.is_retryable() {
                     // The server would refuse the same login again. The next attempt follows the next call.
-                    listener.changed.notified().await;
+                    listener.changed().await;
                 }
             }
+        }
+    }
+}
+
+/// Notifies the subscribers until the connection ends.
+async fn attend(context: &Context, session: Session, is_new_session: bool) -> Fault {
+    match context.options.dialect {
+        Dialect::Postgres => {
+            let (link, messages) = session.into_parts();
+            listen(&context.listener, &link, messages, is_new_session).await
+        }
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => {
+            let mut session = session;
+            crate::mysql::poll(&context.listener, &mut session, is_new_session).await
         }
     }
 }
@@ -294,7 +319,7 @@ async fn listen(listener: &Listener, link: &Link, mut messages: Messages, is_new
         }
         tokio::select! {
             fault = receive(listener, &mut messages) => return fault,
-            () = listener.changed.notified() => {}
+            () = listener.changed() => {}
         }
     }
 }
@@ -303,13 +328,12 @@ async fn listen(listener: &Listener, link: &Link, mut messages: Messages, is_new
 async fn receive(listener: &Listener, messages: &mut Messages) -> Fault {
     loop {
         match messages.next().await {
-            Some(Ok(AsyncMessage::Notification(notification))) => {
-                if let Some(channel) = Channel::parse(notification.channel()) {
+            Some(Ok(channel)) => {
+                if let Some(channel) = channel.and_then(|name| Channel::parse(&name)) {
                     listener.notify(channel);
                 }
             }
-            Some(Ok(_)) => {}
-            Some(Err(error)) => return Fault::Broken(Some(error)),
+            Some(Err(fault)) => return fault,
             None => return Fault::Broken(None),
         }
     }

@@ -2,7 +2,11 @@
 
 mod url;
 
-use std::{fmt, path::PathBuf, time::Duration};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use bandog_core::Result;
 
@@ -16,12 +20,22 @@ use bandog_core::Result;
 /// ```
 #[derive(Clone)]
 pub struct SqlOptions {
+    pub(crate) dialect: Dialect,
     pub(crate) address: Address,
     pub(crate) user: String,
     pub(crate) password: Option<String>,
     pub(crate) database: String,
     pub(crate) schema: String,
     pub(crate) timeout: Duration,
+}
+
+/// The kind of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Postgres,
+    /// MySQL or MariaDB.
+    #[cfg(feature = "mysql")]
+    MySql,
 }
 
 /// The address of the server.
@@ -33,8 +47,8 @@ pub(crate) enum Address {
         /// None for a connection without TLS.
         tls: Option<TlsFiles>,
     },
-    /// A directory that has the socket of the server with this port.
-    Unix { directory: PathBuf, port: u16 },
+    /// The socket of a server on this machine.
+    Unix { path: PathBuf },
 }
 
 /// PEM files for TLS.
@@ -60,6 +74,10 @@ impl SqlOptions {
     /// - `?sslrootcert=PATH`: the authorities that the client trusts instead of those of the system. `?sslcert=PATH` and
     ///   `?sslkey=PATH`: the certificate of the client. All files are PEM.
     ///
+    /// With the feature `mysql`: `mysql://user:password@host:3306/database`, or `mariadb://`. The tables are in this
+    /// database, which must exist. The options for TLS are the same. `?socket=/PATH`, with no host before it: the Unix
+    /// socket.
+    ///
     /// # Errors
     /// The kind is [`ErrorKind::Misused`](bandog_core::ErrorKind::Misused). No message contains the password.
     pub fn from_url(url: &str) -> Result<Self> {
@@ -78,13 +96,41 @@ impl SqlOptions {
         let (place, mut options) = match &self.address {
             Address::Tcp { host, port, .. } if host.contains(':') => (format!("[{host}]:{port}"), Vec::new()),
             Address::Tcp { host, port, .. } => (format!("{host}:{port}"), Vec::new()),
-            Address::Unix { directory, .. } => (String::new(), vec![format!("host={}", directory.display())]),
+            Address::Unix { path } => (String::new(), vec![self.dialect.socket(path)]),
         };
-        if self.schema != Self::SCHEMA {
+        if self.dialect == Dialect::Postgres && self.schema != Self::SCHEMA {
             options.push(format!("schema={}", self.schema));
         }
         let sign = if options.is_empty() { "" } else { "?" };
-        format!("postgres://{place}/{}{sign}{}", self.database, options.join("&"))
+        format!("{}://{place}/{}{sign}{}", self.dialect.scheme(), self.database, options.join("&"))
+    }
+}
+
+impl Dialect {
+    fn scheme(self) -> &'static str {
+        match self {
+            Self::Postgres => "postgres",
+            #[cfg(feature = "mysql")]
+            Self::MySql => "mysql",
+        }
+    }
+
+    /// What contains the tables.
+    pub(crate) fn place(self) -> &'static str {
+        match self {
+            Self::Postgres => "the schema",
+            #[cfg(feature = "mysql")]
+            Self::MySql => "the database",
+        }
+    }
+
+    /// The option of the URL that names this socket.
+    fn socket(self, path: &Path) -> String {
+        match self {
+            Self::Postgres => format!("host={}", path.parent().unwrap_or(path).display()),
+            #[cfg(feature = "mysql")]
+            Self::MySql => format!("socket={}", path.display()),
+        }
     }
 }
 

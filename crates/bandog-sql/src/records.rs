@@ -10,7 +10,6 @@ use bandog_core::{
     Error, ErrorKind, Holding, Key, Latches, Line, Moment, Notifier, Pattern, Reading, Record, Records, Result,
     Subscription, Swap, Swapped, Swaps, Version,
 };
-use tokio_postgres::Row;
 
 use crate::{
     Sql,
@@ -18,8 +17,10 @@ use crate::{
     job::Query,
     leases::Context,
     listen::{Channel, Listener},
-    session::{Link, Parameter},
+    row::Row,
+    session::Link,
     states::{self, StoredState, server_time},
+    value::Parameter,
 };
 
 /// Maximum number of attempts at swaps that create records which others create at the same time.
@@ -214,7 +215,10 @@ impl Changes {
             if names.is_empty() {
                 continue;
             }
-            let rows = link.query(text, &[&names as Parameter<'_>, &versions, &values]).await?;
+            let rows = match link.query(text, &[&names as Parameter<'_>, &versions, &values]).await {
+                Err(fault) if fault.is_duplicate() => return Ok(false),
+                rows => rows?,
+            };
             if !is_present && rows.len() < names.len() {
                 return Ok(false);
             }
@@ -326,7 +330,7 @@ fn text(bytes: &[u8]) -> Result<String> {
 fn read_locks(rows: &[Row]) -> Result<HashMap<Key, Result<StoredState>>, Fault> {
     let mut locks = HashMap::new();
     for row in rows {
-        if let Ok(key) = Key::new(row.try_get::<_, &str>(0)?) {
+        if let Ok(key) = Key::new(row.try_get::<&str>(0)?) {
             locks.insert(key, states::read(row)?);
         }
     }

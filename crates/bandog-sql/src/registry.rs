@@ -5,9 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use bandog_core::{BlockedCalls, ClientId, Key, Member};
-use tokio_postgres::Row;
 
-use crate::{fault::Fault, job::Query, leases::Context, mutexes::micros, session::Link};
+use crate::{fault::Fault, job::Query, leases::Context, mutexes::micros, row::Row, session::Link};
 
 /// Registers a client for this time, and deletes the rows of expired clients.
 pub(crate) struct Announce(pub(crate) Member, pub(crate) Duration);
@@ -22,8 +21,7 @@ impl Query for Announce {
         let [host, program, prefix] = [&member.host, &member.program, &member.prefix].map(|text| storable(text));
         let pid = i64::from(member.pid);
         link.query(&link.statements.prune, &[]).await?;
-        let row: [crate::session::Parameter<'_>; 8] =
-            [&id, &host, &pid, &program, &member.since, &waits, &prefix, &ttl];
+        let row: [crate::value::Parameter<'_>; 8] = [&id, &host, &pid, &program, &member.since, &waits, &prefix, &ttl];
         link.query(&link.statements.announce, &row).await.map(drop)
     }
 }

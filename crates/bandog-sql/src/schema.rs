@@ -2,7 +2,7 @@
 
 use bandog_core::{Error, ErrorKind};
 
-use crate::{fault::Fault, leases::Context, session::Link};
+use crate::{fault::Fault, leases::Context, options::Dialect, session::Link};
 
 /// The version of the tables that this program knows.
 const VERSION: u32 = 1;
@@ -13,24 +13,27 @@ const CREATION_LOCK: i64 = 0x6261_6e64_6f67;
 
 /// Creates the tables, unless they exist, and checks their version.
 pub(crate) async fn prepare(link: &Link, context: &Context, has_schema: bool, has_tables: bool) -> Result<(), Fault> {
-    if !has_tables {
-        create(link, context, has_schema).await?;
+    match context.options.dialect {
+        Dialect::Postgres if !has_tables => create(link, context, has_schema).await?,
+        Dialect::Postgres => {}
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => create_on_mysql(link, has_tables).await?,
     }
     let rows = link.query(&link.statements.meta, &[&VERSION_NAME]).await?;
     let found: Option<&str> = rows.first().map(|row| row.try_get(0)).transpose()?;
-    let (store, schema) = (context.options.store(), &context.options.schema);
+    let (store, schema, place) = (context.options.store(), &context.options.schema, context.options.dialect.place());
     match found.map(str::parse::<u32>) {
         Some(Ok(VERSION)) => Ok(()),
         Some(Ok(version)) => Err(Fault::Described(Error::new(
             ErrorKind::Unsupported,
             format!(
-                "{store}: the tables in the schema {schema:?} have version {version}, and this program knows version \
-                 {VERSION}; use a newer bandog, or another schema (?schema=NAME)"
+                "{store}: the tables in {place} {schema:?} have version {version}, and this program knows version \
+                 {VERSION}; use a newer bandog, or another one (in the URL)"
             ),
         ))),
         Some(Err(_)) | None => Err(Fault::Described(Error::new(
             ErrorKind::Corrupt,
-            format!("{store}: the table bandog_meta in the schema {schema:?} has no version"),
+            format!("{store}: the table bandog_meta in {place} {schema:?} has no version"),
         ))),
     }
 }
@@ -60,4 +63,21 @@ async fn create(link: &Link, context: &Context, has_schema: bool) -> Result<(), 
             Err(fault)
         }
     }
+}
+
+/// Creates the tables that are missing, unless the version is there, which is written last. Each statement is a transaction
+/// of its own. Sessions that do so at the same time wait for each other.
+#[cfg(feature = "mysql")]
+async fn create_on_mysql(link: &Link, has_tables: bool) -> Result<(), Fault> {
+    if has_tables && !link.query(&link.statements.meta, &[&VERSION_NAME]).await?.is_empty() {
+        return Ok(());
+    }
+    // The server frees the lock also if the connection ends.
+    let rows = link.query(&link.statements.creation_lock, &[]).await?;
+    if !matches!(rows.first().map(|row| row.try_get(0)), Some(Ok(true))) {
+        return Err(Fault::row_locked()); // Another session creates the tables and takes longer than the timeout.
+    }
+    let created = link.execute(&link.statements.schema).await;
+    link.query(&link.statements.creation_unlock, &[]).await?;
+    created
 }

@@ -1,28 +1,28 @@
 //! A session: a connection that is ready for statements of locks.
 
 use std::{
-    collections::HashMap,
     fmt::Write as _,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 use bandog_core::{Error, ErrorKind, Result};
-use futures_util::{
-    StreamExt,
-    future::{join, join_all},
-};
-use tokio_postgres::{Client, Row, Statement, types::ToSql};
+use futures_util::{StreamExt, future::join_all};
 
 use crate::{
-    dial::{Connection, Messages, Reset, dial},
+    client::{Client, Connection, Discard, Messages, View},
+    dial::dial,
     fault::Fault,
     leases::Context,
+    options::{Dialect, SqlOptions},
+    postgres,
+    row::Row,
     schema,
     statements::Statements,
+    value::Parameter,
 };
 
 /// Maximum time for which a statement waits for a row that another transaction has locked.
@@ -35,21 +35,17 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The oldest supported version of the server: 12.
 const OLDEST: i32 = 120_000;
 
-/// A parameter of a statement.
-pub(crate) type Parameter<'a> = &'a (dyn ToSql + Sync);
-
 /// A connection whose settings are made and whose tables exist.
 pub(crate) struct Session {
     pub(crate) link: Link,
     messages: Messages,
-    reset: Reset,
+    discard: Discard,
 }
 
 /// The statements of a session. A future that uses it makes progress only inside [`Session::drive`].
 pub(crate) struct Link {
-    client: Client,
+    client: Box<dyn Client>,
     pub(crate) statements: Arc<Statements>,
-    prepared: Mutex<HashMap<String, Statement>>,
     /// Whether a transaction may be open.
     in_transaction: AtomicBool,
 }
@@ -61,14 +57,9 @@ impl Session {
     /// As [`dial`]. `Denied`: the user lacks a right. `Unsupported`: the server is too old, or the tables are those of a
     /// newer version of bandog.
     pub(crate) async fn open(context: &Context) -> Result<Self> {
-        let Connection { client, messages, reset } = dial(&context.options).await?;
-        let link = Link {
-            client,
-            statements: context.statements.clone(),
-            prepared: Mutex::default(),
-            in_transaction: AtomicBool::new(false),
-        };
-        let mut session = Self { link, messages, reset };
+        let Connection { client, messages, discard } = connect(&context.options).await?;
+        let link = Link { client, statements: context.statements.clone(), in_transaction: AtomicBool::new(false) };
+        let mut session = Self { link, messages, discard };
         let prepared = session.drive(|link| prepare(link, context)).await;
         let prepared = prepared.map_err(|fault| not_applied(fault.describe(&context.options.store())));
         match prepared {
@@ -108,12 +99,13 @@ impl Session {
 
     /// Discards the requests that have not reached the server, and closes the connection.
     pub(crate) fn discard(self) {
-        self.reset.set();
+        (self.discard)();
     }
 
     /// Closes the connection after the requests that were sent.
     pub(crate) async fn close(self) {
-        let Self { link, mut messages, .. } = self;
+        let Self { link, mut messages, discard } = self;
+        drop(discard);
         drop(link);
         // After the timeout, the connection is closed without the message that ends the session.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, ended(&mut messages)).await;
@@ -128,45 +120,38 @@ impl Session {
 impl Link {
     /// Executes a prepared statement. The first poll of the future sends it, if it is prepared already.
     pub(crate) async fn query(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
-        let statement = self.prepared(text).await?;
-        Ok(self.client.query(&statement, parameters).await?)
+        self.client.query(text, parameters).await
     }
 
     /// Prepares a statement, so that the first poll of [`Link::query`] sends it.
     pub(crate) async fn prepare(&self, text: &str) -> Result<(), Fault> {
-        self.prepared(text).await.map(drop)
+        self.client.prepare(text).await
     }
 
     /// Executes statements without parameters. The first poll of the future sends them.
     pub(crate) async fn execute(&self, text: &str) -> Result<(), Fault> {
-        Ok(self.client.batch_execute(text).await?)
+        self.client.execute(text).await
     }
 
     /// Begins a transaction and executes its first statement, in one round trip.
     pub(crate) async fn begin(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
-        self.begin_as("begin", text, parameters).await
+        self.begin_with(View::Latest, text, parameters).await
     }
 
     /// Begins a transaction that sees one state of the database, and executes its first statement, in one round trip.
     pub(crate) async fn begin_snapshot(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
-        self.begin_as("begin isolation level repeatable read read only", text, parameters).await
+        self.begin_with(View::Snapshot, text, parameters).await
     }
 
-    async fn begin_as(&self, begin: &str, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
-        self.prepared(text).await?;
+    async fn begin_with(&self, view: View, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
         self.in_transaction.store(true, Ordering::Relaxed);
-        let (begun, rows) = join(self.execute(begin), self.query(text, parameters)).await;
-        begun?;
-        rows
+        self.client.begin(view, text, parameters).await
     }
 
     /// Executes the last statement of a transaction and commits, in one round trip.
     pub(crate) async fn end(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
-        self.prepared(text).await?;
-        // If the statement is refused, the server rolls the transaction back at the commit.
-        let (rows, committed) = join(self.query(text, parameters), self.commit()).await;
-        let rows = rows?;
-        committed?;
+        let rows = self.client.end(text, parameters).await?;
+        self.in_transaction.store(false, Ordering::Relaxed);
         Ok(rows)
     }
 
@@ -183,20 +168,14 @@ impl Link {
         self.in_transaction.store(false, Ordering::Relaxed);
         Ok(())
     }
+}
 
-    /// The statement with this text. It is prepared when it is first used.
-    async fn prepared(&self, text: &str) -> Result<Statement, Fault> {
-        let known = self.cache().get(text).cloned();
-        if let Some(statement) = known {
-            return Ok(statement);
-        }
-        let statement = self.client.prepare(text).await?;
-        self.cache().insert(text.to_owned(), statement.clone());
-        Ok(statement)
-    }
-
-    fn cache(&self) -> std::sync::MutexGuard<'_, HashMap<String, Statement>> {
-        self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
+/// Opens a connection to the server of the URL.
+async fn connect(options: &SqlOptions) -> Result<Connection> {
+    match options.dialect {
+        Dialect::Postgres => Ok(postgres::connection(dial(options).await?)),
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => crate::mysql::dial(options).await,
     }
 }
 
@@ -205,7 +184,7 @@ async fn ended(messages: &mut Messages) -> Fault {
     loop {
         match messages.next().await {
             Some(Ok(_)) => {} // A notice. These sessions do not listen.
-            Some(Err(error)) => return Fault::Broken(Some(error)),
+            Some(Err(fault)) => return fault,
             None => return Fault::Broken(None),
         }
     }
@@ -213,6 +192,14 @@ async fn ended(messages: &mut Messages) -> Fault {
 
 /// Makes the settings of a session, and creates the tables if they do not exist.
 async fn prepare(link: &Link, context: &Context) -> Result<(), Fault> {
+    match context.options.dialect {
+        Dialect::Postgres => prepare_postgres(link, context).await,
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => crate::mysql::prepare(link, context).await,
+    }
+}
+
+async fn prepare_postgres(link: &Link, context: &Context) -> Result<(), Fault> {
     let options = &context.options;
     let mut settings = format!("set search_path to {}, pg_catalog;", options.schema);
     let milliseconds = [

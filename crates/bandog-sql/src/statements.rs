@@ -1,12 +1,18 @@
 //! The SQL statements, without the comments at the beginning of their files.
 
-/// Declares the statements.
+/// Declares the statements. The groups are those that all databases have, those of PostgreSQL, and those of MySQL.
 macro_rules! statements {
-    ($($(#[$doc:meta])* $name:ident: $file:literal,)+) => {
+    (
+        $($(#[$doc:meta])* $name:ident,)+;
+        postgres: $($(#[$pg_doc:meta])* $pg:ident,)+;
+        mysql: $($(#[$my_doc:meta])* $my:ident,)+;
+    ) => {
         /// The text of each statement. A test can change a text.
-        #[derive(Debug, Clone)]
+        #[derive(Debug, Clone, Default)]
         pub(crate) struct Statements {
             $($(#[$doc])* pub(crate) $name: String,)+
+            $($(#[$pg_doc])* pub(crate) $pg: String,)+
+            $(#[cfg(feature = "mysql")] $(#[$my_doc])* pub(crate) $my: String,)+
             /// As `claim`, but it waits for rows that another transaction has locked.
             pub(crate) claim_waiting: String,
         }
@@ -15,9 +21,20 @@ macro_rules! statements {
             /// The statements for PostgreSQL.
             pub(crate) fn postgres() -> Self {
                 Self::with_waiting_claims(Self {
-                    $($name: body(include_str!(concat!("../sql/postgres/", $file, ".sql"))).to_owned(),)+
-                    claim_waiting: String::new(),
+                    $($name: body(include_str!(concat!("../sql/postgres/", stringify!($name), ".sql"))).to_owned(),)+
+                    $($pg: body(include_str!(concat!("../sql/postgres/", stringify!($pg), ".sql"))).to_owned(),)+
+                    ..Self::default()
                 })
+            }
+
+            /// The statements for MySQL and MariaDB.
+            #[cfg(feature = "mysql")]
+            pub(crate) fn mysql() -> Self {
+                Self {
+                    $($name: body(include_str!(concat!("../sql/mysql/", stringify!($name), ".sql"))).to_owned(),)+
+                    $($my: body(include_str!(concat!("../sql/mysql/", stringify!($my), ".sql"))).to_owned(),)+
+                    ..Self::default()
+                }
             }
 
             /// The same statements with this change of each text.
@@ -25,6 +42,8 @@ macro_rules! statements {
             pub(crate) fn changed(self, change: impl Fn(&str) -> String) -> Self {
                 Self::with_waiting_claims(Self {
                     $($name: change(&self.$name),)+
+                    $($pg: change(&self.$pg),)+
+                    $(#[cfg(feature = "mysql")] $my: change(&self.$my),)+
                     claim_waiting: String::new(),
                 })
             }
@@ -33,44 +52,56 @@ macro_rules! statements {
 }
 
 statements! {
-    schema: "schema",
-    server: "server",
-    claim: "claim",
-    release: "release",
-    renew: "renew",
-    insert: "insert",
+    schema,
+    server,
+    insert,
     /// Reads locks, and locks the rows of their leases and fences.
-    lock: "lock",
-    lock_leases: "lock_leases",
+    lock,
+    lock_leases,
     /// Reads locks, and locks the rows of their leases for other writers.
-    hold_leases: "hold_leases",
-    write: "write",
-    want: "want",
-    notify: "notify",
-    show: "show",
-    forget: "forget",
-    announce: "announce",
-    prune: "prune",
-    withdraw: "withdraw",
-    members: "members",
+    hold_leases,
+    write,
+    want,
+    notify,
+    show,
+    forget,
+    announce,
+    prune,
+    withdraw,
+    members,
     /// Keeps a setting.
-    setting: "setting",
+    setting,
     /// Reads a setting.
-    meta: "meta",
-    lock_records: "lock_records",
-    records: "records",
-    create_records: "create_records",
-    put_records: "put_records",
-    put_lines: "put_lines",
-    clear_lines: "clear_lines",
-    delete_records: "delete_records",
-    names: "names",
-    history: "history",
-    time: "time",
-    settings: "settings",
+    meta,
+    lock_records,
+    records,
+    create_records,
+    put_records,
+    put_lines,
+    clear_lines,
+    delete_records,
+    names,
+    history,
+    time,
+    settings,;
+    postgres:
+    claim,
+    release,
+    renew,;
+    mysql:
+    /// Reads the numbers of channels, which notifications raise.
+    numbers,
+    /// Takes the lock under which one session creates the tables.
+    creation_lock,
+    creation_unlock,;
 }
 
 impl Statements {
+    /// Whether there are statements that decide claims, releases and renewals of mutexes.
+    pub(crate) fn decide_mutexes(&self) -> bool {
+        !self.claim.is_empty()
+    }
+
     fn with_waiting_claims(mut self) -> Self {
         self.claim_waiting = self.claim.replace(" skip locked", "");
         self

@@ -10,9 +10,8 @@ use async_trait::async_trait;
 use bandog_core::{
     Answer, Claim, ClaimId, Error, ErrorKind, Fence, Key, Kind, LockState, Moment, Renewal, Result, Step, Verdict,
 };
-use tokio_postgres::Row;
 
-use crate::{fault::Fault, job::Query, leases::Context, listen::Channel, session::Link};
+use crate::{fault::Fault, job::Query, leases::Context, listen::Channel, row::Row, session::Link};
 
 /// The owner of a row whose state has holds.
 const COMPLEX: &str = "*";
@@ -36,6 +35,9 @@ pub(crate) struct Locked {
     /// The locks that were asked for. A name whose rows have contents of another program has no state.
     pub(crate) states: BTreeMap<Key, Result<StoredState>>,
     before: BTreeMap<Key, StoredState>,
+    /// The names whose rows another transaction has locked. They have no state. Only MySQL skips such rows; PostgreSQL
+    /// waits for them.
+    skipped: BTreeSet<Key>,
     /// The channels that are notified at the commit.
     channels: BTreeSet<String>,
 }
@@ -52,6 +54,12 @@ pub(crate) enum Purpose {
 impl Locked {
     /// Begins a transaction, and reads and locks these locks.
     pub(crate) async fn begin(link: &Link, keys: BTreeSet<Key>, purpose: Purpose) -> Result<Self, Fault> {
+        let locked = Self::begin_some(link, keys, purpose).await?;
+        if locked.skipped.is_empty() { Ok(locked) } else { Err(Fault::row_locked()) }
+    }
+
+    /// As [`Locked::begin`], but it may skip rows that another transaction has locked.
+    async fn begin_some(link: &Link, keys: BTreeSet<Key>, purpose: Purpose) -> Result<Self, Fault> {
         let names: Vec<_> = keys.iter().map(Key::as_str).collect();
         let text = match purpose {
             Purpose::Grant => &link.statements.lock,
@@ -68,12 +76,19 @@ impl Locked {
         };
         let mut states: BTreeMap<_, _> = keys.iter().map(|key| (key.clone(), Ok(StoredState::default()))).collect();
         for row in &rows {
-            if let Ok(key) = Key::new(row.try_get::<_, &str>(0)?) {
+            if let Ok(key) = Key::new(row.try_get::<&str>(0)?) {
                 states.insert(key, read(row)?);
             }
         }
+        let has_row =
+            |key: &Key| states.get(key).is_some_and(|state| state.as_ref().map_or(true, |state| state.exists));
+        let skipped = match purpose {
+            Purpose::Grant => keys.into_iter().filter(|key| !has_row(key)).collect(),
+            Purpose::Change => BTreeSet::new(),
+        };
+        states.retain(|key, _| !skipped.contains(key));
         let before = states.iter().filter_map(|(key, state)| Some((key.clone(), state.as_ref().ok()?.clone())));
-        Ok(Self { now: moment(now), before: before.collect(), states, channels: BTreeSet::new() })
+        Ok(Self { now: moment(now), before: before.collect(), states, skipped, channels: BTreeSet::new() })
     }
 
     /// A fence that new fences exceed: the time of the database in microseconds.
@@ -118,7 +133,7 @@ impl Locked {
         }
         let channels: Vec<_> = self.channels.into_iter().collect();
         let Columns { names, owners, expires, starving, wanted, states, fences } = &columns;
-        let writes = [names as crate::session::Parameter<'_>, owners, expires, starving, wanted, states, fences];
+        let writes = [names as crate::value::Parameter<'_>, owners, expires, starving, wanted, states, fences];
         match (names.is_empty(), channels.is_empty()) {
             (true, true) => link.commit().await,
             (true, false) => link.end(&link.statements.notify, &[&channels]).await.map(drop),
@@ -163,12 +178,15 @@ impl<'a> Columns<'a> {
     }
 }
 
+/// The answers to steps. None for a step whose row another transaction has locked.
+type Answers = Vec<Option<Result<Answer>>>;
+
 /// Applies steps in one transaction.
-pub(crate) async fn apply(link: &Link, context: &Context, steps: &[&Step]) -> Result<Vec<Result<Answer>>, Fault> {
+pub(crate) async fn apply(link: &Link, context: &Context, steps: &[&Step]) -> Result<Answers, Fault> {
     let grants = steps.iter().any(|step| !matches!(step, Step::Release(_)));
     let keys = steps.iter().map(|step| step.key().clone()).collect();
     let purpose = if grants { Purpose::Grant } else { Purpose::Change };
-    let mut locked = match Locked::begin(link, keys, purpose).await {
+    let mut locked = match Locked::begin_some(link, keys, purpose).await {
         Err(fault) if fault.is_lock_timeout() => {
             link.roll_back().await?;
             return busy(fault, steps);
@@ -178,6 +196,10 @@ pub(crate) async fn apply(link: &Link, context: &Context, steps: &[&Step]) -> Re
     let mut answers = Vec::with_capacity(steps.len());
     for step in steps {
         let (key, above) = (step.key(), locked.above());
+        if locked.skipped.contains(key) {
+            answers.push(None);
+            continue;
+        }
         let answer = locked.change(key, |stored, now| {
             let answer = stored.state.apply_above(step, now, above)?;
             if let (Answer::Claimed(Verdict::Busy { .. }), Step::Claim(claim) | Step::Pass { to: claim, .. }) =
@@ -190,19 +212,19 @@ pub(crate) async fn apply(link: &Link, context: &Context, steps: &[&Step]) -> Re
         if let Ok((true, _)) = answer {
             locked.notify(key);
         }
-        answers.push(answer.map(|(_, answer)| answer));
+        answers.push(Some(answer.map(|(_, answer)| answer)));
     }
     locked.commit(link).await?;
     Ok(answers)
 }
 
 /// The answers if a row stayed locked. Claims are busy. If the steps are not all claims, they are repeated.
-fn busy(fault: Fault, steps: &[&Step]) -> Result<Vec<Result<Answer>>, Fault> {
+fn busy(fault: Fault, steps: &[&Step]) -> Result<Answers, Fault> {
     if steps.iter().any(|step| !matches!(step, Step::Claim(_))) {
         return Err(fault);
     }
     let busy = Answer::Claimed(Verdict::Busy { retry_after: LOCKED_RETRY, ahead: None });
-    Ok(steps.iter().map(|_| Ok(busy.clone())).collect())
+    Ok(steps.iter().map(|_| Some(Ok(busy.clone()))).collect())
 }
 
 /// Renews claims in one transaction.
@@ -273,7 +295,7 @@ pub(crate) fn read(row: &Row) -> Result<Result<StoredState>, Fault> {
 /// The present time of the database.
 pub(crate) async fn server_time(link: &Link) -> Result<SystemTime, Fault> {
     let rows = link.query(&link.statements.time, &[]).await?;
-    Ok(rows.first().ok_or(Fault::Broken(None))?.try_get(0)?)
+    rows.first().ok_or(Fault::Broken(None))?.try_get(0)
 }
 
 /// The moment of a time: nanoseconds since 1970.

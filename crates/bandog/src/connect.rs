@@ -35,6 +35,9 @@ use crate::{
 /// - `postgres://user:password@host:5432/database`: a PostgreSQL database (feature `postgres`), also written `postgresql`.
 ///   `?schema=NAME` is the schema of the tables; the default is `bandog`. For TLS: `?sslmode=verify-full`, and perhaps
 ///   `&sslrootcert=PATH`, `&sslcert=PATH` and `&sslkey=PATH`. For a Unix socket: `postgres://user@/database?host=/DIRECTORY`.
+/// - `mysql://user:password@host:3306/database`: a database of MySQL or MariaDB (feature `mysql`), also written `mariadb`.
+///   The database must exist. The options for TLS are those of `postgres`. For a Unix socket:
+///   `mysql://user@/database?socket=/PATH`.
 /// - `sqlite:PATH`: one file, shared by processes of one machine (feature `sqlite`).
 /// - `zookeeper://user:password@host1:2181,host2:2181/folder`: a ZooKeeper ensemble (feature `zookeeper`). The user and the
 ///   password are those of the scheme `digest`. The lock `orders` is the folder `/folder/orders`, with the layout of
@@ -256,6 +259,7 @@ impl ConnectOptions {
         match self.parts.scheme {
             Scheme::Redis => redis(self.client, &self.parts, timeout),
             Scheme::Quorum => quorum(self.client, &self.parts, self.ttl, timeout),
+            Scheme::MySql => mysql(self.client, &self.parts.rest, timeout),
             Scheme::Postgres => postgres(self.client, &self.parts.rest, timeout),
             Scheme::Sqlite => sqlite(self.client, &self.parts.place, timeout, self.must_exist),
             Scheme::ZooKeeper => zookeeper(self.client, &self.parts.rest, timeout),
@@ -325,8 +329,23 @@ fn quorum(_: ClientOptions, _: &Parts, _: Duration, _: Option<Duration>) -> Resu
     Err(not_compiled_in("redis"))
 }
 
+#[cfg(feature = "mysql")]
+fn mysql(client: ClientOptions, url: &str, timeout: Option<Duration>) -> Result<Client> {
+    sql(client, url, timeout)
+}
+
+#[cfg(not(feature = "mysql"))]
+fn mysql(_: ClientOptions, _: &str, _: Option<Duration>) -> Result<Client> {
+    Err(not_compiled_in("mysql"))
+}
+
 #[cfg(feature = "postgres")]
 fn postgres(client: ClientOptions, url: &str, timeout: Option<Duration>) -> Result<Client> {
+    sql(client, url, timeout)
+}
+
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+fn sql(client: ClientOptions, url: &str, timeout: Option<Duration>) -> Result<Client> {
     let mut options = bandog_sql::SqlOptions::from_url(url)?;
     if let Some(timeout) = timeout {
         options = options.timeout(timeout);
@@ -371,7 +390,7 @@ fn zookeeper(_: ClientOptions, _: &str, _: Option<Duration>) -> Result<Client> {
 }
 
 #[cfg_attr(
-    all(feature = "postgres", feature = "redis", feature = "sqlite", feature = "zookeeper"),
+    all(feature = "mysql", feature = "postgres", feature = "redis", feature = "sqlite", feature = "zookeeper"),
     expect(dead_code, reason = "everything is compiled in")
 )]
 fn not_compiled_in(feature: &str) -> Error {

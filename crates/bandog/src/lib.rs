@@ -22,6 +22,7 @@
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
+//! | `mysql` | no | the backend for MySQL and MariaDB |
 //! | `postgres` | no | the backend for PostgreSQL |
 //! | `redis` | yes | the backend for Redis |
 //! | `schedule` | yes | jobs, `locked` and `scheduled`; otherwise cron, time zones and serde are not compiled |

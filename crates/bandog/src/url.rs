@@ -24,6 +24,8 @@ pub(crate) enum Scheme {
     /// `redis+quorum://user:password@host:port,host:port,host:port/db`, or `rediss+quorum://` over TLS. For each of these
     /// schemes there is another with `valkey` instead of `redis`.
     Quorum,
+    /// `mysql://user:password@host:port/database`, also for MariaDB
+    MySql,
     /// `postgres://user:password@host:port/database`
     Postgres,
     /// `sqlite:PATH`
@@ -70,6 +72,7 @@ impl Parts {
             "rediss+sentinel" | "valkeys+sentinel" => (Scheme::Redis, "rediss+sentinel"),
             "redis+quorum" | "valkey+quorum" => (Scheme::Quorum, "redis+quorum"),
             "rediss+quorum" | "valkeys+quorum" => (Scheme::Quorum, "rediss+quorum"),
+            "mysql" | "mariadb" => (Scheme::MySql, "mysql"),
             "postgres" | "postgresql" => (Scheme::Postgres, "postgres"),
             "sqlite" => (Scheme::Sqlite, "sqlite"),
             "zookeeper" => (Scheme::ZooKeeper, "zookeeper"),
@@ -82,7 +85,7 @@ impl Parts {
                 check_host(rest, &shown)?;
                 check_login(rest, &shown)?;
             }
-            "redis+sentinel" | "rediss+sentinel" | "postgres" | "zookeeper" => check_login(rest, &shown)?,
+            "redis+sentinel" | "rediss+sentinel" | "mysql" | "postgres" | "zookeeper" => check_login(rest, &shown)?,
             "redis+cluster" | "rediss+cluster" => check_hosts(rest, &shown)?,
             "redis+quorum" | "rediss+quorum" => quorum::check(rest, &shown)?,
             _ => {}
@@ -136,7 +139,7 @@ impl Parts {
                 let of_scheme = match self.scheme {
                     Scheme::Redis => &["java_skew", "replicas"][..],
                     Scheme::Quorum => &["max_ttl"],
-                    Scheme::Postgres | Scheme::Sqlite | Scheme::ZooKeeper | Scheme::Memory => &[],
+                    Scheme::MySql | Scheme::Postgres | Scheme::Sqlite | Scheme::ZooKeeper | Scheme::Memory => &[],
                 };
                 let own: String = of_scheme.iter().chain(own).map(|own| format!("{own}, ")).collect();
                 return Err(Error::misused(format!(
@@ -157,6 +160,7 @@ fn own_options(scheme: &str) -> &'static [&'static str] {
         "redis+sentinel" => &["layout", "semaphores", "sentinel_user", "sentinel_password"],
         "rediss+sentinel" => &["layout", "semaphores", "sentinel_user", "sentinel_password", "ca", "cert", "key"],
         "rediss+quorum" => &["ca", "cert", "key"],
+        "mysql" => &["socket", "sslmode", "sslrootcert", "sslcert", "sslkey"],
         "postgres" => &["schema", "host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey"],
         "zookeeper" => &["session"],
         _ => &[],
@@ -197,19 +201,8 @@ fn is_local(scheme: &str) -> bool {
 }
 
 fn unknown_scheme(scheme: &str, shown: &str) -> Error {
-    const OTHER_STORES: [&str; 11] = [
-        "mysql",
-        "mariadb",
-        "mssql",
-        "sqlserver",
-        "mongodb",
-        "mongodb+srv",
-        "zk",
-        "etcd",
-        "consul",
-        "dynamodb",
-        "nats",
-    ];
+    const OTHER_STORES: [&str; 9] =
+        ["mssql", "sqlserver", "mongodb", "mongodb+srv", "zk", "etcd", "consul", "dynamodb", "nats"];
     if scheme.contains("sentinel") {
         return Error::misused(format!(
             "the URL {shown:?} has the unknown scheme {scheme:?}; write redis+sentinel://HOST:PORT,HOST:PORT/MASTER, or \
@@ -225,7 +218,8 @@ fn unknown_scheme(scheme: &str, shown: &str) -> Error {
     let (unsupported, what) = if OTHER_STORES.contains(&scheme) {
         (
             "this store is",
-            "redis://HOST (also valkey://), postgres://USER@HOST/DATABASE, sqlite:PATH, zookeeper://HOST or memory:",
+            "redis://HOST (also valkey://), postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, \
+             sqlite:PATH, zookeeper://HOST or memory:",
         )
     } else if shown.contains('@') && !shown.contains("://") {
         return without_scheme(shown);
@@ -233,7 +227,7 @@ fn unknown_scheme(scheme: &str, shown: &str) -> Error {
         return Error::misused(format!(
             "the URL {shown:?} has the unknown scheme {scheme:?}; redis, rediss, redis+unix, redis+sentinel, \
              rediss+sentinel, redis+cluster, rediss+cluster, redis+quorum, rediss+quorum (also with valkey instead of \
-             redis), postgres, sqlite, zookeeper and memory are known"
+             redis), postgres, mysql, sqlite, zookeeper and memory are known"
         ));
     };
     Error::new(ErrorKind::Unsupported, format!("the URL {shown:?}: {unsupported} not supported yet; write {what}"))

@@ -45,7 +45,7 @@ fn each_crate_imports_lower_floors_only() {
 fn core_opens_no_socket() {
     let core = sources(&["bandog-core"]);
     assert_eq!(containing(&core, &["::net", "TcpStream", "UnixStream", "std::fs", "File::"]), [""; 0]);
-    for client in ["redis", "rusqlite", "tokio-postgres"] {
+    for client in ["mysql_async", "redis", "rusqlite", "tokio-postgres"] {
         assert!(!table("bandog-core", "dependencies").contains(&client.to_owned()));
     }
 }
@@ -104,9 +104,11 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "crates/bandog-schedule/src/dispatch",
         "crates/bandog-schedule/src/job.rs", // Bodies that block.
         "crates/bandog-sql/src/dial",
-        "crates/bandog-sql/src/lane.rs",       // The connections.
-        "crates/bandog-sql/src/listen.rs",     // The connection for notifications.
-        "crates/bandog-sqlite/src/inspect.rs", // `check`, which can take long and must not delay the writer.
+        "crates/bandog-sql/src/lane.rs",             // The connections.
+        "crates/bandog-sql/src/listen.rs",           // The connection for notifications.
+        "crates/bandog-sql/src/mysql/connection.rs", // The connections to MySQL.
+        "crates/bandog-sql/src/mysql/dial.rs",       // Files of certificates.
+        "crates/bandog-sqlite/src/inspect.rs",       // `check`, which can take long and must not delay the writer.
         "crates/bandog-sqlite/src/watch.rs",
         "crates/bandog-sqlite/src/writer",
         "crates/bandog-sync/src/engine/runner.rs",
@@ -199,7 +201,7 @@ fn time_comes_from_the_clock_that_is_handed_in() {
 #[test]
 fn feature_flags_are_few_and_written_down() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let features = ["default", "postgres", "redis", "schedule", "sqlite", "test-util", "zookeeper"];
+    let features = ["default", "mysql", "postgres", "redis", "schedule", "sqlite", "test-util", "zookeeper"];
     assert_eq!(table("bandog", "features"), features);
     assert_eq!(table("bandog-sync", "features"), ["test-util"]);
     for feature in &features[1..] {

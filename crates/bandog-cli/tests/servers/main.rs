@@ -15,6 +15,7 @@ mod holders;
 mod holds;
 mod jobs;
 mod kinds;
+mod mysql;
 mod postgres;
 mod refusals;
 mod schedules_away;

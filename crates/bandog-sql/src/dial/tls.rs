@@ -33,7 +33,7 @@ pub(super) async fn shake_hands(
 }
 
 /// The error of a failed TLS handshake. The message says which side refused the other side.
-fn refused(store: &str, error: io::Error) -> Error {
+pub(crate) fn refused(store: &str, error: io::Error) -> Error {
     let (kind, message) = match error.get_ref().and_then(|cause| cause.downcast_ref()) {
         Some(rustls::Error::InvalidCertificate(cause)) => (ErrorKind::Denied, our_refusal(cause)),
         Some(rustls::Error::AlertReceived(
@@ -74,7 +74,7 @@ fn our_refusal(error: &Certificate) -> &'static str {
 }
 
 /// The client's TLS configuration with these files.
-fn config(files: &TlsFiles) -> Result<ClientConfig> {
+pub(crate) fn config(files: &TlsFiles) -> Result<ClientConfig> {
     let unusable =
         |error| Error::new(ErrorKind::Unsupported, "the TLS configuration cannot be created").caused_by(error);
     let versions = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
@@ -106,13 +106,17 @@ fn roots_in(path: &Path) -> Result<RootCertStore> {
 fn roots_of_the_system() -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     // An authority whose certificate cannot be parsed is skipped.
-    let _ = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let _ = roots.add_parsable_certificates(certificates_of_the_system());
     if roots.is_empty() {
         let message = "this system has no trusted authorities; install its package ca-certificates, or name a file with \
                        sslrootcert=PATH";
         return Err(Error::new(ErrorKind::Denied, message));
     }
     Ok(roots)
+}
+
+pub(crate) fn certificates_of_the_system() -> Vec<CertificateDer<'static>> {
+    rustls_native_certs::load_native_certs().certs
 }
 
 /// The certificates in a file. Fails if the file contains none. `option` is the option of the URL that names the file.

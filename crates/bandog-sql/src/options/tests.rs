@@ -1,5 +1,3 @@
-use std::path::Path;
-
 use super::*;
 
 fn read(url: &str) -> SqlOptions {
@@ -21,9 +19,20 @@ fn a_url_names_the_server_the_user_and_the_database() {
 #[test]
 fn a_url_names_a_socket() {
     let options = read("postgres://app@/shop?host=/run/postgresql&port=5433");
-    let Address::Unix { directory, port } = &options.address else { panic!("{:?}", options.address) };
-    assert_eq!((directory.as_path(), *port), (Path::new("/run/postgresql"), 5433));
+    assert_eq!(options.address, Address::Unix { path: "/run/postgresql/.s.PGSQL.5433".into() });
     assert_eq!(options.store(), "postgres:///shop?host=/run/postgresql");
+}
+
+#[cfg(feature = "mysql")]
+#[test]
+fn a_url_of_mysql_names_a_database() {
+    let options = read("mariadb://app:p%40%2Fw@db.internal/Shop");
+    assert_eq!(options.address, Address::Tcp { host: "db.internal".into(), port: 3306, tls: None });
+    assert_eq!((options.password.as_deref(), options.database.as_str()), (Some("p@/w"), "Shop"));
+    assert_eq!(options.store(), "mysql://db.internal:3306/Shop");
+    let options = read("mysql://app@/shop?socket=/run/mysqld/mysqld.sock");
+    assert_eq!(options.address, Address::Unix { path: "/run/mysqld/mysqld.sock".into() });
+    assert_eq!(options.store(), "mysql:///shop?socket=/run/mysqld/mysqld.sock");
 }
 
 #[test]
@@ -37,7 +46,17 @@ fn a_url_names_the_files_for_tls() {
 fn a_wrong_url_is_refused_without_its_password() {
     for url in [
         "postgres:db",
+        "mssql://app@db",
+        #[cfg(not(feature = "mysql"))]
+        "mysql://app@db/shop",
+        #[cfg(feature = "mysql")]
         "mysql://app@db",
+        #[cfg(feature = "mysql")]
+        "mysql://app:secret@db/shop?schema=locks",
+        #[cfg(feature = "mysql")]
+        "mysql://app:secret@/shop?host=/run/mysqld",
+        #[cfg(feature = "mysql")]
+        "mysql://app:secret@/shop?socket=relative",
         "postgres://db/shop",
         "postgres://app:se@cret@db/shop",
         "postgres://app:se#cret@db/shop",

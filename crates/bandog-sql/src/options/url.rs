@@ -4,19 +4,25 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use bandog_core::{Error, Result};
 
-use super::{Address, SqlOptions, TlsFiles};
+use super::{Address, Dialect, SqlOptions, TlsFiles};
 
 /// The form of a URL. Error messages show it.
 const FORM: &str = "postgres://user[:password]@host[:port]/database[?schema=NAME&sslmode=verify-full]";
-const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
-const PORT: u16 = 5432;
+const SCHEMES: &[(&str, Dialect)] = &[
+    ("postgres://", Dialect::Postgres),
+    ("postgresql://", Dialect::Postgres),
+    #[cfg(feature = "mysql")]
+    ("mysql://", Dialect::MySql),
+    #[cfg(feature = "mysql")]
+    ("mariadb://", Dialect::MySql),
+];
 /// Maximum length of an identifier in PostgreSQL.
 const MAX_IDENTIFIER: usize = 63;
 
 /// Reads a URL. Messages contain no part of the URL that can be a part of a password.
 pub(super) fn read(url: &str) -> Result<SqlOptions> {
-    let rest = SCHEMES.iter().find_map(|scheme| url.strip_prefix(scheme));
-    let rest = rest.ok_or_else(|| wrong("does not begin with postgres://"))?;
+    let rest = SCHEMES.iter().find_map(|(scheme, dialect)| Some((url.strip_prefix(scheme)?, *dialect)));
+    let (rest, dialect) = rest.ok_or_else(|| wrong("does not begin with postgres://"))?;
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, database) = place.split_once('/').unwrap_or((place, ""));
     let (login, host) = authority.rsplit_once('@').unwrap_or(("", authority));
@@ -29,16 +35,27 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
         return Err(wrong("names no user"));
     }
     let password = password.map(|password| decoded("password", password)).transpose()?;
-    let database = if database.is_empty() { user.clone() } else { decoded("database", database)? };
+    let database = match (dialect, database) {
+        (Dialect::Postgres, "") => user.clone(),
+        #[cfg(feature = "mysql")]
+        (Dialect::MySql, "") => return Err(wrong("names no database")),
+        (_, database) => decoded("database", database)?,
+    };
     if database.contains('/') {
         return Err(wrong("has more than one name after its host"));
     }
     let mut options = Options::read(query)?;
-    let address = address(host, &mut options)?;
-    let schema = options.take("schema").unwrap_or_else(|| SqlOptions::SCHEMA.to_owned());
-    check_schema(&schema)?;
+    let address = address(dialect, host, &mut options)?;
+    let schema = match dialect {
+        Dialect::Postgres => options.take("schema").unwrap_or_else(|| SqlOptions::SCHEMA.to_owned()),
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => database.clone(),
+    };
+    if dialect == Dialect::Postgres {
+        check_schema(&schema)?;
+    }
     options.check_empty()?;
-    Ok(SqlOptions { address, user, password, database, schema, timeout: Duration::from_secs(3) })
+    Ok(SqlOptions { dialect, address, user, password, database, schema, timeout: Duration::from_secs(3) })
 }
 
 /// The options of a URL that are not read yet.
@@ -64,12 +81,12 @@ impl Options {
         let Some(name) = self.0.keys().next() else { return Ok(()) };
         Err(Error::misused(format!(
             "the URL of the database has the option {name:?}, which is unknown or not allowed here; schema, host (for a \
-             Unix socket), sslmode, sslrootcert, sslcert and sslkey are known"
+             Unix socket; of MySQL: socket), sslmode, sslrootcert, sslcert and sslkey are known"
         )))
     }
 }
 
-fn address(host: &str, options: &mut Options) -> Result<Address> {
+fn address(dialect: Dialect, host: &str, options: &mut Options) -> Result<Address> {
     let (host, port) = match host.strip_prefix('[').map(|rest| rest.split_once(']')) {
         Some(Some((host, port))) => (host, port.strip_prefix(':').unwrap_or_default()),
         Some(None) => return Err(wrong("has a '[' without a ']'")),
@@ -79,9 +96,19 @@ fn address(host: &str, options: &mut Options) -> Result<Address> {
         return Err(wrong("names several hosts; name the primary server, or a proxy that leads to it"));
     }
     let port = match port {
-        "" => PORT,
+        "" => match dialect {
+            Dialect::Postgres => 5432,
+            #[cfg(feature = "mysql")]
+            Dialect::MySql => 3306,
+        },
         port => port.parse().map_err(|_| wrong("has a port that is not a number (in a password, write %40 for @)"))?,
     };
+    #[cfg(feature = "mysql")]
+    if host.is_empty() && dialect == Dialect::MySql {
+        let path = options.take("socket").filter(|path| path.starts_with('/'));
+        let path = path.ok_or_else(|| wrong("names neither a host nor, with ?socket=/PATH, a Unix socket"))?;
+        return Ok(Address::Unix { path: path.into() });
+    }
     if host.is_empty() {
         let directory = options.take("host").filter(|directory| directory.starts_with('/'));
         let directory = directory.ok_or_else(|| wrong("names neither a host nor, with ?host=/PATH, a Unix socket"))?;
@@ -89,7 +116,7 @@ fn address(host: &str, options: &mut Options) -> Result<Address> {
             Some(port) => port.parse().map_err(|_| wrong("has a port that is not a number"))?,
             None => port,
         };
-        return Ok(Address::Unix { directory: directory.into(), port });
+        return Ok(Address::Unix { path: PathBuf::from(directory).join(format!(".s.PGSQL.{port}")) });
     }
     Ok(Address::Tcp { host: decoded("host", host)?, port, tls: tls(options)? })
 }

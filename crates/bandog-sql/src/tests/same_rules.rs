@@ -10,11 +10,14 @@ use fastrand::Rng;
 use tokio::sync::oneshot;
 
 use super::options;
+#[cfg(feature = "mysql")]
+use super::options_of_mysql;
 use crate::{
     apply::Steps,
     job::Request,
     leases::Context,
     mutexes::Renewals,
+    options::{Dialect, SqlOptions},
     session::{Link, Session},
     statements::Statements,
     states,
@@ -50,6 +53,25 @@ const MUTATIONS: [(&str, &str); 15] = [
     ("when j.starving then $5::text end", "when false then $5::text end"),
     ("'not held' and j.offers and j.starving", "'not held' and j.starving"),
     ("l.expires > clock_timestamp()", "true"),
+];
+
+/// Number of steps in the long test on MariaDB, where each call is a transaction of two round trips.
+#[cfg(feature = "mysql")]
+const STEPS_ON_MYSQL: usize = 40_000;
+
+/// Changes of the statements for MySQL that are wrong. `LockState` decides there, so they are about what is stored.
+#[cfg(feature = "mysql")]
+const MUTATIONS_ON_MYSQL: [(&str, &str); 10] = [
+    ("owner = values(owner)", "owner = owner"),
+    ("expires = values(expires)", "expires = expires"),
+    ("starving = values(starving)", "starving = starving"),
+    ("state = values(state)", "state = null"),
+    ("fence = values(fence)", "fence = fence"),
+    ("g.fence is not null", "false"),
+    ("$values(1, 2, 3, 4, 5, 6)", "$values(1, 2, 3, 5, 4, 6)"),
+    ("l.starving, l.wanted", "l.wanted, l.starving"),
+    ("timestampdiff(microsecond, '1970-01-01', l.expires)", "1000000 * timestampdiff(second, '1970-01-01', l.expires)"),
+    ("coalesce((select f.fence from bandog_fence f where f.name = l.name), 0)", "0"),
 ];
 
 /// A lock of the store and its model.
@@ -158,7 +180,11 @@ impl World {
     async fn call(&mut self, session: &mut Session, context: &Context) -> Option<String> {
         self.now = self.now + TICK * self.rng.u32(..4).saturating_sub(2);
         let micros = self.now.as_nanos() / 1000;
-        let time = format!("set test.now to '{}.{:06}'", micros / 1_000_000, micros % 1_000_000);
+        let time = match context.options.dialect {
+            Dialect::Postgres => format!("set test.now to '{}.{:06}'", micros / 1_000_000, micros % 1_000_000),
+            #[cfg(feature = "mysql")]
+            Dialect::MySql => format!("set @now = {micros}"),
+        };
         session.drive(|link| link.execute(&time)).await.expect("the time is set");
         let count = self.rng.usize(1..=self.max_steps);
         let done = if self.rng.u32(..4) == 0 {
@@ -209,7 +235,7 @@ async fn renew(link: &Link, context: &Context, claims: &[Claim]) -> Result<Vec<R
 
 async fn shown(link: &Link, names: &[&str]) -> Result<Vec<(String, LockState)>, crate::fault::Fault> {
     let rows = link.query(&link.statements.show, &[&Some(names)]).await?;
-    let read = |row: &tokio_postgres::Row| Ok((row.try_get(0)?, states::read(row)??.state));
+    let read = |row: &crate::row::Row| Ok((row.try_get(0)?, states::read(row)??.state));
     rows.iter().map(read).collect()
 }
 
@@ -230,10 +256,16 @@ fn difference<S: std::fmt::Debug, A: PartialEq + std::fmt::Debug>(
 }
 
 /// Executes random steps with these statements. Returns the first difference between the store and the model.
-async fn run(statements: Statements, steps: usize, max_steps: usize, seed: u64) -> Option<String> {
-    let time = "to_timestamp(0) + (current_setting('test.now') || ' seconds')::interval";
-    let statements = statements.changed(|text| text.replace("clock_timestamp()", &format!("({time})")));
-    let context = Context::new(options(), statements);
+async fn run(options: SqlOptions, statements: Statements, steps: usize, max_steps: usize, seed: u64) -> Option<String> {
+    let (clock, time) = match options.dialect {
+        Dialect::Postgres => {
+            ("clock_timestamp()", "(to_timestamp(0) + (current_setting('test.now') || ' seconds')::interval)")
+        }
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => ("utc_timestamp(6)", "('1970-01-01' + interval @now microsecond)"),
+    };
+    let statements = statements.changed(|text| text.replace(clock, time));
+    let context = Context::new(options, statements);
     let mut session = Session::open(&context).await.expect("the server is up");
     let mut world = World::new(seed, max_steps);
     let mut calls = 0;
@@ -256,7 +288,7 @@ async fn run(statements: Statements, steps: usize, max_steps: usize, seed: u64) 
 #[tokio::test]
 async fn the_statements_have_the_rules_of_lock_state() {
     let seed = fastrand::u64(..);
-    let found = run(Statements::postgres(), STEPS, LONG_CALL, seed).await;
+    let found = run(options(), Statements::postgres(), STEPS, LONG_CALL, seed).await;
     assert_eq!(found, None, "seed {seed}");
 }
 
@@ -269,7 +301,30 @@ async fn a_wrong_rule_in_a_statement_is_found() {
             text.replace(right, wrong)
         });
         assert!(replaced.get(), "no statement contains {right:?}");
-        let found = run(mutant, STEPS_OF_MUTANT, SHORT_CALL, 1).await;
+        let found = run(options(), mutant, STEPS_OF_MUTANT, SHORT_CALL, 1).await;
+        assert!(found.is_some(), "{wrong:?} instead of {right:?} was not found");
+    }
+}
+
+#[cfg(feature = "mysql")]
+#[tokio::test]
+async fn the_statements_for_mysql_store_what_lock_state_says() {
+    let seed = fastrand::u64(..);
+    let found = run(options_of_mysql(), Statements::mysql(), STEPS_ON_MYSQL, LONG_CALL, seed).await;
+    assert_eq!(found, None, "seed {seed}");
+}
+
+#[cfg(feature = "mysql")]
+#[tokio::test]
+async fn a_wrong_statement_for_mysql_is_found() {
+    for (right, wrong) in MUTATIONS_ON_MYSQL {
+        let replaced = std::cell::Cell::new(false);
+        let mutant = Statements::mysql().changed(|text| {
+            replaced.set(replaced.get() || text.contains(right));
+            text.replace(right, wrong)
+        });
+        assert!(replaced.get(), "no statement contains {right:?}");
+        let found = run(options_of_mysql(), mutant, STEPS_OF_MUTANT, SHORT_CALL, 1).await;
         assert!(found.is_some(), "{wrong:?} instead of {right:?} was not found");
     }
 }

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
+#[path = "../claims/mod.rs"]
+mod claims;
+
 mod check;
 mod days;
 mod login;

@@ -1,39 +1,12 @@
 //! Connections with TLS.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
+use std::{fs, os::unix::fs::PermissionsExt};
 
 use bandog_core::{ErrorKind, Leases};
 use bandog_testkit::PostgresServer;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use tempfile::TempDir;
 
+use crate::claims::certificates::Files;
 use crate::support::{SERVER, claim, open, take};
-
-/// The files of an authority, and of a server whose certificate it has signed.
-struct Files(TempDir);
-
-impl Files {
-    fn new(host: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let authority = KeyPair::generate().unwrap();
-        let ca = params.self_signed(&authority).unwrap();
-        let issuer = Issuer::new(params, authority);
-        let key = KeyPair::generate().unwrap();
-        let cert = CertificateParams::new(vec![host.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
-        let files = Self(dir);
-        fs::write(files.path("ca"), ca.pem()).unwrap();
-        fs::write(files.path("cert"), cert.pem()).unwrap();
-        fs::write(files.path("key"), key.serialize_pem()).unwrap();
-        files
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(format!("{name}.pem"))
-    }
-}
 
 /// A server with these certificates. It starts without TLS, and then reads its copies of the files.
 fn server_with(files: &Files) -> PostgresServer {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test panics if it cannot continue")]
 
 mod eventually;
+mod mariadb;
 mod postgres;
 mod process;
 mod redis;

@@ -106,7 +106,7 @@ fn the_error_of_an_unsupported_store_names_the_supported_urls() {
         ("rediss://app:hunter2@h1:6379,h2:6379/0", ["several hosts", "write redis+sentinel://"]),
         ("valkey://app:hunter2@h1,app:hunter2@h2", ["several hosts", "write redis+sentinel://"]),
         ("mongodb://app:hunter2@db/shop", ["not supported yet", "sqlite:PATH"]),
-        ("mysql://app:hunter2@db/shop", ["not supported yet", "redis://HOST"]),
+        ("mssql://app:hunter2@db/shop", ["not supported yet", "mysql://USER@HOST"]),
         ("etcd://h1:2379", ["not supported yet", "valkey://"]),
     ] {
         let error = ConnectOptions::parse(url).unwrap_err();

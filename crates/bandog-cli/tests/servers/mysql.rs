@@ -1,0 +1,52 @@
+//! The command over MariaDB.
+
+use std::sync::LazyLock;
+
+use bandog_testkit::{MariaDbServer, eventually};
+
+use crate::{
+    help::{Place, SOON, ends},
+    schedules::{file, node},
+};
+
+/// The server of these tests. At the end of the process, its janitor stops it.
+static SERVER: LazyLock<MariaDbServer> = LazyLock::new(MariaDbServer::start);
+
+fn url() -> String {
+    format!("mysql://{}@127.0.0.1:{}/{}", MariaDbServer::LOCKS, SERVER.port(), SERVER.new_database())
+}
+
+#[test]
+fn a_held_lock_is_refused_shown_and_taken_away() {
+    let (place, url) = (Place::new(), url());
+    let mut holder = place.start(&["lock", "x", "--url", &url, "--", "sh", "-c", "echo held; exec sleep 600"]);
+    holder.stdout_line("held", SOON);
+    place.run(&["lock", "x", "--wait", "0s", "--url", &url, "--", "true"]).assert_ended(75, &["holds \"x\""]);
+    let shown = place.run(&["show", "x", "--json", "--url", &url]);
+    assert!(shown.stdout.contains("\"kind\":\"mutex\",\"held\":true"), "{shown:?}");
+    assert!(!shown.stdout.contains("PASSWORD"), "{shown:?}");
+    place.run(&["release", "--force", "x", "--url", &url]).assert_ended(0, &[]);
+    holder.stderr_line("was taken away", SOON);
+    holder.wait(SOON);
+    place.run(&["lock", "x", "--wait", "0s", "--url", &url, "--", "true"]).assert_ended(0, &[]);
+    let doctor = place.run(&["doctor", "--json", "--url", &url]);
+    assert!(doctor.stdout.contains("\"subject\":\"innodb_flush_log_at_trx_commit\""), "{doctor:?}");
+}
+
+#[test]
+fn each_tick_runs_on_one_of_two_nodes() {
+    let (place, url) = (Place::new(), url());
+    file(&place, "[[job]]\nname = 'x'\nfixed_rate = '100ms'\ncommand = 'echo $BANDOG_TICK >> ticks'\n");
+    let mut nodes = [node(&place, &url, &[]), node(&place, &url, &[])];
+    eventually(SOON, || place.lines("ticks").len() >= 20);
+    for node in &mut nodes {
+        node.term();
+        ends(node, 0);
+    }
+    let mut ticks = place.lines("ticks");
+    let count = ticks.len();
+    ticks.sort();
+    ticks.dedup();
+    assert_eq!(ticks.len(), count, "a tick ran twice");
+    place.run(&["jobs", "ls", "--url", &url]).assert_ended(0, &[]);
+}

@@ -1,0 +1,52 @@
+//! The client of a database server, as sessions use it.
+
+use std::pin::Pin;
+
+use async_trait::async_trait;
+use futures_util::Stream;
+
+use crate::{fault::Fault, row::Row, value::Parameter};
+
+/// What a transaction sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum View {
+    /// Each statement sees what was committed before it.
+    Latest,
+    /// All statements see one state of the database. The transaction writes nothing.
+    Snapshot,
+}
+
+/// A connection to a server. If a future of it is dropped, the server may still execute the statement.
+#[async_trait]
+pub(crate) trait Client: Send + Sync {
+    /// Executes a statement. The first poll of the future sends it, if it is prepared already.
+    async fn query(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault>;
+
+    /// Prepares a statement, so that the first poll of [`Client::query`] sends it.
+    async fn prepare(&self, text: &str) -> Result<(), Fault>;
+
+    /// Executes statements without parameters. The first poll of the future sends them.
+    async fn execute(&self, text: &str) -> Result<(), Fault>;
+
+    /// Begins a transaction and executes its first statement, in one round trip.
+    async fn begin(&self, view: View, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault>;
+
+    /// Executes the last statement of a transaction and commits, in one round trip. If the statement is refused, the
+    /// transaction may still be open.
+    async fn end(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault>;
+}
+
+/// An open connection.
+pub(crate) struct Connection {
+    pub(crate) client: Box<dyn Client>,
+    pub(crate) messages: Messages,
+    pub(crate) discard: Discard,
+}
+
+/// What the server sends without a request: the name of a channel, or something that sessions do not use. The stream ends
+/// with the connection. It may do the input and output of the connection, so it must be polled while a query runs.
+pub(crate) type Messages = Pin<Box<dyn Stream<Item = Result<Option<String>, Fault>> + Send>>;
+
+/// Closes the connection so that it discards the requests that have not reached the server. To be called before the other
+/// parts are dropped.
+pub(crate) type Discard = Box<dyn FnOnce() + Send>;

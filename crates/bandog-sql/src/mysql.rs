@@ -1,0 +1,11 @@
+//! The client of a MySQL or MariaDB server.
+
+mod check;
+mod connection;
+mod dial;
+mod fault;
+mod poll;
+mod session;
+mod text;
+
+pub(crate) use self::{check::findings, dial::dial, poll::poll, session::prepare};

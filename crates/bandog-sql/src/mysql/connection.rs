@@ -1,0 +1,176 @@
+//! A connection and its task.
+//!
+//! The client library cannot drop a statement that was sent, and cannot notice the end of an idle connection. So a task
+//! owns the connection: it executes one statement after the other, also if their callers do not wait any more, and sends
+//! a ping while there is nothing to do.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use futures_util::stream;
+use mysql_async::{Conn, prelude::Queryable};
+use tokio::{
+    sync::{Notify, mpsc, oneshot},
+    time::{sleep, timeout},
+};
+
+use super::text::with_parameters;
+use crate::{
+    client::{Client, Connection, Discard, Messages, View},
+    fault::Fault,
+    row::Row,
+    value::Parameter,
+};
+
+/// Number of statements that wait for the connection. A session sends one or two at a time.
+const CAPACITY: usize = 16;
+/// Interval between pings of an idle connection: the time until a client learns that the server has restarted.
+const PING_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum time for the last message of a session.
+const QUIT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The sender of statements. When it is dropped, the task closes the connection.
+struct MySql {
+    requests: mpsc::Sender<Request>,
+}
+
+/// Statements, and the channel for their rows.
+struct Request {
+    text: String,
+    reply: oneshot::Sender<Result<Vec<Row>, Fault>>,
+}
+
+/// Starts the task of a connection. An answer to a ping may take as long as `limit`.
+pub(super) fn start(conn: Conn, limit: Duration) -> Connection {
+    let (requests, received) = mpsc::channel(CAPACITY);
+    let (ending, ended) = oneshot::channel();
+    let stop = Arc::new(Notify::new());
+    tokio::spawn(serve(conn, received, stop.clone(), ending, limit));
+    let messages: Messages = Box::pin(stream::once(async move {
+        Err(ended.await.unwrap_or(Fault::Broken(None))) // The task has ended without a fault.
+    }));
+    let discard: Discard = Box::new(move || stop.notify_one());
+    Connection { client: Box::new(MySql { requests }), messages, discard }
+}
+
+async fn serve(
+    mut conn: Conn,
+    mut requests: mpsc::Receiver<Request>,
+    stop: Arc<Notify>,
+    ending: oneshot::Sender<Fault>,
+    limit: Duration,
+) {
+    let worked = async {
+        tokio::select! {
+            biased;
+            () = stop.notified() => None,
+            fault = work(&mut conn, &mut requests, limit) => Some(fault),
+        }
+    };
+    // After the first poll the library does nothing further with a connection that is dropped.
+    let quit = match worked.await {
+        Some(Some(fault)) => {
+            // If the receiver is dropped, no session waits for the end.
+            let _ = ending.send(fault);
+            Duration::ZERO
+        }
+        Some(None) => QUIT_TIMEOUT,
+        None => Duration::ZERO,
+    };
+    let _ = timeout(quit, conn.disconnect()).await;
+}
+
+/// Executes requests until there will be no more, or the connection has ended.
+async fn work(conn: &mut Conn, requests: &mut mpsc::Receiver<Request>, limit: Duration) -> Option<Fault> {
+    loop {
+        tokio::select! {
+            biased;
+            request = requests.recv() => {
+                let Request { text, reply } = request?;
+                let done = execute(conn, &text).await;
+                let ended = match &done {
+                    Err(Fault::Broken(said)) => Some(Fault::Broken(said.clone())),
+                    Ok(_) | Err(Fault::Refused(_) | Fault::Described(_)) => None,
+                };
+                // If the receiver is dropped, no caller waits for the rows.
+                let _ = reply.send(done);
+                if ended.is_some() {
+                    return ended;
+                }
+            }
+            () = sleep(PING_INTERVAL) => match timeout(limit, conn.ping()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => return Some(error.into()),
+                Err(_) => return Some(Fault::Broken(None)),
+            },
+        }
+    }
+}
+
+/// Executes statements. Returns the rows of the first query. If a second query returns a row, its columns are added to each
+/// row of the first query.
+async fn execute(conn: &mut Conn, text: &str) -> Result<Vec<Row>, Fault> {
+    let mut result = conn.query_iter(text).await?;
+    let mut sets: Vec<Vec<Vec<Option<Vec<u8>>>>> = Vec::new();
+    while !result.is_empty() {
+        let has_rows = !result.columns_ref().is_empty();
+        let rows: Vec<mysql_async::Row> = result.collect().await?;
+        if has_rows {
+            sets.push(rows.into_iter().map(columns).collect());
+        }
+    }
+    drop(result);
+    let mut sets = sets.into_iter();
+    let (mut rows, further) = (sets.next().unwrap_or_default(), sets.next().unwrap_or_default());
+    for added in further {
+        rows.iter_mut().for_each(|row| row.extend(added.iter().cloned()));
+    }
+    Ok(rows.into_iter().map(Row::Texts).collect())
+}
+
+/// The columns of a row. The server sends each value as a text.
+fn columns(row: mysql_async::Row) -> Vec<Option<Vec<u8>>> {
+    let text = |value| match value {
+        Some(mysql_async::Value::Bytes(text)) => Some(text),
+        _ => None,
+    };
+    row.unwrap_raw().into_iter().map(text).collect()
+}
+
+#[async_trait]
+impl Client for MySql {
+    async fn query(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        self.send(with_parameters(text, parameters)).await
+    }
+
+    async fn prepare(&self, _: &str) -> Result<(), Fault> {
+        Ok(()) // The parameters are a part of the text, so there is nothing to prepare.
+    }
+
+    async fn execute(&self, text: &str) -> Result<(), Fault> {
+        self.send(text.to_owned()).await.map(drop)
+    }
+
+    async fn begin(&self, view: View, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        let begin = match view {
+            View::Latest => "start transaction",
+            View::Snapshot => {
+                "set transaction isolation level repeatable read; start transaction with consistent snapshot, read only"
+            }
+        };
+        self.send(format!("{begin}; {}", with_parameters(text, parameters))).await
+    }
+
+    async fn end(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        // If the statement is refused, the server does not execute the commit.
+        self.send(format!("{}; commit", with_parameters(text, parameters))).await
+    }
+}
+
+impl MySql {
+    async fn send(&self, text: String) -> Result<Vec<Row>, Fault> {
+        let (reply, answer) = oneshot::channel();
+        self.requests.send(Request { text, reply }).await.map_err(|_| Fault::Broken(None))?;
+        answer.await.map_err(|_| Fault::Broken(None))?
+    }
+}

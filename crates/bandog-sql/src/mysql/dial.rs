@@ -1,0 +1,118 @@
+//! Opens a connection and logs in.
+
+use std::time::Duration;
+
+use bandog_core::{Error, ErrorKind, Result};
+use mysql_async::{ClientIdentity, Conn, DriverError, IoError, Opts, OptsBuilder, SslOpts};
+use rustls::crypto::{CryptoProvider, ring};
+use tokio::{task::spawn_blocking, time::timeout};
+
+use super::connection;
+use crate::{
+    client::Connection,
+    dial::tls,
+    options::{Address, SqlOptions, TlsFiles},
+};
+
+/// Maximum duration of a connection attempt, even if the timeout of a request is longer.
+const MAX_DIAL_TIME: Duration = Duration::from_secs(5);
+/// Idle time of a connection before its first TCP keepalive probe.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
+
+/// Connects and logs in.
+///
+/// # Errors
+/// - `Unavailable`: the server does not answer in time, or has no free connection.
+/// - `Denied`: the server refuses the user, the password, the database or the certificate, or the client refuses the
+///   server's certificate.
+/// - `Unsupported`: the server has no TLS, or wants a login that this client does not know.
+/// - `Misused`: the certificate files cannot be used.
+pub(crate) async fn dial(options: &SqlOptions) -> Result<Connection> {
+    // It is shorter than the timeout of a request. So a request that waits for this attempt fails with the cause.
+    let limit = (options.timeout * 9 / 10).min(MAX_DIAL_TIME);
+    let connected = async { Conn::new(opts(options).await?).await.map_err(|error| refused(options, error)) };
+    match timeout(limit, connected).await {
+        Ok(conn) => Ok(connection::start(conn?, options.timeout)),
+        Err(_) => Err(Error::unavailable(format!("no connection to {} within {limit:?}", options.store()))),
+    }
+}
+
+/// The options for the client library. Otherwise it would move a connection of this machine to the server's socket.
+async fn opts(options: &SqlOptions) -> Result<Opts> {
+    let login = OptsBuilder::default()
+        .user(Some(&options.user))
+        .pass(options.password.as_ref())
+        .db_name(Some(&options.database))
+        .prefer_socket(false)
+        .tcp_nodelay(true)
+        .tcp_keepalive(Some(KEEPALIVE_IDLE));
+    let opts = match &options.address {
+        Address::Tcp { host, port, tls: None } => login.ip_or_hostname(host).tcp_port(*port),
+        Address::Tcp { host, port, tls: Some(files) } => {
+            login.ip_or_hostname(host).tcp_port(*port).ssl_opts(ssl_opts(files.clone()).await?)
+        }
+        Address::Unix { path } => login.socket(Some(path.display().to_string())),
+    };
+    Ok(opts.into())
+}
+
+/// The files for TLS. They are read here first, because the errors of the library do not name them.
+async fn ssl_opts(files: TlsFiles) -> Result<SslOpts> {
+    // The library uses the provider of the process. An error means that the process has chosen one meanwhile.
+    if CryptoProvider::get_default().is_none() {
+        let _ = ring::default_provider().install_default();
+    }
+    let read = spawn_blocking(move || {
+        tls::config(&files)?;
+        let roots = match files.ca {
+            Some(path) => vec![path.into()],
+            None => tls::certificates_of_the_system().into_iter().map(|root| root.to_vec().into()).collect(),
+        };
+        let identity = files.identity.map(|(cert, key)| ClientIdentity::new(cert.into(), key.into()));
+        let opts = SslOpts::default().with_disable_built_in_roots(true).with_root_certs(roots);
+        Ok(opts.with_client_identity(identity))
+    });
+    read.await.map_err(|error| Error::unavailable("the Tokio runtime is shutting down").caused_by(error))?
+}
+
+/// The error of a failed login. No message contains the password.
+fn refused(options: &SqlOptions, error: mysql_async::Error) -> Error {
+    let (store, user) = (options.store(), &options.user);
+    let unsupported = |message: String| Error::new(ErrorKind::Unsupported, format!("{store}: {message}"));
+    match error {
+        mysql_async::Error::Server(refusal) => {
+            let said = &refusal.message;
+            let denied = |hint: &str| Error::new(ErrorKind::Denied, format!("{store}: {said}{hint}"));
+            match refusal.code {
+                1045 | 1698 => denied("; check the user and the password in the URL"),
+                1044 | 1049 => denied("; create the database and grant rights on it, or name another one in the URL"),
+                1130 | 1227 | 1251 | 1820 | 1862 | 3118 | 3159 | 4151 => denied(""),
+                _ => Error::unavailable(format!("{store}: {said}")),
+            }
+        }
+        mysql_async::Error::Io(IoError::Io(cause)) if is_tls(&cause) => tls::refused(&store, cause),
+        mysql_async::Error::Io(IoError::Tls(cause)) => {
+            Error::new(ErrorKind::Denied, format!("{store}: the TLS handshake failed")).caused_by(cause)
+        }
+        mysql_async::Error::Io(IoError::Io(cause)) => {
+            Error::unavailable(format!("cannot reach {store}")).caused_by(cause)
+        }
+        mysql_async::Error::Driver(DriverError::NoClientSslFlagFromServer) => {
+            unsupported("the server has no TLS; enable it there, or write sslmode=disable".into())
+        }
+        mysql_async::Error::Driver(
+            cause @ (DriverError::UnknownAuthPlugin { .. }
+            | DriverError::MysqlOldPasswordDisabled
+            | DriverError::CleartextPluginDisabled),
+        ) => unsupported(format!(
+            "the server wants a login of the user {user:?} that this client does not have: {cause}"
+        )),
+        mysql_async::Error::Driver(_) | mysql_async::Error::Other(_) | mysql_async::Error::Url(_) => {
+            Error::unavailable(format!("{store} closed the connection during the login"))
+        }
+    }
+}
+
+fn is_tls(cause: &std::io::Error) -> bool {
+    cause.get_ref().is_some_and(|cause| cause.is::<rustls::Error>())
+}

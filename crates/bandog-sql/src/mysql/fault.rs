@@ -1,0 +1,39 @@
+//! The errors of the client for MySQL.
+
+use mysql_async::{Error, ServerError};
+
+use crate::fault::{Fault, Reason, Refusal};
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Server(refusal) if ends_session(&refusal) => Self::Broken(Some(refusal.message)),
+            Error::Server(refusal) => Self::Refused(read(&refusal)),
+            // A text of the client can contain a value of the request, so it is not shown.
+            Error::Driver(_) | Error::Io(_) | Error::Other(_) | Error::Url(_) => Self::Broken(None),
+        }
+    }
+}
+
+/// Whether the server ends the session with this error: it shuts down, was told to end it, or has waited for too long.
+fn ends_session(refusal: &ServerError) -> bool {
+    matches!(refusal.code, 1053 | 1077 | 1078 | 1079 | 1158..=1161 | 1927 | 4031)
+}
+
+fn read(refusal: &ServerError) -> Refusal {
+    let ServerError { code, message, state } = refusal;
+    let reason = match code {
+        1205 => Reason::RowLocked,
+        // A deadlock, or a row that has changed since the transaction began.
+        1213 | 1020 => Reason::Disturbed,
+        1062 => Reason::Duplicate,
+        // The table or the database is missing, or the server is read-only.
+        1146 | 1049 | 1290 | 1792 | 1836 => Reason::Gone,
+        1044 | 1045 | 1142 | 1143 | 1227 | 1370 => Reason::Denied,
+        // A column is missing, or has another type.
+        1054 | 1136 | 1264 | 1265 | 1364 | 1366 | 1406 => Reason::Changed,
+        _ => Reason::Other,
+    };
+    let hint = if reason == Reason::Denied { "; docs/mysql.md lists the rights that locks need" } else { "" };
+    Refusal { reason, message: format!("{message} (error {code}, SQLSTATE {state}){hint}") }
+}

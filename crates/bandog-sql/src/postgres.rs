@@ -1,0 +1,91 @@
+//! The client of a PostgreSQL server.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use async_trait::async_trait;
+use futures_util::{StreamExt, future::join};
+use tokio_postgres::{AsyncMessage, Statement};
+
+use crate::{
+    client::{Client, Connection, Messages, View},
+    dial,
+    fault::Fault,
+    row::Row,
+    value::Parameter,
+};
+
+/// A connection and its prepared statements.
+struct Postgres {
+    client: tokio_postgres::Client,
+    prepared: Mutex<HashMap<String, Statement>>,
+}
+
+/// The parts of an open connection.
+pub(crate) fn connection(opened: dial::Connection) -> Connection {
+    let dial::Connection { client, messages, reset } = opened;
+    let messages: Messages = Box::pin(messages.map(|message| match message {
+        Ok(AsyncMessage::Notification(notification)) => Ok(Some(notification.channel().to_owned())),
+        Ok(_) => Ok(None),
+        Err(error) => Err(Fault::broken(&error)),
+    }));
+    let client = Box::new(Postgres { client, prepared: Mutex::default() });
+    Connection { client, messages, discard: Box::new(move || reset.set()) }
+}
+
+#[async_trait]
+impl Client for Postgres {
+    async fn query(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        let statement = self.prepared(text).await?;
+        let parameters: Vec<_> = parameters.iter().map(|parameter| parameter.postgres()).collect();
+        let rows = self.client.query(&statement, &parameters).await?;
+        Ok(rows.into_iter().map(Row::Postgres).collect())
+    }
+
+    async fn prepare(&self, text: &str) -> Result<(), Fault> {
+        self.prepared(text).await.map(drop)
+    }
+
+    async fn execute(&self, text: &str) -> Result<(), Fault> {
+        Ok(self.client.batch_execute(text).await?)
+    }
+
+    async fn begin(&self, view: View, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        let begin = match view {
+            View::Latest => "begin",
+            View::Snapshot => "begin isolation level repeatable read read only",
+        };
+        self.prepared(text).await?;
+        let (begun, rows) = join(self.execute(begin), self.query(text, parameters)).await;
+        begun?;
+        rows
+    }
+
+    async fn end(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        self.prepared(text).await?;
+        // If the statement is refused, the server rolls the transaction back at the commit.
+        let (rows, committed) = join(self.query(text, parameters), self.execute("commit")).await;
+        let rows = rows?;
+        committed?;
+        Ok(rows)
+    }
+}
+
+impl Postgres {
+    /// The statement with this text. It is prepared when it is first used.
+    async fn prepared(&self, text: &str) -> Result<Statement, Fault> {
+        let known = self.cache().get(text).cloned();
+        if let Some(statement) = known {
+            return Ok(statement);
+        }
+        let statement = self.client.prepare(text).await?;
+        self.cache().insert(text.to_owned(), statement.clone());
+        Ok(statement)
+    }
+
+    fn cache(&self) -> MutexGuard<'_, HashMap<String, Statement>> {
+        self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

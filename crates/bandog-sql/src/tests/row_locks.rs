@@ -1,0 +1,109 @@
+//! Which rows the statements for MySQL lock. The rules of a lock hold only if a transaction that decides has its rows.
+
+use super::options_of_mysql;
+use crate::{
+    fault::Fault,
+    leases::Context,
+    options::SqlOptions,
+    session::{Link, Session},
+    statements::Statements,
+};
+
+const NAMES: [&str; 1] = ["k"];
+
+/// Chooses a statement.
+type Choice = fn(&Statements) -> &String;
+
+/// Two sessions of one database. The first one begins a transaction with a statement, and the second one executes another
+/// statement.
+struct Pair {
+    first: Session,
+    second: Session,
+}
+
+impl Pair {
+    /// The first session has these statements.
+    async fn new(statements: Statements) -> Self {
+        let options = options_of_mysql();
+        let second = session(&options, Statements::mysql()).await;
+        let mut pair = Self { first: session(&options, statements).await, second };
+        pair.first.drive(create_rows).await.expect("the rows are created");
+        pair
+    }
+
+    /// The number of rows that the second session gets while the first one has executed its statement. None if the second
+    /// session waits until the timeout of a lock.
+    async fn rows(&mut self, first: Choice, second: Choice) -> Option<usize> {
+        let found = self.first.drive(|link| begin(link, first(&link.statements))).await.expect("the rows are free");
+        assert_eq!(found, 1, "the first session did not find the row");
+        let found = self.second.drive(|link| query(link, second(&link.statements))).await;
+        self.first.roll_back().await.expect("the transaction can be rolled back");
+        match found {
+            Ok(rows) => Some(rows),
+            Err(fault) => {
+                assert!(fault.is_lock_timeout(), "{fault:?}");
+                None
+            }
+        }
+    }
+}
+
+async fn session(options: &SqlOptions, statements: Statements) -> Session {
+    Session::open(&Context::new(options.clone(), statements)).await.expect("the server is up")
+}
+
+async fn create_rows(link: &Link) -> Result<(), Fault> {
+    // The row beside it shows that a statement locks no more rows than it names.
+    link.query(&link.statements.insert, &[&vec!["k", "other"]]).await?;
+    let (versions, values) = (vec![1_i64], vec![&b"text"[..]]);
+    link.query(&link.statements.create_records, &[&vec!["k"], &versions, &values]).await.map(drop)
+}
+
+async fn begin(link: &Link, text: &str) -> Result<usize, Fault> {
+    Ok(link.begin(text, &[&&NAMES[..]]).await?.len())
+}
+
+async fn query(link: &Link, text: &str) -> Result<usize, Fault> {
+    Ok(link.query(text, &[&&NAMES[..]]).await?.len())
+}
+
+#[tokio::test]
+async fn a_transaction_that_decides_has_its_rows() {
+    let mut pair = Pair::new(Statements::mysql()).await;
+    for first in [(|texts| &texts.lock) as Choice, |texts| &texts.lock_leases, |texts| &texts.hold_leases] {
+        assert_eq!(pair.rows(first, |texts| &texts.lock).await, Some(0));
+        assert_eq!(pair.rows(first, |texts| &texts.lock_leases).await, None);
+        // Creating and reading rows does not wait.
+        assert_eq!(pair.rows(first, |texts| &texts.insert).await, Some(0));
+        assert_eq!(pair.rows(first, |texts| &texts.show).await, Some(1));
+    }
+    assert_eq!(pair.rows(|texts| &texts.hold_leases, |texts| &texts.hold_leases).await, Some(1));
+    assert_eq!(pair.rows(|texts| &texts.lock_records, |texts| &texts.lock_records).await, None);
+    assert_eq!(pair.rows(|texts| &texts.lock_records, |texts| &texts.records).await, Some(1));
+}
+
+#[tokio::test]
+async fn a_transaction_keeps_no_other_row_from_others() {
+    let mut pair = Pair::new(Statements::mysql()).await;
+    for first in [(|texts| &texts.lock) as Choice, |texts| &texts.lock_leases, |texts| &texts.hold_leases] {
+        pair.first.drive(|link| begin(link, first(&link.statements))).await.expect("the rows are free");
+        let other = async |link: &Link, text: &str| Ok(link.query(text, &[&vec!["other"]]).await?.len());
+        let found: Result<usize, Fault> = other(&pair.second.link, &pair.second.link.statements.lock_leases).await;
+        assert_eq!(found.expect("the other row is free"), 1);
+        pair.first.roll_back().await.expect("the transaction can be rolled back");
+    }
+}
+
+#[tokio::test]
+async fn a_statement_that_locks_too_little_is_found() {
+    let statements: [(Choice, &str); 3] = [
+        (|texts| &texts.lock, " for update skip locked"),
+        (|texts| &texts.lock_leases, " for update"),
+        (|texts| &texts.hold_leases, " lock in share mode"),
+    ];
+    for (statement, right) in statements {
+        assert!(statement(&Statements::mysql()).contains(right), "the statement has no {right:?}");
+        let mut pair = Pair::new(Statements::mysql().changed(|text| text.replace(right, ""))).await;
+        assert_eq!(pair.rows(statement, |texts| &texts.lock).await, Some(1), "{right:?} locks nothing");
+    }
+}

@@ -1,0 +1,53 @@
+//! Helper functions of the tests with every database: claims.
+
+pub(crate) mod certificates;
+
+use std::{
+    num::NonZeroU32,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use bandog_core::{Answer, Claim, ClaimId, ClientId, Fences, Key, Kind, Leases, Renewal, Result, Step, Verdict};
+use bandog_sql::{Sql, SqlOptions};
+
+pub(crate) const TTL: Duration = Duration::from_secs(60);
+/// Timeout for expected events. A test reaches it only if it fails.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// A backend. Its timeout is long, because the machine might be busy with other tests.
+pub(crate) fn open(url: &str) -> Sql {
+    Sql::new(SqlOptions::from_url(url).unwrap().timeout(Duration::from_secs(10))).unwrap()
+}
+
+/// A claim by a new client.
+pub(crate) fn claim(key: &str) -> Claim {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let id = ClaimId { client: ClientId::random(), number: NUMBER.fetch_add(1, Ordering::Relaxed) };
+    let (key, fences) = (Key::new(key).unwrap(), NonZeroU32::new(4).unwrap());
+    Claim { key, id, kind: Kind::Mutex, ttl: TTL, fences, above: None, joins: false, offers: false }
+}
+
+/// Claims. Returns the fences if the claim was granted.
+pub(crate) async fn try_take(store: &Sql, claim: &Claim) -> Result<Option<Fences>> {
+    match store.apply(&[Step::Claim(claim.clone())]).await.remove(0)? {
+        Answer::Claimed(Verdict::Granted { fences, .. }) => Ok(Some(fences)),
+        Answer::Claimed(Verdict::Busy { .. }) => Ok(None),
+        Answer::Released(_) => panic!("a release was answered"),
+    }
+}
+
+/// Claims a free lock.
+pub(crate) async fn take(store: &Sql, claim: &Claim) -> Fences {
+    try_take(store, claim).await.unwrap().expect("the lock was not free")
+}
+
+pub(crate) async fn renew(store: &Sql, claim: &Claim) -> Result<Renewal> {
+    store.renew(std::slice::from_ref(claim)).await.remove(0)
+}
+
+/// Releases until the release is answered.
+pub(crate) async fn release(store: &Sql, claim: &Claim) -> Answer {
+    let ask = async || store.apply(&[Step::Release(claim.clone())]).await.remove(0);
+    bandog_testkit::eventually_async(SOON, ask).await
+}

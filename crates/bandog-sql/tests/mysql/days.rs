@@ -1,0 +1,197 @@
+//! Bad days: connections that end, a server that is killed, rows that others lock, and tables of other versions.
+
+use std::sync::Arc;
+
+use bandog_core::{Answer, ErrorKind, Inspect, Key, Leases, Notifier, Records, Released, Renewal, Step, Swap, Swapped};
+use bandog_sync::Client;
+use bandog_testkit::{MariaDbServer, eventually_async};
+use mysql_async::prelude::Queryable;
+use tokio::sync::Notify;
+
+use crate::support::{SERVER, SOON, TTL, claim, open, release, renew, take, try_take, url};
+
+#[tokio::test]
+async fn holds_survive_the_end_of_all_connections() {
+    let database = SERVER.new_database();
+    let (store, ours) = (open(&url(&SERVER, &database)), claim("k"));
+    let mut fences = take(&store, &ours).await;
+    let first_epoch = *store.profile().epoch.borrow();
+    SERVER.end_sessions(&database);
+    let renewed = eventually_async(SOON, async || renew(&store, &ours).await).await;
+    assert_eq!(renewed, Renewal::Extended { valid_for: TTL });
+    eventually_async(SOON, async || *store.profile().epoch.borrow() > first_epoch).await;
+    assert_eq!(release(&store, &ours).await, Answer::Released(Released::Freed { others: None }));
+    let mut next = take(&store, &claim("k")).await;
+    assert!(next.take() > fences.take());
+}
+
+#[tokio::test]
+async fn a_waiter_is_served_after_the_end_of_all_connections() {
+    let database = SERVER.new_database();
+    let over = || Client::options().over(open(&url(&SERVER, &database))).unwrap();
+    let (holder, waiter) = (over(), over());
+    let guard = holder.mutex("k").lock().await.unwrap();
+    let waiting = tokio::spawn(async move { waiter.mutex("k").lock().await });
+    let key = Key::new("k").unwrap();
+    let looking = open(&url(&SERVER, &database));
+    let wanted = "select count(*) from bandog_lease where wanted";
+    eventually_async(SOON, async || SERVER.sql(&database, wanted) == "1").await;
+    SERVER.end_sessions(&database);
+    assert!(eventually_async(SOON, async || looking.show(&key).await).await.is_held());
+    guard.release().await.unwrap();
+    tokio::time::timeout(SOON, waiting).await.unwrap().unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn holds_survive_a_server_that_is_killed() {
+    let server = MariaDbServer::start();
+    let database = server.new_database();
+    let (store, ours) = (open(&url(&server, &database)), claim("k"));
+    let mut fences = take(&store, &ours).await;
+    let record = Swap::new(ours.key.clone(), None, "text");
+    assert!(matches!(store.swap(&[record]).await.unwrap().each[0], Ok(Swapped::Done(_))));
+    server.kill();
+    let refused = renew(&store, &ours).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+    server.restart();
+    let renewed = eventually_async(SOON, async || renew(&store, &ours).await).await;
+    assert_eq!(renewed, Renewal::Extended { valid_for: TTL });
+    let theirs = claim("k");
+    let busy = eventually_async(SOON, async || try_take(&store, &theirs).await).await;
+    assert!(busy.is_none(), "the lock was granted twice");
+    let reading = eventually_async(SOON, async || store.read(std::slice::from_ref(&ours.key), &[]).await).await;
+    assert_eq!(reading.records[0].clone().unwrap().unwrap().value, "text");
+    release(&store, &ours).await;
+    assert!(take(&store, &theirs).await.take() > fences.take());
+}
+
+#[tokio::test]
+async fn a_row_that_another_transaction_locks_delays_no_other_lock() {
+    let database = SERVER.new_database();
+    let store = open(&url(&SERVER, &database));
+    let (stuck, free) = (claim("stuck"), claim("free"));
+    take(&store, &stuck).await;
+    release(&store, &stuck).await;
+    let mut raw = raw(&database).await;
+    raw.query_drop("start transaction; select * from bandog_lease where name = 'stuck' for update").await.unwrap();
+    let steps = [Step::Claim(stuck.clone()), Step::Claim(free.clone())];
+    let answers: Vec<_> = store.apply(&steps).await.into_iter().map(Result::unwrap).collect();
+    let is_granted = |answer: &Answer| matches!(answer, Answer::Claimed(bandog_core::Verdict::Granted { .. }));
+    assert!(!is_granted(&answers[0]) && is_granted(&answers[1]), "{answers:?}");
+    release(&store, &free).await;
+    let reader = |name| bandog_core::Claim { kind: bandog_core::Kind::Read, ..claim(name) };
+    assert!(try_take(&store, &reader("stuck")).await.unwrap().is_none());
+    take(&store, &reader("free")).await;
+    raw.query_drop("rollback").await.unwrap();
+    take(&store, &stuck).await;
+}
+
+/// A connection to a database, for statements by hand.
+async fn raw(database: &str) -> mysql_async::Conn {
+    let opts = mysql_async::OptsBuilder::default();
+    let opts = opts.ip_or_hostname("127.0.0.1").tcp_port(SERVER.port()).user(Some("locks")).pass(Some("PASSWORD"));
+    mysql_async::Conn::new(opts.db_name(Some(database))).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_row_that_stays_locked_is_renewed_and_released_when_it_is_free() {
+    let database = SERVER.new_database();
+    let (store, ours) = (open(&url(&SERVER, &database)), claim("k"));
+    take(&store, &ours).await;
+    let mut raw = raw(&database).await;
+    raw.query_drop("start transaction; select * from bandog_lease for update").await.unwrap();
+    let renewing = tokio::spawn({
+        let (store, ours) = (store.clone(), ours.clone());
+        async move { renew(&store, &ours).await }
+    });
+    // The renewal waits for longer than the timeout of a lock, and is repeated inside.
+    let waits = "select count(*) from information_schema.innodb_trx where trx_state = 'LOCK WAIT'";
+    for state in ["1", "0", "1"] {
+        eventually_async(SOON, async || SERVER.sql("mysql", waits) == state).await;
+    }
+    raw.query_drop("rollback").await.unwrap();
+    assert_eq!(renewing.await.unwrap().unwrap(), Renewal::Extended { valid_for: TTL });
+    release(&store, &ours).await;
+}
+
+#[tokio::test]
+async fn deadlocks_are_repeated_inside() {
+    let database = SERVER.new_database();
+    let mut raw = raw(&database).await;
+    let store = open(&url(&SERVER, &database));
+    let (one, two) = (claim("one"), claim("two"));
+    take(&store, &one).await;
+    take(&store, &two).await;
+    raw.query_drop("start transaction; select * from bandog_lease where name = 'two' for update").await.unwrap();
+    let releasing = tokio::spawn({
+        let (store, steps) = (store.clone(), [Step::Release(one.clone()), Step::Release(two.clone())]);
+        async move { store.apply(&steps).await }
+    });
+    let waits = "select count(*) from information_schema.innodb_trx where trx_state = 'LOCK WAIT'";
+    eventually_async(SOON, async || SERVER.sql("mysql", waits) == "1").await;
+    // This closes the circle. The server ends the transaction of the store or this one.
+    let ended = raw.query_drop("select * from bandog_lease where name = 'one' for update").await;
+    if ended.is_ok() {
+        raw.query_drop("rollback").await.unwrap();
+    }
+    for answer in releasing.await.unwrap() {
+        assert_eq!(answer.unwrap(), Answer::Released(Released::Freed { others: None }));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_becomes_read_only_is_unavailable() {
+    let server = MariaDbServer::start();
+    let database = server.new_database();
+    let (store, ours) = (open(&url(&server, &database)), claim("k"));
+    take(&store, &ours).await;
+    server.sql("mysql", "set global read_only = 1");
+    let refused =
+        |error: &bandog_core::Error| error.kind() == ErrorKind::Unavailable && error.to_string().contains("read-only");
+    let error = renew(&store, &ours).await.unwrap_err();
+    assert!(refused(&error), "{error}");
+    let error = open(&url(&server, &database)).ping().await.unwrap_err();
+    assert!(refused(&error), "{error}");
+    server.sql("mysql", "set global read_only = 0");
+    let renewed = eventually_async(SOON, async || renew(&store, &ours).await).await;
+    assert_eq!(renewed, Renewal::Extended { valid_for: TTL });
+}
+
+#[tokio::test]
+async fn tables_of_a_newer_version_are_refused() {
+    let database = SERVER.new_database();
+    take(&open(&url(&SERVER, &database)), &claim("k")).await;
+    SERVER.sql(&database, "update bandog_meta set value = '2' where name = 'version'");
+    let error = try_take(&open(&url(&SERVER, &database)), &claim("k")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("version 2"), "{error}");
+}
+
+#[tokio::test]
+async fn tables_that_were_dropped_are_created_again() {
+    let database = SERVER.new_database();
+    let (store, ours) = (open(&url(&SERVER, &database)), claim("k"));
+    take(&store, &ours).await;
+    SERVER.sql(&database, "drop table bandog_lease, bandog_fence, bandog_meta");
+    let other = claim("other");
+    let granted = eventually_async(SOON, async || try_take(&store, &other).await).await;
+    assert!(granted.is_some());
+    assert_eq!(eventually_async(SOON, async || renew(&store, &ours).await).await, Renewal::Gone);
+}
+
+#[tokio::test]
+async fn a_subscriber_is_notified_by_another_process() {
+    let database = SERVER.new_database();
+    let (one, two) = (open(&url(&SERVER, &database)), open(&url(&SERVER, &database)));
+    let (ours, theirs) = (claim("k"), claim("k"));
+    take(&one, &ours).await;
+    let woken = Arc::new(Notify::new());
+    let notifier = Notifier::new({
+        let woken = woken.clone();
+        move || woken.notify_one()
+    });
+    let subscription = two.subscribe(&theirs, notifier).await.unwrap();
+    release(&one, &ours).await;
+    tokio::time::timeout(SOON, woken.notified()).await.unwrap();
+    drop(subscription);
+}

@@ -1,0 +1,40 @@
+//! Logins that the server refuses, and Unix sockets.
+
+use bandog_core::{ErrorKind, Leases};
+use bandog_sql::{Sql, SqlOptions};
+
+use crate::support::{SERVER, claim, open, take};
+
+#[tokio::test]
+async fn a_wrong_login_is_denied_without_the_password_in_the_error() {
+    let (port, database) = (SERVER.port(), SERVER.new_database());
+    for (login, place) in [
+        ("locks:hunter2", database.as_str()),
+        ("nobody:hunter2", &database),
+        ("locks", &database),
+        ("locks:PASSWORD", "no_such_database"),
+    ] {
+        let store = open(&format!("mysql://{login}@127.0.0.1:{port}/{place}"));
+        let error = store.ping().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{login}: {error}");
+        let shown = format!("{error} {error:?} {store:?}");
+        assert!(!shown.contains("hunter2") && !shown.contains("PASSWORD"), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_run_is_unavailable() {
+    let options = SqlOptions::from_url("mysql://locks@127.0.0.1:1/locks").unwrap();
+    let error = Sql::new(options).unwrap().ping().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(!error.maybe_applied());
+}
+
+#[tokio::test]
+async fn a_unix_socket_leads_to_the_same_locks() {
+    let database = SERVER.new_database();
+    let socket = SERVER.directory().join("socket");
+    let store = open(&format!("mysql://locks:PASSWORD@/{database}?socket={}", socket.display()));
+    take(&store, &claim("k")).await;
+    assert!(store.profile().store.contains("socket="));
+}

@@ -1,0 +1,119 @@
+//! The rows of the tables.
+
+use std::time::Duration;
+
+use bandog_core::{Answer, Inspect, Leases, Pattern, Records, Renewal, Row, Step, Swap, Verdict};
+use bandog_testkit::{MariaDbServer, eventually_async};
+use mysql_async::prelude::Queryable;
+
+use crate::support::{SERVER, SOON, claim, open, release, renew, take, try_take, url};
+
+#[tokio::test]
+async fn a_release_without_waiters_notifies_no_one() {
+    let database = SERVER.new_database();
+    let (store, ours) = (open(&url(&SERVER, &database)), claim("k"));
+    take(&store, &ours).await;
+    assert!(try_take(&store, &claim("k")).await.unwrap().is_none());
+    release(&store, &ours).await;
+    assert_eq!(SERVER.sql(&database, "select count(*) from bandog_channel"), "0", "a try_lock was notified");
+}
+
+#[tokio::test]
+async fn the_settings_of_the_server_do_not_matter() {
+    let server = MariaDbServer::start_with(&[
+        "autocommit=0",
+        "completion-type=1",
+        "transaction-isolation=SERIALIZABLE",
+        "sql-mode=ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT",
+        "default-time-zone=-07:00",
+        "default-storage-engine=MyISAM",
+        "character-set-server=latin1",
+        "init-connect=set sql_safe_updates = 1, sql_select_limit = 1",
+    ]);
+    let database = "shop";
+    server.sql("mysql", "create database shop; grant all on shop.* to locks@'%'; set global tx_read_only = 1");
+    let (store, other) = (open(&url(&server, database)), open(&url(&server, database)));
+    let claims: Vec<_> = ["ä", "b", "c"].map(claim).to_vec();
+    for claim in &claims {
+        take(&store, claim).await;
+        assert!(try_take(&other, &claim.clone()).await.unwrap().is_some(), "a repeated claim");
+    }
+    assert_eq!(other.list(&Pattern::all()).await.unwrap().len(), claims.len());
+    let record = Swap::new(claims[0].key.clone(), None, "text 'ä' \\ \"");
+    assert!(store.swap(std::slice::from_ref(&record)).await.unwrap().each[0].is_ok());
+    let reading = other.read(std::slice::from_ref(&record.key), &[]).await.unwrap();
+    assert_eq!(Some(reading.records[0].clone().unwrap().unwrap().value), record.to);
+    for claim in &claims {
+        assert!(matches!(renew(&other, claim).await.unwrap(), Renewal::Extended { .. }));
+        release(&other, claim).await;
+    }
+    assert!(store.list(&Pattern::all()).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn long_lists_lock_no_other_rows() {
+    const NAMES: usize = 1500;
+    let database = SERVER.new_database();
+    let store = open(&url(&SERVER, &database));
+    let claims: Vec<_> = (0..NAMES).map(|n| claim(&format!("name {n}"))).collect();
+    let steps: Vec<_> = claims.iter().cloned().map(Step::Claim).collect();
+    assert!(
+        store.apply(&steps).await.iter().all(|answer| matches!(answer, Ok(Answer::Claimed(Verdict::Granted { .. }))))
+    );
+    let others: Vec<_> = ["a", "name 15x", "z"].map(claim).to_vec();
+    for other in &others {
+        take(&store, other).await;
+    }
+    let opts = mysql_async::OptsBuilder::default().ip_or_hostname("127.0.0.1").tcp_port(SERVER.port());
+    let opts = opts.user(Some("locks")).pass(Some("PASSWORD")).db_name(Some(&database));
+    let mut raw = mysql_async::Conn::new(opts).await.unwrap();
+    let locks = "start transaction; select * from bandog_lease where name in ('a', 'name 15x', 'z') for update";
+    raw.query_drop(locks).await.unwrap();
+    for renewal in store.renew(&claims).await {
+        assert!(matches!(renewal.unwrap(), Renewal::Extended { .. }));
+    }
+    let waits = "select count(*) from information_schema.innodb_trx where trx_state = 'LOCK WAIT'";
+    assert_eq!(SERVER.sql("mysql", waits), "0");
+    raw.query_drop("rollback").await.unwrap();
+}
+
+#[tokio::test]
+async fn the_time_zones_of_the_server_do_not_matter() {
+    let database = SERVER.new_database();
+    let (store, ours) = (open(&url(&SERVER, &database)), claim("k"));
+    take(&store, &ours).await;
+    let utc =
+        "select expires > utc_timestamp() + interval 50 second and expires < utc_timestamp() + interval 61 second";
+    assert_eq!(SERVER.sql(&database, &format!("{utc} from bandog_lease")), "1");
+    SERVER.sql(&database, "set global time_zone = '+11:00'");
+    let (later, theirs) = (open(&url(&SERVER, &database)), claim("k"));
+    assert!(try_take(&later, &theirs).await.unwrap().is_none(), "the lock was granted twice");
+    assert!(matches!(renew(&later, &ours).await.unwrap(), Renewal::Extended { .. }));
+    assert_eq!(SERVER.sql(&database, &format!("{utc} from bandog_lease")), "1");
+    SERVER.sql(&database, "set global time_zone = 'SYSTEM'");
+}
+
+#[tokio::test]
+async fn names_that_differ_little_are_different_locks() {
+    let database = SERVER.new_database();
+    let store = open(&url(&SERVER, &database));
+    let long = "x".repeat(1024);
+    for name in ["a", "A", "a ", " a", "ä", "a\u{308}", "🐕", "'; drop table bandog_lease; --", &long, &long[1..]] {
+        let claim = claim(name);
+        take(&store, &claim).await;
+        assert_eq!(store.show(&claim.key).await.unwrap().name, name);
+    }
+}
+
+#[tokio::test]
+async fn an_expired_lease_is_free() {
+    let database = SERVER.new_database();
+    let (store, mut ours, theirs) = (open(&url(&SERVER, &database)), claim("k"), claim("k"));
+    ours.ttl = Duration::from_millis(200);
+    let mut old = take(&store, &ours).await;
+    let mut new = eventually_async(SOON, async || try_take(&store, &theirs).await.unwrap()).await;
+    assert!(new.take() > old.take());
+    assert_eq!(renew(&store, &ours).await.unwrap(), Renewal::Gone);
+    release(&store, &theirs).await;
+    assert_eq!(store.show(&ours.key).await.unwrap(), Row::free(&ours.key));
+}
