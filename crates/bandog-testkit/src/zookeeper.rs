@@ -15,9 +15,6 @@ use crate::port::Port;
 use crate::wire::Wire;
 use crate::{eventually, keeper, process};
 
-/// The jar of the Debian package `zookeeper`. Its manifest names the other jars.
-const JAR: &str = "/usr/share/java/zookeeper.jar";
-
 /// Timeout for the start of a server. On a loaded machine, a start can take several seconds.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 /// Timeout of one question to a server.
@@ -44,6 +41,9 @@ pub struct ZooKeeperServer {
 }
 
 impl ZooKeeperServer {
+    /// The jar of the Debian package `zookeeper`, which all servers run. Its manifest names the other jars.
+    pub const JAR: &str = "/usr/share/java/zookeeper.jar";
+
     /// Starts a server and waits until it answers, which takes about half a second.
     #[must_use]
     #[track_caller]
@@ -120,6 +120,12 @@ impl ZooKeeperServer {
         process::send(self.pid(), Signal::CONT);
     }
 
+    /// The folder of the server's data. A program may change the data while the server does not run.
+    #[must_use]
+    pub fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
     /// Starts a proxy in front of this server.
     #[must_use]
     #[track_caller]
@@ -162,8 +168,8 @@ impl ZooKeeperServer {
     }
 
     fn spawn(&self) -> io::Result<Child> {
-        if !Path::new(JAR).is_file() {
-            return Err(io::Error::new(io::ErrorKind::NotFound, format!("{JAR} is missing")));
+        if !Path::new(Self::JAR).is_file() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, format!("{} is missing", Self::JAR)));
         }
         fs::create_dir_all(self.data())?;
         let configuration = self.dir.path().join("zoo.cfg");
@@ -171,7 +177,14 @@ impl ZooKeeperServer {
         let log = File::options().create(true).append(true).open(self.log_path())?;
         let mut command = keeper::command("java");
         command
-            .args(["-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:ActiveProcessorCount=1", "-cp", JAR])
+            .args([
+                "-Xmx64m",
+                "-XX:+UseSerialGC",
+                "-XX:TieredStopAtLevel=1",
+                "-XX:ActiveProcessorCount=1",
+                "-cp",
+                Self::JAR,
+            ])
             .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
             .arg(configuration)
             .stdin(Stdio::null())
@@ -200,10 +213,6 @@ impl ZooKeeperServer {
             let log = fs::read_to_string(self.log_path()).unwrap_or_default();
             panic!("ZooKeeper ended ({status}) before it was ready:\n{log}");
         }
-    }
-
-    fn data(&self) -> PathBuf {
-        self.dir.path().join("data")
     }
 
     fn log_path(&self) -> PathBuf {

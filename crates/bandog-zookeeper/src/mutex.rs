@@ -83,6 +83,7 @@ impl Shared {
                 self.watch(session, &claim.key, predecessor).await;
                 Ok(Some(Verdict::Busy { retry_after: RETRY_AFTER, ahead: None }))
             }
+            Position::NoNumber => Err(self.no_number()),
             Position::First => {
                 // From here on the node belongs to the claim, also if the answer is lost.
                 self.table.promote(&claim.key, claim.id);
@@ -137,6 +138,11 @@ impl Shared {
             Position::Missing => {
                 self.table.remove_claim(claim.id);
                 return Err(Error::unavailable(format!("{}: another client has deleted our node", self.store)));
+            }
+            Position::NoNumber => {
+                self.delete(session, &node).await.map_err(|error| self.fault(error).ambiguous())?;
+                self.table.remove_claim(claim.id);
+                return Err(self.no_number());
             }
             Position::Behind(predecessor) => {
                 if self.table.has_subscribers(&claim.key) && self.table.queued(&claim.key).is_none() {

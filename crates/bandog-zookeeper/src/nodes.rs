@@ -8,6 +8,11 @@ use uuid::Uuid;
 /// The text before the number in the name of a mutex's node. Curator has the same.
 const WORD: &str = "lock-";
 
+/// The greatest number of a node with which a client holds a lock or waits. The numbers end at 2147483647: from there on,
+/// nodes get equal or negative numbers, so the queue has no order. The distance is greater than the number of nodes that
+/// are created while a client holds the lock.
+const LAST_NUMBER: i64 = i32::MAX as i64 - 100_000;
+
 /// Creates the part of a name by which a client finds its node: Curator's prefix of protected nodes, with a new UUID.
 pub(crate) fn protection() -> String {
     format!("_c_{}", Uuid::new_v4())
@@ -22,6 +27,11 @@ pub(crate) fn path_prefix(folder: &str, protection: &str) -> String {
 /// the text after the last `lock-`. A name without `lock-` is its own key.
 pub(crate) fn sort(children: &mut [String]) {
     children.sort_by(|a, b| key(a).cmp(key(b)));
+}
+
+/// Whether a node of this crate has a place in the order of the queue. Near the end of the numbers, it has none.
+pub(crate) fn has_place(name: &str) -> bool {
+    key(name).parse().is_ok_and(|number| (0..=LAST_NUMBER).contains(&number))
 }
 
 fn key(name: &str) -> &str {
@@ -116,6 +126,15 @@ mod tests {
                 "~",
             ]
         );
+    }
+
+    #[test]
+    fn near_the_end_of_the_numbers_a_node_has_no_place() {
+        for (number, has_place) in
+            [("0000000000", true), ("2147383647", true), ("2147383648", false), ("-000000001", false)]
+        {
+            assert_eq!(super::has_place(&format!("_c_x-lock-{number}")), has_place, "{number}");
+        }
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub(crate) enum Position {
     Behind(String),
     /// The node does not exist.
     Missing,
+    /// The number of the node is too great for a place in the queue. See [`nodes::has_place`].
+    NoNumber,
 }
 
 impl Shared {
@@ -86,6 +88,14 @@ impl Shared {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// The error of [`Position::NoNumber`].
+    pub(crate) fn no_number(&self) -> bandog_core::Error {
+        bandog_core::Error::unavailable(format!(
+            "{}: the numbers of the nodes in the lock's folder are used up; delete the folder when it is empty",
+            self.store
+        ))
     }
 
     /// The position of a node whose path is known.
@@ -153,6 +163,7 @@ fn position(folder: &str, path: &str, mut children: Vec<String>) -> Position {
     let own = path.rsplit_once('/').map_or(path, |(_, own)| own);
     match children.iter().position(|child| child == own) {
         None => Position::Missing,
+        Some(_) if !nodes::has_place(own) => Position::NoNumber,
         Some(0) => Position::First,
         Some(at) => Position::Behind(format!("{folder}/{}", children[at - 1])),
     }

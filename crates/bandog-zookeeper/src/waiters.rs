@@ -35,11 +35,15 @@ impl Shared {
         self.table.keep_queued(node.clone());
         let data = NodeText::waiting(claim);
         let enqueued = self.enqueue(session, &mut node, &data, None).await.map_err(|error| self.fault(error))?;
-        self.table.keep_queued(node);
+        self.table.keep_queued(node.clone());
         match enqueued.position.map_err(|error| self.fault(error))? {
             // The client claims after each subscription, and then gets the node.
             Position::First => {}
             Position::Missing => self.table.remove_queued(&claim.key),
+            Position::NoNumber => {
+                self.settle_queued(session, node).await?;
+                return Err(self.no_number());
+            }
             Position::Behind(predecessor) => self.watch(session, &claim.key, predecessor).await,
         }
         Ok(())
