@@ -37,6 +37,8 @@ pub struct ZooKeeperServer {
     dir: TempDir,
     /// Further lines of the configuration file.
     lines: Vec<String>,
+    /// The server's number in its ensemble. None if it is alone.
+    number: Option<usize>,
     child: Mutex<Option<Child>>,
 }
 
@@ -55,17 +57,33 @@ impl ZooKeeperServer {
     #[must_use]
     #[track_caller]
     pub fn start_with(lines: &[&str]) -> Self {
-        let server = Self {
-            port: Port::reserve(),
-            dir: tempfile::Builder::new()
-                .prefix("bandog-zookeeper-")
-                .tempdir()
-                .expect("cannot make a directory for ZooKeeper"),
-            lines: lines.iter().map(ToString::to_string).collect(),
-            child: Mutex::new(None),
-        };
+        let server = Self::new(lines.iter().map(ToString::to_string).collect(), None);
         server.launch();
         server
+    }
+
+    /// A server of an ensemble that does not run yet.
+    pub(crate) fn in_ensemble(lines: Vec<String>, number: usize) -> Self {
+        Self::new(lines, Some(number))
+    }
+
+    /// What the server says that it is: `leader`, `follower` or `standalone`. None if it does not serve clients.
+    #[must_use]
+    pub fn mode(&self) -> Option<String> {
+        let answer = self.try_ask("srvr").ok()?;
+        answer.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::to_owned)
+    }
+
+    /// A server that does not run yet.
+    fn new(lines: Vec<String>, number: Option<usize>) -> Self {
+        let dir = tempfile::Builder::new().prefix("bandog-zookeeper-").tempdir();
+        Self {
+            port: Port::reserve(),
+            dir: dir.expect("cannot make a directory for ZooKeeper"),
+            lines,
+            number,
+            child: Mutex::new(None),
+        }
     }
 
     /// The server's address. After a restart, the address is the same.
@@ -90,7 +108,8 @@ impl ZooKeeperServer {
         child.wait().expect("cannot wait for the end of ZooKeeper");
     }
 
-    /// Kills the server if it runs, and starts it again on the same port with the same data.
+    /// Kills the server if it runs, and starts it again on the same port with the same data. Waits until it serves clients,
+    /// so a majority of its ensemble must run.
     #[track_caller]
     pub fn restart(&self) {
         self.kill();
@@ -152,10 +171,21 @@ impl ZooKeeperServer {
     /// Starts the server program, and waits until the server answers.
     #[track_caller]
     fn launch(&self) {
+        self.begin();
+        self.wait_until_ready();
+    }
+
+    /// Starts the server program.
+    #[track_caller]
+    pub(crate) fn begin(&self) {
         let child = self.spawn().unwrap_or_else(|error| {
             panic!("cannot start ZooKeeper ({error}); `cargo xtask test` installs what the tests need")
         });
         *self.child() = Some(child);
+    }
+
+    #[track_caller]
+    pub(crate) fn wait_until_ready(&self) {
         // A server answers `ruok` before it serves clients.
         eventually(READY_WITHIN, || match self.try_ask("srvr") {
             Ok(answer) if answer.contains("Mode: ") => Ok(()),
@@ -172,6 +202,9 @@ impl ZooKeeperServer {
             return Err(io::Error::new(io::ErrorKind::NotFound, format!("{} is missing", Self::JAR)));
         }
         fs::create_dir_all(self.data())?;
+        if let Some(number) = self.number {
+            fs::write(self.data().join("myid"), number.to_string())?;
+        }
         let configuration = self.dir.path().join("zoo.cfg");
         fs::write(&configuration, self.configuration())?;
         let log = File::options().create(true).append(true).open(self.log_path())?;

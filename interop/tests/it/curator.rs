@@ -11,6 +11,7 @@ mod contended;
 mod expired;
 mod foreign;
 mod numbers;
+mod read_write;
 
 /// The duration of sessions.
 const SESSION: Duration = Duration::from_secs(20);
