@@ -83,7 +83,12 @@ fn a_waiter_of_either_side_whose_session_expires_waits_again() {
         place.neighbours[waiter].pause();
         wait_for_nodes(&client, 1).await;
         place.neighbours[waiter].resume();
-        eventually_async(LONG, async || nodes(&client).await.len() == 2).await;
+        eventually_async(LONG, async || {
+            assert_eq!(waiting.answered(), None, "{:?} still waits", place.neighbours[waiter].program);
+            let nodes = nodes(&client).await;
+            if nodes.len() == 2 { Ok(()) } else { Err((place.neighbours[waiter].program, nodes)) }
+        })
+        .await;
         assert_ne!(sorted(nodes(&client).await).pop(), lost);
         plain(&place, holder).unlock();
         assert_eq!(waiting.answer(LONG), "held");
