@@ -129,6 +129,12 @@ pub trait World: Send + Sync + Sized + 'static {
         Ok(())
     }
 
+    /// Whether a claim of a mutex or of a writer, or a starving claim of a reader, can get the lock before claims that have a
+    /// place. A store that grants every lock in the order of a queue refuses such a claim.
+    fn barges(&self) -> Can {
+        Ok(())
+    }
+
     /// Whether a claim that is sent again while it holds its lock always gets the same fences. A quorum gives it greater
     /// fences if another majority answers.
     fn keeps_fences(&self) -> Can {

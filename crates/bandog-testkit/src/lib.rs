@@ -11,6 +11,7 @@
 //! - [`PostgresServer`]: a PostgreSQL server for one or many tests, each in a database of its own.
 //! - [`MariaDbServer`]: the same with MariaDB.
 //! - [`ZooKeeperServer`]: a ZooKeeper server for one test.
+//! - [`ZooKeeperEnsemble`]: several such servers that elect a leader.
 //! - [`Wire`]: a TCP proxy that delays, loses or holds back data, and that refuses or resets connections.
 //! - [`Process`]: a child process. A test can send signals to the child and wait for lines of its output.
 //! - [`Ear`]: captures `tracing` events.
@@ -21,6 +22,7 @@
 
 mod cluster;
 mod ear;
+mod ensemble;
 mod eventually;
 pub mod fuzz;
 mod keeper;
@@ -38,6 +40,7 @@ mod zookeeper;
 
 pub use cluster::{RedisCluster, ReusedCluster, moves};
 pub use ear::Ear;
+pub use ensemble::ZooKeeperEnsemble;
 pub use eventually::{Fact, eventually, eventually_async};
 pub use mariadb::MariaDbServer;
 pub use postgres::PostgresServer;

@@ -15,9 +15,6 @@ use crate::port::Port;
 use crate::wire::Wire;
 use crate::{eventually, keeper, process};
 
-/// The jar of the Debian package `zookeeper`. Its manifest names the other jars.
-const JAR: &str = "/usr/share/java/zookeeper.jar";
-
 /// Timeout for the start of a server. On a loaded machine, a start can take several seconds.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 /// Timeout of one question to a server.
@@ -40,10 +37,15 @@ pub struct ZooKeeperServer {
     dir: TempDir,
     /// Further lines of the configuration file.
     lines: Vec<String>,
+    /// The server's number in its ensemble. None if it is alone.
+    number: Option<usize>,
     child: Mutex<Option<Child>>,
 }
 
 impl ZooKeeperServer {
+    /// The jar of the Debian package `zookeeper`, which all servers run. Its manifest names the other jars.
+    pub const JAR: &str = "/usr/share/java/zookeeper.jar";
+
     /// Starts a server and waits until it answers, which takes about half a second.
     #[must_use]
     #[track_caller]
@@ -55,17 +57,33 @@ impl ZooKeeperServer {
     #[must_use]
     #[track_caller]
     pub fn start_with(lines: &[&str]) -> Self {
-        let server = Self {
-            port: Port::reserve(),
-            dir: tempfile::Builder::new()
-                .prefix("bandog-zookeeper-")
-                .tempdir()
-                .expect("cannot make a directory for ZooKeeper"),
-            lines: lines.iter().map(ToString::to_string).collect(),
-            child: Mutex::new(None),
-        };
+        let server = Self::new(lines.iter().map(ToString::to_string).collect(), None);
         server.launch();
         server
+    }
+
+    /// A server of an ensemble that does not run yet.
+    pub(crate) fn in_ensemble(lines: Vec<String>, number: usize) -> Self {
+        Self::new(lines, Some(number))
+    }
+
+    /// What the server says that it is: `leader`, `follower` or `standalone`. None if it does not serve clients.
+    #[must_use]
+    pub fn mode(&self) -> Option<String> {
+        let answer = self.try_ask("srvr").ok()?;
+        answer.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::to_owned)
+    }
+
+    /// A server that does not run yet.
+    fn new(lines: Vec<String>, number: Option<usize>) -> Self {
+        let dir = tempfile::Builder::new().prefix("bandog-zookeeper-").tempdir();
+        Self {
+            port: Port::reserve(),
+            dir: dir.expect("cannot make a directory for ZooKeeper"),
+            lines,
+            number,
+            child: Mutex::new(None),
+        }
     }
 
     /// The server's address. After a restart, the address is the same.
@@ -90,7 +108,8 @@ impl ZooKeeperServer {
         child.wait().expect("cannot wait for the end of ZooKeeper");
     }
 
-    /// Kills the server if it runs, and starts it again on the same port with the same data.
+    /// Kills the server if it runs, and starts it again on the same port with the same data. Waits until it serves clients,
+    /// so a majority of its ensemble must run.
     #[track_caller]
     pub fn restart(&self) {
         self.kill();
@@ -120,6 +139,12 @@ impl ZooKeeperServer {
         process::send(self.pid(), Signal::CONT);
     }
 
+    /// The folder of the server's data. A program may change the data while the server does not run.
+    #[must_use]
+    pub fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
     /// Starts a proxy in front of this server.
     #[must_use]
     #[track_caller]
@@ -146,10 +171,21 @@ impl ZooKeeperServer {
     /// Starts the server program, and waits until the server answers.
     #[track_caller]
     fn launch(&self) {
+        self.begin();
+        self.wait_until_ready();
+    }
+
+    /// Starts the server program.
+    #[track_caller]
+    pub(crate) fn begin(&self) {
         let child = self.spawn().unwrap_or_else(|error| {
             panic!("cannot start ZooKeeper ({error}); `cargo xtask test` installs what the tests need")
         });
         *self.child() = Some(child);
+    }
+
+    #[track_caller]
+    pub(crate) fn wait_until_ready(&self) {
         // A server answers `ruok` before it serves clients.
         eventually(READY_WITHIN, || match self.try_ask("srvr") {
             Ok(answer) if answer.contains("Mode: ") => Ok(()),
@@ -162,16 +198,26 @@ impl ZooKeeperServer {
     }
 
     fn spawn(&self) -> io::Result<Child> {
-        if !Path::new(JAR).is_file() {
-            return Err(io::Error::new(io::ErrorKind::NotFound, format!("{JAR} is missing")));
+        if !Path::new(Self::JAR).is_file() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, format!("{} is missing", Self::JAR)));
         }
         fs::create_dir_all(self.data())?;
+        if let Some(number) = self.number {
+            fs::write(self.data().join("myid"), number.to_string())?;
+        }
         let configuration = self.dir.path().join("zoo.cfg");
         fs::write(&configuration, self.configuration())?;
         let log = File::options().create(true).append(true).open(self.log_path())?;
         let mut command = keeper::command("java");
         command
-            .args(["-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:ActiveProcessorCount=1", "-cp", JAR])
+            .args([
+                "-Xmx64m",
+                "-XX:+UseSerialGC",
+                "-XX:TieredStopAtLevel=1",
+                "-XX:ActiveProcessorCount=1",
+                "-cp",
+                Self::JAR,
+            ])
             .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
             .arg(configuration)
             .stdin(Stdio::null())
@@ -200,10 +246,6 @@ impl ZooKeeperServer {
             let log = fs::read_to_string(self.log_path()).unwrap_or_default();
             panic!("ZooKeeper ended ({status}) before it was ready:\n{log}");
         }
-    }
-
-    fn data(&self) -> PathBuf {
-        self.dir.path().join("data")
     }
 
     fn log_path(&self) -> PathBuf {

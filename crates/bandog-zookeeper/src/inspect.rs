@@ -1,14 +1,15 @@
 //! The trait [`Inspect`]: it shows locks, and takes a lock from its holder.
 
 use async_trait::async_trait;
-use bandog_core::{ClientId, Fence, Finding, Holder, Inspect, Key, Member, Pattern, Result, Row};
+use bandog_core::{ClientId, Family, Fence, Finding, Holder, Inspect, Key, Kind, Member, Pattern, Result, Row};
 use futures_util::future::join_all;
 use zookeeper_client::{Error as ZkError, Stat};
 
 use crate::{
     encoding::decode,
     host::{Shared, ZooKeeper},
-    nodes::{self, NodeText},
+    nodes::{self, NodeText, Word},
+    queue::fence_of,
     session::Session,
 };
 
@@ -66,32 +67,56 @@ impl Inspect for ZooKeeper {
 /// The queue of one lock.
 struct Queue(Vec<Seen>);
 
+impl Seen {
+    /// Whether the node belongs to a client that has not claimed the lock yet.
+    fn waits(&self) -> bool {
+        NodeText::read(&self.data).is_some_and(|text| text.waits)
+    }
+
+    /// The word in the name of the node. None for the node of another library that has none.
+    fn word(&self) -> Option<Word> {
+        [Word::Write, Word::Read, Word::Lock].into_iter().find(|word| word.is_in(&name_of(&self.path)))
+    }
+
+    fn owner(&self) -> String {
+        NodeText::read(&self.data).map_or_else(|| name_of(&self.path), |text| text.owner)
+    }
+
+    fn holder(&self, session: &Session) -> Holder {
+        let word = self.word().unwrap_or(Word::Lock);
+        let Some(text) = NodeText::read(&self.data) else {
+            let kind = match word {
+                Word::Lock => None,
+                Word::Read => Some(Kind::Read),
+                Word::Write => Some(Kind::Write),
+            };
+            return Holder { kind, ..Holder::new(name_of(&self.path)) };
+        };
+        let fence = Some(Fence::new(fence_of(word, &self.stat)));
+        Holder {
+            owner: Some(text.owner),
+            kind: Some(text.kind),
+            fence,
+            last_fence: fence,
+            ttl: Some(text.ttl.min(session.valid_for)),
+            member: None,
+        }
+    }
+}
+
 impl Queue {
-    /// The first node, unless it belongs to a client that has not claimed the lock yet.
-    fn holder(&self) -> Option<&Seen> {
-        self.0.first().filter(|seen| NodeText::read(&seen.data).is_none_or(|text| !text.waits))
+    /// The nodes that hold the lock: the first one, or all readers before the first writer. A node that only waits does not
+    /// hold it.
+    fn holders(&self) -> impl Iterator<Item = &Seen> {
+        let readers = self.0.iter().take_while(|seen| seen.word() == Some(Word::Read)).count();
+        self.0[..readers.max(1).min(self.0.len())].iter().filter(|seen| !seen.waits())
     }
 
     fn row(&self, key: &Key, session: &Session) -> Row {
-        let owner = |seen: &Seen| NodeText::read(&seen.data).map_or_else(|| name_of(&seen.path), |text| text.owner);
-        let Some(first) = self.holder() else {
-            return Row { queue: self.0.iter().map(owner).collect(), ..Row::free(key) };
-        };
-        let text = NodeText::read(&first.data);
-        let fence = u64::try_from(first.stat.czxid).ok().map(Fence::new);
-        let holder = match &text {
-            Some(text) => Holder {
-                owner: Some(text.owner.clone()),
-                kind: Some(text.kind),
-                fence,
-                last_fence: fence,
-                ttl: Some(text.ttl.min(session.valid_for)),
-                member: None,
-            },
-            None => Holder::new(name_of(&first.path)),
-        };
-        let queue = self.0[1..].iter().map(owner).collect();
-        Row { queue, ..Row::held(key, text.map(|text| text.kind), holder) }
+        let holders: Vec<_> = self.holders().map(|seen| seen.holder(session)).collect();
+        let held: Vec<_> = self.holders().map(|seen| &seen.path).collect();
+        let queue = self.0.iter().filter(|seen| !held.contains(&&seen.path)).map(Seen::owner).collect();
+        Row { kind: holders.first().and_then(|holder| holder.kind), holders, queue, ..Row::free(key) }
     }
 }
 
@@ -130,7 +155,8 @@ impl Shared {
             Err(ZkError::NoNode) => return Ok(Queue(Vec::new())),
             Err(error) => return Err(error),
         };
-        nodes::sort(&mut children);
+        let family = nodes::family(&children).unwrap_or(Family::Mutex);
+        nodes::sort(&mut children, family);
         let read = children.into_iter().map(async |child| {
             let path = format!("{folder}/{child}");
             match session.client.get_data(&path).await {
@@ -143,18 +169,25 @@ impl Shared {
         Ok(Queue(seen?.into_iter().flatten().collect()))
     }
 
-    /// Deletes the first node, if it belongs to a client.
+    /// Deletes the nodes that hold the lock, if they belong to clients.
     async fn evict(&self, session: &Session, key: &Key) -> Result<Option<Row>, ZkError> {
         loop {
             let queue = self.look(session, key).await?;
-            let Some(first) = queue.holder() else { return Ok(None) };
-            if first.stat.ephemeral_owner == 0 {
-                return Err(ZkError::NoAuth); // No client holds the lock: a node that does not expire blocks it.
+            let mut evicted = 0;
+            for holder in queue.holders() {
+                if holder.stat.ephemeral_owner == 0 {
+                    return Err(ZkError::NoAuth); // No client holds the lock: a node that does not expire blocks it.
+                }
+                match session.client.delete(&holder.path, Some(holder.stat.version)).await {
+                    Ok(()) => evicted += 1,
+                    Err(ZkError::NoNode | ZkError::BadVersion) => {} // The lock has another holder now.
+                    Err(error) => return Err(error),
+                }
             }
-            match session.client.delete(&first.path, Some(first.stat.version)).await {
-                Ok(()) => return Ok(Some(queue.row(key, session))),
-                Err(ZkError::NoNode | ZkError::BadVersion) => {} // The lock has another holder now.
-                Err(error) => return Err(error),
+            match queue.holders().count() {
+                0 => return Ok(None),
+                _ if evicted > 0 => return Ok(Some(queue.row(key, session))),
+                _ => {}
             }
         }
     }

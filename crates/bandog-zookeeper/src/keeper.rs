@@ -52,7 +52,7 @@ pub(crate) async fn keep(session: Arc<Session>, backend: Weak<Shared>) {
 }
 
 impl Shared {
-    /// Deletes the nodes of expired holds, and the queued nodes of names without subscribers. Returns false if a
+    /// Deletes the nodes of expired holds, and the queued nodes of lines without subscribers. Returns false if a
     /// deletion had no answer.
     async fn tidy(&self, session: &Session) -> bool {
         let expired = self.table.due(Instant::now()).into_iter().map(async |(id, key)| {
@@ -66,15 +66,15 @@ impl Shared {
             }
             is_deleted
         });
-        let left = self.table.left().into_iter().map(async |key| {
-            let _turn = self.key_locks.turn(&key).await;
+        let left = self.table.left().into_iter().map(async |line| {
+            let _turn = self.key_locks.turn(&line.key).await;
             // First, so that a subscriber that is lost during the deletion is seen in the next round.
-            self.table.has_tidied(&key);
-            let unused = self.table.queued(&key).filter(|_| !self.table.has_subscribers(&key));
+            self.table.has_tidied(&line);
+            let unused = self.table.queued(&line).filter(|_| !self.table.has_subscribers(&line));
             if let Some(node) = unused
                 && self.settle_queued(session, node).await.is_err()
             {
-                self.table.put_back(key);
+                self.table.put_back(line);
                 return false;
             }
             true

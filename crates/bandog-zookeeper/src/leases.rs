@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Claim, ClientId, Error, ErrorKind, Kind, Kinds, Leases, Member, Notifier, Profile, Renewal, Result, Step,
+    Answer, Claim, ClientId, Error, ErrorKind, Kinds, Leases, Member, Notifier, Profile, Renewal, Result, Step,
     Subscription,
 };
 use futures_util::future::join_all;
 
-use crate::host::{Shared, ZooKeeper};
+use crate::{
+    host::{Shared, ZooKeeper},
+    table::Line,
+};
 
 #[async_trait]
 impl Leases for ZooKeeper {
@@ -41,13 +44,14 @@ impl Leases for ZooKeeper {
     }
 
     async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
+        let line = line_of(claim)?;
         // If this future is dropped, the subscription is dropped too, and the keeper removes its node.
-        let subscription = self.0.add_subscriber(&claim.key, notifier);
+        let subscription = self.0.add_subscriber(line.clone(), notifier);
         let deadline = self.0.deadline();
         let waiting = async {
             let _turn = self.0.key_locks.turn(&claim.key).await;
             let session = self.0.session(deadline).await?;
-            self.0.wait_in_queue(&session, claim).await
+            self.0.wait_in_queue(&session, claim, &line).await
         };
         self.0.answered(deadline, waiting).await.map_err(|error| error.during("subscribe").at(&claim.key))?;
         Ok(subscription)
@@ -67,7 +71,7 @@ impl Leases for ZooKeeper {
         Profile {
             store: self.0.store.clone(),
             timeout: self.0.timeout(),
-            kinds: Kinds::MUTEX,
+            kinds: Kinds::MUTEX.and(Kinds::FAIR).and(Kinds::READ_WRITE),
             has_records: true,
             fence_survives_failover: true,
             may_undo: Duration::ZERO,
@@ -81,7 +85,6 @@ impl Leases for ZooKeeper {
 impl Shared {
     /// Applies one step. Steps of one name follow each other, also over several calls.
     async fn apply_one(&self, step: &Step) -> Result<Answer> {
-        check_kind(step.kind())?;
         let deadline = self.deadline();
         let applied = async {
             let _turn = self.key_locks.turn(step.key()).await;
@@ -95,12 +98,10 @@ impl Shared {
     }
 }
 
-/// Refuses a kind of lock that this backend does not have.
-fn check_kind(kind: Kind) -> Result<()> {
-    match kind {
-        Kind::Mutex => Ok(()),
-        Kind::Fair | Kind::Read | Kind::Write | Kind::Permits { .. } => {
-            Err(Error::new(ErrorKind::Unsupported, format!("this backend has no locks of the kind {kind}")))
-        }
-    }
+/// The line of a claim, if this backend has its kind.
+pub(crate) fn line_of(claim: &Claim) -> Result<Line> {
+    Line::of(claim).ok_or_else(|| {
+        let text = format!("this backend has no locks of the kind {}", claim.kind);
+        Error::new(ErrorKind::Unsupported, text)
+    })
 }

@@ -7,6 +7,8 @@
 //! A program uses this backend through the crate `bandog`, with a URL such as `zookeeper://host:2181/locks`.
 
 mod check;
+mod claims;
+mod downgrade;
 mod encoding;
 mod fault;
 mod host;
@@ -14,7 +16,6 @@ mod inspect;
 mod keeper;
 mod key_locks;
 mod leases;
-mod mutex;
 mod nodes;
 mod options;
 mod queue;

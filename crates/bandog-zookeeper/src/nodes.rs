@@ -2,11 +2,57 @@
 
 use std::time::Duration;
 
-use bandog_core::{Claim, Kind};
+use bandog_core::{Claim, Family, Kind};
 use uuid::Uuid;
 
-/// The text before the number in the name of a mutex's node. Curator has the same.
-const WORD: &str = "lock-";
+/// The word in the name of a node: what the node claims.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Word {
+    /// A mutex, fair or not.
+    Lock,
+    Read,
+    Write,
+}
+
+const WORDS: [Word; 3] = [Word::Lock, Word::Read, Word::Write];
+
+impl Word {
+    /// The word of a kind. None if this backend does not have the kind.
+    pub(crate) fn of(kind: Kind) -> Option<Self> {
+        match kind {
+            Kind::Mutex | Kind::Fair => Some(Self::Lock),
+            Kind::Read => Some(Self::Read),
+            Kind::Write => Some(Self::Write),
+            Kind::Permits { .. } => None,
+        }
+    }
+
+    pub(crate) fn family(self) -> Family {
+        match self {
+            Self::Lock => Family::Mutex,
+            Self::Read | Self::Write => Family::ReadWrite,
+        }
+    }
+
+    /// The text before the number in the name of a node. Curator has the same.
+    fn text(self) -> &'static str {
+        match self {
+            Self::Lock => "lock-",
+            Self::Read => "__READ__",
+            Self::Write => "__WRIT__",
+        }
+    }
+
+    /// Whether a node has this word, as Curator decides it.
+    pub(crate) fn is_in(self, name: &str) -> bool {
+        name.contains(self.text())
+    }
+}
+
+/// The greatest number of a node with which a client holds a lock or waits. The numbers end at 2147483647: from there on,
+/// nodes get equal or negative numbers, so the queue has no order. The distance is greater than the number of nodes that
+/// are created while a client holds the lock.
+const LAST_NUMBER: i64 = i32::MAX as i64 - 100_000;
 
 /// Creates the part of a name by which a client finds its node: Curator's prefix of protected nodes, with a new UUID.
 pub(crate) fn protection() -> String {
@@ -14,18 +60,48 @@ pub(crate) fn protection() -> String {
 }
 
 /// The path that ZooKeeper completes with ten digits when it creates the node.
-pub(crate) fn path_prefix(folder: &str, protection: &str) -> String {
-    format!("{folder}/{protection}-{WORD}")
+pub(crate) fn path_prefix(folder: &str, protection: &str, word: Word) -> String {
+    format!("{folder}/{protection}-{}", word.text())
+}
+
+/// The digits at the end of the path of a node of this crate.
+pub(crate) fn digits(path: &str, word: Word) -> &str {
+    after_last(path, word)
 }
 
 /// Sorts nodes in the order in which they get the lock. As in Curator, all children of the folder count, and the key is
-/// the text after the last `lock-`. A name without `lock-` is its own key.
-pub(crate) fn sort(children: &mut [String]) {
-    children.sort_by(|a, b| key(a).cmp(key(b)));
+/// the text after the last word. A name without the word is its own key.
+pub(crate) fn sort(children: &mut [String], family: Family) {
+    children.sort_by(|a, b| key(a, family).cmp(key(b, family)));
 }
 
-fn key(name: &str) -> &str {
-    name.rfind(WORD).map_or(name, |at| &name[at + WORD.len()..])
+fn key(name: &str, family: Family) -> &str {
+    match family {
+        Family::Mutex | Family::Semaphore => after_last(name, Word::Lock),
+        Family::ReadWrite => after_last(after_last(name, Word::Read), Word::Write),
+    }
+}
+
+fn after_last(name: &str, word: Word) -> &str {
+    name.rfind(word.text()).map_or(name, |at| &name[at + word.text().len()..])
+}
+
+/// Whether a node of this crate has a place in the order of the queue. Near the end of the numbers, it has none.
+pub(crate) fn has_place(name: &str, family: Family) -> bool {
+    key(name, family).parse().is_ok_and(|number| (0..=LAST_NUMBER).contains(&number))
+}
+
+/// The family that uses the folder: that of the protected node with the lowest number. All kinds of nodes get their numbers
+/// from one counter. None if there is no such node.
+pub(crate) fn family(children: &[String]) -> Option<Family> {
+    let numbered = children.iter().filter_map(|name| {
+        let rest = name.strip_prefix("_c_")?.get(36..)?.strip_prefix('-')?;
+        WORDS.iter().find_map(|word| {
+            let number: i64 = rest.strip_prefix(word.text())?.parse().ok()?;
+            Some((number, word.family()))
+        })
+    });
+    numbered.min_by_key(|(number, _)| *number).map(|(_, family)| family)
 }
 
 /// The data of a node of ours. Curator ignores the data of a mutex.
@@ -96,7 +172,7 @@ mod tests {
             "3f2a9c__lock__0000000001",
         ]
         .map(String::from);
-        sort(&mut nodes);
+        sort(&mut nodes, Family::Mutex);
         assert_eq!(
             nodes,
             [
@@ -116,6 +192,37 @@ mod tests {
                 "~",
             ]
         );
+    }
+
+    #[test]
+    fn readers_and_writers_are_sorted_by_their_numbers() {
+        let mut nodes =
+            ["_c_x-lock-0000000000", "_c_a-__READ__0000000002", "_c_b-__WRIT__0000000001", "__WRIT__0000000000", "0"]
+                .map(String::from);
+        sort(&mut nodes, Family::ReadWrite);
+        assert_eq!(
+            nodes,
+            ["0", "__WRIT__0000000000", "_c_b-__WRIT__0000000001", "_c_a-__READ__0000000002", "_c_x-lock-0000000000"]
+        );
+    }
+
+    #[test]
+    fn the_lowest_number_says_which_family_uses_a_folder() {
+        let name = |word: &str, number: &str| format!("_c_2b3f71b5-76fc-41fc-83c9-f63573c55b15-{word}{number}");
+        let (lock, read) = (name("lock-", "0000000007"), name("__READ__", "0000000010"));
+        assert_eq!(family(&[read.clone(), lock.clone()]), Some(Family::Mutex));
+        assert_eq!(family(&[name("__WRIT__", "0000000006"), lock]), Some(Family::ReadWrite));
+        assert_eq!(family(&["lock-0000000000".into(), "0".into(), "_c_犬".into(), name("latch-", "0000000001")]), None);
+    }
+
+    #[test]
+    fn near_the_end_of_the_numbers_a_node_has_no_place() {
+        for (number, is_usable) in
+            [("0000000000", true), ("2147383647", true), ("2147383648", false), ("-000000001", false)]
+        {
+            assert_eq!(has_place(&format!("_c_x-lock-{number}"), Family::Mutex), is_usable, "{number}");
+            assert_eq!(has_place(&format!("_c_x-__READ__{number}"), Family::ReadWrite), is_usable, "{number}");
+        }
     }
 
     #[test]

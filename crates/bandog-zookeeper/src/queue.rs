@@ -1,16 +1,15 @@
 //! The folder of a lock: nodes are created, listed and deleted.
 
-use bandog_core::{Key, Result};
-use tokio::time::Instant;
-use zookeeper_client::{Acls, CreateMode, Error as ZkError};
+use bandog_core::{Error, ErrorKind, Family, Key, Result};
+use zookeeper_client::{Acls, CreateMode, Error as ZkError, Stat};
 
 use crate::{
     encoding::encode,
     fault,
     host::Shared,
-    nodes::{self, NodeText},
+    nodes::{self, NodeText, Word},
     session::Session,
-    table::Node,
+    table::{Line, Node},
 };
 
 /// Maximum number of attempts to create a node in a folder that others delete.
@@ -21,10 +20,25 @@ const ATTEMPTS: usize = 8;
 pub(crate) enum Position {
     /// The node holds the lock.
     First,
-    /// The node directly before it has this path.
-    Behind(String),
+    Behind(Ahead),
     /// The node does not exist.
     Missing,
+    /// The number of the node is too great for a place in the queue. See [`nodes::has_place`].
+    NoNumber,
+    /// Locks of this family use the folder.
+    Taken(Family),
+}
+
+/// The nodes before a node.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Ahead {
+    /// The path of the node whose deletion must be awaited: of the node directly before it, or for a reader of the first
+    /// writer.
+    pub(crate) predecessor: String,
+    /// The path of the first node.
+    pub(crate) first: String,
+    /// The number of nodes before it.
+    pub(crate) count: usize,
 }
 
 impl Shared {
@@ -39,14 +53,15 @@ impl Shared {
     }
 
     /// A node that does not exist yet. The table must have it before its creation is sent.
-    pub(crate) fn new_node(&self, session: &Session, key: &Key) -> Node {
+    pub(crate) fn new_node(&self, session: &Session, line: Line) -> Node {
         Node {
-            key: key.clone(),
+            line,
             protection: nodes::protection(),
             path: None,
-            created_by: 0,
+            fence: None,
+            waits: false,
             session: session.number,
-            until: Instant::now() + self.options.timeout * 4,
+            until: self.unsure_until(),
             is_watched: false,
         }
     }
@@ -60,8 +75,8 @@ impl Shared {
         data: &NodeText,
         before_list: Option<&str>,
     ) -> Result<Enqueued, ZkError> {
-        let folder = self.folder(&node.key);
-        let prefix = nodes::path_prefix(&folder, &node.protection);
+        let (folder, word) = (self.folder(&node.line.key), node.line.word);
+        let prefix = nodes::path_prefix(&folder, &node.protection, word);
         let data = data.bytes();
         let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
         let mut attempts = 0;
@@ -69,7 +84,7 @@ impl Shared {
             attempts += 1;
             let creation = session.client.create(&prefix, &data, &options);
             let deletion = before_list.map(|path| session.client.delete(path, None));
-            let list = session.client.list_children(&folder);
+            let list = session.client.get_children(&folder);
             let created = creation.await;
             let deleted = match deletion {
                 Some(deletion) => Some(deletion.await),
@@ -78,9 +93,12 @@ impl Shared {
             match created {
                 Ok((stat, sequence)) => {
                     let path = format!("{prefix}{sequence}");
-                    node.created_by = u64::try_from(stat.czxid).unwrap_or_default();
                     node.path = Some(path.clone());
-                    return Ok(Enqueued { deleted, position: list.await.map(|all| position(&folder, &path, all)) });
+                    let listed = list.await.map(|(all, folder_stat)| {
+                        let is_next = word == Word::Lock || folder_stat.pzxid == stat.czxid;
+                        (position(&folder, &path, word, all), is_next.then(|| fence_of(word, &stat)))
+                    });
+                    return Ok(Enqueued { deleted, listed });
                 }
                 Err(ZkError::NoNode) if attempts < ATTEMPTS => session.make_folder(&folder).await?,
                 Err(error) => return Err(error),
@@ -88,11 +106,26 @@ impl Shared {
         }
     }
 
+    /// The error of a position that a node cannot keep. None for the other positions.
+    pub(crate) fn refusal(&self, position: &Position, word: Word) -> Option<Error> {
+        match position {
+            Position::First | Position::Behind(_) | Position::Missing => None,
+            Position::NoNumber => Some(Error::unavailable(format!(
+                "{}: the numbers of the nodes in the lock's folder are used up; delete the folder when it is empty",
+                self.store
+            ))),
+            Position::Taken(held) => {
+                let text = format!("the name is in use as {held}, so it cannot be used as {}", word.family());
+                Some(Error::new(ErrorKind::Denied, text))
+            }
+        }
+    }
+
     /// The position of a node whose path is known.
-    pub(crate) async fn position_of(&self, session: &Session, key: &Key, path: &str) -> Result<Position, ZkError> {
-        let folder = self.folder(key);
+    pub(crate) async fn position_of(&self, session: &Session, line: &Line, path: &str) -> Result<Position, ZkError> {
+        let folder = self.folder(&line.key);
         match session.client.list_children(&folder).await {
-            Ok(all) => Ok(position(&folder, path, all)),
+            Ok(all) => Ok(position(&folder, path, line.word, all)),
             Err(ZkError::NoNode) => Ok(Position::Missing),
             Err(error) => Err(error),
         }
@@ -102,8 +135,8 @@ impl Shared {
     ///
     /// The server is first brought up to date, because after a reconnection it can be behind the server that created the
     /// node.
-    pub(crate) async fn find(&self, session: &Session, node: &Node) -> Result<Option<(String, u64)>, ZkError> {
-        let folder = self.folder(&node.key);
+    pub(crate) async fn find(&self, session: &Session, node: &Node) -> Result<Option<String>, ZkError> {
+        let folder = self.folder(&node.line.key);
         let up_to_date = session.client.sync(&folder);
         let list = session.client.list_children(&folder);
         match up_to_date.await {
@@ -115,13 +148,8 @@ impl Shared {
             Err(ZkError::NoNode) => return Ok(None),
             Err(error) => return Err(error),
         };
-        for child in children.iter().filter(|child| child.starts_with(&node.protection)) {
-            let path = format!("{folder}/{child}");
-            if let Some(stat) = session.client.check_stat(&path).await? {
-                return Ok(Some((path, u64::try_from(stat.czxid).unwrap_or_default())));
-            }
-        }
-        Ok(None)
+        let found = children.iter().find(|child| child.starts_with(&node.protection));
+        Ok(found.map(|child| format!("{folder}/{child}")))
     }
 
     /// Deletes a node of this backend. Returns false if it did not exist.
@@ -129,7 +157,7 @@ impl Shared {
         let path = match &node.path {
             Some(path) => path.clone(),
             None => match self.find(session, node).await? {
-                Some((path, _)) => path,
+                Some(path) => path,
                 None => return Ok(false),
             },
         };
@@ -145,15 +173,81 @@ impl Shared {
 pub(crate) struct Enqueued {
     /// The answer to the deletion, if there was one.
     pub(crate) deleted: Option<Result<(), ZkError>>,
-    pub(crate) position: Result<Position, ZkError>,
+    /// The position, and the fence of the node if it is first. The fence of a reader or a writer is None if another node of
+    /// the folder was created or deleted since the creation: then a lock that waited longer may have got a greater fence
+    /// meanwhile.
+    pub(crate) listed: Result<(Position, Option<u64>), ZkError>,
 }
 
-fn position(folder: &str, path: &str, mut children: Vec<String>) -> Position {
-    nodes::sort(&mut children);
+/// The fence of a node. For a mutex, it is the number of the transaction that created the node, as a Java client reads it
+/// from its own node. For a reader or a writer, it is the number of the transaction that last wrote the node: its grant.
+/// Readers and a writer that has become a reader are not granted in the order of their creation.
+pub(crate) fn fence_of(word: Word, stat: &Stat) -> u64 {
+    let number = match word {
+        Word::Lock => stat.czxid,
+        Word::Read | Word::Write => stat.mzxid,
+    };
+    u64::try_from(number).unwrap_or_default()
+}
+
+fn position(folder: &str, path: &str, word: Word, mut children: Vec<String>) -> Position {
+    nodes::sort(&mut children, word.family());
     let own = path.rsplit_once('/').map_or(path, |(_, own)| own);
-    match children.iter().position(|child| child == own) {
-        None => Position::Missing,
-        Some(0) => Position::First,
-        Some(at) => Position::Behind(format!("{folder}/{}", children[at - 1])),
+    let Some(at) = children.iter().position(|child| child == own) else { return Position::Missing };
+    if !nodes::has_place(own, word.family()) {
+        return Position::NoNumber;
+    }
+    if let Some(family) = nodes::family(&children).filter(|family| *family != word.family()) {
+        return Position::Taken(family);
+    }
+    let predecessor = match word {
+        Word::Lock | Word::Write => at.checked_sub(1),
+        Word::Read => children[..at].iter().position(|child| Word::Write.is_in(child)),
+    };
+    let Some(predecessor) = predecessor else { return Position::First };
+    let path_of = |at: usize| format!("{folder}/{}", children[at]);
+    Position::Behind(Ahead { predecessor: path_of(predecessor), first: path_of(0), count: at })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READ: &str = "_c_a-__READ__";
+    const WRITE: &str = "_c_b-__WRIT__";
+
+    /// The number of the node that a node waits for. None if it is first.
+    fn awaited(own: &str, word: Word, children: &[&str]) -> Option<String> {
+        let children = children.iter().map(ToString::to_string).collect();
+        match position("/f", &format!("/f/{own}"), word, children) {
+            Position::First => None,
+            Position::Behind(ahead) => Some(ahead.predecessor[ahead.predecessor.len() - 1..].to_owned()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_reader_waits_for_the_first_writer_and_a_writer_for_the_node_before_it() {
+        let names: Vec<_> = [READ, READ, WRITE, READ, READ, WRITE]
+            .iter()
+            .enumerate()
+            .map(|(at, word)| format!("{word}000000000{at}"))
+            .collect();
+        let all: Vec<_> = names.iter().map(String::as_str).collect();
+        let word = |name: &str| if Word::Write.is_in(name) { Word::Write } else { Word::Read };
+        let awaited: Vec<_> = all.iter().map(|own| awaited(own, word(own), &all)).collect();
+        assert_eq!(awaited, [None, None, Some("1"), Some("2"), Some("2"), Some("4")].map(|at| at.map(str::to_owned)));
+    }
+
+    #[test]
+    fn a_folder_belongs_to_the_family_of_its_lowest_number() {
+        let (lock, read) = (
+            "_c_2b3f71b5-76fc-41fc-83c9-f63573c55b15-lock-0000000003",
+            "_c_2b3f71b5-76fc-41fc-83c9-f63573c55b15-__READ__0000000004",
+        );
+        let children = || vec![lock.to_owned(), read.to_owned()];
+        assert_eq!(position("/f", &format!("/f/{lock}"), Word::Lock, children()), Position::First);
+        assert_eq!(position("/f", &format!("/f/{read}"), Word::Read, children()), Position::Taken(Family::Mutex));
+        assert_eq!(position("/f", &format!("/f/{lock}x"), Word::Lock, children()), Position::Missing);
     }
 }

@@ -5,22 +5,46 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use bandog_core::{ClaimId, Key, Notifier};
+use bandog_core::{Claim, ClaimId, Key, Kind, Notifier};
 use tokio::{
     sync::{Notify, oneshot},
     time::Instant,
 };
 
+use crate::nodes::Word;
+
+/// Calls of this client that share a node of the queue, and the notifications about it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Line {
+    pub(crate) key: Key,
+    pub(crate) word: Word,
+    /// The claim, if it has a place of its own: that of a fair mutex.
+    claim: Option<ClaimId>,
+}
+
+impl Line {
+    /// The line of a claim. None if this backend does not have its kind.
+    pub(crate) fn of(claim: &Claim) -> Option<Self> {
+        let own = match claim.kind {
+            Kind::Fair => Some(claim.id),
+            Kind::Mutex | Kind::Read | Kind::Write | Kind::Permits { .. } => None,
+        };
+        Word::of(claim.kind).map(|word| Self { key: claim.key.clone(), word, claim: own })
+    }
+}
+
 /// One node of a lock. The node exists, or exists perhaps because the answer to its creation was lost.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
-    pub(crate) key: Key,
+    pub(crate) line: Line,
     /// The beginning of its name, which no other node has.
     pub(crate) protection: String,
     /// None if the answer to its creation did not arrive.
     pub(crate) path: Option<String>,
-    /// The number of the transaction that created the node. It is the fence. Zero if the path is unknown.
-    pub(crate) created_by: u64,
+    /// The fence. None if no answer has granted the lock to the node's claim.
+    pub(crate) fence: Option<u64>,
+    /// Whether the node only waits for the lock: see [`crate::nodes::NodeText::waiting`].
+    pub(crate) waits: bool,
     /// The session that created the node.
     pub(crate) session: u64,
     /// When the keeper deletes the node, unless it is renewed.
@@ -41,17 +65,18 @@ pub(crate) struct Table {
 struct Rows {
     /// The nodes of claims.
     claims: HashMap<ClaimId, Node>,
-    /// For each name with waiting calls, the node in the lock's queue. The next claim gets this node.
-    queued: HashMap<Key, Node>,
+    /// For each line with waiting calls, the node in the lock's queue. The next claim gets this node.
+    queued: HashMap<Line, Node>,
     /// Nodes that did not exist when they were searched, and whose creation can still be applied.
     suspects: Vec<Node>,
-    /// The names of `queued` whose predecessor is watched: the number of the watch, and the channel that ends it.
-    watching: HashMap<Key, (u64, oneshot::Sender<()>)>,
+    /// The nodes whose predecessor is watched, by the beginning of their names: the number of the watch, and the channel
+    /// that ends it.
+    watching: HashMap<String, (u64, oneshot::Sender<()>)>,
     last_watch: u64,
-    subscribers: HashMap<Key, BTreeMap<u64, Notifier>>,
+    subscribers: HashMap<Line, BTreeMap<u64, Notifier>>,
     last_subscriber: u64,
-    /// The names that have perhaps lost their last subscriber.
-    left: BTreeSet<Key>,
+    /// The lines that have perhaps lost their last subscriber.
+    left: BTreeSet<Line>,
     /// When the keeper looks for nodes that must be deleted.
     planned: Option<Instant>,
 }
@@ -95,7 +120,10 @@ impl Table {
     }
 
     pub(crate) fn remove_claim(&self, id: ClaimId) {
-        self.rows().claims.remove(&id);
+        let mut rows = self.rows();
+        if let Some(node) = rows.claims.remove(&id) {
+            rows.watching.remove(&node.protection);
+        }
     }
 
     /// Changes the node of a claim, if the table has it.
@@ -107,25 +135,26 @@ impl Table {
         self.plan(&mut rows, until);
     }
 
-    pub(crate) fn queued(&self, key: &Key) -> Option<Node> {
-        self.rows().queued.get(key).cloned()
+    pub(crate) fn queued(&self, line: &Line) -> Option<Node> {
+        self.rows().queued.get(line).cloned()
     }
 
     pub(crate) fn keep_queued(&self, node: Node) {
-        self.rows().queued.insert(node.key.clone(), node);
+        self.rows().queued.insert(node.line.clone(), node);
     }
 
-    pub(crate) fn remove_queued(&self, key: &Key) {
+    pub(crate) fn remove_queued(&self, line: &Line) {
         let mut rows = self.rows();
-        rows.queued.remove(key);
-        rows.watching.remove(key);
+        if let Some(node) = rows.queued.remove(line) {
+            rows.watching.remove(&node.protection);
+        }
     }
 
     /// Makes the node of the waiting calls the node of this claim.
-    pub(crate) fn promote(&self, key: &Key, id: ClaimId) {
+    pub(crate) fn promote(&self, line: &Line, id: ClaimId) {
         let mut rows = self.rows();
-        rows.watching.remove(key);
-        if let Some(node) = rows.queued.remove(key) {
+        if let Some(node) = rows.queued.remove(line) {
+            rows.watching.remove(&node.protection);
             let until = node.until;
             rows.claims.insert(id, node);
             self.plan(&mut rows, until);
@@ -136,72 +165,72 @@ impl Table {
     pub(crate) fn demote(&self, id: ClaimId) {
         let mut rows = self.rows();
         if let Some(node) = rows.claims.remove(&id) {
-            rows.queued.insert(node.key.clone(), node);
+            rows.queued.insert(node.line.clone(), node);
         }
     }
 
-    /// Records that the predecessor of the waiting calls' node is watched. Returns the number of the watch, and a channel
-    /// that is closed when the watch is no longer needed. None if it was watched before.
-    pub(crate) fn begins_to_watch(&self, key: &Key) -> Option<(u64, oneshot::Receiver<()>)> {
+    /// Records that the predecessor of a node is watched. Returns the number of the watch, and a channel that is closed when
+    /// the watch is no longer needed. None if it was watched before.
+    pub(crate) fn begins_to_watch(&self, node: &Node) -> Option<(u64, oneshot::Receiver<()>)> {
         let mut rows = self.rows();
-        if rows.watching.contains_key(key) {
+        if rows.watching.contains_key(&node.protection) {
             return None;
         }
         rows.last_watch += 1;
         let (number, (end, ended)) = (rows.last_watch, oneshot::channel());
-        rows.watching.insert(key.clone(), (number, end));
+        rows.watching.insert(node.protection.clone(), (number, end));
         Some((number, ended))
     }
 
     /// Records the end of a watch, and notifies the subscribers. Does nothing if the watch was not needed any more.
-    pub(crate) fn watch_ended(&self, key: &Key, number: u64) {
+    pub(crate) fn watch_ended(&self, node: &Node, number: u64) {
         let mut rows = self.rows();
-        if rows.watching.get(key).is_none_or(|(present, _)| *present != number) {
+        if rows.watching.get(&node.protection).is_none_or(|(present, _)| *present != number) {
             return;
         }
-        rows.watching.remove(key);
-        if let Some(of_key) = rows.subscribers.get(key) {
-            of_key.values().for_each(Notifier::notify);
+        rows.watching.remove(&node.protection);
+        if let Some(of_line) = rows.subscribers.get(&node.line) {
+            of_line.values().for_each(Notifier::notify);
         }
     }
 
-    pub(crate) fn subscribe(&self, key: &Key, notifier: Notifier) -> u64 {
+    pub(crate) fn subscribe(&self, line: &Line, notifier: Notifier) -> u64 {
         let mut rows = self.rows();
         rows.last_subscriber += 1;
         let number = rows.last_subscriber;
-        rows.subscribers.entry(key.clone()).or_default().insert(number, notifier);
+        rows.subscribers.entry(line.clone()).or_default().insert(number, notifier);
         number
     }
 
-    /// Removes a subscriber. If it was the last one of its name, the keeper removes the node of the waiting calls.
-    pub(crate) fn unsubscribe(&self, key: &Key, number: u64) {
+    /// Removes a subscriber. If it was the last one of its line, the keeper removes the node of the waiting calls.
+    pub(crate) fn unsubscribe(&self, line: &Line, number: u64) {
         let mut rows = self.rows();
-        let Some(of_key) = rows.subscribers.get_mut(key) else { return };
-        of_key.remove(&number);
-        if of_key.is_empty() {
-            rows.subscribers.remove(key);
-            rows.left.insert(key.clone());
+        let Some(of_line) = rows.subscribers.get_mut(line) else { return };
+        of_line.remove(&number);
+        if of_line.is_empty() {
+            rows.subscribers.remove(line);
+            rows.left.insert(line.clone());
             self.wake.notify_one();
         }
     }
 
-    pub(crate) fn has_subscribers(&self, key: &Key) -> bool {
-        self.rows().subscribers.contains_key(key)
+    pub(crate) fn has_subscribers(&self, line: &Line) -> bool {
+        self.rows().subscribers.contains_key(line)
     }
 
-    /// The names that have perhaps lost their last subscriber.
-    pub(crate) fn left(&self) -> Vec<Key> {
+    /// The lines that have perhaps lost their last subscriber.
+    pub(crate) fn left(&self) -> Vec<Line> {
         self.rows().left.iter().cloned().collect()
     }
 
     /// Records that the node of the waiting calls could not be removed.
-    pub(crate) fn put_back(&self, key: Key) {
-        self.rows().left.insert(key);
+    pub(crate) fn put_back(&self, line: Line) {
+        self.rows().left.insert(line);
     }
 
-    /// Records that the keeper checks a name.
-    pub(crate) fn has_tidied(&self, key: &Key) {
-        self.rows().left.remove(key);
+    /// Records that the keeper checks a line.
+    pub(crate) fn has_tidied(&self, line: &Line) {
+        self.rows().left.remove(line);
     }
 
     /// When the first node must be deleted. From then on, the keeper knows it.
@@ -215,7 +244,7 @@ impl Table {
     pub(crate) fn due(&self, now: Instant) -> Vec<(ClaimId, Key)> {
         let rows = self.rows();
         let due = rows.claims.iter().filter(|(_, node)| node.until <= now);
-        due.map(|(id, node)| (*id, node.key.clone())).collect()
+        due.map(|(id, node)| (*id, node.line.key.clone())).collect()
     }
 
     /// Forgets the nodes of a session that has ended, and notifies all subscribers: their places are gone.

@@ -2,45 +2,68 @@
 
 use std::sync::{Arc, Weak};
 
-use bandog_core::{Claim, ClaimId, Key, Notifier, Result, Subscription};
+use bandog_core::{Claim, ClaimId, Notifier, Result, Subscription};
 use tokio::select;
 use zookeeper_client::{Client, EventType, OneshotWatcher};
 
-use crate::{host::Shared, nodes::NodeText, queue::Position, session::Session, table::Node};
+use crate::{
+    host::Shared,
+    nodes::NodeText,
+    queue::Position,
+    session::Session,
+    table::{Line, Node},
+};
 
 impl Shared {
     /// Adds a subscriber. The subscriber exists before any request, so that no notification is lost.
-    pub(crate) fn add_subscriber(self: &Arc<Self>, key: &Key, notifier: Notifier) -> Subscription {
-        let number = self.table.subscribe(key, notifier);
-        let (shared, key) = (Arc::downgrade(self), key.clone());
+    pub(crate) fn add_subscriber(self: &Arc<Self>, line: Line, notifier: Notifier) -> Subscription {
+        let number = self.table.subscribe(&line, notifier);
+        let shared = Arc::downgrade(self);
         Subscription::new(move || {
             if let Some(shared) = shared.upgrade() {
-                shared.table.unsubscribe(&key, number);
+                shared.table.unsubscribe(&line, number);
             }
         })
     }
 
     /// Takes a place in the queue for the waiting calls of this client, unless they have one.
-    pub(crate) async fn wait_in_queue(&self, session: &Session, claim: &Claim) -> Result<()> {
-        if self.table.claim(claim.id).is_some() {
-            return Ok(()); // The claim may hold the lock, so a place behind it would only delay others.
+    pub(crate) async fn wait_in_queue(&self, session: &Session, claim: &Claim, line: &Line) -> Result<()> {
+        if let Some(node) = self.table.claim(claim.id) {
+            // A claim that may hold the lock needs no place: a place behind it would only delay others.
+            return if node.waits { self.watch_for(session, &node).await } else { Ok(()) };
         }
-        if let Some(node) = self.table.queued(&claim.key) {
+        if let Some(node) = self.table.queued(line) {
             if node.path.is_some() && node.session == session.number {
                 return Ok(());
             }
             self.settle_queued(session, node).await?;
         }
-        let mut node = self.new_node(session, &claim.key);
+        let mut node = self.new_node(session, line.clone());
+        node.waits = true;
         self.table.keep_queued(node.clone());
         let data = NodeText::waiting(claim);
         let enqueued = self.enqueue(session, &mut node, &data, None).await.map_err(|error| self.fault(error))?;
-        self.table.keep_queued(node);
-        match enqueued.position.map_err(|error| self.fault(error))? {
+        self.table.keep_queued(node.clone());
+        let (position, _) = enqueued.listed.map_err(|error| self.fault(error))?;
+        if let Some(refusal) = self.refusal(&position, line.word) {
+            self.settle_queued(session, node).await?;
+            return Err(refusal);
+        }
+        match position {
+            Position::Behind(ahead) => self.watch(session, &node, ahead.predecessor).await,
+            Position::Missing => self.table.remove_queued(line),
             // The client claims after each subscription, and then gets the node.
-            Position::First => {}
-            Position::Missing => self.table.remove_queued(&claim.key),
-            Position::Behind(predecessor) => self.watch(session, &claim.key, predecessor).await,
+            Position::First | Position::NoNumber | Position::Taken(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Watches for the turn of a claim that has a place.
+    async fn watch_for(&self, session: &Session, node: &Node) -> Result<()> {
+        let Some(path) = node.path.as_ref().filter(|_| node.session == session.number) else { return Ok(()) };
+        let position = self.position_of(session, &node.line, path).await.map_err(|error| self.fault(error))?;
+        if let Position::Behind(ahead) = position {
+            self.watch(session, node, ahead.predecessor).await;
         }
         Ok(())
     }
@@ -48,19 +71,19 @@ impl Shared {
     /// Deletes a queued node whose creation had no answer.
     pub(crate) async fn settle_queued(&self, session: &Session, node: Node) -> Result<()> {
         let existed = self.delete(session, &node).await.map_err(|error| self.fault(error))?;
-        self.table.remove_queued(&node.key);
+        self.table.remove_queued(&node.line);
         if !existed && node.path.is_none() {
             self.table.suspect(node);
         }
         Ok(())
     }
 
-    /// Watches the node before the waiting calls' node, unless it is watched. When it is deleted, the subscribers are
-    /// notified. They are also notified if the watch cannot be set.
-    pub(crate) async fn watch(&self, session: &Session, key: &Key, predecessor: String) {
-        let Some((number, ended)) = self.table.begins_to_watch(key) else { return };
+    /// Watches the predecessor of a node that waits, unless it is watched. When it is deleted, the subscribers are notified.
+    /// They are also notified if the watch cannot be set.
+    pub(crate) async fn watch(&self, session: &Session, node: &Node, predecessor: String) {
+        let Some((number, ended)) = self.table.begins_to_watch(node) else { return };
         // If this future is dropped, the value says that there is no watch.
-        let attempt = WatchAttempt { shared: self.weak.clone(), key: key.clone(), number };
+        let attempt = WatchAttempt { shared: self.weak.clone(), node: node.clone(), number };
         match session.client.get_and_watch_data(&predecessor).await {
             Ok((_, _, watcher)) => {
                 let client = session.client.clone();
@@ -91,14 +114,14 @@ impl Shared {
 /// The watch of a predecessor. When this value is dropped, the watch has ended, and the subscribers are notified.
 struct WatchAttempt {
     shared: Weak<Shared>,
-    key: Key,
+    node: Node,
     number: u64,
 }
 
 impl Drop for WatchAttempt {
     fn drop(&mut self) {
         if let Some(shared) = self.shared.upgrade() {
-            shared.table.watch_ended(&self.key, self.number);
+            shared.table.watch_ended(&self.node, self.number);
         }
     }
 }

@@ -15,7 +15,7 @@ const SHORT: Duration = Duration::from_secs(3);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn java_gets_the_lock_of_our_killed_process() {
     let rig = Rig::start(SHORT).await;
-    let holder = Neighbour::start(Program::Bandog, &rig.server, SHORT);
+    let holder = Neighbour::start(Program::Bandog, &rig.server.url(), SHORT);
     assert_eq!(holder.ask("a", &["lock", "orders"]), "held");
     let asked = rig.java.send("a", &["lock", "orders"]);
     eventually(SOON, || rig.subscribers("orders") == 1);

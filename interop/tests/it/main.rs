@@ -1,13 +1,15 @@
-//! One lock, held from Rust and from Java: the real Redisson and bandog on one Redis.
+//! One lock, held from Rust and from Java: the real Redisson and bandog on one Redis, and the real Curator and bandog on
+//! one ZooKeeper (`curator`).
 //!
 //! The locks of `?layout=setnx` are tested with rslock and redsync (`strings`).
 //!
-//! "Ours" is the Rust side with bandog, and "theirs" is the Java side with Redisson.
+//! "Ours" is the Rust side with bandog, and "theirs" is the Java side.
 //!
 //! `cargo xtask interop` builds the Java side and runs these tests. The tests print the times that they measure.
 
 mod counter;
 mod counter_file;
+mod curator;
 mod deaths;
 mod exclusion;
 mod fences;

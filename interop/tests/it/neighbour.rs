@@ -1,5 +1,5 @@
-//! A process that executes commands, and its answers: a JVM with Redisson (`Neighbour.java`), a program with bandog
-//! (`bandog-interop`), or one with another library. All of them understand the same commands.
+//! A process that executes commands, and its answers: a JVM with Redisson or Curator (`Neighbour.java`), a program with
+//! bandog (`bandog-interop`), or one with another library. All of them understand the same commands.
 
 use std::{
     fs,
@@ -9,11 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_testkit::{Process, RedisServer, eventually};
+use bandog_testkit::{Process, eventually};
 
 use crate::redsync;
 
-/// The folder with one folder for each version of Redisson.
+/// The folder with one folder for each version of a library of Java.
 const BUILT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/java/target");
 
 /// Timeout that is reached only if the test fails.
@@ -36,41 +36,52 @@ pub(crate) enum Program {
     Rslock,
     /// redsync for Go, with plain locks only.
     Redsync,
+    /// Curator 5.9.0, on ZooKeeper.
+    Curator,
+    /// bandog on ZooKeeper.
+    BandogZooKeeper,
 }
 
 impl Program {
     /// Whether this is a JVM.
     pub(crate) fn is_java(self) -> bool {
-        matches!(self, Self::Redisson4 | Self::Redisson3)
+        matches!(self, Self::Redisson4 | Self::Redisson3 | Self::Curator)
     }
 
     /// The program with its arguments.
     fn command(self, url: &str, watchdog: Duration) -> Command {
         let bandog = || Command::new(env!("CARGO_BIN_EXE_bandog-interop"));
+        let nothing = String::new;
         let (mut command, query) = match self {
-            Self::Redisson4 => (java("redisson-4.7.0", "bandog.redisson4.Main"), ""),
-            Self::Redisson3 => (java("redisson-3.10.6", "bandog.redisson3.Main"), ""),
-            Self::Bandog => (bandog(), ""),
-            Self::BandogPlain => (bandog(), "?semaphores=plain"),
-            Self::BandogSetnx => (bandog(), "?layout=setnx"),
-            Self::Rslock => (Command::new(env!("CARGO_BIN_EXE_bandog-interop-rslock")), ""),
-            Self::Redsync => (Command::new(redsync::program().expect("redsync was built")), ""),
+            Self::Redisson4 => (java("redisson-4.7.0", "bandog.redisson4.Main"), nothing()),
+            Self::Redisson3 => (java("redisson-3.10.6", "bandog.redisson3.Main"), nothing()),
+            Self::Bandog => (bandog(), nothing()),
+            Self::BandogPlain => (bandog(), "?semaphores=plain".to_owned()),
+            Self::BandogSetnx => (bandog(), "?layout=setnx".to_owned()),
+            Self::Rslock => (Command::new(env!("CARGO_BIN_EXE_bandog-interop-rslock")), nothing()),
+            Self::Redsync => (Command::new(redsync::program().expect("redsync was built")), nothing()),
+            Self::Curator => (java("curator-5.9.0", "bandog.curator.Main"), nothing()),
+            Self::BandogZooKeeper => (bandog(), format!("?session={}ms", watchdog.as_millis())),
         };
         command.args([&format!("{url}{query}"), &watchdog.as_millis().to_string()]);
         command
     }
 }
 
-/// A JVM with the classes in this folder of [`BUILT`].
+/// A JVM with the classes in this folder of [`BUILT`], and with the libraries of that folder.
 fn java(folder: &str, class: &str) -> Command {
-    let folder = format!("{BUILT}/{folder}");
-    let jars = fs::read_to_string(format!("{folder}/classpath"))
+    let jars = fs::read_to_string(format!("{BUILT}/{folder}/classpath"))
         .unwrap_or_else(|error| panic!("no Java side ({error}); `cargo xtask interop` builds it"));
+    java_with(jars.trim(), folder, class)
+}
+
+/// A JVM with the classes in this folder of [`BUILT`], and with these jars.
+pub(crate) fn java_with(jars: &str, folder: &str, class: &str) -> Command {
     let mut java = Command::new("java");
     // These options make the JVM small and its start fast. The tests are too short for its best compiler.
     java.args(["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8"]);
     java.args(["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp"]);
-    java.args([&format!("{folder}/classes:{}", jars.trim()), class]);
+    java.args([&format!("{BUILT}/{folder}/classes:{jars}"), class]);
     java
 }
 
@@ -87,9 +98,9 @@ struct CommandStream {
 }
 
 impl Neighbour {
-    /// Starts a process whose locks have this ttl.
-    pub(crate) fn start(program: Program, server: &RedisServer, watchdog: Duration) -> Self {
-        let process = Process::spawn(&program.command(&server.url(), watchdog));
+    /// Starts a process whose locks have this ttl. On ZooKeeper, it is also the duration of the session.
+    pub(crate) fn start(program: Program, url: &str, watchdog: Duration) -> Self {
+        let process = Process::spawn(&program.command(url, watchdog));
         process.stdout_line("ready", Duration::from_secs(60));
         Self { program, process: Arc::new(Mutex::new(CommandStream { process, commands: 0 })) }
     }

@@ -125,6 +125,13 @@ impl Lock {
         self.0.order("unlock", &[], "freed");
     }
 
+    /// The error of an attempt to lock that must fail.
+    #[track_caller]
+    pub(crate) fn refused_lock(&self) -> String {
+        let answer = self.0.ask("try", &[]);
+        answer.strip_prefix("error ").unwrap_or_else(|| panic!("the lock was not refused: {answer}")).to_owned()
+    }
+
     /// The error of an unlock that must fail.
     #[track_caller]
     pub(crate) fn refused_unlock(&self) -> String {

@@ -45,7 +45,7 @@ impl Actors {
         let server: &RedisServer = &stage.server;
         let neighbours = thread::scope(|scope| {
             let starts = found.into_iter().map(|(program, found)| {
-                scope.spawn(move || found.unwrap_or_else(|| Neighbour::start(program, server, ttl)))
+                scope.spawn(move || found.unwrap_or_else(|| Neighbour::start(program, &server.url(), ttl)))
             });
             let starts: Vec<_> = starts.collect();
             starts.into_iter().map(|start| start.join().expect("the neighbour started")).collect()

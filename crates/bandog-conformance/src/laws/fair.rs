@@ -21,7 +21,8 @@ fn waiter() -> Claim {
 /// the claims are repeated has no effect. Each refusal says how many claims are before this claim in the queue.
 pub async fn fair_order<W: World>(world: &W) -> Law {
     const WAITERS: usize = 6;
-    let (ours, theirs) = (world.backend(), world.backend());
+    let ours = world.backend();
+    let theirs = world.peer(&ours);
     needs(&ours, &[Kind::Fair])?;
     let mut holder = waiter();
     granted(&ours, &holder).await?;
@@ -194,7 +195,8 @@ pub async fn fair_leave_notifies<W: World>(world: &W) -> Law {
 /// the ids of claims, which select the slots, are random.
 pub async fn fair_notifies_the_next<W: World>(world: &W) -> Law {
     const WAITERS: usize = 16;
-    let (ours, theirs) = (world.backend(), world.backend());
+    let ours = world.backend();
+    let theirs = world.peer(&ours);
     needs(&ours, &[Kind::Fair])?;
     let mut holder = waiter();
     granted(&ours, &holder).await?;

@@ -76,6 +76,7 @@ async fn assert_holds_nothing(backend: &impl Backend, asked: &Claim) {
 pub async fn mutex_and_fair_mutex_exclude_each_other<W: World>(world: &W) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
     needs(&ours, &[Kind::Mutex, Kind::Fair])?;
+    world.barges()?;
     let (plain, fair) = (attempt(Kind::Mutex, NAME), waiting(Kind::Fair, NAME));
     granted(&ours, &plain).await?;
     refused(&theirs, &fair).await?;

@@ -28,7 +28,8 @@ fn writer() -> Claim {
 /// greater than the fences before it.
 pub async fn many_readers_one_writer<W: World>(world: &W) -> Law {
     const READERS: usize = 10;
-    let (ours, theirs) = (world.backend(), world.backend());
+    let ours = world.backend();
+    let theirs = world.peer(&ours);
     needs(&ours, &[Kind::Read])?;
     let readers: [Claim; READERS] = std::array::from_fn(|_| reader());
     let mut last_fence = None;
@@ -59,7 +60,8 @@ pub async fn many_readers_one_writer<W: World>(world: &W) -> Law {
 /// affected. When the last writer has left the queue, readers are notified and get the lock. A `try_write` has no
 /// place, so it does not affect readers.
 pub async fn waiting_writer_keeps_new_readers_out<W: World>(world: &W) -> Law {
-    let (ours, theirs) = (world.backend(), world.backend());
+    let ours = world.backend();
+    let theirs = world.peer(&ours);
     needs(&ours, &[Kind::Read])?;
     let (held, late) = (reader(), reader());
     let fences = granted(&ours, &held).await?;
@@ -134,6 +136,7 @@ pub async fn dead_writer_lets_readers_in<W: World>(world: &W) -> Law {
 pub async fn starving_reader_passes_waiting_writers<W: World>(world: &W) -> Law {
     let (ours, theirs) = (world.backend(), world.backend());
     needs(&ours, &[Kind::Read])?;
+    world.barges()?;
     let (held, waits, starves) = (reader(), writer(), starving(Kind::Read, NAME));
     granted(&ours, &held).await?;
     refused(&ours, &waits).await?;

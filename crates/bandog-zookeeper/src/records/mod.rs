@@ -11,8 +11,8 @@ use std::{collections::HashMap, time::SystemTime};
 
 use async_trait::async_trait;
 use bandog_core::{
-    Error, ErrorKind, Holding, Key, Latches, Line, Notifier, Pattern, Reading, Record, Records, Result, Subscription,
-    Swap, Swapped, Swaps, Version,
+    Error, ErrorKind, Family, Holding, Key, Latches, Line, Notifier, Pattern, Reading, Record, Records, Result,
+    Subscription, Swap, Swapped, Swaps, Version,
 };
 use futures_util::future::join_all;
 use tokio::time::Instant;
@@ -286,7 +286,7 @@ impl Shared {
         mut children: Vec<String>,
         holding: &Holding,
     ) -> Result<Option<(String, i32)>> {
-        nodes::sort(&mut children);
+        nodes::sort(&mut children, Family::Mutex);
         let Some(first) = children.first() else { return Ok(None) };
         let path = format!("{folder}/{first}");
         let (data, stat) = match session.client.get_data(&path).await {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
 mod days;
+mod ensemble;
 mod neighbours;
 
 use std::{fmt::Display, time::Duration};

@@ -88,3 +88,40 @@ async fn a_folder_that_is_deleted_is_created_again() {
     java.delete("/locks/a%2Fb", None).await.unwrap();
     assert!(take(&ours, "a/b").await.fence() > fence);
 }
+
+#[tokio::test]
+async fn a_folder_with_an_acl_is_denied_without_its_user_and_open_with_it() {
+    let server = ZooKeeperServer::start();
+    let connector = zookeeper_client::Client::connector().with_auth("digest", b"joe:secret");
+    let owner = connector.connect(&server.addr().to_string()).await.unwrap();
+    owner.create("/locks", b"", &CreateMode::Persistent.with_acls(Acls::creator_all())).await.unwrap();
+    for login in ["", "joe:wrong@"] {
+        let stranger = client(format!("{login}{}", server.addr()));
+        assert_eq!(soon(stranger.mutex("orders").try_lock()).await.unwrap_err().kind(), ErrorKind::Denied, "{login}");
+    }
+    assert!(owner.list_children("/locks").await.unwrap().is_empty());
+    let ours = client(format!("joe:secret@{}", server.addr()));
+    take(&ours, "orders").await.release().await.unwrap();
+}
+
+/// Curator does not exclude these kinds from each other on one path.
+#[tokio::test]
+async fn a_name_in_use_by_another_kind_is_denied_until_it_is_free() {
+    let server = ZooKeeperServer::start();
+    let (java, ours) = (neighbour(&server).await, client(server.addr()));
+    make_folder(&java, "orders").await;
+    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    let prefix = CURATOR.replace("lock-", "__READ__");
+    let (_, sequence) = java.create(&prefix, b"127.0.0.1", &options).await.unwrap();
+    assert_eq!(ours.mutex("orders").try_lock().await.unwrap_err().kind(), ErrorKind::Denied);
+    let row = ours.show("orders").await.unwrap();
+    assert_eq!(row.kind, Some(bandog_core::Kind::Read), "{row:?}");
+    // A reader of ours holds the lock beside Java's.
+    let reader = ours.rwlock("orders").try_read().await.unwrap().expect("readers share the lock");
+    assert!(ours.rwlock("orders").try_write().await.unwrap().is_none());
+    assert_eq!(ours.show("orders").await.unwrap().holders.len(), 2);
+    assert!(ours.evict("orders").await.unwrap().is_some());
+    soon(reader.lost()).await;
+    assert!(java.check_stat(&format!("{prefix}{sequence}")).await.unwrap().is_none());
+    take(&ours, "orders").await.release().await.unwrap();
+}

@@ -59,7 +59,8 @@ impl World for OnZooKeeper {
     async fn start() -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let is_shared = !is_law(&["restart"]);
-        let session = if is_law(&["kill_holder", "holder_exits", "paused_process"]) { SHORT_SESSION } else { SESSION };
+        let session =
+            if is_law(&["kill", "holder_exits", "paused_process", "stopped_head"]) { SHORT_SESSION } else { SESSION };
         let server = if is_shared { shared_server() } else { Arc::new(ZooKeeperServer::start()) };
         let folder = format!("/law{}", NUMBER.fetch_add(1, Relaxed));
         Self { wire: server.wire(), server, is_shared, session, folder }
@@ -80,6 +81,10 @@ impl World for OnZooKeeper {
 
     fn offers(&self) -> Can {
         Err(Unkept::Cannot("every lock is granted in the order of its queue, so no client starves"))
+    }
+
+    fn barges(&self) -> Can {
+        Err(Unkept::Cannot("every lock is granted in the order of its queue, so no claim passes a place"))
     }
 
     async fn plant_records(&self) -> Can<Vec<String>> {

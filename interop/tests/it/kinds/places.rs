@@ -69,7 +69,7 @@ fn kill_holder(pair: &Pair, holder: &Neighbour, waiter: &Neighbour) {
 #[test]
 fn a_killed_waiter_of_bandog_delays_a_fair_lock_for_a_short_time() {
     let pair = short_java_and_bandog();
-    let dead = Neighbour::start(Program::Bandog, &pair.server, SHORT);
+    let dead = Neighbour::start(Program::Bandog, &pair.server.url(), SHORT);
     let holder = fair(&pair.one, "holder");
     holder.lock();
     let waiters = [fair(&dead, "a"), fair(&pair.one, "b"), fair(&pair.two, "c")];
@@ -123,7 +123,7 @@ fn a_killed_waiter_of_java_keeps_its_place_until_javas_deadline() {
 #[test]
 fn a_stopped_first_waiter_of_bandog_loses_its_place_and_joins_again() {
     let pair = java_and_bandog();
-    let stopped = Neighbour::start(Program::Bandog, &pair.server, SHORT);
+    let stopped = Neighbour::start(Program::Bandog, &pair.server.url(), SHORT);
     let holder = fair(&pair.one, "holder");
     holder.lock();
     let first = fair(&stopped, "a").waits();

@@ -87,7 +87,7 @@ fn a_stopped_first_waiter_of_java_delays_bandog_until_its_deadline(pair: &Pair) 
 /// Java gets the lock although it does not know places, because a waiter of bandog behind it removes the expired one, and
 /// notifies Java. Without the notification, Java would sleep until the ttl that it has seen, and 3.10.6 for 5 minutes.
 fn a_stopped_first_waiter_of_bandog_delays_java_until_its_place_expires(pair: &Pair) {
-    let stopped = Neighbour::start(Program::Bandog, &pair.server, SHORT);
+    let stopped = Neighbour::start(Program::Bandog, &pair.server.url(), SHORT);
     let holder = fair(&pair.two, "holder");
     holder.lock();
     let waiters = [fair(&stopped, "a"), fair(&pair.one, "b"), fair(&pair.two, "c")];

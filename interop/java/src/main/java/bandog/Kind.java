@@ -1,6 +1,6 @@
 package bandog;
 
-/** One kind of Redisson's objects: executes the verbs of this kind. */
+/** One kind of a library's objects: executes the verbs of this kind. */
 public interface Kind {
     /**
      * Executes a verb on the object with this name, on the calling thread.

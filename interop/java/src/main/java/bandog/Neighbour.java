@@ -13,11 +13,9 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
-import org.redisson.api.RedissonClient;
-import org.redisson.config.Config;
 
 /**
- * A process with Redisson that executes commands.
+ * A process with a library of Java that executes commands.
  *
  * <p>Each line on stdin is a command, its words separated by tabs: number, thread, kind, verb, name, and the arguments
  * of the verb. Each line on stdout is an answer: number, tab, text. Commands of one thread are executed in their order.
@@ -28,40 +26,20 @@ public final class Neighbour {
     private static final PrintStream ANSWERS =
             new PrintStream(new FileOutputStream(FileDescriptor.out), true, StandardCharsets.UTF_8);
 
-    /** The classes in which threads of Redisson wait for a message: for a lock, and for a latch. */
-    private static final Set<String> SLEEPERS =
-            Set.of("java.util.concurrent.Semaphore", "org.redisson.misc.ReclosableLatch");
-
     private final Map<String, Kind> kinds;
+    /** The classes in which threads of the library wait for a message. */
+    private final Set<String> sleepers;
     private final Map<String, ExecutorService> executors = new HashMap<>();
     private final Map<String, Thread> threads = new HashMap<>();
 
-    private Neighbour(Map<String, Kind> kinds) {
+    private Neighbour(Map<String, Kind> kinds, Set<String> sleepers) {
         this.kinds = kinds;
-    }
-
-    /** The configuration for the arguments of the program: the server's URL and lockWatchdogTimeout in ms. */
-    public static Config config(String[] args) {
-        Config config = new Config();
-        config.setLockWatchdogTimeout(Long.parseLong(args[1]));
-        config.useSingleServer().setAddress(args[0]).setConnectionMinimumIdleSize(4);
-        return config;
-    }
-
-    /** The kinds that every version of Redisson has. */
-    public static Map<String, Kind> kinds(RedissonClient redisson) {
-        Map<String, Kind> kinds = new HashMap<>();
-        kinds.put("none", new Unprotected());
-        kinds.put("lock", new Locks(redisson::getLock));
-        kinds.put("fair", new Locks(redisson::getFairLock));
-        kinds.put("read", new Locks(name -> redisson.getReadWriteLock(name).readLock()));
-        kinds.put("write", new Locks(name -> redisson.getReadWriteLock(name).writeLock()));
-        return kinds;
+        this.sleepers = sleepers;
     }
 
     /** Executes commands until the input ends, and then ends the process. */
-    public static void serve(Map<String, Kind> kinds) throws IOException {
-        Neighbour neighbour = new Neighbour(kinds);
+    public static void serve(Map<String, Kind> kinds, Set<String> sleepers) throws IOException {
+        Neighbour neighbour = new Neighbour(kinds, sleepers);
         ANSWERS.println("ready");
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = commands.readLine(); line != null; line = commands.readLine()) {
@@ -96,10 +74,10 @@ public final class Neighbour {
     }
 
     /** Whether a thread sleeps until a message wakes it. */
-    private static boolean sleeps(Thread thread) {
+    private boolean sleeps(Thread thread) {
         Thread.State state = thread.getState();
         return (state == Thread.State.WAITING || state == Thread.State.TIMED_WAITING)
-                && Arrays.stream(thread.getStackTrace()).anyMatch(frame -> SLEEPERS.contains(frame.getClassName()));
+                && Arrays.stream(thread.getStackTrace()).anyMatch(frame -> sleepers.contains(frame.getClassName()));
     }
 
     private String obey(String[] words) throws Exception {

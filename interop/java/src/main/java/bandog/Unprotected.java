@@ -3,7 +3,7 @@ package bandog;
 import java.io.IOException;
 
 /** No lock at all, to show that a missing lock loses additions. */
-final class Unprotected implements Kind, Counter.Protection {
+public final class Unprotected implements Kind, Counter.Protection {
     @Override
     public String obey(String verb, String name, String... args) throws Exception {
         if (!verb.equals("count")) {

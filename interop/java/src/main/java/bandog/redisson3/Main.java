@@ -1,6 +1,7 @@
 package bandog.redisson3;
 
 import bandog.Neighbour;
+import bandog.Redissons;
 import java.io.IOException;
 import org.redisson.Redisson;
 import org.redisson.client.codec.StringCodec;
@@ -11,9 +12,9 @@ public final class Main {
     private Main() {}
 
     public static void main(String[] args) throws IOException {
-        Config config = Neighbour.config(args);
+        Config config = Redissons.config(args);
         // The default codec of this version does not work with this Java. Locks do not use the codec.
         config.setCodec(StringCodec.INSTANCE);
-        Neighbour.serve(Neighbour.kinds(Redisson.create(config)));
+        Neighbour.serve(Redissons.kinds(Redisson.create(config)), Redissons.SLEEPERS);
     }
 }
