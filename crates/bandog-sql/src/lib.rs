@@ -11,6 +11,7 @@ mod backoff;
 mod check;
 mod dial;
 mod fault;
+mod fence;
 mod inspect;
 mod job;
 mod lane;

@@ -1,6 +1,6 @@
 //! The tables: they are created when they are first used, and have a version.
 
-use bandog_core::{Error, ErrorKind};
+use bandog_core::{ClientId, Error, ErrorKind};
 
 use crate::{fault::Fault, leases::Context, session::Link};
 
@@ -8,6 +8,8 @@ use crate::{fault::Fault, leases::Context, session::Link};
 const VERSION: u32 = 1;
 /// The name of the row of `bandog_meta` that has the version of the tables.
 const VERSION_NAME: &str = "version";
+/// The name of the row of `bandog_meta` that has the id of the tables: a random text, which distinguishes databases.
+const ID_NAME: &str = "id";
 /// The key of the advisory lock under which one session creates the tables: the bytes of `bandog` as a number.
 const CREATION_LOCK: i64 = 0x6261_6e64_6f67;
 
@@ -20,7 +22,7 @@ pub(crate) async fn prepare(link: &Link, context: &Context, has_schema: bool, ha
     let found: Option<&str> = rows.first().map(|row| row.try_get(0)).transpose()?;
     let (store, schema) = (context.options.store(), &context.options.schema);
     match found.map(str::parse::<u32>) {
-        Some(Ok(VERSION)) => Ok(()),
+        Some(Ok(VERSION)) => read_id(link, context).await,
         Some(Ok(version)) => Err(Fault::Described(Error::new(
             ErrorKind::Unsupported,
             format!(
@@ -33,6 +35,21 @@ pub(crate) async fn prepare(link: &Link, context: &Context, has_schema: bool, ha
             format!("{store}: the table bandog_meta in the schema {schema:?} has no version"),
         ))),
     }
+}
+
+/// Reads the id of the tables. The first client writes it.
+async fn read_id(link: &Link, context: &Context) -> Result<(), Fault> {
+    let read = async || -> Result<Option<String>, Fault> {
+        let rows = link.query(&link.statements.meta, &[&ID_NAME]).await?;
+        Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
+    };
+    let mut id = read().await?;
+    if id.is_none() {
+        link.query(&link.statements.setting, &[&ID_NAME, &ClientId::random().to_string()]).await?;
+        id = read().await?;
+    }
+    context.set_id(id.ok_or(Fault::Broken(None))?);
+    Ok(())
 }
 
 /// Creates the tables in one transaction. Sessions that do so at the same time wait for each other.

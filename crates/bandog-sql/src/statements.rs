@@ -7,7 +7,8 @@ macro_rules! statements {
         #[derive(Debug, Clone)]
         pub(crate) struct Statements {
             $($(#[$doc])* pub(crate) $name: String,)+
-            /// As `claim`, but it waits for rows that another transaction has locked.
+            /// As `claim`, but it waits for the rows of leases that another transaction has locked. It does not wait for the
+            /// rows of fences: transactions of users keep them for any time.
             pub(crate) claim_waiting: String,
         }
 
@@ -46,6 +47,8 @@ statements! {
     hold_leases: "hold_leases",
     write: "write",
     want: "want",
+    /// Checks a hold in a transaction of the user.
+    fence: "fence",
     notify: "notify",
     show: "show",
     forget: "forget",
@@ -72,7 +75,7 @@ statements! {
 
 impl Statements {
     fn with_waiting_claims(mut self) -> Self {
-        self.claim_waiting = self.claim.replace(" skip locked", "");
+        self.claim_waiting = self.claim.replace("for update of l, f skip locked", "for update of l for update of f skip locked");
         self
     }
 }
