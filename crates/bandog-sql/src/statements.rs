@@ -75,7 +75,8 @@ statements! {
 
 impl Statements {
     fn with_waiting_claims(mut self) -> Self {
-        self.claim_waiting = self.claim.replace("for update of l, f skip locked", "for update of l for update of f skip locked");
+        self.claim_waiting =
+            self.claim.replace("for update of l, f skip locked", "for update of l for update of f skip locked");
         self
     }
 }

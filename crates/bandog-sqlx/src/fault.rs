@@ -45,6 +45,7 @@ fn no_answer(key: &Key, error: sqlx::Error) -> Error {
 }
 
 fn contended(key: &Key, error: sqlx::Error) -> Error {
-    let message = "another transaction was in the way, or this transaction began before the lock was granted; repeat it";
+    let message =
+        "another transaction was in the way, or this transaction began before the lock was granted; repeat it";
     Error::unavailable(message).during("fence").at(key).caused_by(error)
 }
