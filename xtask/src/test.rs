@@ -16,6 +16,7 @@ use crate::tools::{self, JAVA, POSTGRES, REDIS, ZOOKEEPER};
 const NEED_SERVERS: &[(&str, &str)] = &[
     ("bandog-redis", "is about Redis"),
     ("bandog-sql", "is about PostgreSQL"),
+    ("bandog-sqlx", "is about PostgreSQL"),
     ("bandog-testkit", "starts the servers of the other tests"),
     ("bandog-zookeeper", "is about ZooKeeper"),
 ];

@@ -1,6 +1,6 @@
 use crate::house::{containing, root, sources, table};
 
-const FLOORS: [(&str, &[&str]); 17] = [
+const FLOORS: [(&str, &[&str]); 18] = [
     ("bandog-core", &[]),
     ("bandog-cron", &[]),
     ("bandog-judge", &[]),
@@ -12,6 +12,7 @@ const FLOORS: [(&str, &[&str]); 17] = [
     ("bandog-sqlite", &["bandog-core"]),
     ("bandog-zookeeper", &["bandog-core"]),
     ("bandog-schedule", &["bandog-core", "bandog-cron", "bandog-sync"]),
+    ("bandog-sqlx", &["bandog-core", "bandog-sync"]),
     (
         "bandog",
         &[
