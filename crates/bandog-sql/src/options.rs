@@ -6,6 +6,8 @@ use std::{fmt, path::PathBuf, time::Duration};
 
 use bandog_core::Result;
 
+use crate::schema;
+
 /// The options of a [`Sql`](crate::Sql) backend.
 ///
 /// ```
@@ -21,6 +23,8 @@ pub struct SqlOptions {
     pub(crate) password: Option<String>,
     pub(crate) database: String,
     pub(crate) schema: String,
+    /// Whether the client creates the tables if they do not exist.
+    pub(crate) creates_tables: bool,
     pub(crate) timeout: Duration,
 }
 
@@ -54,6 +58,8 @@ impl SqlOptions {
     /// user, unless the URL names them. Characters with a meaning in URLs are percent-encoded.
     ///
     /// - `?schema=NAME`: the schema of the tables; the default is `bandog`. It is created if it does not exist.
+    /// - `?create=false`: the tables must exist. Then the user needs no right to create them. See
+    ///   [`SqlOptions::schema_sql`].
     /// - `?host=/DIRECTORY`, with no host before it: the Unix socket in this directory.
     /// - `?sslmode=disable` (the default), `require` or `verify-full`: the last two are the same here. The client always
     ///   checks the certificate of the server.
@@ -71,6 +77,19 @@ impl SqlOptions {
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
+    }
+
+    /// The statements that create the schema and the tables, and that grant the needed rights to the user of the URL. An
+    /// administrator executes them once. Afterwards, the client with `?create=false` needs no further rights.
+    ///
+    /// ```
+    /// use bandog_sql::SqlOptions;
+    /// let options = SqlOptions::from_url("postgres://locks@db/shop?schema=shop_locks")?;
+    /// assert!(options.schema_sql().contains("create schema if not exists \"shop_locks\";"));
+    /// # Ok::<(), bandog_core::Error>(())
+    /// ```
+    pub fn schema_sql(&self) -> String {
+        schema::text(self)
     }
 
     /// The address of the store, without user and password.

@@ -2,8 +2,10 @@
 
 use bandog_core::{ClientId, Error, ErrorKind};
 
-use crate::{fault::Fault, leases::Context, session::Link};
+use crate::{fault::Fault, leases::Context, options::SqlOptions, session::Link, statements::Statements};
 
+/// The frame of the statements for an administrator.
+const PRINTED: &str = include_str!("../sql/postgres/printed.sql");
 /// The version of the tables that this program knows.
 const VERSION: u32 = 1;
 /// The name of the row of `bandog_meta` that has the version of the tables.
@@ -13,8 +15,24 @@ const ID_NAME: &str = "id";
 /// The key of the advisory lock under which one session creates the tables: the bytes of `bandog` as a number.
 const CREATION_LOCK: i64 = 0x6261_6e64_6f67;
 
+/// The statements for an administrator.
+pub(crate) fn text(options: &SqlOptions) -> String {
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let names = [("$schema", quoted(&options.schema)), ("$user", quoted(&options.user))];
+    let filled = names.iter().fold(PRINTED.to_owned(), |text, (name, value)| text.replace(name, value));
+    filled.replace("$tables", &Statements::postgres().schema)
+}
+
 /// Creates the tables, unless they exist, and checks their version.
 pub(crate) async fn prepare(link: &Link, context: &Context, has_schema: bool, has_tables: bool) -> Result<(), Fault> {
+    if !has_tables && !context.options.creates_tables {
+        let (store, schema) = (context.options.store(), &context.options.schema);
+        let message = format!(
+            "{store}: the schema {schema:?} has no tables of bandog, and create=false in the URL forbids to create them; an \
+             administrator can apply the output of `bandog schema --print`"
+        );
+        return Err(Error::new(ErrorKind::Unsupported, message).into());
+    }
     if !has_tables {
         create(link, context, has_schema).await?;
     }

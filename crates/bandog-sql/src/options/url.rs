@@ -37,8 +37,9 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
     let address = address(host, &mut options)?;
     let schema = options.take("schema").unwrap_or_else(|| SqlOptions::SCHEMA.to_owned());
     check_schema(&schema)?;
+    let creates_tables = options.take_switch("create", true)?;
     options.check_empty()?;
-    Ok(SqlOptions { address, user, password, database, schema, timeout: Duration::from_secs(3) })
+    Ok(SqlOptions { address, user, password, database, schema, creates_tables, timeout: Duration::from_secs(3) })
 }
 
 /// The options of a URL that are not read yet.
@@ -60,11 +61,21 @@ impl Options {
         self.0.remove(name).filter(|value| !value.is_empty())
     }
 
+    /// The value of an option that is `true` or `false`.
+    fn take_switch(&mut self, name: &str, default: bool) -> Result<bool> {
+        match self.take(name).as_deref() {
+            None => Ok(default),
+            Some("true") => Ok(true),
+            Some("false") => Ok(false),
+            Some(_) => Err(wrong(&format!("has an unknown value of {name:?}; write true or false"))),
+        }
+    }
+
     fn check_empty(&self) -> Result<()> {
         let Some(name) = self.0.keys().next() else { return Ok(()) };
         Err(Error::misused(format!(
-            "the URL of the database has the option {name:?}, which is unknown or not allowed here; schema, host (for a \
-             Unix socket), sslmode, sslrootcert, sslcert and sslkey are known"
+            "the URL of the database has the option {name:?}, which is unknown or not allowed here; schema, create, host \
+             (for a Unix socket), sslmode, sslrootcert, sslcert and sslkey are known"
         )))
     }
 }
