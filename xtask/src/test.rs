@@ -10,7 +10,7 @@ use std::time::Instant;
 use crate::fault::Fault;
 use crate::step;
 use crate::tally::Tally;
-use crate::tools::{self, JAVA, POSTGRES, REDIS, ZOOKEEPER};
+use crate::tools::{self, JAVA, PGBOUNCER, POSTGRES, REDIS, ZOOKEEPER};
 
 /// Packages whose tests need a server, with the reason.
 const NEED_SERVERS: &[(&str, &str)] = &[
@@ -40,7 +40,7 @@ const COMMON: &[&str] = &[
 
 /// Runs all tests. Installs the servers that they need, if these are missing.
 pub(crate) fn full() -> Result<(), Fault> {
-    tools::ensure(&[REDIS, POSTGRES, JAVA, ZOOKEEPER])?;
+    tools::ensure(&[REDIS, POSTGRES, PGBOUNCER, JAVA, ZOOKEEPER])?;
     let mut run = Run::start();
     run.cargo("all tests, on memory and on real servers", &[])?;
     let servers = further_servers();

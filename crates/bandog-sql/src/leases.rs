@@ -44,7 +44,7 @@ const MAY_UNDO: Duration = Duration::from_secs(10);
 /// # Connections
 /// A backend has at most four connections: for claims, releases and queries about locks, for renewals, for records and the
 /// registry, and for notifications. Each is opened when it is first needed. Clones share them. Each must lead to one
-/// session of the server, so PgBouncer must be in the mode `session`.
+/// session of the server. A pooler, such as PgBouncer, is refused, unless the URL says `?pooler=session`.
 #[derive(Debug, Clone)]
 pub struct Sql(Arc<Shared>);
 

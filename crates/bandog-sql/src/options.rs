@@ -25,6 +25,8 @@ pub struct SqlOptions {
     pub(crate) schema: String,
     /// Whether the client creates the tables if they do not exist.
     pub(crate) creates_tables: bool,
+    /// Whether a pooler in the mode `session` may be between the client and the server.
+    pub(crate) may_have_pooler: bool,
     pub(crate) timeout: Duration,
 }
 
@@ -60,6 +62,8 @@ impl SqlOptions {
     /// - `?schema=NAME`: the schema of the tables; the default is `bandog`. It is created if it does not exist.
     /// - `?create=false`: the tables must exist. Then the user needs no right to create them. See
     ///   [`SqlOptions::schema_sql`].
+    /// - `?pooler=session`: a pooler, such as PgBouncer, is between the client and the server, and is in the mode
+    ///   `session`. Without this option, a pooler is refused.
     /// - `?host=/DIRECTORY`, with no host before it: the Unix socket in this directory.
     /// - `?sslmode=disable` (the default), `require` or `verify-full`: the last two are the same here. The client always
     ///   checks the certificate of the server.

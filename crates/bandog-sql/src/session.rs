@@ -15,10 +15,10 @@ use futures_util::{
     StreamExt,
     future::{join, join_all},
 };
-use tokio_postgres::{Client, Row, Statement, types::ToSql};
+use tokio_postgres::{Client, Row, SimpleQueryMessage, Statement, types::ToSql};
 
 use crate::{
-    dial::{Connection, Messages, Reset, dial},
+    dial::{BackendPid, Connection, Messages, Reset, dial},
     fault::Fault,
     leases::Context,
     schema,
@@ -61,7 +61,7 @@ impl Session {
     /// As [`dial`]. `Denied`: the user lacks a right. `Unsupported`: the server is too old, or the tables are those of a
     /// newer version of bandog.
     pub(crate) async fn open(context: &Context) -> Result<Self> {
-        let Connection { client, messages, reset } = dial(&context.options).await?;
+        let Connection { client, messages, reset, pid } = dial(&context.options).await?;
         let link = Link {
             client,
             statements: context.statements.clone(),
@@ -69,7 +69,7 @@ impl Session {
             in_transaction: AtomicBool::new(false),
         };
         let mut session = Self { link, messages, reset };
-        let prepared = session.drive(|link| prepare(link, context)).await;
+        let prepared = session.drive(|link| prepare(link, context, &pid)).await;
         let prepared = prepared.map_err(|fault| not_applied(fault.describe(&context.options.store())));
         match prepared {
             Ok(()) => Ok(session),
@@ -212,8 +212,11 @@ async fn ended(messages: &mut Messages) -> Fault {
 }
 
 /// Makes the settings of a session, and creates the tables if they do not exist.
-async fn prepare(link: &Link, context: &Context) -> Result<(), Fault> {
+async fn prepare(link: &Link, context: &Context, pid: &BackendPid) -> Result<(), Fault> {
     let options = &context.options;
+    if !options.may_have_pooler {
+        refuse_pooler(link, context, pid).await?;
+    }
     let mut settings = format!("set search_path to {}, pg_catalog;", options.schema);
     let milliseconds = [
         ("lock_timeout", LOCK_TIMEOUT.min(options.timeout / 3)),
@@ -251,6 +254,26 @@ async fn prepare(link: &Link, context: &Context) -> Result<(), Fault> {
     let Statements { claim, claim_waiting, insert, release, renew, .. } = &*link.statements;
     let texts = [claim, claim_waiting, insert, release, renew];
     join_all(texts.map(|text| link.prepare(text))).await.into_iter().collect()
+}
+
+/// Refuses a connection that does not lead to one process of the server. The check comes before all settings: in the mode
+/// `transaction`, a setting would stay in a session that other clients use.
+async fn refuse_pooler(link: &Link, context: &Context, pid: &BackendPid) -> Result<(), Fault> {
+    // A prepared statement could already fail.
+    let messages = link.client.simple_query("select pg_backend_pid()").await?;
+    let row = messages.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0),
+        _ => None,
+    });
+    if row.and_then(|text| text.parse().ok()) == pid.get() {
+        return Ok(());
+    }
+    let message = format!(
+        "{}: a connection pooler, such as PgBouncer, is between the client and the server. Locks need a session of their \
+         own: name the server itself; or, if the pooler is in the mode `session`, add pooler=session to the URL",
+        context.options.store()
+    );
+    Err(Error::new(ErrorKind::Unsupported, message).into())
 }
 
 /// The error of a connection attempt. No request was sent, so nothing was applied.

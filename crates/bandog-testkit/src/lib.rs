@@ -9,6 +9,7 @@
 //! - [`Sentinels`]: sentinels that watch a master.
 //! - [`RedisCluster`]: a cluster with all its hash slots. [`moves`] moves its slots while it runs.
 //! - [`PostgresServer`]: a PostgreSQL server for one or many tests, each in a database of its own.
+//! - [`PgBouncer`]: a PgBouncer in front of such a server.
 //! - [`ZooKeeperServer`]: a ZooKeeper server for one test.
 //! - [`Wire`]: a TCP proxy that delays, loses or holds back data, and that refuses or resets connections.
 //! - [`Process`]: a child process. A test can send signals to the child and wait for lines of its output.
@@ -23,6 +24,7 @@ mod ear;
 mod eventually;
 pub mod fuzz;
 mod keeper;
+mod pgbouncer;
 mod port;
 mod postgres;
 pub mod process;
@@ -37,6 +39,7 @@ mod zookeeper;
 pub use cluster::{RedisCluster, ReusedCluster, moves};
 pub use ear::Ear;
 pub use eventually::{Fact, eventually, eventually_async};
+pub use pgbouncer::PgBouncer;
 pub use postgres::PostgresServer;
 pub use process::{Process, is_alive};
 pub use redis::{RedisServer, TlsFiles};

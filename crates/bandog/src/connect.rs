@@ -34,7 +34,8 @@ use crate::{
 /// - `valkey` instead of `redis`, and `valkeys` instead of `rediss`: the same for Valkey.
 /// - `postgres://user:password@host:5432/database`: a PostgreSQL database (feature `postgres`), also written `postgresql`.
 ///   `?schema=NAME` is the schema of the tables; the default is `bandog`. With `?create=false`, the client does not create
-///   the tables ([`ConnectOptions::schema_sql`]). For TLS: `?sslmode=verify-full`, and perhaps
+///   the tables ([`ConnectOptions::schema_sql`]). A pooler between
+///   the client and the server is refused; `?pooler=session` allows one that is in this mode. For TLS: `?sslmode=verify-full`, and perhaps
 ///   `&sslrootcert=PATH`, `&sslcert=PATH` and `&sslkey=PATH`. For a Unix socket: `postgres://user@/database?host=/DIRECTORY`.
 /// - `sqlite:PATH`: one file, shared by processes of one machine (feature `sqlite`).
 /// - `zookeeper://user:password@host1:2181,host2:2181/folder`: a ZooKeeper ensemble (feature `zookeeper`). The user and the

@@ -157,7 +157,7 @@ fn own_options(scheme: &str) -> &'static [&'static str] {
         "redis+sentinel" => &["layout", "semaphores", "sentinel_user", "sentinel_password"],
         "rediss+sentinel" => &["layout", "semaphores", "sentinel_user", "sentinel_password", "ca", "cert", "key"],
         "rediss+quorum" => &["ca", "cert", "key"],
-        "postgres" => &["schema", "create", "host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey"],
+        "postgres" => &["schema", "create", "pooler", "host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey"],
         "zookeeper" => &["session"],
         _ => &[],
     }
@@ -432,7 +432,7 @@ fn without_unknown_options(place: &str, instead: &str) -> String {
     let shown = query.split('&').filter_map(|option| match option.split_once('=') {
         Some((
             "watchdog" | "timeout" | "java_skew" | "replicas" | "layout" | "semaphores" | "max_ttl" | "prefix" | "ca"
-            | "cert" | "key" | "db" | "sentinel_user" | "schema" | "create" | "host" | "port" | "sslmode"
+            | "cert" | "key" | "db" | "sentinel_user" | "schema" | "create" | "pooler" | "host" | "port" | "sslmode"
             | "sslrootcert" | "sslcert" | "sslkey" | "session",
             _,
         ))

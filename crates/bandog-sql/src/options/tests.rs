@@ -70,6 +70,7 @@ fn a_wrong_url_is_refused_without_its_password() {
         "postgres://app:secret@db/shop?schema=1st",
         "postgres://app:secret@db/shop?schema=a;drop",
         "postgres://app:secret@db/shop?create=no",
+        "postgres://app:secret@db/shop?pooler=transaction",
         "postgres://app:secret@db/shop?table=locks",
         "postgres://app:secret@db/shop?schema=a&schema=b",
         "postgres://app:secret%00@db/shop",

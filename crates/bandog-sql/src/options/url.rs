@@ -38,8 +38,18 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
     let schema = options.take("schema").unwrap_or_else(|| SqlOptions::SCHEMA.to_owned());
     check_schema(&schema)?;
     let creates_tables = options.take_switch("create", true)?;
+    let may_have_pooler = options.take_pooler()?;
     options.check_empty()?;
-    Ok(SqlOptions { address, user, password, database, schema, creates_tables, timeout: Duration::from_secs(3) })
+    Ok(SqlOptions {
+        address,
+        user,
+        password,
+        database,
+        schema,
+        creates_tables,
+        may_have_pooler,
+        timeout: Duration::from_secs(3),
+    })
 }
 
 /// The options of a URL that are not read yet.
@@ -71,11 +81,20 @@ impl Options {
         }
     }
 
+    /// Whether the URL says that a pooler is used.
+    fn take_pooler(&mut self) -> Result<bool> {
+        match self.take("pooler").as_deref() {
+            None => Ok(false),
+            Some("session") => Ok(true),
+            Some(_) => Err(wrong("has an unknown value of \"pooler\"; a pooler must be in the mode session")),
+        }
+    }
+
     fn check_empty(&self) -> Result<()> {
         let Some(name) = self.0.keys().next() else { return Ok(()) };
         Err(Error::misused(format!(
-            "the URL of the database has the option {name:?}, which is unknown or not allowed here; schema, create, host \
-             (for a Unix socket), sslmode, sslrootcert, sslcert and sslkey are known"
+            "the URL of the database has the option {name:?}, which is unknown or not allowed here; schema, create, pooler, \
+             host (for a Unix socket), sslmode, sslrootcert, sslcert and sslkey are known"
         )))
     }
 }

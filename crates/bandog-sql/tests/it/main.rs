@@ -5,6 +5,7 @@
 mod check;
 mod days;
 mod login;
+mod poolers;
 mod rights;
 mod rows;
 mod support;
