@@ -41,5 +41,5 @@ pub use lock_state::{Hold, Limit, LockState, Place, check_pass};
 pub use member::{BlockedCall, BlockedCalls, MAX_BLOCKED, MAX_BLOCKED_HOLDS, MAX_WAITS, Member};
 pub use memory::Memory;
 pub use records::{Holding, Line, Reading, Record, Records, Swap, Swapped, Swaps, Version, no_records};
-pub use sql_statement::{SqlDialect, SqlStatement};
+pub use sql_statement::{Mark, SqlDialect, SqlStatement};
 pub use subscription::{Notifier, Subscription};

@@ -1,20 +1,44 @@
-//! The check of a hold in a transaction of the user.
+//! Statements for transactions of the user: the check of a hold, and a record that is created once.
 
-use bandog_core::{Error, Fence, Holding, Result, SqlDialect, SqlStatement};
+use bandog_core::{Error, Fence, Holding, Mark, Result, SqlDialect, SqlStatement};
 
 use crate::leases::Context;
 
-/// The statement for a transaction of the user.
+/// The statement that checks a hold.
 ///
 /// # Errors
 /// `Unavailable`: this process has not connected yet. Then none of its claims holds a lock.
-pub(crate) fn statement(context: &Context, holding: &Holding, fence: Fence) -> Result<SqlStatement> {
-    let id = context.id().ok_or_else(|| Error::unavailable("the id of the store is not known yet"))?;
-    let schema = format!("\"{}\"", context.options.schema);
+pub(crate) fn check(context: &Context, holding: &Holding, fence: Fence) -> Result<SqlStatement> {
+    let values = vec![holding.key.as_str().to_owned(), holding.id.to_string(), id(context)?, fence.to_string()];
     Ok(SqlStatement {
         key: holding.key.clone(),
         dialect: SqlDialect::Postgres,
-        text: context.statements.fence.replace("$schema", &schema),
-        values: vec![holding.key.as_str().to_owned(), holding.id.to_string(), id, fence.to_string()],
+        text: with_schema(context, &context.statements.fence),
+        values,
     })
+}
+
+/// The statement that creates a mark.
+///
+/// # Errors
+/// As [`check`].
+pub(crate) fn mark(context: &Context, mark: &Mark) -> Result<SqlStatement> {
+    let Mark { key, within: (record, text), obsolete: (from, until) } = mark;
+    let name = |key: &bandog_core::Key| key.as_str().to_owned();
+    let values = vec![name(key), name(record), text.clone(), id(context)?, name(from), name(until)];
+    Ok(SqlStatement {
+        key: record.clone(),
+        dialect: SqlDialect::Postgres,
+        text: with_schema(context, &context.statements.mark),
+        values,
+    })
+}
+
+/// The id of the tables.
+fn id(context: &Context) -> Result<String> {
+    context.id().ok_or_else(|| Error::unavailable("the id of the store is not known yet"))
+}
+
+fn with_schema(context: &Context, text: &str) -> String {
+    text.replace("$schema", &format!("\"{}\"", context.options.schema))
 }

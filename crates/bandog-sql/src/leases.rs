@@ -174,7 +174,7 @@ impl Leases for Sql {
     }
 
     async fn fence_sql(&self, holding: &Holding, fence: Fence) -> Result<SqlStatement> {
-        fence::statement(self.context(), holding, fence).map_err(|error| error.during("fence").at(&holding.key))
+        fence::check(self.context(), holding, fence).map_err(|error| error.during("fence").at(&holding.key))
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

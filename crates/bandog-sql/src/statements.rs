@@ -49,6 +49,8 @@ statements! {
     want: "want",
     /// Checks a hold in a transaction of the user.
     fence: "fence",
+    /// Creates a record in a transaction of the user.
+    mark: "mark",
     notify: "notify",
     show: "show",
     forget: "forget",

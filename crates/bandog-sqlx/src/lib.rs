@@ -17,11 +17,14 @@
 //! Until the transaction ends, no other client gets the lock, even if its lease expires meanwhile. The order of holders
 //! is the order of their commits. `docs/postgres.md` describes the isolation levels and the rights.
 
+mod complete;
 mod fault;
 
 use bandog_core::{Result, SqlDialect, SqlStatement};
 use bandog_sync::Guard;
 use sqlx::{Database, Postgres, Transaction};
+
+pub use self::complete::{CompleteIn, Completion};
 
 /// Checks the lock of a guard in a transaction of the database `DB`.
 ///
@@ -63,13 +66,7 @@ pub trait FenceIn<DB: Database> {
 
 impl FenceIn<Postgres> for Guard {
     async fn fence_in(&self, tx: &mut Transaction<'_, Postgres>) -> Result<()> {
-        let statement = self.fence_sql().await?;
-        // A lock in another kind of database has no statement for this transaction.
-        if statement.dialect != SqlDialect::Postgres {
-            return Err(statement.other_database());
-        }
-        let executed = query(&statement).fetch_one(&mut **tx).await;
-        executed.map(drop).map_err(|error| fault::of_statement(&statement, error))
+        execute(&self.fence_sql().await?, tx).await
     }
 
     async fn commit(&self, mut tx: Transaction<'_, Postgres>) -> Result<()> {
@@ -78,7 +75,12 @@ impl FenceIn<Postgres> for Guard {
     }
 }
 
-/// The statement with its values, which are texts.
-fn query(statement: &SqlStatement) -> sqlx::query::Query<'_, Postgres, sqlx::postgres::PgArguments> {
-    statement.values.iter().fold(sqlx::query(&statement.text), |query, value| query.bind(value.as_str()))
+/// Executes a statement.
+async fn execute(statement: &SqlStatement, tx: &mut Transaction<'_, Postgres>) -> Result<()> {
+    // A lock in another kind of database has no statement for this transaction.
+    if statement.dialect != SqlDialect::Postgres {
+        return Err(statement.other_database());
+    }
+    let query = statement.values.iter().fold(sqlx::query(&statement.text), |query, value| query.bind(value.as_str()));
+    query.fetch_one(&mut **tx).await.map(drop).map_err(|error| fault::of_statement(statement, error))
 }

@@ -12,7 +12,7 @@ const FLOORS: [(&str, &[&str]); 18] = [
     ("bandog-sqlite", &["bandog-core"]),
     ("bandog-zookeeper", &["bandog-core"]),
     ("bandog-schedule", &["bandog-core", "bandog-cron", "bandog-sync"]),
-    ("bandog-sqlx", &["bandog-core", "bandog-sync"]),
+    ("bandog-sqlx", &["bandog-core", "bandog-schedule", "bandog-sync"]),
     (
         "bandog",
         &[

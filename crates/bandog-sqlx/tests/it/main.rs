@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
+mod complete;
 mod database;
 mod held_off;
 mod isolation;
