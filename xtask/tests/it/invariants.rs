@@ -198,6 +198,14 @@ fn time_comes_from_the_clock_that_is_handed_in() {
 }
 
 #[test]
+fn only_one_crate_depends_on_sqlx() {
+    let depends =
+        |name: &str| ["dependencies", "dev-dependencies"].iter().any(|kind| table(name, kind).contains(&"sqlx".into()));
+    let found: Vec<_> = FLOORS.iter().map(|(name, _)| *name).filter(|name| depends(name)).collect();
+    assert_eq!(found, ["bandog-sqlx"]);
+}
+
+#[test]
 fn feature_flags_are_few_and_written_down() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
     let features = ["default", "postgres", "redis", "schedule", "sqlite", "test-util", "zookeeper"];

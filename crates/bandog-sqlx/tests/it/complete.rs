@@ -11,7 +11,7 @@ use bandog_testkit::{Process, eventually_async};
 use sqlx::{Connection, PgConnection};
 use tokio::sync::{mpsc, watch};
 
-use crate::support::{Database, SERVER, SOON, write};
+use crate::support::{Database, SERVER, SOON, execute, write};
 
 /// The environment variables of child processes: the URL of the database, and where the body waits.
 const URL: &str = "BANDOG_RUN_URL";
@@ -219,6 +219,29 @@ async fn a_pause_and_other_ticks_fail_no_transaction() {
     // The marks of earlier runs are removed by later ones.
     let marks = SERVER.sql(&database.0, "select count(*) from bandog.bandog_record where name like 'schedule/done/%'");
     assert!(marks.parse::<usize>().unwrap() <= 6, "{marks} marks of {count} runs");
+}
+
+/// The row that says that a run was completed does not stay for ever. A process that continues after its removal is
+/// refused, because the run is not under way any more.
+#[tokio::test]
+async fn a_run_that_has_ended_cannot_be_completed() {
+    let database = Database::new();
+    let client = database.client("").await;
+    let (statements, mut received) = mpsc::unbounded_channel();
+    let job = Job::fixed_rate("ticks", Duration::from_millis(100)).run(move |run: Run| {
+        let statements = statements.clone();
+        async move { statements.send(run.completion_sql().await.unwrap()).unwrap() }
+    });
+    let running = Scheduler::over(&client).job(job).start().await.unwrap();
+    let first = tokio::time::timeout(SOON, received.recv()).await.unwrap().unwrap();
+    tokio::time::timeout(SOON, received.recv()).await.unwrap().unwrap();
+    // Pool and overlap allow one run, so the first one has ended.
+    let mut connection = database.connection().await;
+    let mut tx = connection.begin().await.unwrap();
+    write(&mut tx, "late").await;
+    assert_eq!(execute(&first, &mut tx).await, Err(ErrorKind::Lost));
+    tx.rollback().await.unwrap();
+    running.stop().await.unwrap();
 }
 
 #[tokio::test]
