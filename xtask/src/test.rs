@@ -10,12 +10,13 @@ use std::time::Instant;
 use crate::fault::Fault;
 use crate::step;
 use crate::tally::Tally;
-use crate::tools::{self, JAVA, MARIADB, POSTGRES, REDIS, ZOOKEEPER};
+use crate::tools::{self, JAVA, MARIADB, PGBOUNCER, POSTGRES, REDIS, ZOOKEEPER};
 
 /// Packages whose tests need a server, with the reason.
 const NEED_SERVERS: &[(&str, &str)] = &[
     ("bandog-redis", "is about Redis"),
     ("bandog-sql", "is about PostgreSQL"),
+    ("bandog-sqlx", "is about PostgreSQL"),
     ("bandog-testkit", "starts the servers of the other tests"),
     ("bandog-zookeeper", "is about ZooKeeper"),
 ];
@@ -39,7 +40,7 @@ const COMMON: &[&str] = &[
 
 /// Runs all tests. Installs the servers that they need, if these are missing.
 pub(crate) fn full() -> Result<(), Fault> {
-    tools::ensure(&[REDIS, POSTGRES, MARIADB, JAVA, ZOOKEEPER])?;
+    tools::ensure(&[REDIS, POSTGRES, PGBOUNCER, MARIADB, JAVA, ZOOKEEPER])?;
     let mut run = Run::start();
     run.cargo("all tests, on memory and on real servers", &[])?;
     let servers = further_servers();

@@ -20,6 +20,7 @@ pub(crate) const REDIS: Tool = Tool { programs: &["redis-server"], package: "red
 /// The package contains the client program, too.
 pub(crate) const MARIADB: Tool = Tool { programs: &["mariadbd"], package: "mariadb-server" };
 pub(crate) const POSTGRES: Tool = Tool { programs: &["postgres"], package: "postgresql" };
+pub(crate) const PGBOUNCER: Tool = Tool { programs: &["pgbouncer", "/usr/sbin/pgbouncer"], package: "pgbouncer" };
 /// A jar. The package installs no program that can be found.
 pub(crate) const ZOOKEEPER: Tool = Tool { programs: &["/usr/share/java/zookeeper.jar"], package: "zookeeper" };
 /// The runtime of ZooKeeper.

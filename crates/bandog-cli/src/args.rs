@@ -16,7 +16,7 @@ use crate::{
     process_tree::heir,
     release,
     schedule::{self, keep},
-    show, torture,
+    schema, show, torture,
 };
 
 /// Runs programs under locks that are shared by processes and machines.
@@ -75,6 +75,7 @@ enum Visible {
     Latch(latch::Args),
     Limit(limit::Args),
     Doctor(doctor::Args),
+    Schema(schema::Args),
     Torture(torture::Args),
     Cron(cron::Args),
     Schedule(schedule::Args),
@@ -124,6 +125,7 @@ impl Visible {
             Self::Latch(args) => latch::run(&args),
             Self::Limit(args) => limit::run(&args),
             Self::Doctor(args) => doctor::run(&args),
+            Self::Schema(args) => schema::run(&args),
             Self::Torture(args) => torture::run(&args),
             Self::Cron(args) => cron::run(&args),
             Self::Schedule(args) => schedule::run(&args),

@@ -30,6 +30,7 @@ mod release;
 mod row; // Prints each lock as a row of a table, or as JSON.
 mod runtime;
 mod schedule;
+mod schema;
 mod show;
 mod signals;
 mod store;

@@ -102,7 +102,8 @@ impl Error {
     ///
     /// The verbs are `lock`, `claim`, `pass`, `renew`, `release`, `subscribe`, `announce`, `withdraw`, `show`, `list`,
     /// `members`, `evict`, `forget`, `set_limit`, `check`, `connect`, `swap`, `read`, `names`, `history`, `set_latch`,
-    /// `count_down`, `delete_latch` and `latch_count`.
+    /// `count_down`, `delete_latch`, `latch_count`, `fence` and
+    /// `complete`.
     #[must_use]
     pub fn during(self, verb: &'static str) -> Self {
         self.with(|parts| parts.verb = Some(verb))

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 
 use crate::{
-    Claim, ClientId, Error, ErrorKind, Fences, Inspect, Key, Kind, Kinds, Latches, LockState, Member, Notifier, Result,
-    Subscription,
+    Claim, ClientId, Error, ErrorKind, Fence, Fences, Holding, Inspect, Key, Kind, Kinds, Latches, LockState, Member,
+    Notifier, Result, SqlStatement, Subscription,
 };
 
 /// One step of [`Leases::apply`].
@@ -294,6 +294,19 @@ pub trait Leases: Debug + Send + Sync + 'static {
     async fn withdraw(&self, client: ClientId) -> Result<()> {
         let _ = client;
         Ok(())
+    }
+
+    /// A statement that checks in a transaction of the user that this claim holds its lock exclusively, and that keeps the
+    /// store from granting the lock to another claim until the transaction ends. Renewals, releases, and steps of other
+    /// keys go on meanwhile.
+    ///
+    /// # Errors
+    /// The kind is [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the store is no database in which users
+    /// have transactions, as in this default implementation.
+    async fn fence_sql(&self, holding: &Holding, fence: Fence) -> Result<SqlStatement> {
+        let _ = fence;
+        let message = "this store has no transactions of users; send the fence with each write instead";
+        Err(Error::new(ErrorKind::Unsupported, message).during("fence").at(&holding.key))
     }
 
     /// The time for which the store has kept all its data, at least. A quorum needs it: a store that has lost its data is

@@ -25,6 +25,7 @@ mod lock_state;
 mod member;
 mod memory;
 mod records;
+mod sql_statement;
 mod subscription;
 
 pub use claim::{Claim, ClaimId, ClientId, Family, Kind, Kinds, MAX_TTL, MIN_TTL, OFFER, PLACE, check_ttl};
@@ -40,4 +41,5 @@ pub use lock_state::{Hold, Limit, LockState, Place, check_pass};
 pub use member::{BlockedCall, BlockedCalls, MAX_BLOCKED, MAX_BLOCKED_HOLDS, MAX_WAITS, Member};
 pub use memory::Memory;
 pub use records::{Holding, Line, Reading, Record, Records, Swap, Swapped, Swaps, Version, no_records};
+pub use sql_statement::{Mark, SqlDialect, SqlStatement};
 pub use subscription::{Notifier, Subscription};

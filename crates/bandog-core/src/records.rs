@@ -9,7 +9,7 @@ use std::{
 
 use async_trait::async_trait;
 
-use crate::{ClaimId, Error, ErrorKind, Key, Notifier, Pattern, Result, Subscription};
+use crate::{ClaimId, Error, ErrorKind, Key, Mark, Notifier, Pattern, Result, SqlStatement, Subscription};
 
 /// Maximum length of the name of a slot ([`Line::slot`]), in bytes of UTF-8.
 const MAX_SLOT_LEN: usize = 64;
@@ -272,6 +272,17 @@ pub trait Records: Send + Sync + 'static {
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
         let _ = (key, notifier);
         Ok(Subscription::silent())
+    }
+
+    /// A statement that creates a record in a transaction of the user, if the conditions of the mark are met. It locks no
+    /// record that swaps write.
+    ///
+    /// # Errors
+    /// The kind is [`ErrorKind::Unsupported`] if the store is no database in which users have transactions, as in this
+    /// default implementation.
+    async fn mark_sql(&self, mark: &Mark) -> Result<SqlStatement> {
+        let message = "this store has no transactions of users";
+        Err(Error::new(ErrorKind::Unsupported, message).during("complete").at(&mark.key))
     }
 }
 

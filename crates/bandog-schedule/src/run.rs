@@ -6,11 +6,16 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use bandog_core::Fence;
+use bandog_core::{Error, ErrorKind, Fence, Mark, Records, SqlStatement};
 use bandog_cron::Time;
+use bandog_sync::Client;
 use serde::{Deserialize, Serialize};
 
-use crate::{cancel::CancelToken, trigger::UnixMs};
+use crate::{
+    cancel::CancelToken,
+    records::{completion_key, job_key, running_text},
+    trigger::UnixMs,
+};
 
 /// Maximum length of a note, in bytes.
 pub const MAX_NOTE: usize = 4096;
@@ -53,11 +58,14 @@ impl Kind {
 /// A single node of the cluster runs a tick. But no scheduler can promise that the effects of a run happen exactly
 /// once: a node might stop in the middle of a run, and then another node takes the run over. Choose one of two
 /// remedies. Send [`Run::fence`] with each write, and let the resource refuse a fence that is smaller than the greatest
-/// fence that the resource has seen. Or use the job's name and [`Run::tick`] as an idempotency key.
+/// fence that the resource has seen. Or use the job's name and [`Run::tick`] as an idempotency key. If the effects are in
+/// the PostgreSQL database of the scheduler, complete the run in the same transaction ([`Run::completion_sql`]).
 #[derive(Debug, Clone)]
 pub struct Run {
     info: Arc<RunInfo>,
     attempt: u32,
+    /// The client of the store. None for a scheduler without a store.
+    client: Option<Arc<Client>>,
 }
 
 /// The values of a run that its body, its task and the dispatcher share. The methods of [`Run`] with the same names
@@ -76,12 +84,15 @@ pub(crate) struct RunInfo {
     pub(crate) last_success: Option<Time>,
     /// The text that the body has set for the history.
     pub(crate) note: Mutex<Option<String>>,
+    /// The smallest number of a run of this job that ran or waited at the claim of this run. None for a run that is in no
+    /// record.
+    pub(crate) oldest_open: Option<u64>,
     pub(crate) cancel: CancelToken,
 }
 
 impl Run {
-    pub(crate) fn new(info: Arc<RunInfo>, attempt: u32) -> Self {
-        Self { info, attempt }
+    pub(crate) fn new(info: Arc<RunInfo>, attempt: u32, client: Option<Arc<Client>>) -> Self {
+        Self { info, attempt, client }
     }
 
     /// The job's name.
@@ -175,6 +186,42 @@ impl Run {
     /// Whether the node has begun to stop, or the run should stop. A blocking loop checks this in each iteration.
     pub fn is_stopping(&self) -> bool {
         self.info.cancel.is_stopping(self.attempt)
+    }
+
+    /// A statement for your own transaction, on a store that is a database (PostgreSQL). It completes this run in the
+    /// transaction: of all attempts of the run, on any node, the transaction of one can commit. So the effects that are in
+    /// this transaction happen once, even if a process dies before the scheduler has recorded the end of the run, or
+    /// continues after another node has taken the run over. The crate `bandog-sqlx` executes it
+    /// (`run.complete_in(&mut tx)`).
+    ///
+    /// The transaction must be in the database of the scheduler, at the isolation level READ COMMITTED. Execute the
+    /// statement as the last one before the commit. If the database refuses it, the transaction cannot commit:
+    /// [`SqlStatement::refusal`] recognizes the error.
+    ///
+    /// The end of the run is recorded as usual, when the body returns. If a process dies between the commit and this
+    /// record, the run counts as interrupted. With [`crate::OnCrash::Retry`] another node then runs the body again, and
+    /// the statement is refused: the run was completed already.
+    ///
+    /// # Errors
+    /// - `ErrorKind::Misused`: the run is in no record of a store: a job of this process, or a run without a claim.
+    /// - `ErrorKind::Unsupported`: the store is no database in which users have transactions.
+    /// - `ErrorKind::Closed`: the client of the scheduler was closed.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn completion_sql(&self) -> bandog_core::Result<SqlStatement> {
+        let RunInfo { name, id, tick, fence, .. } = &*self.info;
+        let (Some(oldest), Some(client)) = (self.info.oldest_open, &self.client) else {
+            let message =
+                format!("the run of the job {name:?} is in no record of a store, so it cannot be completed there");
+            return Err(Error::new(ErrorKind::Misused, message).during("complete"));
+        };
+        let mark = Mark {
+            key: completion_key(name, *id, tick.millisecond())?,
+            within: (job_key(name)?, running_text(*fence)),
+            obsolete: (completion_key(name, 0, 0)?, completion_key(name, oldest, 0)?),
+        };
+        client.mark_sql(&mark).await
     }
 
     /// Sets the note of this run in the history. A new note replaces the previous note. If the text is longer than

@@ -28,6 +28,9 @@ pub(crate) trait Client: Send + Sync {
     /// Executes statements without parameters. The first poll of the future sends them.
     async fn execute(&self, text: &str) -> Result<(), Fault>;
 
+    /// Whether a pooler is between the client and the server. The request needs no prepared statement.
+    async fn has_pooler(&self) -> Result<bool, Fault>;
+
     /// Begins a transaction and executes its first statement, in one round trip.
     async fn begin(&self, view: View, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault>;
 

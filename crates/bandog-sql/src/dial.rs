@@ -1,5 +1,6 @@
 //! Opens a connection: connects the socket, sets its options, does the TLS handshake if the URL requires TLS, and logs in.
 
+mod backend_key;
 mod stream;
 pub(crate) mod tls;
 
@@ -23,6 +24,7 @@ use tokio::{
 };
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls, config::SslMode, error::SqlState};
 
+pub(crate) use self::backend_key::BackendPid;
 use self::stream::{ServerStream, Socket};
 use crate::options::{Address, SqlOptions};
 
@@ -41,6 +43,8 @@ pub(crate) struct Connection {
     pub(crate) messages: Messages,
     /// If this switch is set, closing the connection sends a TCP reset.
     pub(crate) reset: Reset,
+    /// The number of the server's process, as the other end of the connection reports it.
+    pub(crate) pid: BackendPid,
 }
 
 /// The messages of the server. This stream reads and writes the socket, so it must be polled while a query runs. It ends
@@ -81,7 +85,8 @@ pub(crate) async fn dial(options: &SqlOptions) -> Result<Connection> {
 
 async fn connect(options: &SqlOptions) -> Result<Connection> {
     let reset = Reset::default();
-    let stream = ServerStream::new(reach(options).await?, reset.clone());
+    let pid = BackendPid::default();
+    let stream = ServerStream::new(reach(options).await?, reset.clone(), pid.clone());
     let mut config = Config::new();
     config.user(&options.user).dbname(&options.database).application_name("bandog").ssl_mode(SslMode::Disable);
     if let Some(password) = &options.password {
@@ -89,7 +94,7 @@ async fn connect(options: &SqlOptions) -> Result<Connection> {
     }
     let (client, mut connection) = config.connect_raw(stream, NoTls).await.map_err(|error| refused(options, error))?;
     let messages = Box::pin(poll_fn(move |context| connection.poll_message(context)));
-    Ok(Connection { client, messages, reset })
+    Ok(Connection { client, messages, reset, pid })
 }
 
 /// Opens the socket, and does the TLS handshake if the URL requires TLS.

@@ -120,7 +120,7 @@ impl Query for Evict {
     }
 }
 
-/// Deletes the rows of a lock that no claim holds and for which no claim has a place.
+/// Deletes the rows of a lock that no claim holds, for which no claim has a place, and whose fence no transaction keeps.
 struct Forget(Key);
 
 #[async_trait]
@@ -134,6 +134,7 @@ impl Query for Forget {
             let is_waited_for = stored.state.places().iter().any(|place| now < place.until);
             Ok(stored.state.row(key, now).is_none() && !is_waited_for)
         });
+        let is_free = is_free.map(|is_free| is_free && !locked.is_kept(key));
         match is_free {
             Ok(true) => {
                 link.end(&link.statements.forget, &[&key.as_str()]).await?;

@@ -1,16 +1,21 @@
 //! The backend, and the implementation of [`Leases`].
 
-use std::{num::NonZeroU32, sync::Arc, time::Duration};
+use std::{
+    num::NonZeroU32,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Claim, ClientId, Error, Key, Leases, LockState, Member, Notifier, Profile, Renewal, Result, Step,
-    Subscription,
+    Answer, Claim, ClientId, Error, Fence, Holding, Key, Leases, LockState, Member, Notifier, Profile, Renewal, Result,
+    SqlStatement, Step, Subscription,
 };
 use tokio::sync::watch;
 
 use crate::{
     fault::Fault,
+    fence,
     job::Query,
     lane::Lane,
     listen::{Channel, Listener},
@@ -39,7 +44,7 @@ const MAY_UNDO: Duration = Duration::from_secs(10);
 /// # Connections
 /// A backend has at most four connections: for claims, releases and queries about locks, for renewals, for records and the
 /// registry, and for notifications. Each is opened when it is first needed. Clones share them. Each must lead to one
-/// session of the server, so PgBouncer must be in the mode `session`.
+/// session of the server. A pooler, such as PgBouncer, is refused, unless the URL says `?pooler=session`.
 #[derive(Debug, Clone)]
 pub struct Sql(Arc<Shared>);
 
@@ -65,6 +70,8 @@ pub(crate) struct Context {
     pub(crate) statements: Arc<Statements>,
     pub(crate) listener: Listener,
     pub(crate) known_names: KnownNames,
+    /// The id of the tables. None before the first connection.
+    id: Mutex<Option<String>>,
     epoch: watch::Sender<u64>,
 }
 
@@ -75,8 +82,18 @@ impl Context {
             statements: Arc::new(statements),
             listener: Listener::default(),
             known_names: KnownNames::default(),
+            id: Mutex::default(),
             epoch: watch::Sender::new(0),
         }
+    }
+
+    /// The id of the tables, which distinguishes them from those of other databases. None before the first connection.
+    pub(crate) fn id(&self) -> Option<String> {
+        self.id.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_id(&self, id: String) {
+        *self.id.lock().unwrap_or_else(PoisonError::into_inner) = Some(id);
     }
 
     /// Records a new connection. If another one of the same lane has ended before, the server may have lost data.
@@ -159,6 +176,10 @@ impl Leases for Sql {
     async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<Option<u32>> {
         let query = states::SetLimit { key: key.clone(), permits };
         self.query_in_order(query).await.flatten().map_err(|error| error.during("set_limit").at(key))
+    }
+
+    async fn fence_sql(&self, holding: &Holding, fence: Fence) -> Result<SqlStatement> {
+        fence::check(self.context(), holding, fence).map_err(|error| error.during("fence").at(&holding.key))
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {

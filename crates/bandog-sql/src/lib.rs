@@ -12,6 +12,7 @@ mod check;
 mod client;
 mod dial;
 mod fault;
+mod fence;
 mod inspect;
 mod job;
 mod lane;

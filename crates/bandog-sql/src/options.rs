@@ -10,6 +10,8 @@ use std::{
 
 use bandog_core::Result;
 
+use crate::schema;
+
 /// The options of a [`Sql`](crate::Sql) backend.
 ///
 /// ```
@@ -26,6 +28,10 @@ pub struct SqlOptions {
     pub(crate) password: Option<String>,
     pub(crate) database: String,
     pub(crate) schema: String,
+    /// Whether the client creates the tables if they do not exist.
+    pub(crate) creates_tables: bool,
+    /// Whether a pooler in the mode `session` may be between the client and the server.
+    pub(crate) may_have_pooler: bool,
     pub(crate) timeout: Duration,
 }
 
@@ -68,6 +74,10 @@ impl SqlOptions {
     /// user, unless the URL names them. Characters with a meaning in URLs are percent-encoded.
     ///
     /// - `?schema=NAME`: the schema of the tables; the default is `bandog`. It is created if it does not exist.
+    /// - `?create=false`: the tables must exist. Then the user needs no right to create them. See
+    ///   [`SqlOptions::schema_sql`].
+    /// - `?pooler=session`: a pooler, such as PgBouncer, is between the client and the server, and is in the mode
+    ///   `session`. Without this option, a pooler is refused.
     /// - `?host=/DIRECTORY`, with no host before it: the Unix socket in this directory.
     /// - `?sslmode=disable` (the default), `require` or `verify-full`: the last two are the same here. The client always
     ///   checks the certificate of the server.
@@ -89,6 +99,19 @@ impl SqlOptions {
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
+    }
+
+    /// The statements that create the schema and the tables, and that grant the needed rights to the user of the URL. An
+    /// administrator executes them once. Afterwards, the client with `?create=false` needs no further rights.
+    ///
+    /// ```
+    /// use bandog_sql::SqlOptions;
+    /// let options = SqlOptions::from_url("postgres://locks@db/shop?schema=shop_locks")?;
+    /// assert!(options.schema_sql().contains("create schema if not exists \"shop_locks\";"));
+    /// # Ok::<(), bandog_core::Error>(())
+    /// ```
+    pub fn schema_sql(&self) -> String {
+        schema::text(self)
     }
 
     /// The address of the store, without user and password.

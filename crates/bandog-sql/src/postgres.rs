@@ -7,11 +7,11 @@ use std::{
 
 use async_trait::async_trait;
 use futures_util::{StreamExt, future::join};
-use tokio_postgres::{AsyncMessage, Statement};
+use tokio_postgres::{AsyncMessage, SimpleQueryMessage, Statement};
 
 use crate::{
     client::{Client, Connection, Messages, View},
-    dial,
+    dial::{self, BackendPid},
     fault::Fault,
     row::Row,
     value::Parameter,
@@ -20,18 +20,20 @@ use crate::{
 /// A connection and its prepared statements.
 struct Postgres {
     client: tokio_postgres::Client,
+    /// The number of the server's process, as the other end of the connection reports it.
+    pid: BackendPid,
     prepared: Mutex<HashMap<String, Statement>>,
 }
 
 /// The parts of an open connection.
 pub(crate) fn connection(opened: dial::Connection) -> Connection {
-    let dial::Connection { client, messages, reset } = opened;
+    let dial::Connection { client, messages, reset, pid } = opened;
     let messages: Messages = Box::pin(messages.map(|message| match message {
         Ok(AsyncMessage::Notification(notification)) => Ok(Some(notification.channel().to_owned())),
         Ok(_) => Ok(None),
         Err(error) => Err(Fault::broken(&error)),
     }));
-    let client = Box::new(Postgres { client, prepared: Mutex::default() });
+    let client = Box::new(Postgres { client, pid, prepared: Mutex::default() });
     Connection { client, messages, discard: Box::new(move || reset.set()) }
 }
 
@@ -50,6 +52,15 @@ impl Client for Postgres {
 
     async fn execute(&self, text: &str) -> Result<(), Fault> {
         Ok(self.client.batch_execute(text).await?)
+    }
+
+    async fn has_pooler(&self) -> Result<bool, Fault> {
+        let messages = self.client.simple_query("select pg_backend_pid()").await?;
+        let row = messages.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0),
+            _ => None,
+        });
+        Ok(row.and_then(|text| text.parse().ok()) != self.pid.get())
     }
 
     async fn begin(&self, view: View, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {

@@ -7,13 +7,14 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Error, ErrorKind, Holding, Key, Latches, Line, Moment, Notifier, Pattern, Reading, Record, Records, Result,
-    Subscription, Swap, Swapped, Swaps, Version,
+    Error, ErrorKind, Holding, Key, Latches, Line, Mark, Moment, Notifier, Pattern, Reading, Record, Records, Result,
+    SqlStatement, Subscription, Swap, Swapped, Swaps, Version,
 };
 
 use crate::{
     Sql,
     fault::Fault,
+    fence,
     job::Query,
     leases::Context,
     listen::{Channel, Listener},
@@ -53,6 +54,10 @@ impl Records for Sql {
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
         let subscribed = Listener::subscribe(self.context(), Channel::of_record(key), notifier).await;
         subscribed.map_err(|error| error.during("subscribe").at(key))
+    }
+
+    async fn mark_sql(&self, mark: &Mark) -> Result<SqlStatement> {
+        fence::mark(self.context(), mark).map_err(|error| error.during("complete").at(&mark.key))
     }
 }
 

@@ -1,18 +1,48 @@
 //! The tables: they are created when they are first used, and have a version.
 
-use bandog_core::{Error, ErrorKind};
+use bandog_core::{ClientId, Error, ErrorKind};
 
-use crate::{fault::Fault, leases::Context, options::Dialect, session::Link};
+use crate::{
+    fault::Fault,
+    leases::Context,
+    options::{Dialect, SqlOptions},
+    session::Link,
+    statements::Statements,
+};
 
+/// The frame of the statements for an administrator.
+const PRINTED: &str = include_str!("../sql/postgres/printed.sql");
 /// The version of the tables that this program knows.
 const VERSION: u32 = 1;
 /// The name of the row of `bandog_meta` that has the version of the tables.
 const VERSION_NAME: &str = "version";
+/// The name of the row of `bandog_meta` that has the id of the tables: a random text, which distinguishes databases.
+const ID_NAME: &str = "id";
 /// The key of the advisory lock under which one session creates the tables: the bytes of `bandog` as a number.
 const CREATION_LOCK: i64 = 0x6261_6e64_6f67;
 
+/// The statements for an administrator.
+pub(crate) fn text(options: &SqlOptions) -> String {
+    #[cfg(feature = "mysql")]
+    if options.dialect == Dialect::MySql {
+        return Statements::mysql().schema;
+    }
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let names = [("$schema", quoted(&options.schema)), ("$user", quoted(&options.user))];
+    let filled = names.iter().fold(PRINTED.to_owned(), |text, (name, value)| text.replace(name, value));
+    filled.replace("$tables", &Statements::postgres().schema)
+}
+
 /// Creates the tables, unless they exist, and checks their version.
 pub(crate) async fn prepare(link: &Link, context: &Context, has_schema: bool, has_tables: bool) -> Result<(), Fault> {
+    if !has_tables && !context.options.creates_tables {
+        let (store, schema, place) = (context.options.store(), &context.options.schema, context.options.dialect.place());
+        let message = format!(
+            "{store}: the {place} {schema:?} has no tables of bandog, and create=false in the URL forbids to create them; an \
+             administrator can apply the output of `bandog schema --print`"
+        );
+        return Err(Error::new(ErrorKind::Unsupported, message).into());
+    }
     match context.options.dialect {
         Dialect::Postgres if !has_tables => create(link, context, has_schema).await?,
         Dialect::Postgres => {}
@@ -23,7 +53,7 @@ pub(crate) async fn prepare(link: &Link, context: &Context, has_schema: bool, ha
     let found: Option<&str> = rows.first().map(|row| row.try_get(0)).transpose()?;
     let (store, schema, place) = (context.options.store(), &context.options.schema, context.options.dialect.place());
     match found.map(str::parse::<u32>) {
-        Some(Ok(VERSION)) => Ok(()),
+        Some(Ok(VERSION)) => read_id(link, context).await,
         Some(Ok(version)) => Err(Fault::Described(Error::new(
             ErrorKind::Unsupported,
             format!(
@@ -36,6 +66,21 @@ pub(crate) async fn prepare(link: &Link, context: &Context, has_schema: bool, ha
             format!("{store}: the table bandog_meta in {place} {schema:?} has no version"),
         ))),
     }
+}
+
+/// Reads the id of the tables. The first client writes it.
+async fn read_id(link: &Link, context: &Context) -> Result<(), Fault> {
+    let read = async || -> Result<Option<String>, Fault> {
+        let rows = link.query(&link.statements.meta, &[&ID_NAME]).await?;
+        Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
+    };
+    let mut id = read().await?;
+    if id.is_none() {
+        link.query(&link.statements.setting, &[&ID_NAME, &ClientId::random().to_string()]).await?;
+        id = read().await?;
+    }
+    context.set_id(id.ok_or(Fault::Broken(None))?);
+    Ok(())
 }
 
 /// Creates the tables in one transaction. Sessions that do so at the same time wait for each other.

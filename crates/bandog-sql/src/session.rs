@@ -201,6 +201,9 @@ async fn prepare(link: &Link, context: &Context) -> Result<(), Fault> {
 
 async fn prepare_postgres(link: &Link, context: &Context) -> Result<(), Fault> {
     let options = &context.options;
+    if !options.may_have_pooler {
+        refuse_pooler(link, context).await?;
+    }
     let mut settings = format!("set search_path to {}, pg_catalog;", options.schema);
     let milliseconds = [
         ("lock_timeout", LOCK_TIMEOUT.min(options.timeout / 3)),
@@ -238,6 +241,20 @@ async fn prepare_postgres(link: &Link, context: &Context) -> Result<(), Fault> {
     let Statements { claim, claim_waiting, insert, release, renew, .. } = &*link.statements;
     let texts = [claim, claim_waiting, insert, release, renew];
     join_all(texts.map(|text| link.prepare(text))).await.into_iter().collect()
+}
+
+/// Refuses a connection that does not lead to one process of the server. The check comes before all settings: in the mode
+/// `transaction`, a setting would stay in a session that other clients use.
+async fn refuse_pooler(link: &Link, context: &Context) -> Result<(), Fault> {
+    if !link.client.has_pooler().await? {
+        return Ok(());
+    }
+    let message = format!(
+        "{}: a connection pooler, such as PgBouncer, is between the client and the server. Locks need a session of their \
+         own: name the server itself; or, if the pooler is in the mode `session`, add pooler=session to the URL",
+        context.options.store()
+    );
+    Err(Error::new(ErrorKind::Unsupported, message).into())
 }
 
 /// The error of a connection attempt. No request was sent, so nothing was applied.

@@ -13,7 +13,8 @@ macro_rules! statements {
             $($(#[$doc])* pub(crate) $name: String,)+
             $($(#[$pg_doc])* pub(crate) $pg: String,)+
             $(#[cfg(feature = "mysql")] $(#[$my_doc])* pub(crate) $my: String,)+
-            /// As `claim`, but it waits for rows that another transaction has locked.
+            /// As `claim`, but it waits for the rows of leases that another transaction has locked. It does not wait for the
+            /// rows of fences: transactions of users keep them for any time.
             pub(crate) claim_waiting: String,
         }
 
@@ -85,6 +86,10 @@ statements! {
     time,
     settings,;
     postgres:
+    /// Checks a hold in a transaction of the user.
+    fence,
+    /// Creates a record in a transaction of the user.
+    mark,
     claim,
     release,
     renew,;
@@ -97,13 +102,19 @@ statements! {
 }
 
 impl Statements {
+    /// Whether a transaction of a user can keep a fence.
+    pub(crate) fn can_keep_fences(&self) -> bool {
+        !self.fence.is_empty()
+    }
+
     /// Whether there are statements that decide claims, releases and renewals of mutexes.
     pub(crate) fn decide_mutexes(&self) -> bool {
         !self.claim.is_empty()
     }
 
     fn with_waiting_claims(mut self) -> Self {
-        self.claim_waiting = self.claim.replace(" skip locked", "");
+        self.claim_waiting =
+            self.claim.replace("for update of l, f skip locked", "for update of l for update of f skip locked");
         self
     }
 }

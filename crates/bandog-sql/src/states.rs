@@ -13,7 +13,7 @@ use bandog_core::{
 
 use crate::{fault::Fault, job::Query, leases::Context, listen::Channel, row::Row, session::Link};
 
-/// The owner of a row whose state has holds.
+/// The owner of a row whose holds are those of readers or of permits.
 const COMPLEX: &str = "*";
 /// The time after which a claim is sent again if another transaction has locked its row for too long.
 const LOCKED_RETRY: Duration = Duration::from_millis(50);
@@ -32,6 +32,8 @@ pub(crate) struct StoredState {
 pub(crate) struct Locked {
     /// The time of the database.
     pub(crate) now: Moment,
+    /// The locks that no claim can get in this transaction: a transaction of a user keeps the rows of their fences.
+    kept: BTreeSet<Key>,
     /// The locks that were asked for. A name whose rows have contents of another program has no state.
     pub(crate) states: BTreeMap<Key, Result<StoredState>>,
     before: BTreeMap<Key, StoredState>,
@@ -70,6 +72,16 @@ impl Locked {
             link.query(&link.statements.insert, &[&names]).await?;
             rows = link.query(text, &[&names]).await?;
         }
+        let mut kept = BTreeSet::new();
+        if purpose == Purpose::Grant && rows.len() < names.len() && link.statements.can_keep_fences() {
+            let mut found = BTreeSet::new();
+            for row in &rows {
+                found.insert(row.try_get::<&str>(0)?);
+            }
+            kept = keys.iter().filter(|key| !found.contains(key.as_str())).cloned().collect();
+            let names: Vec<_> = kept.iter().map(Key::as_str).collect();
+            rows.extend(link.query(&link.statements.lock_leases, &[&names]).await?);
+        }
         let now = match rows.first() {
             Some(row) => row.try_get(7)?,
             None => server_time(link).await?,
@@ -88,7 +100,12 @@ impl Locked {
         };
         states.retain(|key, _| !skipped.contains(key));
         let before = states.iter().filter_map(|(key, state)| Some((key.clone(), state.as_ref().ok()?.clone())));
-        Ok(Self { now: moment(now), before: before.collect(), states, skipped, channels: BTreeSet::new() })
+        Ok(Self { now: moment(now), kept, before: before.collect(), states, skipped, channels: BTreeSet::new() })
+    }
+
+    /// Whether no claim can get the lock in this transaction, because a transaction of a user has checked its fence.
+    pub(crate) fn is_kept(&self, key: &Key) -> bool {
+        self.kept.contains(key)
     }
 
     /// A fence that new fences exceed: the time of the database in microseconds.
@@ -166,6 +183,10 @@ impl<'a> Columns<'a> {
             [] if is_plain => (None, None),
             [hold] if is_plain && matches!(hold.kind, Kind::Mutex) => (Some(hold.id.to_string()), None),
             [] => (None, Some(state.to_string())),
+            // The check in a transaction of the user compares the owner.
+            [hold] if matches!(hold.kind, Kind::Mutex | Kind::Fair | Kind::Write) => {
+                (Some(hold.id.to_string()), Some(state.to_string()))
+            }
             [_, ..] => (Some(COMPLEX.into()), Some(state.to_string())),
         };
         self.names.push(key.as_str());
@@ -198,6 +219,10 @@ pub(crate) async fn apply(link: &Link, context: &Context, steps: &[&Step]) -> Re
         let (key, above) = (step.key(), locked.above());
         if locked.skipped.contains(key) {
             answers.push(None);
+            continue;
+        }
+        if locked.is_kept(key) && !matches!(step, Step::Release(_)) {
+            answers.push(Some(Ok(Answer::Claimed(Verdict::Busy { retry_after: LOCKED_RETRY, ahead: None }))));
             continue;
         }
         let answer = locked.change(key, |stored, now| {

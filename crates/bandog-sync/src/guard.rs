@@ -8,13 +8,13 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{ClaimId, Clock, Error, ErrorKind, Fence, Holding, Key, Moment, Result};
+use bandog_core::{ClaimId, Clock, Error, ErrorKind, Fence, Holding, Key, Moment, Result, SqlStatement};
 use tokio::sync::{futures::OwnedNotified, oneshot};
 
 use crate::{
-    Owner,
+    Client, Owner,
     caller::Caller,
-    engine::{DowngradeRequest, HoldId, Msg, SlotId, Ticket, TurnGrant},
+    engine::{DowngradeRequest, HoldId, Lane, Msg, SlotId, Ticket, TurnGrant},
     handle::Handle,
     turn_status::{TurnState, TurnStatus},
 };
@@ -55,6 +55,44 @@ impl Guard {
     pub fn holding(&self) -> Holding {
         let id = ClaimId { client: self.turn.handle.id, number: self.turn.hold };
         Holding { key: self.turn.key().clone(), id }
+    }
+
+    /// A statement for your own transaction, on a store that is a database (PostgreSQL). In this transaction it checks
+    /// that this guard's claim holds the lock, and until the transaction ends the store grants the lock to no other
+    /// client, even if the lease expires or an operator takes the lock away. So two holders never commit work at once.
+    /// The crate `bandog-sqlx` executes it (`guard.fence_in(&mut tx)`); with any other client of the database, execute it
+    /// yourself.
+    ///
+    /// - Execute it as the last statement before the commit, in the database of the locks. The guard must exist until
+    ///   the commit has returned: after it is dropped, another call of this client can get the lock.
+    /// - If the lock is lost, the database refuses the statement, and the transaction cannot commit.
+    ///   [`SqlStatement::refusal`] recognizes this error.
+    /// - Renewals and other locks are not delayed by the open transaction.
+    ///
+    /// `docs/postgres.md` has an example, and says what happens at each isolation level.
+    ///
+    /// # Errors
+    /// - `ErrorKind::Lost`: the lock was lost before.
+    /// - `ErrorKind::Misused`: the lock is that of a reader, or the permits of a semaphore. Other holders can have them at
+    ///   the same time, with greater fences, so the check would say nothing about the order of the writes.
+    /// - `ErrorKind::Unsupported`: the store is no database in which users have transactions.
+    /// - `ErrorKind::Closed`: the client was closed.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn fence_sql(&self) -> Result<SqlStatement> {
+        self.check_held()?;
+        match self.turn.slot.lane {
+            Lane::Mutex | Lane::Fair(_) | Lane::Write => {}
+            Lane::Read | Lane::Permits(_) => {
+                let message = "readers and holders of permits share the lock, so a transaction cannot check it; use a \
+                               mutex or the lock of the writer";
+                return Err(Error::misused(message).during("fence").at(self.key()));
+            }
+        }
+        let (holding, fence) = (self.holding(), self.fence());
+        let client = Client::of(Arc::clone(&self.turn.handle));
+        client.query(move |backend| Box::pin(async move { backend.fence_sql(&holding, fence).await })).await
     }
 
     /// Whether the lock is lost, so that another client might hold it now. Once this call has returned true, it always

@@ -3,8 +3,8 @@
 
 use async_trait::async_trait;
 use bandog_core::{
-    Error, ErrorKind, Holding, Key, Line, Notifier, Pattern, Reading, Record, Records, Result, Subscription, Swap,
-    Swapped, Swaps,
+    Error, ErrorKind, Holding, Key, Line, Mark, Notifier, Pattern, Reading, Record, Records, Result, SqlStatement,
+    Subscription, Swap, Swapped, Swaps,
 };
 
 use crate::Client;
@@ -44,6 +44,14 @@ impl Records for Client {
     /// [`Client::subscribe`] is easier to use.
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
         self.subscribe_record(key, notifier)
+    }
+
+    async fn mark_sql(&self, mark: &Mark) -> Result<SqlStatement> {
+        let key = |key: &Key| self.handle().key(key.as_str());
+        let Mark { key: name, within: (record, text), obsolete: (from, until) } = mark;
+        let within = (key(record)?, text.clone());
+        let mark = Mark { key: key(name)?, within, obsolete: (key(from)?, key(until)?) };
+        self.query(|backend| Box::pin(async move { backend.mark_sql(&mark).await })).await
     }
 }
 

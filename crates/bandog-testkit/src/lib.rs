@@ -10,6 +10,7 @@
 //! - [`RedisCluster`]: a cluster with all its hash slots. [`moves`] moves its slots while it runs.
 //! - [`PostgresServer`]: a PostgreSQL server for one or many tests, each in a database of its own.
 //! - [`MariaDbServer`]: the same with MariaDB.
+//! - [`PgBouncer`]: a PgBouncer in front of such a server.
 //! - [`ZooKeeperServer`]: a ZooKeeper server for one test.
 //! - [`ZooKeeperEnsemble`]: several such servers that elect a leader.
 //! - [`Wire`]: a TCP proxy that delays, loses or holds back data, and that refuses or resets connections.
@@ -27,6 +28,7 @@ mod eventually;
 pub mod fuzz;
 mod keeper;
 mod mariadb;
+mod pgbouncer;
 mod port;
 mod postgres;
 pub mod process;
@@ -43,6 +45,7 @@ pub use ear::Ear;
 pub use ensemble::ZooKeeperEnsemble;
 pub use eventually::{Fact, eventually, eventually_async};
 pub use mariadb::MariaDbServer;
+pub use pgbouncer::PgBouncer;
 pub use postgres::PostgresServer;
 pub use process::{Process, is_alive};
 pub use redis::{RedisServer, TlsFiles};

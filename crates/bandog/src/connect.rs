@@ -33,7 +33,9 @@ use crate::{
 ///   `rediss+quorum://` is the same over TLS, with the options of `rediss://`.
 /// - `valkey` instead of `redis`, and `valkeys` instead of `rediss`: the same for Valkey.
 /// - `postgres://user:password@host:5432/database`: a PostgreSQL database (feature `postgres`), also written `postgresql`.
-///   `?schema=NAME` is the schema of the tables; the default is `bandog`. For TLS: `?sslmode=verify-full`, and perhaps
+///   `?schema=NAME` is the schema of the tables; the default is `bandog`. With `?create=false`, the client does not create
+///   the tables ([`ConnectOptions::schema_sql`]). A pooler between
+///   the client and the server is refused; `?pooler=session` allows one that is in this mode. For TLS: `?sslmode=verify-full`, and perhaps
 ///   `&sslrootcert=PATH`, `&sslcert=PATH` and `&sslkey=PATH`. For a Unix socket: `postgres://user@/database?host=/DIRECTORY`.
 /// - `mysql://user:password@host:3306/database`: a database of MySQL or MariaDB (feature `mysql`), also written `mariadb`.
 ///   The database must exist. The options for TLS are those of `postgres`. For a Unix socket:
@@ -165,6 +167,22 @@ impl ConnectOptions {
     pub fn must_exist(mut self) -> Self {
         self.must_exist = true;
         self
+    }
+
+    /// The SQL text that creates the tables of the store, and that grants the needed rights to the user of the URL. This
+    /// is for teams whose administrators create tables. Without it, the first client creates them.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`]: the store has no tables that an administrator creates, or its backend is not compiled
+    /// in.
+    pub fn schema_sql(&self) -> Result<String> {
+        match self.parts.scheme {
+            Scheme::Postgres => postgres_schema(&self.parts.rest),
+            Scheme::Redis | Scheme::Quorum | Scheme::Sqlite | Scheme::ZooKeeper | Scheme::Memory => {
+                let message = "this store has no tables that an administrator creates; only PostgreSQL has";
+                Err(Error::new(ErrorKind::Unsupported, message))
+            }
+        }
     }
 
     /// See [`ClientOptions::local_turns`]. The default is 64.
@@ -351,6 +369,16 @@ fn sql(client: ClientOptions, url: &str, timeout: Option<Duration>) -> Result<Cl
         options = options.timeout(timeout);
     }
     client.over(bandog_sql::Sql::new(options)?)
+}
+
+#[cfg(feature = "postgres")]
+fn postgres_schema(url: &str) -> Result<String> {
+    Ok(bandog_sql::SqlOptions::from_url(url)?.schema_sql())
+}
+
+#[cfg(not(feature = "postgres"))]
+fn postgres_schema(_: &str) -> Result<String> {
+    Err(not_compiled_in("postgres"))
 }
 
 #[cfg(not(feature = "postgres"))]

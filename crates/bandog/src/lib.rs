@@ -69,7 +69,7 @@ mod url;
 #[doc(inline)]
 pub use bandog_core::{
     Backend, ClientId, Clock, Error, ErrorKind, Fence, Finding, Holder, Key, LatchRow, Level, MAX_KEY_LEN, MAX_TTL,
-    MIN_TTL, Member, Pattern, Result, Row, Waiting,
+    MIN_TTL, Member, Pattern, Result, Row, SqlDialect, SqlStatement, Waiting,
 };
 #[cfg(feature = "schedule")]
 #[doc(inline)]

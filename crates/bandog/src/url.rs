@@ -160,8 +160,8 @@ fn own_options(scheme: &str) -> &'static [&'static str] {
         "redis+sentinel" => &["layout", "semaphores", "sentinel_user", "sentinel_password"],
         "rediss+sentinel" => &["layout", "semaphores", "sentinel_user", "sentinel_password", "ca", "cert", "key"],
         "rediss+quorum" => &["ca", "cert", "key"],
-        "mysql" => &["socket", "sslmode", "sslrootcert", "sslcert", "sslkey"],
-        "postgres" => &["schema", "host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey"],
+        "mysql" => &["create", "socket", "sslmode", "sslrootcert", "sslcert", "sslkey"],
+        "postgres" => &["schema", "create", "pooler", "host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey"],
         "zookeeper" => &["session"],
         _ => &[],
     }
@@ -426,8 +426,8 @@ fn without_unknown_options(place: &str, instead: &str) -> String {
     let shown = query.split('&').filter_map(|option| match option.split_once('=') {
         Some((
             "watchdog" | "timeout" | "java_skew" | "replicas" | "layout" | "semaphores" | "max_ttl" | "prefix" | "ca"
-            | "cert" | "key" | "db" | "sentinel_user" | "schema" | "host" | "port" | "sslmode" | "sslrootcert"
-            | "sslcert" | "sslkey" | "session",
+            | "cert" | "key" | "db" | "sentinel_user" | "schema" | "create" | "pooler" | "host" | "port" | "sslmode"
+            | "sslrootcert" | "sslcert" | "sslkey" | "session",
             _,
         ))
         | None => Some(option.to_owned()),

@@ -1,6 +1,6 @@
 use crate::house::{containing, root, sources, table};
 
-const FLOORS: [(&str, &[&str]); 17] = [
+const FLOORS: [(&str, &[&str]); 18] = [
     ("bandog-core", &[]),
     ("bandog-cron", &[]),
     ("bandog-judge", &[]),
@@ -12,6 +12,7 @@ const FLOORS: [(&str, &[&str]); 17] = [
     ("bandog-sqlite", &["bandog-core"]),
     ("bandog-zookeeper", &["bandog-core"]),
     ("bandog-schedule", &["bandog-core", "bandog-cron", "bandog-sync"]),
+    ("bandog-sqlx", &["bandog-core", "bandog-schedule", "bandog-sync"]),
     (
         "bandog",
         &[
@@ -196,6 +197,14 @@ fn time_comes_from_the_clock_that_is_handed_in() {
     let walls = [".wall()"];
     let decided_by_walls = containing(&sources(&["bandog-sync", "bandog"]), &walls);
     assert_eq!(decided_by_walls, [""; 0], "these files read a wall clock to decide about leases");
+}
+
+#[test]
+fn only_one_crate_depends_on_sqlx() {
+    let depends =
+        |name: &str| ["dependencies", "dev-dependencies"].iter().any(|kind| table(name, kind).contains(&"sqlx".into()));
+    let found: Vec<_> = FLOORS.iter().map(|(name, _)| *name).filter(|name| depends(name)).collect();
+    assert_eq!(found, ["bandog-sqlx"]);
 }
 
 #[test]

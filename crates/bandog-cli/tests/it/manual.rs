@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::help::{Place, Ran};
 
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 16] = [
     "lock",
     "show",
     "ls",
@@ -12,6 +12,7 @@ const COMMANDS: [&str; 15] = [
     "latch",
     "limit",
     "doctor",
+    "schema",
     "torture",
     "cron",
     "schedule",

@@ -34,6 +34,21 @@ fn a_held_lock_is_refused_shown_and_taken_away() {
 }
 
 #[test]
+fn the_printed_schema_creates_the_tables() {
+    let place = Place::new();
+    let database = SERVER.new_database();
+    let url = format!("postgres://{}@127.0.0.1:{}/{database}?create=false", PostgresServer::LOCKS, SERVER.port());
+    place.run(&["lock", "x", "--url", &url, "--", "true"]).assert_ended(64, &["create=false"]);
+    let printed = place.run(&["schema", "--print", "--url", &url]);
+    assert_eq!((printed.code, printed.stderr.as_str()), (0, ""));
+    assert!(!printed.stdout.contains("PASSWORD"), "{printed:?}");
+    SERVER.sql(&database, &printed.stdout);
+    place.run(&["lock", "x", "--url", &url, "--", "true"]).assert_ended(0, &[]);
+    place.run(&["schema", "--print", "--url", "redis://127.0.0.1:1"]).assert_ended(64, &["only PostgreSQL"]);
+    place.run(&["schema", "--url", &url]).assert_ended(64, &["--print"]);
+}
+
+#[test]
 fn each_tick_runs_on_one_of_two_nodes() {
     let (place, url) = (Place::new(), url());
     file(&place, "[[job]]\nname = 'x'\nfixed_rate = '100ms'\ncommand = 'echo $BANDOG_TICK >> ticks'\n");

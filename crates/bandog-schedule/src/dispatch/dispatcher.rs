@@ -45,7 +45,7 @@ impl Dispatcher {
     ) -> Self {
         let now = time.moment();
         Self {
-            planner: Planner::new(LocalJobs::new(entries, time, pool, RunStarter::new(mail)), node),
+            planner: Planner::new(LocalJobs::new(entries, time, pool, RunStarter::new(mail, client.clone())), node),
             follower: Follower::new(client, poll_interval, now),
             mailbox: Mailbox::new(mailbox, now),
             shutdown: Shutdown::default(),

@@ -9,6 +9,7 @@ use std::{
 };
 
 use bandog_core::{Clock, Moment};
+use bandog_sync::Client;
 use futures_util::future::{BoxFuture, Either, select};
 use tokio::{sync::mpsc, time};
 use tracing::Instrument;
@@ -93,7 +94,15 @@ impl PreparedRun {
 
 /// Sends messages to the dispatcher. The runs of a chunk share one sender. If all runs shared a single sender, the
 /// worker threads would contend for the sender's reference counter.
-pub(crate) type MessageSender = Arc<mpsc::UnboundedSender<Message>>;
+pub(crate) type MessageSender = Arc<Outlet>;
+
+/// What a run needs of its scheduler.
+#[derive(Debug)]
+pub(crate) struct Outlet {
+    messages: mpsc::UnboundedSender<Message>,
+    /// The client of the store. None for a scheduler without a store.
+    client: Option<Arc<Client>>,
+}
 
 /// A deadline: each retry must start before `until`.
 pub(crate) struct RetryDeadline {
@@ -117,8 +126,9 @@ pub(crate) struct RunStarter {
 }
 
 impl RunStarter {
-    pub(crate) fn new(messages: mpsc::UnboundedSender<Message>) -> Self {
-        Self { runs: Vec::new(), messages: Arc::new(messages) }
+    /// `client`: the client of the store, if the scheduler has one.
+    pub(crate) fn new(messages: mpsc::UnboundedSender<Message>, client: Option<Client>) -> Self {
+        Self { runs: Vec::new(), messages: Arc::new(Outlet { messages, client: client.map(Arc::new) }) }
     }
 
     /// The sender for the next run that is added.
@@ -131,7 +141,9 @@ impl RunStarter {
         self.runs.push(run);
         if self.runs.len() == CHUNK {
             let runs = std::mem::replace(&mut self.runs, Vec::with_capacity(CHUNK));
-            self.messages = Arc::new((*self.messages).clone());
+            let Outlet { messages, client } = &*self.messages;
+            let client = client.as_deref().map(|client| Arc::new(client.clone()));
+            self.messages = Arc::new(Outlet { messages: messages.clone(), client });
             tokio::spawn(async move { runs.into_iter().for_each(PreparedRun::begin) });
         }
     }
@@ -220,7 +232,7 @@ enum AttemptEnd {
 /// Executes one attempt.
 async fn run_attempt(body: &Body, policy: &Policy, report: &EndReport) -> AttemptEnd {
     let cancel = &report.info.cancel;
-    let run = Run::new(Arc::clone(&report.info), report.attempt);
+    let run = Run::new(Arc::clone(&report.info), report.attempt, report.messages.client.clone());
     let mut body_future = pin!(run_body(body, run));
     // Waits until the attempt has to end. Returns true if the attempt has reached the timeout, false if the run was
     // cancelled.
@@ -298,6 +310,6 @@ impl Drop for EndReport {
         // The text that the job's body has set for the run's history entry.
         let note = info.take_note();
         // The send fails if the dispatcher has ended. Then nothing needs the message.
-        let _ = self.messages.send(Message::RunEnded { job, attempt, state, info, error, note });
+        let _ = self.messages.messages.send(Message::RunEnded { job, attempt, state, info, error, note });
     }
 }

@@ -163,6 +163,7 @@ mod tests {
         let mut entry = entry(job);
         assert_eq!(take(&mut entry, 0), Some(0));
         let run = RunInfo {
+            oldest_open: None,
             name: "job".into(),
             id: 0,
             tick: bandog_cron::Time::from_millisecond(T0),

@@ -31,6 +31,7 @@ pub(super) fn prepare(
         fence: Fence::new(live.fence),
         last_success: last_success.map(Time::from_millisecond),
         note: std::sync::Mutex::default(),
+        oldest_open: live.session.as_ref().map(|_| oldest_open(entry, live)),
         cancel: CancelToken::default(),
     };
     PreparedRun {
@@ -42,6 +43,13 @@ pub(super) fn prepare(
         limit: retry_deadline(entry, time),
         messages,
     }
+}
+
+/// The smallest number of a run that runs or waits.
+fn oldest_open(entry: &JobEntry, live: &LiveRun) -> u64 {
+    let Some(state) = &entry.state else { return live.id };
+    let open = state.running.iter().map(|live| live.id).chain(state.queue.iter().map(|queued| queued.id));
+    open.fold(live.id, u64::min)
 }
 
 /// The deadline for the retries of a run that starts now. None if the policy does not limit the time of retries.

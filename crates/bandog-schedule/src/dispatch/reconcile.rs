@@ -84,7 +84,7 @@ mod tests {
 
     impl Fixture {
         fn new() -> Self {
-            let starts = RunStarter::new(mpsc::unbounded_channel().0);
+            let starts = RunStarter::new(mpsc::unbounded_channel().0, None);
             Self { pool: Pool::new(9, 1, starts), time: Timekeeper::new(Clock::system()) }
         }
 

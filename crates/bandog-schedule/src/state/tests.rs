@@ -75,3 +75,18 @@ fn a_damaged_period_gives_no_trigger() {
         assert!(JobSpec { trigger, ..plain }.trigger().is_none());
     }
 }
+
+#[test]
+fn a_record_contains_the_text_of_a_run_under_way_and_not_that_of_an_ended_run() {
+    use crate::records::running_text;
+    let state = JobState::read(OLDER[0], &Key::new("job/older").unwrap()).unwrap();
+    let text = state.write().unwrap();
+    let running = bandog_core::Fence::new(state.running[0].fence);
+    assert!(text.contains(&running_text(running)), "{text}");
+    let mut ended = state.clone();
+    let live = ended.running.remove(0);
+    let last = ended.last.as_mut().expect("an earlier attempt has ended");
+    (last.fence, last.started) = (Some(live.fence), Some(live.started));
+    let text = ended.write().unwrap();
+    assert!(text.contains(&format!("\"fence\":{running},")) && !text.contains(&running_text(running)), "{text}");
+}

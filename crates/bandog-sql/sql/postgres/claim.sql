@@ -1,6 +1,6 @@
 -- Claims free mutexes. This statement contains the rules of `LockState` for mutexes without a queue. It locks its rows in
--- the order of their names; rows that another transaction has locked are skipped. Without the words `skip locked`, the
--- statement waits for them.
+-- the order of their names; rows that another transaction has locked are skipped. A second variant of the statement
+-- waits for the rows of leases. It also skips the rows of fences, which transactions of users can keep for any time.
 -- $1 names, sorted, without duplicates
 -- $2 the claims
 -- $3 the claims that the claims of $2 replace; null for a claim that replaces none

@@ -3,7 +3,8 @@
 -- Parameters: none.
 -- Result: none.
 
--- The version of these tables, and the settings that all clients share.
+-- The version of these tables, their id (a random text, which the first client writes), and the settings that all clients
+-- share.
 create table bandog_meta (
     name  text collate "C" not null primary key,
     value text not null
@@ -20,7 +21,7 @@ create table bandog_fence (
 -- page is free for such updates.
 create table bandog_lease (
     name     text collate "C" not null primary key,  -- the lock
-    owner    text,                      -- the claim that holds it; `*` if `state` has holds; null if it is free
+    owner    text,                      -- the claim that holds it; `*` if several can hold it; null if it is free
     expires  timestamptz,               -- the time at which the last hold expires; null if the lock is free
     starving boolean not null default false,  -- whether a client starves; then the next release makes an offer
     wanted   boolean not null default false,  -- whether a subscriber waits; then the next release notifies

@@ -14,7 +14,10 @@ use tokio::{
 };
 use tokio_rustls::client::TlsStream;
 
-use super::Reset;
+use super::{
+    Reset,
+    backend_key::{BackendPid, LoginReader},
+};
 
 /// The transport of a connection.
 pub(super) enum Socket {
@@ -28,11 +31,12 @@ pub(super) enum Socket {
 pub(super) struct ServerStream {
     socket: Socket,
     reset: Reset,
+    login: LoginReader,
 }
 
 impl ServerStream {
-    pub(super) fn new(socket: Socket, reset: Reset) -> Self {
-        Self { socket, reset }
+    pub(super) fn new(socket: Socket, reset: Reset, pid: BackendPid) -> Self {
+        Self { socket, reset, login: LoginReader::new(pid) }
     }
 }
 
@@ -66,7 +70,10 @@ macro_rules! delegate {
 
 impl AsyncRead for ServerStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        delegate!(&mut self.socket, stream => Pin::new(stream).poll_read(cx, buf))
+        let before = buf.filled().len();
+        let read = delegate!(&mut self.socket, stream => Pin::new(stream).poll_read(cx, buf));
+        self.login.read(&buf.filled()[before..]);
+        read
     }
 }
 

@@ -147,6 +147,10 @@ impl Client for MySql {
         Ok(()) // The parameters are a part of the text, so there is nothing to prepare.
     }
 
+    async fn has_pooler(&self) -> Result<bool, Fault> {
+        Ok(false) // Proxies such as ProxySQL are not detected.
+    }
+
     async fn execute(&self, text: &str) -> Result<(), Fault> {
         self.send(text.to_owned()).await.map(drop)
     }

@@ -43,6 +43,21 @@ fn a_url_names_the_files_for_tls() {
 }
 
 #[test]
+fn a_url_says_if_the_tables_must_exist() {
+    assert!(read("postgres://app@db").creates_tables);
+    assert!(read("postgres://app@db?create=true").creates_tables);
+    assert!(!read("postgres://app@db?create=false").creates_tables);
+}
+
+#[test]
+fn the_printed_schema_names_the_schema_and_the_user() {
+    let text = read("postgres://o%22dd%20user:secret@db/shop?schema=locks_1").schema_sql();
+    assert!(text.contains("set local search_path to \"locks_1\""), "{text}");
+    assert!(text.contains("on all tables in schema \"locks_1\" to \"o\"\"dd user\";"), "{text}");
+    assert!(!text.contains("secret"), "{text}");
+}
+
+#[test]
 fn a_wrong_url_is_refused_without_its_password() {
     for url in [
         "postgres:db",
@@ -73,6 +88,8 @@ fn a_wrong_url_is_refused_without_its_password() {
         "postgres://app:secret@db/shop?schema=Shop",
         "postgres://app:secret@db/shop?schema=1st",
         "postgres://app:secret@db/shop?schema=a;drop",
+        "postgres://app:secret@db/shop?create=no",
+        "postgres://app:secret@db/shop?pooler=transaction",
         "postgres://app:secret@db/shop?table=locks",
         "postgres://app:secret@db/shop?schema=a&schema=b",
         "postgres://app:secret%00@db/shop",

@@ -51,11 +51,27 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
         #[cfg(feature = "mysql")]
         Dialect::MySql => database.clone(),
     };
+    let creates_tables = options.take_switch("create", true)?;
+    let may_have_pooler = match dialect {
+        Dialect::Postgres => options.take_pooler()?,
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => true,
+    };
     if dialect == Dialect::Postgres {
         check_schema(&schema)?;
     }
     options.check_empty()?;
-    Ok(SqlOptions { dialect, address, user, password, database, schema, timeout: Duration::from_secs(3) })
+    Ok(SqlOptions {
+        dialect,
+        address,
+        user,
+        password,
+        database,
+        schema,
+        creates_tables,
+        may_have_pooler,
+        timeout: Duration::from_secs(3),
+    })
 }
 
 /// The options of a URL that are not read yet.
@@ -77,11 +93,30 @@ impl Options {
         self.0.remove(name).filter(|value| !value.is_empty())
     }
 
+    /// The value of an option that is `true` or `false`.
+    fn take_switch(&mut self, name: &str, default: bool) -> Result<bool> {
+        match self.take(name).as_deref() {
+            None => Ok(default),
+            Some("true") => Ok(true),
+            Some("false") => Ok(false),
+            Some(_) => Err(wrong(&format!("has an unknown value of {name:?}; write true or false"))),
+        }
+    }
+
+    /// Whether the URL says that a pooler is used.
+    fn take_pooler(&mut self) -> Result<bool> {
+        match self.take("pooler").as_deref() {
+            None => Ok(false),
+            Some("session") => Ok(true),
+            Some(_) => Err(wrong("has an unknown value of \"pooler\"; a pooler must be in the mode session")),
+        }
+    }
+
     fn check_empty(&self) -> Result<()> {
         let Some(name) = self.0.keys().next() else { return Ok(()) };
         Err(Error::misused(format!(
-            "the URL of the database has the option {name:?}, which is unknown or not allowed here; schema, host (for a \
-             Unix socket; of MySQL: socket), sslmode, sslrootcert, sslcert and sslkey are known"
+            "the URL of the database has the option {name:?}, which is unknown or not allowed here; schema, create, pooler, \
+             host (for a Unix socket; of MySQL: socket), sslmode, sslrootcert, sslcert and sslkey are known"
         )))
     }
 }

@@ -8,6 +8,7 @@ mod claims;
 mod check;
 mod days;
 mod login;
+mod poolers;
 mod rights;
 mod rows;
 mod support;

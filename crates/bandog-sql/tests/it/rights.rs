@@ -2,6 +2,8 @@
 
 use bandog_core::{ErrorKind, Inspect, Kind, Leases, Pattern, Records, Renewal, Swap};
 
+use bandog_sql::SqlOptions;
+
 use crate::support::{SERVER, claim, open, release, renew, take, try_take, url};
 
 /// The page that lists the rights.
@@ -9,7 +11,8 @@ const PAGE: &str = include_str!("../../../../docs/postgres.md");
 
 /// The statements of the page that begin with `grant`, for the user of the tests.
 fn grants() -> String {
-    let grants: Vec<_> = PAGE.lines().filter(|line| line.starts_with("grant ")).collect();
+    let grants: Vec<_> =
+        PAGE.lines().filter(|line| line.starts_with("grant ") && line.ends_with(" to locks;")).collect();
     assert!(grants.len() >= 2, "docs/postgres.md lists no rights");
     grants.join("\n")
 }
@@ -34,6 +37,33 @@ async fn the_documented_rights_are_enough() {
     assert!(swapped.each[0].is_ok(), "{swapped:?}");
     assert!(store.members().await.unwrap().is_empty());
     assert!(!store.check().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn the_printed_schema_needs_few_rights_and_is_enough() {
+    let database = SERVER.new_database();
+    SERVER.sql(&database, &format!("revoke create on database {database} from locks"));
+    let url = format!("{}?schema=shop_locks&create=false", url(&SERVER, &database));
+    let error = open(&url).ping().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("bandog schema --print"), "{error}");
+    let schemas = "select count(*) from pg_namespace where nspname = 'shop_locks'";
+    assert_eq!(SERVER.sql(&database, schemas), "0");
+
+    let text = SqlOptions::from_url(&url).unwrap().schema_sql();
+    SERVER.sql(
+        &database,
+        &format!("create role tables_{database}; grant create on database {database} to tables_{database}"),
+    );
+    SERVER.sql(&database, &format!("set role tables_{database};\n{text}"));
+    let (store, ours) = (open(&url), claim("k"));
+    take(&store, &ours).await;
+    assert!(matches!(renew(&store, &ours).await.unwrap(), Renewal::Extended { .. }));
+    release(&store, &ours).await;
+    let owner = "select distinct tableowner from pg_tables where schemaname = 'shop_locks'";
+    assert_eq!(SERVER.sql(&database, owner), format!("tables_{database}"));
+    // A client that may create tables finds the same ones.
+    take(&open(&url.replace("&create=false", "")), &ours).await;
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ struct Fixture {
 impl Fixture {
     fn new(size: usize) -> Self {
         let definition = Job::once("job").run(async |_: Run| ()).prepare(None).unwrap();
-        let starts = RunStarter::new(mpsc::unbounded_channel().0);
+        let starts = RunStarter::new(mpsc::unbounded_channel().0, None);
         Self {
             pool: Pool::new(size, JOBS, starts),
             entry: JobEntry::new(definition),

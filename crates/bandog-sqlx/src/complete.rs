@@ -1,0 +1,88 @@
+//! The completion of a run in a transaction of the user.
+
+use bandog_core::{Result, SqlStatement};
+use bandog_schedule::Run;
+use sqlx::{Database, Postgres, Transaction};
+
+use crate::{execute, fault};
+
+/// Completes a run of a job in a transaction of the database `DB`, so that the effects of the run happen once.
+///
+/// ```no_run
+/// use bandog_sqlx::{CompleteIn, Completion};
+/// use bandog::schedule::{Run, Shared};
+///
+/// #[bandog::scheduled(cron = "0 0 6 * * ?", on_crash = "retry")]
+/// async fn pay_out(run: Run, pool: Shared<sqlx::PgPool>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+///     let mut tx = pool.begin().await?;
+///     sqlx::query("insert into payouts select id, amount from due").execute(&mut *tx).await?;
+///     match run.commit(tx).await? {
+///         Completion::Committed => Ok(()),
+///         Completion::AlreadyCompleted => Ok(()), // An earlier attempt has committed. This one was rolled back.
+///     }
+/// }
+/// # fn main() {}
+/// ```
+pub trait CompleteIn<DB: Database> {
+    /// Completes this run in the transaction: of all attempts of the run, on any node, one transaction can commit.
+    ///
+    /// Call it as the last statement before the commit. If a transaction of another attempt is still open, the call waits
+    /// for its end.
+    ///
+    /// # Errors
+    /// After an error, the transaction must be rolled back; dropping it does so.
+    /// - `ErrorKind::Lost`: another attempt has completed the run, another node has taken it over, or it has ended.
+    /// - `ErrorKind::Misused`: the run is in no record of a store, the transaction is in another database than the
+    ///   scheduler's, or its isolation level is not READ COMMITTED.
+    /// - `ErrorKind::Unsupported`: the scheduler's store is no database of this kind.
+    /// - `ErrorKind::Denied`: the user of the transaction lacks a right.
+    /// - `ErrorKind::Unavailable`: another transaction was in the way, or the database did not answer.
+    /// - `ErrorKind::Closed`: the client of the scheduler was closed.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, roll the transaction back.
+    fn complete_in(&self, tx: &mut Transaction<'_, DB>) -> impl Future<Output = Result<()>> + Send;
+
+    /// Completes this run as [`CompleteIn::complete_in`] does, and commits.
+    ///
+    /// # Errors
+    /// As [`CompleteIn::complete_in`], except that a run that was completed before is no error; and those of
+    /// [`crate::FenceIn::commit`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the transaction is rolled back, unless the commit has been sent.
+    fn commit(&self, tx: Transaction<'_, DB>) -> impl Future<Output = Result<Completion>> + Send;
+}
+
+/// Whether a transaction has committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Completion {
+    /// The transaction has committed.
+    Committed,
+    /// Another attempt of this run has committed before, so the transaction was rolled back. The body should return `Ok`.
+    AlreadyCompleted,
+}
+
+impl CompleteIn<Postgres> for Run {
+    async fn complete_in(&self, tx: &mut Transaction<'_, Postgres>) -> Result<()> {
+        execute(&self.completion_sql().await?, tx).await
+    }
+
+    async fn commit(&self, mut tx: Transaction<'_, Postgres>) -> Result<Completion> {
+        let statement = self.completion_sql().await?;
+        match execute(&statement, &mut tx).await {
+            Ok(()) => {}
+            Err(error) if error.to_string().contains(COMPLETED) => {
+                tx.rollback().await.map_err(|error| fault::of_commit(&statement.key, error))?;
+                return Ok(Completion::AlreadyCompleted);
+            }
+            Err(error) => return Err(error),
+        }
+        tx.commit().await.map_err(|error| fault::of_commit(&statement.key, error))?;
+        Ok(Completion::Committed)
+    }
+}
+
+/// The words of the refusal of a run that was completed.
+const COMPLETED: &str = SqlStatement::COMPLETED;

@@ -1,0 +1,86 @@
+//! Checks a lock of [bandog](https://docs.rs/bandog) inside a transaction of [`sqlx`].
+//!
+//! A process can be stopped for longer than its lease, and then write although another process has the lock by now. If
+//! the data are in the same PostgreSQL database as the locks, the transaction itself can check the lock:
+//!
+//! ```no_run
+//! use bandog_sqlx::FenceIn;
+//! # async fn sweep(pool: sqlx::PgPool) -> Result<(), Box<dyn std::error::Error>> {
+//! let client = bandog::connect("postgres://locks:secret@db/shop").await?;
+//! let guard = client.mutex("orders").lock().await?;
+//! let mut tx = pool.begin().await?; // after the lock, in the database of the locks
+//! sqlx::query("update orders set state = 'returned' where state = 'unpaid'").execute(&mut *tx).await?;
+//! guard.commit(tx).await?; // Err(Lost), and nothing is written, if the lock was lost
+//! # Ok(()) }
+//! ```
+//!
+//! Until the transaction ends, no other client gets the lock, even if its lease expires meanwhile. The order of holders
+//! is the order of their commits. `docs/postgres.md` describes the isolation levels and the rights.
+
+mod complete;
+mod fault;
+
+use bandog_core::{Result, SqlDialect, SqlStatement};
+use bandog_sync::Guard;
+use sqlx::{Database, Postgres, Transaction};
+
+pub use self::complete::{CompleteIn, Completion};
+
+/// Checks the lock of a guard in a transaction of the database `DB`.
+///
+/// It is implemented for [`Guard`], to which the guard of a writer dereferences.
+pub trait FenceIn<DB: Database> {
+    /// Checks that this guard holds its lock, and keeps the store from granting the lock to another client until the
+    /// transaction ends.
+    ///
+    /// Call it as the last statement before the commit, and keep the guard until the commit has returned.
+    /// [`FenceIn::commit`] does both. The transaction must be in the database that has the locks. It should begin after
+    /// the lock was granted: at the levels REPEATABLE READ and SERIALIZABLE, an earlier one fails with `Unavailable`.
+    ///
+    /// # Errors
+    /// After an error, the transaction must be rolled back; dropping it does so.
+    /// - `ErrorKind::Lost`: the lock was lost, or an operator took it away.
+    /// - `ErrorKind::Misused`: the lock is that of a reader or the permits of a semaphore, or the transaction is in
+    ///   another database than the lock.
+    /// - `ErrorKind::Unsupported`: the lock is not in a database of this kind.
+    /// - `ErrorKind::Denied`: the user of the transaction lacks a right.
+    /// - `ErrorKind::Unavailable`: another transaction was in the way, or the database did not answer. A new transaction
+    ///   can succeed.
+    /// - `ErrorKind::Closed`: the client of the guard was closed.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the transaction may or may not have been checked. Roll it back.
+    fn fence_in(&self, tx: &mut Transaction<'_, DB>) -> impl Future<Output = Result<()>> + Send;
+
+    /// Checks the lock as [`FenceIn::fence_in`] does, and commits.
+    ///
+    /// # Errors
+    /// As [`FenceIn::fence_in`]. If the transaction was perhaps committed, because the answer was lost, the kind is
+    /// `ErrorKind::Unavailable` and `Error::maybe_applied` is true. If the database refuses the commit, for example
+    /// because of a deferred constraint, the kind is `ErrorKind::Denied`.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the transaction is rolled back, unless the commit has been sent.
+    fn commit(&self, tx: Transaction<'_, DB>) -> impl Future<Output = Result<()>> + Send;
+}
+
+impl FenceIn<Postgres> for Guard {
+    async fn fence_in(&self, tx: &mut Transaction<'_, Postgres>) -> Result<()> {
+        execute(&self.fence_sql().await?, tx).await
+    }
+
+    async fn commit(&self, mut tx: Transaction<'_, Postgres>) -> Result<()> {
+        self.fence_in(&mut tx).await?;
+        tx.commit().await.map_err(|error| fault::of_commit(self.key(), error))
+    }
+}
+
+/// Executes a statement.
+async fn execute(statement: &SqlStatement, tx: &mut Transaction<'_, Postgres>) -> Result<()> {
+    // A lock in another kind of database has no statement for this transaction.
+    if statement.dialect != SqlDialect::Postgres {
+        return Err(statement.other_database());
+    }
+    let query = statement.values.iter().fold(sqlx::query(&statement.text), |query, value| query.bind(value.as_str()));
+    query.fetch_one(&mut **tx).await.map(drop).map_err(|error| fault::of_statement(statement, error))
+}

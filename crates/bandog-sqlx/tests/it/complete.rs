@@ -1,0 +1,289 @@
+//! Runs of jobs that are completed in a transaction: their effects happen once.
+
+use std::{env, num::NonZeroU32, process::Command, sync::Arc, time::Duration};
+
+use bandog::{
+    ErrorKind,
+    schedule::{Job, Jobs, OnCrash, Overlap, Run, Running, Scheduler},
+};
+use bandog_sqlx::{CompleteIn, Completion};
+use bandog_testkit::{Process, eventually_async};
+use sqlx::{Connection, PgConnection};
+use tokio::sync::{mpsc, watch};
+
+use crate::support::{Database, SERVER, SOON, execute, write};
+
+/// The environment variables of child processes: the URL of the database, and where the body waits.
+const URL: &str = "BANDOG_RUN_URL";
+const STOP_AT: &str = "BANDOG_RUN_STOP_AT";
+/// The test that a child process runs.
+const CHILD: &str = "complete::a_child_process_runs_a_job";
+/// The prefix of a child's messages. The test harness prints to the same stream.
+const SAYS: &str = "child says: ";
+const LEASE: Duration = Duration::from_secs(1);
+
+async fn connect(url: &str) -> PgConnection {
+    PgConnection::connect(&format!("{url}?sslmode=disable")).await.unwrap()
+}
+
+/// Where the body of a child waits until its process is killed or continued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StopAt {
+    Write,
+    Check,
+    Commit,
+}
+
+impl StopAt {
+    const ALL: [Self; 3] = [Self::Write, Self::Check, Self::Commit];
+
+    /// Reports this point. If the body waits here, blocks its thread: a process that is continued must not have noticed
+    /// the loss of its session before it goes on.
+    fn reached(self, stops_at: Option<Self>) {
+        if stops_at == Some(self) {
+            println!("{SAYS}reached {self:?}");
+            std::io::stdin().read_line(&mut String::new()).unwrap();
+        }
+    }
+}
+
+/// Writes in a transaction, and completes the run in it.
+async fn body(run: &Run, url: &str, stops_at: Option<StopAt>) -> bandog::Result<Completion> {
+    let mut connection = connect(url).await;
+    let mut tx = connection.begin().await.unwrap();
+    write(&mut tx, &format!("{}", run.id())).await;
+    StopAt::Write.reached(stops_at);
+    if stops_at == Some(StopAt::Check) {
+        run.complete_in(&mut tx).await?;
+        StopAt::Check.reached(stops_at);
+        tx.commit().await.unwrap();
+        return Ok(Completion::Committed);
+    }
+    let done = run.commit(tx).await;
+    StopAt::Commit.reached(stops_at);
+    done
+}
+
+/// A node with the job, which fires once.
+async fn node(
+    url: &str,
+    on_end: impl Fn(bandog::Result<Completion>) + Send + Sync + 'static,
+    at: Option<StopAt>,
+) -> Running {
+    let client = bandog::connect(format!("{url}?timeout=10s")).await.unwrap();
+    let (url, on_end) = (url.to_owned(), Arc::new(on_end));
+    let job = Job::once("payout").lease(LEASE).on_crash(OnCrash::Retry).run(move |run: Run| {
+        let (url, on_end) = (url.clone(), on_end.clone());
+        async move { on_end(body(&run, &url, at).await) }
+    });
+    Scheduler::over(&client).job(job).start().await.unwrap()
+}
+
+#[test]
+fn a_child_process_runs_a_job() {
+    let (Ok(url), Ok(at)) = (env::var(URL), env::var(STOP_AT)) else {
+        println!("this is not a child process");
+        return;
+    };
+    let at = StopAt::ALL.into_iter().find(|point| format!("{point:?}") == at);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let report = |done| println!("{SAYS}ended with {done:?}");
+        let _running = node(&url, report, at).await;
+        std::future::pending::<()>().await;
+    });
+}
+
+struct Child(Process);
+
+impl Child {
+    /// Starts a child, and waits until its run has reached this point.
+    fn start(database: &Database, at: StopAt) -> Self {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["--exact", CHILD, "--nocapture", "--test-threads=1"]);
+        let child = Self(Process::spawn(command.env(URL, database.url()).env(STOP_AT, format!("{at:?}"))));
+        child.says(&format!("reached {at:?}"));
+        child
+    }
+
+    fn says(&self, what: &str) -> String {
+        self.0.stdout_line(&format!("{SAYS}{what}"), SOON)
+    }
+}
+
+/// This process takes the run over. Returns the results of its bodies.
+async fn take_over(database: &Database) -> (Running, mpsc::UnboundedReceiver<bandog::Result<Completion>>) {
+    let (ended, ends) = mpsc::unbounded_channel();
+    let report = move |done| ended.send(done).unwrap();
+    (node(&database.url(), report, None).await, ends)
+}
+
+async fn next(ends: &mut mpsc::UnboundedReceiver<bandog::Result<Completion>>) -> Completion {
+    tokio::time::timeout(SOON, ends.recv()).await.unwrap().unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn the_effects_of_a_run_happen_once_if_its_process_is_killed() {
+    for (at, expected) in [
+        (StopAt::Write, Completion::Committed),
+        (StopAt::Check, Completion::Committed),
+        (StopAt::Commit, Completion::AlreadyCompleted),
+    ] {
+        let database = Database::new();
+        let child = Child::start(&database, at);
+        child.0.kill();
+        let (running, mut ends) = take_over(&database).await;
+        assert_eq!(next(&mut ends).await, expected, "{at:?}");
+        assert_eq!(database.writes(), "1", "{at:?}");
+        running.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_effects_of_a_run_happen_once_if_its_process_is_stopped_past_its_lease() {
+    let database = Database::new();
+    let mut child = Child::start(&database, StopAt::Write);
+    child.0.stop();
+    let (running, mut ends) = take_over(&database).await;
+    assert_eq!(next(&mut ends).await, Completion::Committed);
+    child.0.write_line("go on");
+    child.0.cont();
+    // The child either notices that its session has expired, and drops the body, or its transaction is refused.
+    running.stop().await.unwrap();
+    eventually_async(SOON, async || open_transactions(&database) == "0").await;
+    assert_eq!(database.writes(), "1");
+    assert!(!child.0.stdout().iter().any(|line| line.contains("Committed")), "{:?}", child.0.stdout());
+
+    let database = Database::new();
+    let mut child = Child::start(&database, StopAt::Check);
+    child.0.stop();
+    let (running, mut ends) = take_over(&database).await;
+    // The body of this process has written, and waits for the transaction of the child.
+    let blocked =
+        "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+    eventually_async(SOON, async || SERVER.sql(&database.0, blocked) == "1").await;
+    child.0.write_line("go on");
+    child.0.cont();
+    let ended = next(&mut ends).await;
+    println!("the body of the next node has ended with {ended:?}");
+    assert_eq!(database.writes(), "1");
+    running.stop().await.unwrap();
+}
+
+fn open_transactions(database: &Database) -> String {
+    let open =
+        "select count(*) from pg_stat_activity where state like '%in transaction%' and datname = current_database()";
+    SERVER.sql(&database.0, open)
+}
+
+/// While the transaction of a run is open and has completed its run, other ticks of the job run, and the job is paused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pause_and_other_ticks_fail_no_transaction() {
+    let database = Database::new();
+    let (client, url) = (database.client("").await, database.url());
+    let ended = Arc::new(watch::Sender::new(0));
+    let (commits, mut committed) = watch::channel(false);
+    let commits = Arc::new(commits);
+    let job = Job::fixed_rate("ticks", Duration::from_millis(100)).overlap(Overlap::Allow(NonZeroU32::new(3).unwrap()));
+    let jobs = Jobs::over(&client);
+    let job = job.run({
+        let (ended, jobs) = (ended.clone(), jobs.clone());
+        move |run: Run| {
+            let (ended, jobs, url, commits) = (ended.clone(), jobs.clone(), url.clone(), commits.clone());
+            async move {
+                let mut connection = connect(&url).await;
+                let mut tx = connection.begin().await.unwrap();
+                write(&mut tx, &format!("{:03}", run.id())).await;
+                if run.id() == 1 {
+                    run.complete_in(&mut tx).await.unwrap();
+                    ended.subscribe().wait_for(|count| *count >= 5).await.unwrap();
+                    jobs.pause("ticks", "the test says so").await.unwrap();
+                    tx.commit().await.unwrap();
+                    commits.send_replace(true);
+                } else {
+                    assert_eq!(run.commit(tx).await.unwrap(), Completion::Committed);
+                }
+                ended.send_modify(|count| *count += 1);
+            }
+        }
+    });
+    let running = Scheduler::over(&client).pool(3).job(job).start().await.unwrap();
+    let first = tokio::time::timeout(SOON, committed.wait_for(|is_committed| *is_committed)).await;
+    first.expect("the first run was not completed").unwrap();
+    running.idle().await;
+    running.stop().await.unwrap();
+    let writes = database.writes();
+    let count: usize = *ended.borrow();
+    let expected: Vec<_> = (1..=count).map(|id| format!("{id:03}")).collect();
+    assert_eq!(writes, expected.join(" "));
+    // The marks of earlier runs are removed by later ones.
+    let marks = SERVER.sql(&database.0, "select count(*) from bandog.bandog_record where name like 'schedule/done/%'");
+    assert!(marks.parse::<usize>().unwrap() <= 6, "{marks} marks of {count} runs");
+}
+
+/// The row that says that a run was completed does not stay for ever. A process that continues after its removal is
+/// refused, because the run is not under way any more.
+#[tokio::test]
+async fn a_run_that_has_ended_cannot_be_completed() {
+    let database = Database::new();
+    let client = database.client("").await;
+    let (statements, mut received) = mpsc::unbounded_channel();
+    let job = Job::fixed_rate("ticks", Duration::from_millis(100)).run(move |run: Run| {
+        let statements = statements.clone();
+        async move { statements.send(run.completion_sql().await.unwrap()).unwrap() }
+    });
+    let running = Scheduler::over(&client).job(job).start().await.unwrap();
+    let first = tokio::time::timeout(SOON, received.recv()).await.unwrap().unwrap();
+    tokio::time::timeout(SOON, received.recv()).await.unwrap().unwrap();
+    // Pool and overlap allow one run, so the first one has ended.
+    let mut connection = database.connection().await;
+    let mut tx = connection.begin().await.unwrap();
+    write(&mut tx, "late").await;
+    assert_eq!(execute(&first, &mut tx).await, Err(ErrorKind::Lost));
+    tx.rollback().await.unwrap();
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_run_is_not_completed_where_this_would_prove_nothing() {
+    let (database, other) = (Database::new(), Database::new());
+    let client = database.client("").await;
+    other.client("").await.mutex("k").lock().await.unwrap().release().await.unwrap();
+    let (url, url_of_other) = (database.url(), other.url());
+    let (ended, mut ends) = mpsc::unbounded_channel();
+    let shared = Job::once("shared").run({
+        let ended = ended.clone();
+        move |run: Run| {
+            let (ended, url, url_of_other) = (ended.clone(), url.clone(), url_of_other.clone());
+            async move {
+                let mut connection = connect(&url).await;
+                let mut tx = connection.begin().await.unwrap();
+                sqlx::query("set transaction isolation level repeatable read").execute(&mut *tx).await.unwrap();
+                ended.send(("isolation", run.commit(tx).await)).unwrap();
+                let mut connection = connect(&url_of_other).await;
+                let tx = connection.begin().await.unwrap();
+                ended.send(("database", run.commit(tx).await)).unwrap();
+            }
+        }
+    });
+    let running = Scheduler::over(&client).job(shared).start().await.unwrap();
+    for expected in ["isolation", "database"] {
+        let (what, done) = tokio::time::timeout(SOON, ends.recv()).await.unwrap().unwrap();
+        assert_eq!((what, done.unwrap_err().kind()), (expected, ErrorKind::Misused));
+    }
+    running.stop().await.unwrap();
+
+    let url = database.url();
+    let local = Job::once("local").run(move |run: Run| {
+        let (ended, url) = (ended.clone(), url.clone());
+        async move {
+            let mut connection = connect(&url).await;
+            let tx = connection.begin().await.unwrap();
+            ended.send(("local", run.commit(tx).await)).unwrap();
+        }
+    });
+    let running = Scheduler::new().job(local).start().await.unwrap();
+    let (_, done) = tokio::time::timeout(SOON, ends.recv()).await.unwrap().unwrap();
+    assert_eq!(done.unwrap_err().kind(), ErrorKind::Misused);
+    running.stop().await.unwrap();
+}

@@ -1,0 +1,116 @@
+//! A lock that is lost fails the transaction.
+
+use std::time::Duration;
+
+use bandog::ErrorKind;
+use bandog_sqlx::FenceIn;
+use sqlx::Connection;
+
+use crate::support::{Checked, Database, SOON, execute, write};
+
+#[tokio::test]
+async fn a_held_lock_lets_the_transaction_commit() {
+    let database = Database::new();
+    let client = database.client("").await;
+    let mut connection = database.connection().await;
+    for kind in Checked::ALL {
+        let name = format!("{kind:?}");
+        let guard = kind.lock(&client, &name).await;
+        let mut tx = connection.begin().await.unwrap();
+        write(&mut tx, &name).await;
+        let fence = execute(&guard.fence_sql().await.unwrap(), &mut tx).await.unwrap();
+        assert_eq!(fence, guard.fence().as_i64());
+        guard.fence_in(&mut tx).await.unwrap();
+        guard.commit(tx).await.unwrap();
+        guard.release().await.unwrap();
+    }
+    assert_eq!(database.writes(), "Fair Mutex Write");
+}
+
+#[tokio::test]
+async fn an_expired_lease_that_no_client_took_fails_the_transaction() {
+    let database = Database::new();
+    let client = database.client("").await;
+    let mut connection = database.connection().await;
+    for kind in Checked::ALL {
+        let guard = kind.lease(&client, "k", Duration::from_millis(500)).await;
+        let statement = guard.fence_sql().await.unwrap();
+        guard.lost().await;
+        database.expired("k").await;
+        let mut tx = connection.begin().await.unwrap();
+        write(&mut tx, "late").await;
+        assert_eq!(execute(&statement, &mut tx).await, Err(ErrorKind::Lost), "{kind:?}");
+        tx.commit().await.unwrap(); // The server rolls it back.
+        let mut tx = connection.begin().await.unwrap();
+        write(&mut tx, "late").await;
+        assert_eq!(guard.fence_in(&mut tx).await.unwrap_err().kind(), ErrorKind::Lost);
+        tx.rollback().await.unwrap();
+        drop(guard);
+        client.idle().await;
+    }
+    assert_eq!(database.writes(), "");
+}
+
+#[tokio::test]
+async fn a_lock_that_an_operator_took_away_fails_the_transaction() {
+    let database = Database::new();
+    let (client, operator) = (database.client("").await, database.client("").await);
+    let mut connection = database.connection().await;
+    for kind in Checked::ALL {
+        let name = format!("{kind:?}");
+        let guard = kind.lock(&client, &name).await;
+        let mut tx = connection.begin().await.unwrap();
+        write(&mut tx, "late").await;
+        operator.evict(&name).await.unwrap().unwrap();
+        assert!(!guard.is_lost(), "the guard knows it already, so this tests nothing");
+        let error = guard.commit(tx).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Lost, "{kind:?}: {error}");
+
+        let next = kind.lock(&operator, &name).await;
+        let mut tx = connection.begin().await.unwrap();
+        write(&mut tx, "later").await;
+        let error = guard.commit(tx).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Lost, "{kind:?}: {error}");
+        let mut tx = connection.begin().await.unwrap();
+        write(&mut tx, &name).await;
+        next.commit(tx).await.unwrap();
+    }
+    assert_eq!(database.writes(), "Fair Mutex Write");
+}
+
+/// The claim of a waiter is in the same row as the claim of the holder.
+#[tokio::test]
+async fn a_waiter_in_the_queue_does_not_hold_the_lock_and_does_not_disturb_its_holder() {
+    let database = Database::new();
+    let (client, other) = (database.client("").await, database.client("").await);
+    let mut connection = database.connection().await;
+    for kind in [Checked::Fair, Checked::Write] {
+        let name = format!("{kind:?}");
+        let guard = kind.lock(&client, &name).await;
+        let waiting = tokio::spawn({
+            let (other, name) = (other.clone(), name.clone());
+            async move { kind.lock(&other, &name).await }
+        });
+        bandog_testkit::eventually_async(SOON, async || !client.show(&name).await.unwrap().queue.is_empty()).await;
+        let mut tx = connection.begin().await.unwrap();
+        write(&mut tx, &name).await;
+        guard.commit(tx).await.unwrap();
+        guard.release().await.unwrap();
+        let next = tokio::time::timeout(SOON, waiting).await.unwrap().unwrap();
+        next.commit(connection.begin().await.unwrap()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_lock_with_several_holders_cannot_be_checked() {
+    let database = Database::new();
+    let client = database.client("").await;
+    let reader = client.rwlock("r").read().await.unwrap();
+    let permits = client.semaphore("s", 2).acquire().await.unwrap();
+    for guard in [&reader, &permits] {
+        assert_eq!(guard.fence_sql().await.unwrap_err().kind(), ErrorKind::Misused);
+    }
+    let memory = bandog::connect("memory:").await.unwrap();
+    let guard = memory.mutex("k").lock().await.unwrap();
+    assert_eq!(guard.fence_sql().await.unwrap_err().kind(), ErrorKind::Unsupported);
+}

@@ -1,0 +1,12 @@
+//! Tests with a real PostgreSQL: the check of a lock in a transaction of the user.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails panics")]
+
+mod complete;
+mod database;
+mod held_off;
+mod isolation;
+mod lost;
+mod many;
+mod stopped;
+mod support;
