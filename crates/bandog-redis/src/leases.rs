@@ -161,6 +161,7 @@ impl Redis {
             )));
         }
         options.format.check()?;
+        let options = options.of_backend();
         let (servers, replicas) = (Servers::new(&options), Replicas::new(options.clone()));
         Ok(Self { options, servers, replicas, publish_warned: Warned::default(), index_warned: Warned::default() })
     }

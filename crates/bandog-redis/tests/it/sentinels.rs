@@ -7,7 +7,7 @@ use std::{
 };
 
 use bandog_core::{ErrorKind, Leases, Released, Renewal, Verdict};
-use bandog_redis::Redis;
+use bandog_redis::{Redis, RedisOptions};
 use bandog_testkit::{RawRedis, RedisServer, Replica, Sentinels, eventually, eventually_async};
 
 use crate::help::{SOON, TTL, at, claim, fences, notifier, release, renew, take};
@@ -70,7 +70,7 @@ impl Watched {
     /// Cuts the master and the first sentinel off from the replica and the other sentinels, which promote the replica. The
     /// clients reach all servers.
     pub(crate) fn split(&self) {
-        // Sentinels also tell each other directly.
+        // Sentinels also notify each other directly.
         assert_eq!(self.sentinels[0].cmd(&["ACL", "SETUSER", "default", "-publish"]).text(), "OK");
         let servers: [(&RedisServer, _); 2] = [(&self.master, OTHERS), (&self.replica, FIRST)];
         for (server, user) in servers {
@@ -187,7 +187,7 @@ async fn locks_work_soon_after_the_master_was_killed() {
     assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Extended { valid_for: TTL });
 }
 
-/// The connection to the stopped master stays open, so only the sentinels can tell that another server is the master.
+/// The connection to the stopped master stays open, so only the sentinels can report that another server is the master.
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_work_soon_after_the_master_was_stopped_and_stay_there_when_it_continues() {
     let watched = Watched::start();
@@ -223,7 +223,7 @@ async fn a_machine_that_fails_is_left() {
     watched.works_again(&redis, promotion).await;
 }
 
-/// Without its sentinels, a client cannot know that the connection to a former master is wrong. The replies tell.
+/// Without its sentinels, a client cannot know that the connection to a former master is wrong. The replies show it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_master_that_has_become_a_replica_is_left() {
     let watched = Watched::start();
@@ -282,8 +282,31 @@ async fn the_other_sentinels_are_found() {
     watched.works_again(&redis, promotion).await;
 }
 
+/// A copy of the options can live longer than the backends that were made from it.
 #[tokio::test(flavor = "multi_thread")]
-async fn errors_tell_what_each_sentinel_said() {
+async fn each_backend_asks_the_sentinels_until_it_is_dropped() {
+    let watched = Watched::start();
+    // Only the connections of backends have a subscription.
+    let subscribers = |sentinel: &RedisServer| sentinel.cmd(&["CLIENT", "LIST"]).text().matches(" sub=1 ").count();
+    let are_asked_by = |count| {
+        let counts: Vec<_> = watched.sentinels.iter().map(subscribers).collect();
+        if counts == [count; 3] { Ok(()) } else { Err(format!("{counts:?} connections instead of {count}")) }
+    };
+    let options = RedisOptions::from_url(&watched.url()).unwrap();
+    let (first, second) = (Redis::new(options.clone()).unwrap(), Redis::new(options.clone()).unwrap());
+    first.ping().await.unwrap();
+    second.ping().await.unwrap();
+    eventually(SOON, || are_asked_by(2));
+    drop(first);
+    eventually(SOON, || are_asked_by(1));
+    second.ping().await.unwrap();
+    drop(second);
+    eventually(SOON, || are_asked_by(0));
+    drop(options);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_name_what_each_sentinel_has_answered() {
     let watched = Watched::start();
     let error = at(&watched.url().replace("/orders", "/payments")).ping().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misused, "{error}");
