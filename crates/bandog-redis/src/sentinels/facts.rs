@@ -176,7 +176,7 @@ impl Facts {
         self.sentinels.iter().filter_map(|known| known.said.as_ref()?.as_ref().ok())
     }
 
-    /// Whether the sentinel has not heard of a failover of which another sentinel has told.
+    /// Whether the sentinel does not know of a failover that another sentinel has reported.
     fn is_behind(&self, answer: &Answer) -> bool {
         answer.epoch.is_some_and(|epoch| Some(epoch) < self.epoch)
     }
