@@ -305,6 +305,26 @@ async fn each_backend_asks_the_sentinels_until_it_is_dropped() {
     drop(options);
 }
 
+/// The URL names the sentinel by its name, and the other sentinels name it by its address.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sentinel_with_two_addresses_is_asked_once() {
+    let watched = Watched::start();
+    let first = &watched.sentinels[0];
+    let mut observer = first.client();
+    let mut text = |args: &[&str]| observer.cmd(args).unwrap().text().to_owned();
+    let received = |stats: String| {
+        let field = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+        field.unwrap().parse::<u64>().unwrap()
+    };
+    let before = received(text(&["INFO", "stats"]));
+    let redis = at(&format!("redis+sentinel://{}@localhost:{}/orders", RedisServer::LEAST, first.port()));
+    redis.ping().await.unwrap();
+    // The client connects to both addresses, and leaves one of them.
+    eventually(SOON, || received(text(&["INFO", "stats"])) >= before + 2);
+    eventually(SOON, || text(&["CLIENT", "LIST"]).matches(" sub=1 ").count() == 1);
+    assert_eq!(received(text(&["INFO", "stats"])), before + 2);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_name_what_each_sentinel_has_answered() {
     let watched = Watched::start();
@@ -334,7 +354,7 @@ async fn sentinels_can_require_a_login() {
     // A user of the sentinels with only the rights of `docs/redis.md`.
     for sentinel in watched.sentinels.iter() {
         let rules = "ACL SETUSER client on >sniff resetchannels &+switch-master -@all +sentinel|get-master-addr-by-name \
-                     +sentinel|master +sentinel|sentinels +subscribe";
+                     +sentinel|master +sentinel|sentinels +sentinel|myid +subscribe";
         let rules: Vec<&str> = rules.split(' ').collect();
         assert_eq!(sentinel.cmd(&rules).text(), "OK");
     }
