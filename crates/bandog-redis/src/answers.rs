@@ -13,9 +13,13 @@ use crate::{
 /// Maximum number of permits that one claim takes. A larger claim would block the server for other clients for too long.
 const MAX_PERMITS: u32 = 1024;
 
-/// The error for a step that is refused without a question to the server. None for any other step.
-pub(crate) fn misused(step: &Step, format: Format) -> Option<Result<Answer>> {
+/// The error for a step that is refused without a question to the server. None for any other step. `original` is the step
+/// of the caller, and `step` has the name of the lock on a cluster.
+pub(crate) fn misused(step: &Step, original: &Step, format: Format) -> Option<Result<Answer>> {
     let error = match (step, step.kind()) {
+        _ if format.in_cluster && slots::check_lock(original.key().as_str()).is_err() => {
+            slots::check_lock(original.key().as_str()).err()?
+        }
         _ if format.in_cluster && slots::check(step.key().as_str()).is_err() => {
             slots::check(step.key().as_str()).err()?
         }
@@ -35,7 +39,7 @@ pub(crate) fn misused(step: &Step, format: Format) -> Option<Result<Answer>> {
         }
         _ => return None,
     };
-    Some(Err(error.during(step.verb()).at(step.key())))
+    Some(Err(error.during(step.verb()).at(original.key())))
 }
 
 /// Whether the scripts of this kind know [`Claim::above`]. Only a quorum needs it, and a quorum has no other kinds.

@@ -161,6 +161,7 @@ impl Redis {
             )));
         }
         options.format.check()?;
+        let options = options.of_backend();
         let (servers, replicas) = (Servers::new(&options), Replicas::new(options.clone()));
         Ok(Self { options, servers, replicas, publish_warned: Warned::default(), index_warned: Warned::default() })
     }
@@ -191,7 +192,8 @@ impl Leases for Redis {
         let connection = self.connection_to_acknowledge();
         let placed = if self.options.format.in_cluster { slots::placed_steps(steps) } else { steps.into() };
         let (steps, original) = (&*placed, steps);
-        let mut answers: Vec<_> = steps.iter().map(|step| misused(step, self.options.format)).collect();
+        let refused = steps.iter().zip(original).map(|(step, original)| misused(step, original, self.options.format));
+        let mut answers: Vec<_> = refused.collect();
         let mut groups = script::groups(steps, &answers, self.options.format);
         let (mut fault, format) = (None, self.options.format);
         let deadline = Instant::now() + self.options.timeout;
@@ -327,7 +329,11 @@ impl Redis {
 
     /// Refuses a name that cannot be used on a cluster.
     pub(crate) fn check_name(&self, key: &Key) -> Result<()> {
-        if self.options.format.in_cluster { slots::check(key.as_str()) } else { Ok(()) }
+        if !self.options.format.in_cluster {
+            return Ok(());
+        }
+        slots::check(key.as_str())?;
+        slots::check_lock(key.as_str())
     }
 
     /// Sends the command that `pack` returns.

@@ -69,6 +69,11 @@ pub(crate) fn is_out_of_reach(error: &ServerError) -> bool {
     is_denied(error) && details(error).contains("access") && details(error).contains("key")
 }
 
+/// Whether the server refuses the command because of its memory limit.
+pub(crate) fn is_out_of_memory(error: &ServerError) -> bool {
+    code(error) == "OOM"
+}
+
 /// Whether the key has another type than the command expects.
 pub(crate) fn is_wrong_type(error: &ServerError) -> bool {
     code(error) == "WRONGTYPE"

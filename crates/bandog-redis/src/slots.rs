@@ -56,6 +56,31 @@ pub(crate) fn check(name: &str) -> Result<()> {
     Ok(())
 }
 
+/// Refuses the name of a lock that is another lock's name with its hash tag. Both would be one lock.
+///
+/// # Errors
+/// `ErrorKind::Misused`.
+pub(crate) fn check_lock(name: &str) -> Result<()> {
+    check_untagged(name, placed_lock)
+}
+
+/// The same for the name of a record.
+///
+/// # Errors
+/// `ErrorKind::Misused`.
+pub(crate) fn check_record(name: &str) -> Result<()> {
+    check_untagged(name, placed_record)
+}
+
+fn check_untagged(name: &str, place: fn(&str) -> Cow<'_, str>) -> Result<()> {
+    match plain(name, place) {
+        Cow::Borrowed(_) => Ok(()),
+        Cow::Owned(plain) => {
+            Err(Error::misused(format!("on a Redis Cluster, {plain:?} is stored under this name; use that name")))
+        }
+    }
+}
+
 /// The name of a record on a cluster. It has a hash tag if the record must be in one slot with others.
 pub(crate) fn placed_record(name: &str) -> Cow<'_, str> {
     placed(name)
@@ -102,7 +127,8 @@ pub(crate) fn plain_lock(name: &str) -> Cow<'_, str> {
     plain(name, placed_lock)
 }
 
-/// The name to which `place` has added this hash tag. A name that only looks like one with an added tag stays as it is.
+/// The name to which `place` has added this hash tag. A name that no name gets from `place` stays as it is, borrowed. A name
+/// of a user that looks like one with an added tag is refused: see [`check_lock`].
 fn plain(name: &str, place: fn(&str) -> Cow<'_, str>) -> Cow<'_, str> {
     let parts = name.strip_prefix(OPEN).and_then(|name| name.split_once(CLOSE));
     let plain = parts.map(|(prefix, rest)| format!("{prefix}{rest}")).filter(|plain| place(plain) == name);

@@ -352,7 +352,7 @@ impl RedisServer {
         assert_eq!(self.cmd(&["SCRIPT", "FLUSH"]).text(), "OK");
     }
 
-    /// Tells the server to close the connections of all other clients.
+    /// Closes the connections of all other clients.
     #[track_caller]
     pub fn kill_clients(&self) {
         let mut client = self.client();

@@ -6,12 +6,17 @@ mod login;
     allow(dead_code, reason = "without the feature, only the form of the URL is checked")
 )]
 pub(crate) mod quorum;
+mod secrets;
 
 use std::{collections::BTreeSet, time::Duration};
 
 use bandog_core::{Error, ErrorKind, MAX_TTL, Result, check_ttl};
 
-use self::login::{follows_a_host, is_port};
+pub use self::secrets::{redact, without_secrets};
+use self::{
+    login::{follows_a_host, is_port},
+    secrets::{is_local, is_scheme},
+};
 use crate::file;
 
 /// The backend that a URL names.
@@ -116,15 +121,15 @@ impl Parts {
                 let sign = if parts.rest.contains('?') { '&' } else { '?' };
                 parts.rest.extend([sign.to_string().as_str(), option]);
             } else {
-                parts.option(option, own, &shown)?;
+                parts.option(option, own, &seen, &shown)?;
             }
         }
         Ok(parts)
     }
 
     /// Reads an option that every URL can have. `own` are the options that only this backend knows. The error for an
-    /// unknown option lists them.
-    fn option(&mut self, option: &str, own: &[&str], shown: &str) -> Result<()> {
+    /// unknown option lists them. `seen` are the names of the options so far, with this one.
+    fn option(&mut self, option: &str, own: &[&str], seen: &BTreeSet<&str>, shown: &str) -> Result<()> {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         match name {
             "watchdog" => self.watchdog = Some(check_ttl("the URL's watchdog", duration(name, value)?)?),
@@ -142,8 +147,14 @@ impl Parts {
                     Scheme::MySql | Scheme::Postgres | Scheme::Sqlite | Scheme::ZooKeeper | Scheme::Memory => &[],
                 };
                 let own: String = of_scheme.iter().chain(own).map(|own| format!("{own}, ")).collect();
+                let unknown = if seen.contains("sentinel_password") {
+                    "an unknown option after sentinel_password=, perhaps a part of the password (in it, write %26 for &)"
+                        .to_owned()
+                } else {
+                    format!("the unknown option {name:?}")
+                };
                 return Err(Error::misused(format!(
-                    "the URL {shown:?} has the unknown option {name:?}; {own}watchdog, timeout and prefix are known"
+                    "the URL {shown:?} has {unknown}; {own}watchdog, timeout and prefix are known"
                 )));
             }
         }
@@ -187,17 +198,6 @@ fn split_scheme<'a>(url: &'a str, shown: &str) -> Result<(&'a str, &'a str)> {
 
 fn without_scheme(shown: &str) -> Error {
     Error::misused(format!("the URL {shown:?} has no scheme; write redis:// in front of it"))
-}
-
-/// Whether this word has the syntax of a scheme: a letter, then letters, digits and `+-.`.
-fn is_scheme(word: &str) -> bool {
-    word.starts_with(|first: char| first.is_ascii_alphabetic())
-        && word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
-}
-
-/// Whether the URLs of this scheme have no host. Such URLs have no user and no password either.
-fn is_local(scheme: &str) -> bool {
-    scheme.eq_ignore_ascii_case("sqlite") || scheme.eq_ignore_ascii_case("memory")
 }
 
 fn unknown_scheme(scheme: &str, shown: &str) -> Error {
@@ -327,112 +327,4 @@ fn duration(name: &str, value: &str) -> Result<Duration> {
         let message = format!("{name}={value} in the URL is not a duration; write 500ms, 10s or 2m");
         Error::misused(message).caused_by(source)
     })
-}
-
-/// The URL with `***` for its password and other secrets. The result can be shown to people and written to logs.
-///
-/// ```
-/// assert_eq!(bandog::redact("redis://app:secret@db:6379/2"), "redis://app:***@db:6379/2");
-/// ```
-pub fn redact(url: &str) -> String {
-    without_password(url, ":***")
-}
-
-/// The URL without its password, for the environment of a child process.
-///
-/// ```
-/// assert_eq!(bandog::without_secrets("redis://app:secret@db"), "redis://app@db");
-/// ```
-pub fn without_secrets(url: &str) -> String {
-    without_password(url, "")
-}
-
-/// The URL in which `instead` replaces the password and the colon before the password.
-fn without_password(url: &str, instead: &str) -> String {
-    if url.split_once(':').is_some_and(|(scheme, _)| is_local(scheme)) {
-        return url.to_owned(); // These URLs have no password, but the name of a file can look like a password.
-    }
-    let url = &without_unencoded_secret(url, instead);
-    // An `@` in a password should be written as `%40`. If it was not, the password ends at the last `@` of the URL.
-    let Some((head, place)) = url.rsplit_once('@') else { return without_suspicious_port(url, instead) };
-    let place = without_unknown_options(place, instead);
-    let Some((scheme, login)) = head.split_once("://") else {
-        // This is not a valid URL, so any text before the `@` might be the password.
-        let scheme = head.split_once(':').map_or("", |(scheme, _)| scheme);
-        return format!("{scheme}:***@{place}");
-    };
-    match login.split_once(':') {
-        Some((user, _)) if user.is_empty() && instead.is_empty() => format!("{scheme}://{place}"),
-        Some((user, _)) => format!("{scheme}://{user}{instead}@{place}"),
-        None => format!("{scheme}://{login}@{place}"),
-    }
-}
-
-/// Hides the end of the URL from the password of sentinels on, if this password might contain characters that should have
-/// been encoded. Then the end of the password is not known.
-fn without_unencoded_secret(url: &str, instead: &str) -> String {
-    const OPTION: &str = "sentinel_password=";
-    let starts = ["?", "&"].iter().filter_map(|sign| url.find(&format!("{sign}{OPTION}")));
-    let Some(start) = starts.min().filter(|start| url[*start + 1..].contains(['@', '#', '?'])) else {
-        return url.to_owned();
-    };
-    if instead.is_empty() { url[..start].to_owned() } else { format!("{}{OPTION}***", &url[..=start]) }
-}
-
-/// Hides a possible password in a URL without an `@`. If the text at the place of the port is not a number, this text
-/// might be a password, and the user might have mistyped the `@` after it.
-fn without_suspicious_port(url: &str, instead: &str) -> String {
-    let url = without_unknown_options(url, instead);
-    let Some((scheme, rest)) = url.split_once("://") else { return without_suspicious_login(url) };
-    let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let (hosts, tail) = rest.split_at(end);
-    let mut shown = Vec::new();
-    for host in hosts.split(',') {
-        match host.split_once(':') {
-            Some((name, port)) if !host.starts_with('[') && !port.bytes().all(|byte| byte.is_ascii_digit()) => {
-                // A password can contain a comma, so the next hosts are hidden, too.
-                shown.push(format!("{name}:***"));
-                break;
-            }
-            Some(_) | None => shown.push(host.to_owned()),
-        }
-    }
-    format!("{scheme}://{}{tail}", shown.join(","))
-}
-
-/// Hides a possible password in a text without `://`. The text might be `user:password`, unless its first word is a
-/// known scheme or a port follows the colon.
-fn without_suspicious_login(url: String) -> String {
-    const KNOWN: [&str; 5] = ["redis", "rediss", "valkey", "valkeys", "zookeeper"];
-    let is_known = |head: &str| {
-        let (server, way) = head.split_once('+').unwrap_or((head, ""));
-        KNOWN.iter().any(|scheme| server.eq_ignore_ascii_case(scheme))
-            && ["", "unix", "sentinel", "cluster", "quorum"].iter().any(|known| way.eq_ignore_ascii_case(known))
-    };
-    match url.split_once(':') {
-        Some((head, rest)) if is_scheme(head) && !is_known(head) && !is_port(rest) && !rest.is_empty() => {
-            format!("{head}:***")
-        }
-        Some(_) | None => url,
-    }
-}
-
-/// Hides the values of unknown options, because these values might be secrets. If `instead` is empty, the password of
-/// sentinels is removed: with `***` as its value, a reader of the URL would send `***` as the password.
-fn without_unknown_options(place: &str, instead: &str) -> String {
-    let Some((path, query)) = place.split_once('?') else { return place.to_owned() };
-    // A `#` that was not encoded might be a part of a secret.
-    let (query, fragment) = query.split_once('#').map_or((query, ""), |(query, _)| (query, "#***"));
-    let shown = query.split('&').filter_map(|option| match option.split_once('=') {
-        Some((
-            "watchdog" | "timeout" | "java_skew" | "replicas" | "layout" | "semaphores" | "max_ttl" | "prefix" | "ca"
-            | "cert" | "key" | "db" | "sentinel_user" | "schema" | "create" | "pooler" | "host" | "port" | "sslmode"
-            | "sslrootcert" | "sslcert" | "sslkey" | "session",
-            _,
-        ))
-        | None => Some(option.to_owned()),
-        Some(("sentinel_password", _)) if instead.is_empty() => None,
-        Some((name, _)) => Some(format!("{name}=***")),
-    });
-    format!("{path}?{}{fragment}", shown.collect::<Vec<_>>().join("&"))
 }

@@ -1,10 +1,10 @@
 //! Removes the names from the store at the end.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use bandog::{Client, ConnectOptions, Error, ErrorKind};
+use bandog::{ConnectOptions, Error, ErrorKind, Result};
 use futures_util::future::join_all;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::{close, plan::Plan};
 use crate::store::Store;
@@ -50,7 +50,7 @@ impl Cleaning {
                 return Self { not_removed: Some((names, Error::unavailable(fault.in_short()))), ..Self::default() };
             }
         };
-        let cleaning = remove(&client, names, deadline).await;
+        let cleaning = remove(async |name| client.forget(name).await, names, deadline).await;
         close(&client).await;
         cleaning
     }
@@ -67,23 +67,25 @@ pub(super) fn patience(options: &ConnectOptions, lease: Option<Duration>) -> Dur
     lease.unwrap_or(options.ttl()) + MARGIN
 }
 
-/// Removes these names. A name that is held, or for which the store does not answer, is tried again until the deadline.
-async fn remove(client: &Client, mut names: Vec<String>, deadline: Instant) -> Cleaning {
-    let mut answered = Instant::now();
+/// Removes these names with `forget`, which returns false for a name that is held. A name that is held is tried again until
+/// the deadline. A name for which the store does not answer is tried again until the store has answered for no name for
+/// some time.
+async fn remove(forget: impl AsyncFn(&str) -> Result<bool>, mut names: Vec<String>, deadline: Instant) -> Cleaning {
+    let (mut answered, mut held) = (Instant::now(), Vec::new());
     loop {
-        let (mut held, mut failed) = (Vec::new(), Vec::new());
+        let (mut busy, mut failed) = (Vec::new(), Vec::new());
         let mut fault = None;
         for part in names.chunks(TOGETHER) {
             if fault.is_some() && answered.elapsed() >= OUT_OF_REACH {
                 failed.extend_from_slice(part);
                 continue;
             }
-            for (name, removed) in part.iter().zip(join_all(part.iter().map(|name| client.forget(name))).await) {
+            for (name, removed) in part.iter().zip(join_all(part.iter().map(|name| forget(name))).await) {
                 match removed {
                     Ok(true) => answered = Instant::now(),
                     Ok(false) => {
                         answered = Instant::now();
-                        held.push(name.clone());
+                        busy.push(name.clone());
                     }
                     Err(error) => {
                         failed.push(name.clone());
@@ -92,14 +94,21 @@ async fn remove(client: &Client, mut names: Vec<String>, deadline: Instant) -> C
                 }
             }
         }
+        if Instant::now() > deadline {
+            // So only names without an answer are left, and each answer makes them fewer.
+            held.append(&mut busy);
+        }
         match fault {
             Some(error) if error.kind() != ErrorKind::Unavailable || answered.elapsed() >= OUT_OF_REACH => {
+                held.append(&mut busy);
                 return Cleaning { held, not_removed: Some((failed, error)) };
             }
-            Some(_) => names = [held, failed].concat(),
-            None if held.is_empty() || Instant::now() > deadline => return Cleaning { held, not_removed: None },
-            None => names = held,
+            None if busy.is_empty() => return Cleaning { held, not_removed: None },
+            Some(_) | None => names = [busy, failed].concat(),
         }
         sleep(INTERVAL).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

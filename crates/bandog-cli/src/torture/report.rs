@@ -144,7 +144,7 @@ impl Outcome<'_> {
         if self.figures.losses_not_announced == 0 {
             return "a promise was broken: please report it, with this output";
         }
-        "Locks were lost, and their holders were not told before others got them. A store that loses data does this, and a \
+        "Locks were lost, and their holders were not notified before others got them. A store that loses data does this, and a \
          failover to a replica that did not have the last grants: see \"Failover\" in docs/redis.md, and docs/GUARANTEES.md. \
          Let the resource refuse smaller fences. With Redis, ?replicas=1 and redis+quorum:// lose less."
     }

@@ -10,6 +10,8 @@ use crate::{
     names,
     options::{Format, Semaphores},
     reply::text,
+    servers::Servers,
+    slots,
 };
 
 /// The name of the lock and of the record for which the rights are checked. The prefix of the client's names is put
@@ -41,6 +43,10 @@ enum Purpose {
     Records,
     /// Count-down latches.
     Latches,
+    /// Acknowledgements of replicas, which `replicas=` requires for each grant.
+    Replicas,
+    /// Steps for a slot of a cluster that is being moved.
+    MovingSlots,
 }
 
 /// The server's answer for one command.
@@ -65,9 +71,13 @@ impl Redis {
     pub(super) async fn rights(&self, prefix: &str) -> Result<Finding> {
         // If the URL has no user name, Redis uses the user "default".
         let user = self.options.user.as_deref().unwrap_or("default");
-        let mut probes = probes(&format!("{prefix}{NAME}"), self.options.format);
+        let mut probes = probes(prefix, self.options.format);
         if self.options.format.semaphores == Semaphores::Plain {
             probes.extend(plain_semaphores(&format!("{prefix}{NAME}")));
+        }
+        probes.extend(self.topology_probes());
+        if matches!(&self.servers, Servers::Cluster(cluster) if cluster.is_sharded()) {
+            probes.iter_mut().for_each(RightsProbe::shard);
         }
         let mut pipe = Pipeline::with_capacity(probes.len());
         for probe in &probes {
@@ -83,6 +93,25 @@ impl Redis {
         }
         let answers = probes.into_iter().zip(&replies).map(|(probe, reply)| (probe, right(reply)));
         Ok(verdict(user, &answers.collect::<Vec<_>>()))
+    }
+
+    /// The commands that depend on the servers and on `replicas=`.
+    fn topology_probes(&self) -> Vec<RightsProbe> {
+        let probe = |purpose, command: &[&str]| RightsProbe::new(purpose, command);
+        let mut probes = Vec::new();
+        if self.options.replicas > 0 {
+            probes.push(probe(Purpose::Replicas, &["WAIT", "1", "1"]));
+        }
+        match &self.servers {
+            Servers::Single(_) if self.options.replicas > 0 => {
+                probes.push(probe(Purpose::Replicas, &["INFO", "replication"]));
+                probes.push(probe(Purpose::Replicas, &["SET", names::ACK, ""]));
+                probes.push(probe(Purpose::Replicas, &["PEXPIRE", names::ACK, "1"]));
+            }
+            Servers::Single(_) => {}
+            Servers::Cluster(_) => probes.push(probe(Purpose::MovingSlots, &["ASKING"])),
+        }
+        probes
     }
 }
 
@@ -107,10 +136,32 @@ fn verdict(user: &str, answers: &[(RightsProbe, DryRunResult)]) -> Finding {
         let says = format!("the user {user:?} may not run {}, which every lock needs", locks.join(", "));
         return Finding::danger("rights", says, grant(&locks));
     }
+    let is_refused = |(probe, right): &&(RightsProbe, DryRunResult)| {
+        probe.purpose == Purpose::Replicas && *right != DryRunResult::Granted
+    };
+    if let Some((probe, right)) = answers.iter().find(is_refused) {
+        let says = format!(
+            "the user {user:?} may not run {}, which every lock needs with replicas= in the URL",
+            probe.command.join(" ").trim_end()
+        );
+        let cure = match right {
+            DryRunResult::Granted | DryRunResult::NoCommand => grant(&denied(Purpose::Replicas)),
+            DryRunResult::NoName => format!("ACL SETUSER {user} ~{}", names::ACK),
+        };
+        return Finding::danger("rights", says, cure);
+    }
     let notifications = denied(Purpose::Subscriptions);
     if !notifications.is_empty() {
         let says = format!("the user {user:?} may not run {}, so waiters poll every second", notifications.join(", "));
         return Finding::advice("rights", says, grant(&notifications));
+    }
+    let moving_slots = denied(Purpose::MovingSlots);
+    if !moving_slots.is_empty() {
+        let says = format!(
+            "the user {user:?} may not run {}, so steps for locks of a slot that is being moved may be refused",
+            moving_slots.join(", ")
+        );
+        return Finding::advice("rights", says, grant(&moving_slots));
     }
     // Offers, the other kinds and latches are left out here. A missing right for them is reported below, as less important.
     let out_of_reach = |(probe, right): &&(RightsProbe, DryRunResult)| {
@@ -203,13 +254,13 @@ fn verdict(user: &str, answers: &[(RightsProbe, DryRunResult)]) -> Finding {
     Finding::fine("rights", format!("the user {user:?} may run all commands that locks, schedules and latches need"))
 }
 
-/// The commands to check, for the lock and the record with this name.
-fn probes(name: &str, format: Format) -> Vec<RightsProbe> {
+/// The commands to check, for a lock and a record with this prefix.
+fn probes(prefix: &str, format: Format) -> Vec<RightsProbe> {
+    let name = &*format!("{prefix}{NAME}");
     let (token, channel) = (names::TokenKey(name).to_string(), names::Channel(name).to_string());
     // The key of a client's row in the registry.
     let member = format!("{}probe", names::REGISTRY);
-    let probe =
-        |purpose, command: &[&str]| RightsProbe { purpose, command: command.iter().map(ToString::to_string).collect() };
+    let probe = |purpose, command: &[&str]| RightsProbe::new(purpose, command);
     let scripts: [&[&str]; SCRIPT_COMMANDS] = [&["EVALSHA", HASH, "1", name], &["EVAL", "return 0", "1", name]];
     let locks: [&[&str]; 10] = [
         &["PTTL", name],
@@ -234,7 +285,11 @@ fn probes(name: &str, format: Format) -> Vec<RightsProbe> {
     ];
     let inspection: [&[&str]; 4] =
         [&["SCAN", "0"], &["HSCAN", name, "0"], &["HMGET", &member, "x"], &["ZRANGE", names::CLIENTS, "0", "-1"]];
-    let (record, history) = (names::RecordKey(name, format).to_string(), names::HistoryKey(name, format).to_string());
+    // On a cluster, the records of all jobs with this prefix have a common hash tag, and an index of their own.
+    let job = format!("{prefix}job/{NAME}");
+    let job = if format.in_cluster { slots::placed_record(&job) } else { name.into() };
+    let (record, history) = (names::RecordKey(&job, format).to_string(), names::HistoryKey(&job, format).to_string());
+    let index_of_records = names::IndexKey(&job, format).to_string();
     let records: [&[&str]; 9] = [
         &["HGET", &record, "v"],
         &["HMGET", &record, "v", "b"],
@@ -242,9 +297,9 @@ fn probes(name: &str, format: Format) -> Vec<RightsProbe> {
         &["HSET", &history, "x", "1"],
         &["DEL", &record, &history],
         &["HGETALL", &history],
-        &["SADD", names::INDEX, name],
-        &["SREM", names::INDEX, name],
-        &["SSCAN", names::INDEX, "0"],
+        &["SADD", &index_of_records, name],
+        &["SREM", &index_of_records, name],
+        &["SSCAN", &index_of_records, "0"],
     ];
     let (operations, opened) = (names::OperationsKey(name).to_string(), names::LatchChannel(name, format).to_string());
     let latches: [&[&str]; 10] = [
@@ -294,11 +349,7 @@ fn plain_semaphores(name: &str) -> Vec<RightsProbe> {
         &["ZADD", &leases, "1", "x"],
         &["ZRANGEBYSCORE", &leases, "0", "1"],
     ];
-    let probe = |command: &&[&str]| RightsProbe {
-        purpose: Purpose::OtherKinds,
-        command: command.iter().map(ToString::to_string).collect(),
-    };
-    commands.iter().map(probe).collect()
+    commands.iter().map(|command| RightsProbe::new(Purpose::OtherKinds, command)).collect()
 }
 
 /// The commands that fair mutexes, read-write locks and semaphores need.
@@ -348,6 +399,19 @@ fn other_kinds(name: &str) -> Vec<Vec<String>> {
 }
 
 impl RightsProbe {
+    fn new(purpose: Purpose, command: &[&str]) -> Self {
+        Self { purpose, command: command.iter().map(ToString::to_string).collect() }
+    }
+
+    /// If the command uses a channel, it becomes the command for a sharded channel.
+    fn shard(&mut self) {
+        if let Some(name) = self.command.first_mut()
+            && ["PUBLISH", "SUBSCRIBE", "UNSUBSCRIBE"].contains(&name.as_str())
+        {
+            name.insert(0, 'S');
+        }
+    }
+
     /// The first word of the command.
     fn name(&self) -> String {
         self.command.first().cloned().unwrap_or_default()

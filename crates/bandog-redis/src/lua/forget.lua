@@ -5,12 +5,17 @@
 --       starving, leases
 -- Reply: 1: no key is left
 --        0: a client holds the lock or waits for it, and nothing has changed
---        or the error, for example because the key is not a lock. Then the keys are unchanged.
+--        or the error, for example because the key is not a lock, or because the slot of the lock is being moved
+--        between nodes of a Redis Cluster. Then the keys are unchanged.
 
 local function forget()
   local lock, writers, queue, waiting, order = KEYS[1], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
   local operations, leases = ARGV[10], ARGV[15]
   if look(lock, 0) then return 0 end
+  -- Only the lock is in KEYS. While the slot is being moved, any other key may be at the other node.
+  local absent = lock .. ':'
+  while exists(absent) do absent = absent .. ':' end
+  check_shown(absent)
   local places = {
     waiting_owners(list('lrange', queue, 0, -1), waiting),
     waiting_owners(list('zrange', writers, 0, -1), writers),

@@ -30,6 +30,14 @@ pub(crate) struct Sentinels {
 }
 
 impl RedisOptions {
+    /// The options of a new backend. Its sentinels are asked with these options, until its last copy of them is dropped.
+    /// The options of the caller may live longer.
+    pub(crate) fn of_backend(self) -> Self {
+        let Address::Sentinels(sentinels) = &self.address else { return self };
+        let discovery = Arc::new(Discovery::new(sentinels.hosts.clone()));
+        Self { address: Address::Sentinels(Sentinels { discovery, ..sentinels.clone() }), ..self }
+    }
+
     /// The options of the master at this host. Messages show the URL of the sentinels.
     pub(crate) fn master_at(&self, host: &Host) -> Self {
         let address = self.address.of_other(host.name.clone(), host.port);

@@ -150,6 +150,8 @@ fn no_message_contains_a_password() {
         "redis+sentinel://h/orders?sentinel_password=secret%ZZ",
         "redis+sentinel://user:secret%h,g:1/orders",
         "redis+sentinel:h?sentinel_password=secret",
+        "redis+sentinel://h/orders?sentinel_password=top&secret",
+        "redis+sentinel://h/orders?sentinel_password=top&layout=setnx&secret=x",
     ] {
         let error = RedisOptions::from_url(url).unwrap_err();
         assert!(!error.to_string().contains("cret"), "{error}");

@@ -226,6 +226,12 @@ fn options(scheme: Scheme, url: &Url) -> Result<BTreeMap<String, String>> {
     for option in url.query().unwrap_or_default().split('&').filter(|option| !option.is_empty()) {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         if !scheme.allowed_options().contains(&name) {
+            if options.contains_key("sentinel_password") {
+                return Err(Error::misused(
+                    "the URL has an unknown option after sentinel_password=, perhaps a part of the password; in the \
+                     password, write %26 for &",
+                ));
+            }
             let known = format!("{}, with the options layout=setnx or semaphores=plain", scheme.form());
             return Err(unknown("option", name, &known));
         }

@@ -14,6 +14,8 @@ impl Redis {
     /// Swaps records of several slots.
     pub(super) async fn swap_in_slots(&self, swaps: &[Swap]) -> Result<TimedReplies> {
         let place = |swap: &Swap| {
+            slots::check_record(swap.key.as_str())?;
+            swap.held.as_ref().map_or(Ok(()), |held| slots::check_lock(held.key.as_str()))?;
             let held = swap.held.as_ref().map(slots::placed_holding);
             let swap = Swap { key: slots::record_key(&swap.key), held, ..swap.clone() };
             Ok((slot_of_swap(&swap)?, swap))
@@ -30,10 +32,12 @@ impl Redis {
     /// (All records of a scheduler are on one node.)
     pub(super) async fn read_in_slots(&self, keys: &[Key], holdings: &[Holding]) -> Result<TimedReplies> {
         let keys = keys.iter().map(|key| {
+            slots::check_record(key.as_str())?;
             let key = slots::record_key(key);
             Ok((slot_of(&key)?, Item::Record(key)))
         });
         let holdings = holdings.iter().map(|held| {
+            slots::check_lock(held.key.as_str())?;
             let held = slots::placed_holding(held);
             Ok((slot_of(&held.key)?, Item::Holding(held)))
         });

@@ -6,8 +6,9 @@ use redis::{Pipeline, ServerError, Value};
 use super::{Request, Rounds, ServerId};
 use crate::{link::Link, names::ACK, options::RedisOptions, refusal, replication::Replication, reply::text};
 
-/// The ttl of the key that a round writes, in milliseconds.
-const ACK_TTL: u64 = 60_000;
+/// The ttl of the key that a round writes, in milliseconds. At the memory limit, the server refuses a new key. So the
+/// key must live until the next round, which can be a third of a long ttl later.
+const ACK_TTL: u64 = 24 * 3600 * 1000;
 
 /// The field with the id of the replication history.
 const HISTORY: &str = "master_replid:";
@@ -84,21 +85,29 @@ impl ServerRounds {
             }
         }
         let limit = super::wait_limit(&self.options);
-        let mut pipe = Pipeline::with_capacity(3);
-        pipe.cmd("SET").arg(ACK).arg("").arg("PX").arg(ACK_TTL);
+        let mut pipe = Pipeline::with_capacity(4);
+        // At the memory limit, SET is refused and PEXPIRE is not. PEXPIRE is replicated each time, if the key exists.
+        pipe.cmd("SET").arg(ACK).arg("").arg("PX").arg(ACK_TTL).arg("NX");
+        pipe.cmd("PEXPIRE").arg(ACK).arg(ACK_TTL);
         pipe.cmd("WAIT").arg(self.options.replicas).arg(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
         pipe.cmd("INFO").arg("replication");
         let (answered_by, values) = call(&self.link, pipe).await?;
         if answered_by != connection {
             return Err(reconnected());
         }
-        let (acknowledged, history) = match &values[..] {
-            [Value::ServerError(error), ..] | [_, Value::ServerError(error), _] | [.., Value::ServerError(error)] => {
-                return Err(refused(error));
-            }
-            [_, Value::Int(acknowledged), info] => (*acknowledged, text(info).unwrap_or_default()),
-            _ => return Err(refusal::unexpected_reply(&Value::Array(values))),
+        let [set, written, waited, info] = &values[..] else {
+            return Err(refusal::unexpected_reply(&Value::Array(values)));
         };
+        let is_written = *written == Value::Int(1);
+        let needed_set = refusal::server_error(set).filter(|error| !(is_written && refusal::is_out_of_memory(error)));
+        if let Some(error) = needed_set.or_else(|| [written, waited, info].into_iter().find_map(refusal::server_error))
+        {
+            return Err(refused(error));
+        }
+        let (true, Value::Int(acknowledged)) = (is_written, waited) else {
+            return Err(refusal::unexpected_reply(&Value::Array(values)));
+        };
+        let (acknowledged, history) = (*acknowledged, text(info).unwrap_or_default());
         let server = match server.split_once(' ') {
             Some((run, known)) if known != field(&history, HISTORY)? => {
                 let server = id(run, field(&history, HISTORY)?);
@@ -175,7 +184,7 @@ async fn call(link: &Link, pipe: Pipeline) -> Result<(u64, Vec<Value>)> {
 /// The error for a refused command of a round.
 fn refused(error: &ServerError) -> Error {
     if refusal::is_lasting(error) {
-        let message = format!("replicas= needs the commands SET, WAIT and INFO, and the key {ACK}");
+        let message = format!("replicas= needs the commands PEXPIRE, SET, WAIT and INFO, and the key {ACK}");
         return Error::new(ErrorKind::Denied, message).caused_by(error.clone());
     }
     refusal::refused(error)

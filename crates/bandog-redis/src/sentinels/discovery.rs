@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_core::{Error, Result};
+use bandog_core::Result;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::{sync::watch, task::AbortHandle, time::sleep};
 
@@ -116,29 +116,33 @@ impl Drop for Watch {
 /// The task. It never ends by itself.
 async fn ask_all(watch: Watch) {
     let (asking, mut changes) = (&watch.0, watch.0.facts.subscribe());
-    let (mut asked, mut count) = (FuturesUnordered::new(), 0);
+    let (mut asked, mut hosts) = (FuturesUnordered::new(), Vec::<Host>::new());
     loop {
-        let hosts: Vec<Host> = changes.borrow_and_update().hosts().skip(count).cloned().collect();
-        count += hosts.len();
-        asked.extend(hosts.into_iter().map(|host| asking.ask_always(host)));
+        for host in changes.borrow_and_update().hosts() {
+            if !hosts.contains(host) {
+                hosts.push(host.clone());
+                asked.push(asking.ask_while_known(host.clone()));
+            }
+        }
         tokio::select! {
-            _ = asked.next(), if count > 0 => {}
+            Some(dropped) = asked.next() => hosts.retain(|host| *host != dropped),
             _ = changes.changed() => {}
         }
     }
 }
 
 impl Asking {
-    /// Asks one sentinel, and reconnects when the connection breaks. This never returns.
-    async fn ask_always(&self, host: Host) {
+    /// Asks one sentinel at this address, and reconnects when the connection breaks. Returns the address when it is dropped
+    /// from the list of the sentinels.
+    async fn ask_while_known(&self, host: Host) -> Host {
         let (mut needs, mut backoff) = (self.needs.clone(), Backoff::up_to(MAX_DELAY));
-        loop {
+        while self.is_known(&host) {
             needs.mark_unchanged();
             let error = match Sentinel::open(&self.options.other_sentinel(&host), &host, &self.master).await {
                 Ok((sentinel, answer)) => {
                     let since = Instant::now();
                     self.record(&host, Ok(answer));
-                    let error = self.ask_while_open(sentinel, &mut needs).await;
+                    let Err(error) = self.ask_while_open(sentinel, &mut needs).await else { break };
                     backoff.connection_lasted(since.elapsed());
                     error
                 }
@@ -148,15 +152,19 @@ impl Asking {
             self.record(&host, Err(error));
             sleep(backoff.next_delay()).await;
             if is_permanent && needs.changed().await.is_err() {
-                return;
+                break;
             }
         }
+        host
     }
 
-    /// Asks a sentinel until the connection should be closed. Returns the error.
-    async fn ask_while_open(&self, mut sentinel: Sentinel, needs: &mut watch::Receiver<u64>) -> Error {
+    /// Asks a sentinel until the connection should be closed.
+    ///
+    /// # Errors
+    /// The fault of the connection. Without a fault, the address was dropped from the list of the sentinels.
+    async fn ask_while_open(&self, mut sentinel: Sentinel, needs: &mut watch::Receiver<u64>) -> Result<()> {
         let mut unanswered = 0;
-        loop {
+        while self.is_known(&sentinel.host) {
             sentinel.wait_for_news(needs).await;
             match sentinel.ask(&self.master).await {
                 Ok(answer) => {
@@ -167,9 +175,14 @@ impl Asking {
                     unanswered += 1;
                     self.record(&sentinel.host, Err(error));
                 }
-                Err(error) => return error,
+                Err(error) => return Err(error),
             }
         }
+        Ok(())
+    }
+
+    fn is_known(&self, host: &Host) -> bool {
+        self.facts.borrow().hosts().any(|known| known == host)
     }
 
     fn record(&self, host: &Host, said: Result<Answer>) {

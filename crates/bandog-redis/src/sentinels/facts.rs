@@ -17,6 +17,8 @@ const MAX_OTHERS: usize = 16;
 /// Time for which only sentinels with a lower epoch must answer before they are believed. In a failover, sentinels hear of
 /// the new master within two seconds.
 const LOWER_EPOCH_AFTER: Duration = Duration::from_secs(5);
+/// Time after which a silent sentinel is dropped that no answer names any more. Its address has changed, for example.
+const DROPPED_AFTER: Duration = Duration::from_secs(60);
 
 /// The answer of a sentinel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +28,8 @@ pub(super) struct Answer {
     pub(super) epoch: Option<u64>,
     /// The other sentinels.
     pub(super) others: Vec<Host>,
+    /// The id of the sentinel that answers. None if it refuses to name it.
+    pub(super) id: Option<String>,
 }
 
 /// A master that sentinels name.
@@ -61,6 +65,28 @@ struct Known {
     counts: bool,
     /// The last answer or fault. None before the first one.
     said: Option<Result<Answer>>,
+    /// Other addresses of this sentinel, at which it is not asked. It loses them when it does not answer.
+    aliases: Vec<Host>,
+    /// The time since which no other sentinel has named this one, although others answer. None if one has.
+    unnamed_since: Option<Instant>,
+}
+
+impl Known {
+    fn new(host: Host, counts: bool) -> Self {
+        Self { host, counts, said: None, aliases: Vec::new(), unnamed_since: None }
+    }
+
+    fn answer(&self) -> Option<&Answer> {
+        self.said.as_ref()?.as_ref().ok()
+    }
+
+    fn id(&self) -> Option<&str> {
+        self.answer()?.id.as_deref()
+    }
+
+    fn has_address(&self, host: &Host) -> bool {
+        self.host == *host || self.aliases.contains(host)
+    }
 }
 
 impl Facts {
@@ -69,13 +95,13 @@ impl Facts {
         let mut sentinels: Vec<Known> = Vec::new();
         for host in hosts {
             if !sentinels.iter().any(|known| known.host == host) {
-                sentinels.push(Known { host, counts: true, said: None });
+                sentinels.push(Known::new(host, true));
             }
         }
         Self { is_watched: false, in_url: sentinels.len(), sentinels, epoch: None, behind_since: None }
     }
 
-    /// The known sentinels. New ones are added at the end.
+    /// The addresses at which the known sentinels are asked. Those of the URL come first.
     pub(super) fn hosts(&self) -> impl ExactSizeIterator<Item = &Host> {
         self.sentinels.iter().map(|known| &known.host)
     }
@@ -89,14 +115,65 @@ impl Facts {
             (None | Some(Ok(_) | Err(_)), Ok(_) | Err(_)) => true,
         };
         known.counts |= said.is_ok();
-        let others = said.as_ref().map_or(Vec::new(), |answer| answer.others.clone());
+        if said.is_err() {
+            known.aliases.clear();
+        }
+        let others = said.as_ref().ok().map(|answer| answer.others.clone());
         known.said = Some(said);
-        for host in others {
-            if self.sentinels.len() < self.in_url + MAX_OTHERS && !self.hosts().any(|known| *known == host) {
-                self.sentinels.push(Known { host, counts: false, said: None });
+        let is_changed = others.is_some_and(|others| self.update_list(host, others, now));
+        self.compare_epochs(now) || is_new || is_changed
+    }
+
+    /// Updates the list of the sentinels after an answer of this one, which names these others. Returns whether the list has
+    /// changed.
+    fn update_list(&mut self, host: &Host, others: Vec<Host>, now: Instant) -> bool {
+        for known in self.sentinels.iter_mut().filter(|known| known.host != *host) {
+            if others.contains(&known.host) {
+                known.unnamed_since = None;
+            } else {
+                known.unnamed_since.get_or_insert(now);
             }
         }
-        self.compare_epochs(now) || is_new
+        let before = self.sentinels.len();
+        let is_gone = |known: &Known| {
+            let is_over = |since| now.saturating_duration_since(since) >= DROPPED_AFTER;
+            known.answer().is_none() && known.unnamed_since.is_some_and(is_over)
+        };
+        let mut position = 0;
+        self.sentinels.retain(|known| {
+            position += 1;
+            position <= self.in_url || !is_gone(known)
+        });
+        let mut is_changed = self.sentinels.len() < before;
+        is_changed |= self.merge_addresses(host);
+        for host in others {
+            let is_known = self.sentinels.iter().any(|known| known.has_address(&host));
+            if !is_known && self.sentinels.len() < self.in_url + MAX_OTHERS {
+                self.sentinels.push(Known::new(host, false));
+                is_changed = true;
+            }
+        }
+        is_changed
+    }
+
+    /// If this sentinel also answers at another address, only one of the two addresses stays in the list. Else the sentinel
+    /// would have two votes. An address of the URL always stays. Returns whether the list has changed.
+    fn merge_addresses(&mut self, host: &Host) -> bool {
+        let Some(at) = self.sentinels.iter().position(|known| known.host == *host) else { return false };
+        let id = self.sentinels[at].id();
+        let is_same = |other: &usize| *other != at && id.is_some() && self.sentinels[*other].id() == id;
+        let Some(other) = (0..self.sentinels.len()).find(is_same) else { return false };
+        let (stays, leaves) = (at.min(other), at.max(other));
+        if leaves < self.in_url {
+            return false;
+        }
+        let left = self.sentinels.remove(leaves);
+        let aliases = &mut self.sentinels[stays].aliases;
+        aliases.push(left.host);
+        if aliases.len() > MAX_OTHERS {
+            aliases.remove(0);
+        }
+        true
     }
 
     /// Forgets what the sentinels have said, because it may be long ago. The greatest epoch is kept.
@@ -173,10 +250,10 @@ impl Facts {
     }
 
     fn answers(&self) -> impl Iterator<Item = &Answer> {
-        self.sentinels.iter().filter_map(|known| known.said.as_ref()?.as_ref().ok())
+        self.sentinels.iter().filter_map(Known::answer)
     }
 
-    /// Whether the sentinel has not heard of a failover of which another sentinel has told.
+    /// Whether the sentinel does not know of a failover that another sentinel has reported.
     fn is_behind(&self, answer: &Answer) -> bool {
         answer.epoch.is_some_and(|epoch| Some(epoch) < self.epoch)
     }

@@ -42,6 +42,8 @@ const SWITCH_CHANNEL: &str = "+switch-master";
 /// A connection to one sentinel, with a subscription to changes of masters.
 pub(super) struct Sentinel {
     pub(super) host: Host,
+    /// The id of the sentinel, which is the same at all of its addresses. None if it refuses to name it.
+    id: Option<String>,
     mux: MultiplexedConnection,
     driver: Fuse<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// Notified by each message of the subscription.
@@ -64,7 +66,7 @@ impl Sentinel {
         Ok((sentinel, answer))
     }
 
-    /// Connects, and subscribes to changes of masters. Returns the time before.
+    /// Connects, subscribes to changes of masters, and asks for the id. Returns the time before.
     async fn connect(options: RedisOptions, host: &Host, limit: Duration) -> Result<(Self, Instant)> {
         let (since, switched) = (Instant::now(), Arc::new(Notify::new()));
         let notified = switched.clone();
@@ -76,10 +78,15 @@ impl Sentinel {
         });
         let dialled = dial_server(&options, Some(pushed), &mut TlsProbeBudget::none()).await;
         let Connection { mux, driver, .. } = dialled.map_err(|error| refused_login(host, error))?;
-        let mut sentinel = Self { host: host.clone(), mux, driver: driver.fuse(), switched, limit, is_silent: false };
-        let mut mux = sentinel.mux.clone();
-        // If the user has no right to subscribe, the sentinel is only polled.
-        let _ = sentinel.drive(mux.subscribe(SWITCH_CHANNEL)).await;
+        let (host, driver) = (host.clone(), driver.fuse());
+        let mut sentinel = Self { host, id: None, mux, driver, switched, limit, is_silent: false };
+        let (mut mux, mut other, mut my_id) = (sentinel.mux.clone(), sentinel.mux.clone(), redis::cmd("SENTINEL"));
+        my_id.arg("MYID");
+        // If the user has no right to subscribe, the sentinel is only polled. Before version 6.2, it has no id.
+        let both = async { Ok(tokio::join!(mux.subscribe(SWITCH_CHANNEL), other.send_packed_command(&my_id))) };
+        if let Ok((_, Ok(id))) = sentinel.drive(both).await {
+            sentinel.id = text(&id);
+        }
         Ok((sentinel, since))
     }
 
@@ -117,7 +124,7 @@ impl Sentinel {
         let others =
             list(others).iter().filter_map(|other| pair(field(other, "ip").as_ref(), field(other, "port").as_ref()));
         let epoch = field(facts, "config-epoch").and_then(|epoch| epoch.parse().ok());
-        Ok(Answer { master, epoch, others: others.collect() })
+        Ok(Answer { master, epoch, others: others.collect(), id: self.id.clone() })
     }
 
     /// Whether the last request was not answered in time, although the connection is open.

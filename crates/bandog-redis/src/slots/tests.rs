@@ -83,3 +83,28 @@ fn the_names_that_bandog_makes_keep_their_places() {
     assert_eq!(placed_record("shop:barrier/x"), "{shop:/}bandog:barrier/x");
     assert_eq!(placed_record("shop:job/x"), "{shop:/}bandog:job/x");
 }
+
+/// A name and the name that it gets on a cluster are never two names that can both be used.
+#[test]
+fn a_name_with_an_added_tag_cannot_be_used() {
+    let names = ["shop:schedule/node/1", "shop:barrier/x/3", "shop:job/mail", "barrier/x", "job/a{b}"];
+    for name in names {
+        assert!(check_lock(name).is_ok() && check_record(name).is_ok(), "{name}");
+        for (place, check) in [
+            (placed_lock as fn(&str) -> Cow<'_, str>, check_lock as fn(&str) -> Result<()>),
+            (placed_record, check_record),
+        ] {
+            let placed = place(name);
+            if placed != name {
+                assert_eq!(place(&placed), placed);
+                let error = check(&placed).unwrap_err();
+                assert!(error.to_string().contains(&format!("{name:?} is stored under this name")), "{error}");
+            }
+        }
+    }
+    // No name gets these names.
+    for name in ["{shop:/}bandog:schedule/x", "{shop:/}bandog:schedule/node/x", "{{a}:/}bandog:job/x", "{shop:/}x"] {
+        assert!(check_lock(name).is_ok(), "{name}");
+    }
+    assert!(check_lock("{shop:/}bandog:job/mail").is_ok(), "a lock of this name keeps it");
+}

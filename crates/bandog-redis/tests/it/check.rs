@@ -1,6 +1,7 @@
 //! The findings of `doctor`, with a real server for each relevant setting.
 
 use bandog_core::{Finding, Inspect, Level};
+use bandog_redis::{Redis, RedisOptions};
 use bandog_testkit::RedisServer;
 
 use crate::help::{at, operator};
@@ -233,6 +234,34 @@ async fn missing_rights_are_named() {
         assert_eq!(finding.level, level, "{rules:?}: {finding:?}");
         assert!(finding.says.contains(part), "{rules:?}: {finding:?}");
         assert_eq!(finding.cure.is_none(), level == Level::Fine);
+    }
+}
+
+#[tokio::test]
+async fn rights_that_acknowledgements_need_are_checked() {
+    if !can_check_rights() {
+        return; // The server has no ACL DRYRUN, which the check of rights needs.
+    }
+    let server = limited();
+    let options = RedisOptions::from_url(&format!("redis://u:p@{}", server.addr())).unwrap();
+    let redis = Redis::new(options.replicas(1)).unwrap();
+    let rights = async || {
+        let findings = redis.check().await.unwrap();
+        findings.into_iter().find(|finding| finding.subject == "rights").unwrap()
+    };
+    for (rules, part) in [
+        (&["-wait"][..], "WAIT 1 1, which every lock needs with replicas="),
+        (&["-info", "-wait"], "WAIT 1 1, which every lock"),
+        (&["-info"], "INFO replication, which every lock"),
+        (&["resetkeys", "~[^b]*", "~bandog:[^a]*"], "SET bandog:ack, which every lock"),
+    ] {
+        server.cmd(&[&["ACL", "SETUSER", "u", "+@all", "~*", "&*"], rules].concat());
+        assert_eq!(found_by_u(&server, "rights").await.level, Level::Fine, "{rules:?}, without replicas=");
+        let finding = rights().await;
+        assert!(finding.level == Level::Danger && finding.says.contains(part), "{rules:?}: {finding:?}");
+        let cure = finding.cure.unwrap();
+        assert_eq!(server.cmd(&cure.split(' ').collect::<Vec<_>>()).text(), "OK", "{cure}");
+        assert_eq!(rights().await.level, Level::Fine, "{cure}");
     }
 }
 

@@ -201,3 +201,23 @@ async fn a_single_server_is_no_cluster() {
     let error = take(&redis, &claim("x")).await.unwrap_err();
     assert!(error.to_string().contains("not a node of a Redis Cluster"), "{error}");
 }
+
+/// The name `a` and the name under which `a` is stored would be one lock.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_looks_like_one_with_an_added_tag_is_refused() {
+    let cluster = RedisCluster::start(3, 0);
+    let redis = operator(&cluster);
+    let session = claim("shop:schedule/node/1");
+    granted(take(&redis, &session).await.unwrap());
+    let same = claim("{shop:/}bandog:schedule/node/1");
+    assert_eq!(cluster.master_of(cluster.slot(same.key.as_str())).hash(same.key.as_str()).len(), 1);
+    let error = take(&redis, &same).await.unwrap_err();
+    assert_eq!((error.kind(), error.key()), (ErrorKind::Misused, Some(&same.key)), "{error}");
+    assert!(error.to_string().contains("\"shop:schedule/node/1\" is stored under this name"), "{error}");
+    assert_eq!(redis.show(&same.key).await.unwrap_err().kind(), ErrorKind::Misused);
+    create(&redis, "shop:job/mail", "text").await;
+    let record = Key::new("{shop:/}bandog:job/mail").unwrap();
+    let read = redis.read(&[record], &[]).await.unwrap().records.remove(0);
+    assert_eq!(read.unwrap_err().kind(), ErrorKind::Misused);
+    assert!(matches!(release(&redis, &session).await.unwrap(), Released::Freed { .. }));
+}

@@ -67,3 +67,41 @@ async fn a_cluster_reports_moving_slots_and_failed_nodes() {
     cluster.iter().for_each(RedisServer::kill);
     assert_eq!(redis.check().await.unwrap_err().kind(), ErrorKind::Unavailable);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rights_that_only_a_cluster_needs_are_checked() {
+    if !RedisServer::version().is_since(7, 0) {
+        return; // The server has no ACL DRYRUN, which the check of rights needs.
+    }
+    let cluster = RedisCluster::start(3, 0);
+    let everywhere = |command: &[&str]| cluster.iter().for_each(|node| assert_eq!(node.cmd(command).text(), "OK"));
+    everywhere(&["ACL", "SETUSER", "u", "on", ">p"]);
+    let url = cluster.url().replace("://", "://u:p@");
+    let options = RedisOptions::from_url(&url).unwrap().timeout(2 * SOON);
+    let (redis, acknowledged) = (Redis::new(options.clone()).unwrap(), Redis::new(options.replicas(1)).unwrap());
+    let rights = async |redis: &Redis| found(&redis.check_for("shop:").await.unwrap(), "rights").unwrap();
+    for (rules, level, part) in [
+        (&["-publish", "-subscribe", "-unsubscribe"][..], Level::Fine, "all commands"),
+        (&["-spublish"], Level::Advice, "SPUBLISH, so waiters poll"),
+        (&["-ssubscribe", "-sunsubscribe"], Level::Advice, "SSUBSCRIBE, SUNSUBSCRIBE, so waiters poll"),
+        (&["-asking"], Level::Advice, "ASKING, so steps"),
+        (&["-wait", "-info"], Level::Fine, "all commands"),
+    ] {
+        everywhere(&[&["ACL", "SETUSER", "u", "+@all", "~*", "&*"], rules].concat());
+        let finding = rights(&redis).await;
+        assert!(finding.level == level && finding.says.contains(part), "{rules:?}: {finding:?}");
+        if let Some(cure) = finding.cure {
+            everywhere(&cure.split(' ').collect::<Vec<_>>());
+            assert_eq!(rights(&redis).await.level, Level::Fine, "{cure}");
+        }
+    }
+    let finding = rights(&acknowledged).await;
+    assert!(finding.level == Level::Danger && finding.says.contains("WAIT 1 1, which every lock"), "{finding:?}");
+    // The index of the records of a prefix, and the channels of a mutex and of a latch.
+    everywhere(&["ACL", "SETUSER", "u", "+@all", "resetkeys", "~*shop:*", "~bandog:clients", "~bandog:client:*"]);
+    assert_eq!(rights(&redis).await.level, Level::Fine);
+    let without_index = ["resetkeys", "~*bandog:probe*", "~bandog:clients", "~bandog:client:*", "~bandog:records"];
+    everywhere(&[&["ACL", "SETUSER", "u"][..], &without_index].concat());
+    let finding = rights(&redis).await;
+    assert!(finding.says.contains("SADD bandog:records:{shop:/}"), "{finding:?}");
+}

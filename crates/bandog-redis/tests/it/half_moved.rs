@@ -278,6 +278,61 @@ async fn an_eviction_on_two_nodes_is_refused_or_done() {
     }
 }
 
+/// `forget` never reports that no key is left while one of the two nodes has a key.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_on_two_nodes_is_forgotten_whole_or_not_at_all() {
+    let cluster = RedisCluster::start(3, 0);
+    let redis = with_timeout(&cluster, "", 4 * SOON);
+    let hasty = with_timeout(&cluster, "", PATIENCE);
+    eventually_async(SOON, async || hasty.ping().await.is_ok()).await;
+    let (slot, from, to) = two_nodes(&cluster, "{half}");
+    let keys_of = |name: &str| {
+        let mut keys = [from.keys(), to.keys()].concat();
+        keys.retain(|key| key.contains(name));
+        keys.sort();
+        keys
+    };
+    let mut free = Vec::new();
+    for kind in [Kind::Mutex, Kind::Fair, Kind::Write, PERMIT] {
+        let mut number = 0;
+        loop {
+            let claim = Claim { kind, ..claim(&format!("{{half}}:{kind}:{number:04}")) };
+            granted(take(&redis, &claim).await.unwrap());
+            release(&redis, &claim).await.unwrap();
+            let keys = keys_of(claim.key.as_str());
+            let last = (1 << keys.len()) - 1;
+            free.push((claim.key, keys, number));
+            if number == last {
+                break;
+            }
+            number += 1;
+        }
+    }
+    begin_move(slot, from, to);
+    for (_, keys, number) in &free {
+        let moved = keys.iter().enumerate().filter(|(bit, _)| number & 1 << bit != 0);
+        move_some(from, to, moved.map(|(_, key)| key));
+    }
+    let mut counts = Counts::default();
+    for (key, keys, _) in &free {
+        let forgotten = counts.add(hasty.forget(key).await);
+        let left = keys_of(key.as_str());
+        match forgotten {
+            Some(true) => assert_eq!(left, [""; 0], "{key} has keys"),
+            Some(false) => panic!("{key} is held"),
+            None => assert_eq!(left, *keys, "{key} has lost a part of its keys"),
+        }
+    }
+    println!("{} states, {counts:?}", free.len());
+    assert!(counts.refused > 0, "{counts:?}");
+    move_keys(slot, from, to);
+    end_move(&cluster, slot, from, to);
+    for (key, ..) in &free {
+        assert!(redis.forget(key).await.unwrap());
+        assert_eq!(keys_of(key.as_str()), [""; 0], "{key}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plain_semaphore_on_two_nodes_keeps_its_limit() {
     let rare = Some((&["SET", "9"][..], "bandog:limit:"));

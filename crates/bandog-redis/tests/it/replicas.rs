@@ -136,6 +136,28 @@ async fn a_renewal_without_an_acknowledgement_has_no_answer() {
     assert!(matches!(renew(&redis, &held).await.unwrap(), Renewal::Extended { .. }));
 }
 
+/// A full server refuses new keys and accepts renewals. So the write of a round must not be refused either.
+#[tokio::test]
+async fn renewals_at_the_memory_limit_are_acknowledged() {
+    let pair = Pair::start();
+    pair.master.cmd(&["DEL", "bandog:ack"]);
+    let redis = pair.backend();
+    let held = claim("a");
+    fences(&redis, &held).await;
+    pair.master.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    let shorter = Claim { ttl: Duration::from_secs(9), ..held.clone() };
+    assert_eq!(renew(&redis, &shorter).await.unwrap(), Renewal::Extended { valid_for: shorter.ttl });
+    assert!(pair.replica.pttl("a") <= 9_000);
+    // The same on new connections.
+    let held = Claim { ttl: Duration::from_secs(8), ..held };
+    assert_eq!(renew(&pair.backend(), &held).await.unwrap(), Renewal::Extended { valid_for: held.ttl });
+    assert!(pair.replica.pttl("a") <= 8_000);
+    assert_eq!(take(&redis, &claim("b")).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    // The replica gets nothing, and the renewal is not acknowledged.
+    pair.stall(true);
+    assert_eq!(renew(&redis, &held).await.unwrap_err().kind(), ErrorKind::NotReplicated);
+}
+
 #[tokio::test]
 async fn too_few_replicas_are_an_error_at_once() {
     let pair = Pair::start();

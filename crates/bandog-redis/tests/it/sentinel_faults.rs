@@ -204,7 +204,7 @@ fn another_runtime_continues_to_ask_the_sentinels() {
     let _subscription = second.block_on(redis.subscribe(&held, on_release)).unwrap();
     drop(first);
     watched.replica.wait_until_equal(&watched.master);
-    // The connections to the stopped master stay open, so only the sentinels can tell that another server is the master.
+    // The connections to the stopped master stay open, so only the sentinels can report that another server is the master.
     watched.master.pause();
     eventually(FAILOVER, || notified() > 0);
     second.block_on(eventually_async(FAILOVER, async || take(&redis, &held).await));

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bandog_core::{ErrorKind, Leases, Released, Renewal, Verdict};
-use bandog_redis::Redis;
+use bandog_redis::{Redis, RedisOptions};
 use bandog_testkit::{RawRedis, RedisServer, Replica, Sentinels, eventually, eventually_async};
 
 use crate::help::{SOON, TTL, at, claim, fences, notifier, release, renew, take};
@@ -70,7 +70,7 @@ impl Watched {
     /// Cuts the master and the first sentinel off from the replica and the other sentinels, which promote the replica. The
     /// clients reach all servers.
     pub(crate) fn split(&self) {
-        // Sentinels also tell each other directly.
+        // Sentinels also notify each other directly.
         assert_eq!(self.sentinels[0].cmd(&["ACL", "SETUSER", "default", "-publish"]).text(), "OK");
         let servers: [(&RedisServer, _); 2] = [(&self.master, OTHERS), (&self.replica, FIRST)];
         for (server, user) in servers {
@@ -187,7 +187,7 @@ async fn locks_work_soon_after_the_master_was_killed() {
     assert_eq!(renew(&redis, &held).await.unwrap(), Renewal::Extended { valid_for: TTL });
 }
 
-/// The connection to the stopped master stays open, so only the sentinels can tell that another server is the master.
+/// The connection to the stopped master stays open, so only the sentinels can report that another server is the master.
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_work_soon_after_the_master_was_stopped_and_stay_there_when_it_continues() {
     let watched = Watched::start();
@@ -223,7 +223,7 @@ async fn a_machine_that_fails_is_left() {
     watched.works_again(&redis, promotion).await;
 }
 
-/// Without its sentinels, a client cannot know that the connection to a former master is wrong. The replies tell.
+/// Without its sentinels, a client cannot know that the connection to a former master is wrong. The replies show it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_master_that_has_become_a_replica_is_left() {
     let watched = Watched::start();
@@ -282,8 +282,51 @@ async fn the_other_sentinels_are_found() {
     watched.works_again(&redis, promotion).await;
 }
 
+/// A copy of the options can live longer than the backends that were made from it.
 #[tokio::test(flavor = "multi_thread")]
-async fn errors_tell_what_each_sentinel_said() {
+async fn each_backend_asks_the_sentinels_until_it_is_dropped() {
+    let watched = Watched::start();
+    // Only the connections of backends have a subscription.
+    let subscribers = |sentinel: &RedisServer| sentinel.cmd(&["CLIENT", "LIST"]).text().matches(" sub=1 ").count();
+    let are_asked_by = |count| {
+        let counts: Vec<_> = watched.sentinels.iter().map(subscribers).collect();
+        if counts == [count; 3] { Ok(()) } else { Err(format!("{counts:?} connections instead of {count}")) }
+    };
+    let options = RedisOptions::from_url(&watched.url()).unwrap();
+    let (first, second) = (Redis::new(options.clone()).unwrap(), Redis::new(options.clone()).unwrap());
+    first.ping().await.unwrap();
+    second.ping().await.unwrap();
+    eventually(SOON, || are_asked_by(2));
+    drop(first);
+    eventually(SOON, || are_asked_by(1));
+    second.ping().await.unwrap();
+    drop(second);
+    eventually(SOON, || are_asked_by(0));
+    drop(options);
+}
+
+/// The URL names the sentinel by its name, and the other sentinels name it by its address.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sentinel_with_two_addresses_is_asked_once() {
+    let watched = Watched::start();
+    let first = &watched.sentinels[0];
+    let mut observer = first.client();
+    let mut text = |args: &[&str]| observer.cmd(args).unwrap().text().to_owned();
+    let received = |stats: String| {
+        let field = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+        field.unwrap().parse::<u64>().unwrap()
+    };
+    let before = received(text(&["INFO", "stats"]));
+    let redis = at(&format!("redis+sentinel://{}@localhost:{}/orders", RedisServer::LEAST, first.port()));
+    redis.ping().await.unwrap();
+    // The client connects to both addresses, and leaves one of them.
+    eventually(SOON, || received(text(&["INFO", "stats"])) >= before + 2);
+    eventually(SOON, || text(&["CLIENT", "LIST"]).matches(" sub=1 ").count() == 1);
+    assert_eq!(received(text(&["INFO", "stats"])), before + 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_name_what_each_sentinel_has_answered() {
     let watched = Watched::start();
     let error = at(&watched.url().replace("/orders", "/payments")).ping().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misused, "{error}");
@@ -311,7 +354,7 @@ async fn sentinels_can_require_a_login() {
     // A user of the sentinels with only the rights of `docs/redis.md`.
     for sentinel in watched.sentinels.iter() {
         let rules = "ACL SETUSER client on >sniff resetchannels &+switch-master -@all +sentinel|get-master-addr-by-name \
-                     +sentinel|master +sentinel|sentinels +subscribe";
+                     +sentinel|master +sentinel|sentinels +sentinel|myid +subscribe";
         let rules: Vec<&str> = rules.split(' ').collect();
         assert_eq!(sentinel.cmd(&rules).text(), "OK");
     }

@@ -1,5 +1,6 @@
 //! Clusters that the tests of a process use one after another, because a start takes seconds.
 
+use std::ffi::OsStr;
 use std::ops::Deref;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,6 +8,13 @@ use std::sync::{Mutex, PoisonError};
 
 use super::RedisCluster;
 use crate::redis::RedisServer;
+
+/// Removes its arguments when its input closes. It repeats while a server still writes a file, at most for some seconds.
+const REMOVE: &str = r#"
+read -r _
+tries=0
+until rm -rf -- "$@" 2>/dev/null || [ "$tries" -ge 50 ]; do sleep 0.1; tries=$((tries + 1)); done
+"#;
 
 /// The clusters that no test uses now. There are at most as many clusters as tests that run at the same time.
 static UNUSED: Mutex<Vec<Reusable>> = Mutex::new(Vec::new());
@@ -34,9 +42,13 @@ pub struct ReusedCluster {
 #[derive(Debug)]
 struct Reusable {
     cluster: RedisCluster,
-    /// Removes the directories of the servers when this process ends.
-    _cleaner: Child,
+    /// It is dropped after the cluster, which has removed the directories then.
+    _cleaner: Cleaner,
 }
+
+/// A process that removes directories when this process ends.
+#[derive(Debug)]
+struct Cleaner(Child);
 
 impl ReusedCluster {
     /// Takes a cluster that no other test uses, or starts one.
@@ -75,12 +87,7 @@ impl Reusable {
     #[track_caller]
     fn start() -> Self {
         let cluster = RedisCluster::start(3, 0);
-        // A value in a static is never dropped. So another process removes the directories. It waits until the pipe of its
-        // input closes, which is the end of this process, and repeats while a server still writes a file.
-        let mut cleaner = Command::new("sh");
-        cleaner.args(["-c", r#"read -r _; until rm -rf -- "$@"; do :; done"#, "sh"]);
-        cleaner.args(cluster.iter().map(RedisServer::directory)).stdin(Stdio::piped());
-        let cleaner = cleaner.spawn().expect("cannot start a shell");
+        let cleaner = Cleaner::start(cluster.iter().map(RedisServer::directory));
         Self { cluster, _cleaner: cleaner }
     }
 
@@ -93,6 +100,24 @@ impl Reusable {
                 let commands = [&["FLUSHALL"][..], &["SCRIPT", "FLUSH"], &["CONFIG", "RESETSTAT"]];
                 commands.iter().all(|command| node.cmd(command).text() == "OK")
             })
+    }
+}
+
+impl Cleaner {
+    /// A value in a static is never dropped. So another process removes the directories. It waits until the pipe of its
+    /// input closes, which is the end of this process or the drop of this value.
+    fn start(directories: impl IntoIterator<Item: AsRef<OsStr>>) -> Self {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", REMOVE, "sh"]).args(directories).stdin(Stdio::piped());
+        Self(shell.spawn().expect("cannot start a shell"))
+    }
+}
+
+/// Without the wait, a zombie would stay. [`REMOVE`] limits the wait.
+impl Drop for Cleaner {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
     }
 }
 
@@ -112,5 +137,32 @@ impl Drop for ReusedCluster {
         {
             UNUSED.lock().unwrap_or_else(PoisonError::into_inner).push(reusable);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process;
+
+    #[test]
+    fn a_cleaner_removes_directories_and_leaves_no_process() {
+        let parent = tempfile::tempdir().expect("a directory");
+        let directory = parent.path().join("data");
+        std::fs::create_dir(&directory).expect("a directory");
+        let cleaner = Cleaner::start([&directory]);
+        let pid = cleaner.0.id();
+        drop(cleaner);
+        assert!(!directory.exists());
+        assert_eq!(process::state(pid), None);
+    }
+
+    /// `rm` refuses to remove this directory.
+    #[test]
+    fn a_cleaner_gives_up() {
+        let cleaner = Cleaner::start(["."]);
+        let pid = cleaner.0.id();
+        drop(cleaner);
+        assert_eq!(process::state(pid), None);
     }
 }

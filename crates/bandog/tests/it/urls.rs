@@ -82,6 +82,16 @@ fn urls_of_sentinels_are_read_and_shown_without_their_passwords() {
     assert!(!bare.contains("password") && bare.contains("app@h1,h2:7000"), "{bare}");
     assert_eq!(redact("redis+sentinel://h1:1,h2:2/m"), "redis+sentinel://h1:1,h2:2/m");
     assert_eq!(redact("redis+sentinel://h1:1,app:secret/m"), "redis+sentinel://h1:1,app:***/m");
+    let shown = "redis+sentinel://h1/m?timeout=1s&sentinel_password=***";
+    for rest in ["&hunter2", "&hunter2=&ca=x", "&layout=setnx&hunter2", "&key=hunter2"] {
+        let url = format!("redis+sentinel://h1/m?timeout=1s&sentinel_password=top{rest}");
+        assert_eq!(redact(&url), shown);
+        assert_eq!(without_secrets(&url), "redis+sentinel://h1/m?timeout=1s");
+        refused(&url, &[shown, "an unknown option after sentinel_password=", "%26"]);
+    }
+    let url = "rediss+sentinel://h1/m?sentinel_password=***&key=k&cert=c&timeout=1s";
+    assert_eq!(redact(url), url);
+    assert_eq!(redact("redis://h?password=top&hunter2&timeout=1s&x=y"), "redis://h?password=***&***&timeout=1s&***");
     refused("redis-sentinel://h1/orders", &["write redis+sentinel://HOST:PORT,HOST:PORT/MASTER"]);
     refused("redis+sentinel://app:hunter2@h1,app:hunter2@h2/orders", &["write the login once"]);
     refused("redis+sentinel://h1?db=3", &["\"db\"", "sentinel_user, sentinel_password, watchdog"]);

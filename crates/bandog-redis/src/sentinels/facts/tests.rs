@@ -12,7 +12,7 @@ fn three() -> Facts {
 }
 
 fn answer(master: u16, epoch: impl Into<Option<u64>>) -> Result<Answer> {
-    Ok(Answer { master: host(master), epoch: epoch.into(), others: Vec::new() })
+    Ok(Answer { master: host(master), epoch: epoch.into(), others: Vec::new(), id: None })
 }
 
 fn fault() -> Result<Answer> {
@@ -115,6 +115,66 @@ fn further_sentinels_are_remembered_up_to_a_limit() {
     facts.record(&host(1), answer(91, None).map(|answer| Answer { others, ..answer }), Instant::now());
     assert_eq!(facts.hosts().len(), 1 + MAX_OTHERS);
     assert!(!facts.is_complete());
+}
+
+/// The URL names the sentinel 1 by its name, and the others name it by its address, 11.
+#[test]
+fn a_sentinel_with_two_addresses_has_one_vote() {
+    for order in [[1, 2, 11], [11, 2, 1], [2, 1, 11]] {
+        let mut facts = Facts::new(vec![host(1), host(2)]);
+        let mut hears = |sentinel: u16, master: u16| {
+            let (id, others) = match sentinel {
+                1 | 11 => ("first", [2, 3].map(host)),
+                _ => ("second", [11, 3].map(host)),
+            };
+            let answer =
+                answer(master, None).map(|answer| Answer { id: Some(id.into()), others: others.into(), ..answer });
+            facts.hears(sentinel, answer);
+            (facts.masters(), facts.hosts().map(|host| host.port).collect::<Vec<_>>())
+        };
+        hears(2, 92);
+        for sentinel in order {
+            hears(sentinel, if sentinel == 2 { 92 } else { 91 });
+        }
+        let (masters, hosts) = hears(2, 92);
+        assert_eq!(hosts, [1, 2, 3], "{order:?}");
+        assert!(masters.len() == 2 && masters.iter().all(|choice| choice.votes == 1), "{order:?}: {masters:?}");
+        // The name of the URL does not lead to the sentinel any more.
+        facts.hears(1, fault());
+        let others = vec![host(11), host(3)];
+        assert!(facts.hears(2, answer(92, None).map(|answer| Answer { others, ..answer })));
+        assert!(facts.hosts().any(|known| *known == host(11)), "{order:?}");
+    }
+}
+
+#[test]
+fn a_silent_sentinel_that_no_other_names_is_dropped() {
+    let start = Instant::now();
+    let after = |seconds| start + Duration::from_secs(seconds);
+    let names = |others: &[u16]| {
+        let others = others.iter().copied().map(host).collect();
+        answer(91, None).map(|answer| Answer { others, ..answer })
+    };
+    let ports = |facts: &Facts| facts.hosts().map(|host| host.port).collect::<Vec<_>>();
+    let mut facts = Facts::new(vec![host(1), host(9)]);
+    facts.record(&host(1), names(&[2, 3, 4]), start);
+    facts.record(&host(2), names(&[3]), after(1));
+    facts.record(&host(9), fault(), after(1));
+    // 3 is named, 2 answers, and 9 is in the URL. No sentinel names 4.
+    for seconds in [2, 60] {
+        facts.record(&host(1), names(&[3]), after(seconds));
+        assert_eq!(ports(&facts), [1, 9, 2, 3, 4], "after {seconds} s");
+    }
+    assert!(facts.record(&host(1), names(&[3]), after(61)), "the list has changed");
+    assert_eq!(ports(&facts), [1, 9, 2, 3]);
+    // While no sentinel answers, none is dropped.
+    for sentinel in [1, 2, 3] {
+        facts.record(&host(sentinel), fault(), after(70));
+    }
+    facts.record(&host(2), fault(), after(1000));
+    assert_eq!(ports(&facts), [1, 9, 2, 3]);
+    facts.record(&host(9), names(&[2, 3]), after(1001));
+    assert_eq!(ports(&facts), [1, 9, 2, 3]);
 }
 
 #[test]

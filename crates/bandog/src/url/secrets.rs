@@ -1,0 +1,180 @@
+//! Prints URLs without their passwords and other secrets.
+
+use super::login::is_port;
+
+/// The option with the password of sentinels.
+const SECRET: &str = "sentinel_password=";
+
+/// The URL with `***` for its password and other secrets. The result can be shown to people and written to logs.
+///
+/// ```
+/// assert_eq!(bandog::redact("redis://app:secret@db:6379/2"), "redis://app:***@db:6379/2");
+/// ```
+pub fn redact(url: &str) -> String {
+    without_password(url, ":***")
+}
+
+/// The URL without its password, for the environment of a child process.
+///
+/// ```
+/// assert_eq!(bandog::without_secrets("redis://app:secret@db"), "redis://app@db");
+/// ```
+pub fn without_secrets(url: &str) -> String {
+    without_password(url, "")
+}
+
+/// The URL in which `instead` replaces the password and the colon before the password.
+fn without_password(url: &str, instead: &str) -> String {
+    if url.split_once(':').is_some_and(|(scheme, _)| is_local(scheme)) {
+        return url.to_owned(); // These URLs have no password, but the name of a file can look like a password.
+    }
+    let url = &without_unencoded_secret(url, instead);
+    // An `@` in a password should be written as `%40`. If it was not, the password ends at the last `@` of the URL.
+    let Some((head, place)) = url.rsplit_once('@') else { return without_suspicious_port(url, instead) };
+    let place = without_unknown_options(place, instead);
+    let Some((scheme, login)) = head.split_once("://") else {
+        // This is not a valid URL, so any text before the `@` might be the password.
+        let scheme = head.split_once(':').map_or("", |(scheme, _)| scheme);
+        return format!("{scheme}:***@{place}");
+    };
+    match login.split_once(':') {
+        Some((user, _)) if user.is_empty() && instead.is_empty() => format!("{scheme}://{place}"),
+        Some((user, _)) => format!("{scheme}://{user}{instead}@{place}"),
+        None => format!("{scheme}://{login}@{place}"),
+    }
+}
+
+/// Hides the end of the URL from the password of sentinels on, if this password might contain characters that should have
+/// been encoded. Then the end of the password is not known.
+fn without_unencoded_secret(url: &str, instead: &str) -> String {
+    let is_unencoded = |start: &usize| {
+        let rest = &url[*start + 1..];
+        rest.contains(['@', '#', '?']) || options_after(rest).any(|name| !is_known_at_sentinels(url, name))
+    };
+    let Some(start) = secret_of_sentinels(url).filter(is_unencoded) else { return url.to_owned() };
+    if instead.is_empty() { url[..start].to_owned() } else { format!("{}{SECRET}***", &url[..=start]) }
+}
+
+/// The position of the sign before the option with the password of sentinels.
+fn secret_of_sentinels(url: &str) -> Option<usize> {
+    ["?", "&"].iter().filter_map(|sign| url.find(&format!("{sign}{SECRET}"))).min()
+}
+
+/// The names of the options after the first one.
+fn options_after(query: &str) -> impl Iterator<Item = &str> {
+    let others = query.split('&').skip(1).filter(|option| !option.is_empty());
+    others.map(|option| option.split_once('=').map_or(option, |(name, _)| name))
+}
+
+/// Whether URLs of sentinels can have an option with this name.
+fn is_known_at_sentinels(url: &str, name: &str) -> bool {
+    let has_tls = |scheme: &str| url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    match name {
+        "watchdog" | "timeout" | "java_skew" | "replicas" | "prefix" | "layout" | "semaphores" | "sentinel_user"
+        | "sentinel_password" => true,
+        "ca" | "cert" | "key" => has_tls("rediss+") || has_tls("valkeys+"),
+        _ => false,
+    }
+}
+
+/// Hides a possible password in a URL without an `@`. If the text at the place of the port is not a number, this text
+/// might be a password, and the user might have mistyped the `@` after it.
+fn without_suspicious_port(url: &str, instead: &str) -> String {
+    let url = without_unknown_options(url, instead);
+    let Some((scheme, rest)) = url.split_once("://") else { return without_suspicious_login(url) };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (hosts, tail) = rest.split_at(end);
+    let mut shown = Vec::new();
+    for host in hosts.split(',') {
+        match host.split_once(':') {
+            Some((name, port)) if !host.starts_with('[') && !port.bytes().all(|byte| byte.is_ascii_digit()) => {
+                // A password can contain a comma, so the next hosts are hidden, too.
+                shown.push(format!("{name}:***"));
+                break;
+            }
+            Some(_) | None => shown.push(host.to_owned()),
+        }
+    }
+    format!("{scheme}://{}{tail}", shown.join(","))
+}
+
+/// Hides a possible password in a text without `://`. The text might be `user:password`, unless its first word is a
+/// known scheme or a port follows the colon.
+fn without_suspicious_login(url: String) -> String {
+    const KNOWN: [&str; 5] = ["redis", "rediss", "valkey", "valkeys", "zookeeper"];
+    let is_known = |head: &str| {
+        let (server, way) = head.split_once('+').unwrap_or((head, ""));
+        KNOWN.iter().any(|scheme| server.eq_ignore_ascii_case(scheme))
+            && ["", "unix", "sentinel", "cluster", "quorum"].iter().any(|known| way.eq_ignore_ascii_case(known))
+    };
+    match url.split_once(':') {
+        Some((head, rest)) if is_scheme(head) && !is_known(head) && !is_port(rest) && !rest.is_empty() => {
+            format!("{head}:***")
+        }
+        Some(_) | None => url,
+    }
+}
+
+/// Hides the values of unknown options, because these values might be secrets. An unknown name after such a value is hidden,
+/// too: it might be the rest of a secret with a `&`. If `instead` is empty, the password of sentinels is removed: with `***`
+/// as its value, a reader of the URL would send `***` as the password.
+fn without_unknown_options(place: &str, instead: &str) -> String {
+    let Some((path, query)) = place.split_once('?') else { return place.to_owned() };
+    // A `#` that was not encoded might be a part of a secret.
+    let (query, fragment) = query.split_once('#').map_or((query, ""), |(query, _)| (query, "#***"));
+    let mut hides_names = false;
+    let shown = query.split('&').filter_map(|option| match option.split_once('=') {
+        Some(("sentinel_password", _)) if instead.is_empty() => None,
+        Some(("sentinel_password", _)) => Some(format!("{SECRET}***")),
+        Some((name, _)) if is_known(name) => Some(option.to_owned()),
+        Some(_) | None if hides_names && !option.is_empty() => Some("***".to_owned()),
+        Some((name, _)) => {
+            hides_names = true;
+            Some(format!("{name}=***"))
+        }
+        None => Some(option.to_owned()),
+    });
+    format!("{path}?{}{fragment}", shown.collect::<Vec<_>>().join("&"))
+}
+
+/// Whether any URL can have an option with this name whose value is no secret.
+fn is_known(name: &str) -> bool {
+    matches!(
+        name,
+        "watchdog"
+            | "timeout"
+            | "java_skew"
+            | "replicas"
+            | "layout"
+            | "semaphores"
+            | "max_ttl"
+            | "prefix"
+            | "ca"
+            | "cert"
+            | "key"
+            | "db"
+            | "sentinel_user"
+            | "schema"
+            | "create"
+            | "pooler"
+            | "host"
+            | "socket"
+            | "port"
+            | "sslmode"
+            | "sslrootcert"
+            | "sslcert"
+            | "sslkey"
+            | "session"
+    )
+}
+
+/// Whether this word has the syntax of a scheme: a letter, then letters, digits and `+-.`.
+pub(super) fn is_scheme(word: &str) -> bool {
+    word.starts_with(|first: char| first.is_ascii_alphabetic())
+        && word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+}
+
+/// Whether the URLs of this scheme have no host. Such URLs have no user and no password either.
+pub(super) fn is_local(scheme: &str) -> bool {
+    scheme.eq_ignore_ascii_case("sqlite") || scheme.eq_ignore_ascii_case("memory")
+}
