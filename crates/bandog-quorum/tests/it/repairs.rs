@@ -116,6 +116,25 @@ async fn a_rolling_restart_ends_no_hold_that_is_taken_or_passed_on_meanwhile() {
     client.close().await.unwrap();
 }
 
+/// A majority of the nodes has the writer's hold, and has no vote yet. So the downgrade succeeds only when another node has
+/// a vote, which is long after the ttl.
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_during_a_rolling_restart_does_not_lose_the_lock() {
+    let nodes = nodes(3);
+    let client: Client = Client::options().clock(Clock::tokio()).on_current_runtime().over(quorum(&nodes)).unwrap();
+    let writer = client.rwlock("locks").write().await.unwrap();
+    for node in &nodes[1..] {
+        node.restart();
+        sleep(Duration::from_secs(1)).await;
+    }
+    let began = Instant::now();
+    let reader = writer.downgrade().await.unwrap();
+    assert!(began.elapsed() > MAX_TTL - Duration::from_secs(3), "{:?}", began.elapsed());
+    assert!(!reader.is_lost());
+    reader.release().await.unwrap();
+    client.close().await.unwrap();
+}
+
 /// The fences of these nodes are counters, so the node that has restarted can give the same fence again.
 #[tokio::test(start_paused = true)]
 async fn a_repaired_hold_has_the_same_fence() {
