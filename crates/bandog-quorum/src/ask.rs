@@ -32,7 +32,16 @@ impl<B: Backend> Quorum<B> {
         &'a self,
         ask: impl Fn(&'a Node<B>) -> F,
     ) -> Vec<Vote<A>> {
-        self.ask_until(majority(self.nodes.len()), ask).await
+        self.ask_all_by(self.deadline(), ask).await
+    }
+
+    /// As [`Quorum::ask_all`], with this deadline.
+    pub(crate) async fn ask_all_by<'a, A: Clone + Send + 'a, F: Future<Output = Result<A>> + Send + 'a>(
+        &'a self,
+        deadline: Instant,
+        ask: impl Fn(&'a Node<B>) -> F,
+    ) -> Vec<Vote<A>> {
+        self.ask_until(deadline, ask, |_| true).await
     }
 
     /// Calls each node, and returns the votes. It waits until all nodes have answered, or their time is over.
@@ -40,14 +49,16 @@ impl<B: Backend> Quorum<B> {
         &'a self,
         ask: impl Fn(&'a Node<B>) -> F,
     ) -> Vec<Vote<A>> {
-        self.ask_until(self.nodes.len(), ask).await
+        self.ask_until(self.deadline(), ask, |_| false).await
     }
 
-    /// Calls each node. `needed`: the number of answers that suffice.
-    async fn ask_until<'a, A: Clone + Send + 'a, F: Future<Output = Result<A>> + Send + 'a>(
+    /// Calls each node, and returns the votes. `suffices`: whether the votes of a majority suffice. Otherwise it waits for
+    /// the next answer.
+    pub(crate) async fn ask_until<'a, A: Clone + Send + 'a, F: Future<Output = Result<A>> + Send + 'a>(
         &'a self,
-        needed: usize,
+        deadline: Instant,
         ask: impl Fn(&'a Node<B>) -> F,
+        suffices: impl Fn(&[Vote<A>]) -> bool + Send + Sync,
     ) -> Vec<Vote<A>> {
         self.tasks.start();
         let (requests, mut votes) = (Requests::new(), vec![Vote::Awaited; self.nodes.len()]);
@@ -58,14 +69,15 @@ impl<B: Backend> Quorum<B> {
                 requests.push(ask(node).map(move |answer| (at, answer)).boxed());
             }
         }
-        gather(requests, self.deadline(), GRACE, |at, answer| {
+        let needed = majority(self.nodes.len());
+        gather(requests, deadline, GRACE, |at, answer| {
             votes[at] = match answer {
                 Ok(answer) => Vote::Given(answer),
                 Err(error) if error.is_retryable() => Vote::Missing(error),
                 Err(error) => Vote::Refused(error),
             };
             let given = votes.iter().filter(|vote| matches!(vote, Vote::Given(_))).count();
-            if given >= needed { Progress::Enough } else { Progress::Wait }
+            if given >= needed && suffices(&votes) { Progress::Enough } else { Progress::Wait }
         })
         .await;
         for (vote, node) in votes.iter_mut().zip(&self.nodes) {

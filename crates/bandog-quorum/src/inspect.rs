@@ -1,6 +1,10 @@
 //! What operators see: the locks that a majority of the nodes holds, and the checks of all nodes.
 
-use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use bandog_core::{
@@ -9,6 +13,7 @@ use bandog_core::{
 
 use crate::{
     leases::Quorum,
+    node::Node,
     reuse::original,
     rules::{Vote, failure, majority},
 };
@@ -16,7 +21,7 @@ use crate::{
 #[async_trait]
 impl<B: Backend> Inspect for Quorum<B> {
     async fn list(&self, pattern: &Pattern) -> Result<Vec<Row>> {
-        let rows = Self::majority_of(self.ask_all(|node| node.backend.list(pattern)).await)?;
+        let rows = self.ask_rows(|node| node.backend.list(pattern), |rows| rows.iter().collect()).await?;
         let mut names = BTreeMap::<String, Vec<Row>>::new();
         for row in rows.into_iter().flatten() {
             names.entry(row.name.clone()).or_default().push(row);
@@ -26,7 +31,7 @@ impl<B: Backend> Inspect for Quorum<B> {
     }
 
     async fn show(&self, key: &Key) -> Result<Row> {
-        let rows = Self::majority_of(self.ask_all(|node| node.backend.show(key)).await)?;
+        let rows = self.ask_rows(|node| node.backend.show(key), |row| vec![row]).await?;
         Ok(merged(rows, self.needed()))
     }
 
@@ -41,7 +46,7 @@ impl<B: Backend> Inspect for Quorum<B> {
     }
 
     async fn evict(&self, key: &Key) -> Result<Option<Row>> {
-        let rows = Self::majority_of(self.ask_all(|node| node.backend.evict(key)).await)?;
+        let rows = self.ask_rows(|node| node.backend.evict(key), |row| row.iter().collect()).await?;
         let rows: Vec<_> = rows.into_iter().flatten().collect();
         Ok(Some(rows).filter(|rows| !rows.is_empty()).map(|rows| merged(rows, self.needed())).filter(Row::is_held))
     }
@@ -123,6 +128,23 @@ impl<B: Backend> Inspect for Quorum<B> {
 }
 
 impl<B: Backend> Quorum<B> {
+    /// The answers of a majority. `rows`: the locks in one answer. It waits for another node as long as the answer of this
+    /// node could show that a majority has a hold.
+    async fn ask_rows<'a, A: Clone + Send + Sync + 'a, F: Future<Output = Result<A>> + Send + 'a>(
+        &'a self,
+        ask: impl Fn(&'a Node<B>) -> F,
+        rows: impl Fn(&A) -> Vec<&Row> + Send + Sync,
+    ) -> Result<Vec<A>> {
+        let needed = self.needed();
+        let suffices = |votes: &[Vote<A>]| {
+            let awaited = votes.iter().filter(|vote| matches!(vote, Vote::Awaited)).count();
+            let given =
+                votes.iter().filter_map(|vote| if let Vote::Given(answer) = vote { Some(answer) } else { None });
+            is_decided(given.flat_map(&rows), awaited, needed)
+        };
+        Self::majority_of(self.ask_until(self.deadline(), ask, suffices).await)
+    }
+
     /// The number of nodes that must hold a lock.
     fn needed(&self) -> usize {
         majority(self.nodes.len())
@@ -152,6 +174,16 @@ impl<B: Backend> Quorum<B> {
         }
         Finding::advice("nodes", says, format!("use {} nodes: as many may be down", nodes - 1))
     }
+}
+
+/// Whether `awaited` more answers cannot change which holds a majority has. `rows`: the locks at the nodes that have
+/// answered.
+fn is_decided<'r>(rows: impl Iterator<Item = &'r Row>, awaited: usize, needed: usize) -> bool {
+    let mut found = HashMap::<_, usize>::new();
+    for (row, holder) in rows.flat_map(|row| row.holders.iter().map(move |holder| (row, holder))) {
+        *found.entry((&row.name, holder.owner.as_deref().map(original), holder.kind)).or_default() += 1;
+    }
+    found.into_values().all(|number| number >= needed || number + awaited < needed)
 }
 
 /// The row of a lock with the holders that at least `needed` nodes have. The rows are of the same lock.

@@ -111,12 +111,13 @@ impl<B: Backend> Quorum<B> {
 
     /// Checks once that a majority of the nodes has stored our maximum ttl, and stores it if no node has another one.
     async fn agree(&self) -> Result<()> {
+        let deadline = self.deadline();
         // All nodes are read before the first one is written: a client with a wrong maximum leaves no trace.
         for stores in [false, true] {
             if self.has_agreed.load(Relaxed) {
                 return Ok(());
             }
-            let answers = Self::unanimous(self.ask_all(|node| node.agree(stores)).await)?;
+            let answers = Self::unanimous(self.ask_all_by(deadline, |node| node.agree(stores)).await)?;
             self.has_agreed.fetch_or(is_stored_by_majority(&answers, self.nodes.len()), Relaxed);
         }
         if self.has_agreed.load(Relaxed) {
@@ -149,9 +150,10 @@ impl<B: Backend> Leases for Quorum<B> {
 
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
         self.tasks.start();
-        let (asked, deadline) = (now(), self.deadline());
+        let asked = now();
         match self.agree().await {
-            Ok(()) => self.apply_steps(steps, asked, deadline).await,
+            // The first calls of a client also agree on the maximum ttl, and this must not take their time.
+            Ok(()) => self.apply_steps(steps, asked, self.deadline()).await,
             Err(error) => steps.iter().map(|step| Err(error.clone().during(step.verb()).at(step.key()))).collect(),
         }
     }

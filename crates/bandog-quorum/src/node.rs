@@ -125,7 +125,8 @@ impl<B: Backend> Node<B> {
 
     /// These claims as the node knows them, and for each whether the node must release it.
     fn for_renewal<'c>(&self, claims: &'c [Claim]) -> (Cow<'c, [Claim]>, Vec<bool>) {
-        let state = self.state();
+        let mut state = self.state();
+        claims.iter().for_each(|claim| state.owed.renewed(claim.id));
         let owes = claims.iter().map(|claim| state.owed.contains(claim.id)).collect();
         (state.owed.reuses().claims(claims), owes)
     }
@@ -239,6 +240,11 @@ impl<B: Backend> Node<B> {
         if maybe_applied {
             self.owe(claim);
         }
+    }
+
+    /// Ends the repair of a claim whose hold is lost. The claim is not released: the guard does not know of the loss yet.
+    pub(crate) fn stop_repair(&self, claim: &Claim) {
+        self.state().repairs.stop(claim.id);
     }
 
     /// Whether the node must release claims.

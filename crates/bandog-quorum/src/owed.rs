@@ -1,6 +1,6 @@
 //! The releases that a node has not answered yet.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use bandog_core::{Answer, Claim, ClaimId, Moment, Result};
 
@@ -72,18 +72,22 @@ impl Owed {
         self.states.is_empty()
     }
 
+    /// Records that this claim is renewed.
+    pub(crate) fn renewed(&mut self, id: ClaimId) {
+        self.reuses.used(id);
+    }
+
     /// The claims that have another id at this node.
     pub(crate) fn reuses(&self) -> &Reuses {
         &self.reuses
     }
 
-    /// The next claims to release, with at most one claim of each key.
+    /// The next claims to release. Several of them can have the same key.
     pub(crate) fn due(&mut self, now: Moment) -> Vec<Claim> {
         while self.by_end.first_key_value().is_some_and(|((until, _), _)| *until <= now) {
             self.remove_first();
         }
-        let mut keys = HashSet::new();
-        self.by_end.values().filter(|claim| keys.insert(&claim.key)).take(BATCH).cloned().collect()
+        self.by_end.values().take(BATCH).cloned().collect()
     }
 
     fn remove_first(&mut self) {
@@ -142,6 +146,18 @@ mod tests {
         }
         owed.answered(ClaimId { client, number: 2 }, &Ok(Answer::Released(Released::NotHeld)));
         assert!(owed.due(Moment::from_nanos(9)).is_empty() && owed.is_empty());
+    }
+
+    /// A claim of a contended lock is handed back many times, each time with another id.
+    #[test]
+    fn a_request_releases_several_claims_of_one_key() {
+        let (mut owed, client) = (Owed::default(), ClientId::random());
+        for number in 1..=40 {
+            let key = claim(client, 1).key;
+            owed.add(Claim { key, ..claim(client, number) }, Moment::from_nanos(9 + number));
+        }
+        let due: Vec<_> = owed.due(Moment::from_nanos(1)).iter().map(|claim| claim.id.number).collect();
+        assert_eq!(due, (1..=32).collect::<Vec<_>>());
     }
 
     /// The number of the claim at the node, after these answers to releases. None: the release has no answer.

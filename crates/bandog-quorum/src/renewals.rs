@@ -100,7 +100,7 @@ impl RenewalBallot {
     ///
     /// If a majority has the hold, the nodes that answer and do not have it claim it again. If too few nodes have the
     /// hold, they keep it: it must not be released before the guard knows that it is lost. The client releases the claim
-    /// when the guard is dropped, and otherwise the hold expires.
+    /// when the guard is dropped, and otherwise the hold expires. The repairs of a lost hold end.
     pub(crate) fn end<B: Backend>(
         mut self,
         nodes: &[Arc<Node<B>>],
@@ -116,10 +116,17 @@ impl RenewalBallot {
         }
         let (votes, claim) = (&self.votes, &self.claim);
         let kept = rules::renewed(votes, true).unwrap_or_else(|| Err(failure(votes)));
-        let until = match kept.map_err(|error| error.during("renew").at(&claim.key))? {
-            Kept::Hold(until) => until,
-            Kept::Place => return Ok(Renewal::Waiting { is_next: false }),
-            Kept::Nothing => return Ok(Renewal::Gone),
+        let lost = match kept.map_err(|error| error.during("renew").at(&claim.key))? {
+            Kept::Hold(until) => Ok(until),
+            Kept::Place => Err(Renewal::Waiting { is_next: false }),
+            Kept::Nothing => Err(Renewal::Gone),
+        };
+        let until = match lost {
+            Ok(until) => until,
+            Err(answer) => {
+                nodes.iter().for_each(|node| node.stop_repair(claim));
+                return Ok(answer);
+            }
         };
         let valid_for = valid_for(claim, asked, until);
         let has_lost = |(vote, _): &(&Vote<_>, _)| matches!(vote, Vote::Given(Kept::Place | Kept::Nothing));

@@ -8,7 +8,7 @@
 //! A node without a vote is repaired, too: it has not promised the lock to others since its start, and a claim that it
 //! had promised the lock to before its start cannot hold the lock while a majority has our hold.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map::Entry};
 
 use bandog_core::{Answer, Claim, ClaimId, Error, Kind, Moment, Result, Verdict};
 
@@ -39,6 +39,8 @@ enum Phase {
     Sent,
     /// Another claim holds the lock at this node.
     Refused,
+    /// The claim is not sent any more, because the hold is lost. The node might have applied an earlier request.
+    Stopped,
 }
 
 impl Repairs {
@@ -58,6 +60,17 @@ impl Repairs {
         self.0.remove(&id).is_some_and(|repair| repair.maybe_applied)
     }
 
+    /// Sends the claim of a lost hold no more. If the node has the hold again, it keeps it until the client releases it.
+    pub(crate) fn stop(&mut self, id: ClaimId) {
+        if let Entry::Occupied(mut repair) = self.0.entry(id) {
+            if repair.get().maybe_applied {
+                repair.get_mut().phase = Phase::Stopped;
+            } else {
+                repair.remove();
+            }
+        }
+    }
+
     /// The next claims to send. None of them is in the list again before [`Repairs::retry`].
     pub(crate) fn due(&mut self, now: Moment) -> Vec<Claim> {
         self.0.retain(|_, repair| now < repair.until);
@@ -75,6 +88,7 @@ impl Repairs {
     pub(crate) fn answered(&mut self, id: ClaimId, answer: &Result<Answer>) {
         let Some(repair) = self.0.get_mut(&id) else { return };
         match answer {
+            Ok(Answer::Claimed(Verdict::Busy { .. })) if repair.phase == Phase::Stopped => {}
             Ok(Answer::Claimed(Verdict::Busy { .. })) => repair.phase = Phase::Refused,
             Err(error) if error.is_retryable() => {}
             Ok(Answer::Claimed(Verdict::Granted { .. }) | Answer::Released(_)) | Err(_) => {

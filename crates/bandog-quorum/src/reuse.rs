@@ -7,12 +7,13 @@
 
 use std::{
     borrow::Cow,
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap},
 };
 
 use bandog_core::{Claim, ClaimId, Step};
 
-/// Maximum number of claims of one node that have another id there. The oldest ones are forgotten first.
+/// Maximum number of claims of one node that have another id there. The claims are forgotten first that have been renewed
+/// least recently.
 const MAX_CLAIMS: usize = 10_000;
 /// The bits of a claim's number that the client uses. The bits above them are the number of the reuse.
 const NUMBER_BITS: u32 = 44;
@@ -22,29 +23,46 @@ const MAX_REUSES: u64 = (1 << 9) - 1;
 /// The claims that have another id at one node.
 #[derive(Debug, Default)]
 pub(crate) struct Reuses {
-    counts: HashMap<ClaimId, u64>,
-    /// The same claims, in the order in which they were added.
-    order: VecDeque<ClaimId>,
+    entries: HashMap<ClaimId, Reuse>,
+    /// The same claims, in the order in which they were added or renewed.
+    order: BTreeMap<u64, ClaimId>,
+    /// The next place in the order.
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Reuse {
+    /// The number of the present id.
+    count: u64,
+    /// The place in the order.
+    place: u64,
 }
 
 impl Reuses {
     /// Gives this claim another id. `id` is the id that the client uses.
     pub(crate) fn add(&mut self, id: ClaimId) {
-        if !self.counts.contains_key(&id) {
-            self.order.push_back(id);
-        }
-        let count = self.counts.entry(id).or_default();
-        *count = (*count + 1) % (MAX_REUSES + 1);
+        let entry = self.entries.entry(id).or_insert(Reuse { count: 0, place: self.next });
+        entry.count = (entry.count + 1) % (MAX_REUSES + 1);
+        self.used(id);
         if self.order.len() > MAX_CLAIMS
-            && let Some(oldest) = self.order.pop_front()
+            && let Some((_, oldest)) = self.order.pop_first()
         {
-            self.counts.remove(&oldest);
+            self.entries.remove(&oldest);
+        }
+    }
+
+    /// Records that this claim is renewed. It holds its lock under its other id, so this id must not be forgotten.
+    pub(crate) fn used(&mut self, id: ClaimId) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            self.order.remove(&entry.place);
+            (entry.place, self.next) = (self.next, self.next + 1);
+            self.order.insert(entry.place, id);
         }
     }
 
     /// The steps as the node knows them.
     pub(crate) fn steps<'s>(&self, steps: &'s [Step]) -> Cow<'s, [Step]> {
-        if self.counts.is_empty() {
+        if self.entries.is_empty() {
             return Cow::Borrowed(steps);
         }
         let step = |step: &Step| match step {
@@ -57,7 +75,7 @@ impl Reuses {
 
     /// The claims as the node knows them.
     pub(crate) fn claims<'c>(&self, claims: &'c [Claim]) -> Cow<'c, [Claim]> {
-        if self.counts.is_empty() {
+        if self.entries.is_empty() {
             return Cow::Borrowed(claims);
         }
         Cow::Owned(claims.iter().map(|claim| self.claim(claim)).collect())
@@ -69,7 +87,7 @@ impl Reuses {
     }
 
     fn id(&self, id: ClaimId) -> ClaimId {
-        let count = self.counts.get(&id).copied().unwrap_or_default();
+        let count = self.entries.get(&id).map_or(0, |entry| entry.count);
         ClaimId { number: id.number | (count << NUMBER_BITS), ..id }
     }
 }
@@ -116,6 +134,22 @@ mod tests {
         }
         let is_known = |number| reuses.id(ClaimId { client, number }).number != number;
         assert!(!is_known(0) && is_known(1) && is_known(max));
-        assert_eq!((reuses.counts.len(), reuses.order.len()), (MAX_CLAIMS, MAX_CLAIMS));
+        assert_eq!((reuses.entries.len(), reuses.order.len()), (MAX_CLAIMS, MAX_CLAIMS));
+    }
+
+    /// The client holds a lock for a long time, and a node knows its claim by another id.
+    #[test]
+    fn a_claim_that_is_renewed_is_not_forgotten() {
+        let (mut reuses, client) = (Reuses::default(), ClientId::random());
+        let (held, max) = (ClaimId { client, number: 0 }, u64::try_from(MAX_CLAIMS).unwrap_or(u64::MAX));
+        reuses.add(held);
+        for number in 1..=3 * max {
+            reuses.add(ClaimId { client, number });
+            if number % 1000 == 0 {
+                reuses.used(held);
+            }
+        }
+        assert_ne!(reuses.id(held), held);
+        assert_eq!((reuses.entries.len(), reuses.order.len()), (MAX_CLAIMS, MAX_CLAIMS));
     }
 }

@@ -38,6 +38,8 @@ pub(crate) enum Decision {
     Raise { above: Fence, nodes: Vec<usize> },
     /// The claim is refused. Some nodes have perhaps granted it.
     Busy { retry_after: Duration },
+    /// Fewer nodes refuse the claim than can prevent a majority, and others have no vote or have not answered.
+    Split { retry_after: Duration },
     /// Too few nodes have answered.
     Failed,
 }
@@ -70,14 +72,18 @@ pub(crate) fn claimed(votes: &[Vote<Choice>], count: NonZeroU32, is_over: bool) 
     }
     if granted.len() + awaited < needed {
         busy.sort_unstable();
-        let is_refused = busy.len() > votes.len() - needed || awaited == 0 && granted.len() + busy.len() >= needed;
-        if is_refused {
-            // After this time, enough of the other holds have expired.
-            let expired = busy.get(needed - granted.len() - 1).or(busy.last());
-            let retry_after = expired.copied().unwrap_or_default();
-            return Decision::Busy { retry_after };
-        }
-        return if awaited == 0 { Decision::Failed } else { Decision::Wait };
+        // After this time, enough of the other holds have expired.
+        let expired = busy.get(needed - granted.len() - 1).or(busy.last());
+        let retry_after = expired.copied().unwrap_or_default();
+        return if busy.len() > votes.len() - needed {
+            Decision::Busy { retry_after }
+        } else if awaited > 0 {
+            Decision::Wait
+        } else if granted.len() + busy.len() >= needed {
+            Decision::Split { retry_after }
+        } else {
+            Decision::Failed
+        };
     }
     if awaited > 0 {
         return Decision::Wait;

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bandog_core::{Answer, Backend, Claim, Error, Moment, Result, Step, Verdict};
+use bandog_core::{Answer, Backend, Claim, Error, Fence, Fences, Moment, Result, Step, Verdict};
 
 use crate::{
     contention::Contention,
@@ -186,7 +186,7 @@ impl Ballot {
         let is_enough = match &self.votes {
             Votes::Claim(votes) => match claimed(votes, claim_of(&self.step).fences, false) {
                 Decision::Granted { .. } | Decision::Busy { .. } => true,
-                Decision::Failed => false,
+                Decision::Failed | Decision::Split { .. } => false,
                 // More answers could make the fences equal.
                 Decision::Wait | Decision::Raise { .. } => {
                     matches!(claimed(votes, claim_of(&self.step).fences, true), Decision::Raise { .. })
@@ -247,7 +247,11 @@ impl Ballot {
                         contention.granted(&claim.key, self.first.is_some_and(is_granted));
                         self.grant(fences, asked, until, nodes, contention)
                     }
-                    Decision::Busy { retry_after } => {
+                    // The other nodes perhaps have the hold that is passed on, so a majority can still have it.
+                    Decision::Split { .. } if matches!(self.step, Step::Pass { .. }) => {
+                        Err(Error::unavailable(split_pass(votes)).ambiguous())
+                    }
+                    Decision::Busy { retry_after } | Decision::Split { retry_after } => {
                         let again = self.ask_again(nodes);
                         if !again.is_empty() {
                             return again;
@@ -304,7 +308,7 @@ impl Ballot {
     /// The answer to a claim that a majority has granted.
     fn grant<B: Backend>(
         &mut self,
-        fences: bandog_core::Fences,
+        fences: Fences,
         asked: Moment,
         until: Moment,
         nodes: &[Arc<Node<B>>],
@@ -319,10 +323,19 @@ impl Ballot {
             }
             return Err(Error::unavailable("the nodes of the quorum took longer than the ttl").ambiguous());
         }
-        if let (Step::Pass { from, .. }, Votes::Claim(votes)) = (&self.step, &self.votes) {
+        if let Votes::Claim(votes) = &self.votes {
+            let held = Claim { above: Some(before(&fences, claim)), ..claim.clone() };
             for (vote, node) in votes.iter().zip(nodes) {
-                if !matches!(vote, Vote::Given(Choice::Granted { .. })) {
+                if matches!(vote, Vote::Given(Choice::Granted { .. })) {
+                    continue;
+                }
+                if let Step::Pass { from, .. } = &self.step {
                     node.owe(from);
+                }
+                // The hold would be missing there until its first renewal. A node that refuses the step would also refuse
+                // the repair.
+                if !matches!(vote, Vote::Refused(_)) {
+                    node.repair(&held, asked + claim.ttl);
                 }
             }
         }
@@ -333,6 +346,8 @@ impl Ballot {
     fn hand_back<B: Backend>(&self, nodes: &[Arc<Node<B>>], contention: &Contention) {
         let claim = claim_of(&self.step);
         for (node, maybe_applied) in nodes.iter().zip(&self.maybe_applied) {
+            // An earlier request of the same claim was perhaps granted, and its answer was lost.
+            node.end_repair(claim);
             if *maybe_applied {
                 node.owe(claim);
             }
@@ -358,8 +373,22 @@ pub(crate) fn valid_for(claim: &Claim, asked: Moment, until: Moment) -> Duration
     until.since(asked + drift).min(claim.ttl)
 }
 
+/// The last fence before these fences of the claim.
+fn before(fences: &Fences, claim: &Claim) -> Fence {
+    Fence::new(fences.last().get().saturating_sub(u64::from(claim.fences.get())))
+}
+
 fn refused_or_missing<T>(error: Error) -> Vote<T> {
     if error.is_retryable() { Vote::Missing(error) } else { Vote::Refused(error) }
+}
+
+/// The text of the error of a pass that a minority refuses.
+fn split_pass(votes: &[Vote<Choice>]) -> String {
+    let busy = votes.iter().filter(|vote| matches!(vote, Vote::Given(Choice::Busy { .. }))).count();
+    format!(
+        "{busy} of the {} nodes of the quorum refuse to pass the hold on, and too few others have answered",
+        votes.len()
+    )
 }
 
 fn wrong_answer() -> Error {

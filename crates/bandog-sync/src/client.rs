@@ -203,12 +203,11 @@ impl Client {
     async fn known_members(&self) -> Result<Vec<Member>> {
         match self.members().await {
             Err(error) if hides_clients(&error) => {
-                if self.handle.is_first_denial() {
-                    if error.kind() == ErrorKind::Denied {
-                        tracing::warn!(%error, "this user may not read the registry of clients and waiters");
-                    } else {
-                        tracing::warn!(%error, "the registry of clients and waiters could not be read");
-                    }
+                let is_denial = error.kind() == ErrorKind::Denied;
+                if is_denial && self.handle.is_first_denial() {
+                    tracing::warn!(%error, "this user may not read the registry of clients and waiters");
+                } else if !is_denial && self.handle.is_first_silence() {
+                    tracing::warn!(%error, "the registry of clients and waiters could not be read");
                 }
                 Ok(Vec::new())
             }

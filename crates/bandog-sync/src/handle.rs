@@ -45,7 +45,9 @@ pub(crate) struct Handle {
     /// Number of [`OutageReporter`]s.
     outage_reporters: AtomicUsize,
     /// Whether a log line has already said that the store does not let this user read the registry.
-    denied_logged: AtomicBool,
+    denial_logged: AtomicBool,
+    /// The same for a registry that does not answer.
+    silence_logged: AtomicBool,
     /// Where the engine runs.
     runner: Runner,
 }
@@ -75,7 +77,8 @@ impl Handle {
             Engine::new(Arc::new(backend), member, terms, max_waiting.get(), clock, messages, Arc::clone(&numbers));
         let runner =
             if on_current_runtime { Runner::on_current_runtime(engine)? } else { Runner::on_own_thread(engine)? };
-        let (outage_reporters, denied_logged) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let (outage_reporters, denial_logged) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let silence_logged = AtomicBool::new(false);
         let handle = Arc::new(Self {
             mailbox,
             id,
@@ -89,7 +92,8 @@ impl Handle {
             terms,
             numbers,
             outage_reporters,
-            denied_logged,
+            denial_logged,
+            silence_logged,
             runner,
         });
         handle.send(Msg::Start(Arc::downgrade(&handle)))?;
@@ -124,10 +128,15 @@ impl Handle {
         if self.has_records { Ok(()) } else { Err(no_records(verb)) }
     }
 
-    /// Returns true at the first call, and false at each later call. The caller logs that the registry cannot be read only
+    /// Returns true at the first call, and false at each later call. The caller logs that it may not read the registry only
     /// if the result is true, so this log line is written once per client.
     pub(crate) fn is_first_denial(&self) -> bool {
-        !self.denied_logged.swap(true, Relaxed)
+        !self.denial_logged.swap(true, Relaxed)
+    }
+
+    /// As [`Self::is_first_denial`], for the log line about a registry that does not answer.
+    pub(crate) fn is_first_silence(&self) -> bool {
+        !self.silence_logged.swap(true, Relaxed)
     }
 
     pub(crate) fn send(&self, msg: Msg) -> Result<()> {

@@ -214,7 +214,7 @@ impl Simulation {
                     self.tally.grants += 1;
                     contender.phase = Phase::Holding { until, last: fences.last() };
                 }
-                Decision::Busy { .. } => {
+                Decision::Busy { .. } | Decision::Split { .. } => {
                     let has_vote = |vote: &Vote<_>| matches!(vote, Vote::Given(Choice::Granted { .. }));
                     self.tally.split += u32::from(votes.iter().any(has_vote));
                     contender.release(now);
@@ -364,7 +364,16 @@ fn a_claim_waits_until_enough_holds_have_expired() {
     assert_eq!(claimed(&[busy(30), busy(10), granted(9, 9)], FENCES, false), refused(10));
     assert_eq!(claimed(&[busy(30), Vote::Awaited, missing()], FENCES, false), Decision::Wait);
     assert_eq!(claimed(&[busy(30), missing(), missing()], FENCES, true), Decision::Failed);
-    assert_eq!(claimed(&[busy(1), granted(9, 9), missing()], FENCES, true), refused(1));
+}
+
+/// The node without an answer perhaps has the hold that is passed on.
+#[test]
+fn a_minority_does_not_refuse_a_claim() {
+    let split = Decision::Split { retry_after: Duration::from_millis(1) };
+    assert_eq!(claimed(&[busy(1), granted(9, 9), missing()], FENCES, true), split);
+    assert_eq!(claimed(&[busy(1), granted(9, 9), Vote::Awaited], FENCES, false), Decision::Wait);
+    let votes = [granted(9, 9), busy(1), busy(1), missing(), missing()];
+    assert_eq!(claimed(&votes, FENCES, true), split);
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::{num::NonZeroU32, time::Duration};
 
 use bandog_core::{
-    Answer, Claim, ClaimId, ClientId, ErrorKind, Fences, Inspect, Key, Kind, Leases, Memory, Released, Renewal, Result,
-    Step, Verdict,
+    Answer, Claim, ClaimId, ClientId, ErrorKind, Fences, Inspect, Key, Kind, Leases, Memory, Pattern, Released,
+    Renewal, Result, Step, Verdict,
 };
 use bandog_quorum::{Quorum, QuorumOptions};
 use bandog_testkit::eventually_async;
@@ -187,6 +187,28 @@ async fn a_pass_that_too_few_nodes_answer_releases_nothing() {
     assert!(matches!(pass().await, Ok(Answer::Claimed(Verdict::Granted { .. }))));
 }
 
+/// One node passes the hold on, one has no vote, and at one another claim has the lock for a moment. A majority has the
+/// hold, so the pass is not refused, and no other writer gets the lock before the repetition.
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_a_minority_refuses_releases_nothing() {
+    let nodes = nodes(3);
+    let (quorum, writer, reader) = (quorum(&nodes), claim(Kind::Write), claim(Kind::Read));
+    assert!(take(&quorum, &writer).await.is_some());
+    let (one, other) = (nodes[2].inner(), claim(Kind::Write));
+    one.evict(&writer.key).await.unwrap();
+    take(&*one, &other).await.unwrap();
+    nodes[1].fault(NodeFault::Refuses);
+    let pass = async || step(&quorum, Step::Pass { from: Box::new(writer.clone()), to: reader.clone() }).await;
+    let error = pass().await.unwrap_err();
+    assert!(error.is_retryable(), "{error}");
+    nodes[1].fault(None);
+    step(&*one, Step::Release(other)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let others = Quorum::new(nodes.clone(), QuorumOptions::default().max_ttl(MAX_TTL)).unwrap();
+    assert!(take(&others, &claim(Kind::Write)).await.is_none(), "another writer gets the lock before the repetition");
+    assert!(matches!(pass().await, Ok(Answer::Claimed(Verdict::Granted { .. }))));
+}
+
 /// The caller counts `valid_for` from the beginning of its call. If the quorum counted it from the answer, the caller
 /// would subtract the duration of a slow call twice.
 #[tokio::test(start_paused = true)]
@@ -209,6 +231,35 @@ async fn the_duration_of_a_slow_call_is_subtracted_once() {
     let (renewals, ()) = tokio::join!(quorum.renew(std::slice::from_ref(&ours)), awaken());
     let [Ok(Renewal::Extended { valid_for })] = &renewals[..] else { panic!("the claim has the lock: {renewals:?}") };
     assert_eq!(*valid_for, expected);
+}
+
+/// The first call of a client compares the maximum ttl, stores it, and reads the uptimes of the nodes. All requests take
+/// less than the time that a node has for one.
+#[tokio::test(start_paused = true)]
+async fn the_first_call_of_a_slow_quorum_succeeds() {
+    let nodes = nodes(3);
+    nodes.iter().for_each(|node| node.latency(QuorumOptions::default().node_timeout() / 4));
+    let began = Instant::now();
+    assert!(take(&quorum(&nodes), &claim(Kind::Mutex)).await.is_some());
+    assert!(began.elapsed() > QuorumOptions::default().node_timeout(), "{:?}", began.elapsed());
+}
+
+/// The lock is held at a majority, of which one node is slow.
+#[tokio::test(start_paused = true)]
+async fn a_held_lock_is_not_shown_as_free_because_a_node_is_slow() {
+    let (nodes, held) = (nodes(3), claim(Kind::Mutex));
+    let quorum = quorum(&nodes);
+    for node in &nodes[..2] {
+        take(node, &held).await.unwrap();
+    }
+    nodes[1].latency(Duration::from_millis(100));
+    assert!(quorum.show(&held.key).await.unwrap().is_held());
+    let pattern = Pattern::all();
+    assert_eq!(quorum.list(&pattern).await.unwrap().len(), 1);
+    assert!(quorum.evict(&held.key).await.unwrap().is_some());
+    let began = Instant::now();
+    assert!(!quorum.show(&held.key).await.unwrap().is_held());
+    assert!(began.elapsed() < Duration::from_millis(50), "a free lock needs the answers of two nodes");
 }
 
 /// A call without arguments.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bandog_core::{Answer, Claim, Clock, Fence, Fences, Inspect, Kind, Leases, Memory, Released, Renewal, Step};
+use bandog_core::{Answer, Claim, Clock, Fence, Fences, Inspect, Key, Kind, Leases, Memory, Released, Renewal, Step};
 use bandog_quorum::Quorum;
 use bandog_sync::Client;
 use bandog_testkit::eventually_async;
@@ -67,6 +67,72 @@ async fn a_rolling_restart_ends_no_hold() {
         let after = eventually_async(SOON, async || take(&theirs, &other).await).await;
         assert!(after.last() > fences.last(), "{kind}");
     }
+}
+
+/// A client learns that a node has restarted. From then on, the node gets no claim before it has a vote. The holds that are
+/// granted in this time must reach the node nevertheless: the other nodes can restart, too.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_taken_or_passed_on_after_a_restart_reaches_the_restarted_node() {
+    for kind in KINDS {
+        let nodes = nodes(3);
+        let quorum = quorum(&nodes);
+        let writer = Claim { key: Key::new("writer").unwrap(), ..claim(Kind::Write) };
+        take(&quorum, &writer).await.unwrap();
+        let restarted = &nodes[1];
+        restarted.restart();
+        sleep(Duration::from_secs(1)).await; // The client knows that the node has no vote.
+        let (held, read) = (claim(kind), Claim { key: writer.key.clone(), ..claim(Kind::Read) });
+        let fences = take(&quorum, &held).await.unwrap();
+        eventually_async(SOON, async || fence_at(restarted, &held).await >= Some(fences.last())).await;
+        let pass = Step::Pass { from: Box::new(writer.clone()), to: read.clone() };
+        let fences = crate::memories::granted(step(&quorum, pass).await.unwrap()).unwrap();
+        eventually_async(SOON, async || fence_at(restarted, &read).await >= Some(fences.last())).await;
+        assert_eq!(fence_at(restarted, &writer).await, None, "the writer's hold stays at the restarted node");
+        for claim in [&held, &read] {
+            release(&quorum, claim).await;
+            eventually_async(SOON, async || fence_at(restarted, claim).await.is_none()).await;
+        }
+    }
+}
+
+/// The same with a client, whose holds are valid for much longer than the time between the restarts.
+#[tokio::test(start_paused = true)]
+async fn a_rolling_restart_ends_no_hold_that_is_taken_or_passed_on_meanwhile() {
+    let nodes = nodes(3);
+    let client: Client = Client::options().clock(Clock::tokio()).on_current_runtime().over(quorum(&nodes)).unwrap();
+    let writer = client.rwlock("locks").write().await.unwrap();
+    nodes[1].restart();
+    sleep(Duration::from_secs(1)).await;
+    let (mutex, reader) = (client.mutex("mutex").lock().await.unwrap(), writer.downgrade().await.unwrap());
+    sleep(Duration::from_secs(1)).await;
+    nodes[2].restart();
+    sleep(Duration::from_secs(1)).await;
+    assert!(!mutex.is_lost() && !reader.is_lost());
+    nodes[0].restart();
+    sleep(MAX_TTL).await;
+    assert!(!mutex.is_lost() && !reader.is_lost());
+    mutex.release().await.unwrap();
+    reader.release().await.unwrap();
+    client.close().await.unwrap();
+}
+
+/// A majority of the nodes has the writer's hold, and has no vote yet. So the downgrade succeeds only when another node has
+/// a vote, which is long after the ttl.
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_during_a_rolling_restart_does_not_lose_the_lock() {
+    let nodes = nodes(3);
+    let client: Client = Client::options().clock(Clock::tokio()).on_current_runtime().over(quorum(&nodes)).unwrap();
+    let writer = client.rwlock("locks").write().await.unwrap();
+    for node in &nodes[1..] {
+        node.restart();
+        sleep(Duration::from_secs(1)).await;
+    }
+    let began = Instant::now();
+    let reader = writer.downgrade().await.unwrap();
+    assert!(began.elapsed() > MAX_TTL - Duration::from_secs(3), "{:?}", began.elapsed());
+    assert!(!reader.is_lost());
+    reader.release().await.unwrap();
+    client.close().await.unwrap();
 }
 
 /// The fences of these nodes are counters, so the node that has restarted can give the same fence again.
@@ -174,6 +240,46 @@ async fn a_lost_hold_stays_at_the_other_nodes_until_it_is_released() {
     }
     release(&quorum, &held).await;
     assert!(!is_held(&nodes[2], &held.key).await);
+}
+
+/// The guard of a lost hold can exist for a long time. Until it is dropped, the hold must not come back at other nodes.
+#[tokio::test(start_paused = true)]
+async fn a_lost_hold_is_not_repaired() {
+    let (nodes, held, other) = (nodes(3), claim(Kind::Mutex), claim(Kind::Mutex));
+    let quorum = quorum(&nodes);
+    let fences = take(&quorum, &held).await.unwrap();
+    nodes[1].restart();
+    take(&nodes[1], &other).await.unwrap();
+    let renewal = renewal_of(&held, &fences);
+    assert!(matches!(renew(&quorum, &renewal).await, Renewal::Extended { .. }));
+    sleep(Duration::from_secs(1)).await; // The repair is refused again and again.
+    nodes[2].restart();
+    assert_eq!(renew(&quorum, &renewal).await, Renewal::Gone);
+    step(&nodes[1], Step::Release(other)).await.unwrap();
+    for _ in 0..20 {
+        sleep(Duration::from_millis(50)).await;
+        let has_hold = [is_held(&nodes[0], &held.key).await, is_held(&nodes[1], &held.key).await];
+        assert_eq!(has_hold, [true, false]);
+    }
+}
+
+/// The repair of a hold that is then lost is applied after the release.
+#[tokio::test(start_paused = true)]
+async fn a_late_repair_of_a_lost_hold_is_released() {
+    let (nodes, held) = (nodes(3), claim(Kind::Mutex));
+    let quorum = quorum(&nodes);
+    let fences = take(&quorum, &held).await.unwrap();
+    nodes[1].restart();
+    nodes[1].fault(NodeFault::LateClaims);
+    let renewal = renewal_of(&held, &fences);
+    assert!(matches!(renew(&quorum, &renewal).await, Renewal::Extended { .. }));
+    sleep(Duration::from_millis(10)).await; // The repair is sent.
+    nodes[2].restart();
+    assert_eq!(renew(&quorum, &renewal).await, Renewal::Gone);
+    release(&quorum, &held).await;
+    nodes[1].fault(None);
+    eventually_async(SOON, async || nodes[1].faults() > 0).await;
+    eventually_async(Duration::from_secs(2), async || !is_held(&nodes[1], &held.key).await).await;
 }
 
 /// Each node is down for 20 s, and restarts without its data. A client holds the locks for minutes.

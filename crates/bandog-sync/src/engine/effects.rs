@@ -161,6 +161,9 @@ impl Engine {
             Ok(released) => (Event::Released { woke_no_client }, self.releases.answered(id, released, now)),
             Err(error) => (Event::ReleaseFailed, self.releases.failed(id, error, now)),
         };
+        for step in self.releases.next_portion(now) {
+            self.outbox.push(step);
+        }
         self.schedule_releases();
         let Some(answer) = answer else { return };
         if let Some((report, result)) = answer.report {
@@ -183,7 +186,8 @@ impl Engine {
         self.schedule_releases();
     }
 
-    /// Repeats the releases of the last seconds. After a failover, the store may have lost them.
+    /// Repeats the releases of the last seconds. After a failover, the store may have lost them. The answers to the first
+    /// ones cause the others ([`Self::release_answered`]).
     pub(super) fn repeat_recent_releases(&mut self) {
         for step in self.releases.repeat_recent(self.cx.now) {
             self.outbox.push(step);

@@ -39,11 +39,13 @@ const MAX_UNSURE: usize = 1000;
 
 /// Maximum number of releases that are sent again after a reconnection.
 const MAX_RECENT: usize = 16_384;
+/// Maximum number of them that are sent at the same time. All other requests of the client go over the same connection.
+const PORTION: usize = 256;
 
 /// A claim whose release is not finished.
 struct PendingRelease {
     claim: Claim,
-    /// Where the result goes. `None` if nobody waits for the result, or the result was already reported.
+    /// Where the result goes. `None` if no caller waits for the result, or the result was already reported.
     report: Option<Report>,
     /// When the release was requested.
     since: Moment,
@@ -60,6 +62,15 @@ struct PendingRelease {
     faults: u32,
     /// When the release is sent again, if that is planned.
     due: Option<Moment>,
+    /// Whether the store has released the claim before, and the release is sent again after a reconnection.
+    is_repetition: bool,
+}
+
+impl PendingRelease {
+    fn new(claim: Claim, since: Moment) -> Self {
+        let (unsure, repeated, answered, is_repetition) = (false, false, false, false);
+        Self { claim, report: None, since, unsure, repeated, answered, faults: 0, due: None, is_repetition }
+    }
 }
 
 /// What the engine does after a release request has ended.
@@ -81,11 +92,26 @@ pub(super) struct Releases {
     recent: VecDeque<(Moment, Claim)>,
     /// The time for which the store may undo a release ([`bandog_core::Profile::may_undo`]).
     may_undo: Duration,
+    /// The claims whose releases must be sent again, but are not sent yet.
+    again: VecDeque<(Moment, Claim)>,
+    /// Number of pending releases that are sent again after a reconnection.
+    repetitions: usize,
+    /// Number of them that the store has not answered.
+    unanswered: usize,
 }
 
 impl Releases {
     pub(super) fn new(timeout: Duration, may_undo: Duration) -> Self {
-        Self { pending: Map::default(), due: BTreeSet::new(), timeout, recent: VecDeque::new(), may_undo }
+        Self {
+            pending: Map::default(),
+            due: BTreeSet::new(),
+            timeout,
+            recent: VecDeque::new(),
+            may_undo,
+            again: VecDeque::new(),
+            repetitions: 0,
+            unanswered: 0,
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -102,14 +128,11 @@ impl Releases {
     /// still apply a request of the claim.
     pub(super) fn start(&mut self, claim: Claim, unsure: bool, report: Option<Report>, now: Moment) -> Step {
         let (id, step) = (claim.id.number, Step::Release(claim.clone()));
-        let (repeated, answered, faults, due) = (false, false, 0, None);
-        let mut pending = PendingRelease { claim, report, since: now, unsure, repeated, answered, faults, due };
-        if let Some(earlier) = self.pending.remove(&id) {
+        let mut pending = PendingRelease::new(claim, now);
+        (pending.report, pending.unsure) = (report, unsure);
+        if let Some(earlier) = self.remove(id) {
             // A release of this claim is pending already, because the claim was unsure. The new release replaces the
             // pending release, and takes over the flags of the pending release.
-            if let Some(moment) = earlier.due {
-                self.due.remove(&(moment, id));
-            }
             pending.unsure |= earlier.unsure;
             pending.repeated |= earlier.repeated;
         }
@@ -121,9 +144,10 @@ impl Releases {
     /// time, a running store no longer applies an old request of that claim.
     pub(super) fn start_later(&mut self, claim: Claim, now: Moment) {
         let id = claim.id.number;
-        let (report, unsure, repeated, answered, faults) = (None, true, true, true, 0);
-        self.pending
-            .insert(id, PendingRelease { claim, report, since: now, unsure, repeated, answered, faults, due: None });
+        let pending =
+            PendingRelease { unsure: true, repeated: true, answered: true, ..PendingRelease::new(claim, now) };
+        self.remove(id);
+        self.pending.insert(id, pending);
         self.schedule(id, now + self.timeout);
     }
 
@@ -136,9 +160,10 @@ impl Releases {
         let ended = matches!(released, Released::Freed { .. } | Released::LeftQueue).then(|| pending.claim.clone());
         if pending.unsure && !pending.answered {
             pending.answered = true;
+            self.unanswered -= usize::from(pending.is_repetition);
             self.schedule(id, now + self.timeout);
         } else {
-            self.pending.remove(&id);
+            self.remove(id);
         }
         if let Some(claim) = ended {
             self.ended(claim, now);
@@ -155,27 +180,46 @@ impl Releases {
         self.forget_old(now);
     }
 
-    /// Starts the releases of the last seconds again, and returns the steps to send. Nobody waits for their results.
+    /// Starts the releases of the last seconds again, and returns the first steps to send. No caller waits for their
+    /// results.
     pub(super) fn repeat_recent(&mut self, now: Moment) -> Vec<Step> {
         self.forget_old(now);
-        let mut steps = Vec::with_capacity(self.recent.len());
-        for (_, claim) in &self.recent {
-            let claim = Claim { offers: false, ..claim.clone() };
+        self.again = self.recent.clone();
+        self.next_portion(now)
+    }
+
+    /// The next releases to send again. None as long as the store has not answered the last ones.
+    pub(super) fn next_portion(&mut self, now: Moment) -> Vec<Step> {
+        let mut steps = Vec::new();
+        if self.unanswered > 0 {
+            return steps;
+        }
+        while steps.len() < PORTION
+            && let Some((at, claim)) = self.again.pop_front()
+        {
+            let claim = Claim { offers: false, ..claim };
+            if now.since(at) > self.may_undo {
+                continue;
+            }
             if let Entry::Vacant(vacant) = self.pending.entry(claim.id.number) {
                 steps.push(Step::Release(claim.clone()));
-                vacant.insert(PendingRelease {
-                    claim,
-                    report: None,
-                    since: now,
-                    unsure: false,
-                    repeated: true,
-                    answered: false,
-                    faults: 0,
-                    due: None,
-                });
+                let pending = PendingRelease::new(claim, now);
+                vacant.insert(PendingRelease { repeated: true, is_repetition: true, ..pending });
+                self.repetitions += 1;
+                self.unanswered += 1;
             }
         }
         steps
+    }
+
+    fn remove(&mut self, id: HoldId) -> Option<PendingRelease> {
+        let pending = self.pending.remove(&id)?;
+        if let Some(moment) = pending.due {
+            self.due.remove(&(moment, id));
+        }
+        self.repetitions -= usize::from(pending.is_repetition);
+        self.unanswered -= usize::from(pending.is_repetition && !pending.answered);
+        Some(pending)
     }
 
     fn forget_old(&mut self, now: Moment) {
@@ -187,7 +231,7 @@ impl Releases {
 
     /// Handles a release that was refused or had no answer.
     pub(super) fn failed(&mut self, id: HoldId, error: Error, now: Moment) -> Option<ReleaseAnswer> {
-        let number = self.pending.len();
+        let number = self.pending.len() - self.repetitions;
         let pending = self.pending.get_mut(&id)?;
         pending.unsure |= error.maybe_applied();
         pending.repeated |= error.maybe_applied();
@@ -209,7 +253,7 @@ impl Releases {
             self.schedule(id, now + delay);
             return Some(ReleaseAnswer { report, refused: None });
         }
-        self.pending.remove(&id);
+        self.remove(id);
         let refused = (error.kind() != ErrorKind::Unavailable).then_some(error);
         Some(ReleaseAnswer { report, refused })
     }
@@ -303,6 +347,66 @@ mod tests {
         assert!(releases.is_empty());
     }
 
+    fn number(step: Step) -> HoldId {
+        if let Step::Release(claim) = step { claim.id.number } else { panic!("{step:?}") }
+    }
+
+    /// One reconnection must not put thousands of requests before all others.
+    #[test]
+    fn releases_are_sent_again_in_portions() {
+        let mut releases = Releases::new(TIMEOUT, UNDO);
+        let client = ClientId::random();
+        let claim = |number| Claim { id: ClaimId { client, number }, ..claim(Duration::from_secs(30)) };
+        for number in (0..).take(MAX_RECENT + 5) {
+            releases.ended(claim(number), at(20));
+        }
+        let mut portion: Vec<_> = releases.repeat_recent(at(20)).into_iter().map(number).collect();
+        let mut numbers = Vec::new();
+        while let Some((last, others)) = portion.split_last() {
+            assert_eq!(portion.len(), PORTION);
+            for number in others {
+                releases.answered(*number, Released::NotHeld, at(20)).unwrap();
+                assert_eq!(releases.next_portion(at(20)), [], "the last portion has no answer yet");
+            }
+            // A release that fails is sent again, and the next portion waits for it.
+            releases.failed(*last, Error::unavailable("no answer"), at(20)).unwrap();
+            assert_eq!(releases.next_portion(at(20)), []);
+            assert!(releases.take_due(at(25)).is_some());
+            releases.answered(*last, Released::NotHeld, at(20)).unwrap();
+            numbers.extend(portion);
+            portion = releases.next_portion(at(20)).into_iter().map(number).collect();
+        }
+        assert_eq!(numbers, (5..).take(MAX_RECENT).collect::<Vec<_>>());
+        assert!(releases.is_empty() && releases.repetitions == 0 && releases.unanswered == 0);
+
+        // The releases that are old by then are not sent again.
+        assert_eq!(releases.repeat_recent(at(30)).len(), PORTION);
+        for number in (5..).take(PORTION) {
+            releases.answered(number, Released::NotHeld, at(31)).unwrap();
+        }
+        assert_eq!(releases.next_portion(at(31)), []);
+    }
+
+    /// The releases that are sent again are not the reason why another release is given up.
+    #[test]
+    fn releases_that_are_sent_again_do_not_count_as_unsure() {
+        let mut releases = Releases::new(TIMEOUT, UNDO);
+        let (client, ttl) = (ClientId::random(), Duration::from_secs(1));
+        let claim = |number| Claim { id: ClaimId { client, number }, ..claim(ttl) };
+        let unsure = u64::try_from(MAX_UNSURE).unwrap();
+        for number in 0..unsure {
+            releases.start(claim(number), true, None, at(0));
+        }
+        for number in (unsure..).take(PORTION) {
+            releases.ended(claim(number), at(0));
+        }
+        assert_eq!(releases.repeat_recent(at(0)).len(), PORTION);
+        for number in 0..unsure {
+            releases.failed(number, Error::unavailable("no answer").ambiguous(), at(9)).unwrap();
+        }
+        assert_eq!(releases.len(), MAX_UNSURE + PORTION);
+    }
+
     #[test]
     fn the_releases_of_the_last_seconds_are_sent_again_after_a_reconnection() {
         let mut releases = Releases::new(TIMEOUT, UNDO);
@@ -322,10 +426,11 @@ mod tests {
         assert!(releases.is_empty());
         let again = |releases: &mut Releases, seconds| {
             let steps = releases.repeat_recent(at(seconds));
-            releases.pending.clear();
-            let number =
-                |step: Step| if let Step::Release(claim) = step { claim.id.number } else { panic!("{step:?}") };
-            steps.into_iter().map(number).collect::<Vec<_>>()
+            let numbers: Vec<_> = steps.into_iter().map(number).collect();
+            for number in &numbers {
+                releases.answered(*number, Released::NotHeld, at(seconds)).unwrap();
+            }
+            numbers
         };
         assert_eq!(again(&mut releases, 12), [3, 4], "claim 1 was released 11 s ago");
         assert_eq!(
@@ -335,10 +440,6 @@ mod tests {
         );
         assert_eq!(again(&mut releases, 18), [0; 0]);
 
-        for number in (0..).take(MAX_RECENT + 5) {
-            releases.ended(claim(number), at(20));
-        }
-        assert_eq!(again(&mut releases, 20).len(), MAX_RECENT);
         let mut keeps_all = Releases::new(TIMEOUT, Duration::ZERO);
         keeps_all.ended(claim(1), at(1));
         assert_eq!(keeps_all.repeat_recent(at(1)), []);

@@ -2,18 +2,22 @@
 //!
 //! One request (`Step::Pass`) releases the writer's hold and claims a hold of readers. The slot of the writers sends the
 //! request. After the grant, the new hold moves to the slot of the readers ([`super::Event::Adopt`]). Until then, the writer's
-//! turn stays valid until its deadline, although its hold has left the slot. The hold is not renewed in this time: a
-//! store that would answer a renewal also answers the pass.
+//! turn stays valid until its deadline, although its hold has left the slot. The hold is still renewed in this time: most
+//! servers of a quorum have perhaps no vote, so they answer renewals, and their answers to the pass do not count.
 //!
 //! A request without an answer is repeated with the same claims until that deadline. If the caller drops its future,
 //! the request is not repeated any more, and both claims are released.
 
 use std::{num::NonZeroU8, time::Duration};
 
-use bandog_core::{Error, Fences, Kind, Moment, Result, Verdict};
+use bandog_core::{Error, Fences, Kind, Moment, Renewal, Result, Verdict};
 
 use super::{
-    Call, Effect, NewCall, Slot, SlotContext, attempt::Attempt, claiming::end_attempt, hold::Hold, turn::Turn,
+    Call, Effect, NewCall, Slot, SlotContext,
+    attempt::Attempt,
+    claiming::end_attempt,
+    hold::{Hold, HoldDue, RenewalEffect},
+    turn::Turn,
 };
 use crate::{
     caller::Caller,
@@ -44,10 +48,8 @@ pub(in crate::engine) struct Adoption<C> {
 /// A downgrade that is not answered yet.
 pub(super) struct Downgrade<C> {
     attempt: Box<Attempt>,
-    /// The writer's turn.
-    turn: Turn,
-    /// The deadline of the writer's turn.
-    deadline: Moment,
+    /// The writer's hold, with its turn.
+    hold: Box<Hold>,
     /// `None` after the call was answered with an error.
     call: Option<NewCall<C>>,
     /// When the request is repeated. `None` while it is in flight.
@@ -61,13 +63,26 @@ impl<C> Downgrade<C> {
 
     /// When the slot's timer must fire.
     pub(super) fn next_due(&self) -> Option<Moment> {
-        let deadline = self.call.as_ref().map(|_| self.deadline);
-        [deadline, self.retry_at].into_iter().flatten().min()
+        let hold = self.call.as_ref().map(|_| self.hold.wake_at());
+        [hold, self.retry_at].into_iter().flatten().min()
     }
 
     /// Marks the writer's turn as lost.
     pub(super) fn lose(&self) {
-        self.turn.status.lose();
+        self.hold.turns().iter().for_each(|turn| turn.status.lose());
+    }
+
+    /// Whether this is the writer's hold, and the caller still waits. Then the hold is renewed.
+    fn renews(&self, hold: HoldId) -> bool {
+        self.hold.id() == hold && self.call.is_some()
+    }
+
+    /// The writer's turn has ended. Its end is reported.
+    fn end_turn(&self, cx: &mut SlotContext<C>, end: impl Fn(&Turn)) {
+        for turn in self.hold.turns().iter() {
+            end(turn);
+            cx.emit(Effect::TurnEnded { held_for: cx.now.since(turn.since), released: None });
+        }
     }
 }
 
@@ -75,22 +90,20 @@ impl<C: Call> Slot<C> {
     /// Sends the request of a downgrade.
     pub(super) fn downgrade(&mut self, downgrade: NewDowngrade<C>, cx: &mut SlotContext<C>) {
         let NewDowngrade { hold: id, turn, ticket, caller, call } = downgrade;
-        let terms = self.holds.get_present(id).map(Hold::terms).filter(|_| self.downgrade.is_none());
-        let turn = terms.and_then(|_| self.holds.change(id, |hold| hold.end_turn(turn)).flatten());
-        let (Some(terms), Some(turn)) = (terms, turn) else {
+        let has_turn = self.holds.get_present(id).is_some_and(|hold| hold.turns().iter().any(|own| own.ticket == turn));
+        let hold = if has_turn && self.downgrade.is_none() { self.take_hold(id) } else { None };
+        let Some(hold) = hold else {
             // The hold is lost. It is released when the caller drops the writer's turn.
             return cx.emit(Effect::Fail(call, Error::lost(self.key()).during("downgrade")));
         };
-        let Some(hold) = self.take_hold(id) else { return };
         if hold.is_unsure() {
             cx.emit(Effect::ReleaseLater(hold.claim().clone()));
         }
-        let terms = Terms { kind: Kind::Read, fences: NonZeroU8::MIN, ..terms };
+        let terms = Terms { kind: Kind::Read, fences: NonZeroU8::MIN, ..hold.terms() };
         let mut attempt = cx.new_attempt(&self.id, terms);
         attempt.from = Some(hold.claim().clone());
-        let deadline = turn.deadline(hold.until());
         let call = Some(NewCall { ticket, caller, terms, patience: Patience::Forever, call });
-        self.downgrade = Some(Box::new(Downgrade { attempt, turn, deadline, call, retry_at: None }));
+        self.downgrade = Some(Box::new(Downgrade { attempt, hold, call, retry_at: None }));
         self.send_downgrade(cx);
     }
 
@@ -135,18 +148,64 @@ impl<C: Call> Slot<C> {
     /// Handles the slot's timer.
     pub(super) fn downgrade_is_due(&mut self, cx: &mut SlotContext<C>) {
         let Some(downgrade) = &mut self.downgrade else { return };
-        if downgrade.call.is_some() && downgrade.deadline <= cx.now {
-            self.fail_downgrade(&Error::lost(&self.id.key), cx);
-        } else if downgrade.retry_at.is_some_and(|moment| moment <= cx.now) {
+        let due = downgrade.call.as_ref().map_or(HoldDue::Nothing, |_| downgrade.hold.due(cx.now));
+        if due == HoldDue::Lost {
+            return self.fail_downgrade(&Error::lost(&self.id.key), cx);
+        }
+        if due == HoldDue::Renewal {
+            cx.emit(Effect::Renew(downgrade.hold.id()));
+        }
+        if downgrade.retry_at.is_some_and(|moment| moment <= cx.now) {
             self.send_downgrade(cx);
+        }
+    }
+
+    /// Renews the writer's hold of a downgrade now.
+    pub(super) fn renew_downgrade(&mut self, cx: &mut SlotContext<C>) {
+        if let Some(downgrade) = self.downgrade.as_mut().filter(|downgrade| downgrade.call.is_some())
+            && downgrade.hold.renew_now(cx.now)
+        {
+            cx.emit(Effect::Renew(downgrade.hold.id()));
+        }
+    }
+
+    /// The writer's hold of a downgrade, if it has this number and is renewed.
+    pub(super) fn downgraded_hold(&mut self, id: HoldId) -> Option<&mut Hold> {
+        self.downgrade.as_mut().filter(|downgrade| downgrade.renews(id)).map(|downgrade| &mut *downgrade.hold)
+    }
+
+    /// Handles the end of a renewal of the writer's hold.
+    pub(super) fn downgrade_renewed(
+        &mut self,
+        id: HoldId,
+        asked_at: Moment,
+        answer: Result<Renewal>,
+        cx: &mut SlotContext<C>,
+    ) {
+        let now = cx.now;
+        let Some(hold) = self.downgraded_hold(id) else { return };
+        match answer {
+            Ok(Renewal::Extended { valid_for }) => match hold.extended(asked_at, valid_for, now) {
+                RenewalEffect::Renewed => cx.emit(Effect::Renewed),
+                RenewalEffect::Unchanged => {}
+                RenewalEffect::TooLate => self.fail_downgrade(&Error::lost(&self.id.key), cx),
+            },
+            // A request without an answer has perhaps passed the hold on. The next answer to the pass shows it.
+            Ok(Renewal::Gone | Renewal::Waiting { .. }) => hold.renewal_failed(asked_at, now),
+            Err(error) => {
+                hold.renewal_failed(asked_at, now);
+                cx.emit(Effect::RenewalFailed(error));
+            }
         }
     }
 
     /// Handles the drop of the future that waits for a downgrade. `turn`: the ticket of the writer's turn, which that
     /// future has dropped.
     pub(super) fn downgrade_dropped(&mut self, turn: Ticket, cx: &mut SlotContext<C>) {
-        if let Some(downgrade) = self.downgrade.as_ref().filter(|downgrade| downgrade.turn.ticket == turn) {
-            downgrade.turn.status.release();
+        let mut turns = self.downgrade.iter().flat_map(|downgrade| downgrade.hold.turns().iter());
+        if let Some(writer) = turns.find(|own| own.ticket == turn) {
+            writer.status.release();
+            drop(turns);
             self.fail_downgrade(&Error::closed(), cx);
         }
     }
@@ -181,10 +240,9 @@ impl<C: Call> Slot<C> {
 }
 
 /// Answers the call with an error, and marks the writer's turn as lost.
-fn fail<C>(downgrade: &mut Downgrade<C>, error: &Error, cx: &mut SlotContext<C>) {
+fn fail<C: Call>(downgrade: &mut Downgrade<C>, error: &Error, cx: &mut SlotContext<C>) {
     let Some(call) = downgrade.call.take() else { return };
-    downgrade.turn.status.lose();
-    cx.emit(Effect::TurnEnded { held_for: cx.now.since(downgrade.turn.since), released: None });
+    downgrade.end_turn(cx, |turn| turn.status.lose());
     cx.emit(Effect::Fail(call.call, error.clone()));
 }
 
@@ -199,7 +257,7 @@ fn downgraded<C: Call>(
 ) {
     let mut downgrade = downgrade;
     // If the writer's turn was lost before, the store has perhaps granted the claim after another holder.
-    let is_lost = downgrade.turn.is_lost(cx.now);
+    let is_lost = !downgrade.hold.has_live_turn(cx.now);
     let hold = Hold::granted(&downgrade.attempt, fences, asked_at, valid_for, cx.now).filter(|_| !is_lost);
     let Some(hold) = hold else {
         downgrade.attempt.from = None;
@@ -207,7 +265,6 @@ fn downgraded<C: Call>(
         let (claim, unsure) = (downgrade.attempt.claim.clone(), downgrade.attempt.unsure);
         return cx.emit(Effect::Release { claim, unsure, report: None });
     };
-    downgrade.turn.status.release();
-    cx.emit(Effect::TurnEnded { held_for: cx.now.since(downgrade.turn.since), released: None });
+    downgrade.end_turn(cx, |turn| turn.status.release());
     cx.emit(Effect::Adopt(Box::new(Adoption { hold: Box::new(hold), call: downgrade.call })));
 }

@@ -346,6 +346,9 @@ impl<C: Call> Slot<C> {
         {
             return Some(attempt.claim.clone());
         }
+        if let Some(hold) = self.downgraded_hold(id) {
+            return hold.renewal_sent(cx.now, cx.round_trip);
+        }
         self.holds.get_present(id)?;
         self.holds.change(id, |hold| hold.renewal_sent(cx.now, cx.round_trip)).flatten()
     }

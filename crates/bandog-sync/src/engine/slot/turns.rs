@@ -282,11 +282,15 @@ impl<C: Call> Slot<C> {
                 cx.emit(Effect::Renew(id));
             }
         }
+        self.renew_downgrade(cx);
     }
 
     /// Handles the end of a renewal.
     pub(super) fn renewed(&mut self, id: HoldId, asked_at: Moment, answer: Result<Renewal>, cx: &mut SlotContext<C>) {
         let now = cx.now;
+        if self.downgraded_hold(id).is_some() {
+            return self.downgrade_renewed(id, asked_at, answer, cx);
+        }
         if self.holds.get_present(id).is_none() {
             return self.place_renewed(id, answer, cx);
         }
