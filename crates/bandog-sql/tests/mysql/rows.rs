@@ -6,7 +6,7 @@ use bandog_core::{Answer, Inspect, Leases, Pattern, Records, Renewal, Row, Step,
 use bandog_testkit::{MariaDbServer, eventually_async};
 use mysql_async::prelude::Queryable;
 
-use crate::support::{SERVER, SOON, claim, open, release, renew, take, try_take, url};
+use crate::support::{SERVER, SOON, claim, lock_waits, open, release, renew, take, try_take, url};
 
 #[tokio::test]
 async fn a_release_without_waiters_notifies_no_one() {
@@ -72,8 +72,7 @@ async fn long_lists_lock_no_other_rows() {
     for renewal in store.renew(&claims).await {
         assert!(matches!(renewal.unwrap(), Renewal::Extended { .. }));
     }
-    let waits = "select count(*) from information_schema.innodb_trx where trx_state = 'LOCK WAIT'";
-    assert_eq!(SERVER.sql("mysql", waits), "0");
+    assert_eq!(lock_waits(&database), "");
     raw.query_drop("rollback").await.unwrap();
 }
 
