@@ -4,10 +4,10 @@ use bandog::ErrorKind;
 
 use crate::{exit_code::ExitCode, fault::Fault, print, store};
 
-/// Prints the statements that create the tables of a PostgreSQL database, and connects to nothing.
+/// Prints the statements that create the tables of a PostgreSQL or MySQL database, and connects to nothing.
 ///
-/// Without them, the first client creates the tables. Use this if an administrator creates tables in your team. The text
-/// also grants the needed rights to the user that the URL names.
+/// Without them, the first client creates the tables. Use this if an administrator creates tables in your team. On
+/// PostgreSQL, the text also grants the needed rights to the user that the URL names.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Exit codes: 0 printed; 64 the store has no tables that an administrator creates.

@@ -101,8 +101,9 @@ impl SqlOptions {
         self
     }
 
-    /// The statements that create the schema and the tables, and that grant the needed rights to the user of the URL. An
-    /// administrator executes them once. Afterwards, the client with `?create=false` needs no further rights.
+    /// The statements that create the tables. An administrator executes them once. On PostgreSQL, they also create the
+    /// schema, and grant the needed rights to the user of the URL. Afterwards, the client with `?create=false` needs no
+    /// further rights.
     ///
     /// ```
     /// use bandog_sql::SqlOptions;

@@ -169,8 +169,8 @@ impl ConnectOptions {
         self
     }
 
-    /// The SQL text that creates the tables of the store, and that grants the needed rights to the user of the URL. This
-    /// is for teams whose administrators create tables. Without it, the first client creates them.
+    /// The SQL text that creates the tables of the store. This is for teams whose administrators create tables. Without
+    /// it, the first client creates them. On PostgreSQL, the text also grants the needed rights to the user of the URL.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`]: the store has no tables that an administrator creates, or its backend is not compiled
@@ -178,8 +178,9 @@ impl ConnectOptions {
     pub fn schema_sql(&self) -> Result<String> {
         match self.parts.scheme {
             Scheme::Postgres => postgres_schema(&self.parts.rest),
+            Scheme::MySql => mysql_schema(&self.parts.rest),
             Scheme::Redis | Scheme::Quorum | Scheme::Sqlite | Scheme::ZooKeeper | Scheme::Memory => {
-                let message = "this store has no tables that an administrator creates; only PostgreSQL has";
+                let message = "this store has no tables that an administrator creates; only PostgreSQL and MySQL have";
                 Err(Error::new(ErrorKind::Unsupported, message))
             }
         }
@@ -374,6 +375,16 @@ fn sql(client: ClientOptions, url: &str, timeout: Option<Duration>) -> Result<Cl
 #[cfg(feature = "postgres")]
 fn postgres_schema(url: &str) -> Result<String> {
     Ok(bandog_sql::SqlOptions::from_url(url)?.schema_sql())
+}
+
+#[cfg(feature = "mysql")]
+fn mysql_schema(url: &str) -> Result<String> {
+    Ok(bandog_sql::SqlOptions::from_url(url)?.schema_sql())
+}
+
+#[cfg(not(feature = "mysql"))]
+fn mysql_schema(_: &str) -> Result<String> {
+    Err(not_compiled_in("mysql"))
 }
 
 #[cfg(not(feature = "postgres"))]
