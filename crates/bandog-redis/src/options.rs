@@ -125,8 +125,8 @@ impl RedisOptions {
     /// `ErrorKind::NotReplicated`, and the lock is released. A renewal without them counts as a renewal without an
     /// answer. Refusals and releases do not wait for replicas. Records and latches are not covered.
     ///
-    /// The user needs the rights to run `PEXPIRE`, `SET`, `WAIT` and `INFO`, and the right for the key `bandog:ack`, which has a ttl.
-    /// A lock must not have this name.
+    /// The user needs the rights to run `PEXPIRE`, `SET`, `WAIT` and `INFO`, and the right for the key `bandog:ack`, which
+    /// has a ttl. A lock must not have this name.
     ///
     /// ```
     /// use bandog_redis::{Redis, RedisOptions};

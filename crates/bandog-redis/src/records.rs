@@ -180,6 +180,9 @@ impl Redis {
 
     /// The lines of the record's history, sorted by slot. (The slot of a line is its name in the history.)
     async fn lines(&self, key: &Key) -> Result<Vec<Line>> {
+        if self.options.format.in_cluster {
+            slots::check_record(key.as_str())?;
+        }
         let mut pipe = Pipeline::with_capacity(1);
         pipe.cmd("HGETALL").arg(HistoryKey(self.record_key(key).as_str(), self.options.format).to_string());
         let fields = match self.ask(|_| pipe.clone()).await? {

@@ -92,7 +92,7 @@ pub(crate) async fn wait(options: &RedisOptions, delay: Duration) {
 async fn masters(facts: &mut watch::Receiver<Facts>) -> Vec<Choice> {
     let mut enough = facts.clone();
     let mut enough = pin!(async {
-        // The sender lives as long as the URL.
+        // The sender lives as long as the backend.
         let _ = enough.wait_for(Facts::is_sufficient).await;
         sleep(GRACE).await;
     });

@@ -217,7 +217,8 @@ async fn a_name_that_looks_like_one_with_an_added_tag_is_refused() {
     assert_eq!(redis.show(&same.key).await.unwrap_err().kind(), ErrorKind::Misused);
     create(&redis, "shop:job/mail", "text").await;
     let record = Key::new("{shop:/}bandog:job/mail").unwrap();
-    let read = redis.read(&[record], &[]).await.unwrap().records.remove(0);
+    let read = redis.read(std::slice::from_ref(&record), &[]).await.unwrap().records.remove(0);
     assert_eq!(read.unwrap_err().kind(), ErrorKind::Misused);
+    assert_eq!(redis.history(&record).await.unwrap_err().kind(), ErrorKind::Misused);
     assert!(matches!(release(&redis, &session).await.unwrap(), Released::Freed { .. }));
 }

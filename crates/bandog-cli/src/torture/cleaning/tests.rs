@@ -1,4 +1,4 @@
-use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
@@ -6,9 +6,9 @@ const LIMIT: Duration = Duration::from_secs(3600);
 
 /// Removes the names of a cluster: `gone` is free, `held` stays held, and the node of `dead` does not answer.
 async fn removed(names: &[&str], patience: Duration) -> (Cleaning, Duration, usize) {
-    let (since, calls) = (Instant::now(), Cell::new(0));
+    let (since, calls) = (Instant::now(), AtomicUsize::new(0));
     let forget = async |name: &str| {
-        calls.set(calls.get() + usize::from(name == "held"));
+        calls.fetch_add(usize::from(name == "held"), Ordering::Relaxed);
         match name {
             "gone" => Ok(true),
             "held" => Ok(false),
@@ -17,7 +17,7 @@ async fn removed(names: &[&str], patience: Duration) -> (Cleaning, Duration, usi
     };
     let names = names.iter().map(ToString::to_string).collect();
     let cleaning = tokio::time::timeout(LIMIT, remove(forget, names, Instant::now() + patience)).await;
-    (cleaning.expect("it never ends"), since.elapsed(), calls.get())
+    (cleaning.expect("it never ends"), since.elapsed(), calls.into_inner())
 }
 
 #[tokio::test(start_paused = true)]
