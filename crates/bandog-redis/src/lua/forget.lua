@@ -12,8 +12,9 @@ local function forget()
   local lock, writers, queue, waiting, order = KEYS[1], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
   local operations, leases = ARGV[10], ARGV[15]
   if look(lock, 0) then return 0 end
-  -- Only the lock is in KEYS. While the slot is being moved, any other key may be at the other node.
-  local absent = lock .. ':'
+  -- Only the lock is in KEYS. While the slot is being moved, any other key may be at the other node. The name of the token
+  -- has a hash tag, so a longer name is in the same slot.
+  local absent = ARGV[2] .. ':'
   while exists(absent) do absent = absent .. ':' end
   check_shown(absent)
   local places = {
