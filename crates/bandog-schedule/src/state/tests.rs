@@ -85,8 +85,13 @@ fn a_record_contains_the_text_of_a_run_under_way_and_not_that_of_an_ended_run() 
     assert!(text.contains(&running_text(running)), "{text}");
     let mut ended = state.clone();
     let live = ended.running.remove(0);
-    let last = ended.last.as_mut().expect("an earlier attempt has ended");
-    (last.fence, last.started) = (Some(live.fence), Some(live.started));
+    let line = format!(
+        r#"{{"id":1,"kind":"scheduled","tick":1,"ticks":1,"attempt":1,"fence":{running},"due":1,"started":{},"ended":2,"state":"ok"}}"#,
+        live.started
+    );
+    let line = HistoryEntry::read(&line).unwrap();
+    assert_eq!(line.fence, Some(live.fence));
+    ended.last = Some(Box::new(line));
     let text = ended.write().unwrap();
     assert!(text.contains(&format!("\"fence\":{running},")) && !text.contains(&running_text(running)), "{text}");
 }
