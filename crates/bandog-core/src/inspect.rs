@@ -376,7 +376,8 @@ pub trait Inspect: Send + Sync + 'static {
     }
 
     /// Deletes all that the store keeps for a name, if no claim holds the lock or has a place: the last fence, and the
-    /// number of permits of a semaphore. Returns whether the lock was free. If not, nothing changes.
+    /// number of permits of a semaphore. Returns whether the lock was free. If not, nothing changes,
+    /// except on a quorum: there, the nodes that do not have the lock remove what they keep, also if other nodes have it.
     ///
     /// This is for names that are never used again. The next fence of the name may be smaller than its last one: it
     /// begins at the store's clock, or at 1 if fences are counters.

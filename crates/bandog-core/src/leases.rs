@@ -332,6 +332,16 @@ pub trait Leases: Debug + Send + Sync + 'static {
         Err(Error::new(ErrorKind::Unsupported, "this backend keeps no settings"))
     }
 
+    /// Waits until the work is done that the backend does by itself after its answers, but for at most this time. The client
+    /// calls it before it ends, because its runtime can end at the same time. A quorum needs it: claims without a majority
+    /// are handed back after the answer. The default implementation has no such work.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the work perhaps continues.
+    async fn drain(&self, at_most: Duration) {
+        let _ = at_most;
+    }
+
     /// The properties of this backend.
     fn profile(&self) -> Profile;
 }

@@ -1,10 +1,10 @@
 //! The steps of one call: which nodes are asked, in how many rounds.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Duration};
 
-use bandog_core::{Answer, Backend, Claim, Error, Moment, Result, Step, check_pass};
+use bandog_core::{Answer, Backend, Claim, Error, Inspect, Kind, Moment, Result, Step, check_pass};
 use futures_util::future::FutureExt;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
     gather::{GRACE, Progress, Requests, gather},
@@ -18,6 +18,12 @@ const MAX_ROUNDS: usize = 6;
 /// A claim that asks one node first waits for it no longer than the node's timeout, divided by this.
 const FIRST_SHARE: u32 = 5;
 
+/// Maximum delay before a split claim is repeated for the first time, and before each repetition.
+const FIRST_DELAY: Duration = Duration::from_millis(8);
+const MAX_DELAY: Duration = Duration::from_millis(200);
+/// A split claim is repeated only if this share of the node's timeout is left after the delay.
+const LAST_SHARE: u32 = 4;
+
 /// The answer of a node to the steps of the ballots at these positions.
 type Answered = (Vec<usize>, Reply);
 
@@ -26,13 +32,58 @@ impl<B: Backend> Quorum<B> {
     pub(crate) async fn apply_steps(&self, steps: &[Step], asked: Moment, deadline: Instant) -> Vec<Result<Answer>> {
         let mut answers = Vec::with_capacity(steps.len());
         for part in parts(steps) {
-            answers.extend(self.apply_part(part, asked, deadline).await);
+            let (mut part_answers, mut split) = self.apply_part(part, asked, deadline).await;
+            self.repeat_split(part, &mut part_answers, &mut split, asked, deadline).await;
+            answers.extend(part_answers);
         }
         answers
     }
 
-    /// Applies steps of which no step follows a claim of the same key.
-    async fn apply_part(&self, steps: &[Step], asked: Moment, deadline: Instant) -> Vec<Result<Answer>> {
+    /// Repeats the claims at these positions, of which each was granted by some nodes and handed back. If several clients ask
+    /// for a free lock at the same moment, each of them can get a node, and none a majority. So each of them asks again after
+    /// a random delay, until one has the lock. A waiter is not served here, because it claims again by itself.
+    async fn repeat_split(
+        &self,
+        steps: &[Step],
+        answers: &mut [Result<Answer>],
+        split: &mut Vec<usize>,
+        asked: Moment,
+        deadline: Instant,
+    ) {
+        for delay in repetition_delays() {
+            split.retain(|at| !self.contention.waits(steps[*at].key()));
+            // Without a split, this costs no request.
+            if split.is_empty() || Instant::now() + delay + self.options.node_timeout() / LAST_SHARE > deadline {
+                return;
+            }
+            let mut repeated = Vec::new();
+            for at in std::mem::take(split) {
+                if !self.is_held_by_majority(claim_of(&steps[at]), deadline).await {
+                    repeated.push(at);
+                }
+            }
+            sleep(delay).await;
+            let again: Vec<_> = repeated.iter().map(|at| steps[*at].clone()).collect();
+            let (new, still_split) = self.apply_part(&again, asked, deadline).await;
+            for (at, answer) in repeated.iter().zip(new) {
+                answers[*at] = answer;
+            }
+            *split = still_split.into_iter().map(|at| repeated[at]).collect();
+        }
+    }
+
+    /// Whether a majority of the nodes has the same claim, which excludes this one.
+    async fn is_held_by_majority(&self, claim: &Claim, deadline: Instant) -> bool {
+        let excludes = |kind: Option<Kind>| claim.kind != Kind::Read || kind != Some(Kind::Read);
+        match timeout_at(deadline, self.show(&claim.key)).await {
+            Ok(Ok(row)) => row.holders.iter().any(|holder| excludes(holder.kind)),
+            Ok(Err(_)) | Err(_) => false,
+        }
+    }
+
+    /// Applies steps of which no step follows a claim of the same key. Also returns the positions of the claims that are
+    /// split.
+    async fn apply_part(&self, steps: &[Step], asked: Moment, deadline: Instant) -> (Vec<Result<Answer>>, Vec<usize>) {
         let (nodes, first) = (&self.nodes, self.first_node());
         let mut ballots: Vec<_> = steps.iter().map(|step| Ballot::new(step, nodes.len(), first)).collect();
         for (ballot, step) in ballots.iter_mut().zip(steps) {
@@ -75,6 +126,7 @@ impl<B: Backend> Quorum<B> {
             requests = Requests::new();
             self.send(&mut requests, again);
         }
+        let split = (0..ballots.len()).filter(|at| ballots[*at].is_split()).collect();
         let answers: Vec<_> = ballots.into_iter().map(|ballot| ballot.answer(nodes, &self.contention)).collect();
         for (step, answer) in steps.iter().zip(&answers) {
             // A pass with an error is perhaps repeated.
@@ -82,7 +134,7 @@ impl<B: Backend> Quorum<B> {
                 self.end_repairs(from);
             }
         }
-        answers
+        (answers, split)
     }
 
     /// The node that clients ask first if they contend for a lock. All clients that can reach the same nodes choose the
@@ -152,6 +204,12 @@ impl<B: Backend> Quorum<B> {
             node.end_repair(ended);
         }
     }
+}
+
+/// Random delays before the repetitions of a claim that is split. Each one is on average twice as long as the one before.
+fn repetition_delays() -> impl Iterator<Item = Duration> {
+    let longest = (0..).map(|number: u32| FIRST_DELAY * 2u32.saturating_pow(number.min(16)));
+    longest.map(|longest| longest.min(MAX_DELAY).mul_f64(fastrand::f64()))
 }
 
 /// Splits the steps, so that no step follows a claim of the same key in the same part. A claim can need several requests,

@@ -9,7 +9,7 @@
 //! split the nodes, but cannot hold the lock together.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -36,6 +36,8 @@ struct Recent {
     keys: HashMap<Key, Contended>,
     /// The number of keys at which the old ones are removed.
     searched_at: usize,
+    /// The number of subscriptions of this client to each key.
+    waits: HashMap<Key, usize>,
 }
 
 #[derive(Debug)]
@@ -87,6 +89,17 @@ impl Contention {
         handed_back.is_some_and(|last| is_recent(last, now()))
     }
 
+    /// Records that this client waits for the lock, until the returned value is dropped.
+    pub(crate) fn begin_wait(&self, key: &Key) -> Wait {
+        *self.lock().waits.entry(key.clone()).or_default() += 1;
+        Wait { contention: self.clone(), key: key.clone() }
+    }
+
+    /// Whether this client waits for the lock.
+    pub(crate) fn waits(&self, key: &Key) -> bool {
+        self.lock().waits.contains_key(key)
+    }
+
     /// Whether this claim goes to the node at the position `first` before the others. A waiting writer needs its place at
     /// each node, so its claims always go to all nodes.
     pub(crate) fn asks_first(&self, claim: &Claim, first: usize) -> bool {
@@ -101,6 +114,25 @@ impl Contention {
 
     fn lock(&self) -> MutexGuard<'_, Recent> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A subscription of this client.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    contention: Contention,
+    key: Key,
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        let mut recent = self.contention.lock();
+        if let Entry::Occupied(mut waits) = recent.waits.entry(self.key.clone()) {
+            *waits.get_mut() -= 1;
+            if *waits.get() == 0 {
+                waits.remove();
+            }
+        }
     }
 }
 

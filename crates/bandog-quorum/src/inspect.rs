@@ -51,7 +51,8 @@ impl<B: Backend> Inspect for Quorum<B> {
         Ok(Some(rows).filter(|rows| !rows.is_empty()).map(|rows| merged(rows, self.needed())).filter(Row::is_held))
     }
 
-    /// All nodes must answer, because each of them keeps data. If some do not, the others have removed the name already.
+    /// All nodes must answer, because each of them keeps data. If some do not, or if some have the lock, the others have
+    /// removed the name already.
     async fn forget(&self, key: &Key) -> Result<bool> {
         let votes = self.ask_each(|node| node.backend.forget(key)).await;
         if let Some(Vote::Refused(error)) = votes.iter().find(|vote| matches!(vote, Vote::Refused(_))) {

@@ -14,7 +14,8 @@ use bandog_core::{
     Answer, Backend, Claim, ClientId, Error, Kinds, Latches, Leases, Member, Notifier, Profile, Records, Renewal,
     Result, Step, Subscription,
 };
-use futures_util::future::FutureExt;
+use futures_util::future::{FutureExt, join_all};
+use tokio::time::timeout;
 
 use crate::{
     agreement::is_stored_by_majority,
@@ -216,7 +217,8 @@ impl<B: Backend> Leases for Quorum<B> {
         if subscriptions.iter().all(Subscription::is_silent) {
             return Ok(Subscription::silent());
         }
-        Ok(Subscription::new(move || drop(subscriptions)))
+        let waits = self.contention.begin_wait(&claim.key);
+        Ok(Subscription::new(move || drop((subscriptions, waits))))
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
@@ -227,6 +229,13 @@ impl<B: Backend> Leases for Quorum<B> {
     async fn withdraw(&self, client: ClientId) -> Result<()> {
         let votes = self.ask_all(|node| node.backend.withdraw(client)).await;
         Self::majority_of(votes).map(|_| ()).map_err(|error| error.during("withdraw"))
+    }
+
+    /// Waits until each node that answers has released the claims that it must release.
+    async fn drain(&self, at_most: Duration) {
+        let drains = self.nodes.iter().map(|node| node.drain());
+        // The other holds expire after their ttl.
+        let _ = timeout(at_most, join_all(drains)).await;
     }
 
     fn profile(&self) -> Profile {

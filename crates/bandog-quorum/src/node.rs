@@ -38,6 +38,8 @@ pub(crate) struct Node<B> {
     has_agreed: Arc<AtomicBool>,
     epoch: watch::Receiver<u64>,
     state: Mutex<NodeState>,
+    /// Locked by the caller that sends releases and repairs, so that none of them is sent twice at the same time.
+    settling: tokio::sync::Mutex<()>,
     /// Whether the node did not answer the last ping. Requests are not sent to such a node if the others are a majority.
     /// A node that refuses requests and answers pings is not silent: its answers delay no call.
     is_silent: AtomicBool,
@@ -91,6 +93,7 @@ impl<B: Backend> Node<B> {
             has_agreed,
             epoch: profile.epoch,
             state: Mutex::default(),
+            settling: tokio::sync::Mutex::default(),
             is_silent: AtomicBool::new(false),
             work: Notify::new(),
             returned: Notify::new(),
@@ -252,8 +255,16 @@ impl<B: Backend> Node<B> {
         !self.state().owed.is_empty()
     }
 
+    /// Makes one attempt to release all claims that the node must release, if the node answers.
+    pub(crate) async fn drain(&self) {
+        if self.owes() && !self.is_silent() {
+            self.settle().await;
+        }
+    }
+
     /// Works until the node has answered all releases and repairs. Returns false if there is more to do after a pause.
     pub(crate) async fn settle(&self) -> bool {
+        let _settling = self.settling.lock().await;
         loop {
             if !self.answers().await {
                 return false;

@@ -32,6 +32,8 @@ pub(crate) struct Ballot {
     first: Option<usize>,
     /// The answer, when it is known.
     answer: Option<Result<Answer>>,
+    /// Whether some nodes have granted the claim, and it was refused. Then perhaps no claim has a majority.
+    is_split: bool,
 }
 
 enum Votes {
@@ -47,8 +49,8 @@ enum Asks {
     First(usize),
     /// All nodes but this one.
     Others(usize),
-    /// The steps were sent to all nodes.
-    Nobody,
+    /// No node. The steps were sent to all nodes.
+    None,
 }
 
 impl Ballot {
@@ -65,6 +67,7 @@ impl Ballot {
             repetitions: 0,
             first,
             answer: None,
+            is_split: false,
         }
     }
 
@@ -94,13 +97,15 @@ impl Ballot {
     /// answered yet can still do so.
     pub(crate) fn end_first<B: Backend>(&mut self, nodes: &[Arc<Node<B>>], contention: &Contention) {
         let (Votes::Claim(votes), Asks::First(first)) = (&self.votes, self.asks) else {
-            self.asks = Asks::Nobody;
+            self.asks = Asks::None;
             return;
         };
         self.asks = Asks::Others(first);
         match &votes[first] {
             Vote::Given(Choice::Granted { .. }) => self.repetitions = MAX_REPETITIONS,
             Vote::Given(Choice::Busy { retry_after }) => {
+                // A node that must release an earlier request of the claim refuses it although the lock is perhaps free.
+                self.is_split = !self.maybe_applied[first] && nodes[first].skips(claim_of(&self.step).id).is_some();
                 contention.refused(&claim_of(&self.step).key);
                 self.answer = Some(Ok(Answer::Claimed(Verdict::Busy { retry_after: *retry_after, ahead: None })));
             }
@@ -117,7 +122,7 @@ impl Ballot {
             Asks::All => true,
             Asks::First(first) => at == first,
             Asks::Others(first) => at != first,
-            Asks::Nobody => false,
+            Asks::None => false,
         };
         if self.answer.is_some() || !asks {
             return None;
@@ -197,6 +202,17 @@ impl Ballot {
         if is_enough { Progress::Enough } else { Progress::Wait }
     }
 
+    fn has_grant(&self) -> bool {
+        let is_grant = |vote: &Vote<_>| matches!(vote, Vote::Given(Choice::Granted { .. }));
+        matches!(&self.votes, Votes::Claim(votes) if votes.iter().any(is_grant))
+    }
+
+    /// Whether a claim was refused although perhaps no other claim has a majority. A claim that gets a place is never split:
+    /// it keeps its places while it waits.
+    pub(crate) fn is_split(&self) -> bool {
+        self.is_split && !claim_of(&self.step).joins
+    }
+
     /// No node is asked again because it has refused the claim.
     pub(crate) fn end_repetitions(&mut self) {
         self.repetitions = 0;
@@ -258,6 +274,7 @@ impl Ballot {
                         }
                         let claim = claim_of(&self.step);
                         contention.refused(&claim.key);
+                        self.is_split = self.has_grant();
                         self.hand_back(nodes, contention);
                         Ok(Answer::Claimed(Verdict::Busy { retry_after, ahead: None }))
                     }

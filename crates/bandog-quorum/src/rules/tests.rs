@@ -110,12 +110,12 @@ impl Simulation {
                 2 => self.stopped = (self.random.usize(..self.nodes.len()), self.now + TTL),
                 _ => {}
             }
-            let who = self.random.usize(..self.contenders.len());
+            let acting = self.random.usize(..self.contenders.len());
             if self.random.u32(..4) == 0 {
-                self.advance(who);
+                self.advance(acting);
             } else {
                 let node = self.random.usize(..self.nodes.len());
-                self.deliver(who, node);
+                self.deliver(acting, node);
             }
         }
         self.tally
@@ -136,12 +136,12 @@ impl Simulation {
     }
 
     /// A node processes a request, and the client reads the answer.
-    fn deliver(&mut self, who: usize, at: usize) {
+    fn deliver(&mut self, acting: usize, at: usize) {
         let (stopped, until) = self.stopped;
         if at == stopped && self.now < until {
             return;
         }
-        let (node, contender) = (&mut self.nodes[at], &mut self.contenders[who]);
+        let (node, contender) = (&mut self.nodes[at], &mut self.contenders[acting]);
         let is_late = self.random.u32(..50) == 0;
         let queue = if is_late { &mut contender.repairs[at] } else { &mut contender.sent[at] };
         let Some(request) = queue.pop_front() else { return };
@@ -172,9 +172,9 @@ impl Simulation {
     }
 
     /// A client decides, or begins something new.
-    fn advance(&mut self, who: usize) {
+    fn advance(&mut self, acting: usize) {
         let (now, is_over) = (self.now, self.random.u32(..20) == 0);
-        let others: Vec<_> = (0..self.contenders.len()).filter(|other| *other != who).collect();
+        let others: Vec<_> = (0..self.contenders.len()).filter(|other| *other != acting).collect();
         let believes = |contender: &Contender| match &contender.phase {
             Phase::Holding { until, .. } | Phase::Renewing { until, .. } => now < *until,
             Phase::Idle | Phase::Claiming(_) => false,
@@ -182,7 +182,7 @@ impl Simulation {
         let present: Vec<_> = others.iter().map(|other| &self.contenders[*other]).filter(|c| believes(c)).collect();
         let has_writer = present.iter().any(|other| other.kind != Kind::Read);
         let has_any = !present.is_empty();
-        let contender = &mut self.contenders[who];
+        let contender = &mut self.contenders[acting];
         let nodes = self.nodes.len();
         match &mut contender.phase {
             Phase::Idle => {

@@ -8,6 +8,7 @@ use std::{
 use bandog_core::{Clock, Kind, Step};
 use bandog_sync::Client;
 use bandog_testkit::eventually_async;
+use futures_util::future::join_all;
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
@@ -32,20 +33,29 @@ struct Traffic {
     requests: f64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Grants {
     number: u32,
     is_held: bool,
-    last: Option<Instant>,
+    /// The last grant, or the beginning.
+    last: Instant,
     longest_gap: Duration,
 }
 
 impl Grants {
+    fn new() -> Self {
+        Self { number: 0, is_held: false, last: Instant::now(), longest_gap: Duration::ZERO }
+    }
+
     fn begin(&mut self) {
         assert!(!std::mem::replace(&mut self.is_held, true), "two clients hold the lock");
-        let now = Instant::now();
-        self.longest_gap = self.longest_gap.max(self.last.replace(now).map_or(Duration::ZERO, |last| now - last));
+        self.note_gap();
         self.number += 1;
+    }
+
+    fn note_gap(&mut self) {
+        let now = Instant::now();
+        self.longest_gap = self.longest_gap.max(now - std::mem::replace(&mut self.last, now));
     }
 }
 
@@ -58,9 +68,13 @@ fn slow_nodes(number: usize) -> Nodes {
     nodes
 }
 
+fn client(nodes: &Nodes) -> Client {
+    Client::options().clock(Clock::tokio()).on_current_runtime().over(quorum(nodes)).unwrap()
+}
+
 /// Clients that take one lock again and again, for a moment each time. A single node is used without a quorum.
 async fn contend(nodes: &Nodes, clients: usize) -> Traffic {
-    let (grants, mut tasks) = (Arc::<Mutex<Grants>>::default(), JoinSet::new());
+    let (grants, mut tasks) = (Arc::new(Mutex::new(Grants::new())), JoinSet::new());
     for _ in 0..clients {
         let options = Client::options().clock(Clock::tokio()).on_current_runtime();
         let client = match &nodes[..] {
@@ -80,7 +94,8 @@ async fn contend(nodes: &Nodes, clients: usize) -> Traffic {
         });
     }
     sleep(PERIOD).await;
-    let grants = std::mem::take(&mut *grants.lock().unwrap());
+    let mut grants = std::mem::replace(&mut *grants.lock().unwrap(), Grants::new());
+    grants.note_gap(); // The clients have perhaps stopped before the end.
     let requests: usize = nodes.iter().map(|node| node.requests()).sum();
     let requests = f64::from(u32::try_from(requests).unwrap()) / f64::from(grants.number);
     Traffic { grants: f64::from(grants.number) / PERIOD.as_secs_f64(), longest_gap: grants.longest_gap, requests }
@@ -124,6 +139,63 @@ async fn contenders_do_not_wait_for_a_first_node_that_hangs() {
     // A call waits for the node for one second at most. The node is left out when it has not answered a ping, which takes
     // another second.
     assert!(traffic.grants > 15.0 && traffic.longest_gap < Duration::from_millis(2200), "{traffic:?}");
+}
+
+/// Cron starts the same command on several machines in the same second. Each of them could get one node, and none a majority.
+#[tokio::test(start_paused = true)]
+async fn of_simultaneous_attempts_one_gets_a_free_lock() {
+    for (number, is_one_down) in [(2, true), (3, false), (3, true), (8, false)] {
+        let nodes = slow_nodes(3);
+        let clients: Vec<_> = (0..number).map(|_| client(&nodes)).collect();
+        for client in &clients {
+            client.mutex("before").lock().await.unwrap().release().await.unwrap();
+        }
+        nodes[0].hang(is_one_down);
+        for client in clients.iter().filter(|_| is_one_down) {
+            // The clients learn that the node does not answer.
+            client.mutex("before").lock().await.unwrap().release().await.unwrap();
+            sleep(Duration::from_secs(3)).await;
+        }
+        for round in 0..100 {
+            let attempts = clients.iter().map(|client| {
+                let mutex = client.mutex(format!("job-{round}"));
+                async move { mutex.try_lock().await.unwrap() }
+            });
+            let guards: Vec<_> = join_all(attempts).await.into_iter().flatten().collect();
+            assert_eq!(guards.len(), 1, "round {round}, {number} clients, one node is down: {is_one_down}");
+        }
+    }
+}
+
+/// The usual case: one other client holds the lock, at all nodes.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_for_a_held_lock_costs_no_additional_request() {
+    let nodes = slow_nodes(3);
+    let (holder, other) = (client(&nodes), client(&nodes));
+    let _guard = holder.mutex("orders").lock().await.unwrap();
+    other.mutex("before").lock().await.unwrap().release().await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let requests = || nodes.iter().map(|node| node.requests()).sum::<usize>();
+    let before = requests();
+    assert!(other.mutex("orders").try_lock().await.unwrap().is_none());
+    sleep(Duration::from_millis(50)).await;
+    assert!(requests() - before <= 3, "{}", requests() - before);
+}
+
+/// One other client holds the lock at a majority, and one node is free. An attempt ends with the answer of the nodes, and
+/// does not wait until the deadline.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_for_a_lock_that_a_majority_holds_ends_early() {
+    let nodes = slow_nodes(3);
+    let theirs = claim(Kind::Mutex);
+    for node in &nodes[..2] {
+        take(node, &theirs).await.unwrap();
+    }
+    let client = client(&nodes);
+    client.mutex("before").lock().await.unwrap().release().await.unwrap();
+    let began = Instant::now();
+    assert!(client.mutex("orders").try_lock().await.unwrap().is_none());
+    assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());
 }
 
 /// A node still has an earlier request of the claim, and must release it. If it were asked again, it would grant the claim

@@ -8,6 +8,7 @@ use bandog_core::{
 };
 use bandog_quorum::{Quorum, QuorumOptions};
 use bandog_testkit::eventually_async;
+use futures_util::future::join_all;
 use tokio::time::{Instant, advance};
 
 use crate::node::{NodeFault, TestNode};
@@ -171,7 +172,7 @@ async fn a_place_at_a_node_is_no_hold() {
     assert_eq!(renew().await, Renewal::Waiting { is_next: false }, "one node has the hold, and another one a place");
 }
 
-/// If too few nodes answer a pass, it can be repeated: nobody else gets the lock before.
+/// If too few nodes answer a pass, it can be repeated: no other client gets the lock before.
 #[tokio::test(start_paused = true)]
 async fn a_pass_that_too_few_nodes_answer_releases_nothing() {
     let nodes = nodes(3);
@@ -260,6 +261,22 @@ async fn a_held_lock_is_not_shown_as_free_because_a_node_is_slow() {
     let began = Instant::now();
     assert!(!quorum.show(&held.key).await.unwrap().is_held());
     assert!(began.elapsed() < Duration::from_millis(50), "a free lock needs the answers of two nodes");
+}
+
+/// A client on its own thread tries a lock, and is closed at once. One node has granted the claim, and its release is still
+/// under way.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_closes_hands_back_its_last_claim() {
+    let (nodes, theirs) = (nodes(3), claim(Kind::Mutex));
+    for node in &nodes[..2] {
+        take(node, &theirs).await.unwrap();
+    }
+    let client = bandog_sync::Client::options().over(quorum(&nodes)).unwrap();
+    client.ready().await.unwrap();
+    nodes[2].latency(Duration::from_millis(50));
+    assert!(client.mutex(theirs.key.as_str()).try_lock().await.unwrap().is_none());
+    client.close().await.unwrap();
+    assert!(!is_held(&nodes[2], &theirs.key).await, "the node keeps the claim until its ttl has passed");
 }
 
 /// A call without arguments.
@@ -353,12 +370,10 @@ async fn contenders_with_split_votes_make_progress() {
         let start = Instant::now();
         let mut winner = None;
         while winner.is_none() {
-            for (quorum, claim) in quorums.iter().zip(&claims) {
-                if take(quorum, claim).await.is_some() {
-                    winner = Some((quorum, claim));
-                    break;
-                }
-            }
+            let attempts = quorums.iter().zip(&claims).map(|(quorum, claim)| take(quorum, claim));
+            let granted: Vec<_> = join_all(attempts).await;
+            winner = granted.iter().position(Option::is_some).map(|at| (&quorums[at], &claims[at]));
+            assert!(granted.iter().flatten().count() <= 1, "the lock was granted twice");
             advance(Duration::from_millis(1)).await;
         }
         assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());

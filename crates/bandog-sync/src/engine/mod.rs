@@ -234,7 +234,7 @@ impl Engine {
     }
 
     /// Runs until the client is closed or its last handle is dropped. Then the engine continues until the store has
-    /// answered all releases, for at most two request timeouts.
+    /// answered all releases and the backend has ended its own work, for at most two request timeouts.
     pub(crate) async fn run(mut self) {
         let mut messages = Vec::with_capacity(MAX_MESSAGES);
         self.epoch.mark_unchanged();
@@ -242,6 +242,10 @@ impl Engine {
             self.sleep(&mut messages).await;
             self.process(&mut messages);
             self.flush().await;
+        }
+        let left = self.closing.map(|end| end.since(self.clock.now())).unwrap_or_default();
+        if !left.is_zero() {
+            self.backend.drain(left).await;
         }
     }
 

@@ -48,7 +48,7 @@ pub(crate) enum Msg {
         hold: HoldId,
         /// The ticket of the call that got the turn.
         ticket: Ticket,
-        /// Where the result of the release goes. `None` if nobody waits for the result.
+        /// Where the result of the release goes. `None` if no caller waits for the result.
         report: Option<oneshot::Sender<Result<()>>>,
     },
     /// A caller wants to be woken when `grace` is left before the deadline of a turn.

@@ -300,3 +300,29 @@ async fn a_prefix_keeps_systems_apart() {
 impl bandog_core::Records for Odd {}
 
 impl bandog_core::Latches for Odd {}
+
+/// A client that has released thousands of locks sends these releases again after a reconnection. Its next claim must not
+/// wait behind all of them.
+#[tokio::test(start_paused = true)]
+async fn releases_are_sent_again_in_portions() {
+    const MANY: usize = 600;
+    let store = Forgetful::new(memory());
+    let wire = Stopped::new(store.clone());
+    let counts = Counting::new(wire.clone());
+    let client = client(counts.clone());
+    for number in 0..MANY {
+        client.mutex(format!("job-{number}")).lock().await.unwrap().release().await.unwrap();
+    }
+    client.idle().await;
+    let before = counts.releases();
+    wire.stop(Which::Requests);
+    store.reconnected();
+    time::sleep(ms(1000)).await;
+    assert_eq!(counts.releases() - before, 256);
+    wire.go_on();
+    soon(client.idle()).await;
+    assert_eq!(counts.releases() - before, MANY);
+    let guard = soon(client.mutex("orders").lock()).await.unwrap();
+    assert_eq!(held(&store).await, ["orders"]);
+    guard.release().await.unwrap();
+}

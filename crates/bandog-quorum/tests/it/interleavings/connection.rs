@@ -61,7 +61,7 @@ impl Store {
     pub(super) fn is_held_by(&self, ids: &[ClaimId]) -> bool {
         let (now, lock) = (Clock::tokio().now(), self.lock.lock().unwrap());
         // A node can know a claim by another id, whose number has the same lower bits.
-        let as_known = |id: ClaimId| (0..16).map(move |reuse| ClaimId { number: id.number | (reuse << 44), ..id });
+        let as_known = |id: ClaimId| (0..64).map(move |reuse| ClaimId { number: id.number | (reuse << 44), ..id });
         ids.iter().any(|id| as_known(*id).any(|id| lock.is_held_by(id, now)))
     }
 

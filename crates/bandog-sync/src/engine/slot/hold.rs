@@ -130,11 +130,6 @@ impl Hold {
         self.terms
     }
 
-    /// The end of the hold in this client if no further renewal succeeds.
-    pub(super) fn until(&self) -> Moment {
-        self.validity.until
-    }
-
     /// Whether the request that granted or last renewed this hold was sent before this moment.
     pub(super) fn began_before(&self, moment: Moment) -> bool {
         self.validity.asked_at < moment
