@@ -12,12 +12,7 @@ use crate::leases::Context;
 pub(crate) fn check(context: &Context, holding: &Holding, fence: Fence) -> Result<SqlStatement> {
     let text = text(context, &context.statements.fence)?;
     let values = vec![holding.key.as_str().to_owned(), holding.id.to_string(), id(context)?, fence.to_string()];
-    Ok(SqlStatement {
-        key: holding.key.clone(),
-        dialect: SqlDialect::Postgres,
-        text,
-        values,
-    })
+    Ok(SqlStatement { key: holding.key.clone(), dialect: SqlDialect::Postgres, text, values })
 }
 
 /// The statement that creates a mark.
@@ -29,12 +24,7 @@ pub(crate) fn mark(context: &Context, mark: &Mark) -> Result<SqlStatement> {
     let Mark { key, within: (record, text), obsolete: (from, until) } = mark;
     let name = |key: &bandog_core::Key| key.as_str().to_owned();
     let values = vec![name(key), name(record), text.clone(), id(context)?, name(from), name(until)];
-    Ok(SqlStatement {
-        key: record.clone(),
-        dialect: SqlDialect::Postgres,
-        text: text_of_mark,
-        values,
-    })
+    Ok(SqlStatement { key: record.clone(), dialect: SqlDialect::Postgres, text: text_of_mark, values })
 }
 
 /// The id of the tables.
@@ -47,6 +37,7 @@ fn text(context: &Context, statement: &str) -> Result<String> {
     if context.statements.can_keep_fences() {
         return Ok(statement.replace("$schema", &format!("\"{}\"", context.options.schema)));
     }
-    let message = "transactions of your own can check a lock only on PostgreSQL; send the fence with each write instead";
+    let message =
+        "transactions of your own can check a lock only on PostgreSQL; send the fence with each write instead";
     Err(Error::new(ErrorKind::Unsupported, message))
 }

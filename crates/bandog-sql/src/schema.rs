@@ -36,7 +36,8 @@ pub(crate) fn text(options: &SqlOptions) -> String {
 /// Creates the tables, unless they exist, and checks their version.
 pub(crate) async fn prepare(link: &Link, context: &Context, has_schema: bool, has_tables: bool) -> Result<(), Fault> {
     if !has_tables && !context.options.creates_tables {
-        let (store, schema, place) = (context.options.store(), &context.options.schema, context.options.dialect.place());
+        let (store, schema, place) =
+            (context.options.store(), &context.options.schema, context.options.dialect.place());
         let message = format!(
             "{store}: the {place} {schema:?} has no tables of bandog, and create=false in the URL forbids to create them; an \
              administrator can apply the output of `bandog schema --print`"

@@ -95,7 +95,7 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "crates/bandog-page/src/serve.rs",
         "crates/bandog-page/src/tests", // Clients of the tests.
         "crates/bandog-quorum/src/task.rs",
-        "crates/bandog-redis/src/cluster/map.rs", // The check of a connection.
+        "crates/bandog-redis/src/cluster/map.rs",   // The check of a connection.
         "crates/bandog-redis/src/cluster/moves.rs", // Subscriptions whose slot has moved.
         "crates/bandog-redis/src/cluster/refresh.rs", // The map of slots.
         "crates/bandog-redis/src/subscriptions",

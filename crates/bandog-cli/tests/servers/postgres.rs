@@ -44,7 +44,9 @@ fn the_printed_schema_creates_the_tables() {
     assert!(!printed.stdout.contains("PASSWORD"), "{printed:?}");
     SERVER.sql(&database, &printed.stdout);
     place.run(&["lock", "x", "--url", &url, "--", "true"]).assert_ended(0, &[]);
-    place.run(&["schema", "--print", "--url", "redis://127.0.0.1:1"]).assert_ended(64, &["only PostgreSQL and MySQL have"]);
+    place
+        .run(&["schema", "--print", "--url", "redis://127.0.0.1:1"])
+        .assert_ended(64, &["only PostgreSQL and MySQL have"]);
     place.run(&["schema", "--url", &url]).assert_ended(64, &["--print"]);
 }
 
