@@ -273,8 +273,14 @@ async fn a_client_that_closes_hands_back_its_last_claim() {
     }
     let client = bandog_sync::Client::options().over(quorum(&nodes)).unwrap();
     client.ready().await.unwrap();
-    nodes[2].latency(Duration::from_millis(50));
-    assert!(client.mutex(theirs.key.as_str()).try_lock().await.unwrap().is_none());
+    // The first two nodes refuse the claim after the third one has granted it.
+    nodes[..2].iter().for_each(|node| node.latency(Duration::from_millis(100)));
+    let mutex = client.mutex(theirs.key.as_str());
+    let attempt = tokio::spawn(async move { mutex.try_lock().await });
+    eventually_async(SOON, async || is_held(&nodes[2], &theirs.key).await).await;
+    nodes[2].latency(Duration::from_millis(600));
+    assert!(attempt.await.unwrap().unwrap().is_none());
+    assert!(is_held(&nodes[2], &theirs.key).await, "the release is under way");
     client.close().await.unwrap();
     assert!(!is_held(&nodes[2], &theirs.key).await, "the node keeps the claim until its ttl has passed");
 }
