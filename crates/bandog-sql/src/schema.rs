@@ -73,7 +73,7 @@ pub(crate) async fn prepare(link: &Link, context: &Context, has_schema: bool, ha
 async fn read_id(link: &Link, context: &Context) -> Result<(), Fault> {
     let read = async || -> Result<Option<String>, Fault> {
         let rows = link.query(&link.statements.meta, &[&ID_NAME]).await?;
-        Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
+        rows.first().map(|row| row.try_get(0)).transpose()
     };
     let mut id = read().await?;
     if id.is_none() {
