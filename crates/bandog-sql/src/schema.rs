@@ -48,7 +48,9 @@ pub(crate) async fn prepare(link: &Link, context: &Context, has_schema: bool, ha
         Dialect::Postgres if !has_tables => create(link, context, has_schema).await?,
         Dialect::Postgres => {}
         #[cfg(feature = "mysql")]
-        Dialect::MySql => create_on_mysql(link, has_tables).await?,
+        Dialect::MySql if context.options.creates_tables => create_on_mysql(link, has_tables).await?,
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => {}
     }
     let rows = link.query(&link.statements.meta, &[&VERSION_NAME]).await?;
     let found: Option<&str> = rows.first().map(|row| row.try_get(0)).transpose()?;

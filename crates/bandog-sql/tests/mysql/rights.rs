@@ -2,6 +2,8 @@
 
 use bandog_core::{ErrorKind, Inspect, Kind, Leases, Pattern, Records, Renewal, Swap};
 
+use bandog_sql::SqlOptions;
+
 use crate::support::{SERVER, claim, open, release, renew, take, try_take, url};
 
 /// The page that lists the rights.
@@ -39,6 +41,23 @@ async fn the_documented_rights_are_enough() {
     let revoke = format!("revoke all on {empty}.* from locks@'%'");
     SERVER.sql("mysql", &format!("{revoke}; {}", grants("grant select, insert, update, delete, create on", &empty)));
     take(&open(&url(&SERVER, &empty)), &claim("k")).await; // The user creates the tables.
+}
+
+#[tokio::test]
+async fn the_printed_tables_are_enough_without_the_right_to_create_tables() {
+    let database = SERVER.new_database();
+    let revoke = format!("revoke all on {database}.* from locks@'%'");
+    SERVER.sql("mysql", &format!("{revoke}; {}", grants("grant select, insert, update, delete on", &database)));
+    let url = url(&SERVER, &database);
+    let url = format!("{url}{}create=false", if url.contains('?') { '&' } else { '?' });
+    let error = open(&url).ping().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("bandog schema --print"), "{error}");
+    SERVER.sql(&database, &SqlOptions::from_url(&url).unwrap().schema_sql());
+    let (store, ours) = (open(&url), claim("k"));
+    take(&store, &ours).await;
+    assert!(matches!(renew(&store, &ours).await.unwrap(), Renewal::Extended { .. }));
+    release(&store, &ours).await;
 }
 
 #[tokio::test]
