@@ -1,6 +1,6 @@
 //! The server of the tests.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use bandog_testkit::MariaDbServer;
 
@@ -9,11 +9,19 @@ pub(crate) use crate::claims::{SOON, TTL, claim, open, release, renew, take, try
 /// The server of most tests. At the end of the process, its janitor stops it.
 pub(crate) static SERVER: LazyLock<MariaDbServer> = LazyLock::new(MariaDbServer::start);
 
+/// Held by the test that reads the list of transactions.
+static READING: Mutex<()> = Mutex::new(());
+
 /// The transactions in a database that wait for a locked row: their numbers, one a line.
+///
+/// The server renews its list of transactions only if the list has not been read for 0.1 s. So all tests together read it
+/// less often.
 pub(crate) fn lock_waits(database: &str) -> String {
+    let _reading = READING.lock().unwrap_or_else(PoisonError::into_inner);
     let sessions =
         "information_schema.innodb_trx t join information_schema.processlist p on p.id = t.trx_mysql_thread_id";
-    let waits = format!("select trx_id from {sessions} where p.db = '{database}' and trx_state = 'LOCK WAIT'");
+    let waits =
+        format!("do sleep(0.12); select trx_id from {sessions} where p.db = '{database}' and trx_state = 'LOCK WAIT'");
     SERVER.sql("mysql", &waits)
 }
 
