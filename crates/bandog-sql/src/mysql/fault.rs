@@ -15,7 +15,8 @@ impl From<Error> for Fault {
     }
 }
 
-/// Whether the server ends the session with this error: it shuts down, was told to end it, or has waited for too long.
+/// Whether the server ends the session with this error: the server shuts down, an operator has ended the session, or the
+/// session was idle for too long.
 fn ends_session(refusal: &ServerError) -> bool {
     matches!(refusal.code, 1053 | 1077 | 1078 | 1079 | 1158..=1161 | 1927 | 4031)
 }
