@@ -75,6 +75,8 @@ fn a_wrong_url_is_refused_without_its_password() {
         "postgres://db/shop",
         "postgres://app:se@cret@db/shop",
         "postgres://app:se#cret@db/shop",
+        "postgres://app:se@cr?secret@db/shop",
+        "postgres://app:se?secret@db/shop",
         "postgres://app:secret@db:port/shop",
         "postgres://app:secret@db/shop/more",
         "postgres://app:secret@one,two/shop",

@@ -26,8 +26,9 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, database) = place.split_once('/').unwrap_or((place, ""));
     let (login, host) = authority.rsplit_once('@').unwrap_or(("", authority));
-    if login.contains('@') || rest.contains('#') {
-        return Err(wrong("has an '@' or a '#' that is not encoded; in a user or password, write %40 and %23"));
+    // A password with a `?` that is not encoded ends in the query.
+    if login.contains('@') || query.contains('@') || rest.contains('#') {
+        return Err(wrong("has an '@', '?' or '#' that is not encoded; in a user or password, write %40, %3F and %23"));
     }
     let (user, password) = login.split_once(':').map_or((login, None), |(user, password)| (user, Some(password)));
     let user = decoded("user", user)?;
