@@ -1,30 +1,38 @@
-//! Orders the calls of one backend for the same name.
+//! Orders the calls of one backend that change the same thing: a line, or a record.
 
 use std::{
     collections::HashMap,
+    hash::Hash,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use bandog_core::Key;
 use tokio::sync::OwnedMutexGuard;
 
-/// A lock for each name that is in use. The calls get the lock of a name in the order in which they asked for it.
-#[derive(Debug, Default)]
-pub(crate) struct KeyLocks(Mutex<HashMap<Key, Weak<tokio::sync::Mutex<()>>>>);
+/// A lock for each key that is in use. The calls get the lock of a key in the order in which they asked for it.
+#[derive(Debug)]
+pub(crate) struct KeyLocks<K: Hash + Eq>(Mutex<Locks<K>>);
 
-/// The turn of one call at one name.
-pub(crate) struct KeyTurn<'a> {
-    locks: &'a KeyLocks,
-    key: Key,
+type Locks<K> = HashMap<K, Weak<tokio::sync::Mutex<()>>>;
+
+/// The turn of one call at one key.
+pub(crate) struct KeyTurn<'a, K: Hash + Eq> {
+    locks: &'a KeyLocks<K>,
+    key: K,
     guard: Option<OwnedMutexGuard<()>>,
 }
 
-impl KeyLocks {
+impl<K: Hash + Eq> Default for KeyLocks<K> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Hash + Eq + Clone> KeyLocks<K> {
     /// Waits for the turn. The place in the order is that of the first poll.
     ///
     /// # Cancel safety
     /// If the future is dropped, the call loses its place.
-    pub(crate) async fn turn(&self, key: &Key) -> KeyTurn<'_> {
+    pub(crate) async fn turn(&self, key: &K) -> KeyTurn<'_, K> {
         // The value exists before the wait, so that the entry is also removed if this future is dropped.
         let mut turn = KeyTurn { locks: self, key: key.clone(), guard: None };
         let lock = self.lock_of(key);
@@ -32,7 +40,7 @@ impl KeyLocks {
         turn
     }
 
-    fn lock_of(&self, key: &Key) -> Arc<tokio::sync::Mutex<()>> {
+    fn lock_of(&self, key: &K) -> Arc<tokio::sync::Mutex<()>> {
         let mut locks = self.locks();
         if let Some(lock) = locks.get(key).and_then(Weak::upgrade) {
             return lock;
@@ -41,13 +49,15 @@ impl KeyLocks {
         locks.insert(key.clone(), Arc::downgrade(&lock));
         lock
     }
+}
 
-    fn locks(&self) -> MutexGuard<'_, HashMap<Key, Weak<tokio::sync::Mutex<()>>>> {
+impl<K: Hash + Eq> KeyLocks<K> {
+    fn locks(&self) -> MutexGuard<'_, Locks<K>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for KeyTurn<'_> {
+impl<K: Hash + Eq> Drop for KeyTurn<'_, K> {
     fn drop(&mut self) {
         self.guard = None;
         let mut locks = self.locks.locks();
@@ -64,8 +74,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_turns_of_a_name_follow_each_other_and_leave_nothing() {
-        let (locks, key, other) = (KeyLocks::default(), Key::new("a").unwrap(), Key::new("b").unwrap());
+    fn the_turns_of_a_key_follow_each_other_and_leave_nothing() {
+        let (locks, key, other) = (KeyLocks::default(), "a", "b");
         let first = locks.turn(&key).now_or_never().unwrap();
         assert!(locks.turn(&other).now_or_never().is_some());
         let (mut second, mut third) = (Box::pin(locks.turn(&key)), Box::pin(locks.turn(&key)));

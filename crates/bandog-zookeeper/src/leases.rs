@@ -1,6 +1,6 @@
 //! The trait [`Leases`]: claims, renewals, releases and subscriptions.
 
-use std::time::Duration;
+use std::{cmp::Ordering, time::Duration};
 
 use async_trait::async_trait;
 use bandog_core::{
@@ -8,6 +8,7 @@ use bandog_core::{
     Subscription,
 };
 use futures_util::future::join_all;
+use tokio::time::timeout;
 
 use crate::{
     host::{Shared, ZooKeeper},
@@ -49,7 +50,7 @@ impl Leases for ZooKeeper {
         let subscription = self.0.add_subscriber(line.clone(), notifier);
         let deadline = self.0.deadline();
         let waiting = async {
-            let _turn = self.0.key_locks.turn(&claim.key).await;
+            let _turn = self.0.lines.turn(&line).await;
             let session = self.0.session(deadline).await?;
             self.0.wait_in_queue(&session, claim, &line).await
         };
@@ -65,6 +66,14 @@ impl Leases for ZooKeeper {
     async fn withdraw(&self, client: ClientId) -> Result<()> {
         let withdrawn = self.0.request(async |session| self.0.withdraw(session, client).await);
         withdrawn.await.map_err(|error| error.during("withdraw"))
+    }
+
+    /// The last clone closes the session, and with it deletes all nodes of the client. Others wait until the keeper has
+    /// deleted the nodes of calls that no longer wait.
+    async fn drain(&self, at_most: Duration) {
+        let work = async { if self.is_the_last() { self.0.close().await } else { self.0.tidied().await } };
+        // Without an answer, the nodes stay until the session expires.
+        let _ = timeout(at_most, work).await;
     }
 
     fn profile(&self) -> Profile {
@@ -83,11 +92,17 @@ impl Leases for ZooKeeper {
 }
 
 impl Shared {
-    /// Applies one step. Steps of one name follow each other, also over several calls.
+    /// Applies one step. Steps of one line follow each other, also over several calls. Steps of different lines of a name
+    /// are sent at once: the server applies the requests of a session in their order.
     async fn apply_one(&self, step: &Step) -> Result<Answer> {
         let deadline = self.deadline();
+        let (first, second) = lines_of(step)?;
         let applied = async {
-            let _turn = self.key_locks.turn(step.key()).await;
+            let _turn = self.lines.turn(&first).await;
+            let _second = match &second {
+                Some(line) => Some(self.lines.turn(line).await),
+                None => None,
+            };
             let session = self.session(deadline).await?;
             self.answered(deadline, self.step(&session, step)).await
         };
@@ -96,6 +111,19 @@ impl Shared {
             .await
             .map_err(|_| Error::unavailable(format!("{}: no answer", self.store)))?
     }
+}
+
+/// The lines whose nodes a step changes, in their order, so that two steps never wait for each other.
+fn lines_of(step: &Step) -> Result<(Line, Option<Line>)> {
+    let (from, to) = match step {
+        Step::Claim(claim) | Step::Release(claim) => return Ok((line_of(claim)?, None)),
+        Step::Pass { from, to } => (line_of(from)?, line_of(to)?),
+    };
+    Ok(match from.cmp(&to) {
+        Ordering::Equal => (from, None),
+        Ordering::Less => (from, Some(to)),
+        Ordering::Greater => (to, Some(from)),
+    })
 }
 
 /// The line of a claim, if this backend has its kind.
