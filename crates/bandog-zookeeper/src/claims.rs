@@ -34,7 +34,8 @@ const REFUSED_FOR: u32 = 20;
 const BUSY: Verdict = Verdict::Busy { retry_after: RETRY_AFTER, ahead: None };
 
 impl Shared {
-    /// Applies one step. No other step for the same lines of this backend runs meanwhile.
+    /// Applies one step. No other step for the same name of this backend runs meanwhile, except of claims with places of their
+    /// own.
     pub(crate) async fn step(&self, session: &Session, step: &Step) -> Result<Answer> {
         match step {
             Step::Claim(claim) => Ok(Answer::Claimed(self.claim(session, claim).await?)),

@@ -48,8 +48,10 @@ pub(crate) struct Shared {
     /// The address, for messages.
     pub(crate) store: String,
     pub(crate) table: Arc<Table>,
-    /// Orders the steps of each line.
-    pub(crate) lines: KeyLocks<Line>,
+    /// Orders the steps of each lock.
+    pub(crate) key_locks: KeyLocks<Key>,
+    /// Orders the calls of each line that has one claim.
+    pub(crate) line_locks: KeyLocks<Line>,
     /// Orders the swaps of each record.
     pub(crate) record_locks: KeyLocks<Key>,
     pub(crate) weak: Weak<Self>,
@@ -78,7 +80,8 @@ impl ZooKeeper {
             store: options.store(),
             options,
             table: Arc::default(),
-            lines: KeyLocks::default(),
+            key_locks: KeyLocks::default(),
+            line_locks: KeyLocks::default(),
             record_locks: KeyLocks::default(),
             weak: weak.clone(),
             session: Mutex::default(),

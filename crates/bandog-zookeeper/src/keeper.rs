@@ -64,7 +64,7 @@ impl Shared {
     /// deletion had no answer.
     async fn tidy(&self, session: &Session) -> bool {
         let expired = self.table.due(Instant::now()).into_iter().map(async |(id, line)| {
-            let _turn = self.lines.turn(&line).await;
+            let _turn = self.turn(&line).await;
             // The hold may have been renewed or released meanwhile.
             let node = self.table.claim(id).filter(|node| node.until <= Instant::now());
             let Some(node) = node else { return true };
@@ -75,7 +75,7 @@ impl Shared {
             is_deleted
         });
         let left = self.table.left().into_iter().map(async |line| {
-            let _turn = self.lines.turn(&line).await;
+            let _turn = self.turn(&line).await;
             // First, so that a subscriber that is lost during the deletion is seen in the next round.
             self.table.has_tidied(&line);
             let unused = self.table.queued(&line).filter(|_| !self.table.has_subscribers(&line));

@@ -1,4 +1,4 @@
-//! Orders the calls of one backend that change the same thing: a line, or a record.
+//! Orders the calls of one backend that change the same lock or the same record.
 
 use std::{
     collections::HashMap,
@@ -6,19 +6,26 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 
 /// A lock for each key that is in use. The calls get the lock of a key in the order in which they asked for it.
 #[derive(Debug)]
 pub(crate) struct KeyLocks<K: Hash + Eq>(Mutex<Locks<K>>);
 
-type Locks<K> = HashMap<K, Weak<tokio::sync::Mutex<()>>>;
+type Locks<K> = HashMap<K, Weak<RwLock<()>>>;
 
 /// The turn of one call at one key.
 pub(crate) struct KeyTurn<'a, K: Hash + Eq> {
     locks: &'a KeyLocks<K>,
     key: K,
-    guard: Option<OwnedMutexGuard<()>>,
+    guard: Guard,
+}
+
+/// The guard, which is only dropped.
+enum Guard {
+    None,
+    Exclusive { _guard: OwnedRwLockWriteGuard<()> },
+    Shared { _guard: OwnedRwLockReadGuard<()> },
 }
 
 impl<K: Hash + Eq> Default for KeyLocks<K> {
@@ -28,19 +35,33 @@ impl<K: Hash + Eq> Default for KeyLocks<K> {
 }
 
 impl<K: Hash + Eq + Clone> KeyLocks<K> {
-    /// Waits for the turn. The place in the order is that of the first poll.
+    /// Waits for a turn without any other call. The place in the order is that of the first poll.
     ///
     /// # Cancel safety
     /// If the future is dropped, the call loses its place.
     pub(crate) async fn turn(&self, key: &K) -> KeyTurn<'_, K> {
-        // The value exists before the wait, so that the entry is also removed if this future is dropped.
-        let mut turn = KeyTurn { locks: self, key: key.clone(), guard: None };
-        let lock = self.lock_of(key);
-        turn.guard = Some(lock.lock_owned().await);
+        let (mut turn, lock) = self.prepare(key);
+        turn.guard = Guard::Exclusive { _guard: lock.write_owned().await };
         turn
     }
 
-    fn lock_of(&self, key: &K) -> Arc<tokio::sync::Mutex<()>> {
+    /// Waits for a turn together with the calls beside it in the order that share their turn, too.
+    ///
+    /// # Cancel safety
+    /// As [`KeyLocks::turn`].
+    pub(crate) async fn shared_turn(&self, key: &K) -> KeyTurn<'_, K> {
+        let (mut turn, lock) = self.prepare(key);
+        turn.guard = Guard::Shared { _guard: lock.read_owned().await };
+        turn
+    }
+
+    /// The turn exists before the wait, so that the entry is also removed if the caller's future is dropped.
+    fn prepare(&self, key: &K) -> (KeyTurn<'_, K>, Arc<RwLock<()>>) {
+        let turn = KeyTurn { locks: self, key: key.clone(), guard: Guard::None };
+        (turn, self.lock_of(key))
+    }
+
+    fn lock_of(&self, key: &K) -> Arc<RwLock<()>> {
         let mut locks = self.locks();
         if let Some(lock) = locks.get(key).and_then(Weak::upgrade) {
             return lock;
@@ -59,7 +80,7 @@ impl<K: Hash + Eq> KeyLocks<K> {
 
 impl<K: Hash + Eq> Drop for KeyTurn<'_, K> {
     fn drop(&mut self) {
-        self.guard = None;
+        self.guard = Guard::None;
         let mut locks = self.locks.locks();
         if locks.get(&self.key).is_some_and(|lock| lock.strong_count() == 0) {
             locks.remove(&self.key);
@@ -85,6 +106,13 @@ mod tests {
         drop(second);
         assert!((&mut third).now_or_never().is_some());
         drop(third);
+        let (fourth, mut fifth) = (locks.shared_turn(&key).now_or_never().unwrap(), Box::pin(locks.shared_turn(&key)));
+        let mut sixth = Box::pin(locks.turn(&key));
+        let fifth = (&mut fifth).now_or_never().unwrap();
+        assert!((&mut sixth).now_or_never().is_none() && locks.shared_turn(&key).now_or_never().is_none());
+        drop((fourth, fifth));
+        assert!((&mut sixth).now_or_never().is_some());
+        drop(sixth);
         assert!(locks.locks().is_empty());
     }
 }

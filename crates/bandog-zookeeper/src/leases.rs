@@ -1,10 +1,10 @@
 //! The trait [`Leases`]: claims, renewals, releases and subscriptions.
 
-use std::{cmp::Ordering, time::Duration};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Claim, ClientId, Error, ErrorKind, Kinds, Leases, Member, Notifier, Profile, Renewal, Result, Step,
+    Answer, Claim, ClientId, Error, ErrorKind, Key, Kinds, Leases, Member, Notifier, Profile, Renewal, Result, Step,
     Subscription,
 };
 use futures_util::future::join_all;
@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use crate::{
     host::{Shared, ZooKeeper},
+    key_locks::KeyTurn,
     table::Line,
 };
 
@@ -50,7 +51,7 @@ impl Leases for ZooKeeper {
         let subscription = self.0.add_subscriber(line.clone(), notifier);
         let deadline = self.0.deadline();
         let waiting = async {
-            let _turn = self.0.lines.turn(&line).await;
+            let _turn = self.0.turn(&line).await;
             let session = self.0.session(deadline).await?;
             self.0.wait_in_queue(&session, claim, &line).await
         };
@@ -92,16 +93,14 @@ impl Leases for ZooKeeper {
 }
 
 impl Shared {
-    /// Applies one step. Steps of one line follow each other, also over several calls. Steps of different lines of a name
-    /// are sent at once: the server applies the requests of a session in their order.
+    /// Applies one step. Steps of one name follow each other, also over several calls, except claims with places of their
+    /// own: they are sent at once, because the server applies the requests of a session in their order.
     async fn apply_one(&self, step: &Step) -> Result<Answer> {
         let deadline = self.deadline();
-        let (first, second) = lines_of(step)?;
         let applied = async {
-            let _turn = self.lines.turn(&first).await;
-            let _second = match &second {
-                Some(line) => Some(self.lines.turn(line).await),
-                None => None,
+            let _turn = match step {
+                Step::Claim(claim) => self.turn(&line_of(claim)?).await,
+                Step::Release(_) | Step::Pass { .. } => (self.key_locks.turn(step.key()).await, None),
             };
             let session = self.session(deadline).await?;
             self.answered(deadline, self.step(&session, step)).await
@@ -111,19 +110,15 @@ impl Shared {
             .await
             .map_err(|_| Error::unavailable(format!("{}: no answer", self.store)))?
     }
-}
 
-/// The lines whose nodes a step changes, in their order, so that two steps never wait for each other.
-fn lines_of(step: &Step) -> Result<(Line, Option<Line>)> {
-    let (from, to) = match step {
-        Step::Claim(claim) | Step::Release(claim) => return Ok((line_of(claim)?, None)),
-        Step::Pass { from, to } => (line_of(from)?, line_of(to)?),
-    };
-    Ok(match from.cmp(&to) {
-        Ordering::Equal => (from, None),
-        Ordering::Less => (from, Some(to)),
-        Ordering::Greater => (to, Some(from)),
-    })
+    /// Waits for the turn of a call that changes the nodes of this line. Lines with one claim do not affect each other.
+    pub(crate) async fn turn(&self, line: &Line) -> (KeyTurn<'_, Key>, Option<KeyTurn<'_, Line>>) {
+        if !line.has_one_claim() {
+            return (self.key_locks.turn(&line.key).await, None);
+        }
+        let shared = self.key_locks.shared_turn(&line.key).await;
+        (shared, Some(self.line_locks.turn(line).await))
+    }
 }
 
 /// The line of a claim, if this backend has its kind.

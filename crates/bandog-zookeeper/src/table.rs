@@ -31,6 +31,11 @@ impl Line {
         };
         Word::of(claim.kind).map(|word| Self { key: claim.key.clone(), word, claim: own })
     }
+
+    /// Whether the line has the node of one claim only.
+    pub(crate) fn has_one_claim(&self) -> bool {
+        self.claim.is_some()
+    }
 }
 
 /// One node of a lock. The node exists, or exists perhaps because the answer to its creation was lost.
