@@ -205,6 +205,11 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_proof_leaves_two_fifths_of_the_session_for_late_pings_and_reports() {
+        assert_eq!(validity(Duration::from_secs(10)), Duration::from_secs(6));
+    }
+
+    #[test]
     fn the_servers_are_repeated_until_a_round_lasts_for_the_validity() {
         let count = |servers, seconds| attempts(servers, Duration::from_secs(seconds)).split(',').count();
         assert_eq!(attempts("a:1", Duration::from_secs(2)), "a:1");
