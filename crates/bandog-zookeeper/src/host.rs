@@ -153,8 +153,9 @@ impl Shared {
         Ok(session)
     }
 
-    /// Asks the servers why there is no connection, unless another call does so. Does not return.
+    /// Asks the servers after a while why there is no connection, unless another call does so. Does not return.
     async fn learn_why(&self) -> Infallible {
+        sleep(self.timeout() / 4).await;
         if let Ok(_asking) = self.asking.try_lock() {
             let why = check::why_not(&self.options, self.timeout() / 2).await;
             *self.why() = why;

@@ -34,7 +34,7 @@ impl<K: Hash + Eq> Default for KeyLocks<K> {
     }
 }
 
-impl<K: Hash + Eq + Clone> KeyLocks<K> {
+impl<K: Hash + Eq + Clone + Send + Sync> KeyLocks<K> {
     /// Waits for a turn without any other call. The place in the order is that of the first poll.
     ///
     /// # Cancel safety

@@ -64,8 +64,8 @@ impl Session {
         Ok(time)
     }
 
-    /// The remaining validity of a proof that began a short time ago at most. Without one, makes a new one, which
-    /// simultaneous calls share.
+    /// Duration for which the session is proven to be alive, counted from the begin of this call. A proof that began a
+    /// short time ago at most is used again. Otherwise this function makes a new one, which simultaneous calls share.
     pub(crate) async fn recent_proof(&self) -> Result<Duration, ZkError> {
         let recent = || {
             let age = self.proven().map(|began| began.elapsed());
@@ -78,9 +78,8 @@ impl Session {
         if let Some(valid_for) = recent() {
             return Ok(valid_for);
         }
-        let began = Instant::now();
         self.prove().await?;
-        Ok(self.valid_for.saturating_sub(began.elapsed()))
+        Ok(self.valid_for)
     }
 
     fn proven(&self) -> MutexGuard<'_, Option<Instant>> {

@@ -2,7 +2,7 @@
 
 use bandog_core::{ErrorKind, Level, Pattern};
 use bandog_testkit::{ZooKeeperServer, eventually_async};
-use zookeeper_client::{Acls, CreateMode};
+use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 
 use crate::{SOON, client, make_folder, neighbour, nodes, soon, take};
 
@@ -201,4 +201,28 @@ async fn a_check_reports_servers_that_give_sessions_of_different_durations() {
         let about = findings.iter().find(|finding| finding.subject == "session limits").expect("a finding");
         assert_eq!(about.level == Level::Danger, is_danger, "{findings:?}");
     }
+}
+
+/// The folder forbids the deletion of nodes for some time.
+#[tokio::test]
+async fn a_place_that_could_not_be_deleted_is_deleted_soon_after() {
+    let server = ZooKeeperServer::start();
+    let (java, ours) = (neighbour(&server).await, client(server.addr()));
+    make_folder(&java, "orders").await;
+    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    java.create(CURATOR, b"127.0.0.1", &options).await.unwrap();
+    let mutex = ours.mutex("orders");
+    let waiting = tokio::spawn(async move { mutex.lock().await });
+    eventually_async(SOON, async || waits(&java).await).await;
+    let rights = Permission::READ | Permission::WRITE | Permission::CREATE | Permission::ADMIN;
+    java.set_acl("/locks/orders", &[Acl::new(rights, AuthId::anyone())], None).await.unwrap();
+    waiting.abort();
+    soon(ours.idle()).await;
+    // The round trips of this client end after its attempt to delete the place.
+    for _ in 0..3 {
+        take(&ours, "another").await.release().await.unwrap();
+    }
+    assert!(waits(&java).await);
+    java.set_acl("/locks/orders", &[Acl::new(Permission::ALL, AuthId::anyone())], None).await.unwrap();
+    eventually_async(SOON, async || !waits(&java).await).await;
 }

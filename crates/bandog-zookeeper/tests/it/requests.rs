@@ -5,7 +5,7 @@ use std::{num::NonZeroU32, time::Duration};
 use bandog_core::{Answer, Claim, ClaimId, ClientId, Key, Kind, Leases, Notifier, Renewal, Step, Verdict};
 use bandog_testkit::ZooKeeperServer;
 
-use crate::backend;
+use crate::{backend, soon};
 
 /// How often a test repeats a call. It is greater than the number of pings and other requests in the same time.
 const TIMES: u32 = 60;
@@ -122,4 +122,33 @@ async fn the_steps_of_one_name_are_answered_in_time_over_a_slow_network() {
         })
         .collect();
     assert_eq!(ahead, (0..32).map(Some).collect::<Vec<_>>(), "the places are in the order of the steps");
+}
+
+/// The deletion of a node without a connection is reported with the next connection, perhaps after a renewal.
+#[tokio::test]
+async fn the_first_renewal_after_a_reconnection_asks_for_each_node() {
+    let server = ZooKeeperServer::start();
+    let wire = server.wire();
+    let ours = backend(wire.addr());
+    let holds: Vec<_> = (0..TIMES).map(|number| claim(Kind::Mutex, &format!("lock{number}"), 1)).collect();
+    for hold in &holds {
+        granted(&ours, hold).await;
+    }
+    let renew = async || {
+        let before = received(&server);
+        let answers = ours.renew(&holds).await;
+        assert!(answers.iter().all(|answer| matches!(answer, Ok(Renewal::Extended { .. }))), "{answers:?}");
+        received(&server) - before
+    };
+    assert!(renew().await >= TIMES, "the first renewal asks for each node");
+    let sent = renew().await;
+    assert!(sent < TIMES / 2, "{sent} requests");
+    let mut epoch = ours.profile().epoch;
+    epoch.mark_unchanged();
+    wire.cut();
+    soon(epoch.changed()).await.unwrap();
+    let sent = renew().await;
+    assert!(sent >= TIMES, "{sent} requests");
+    let sent = renew().await;
+    assert!(sent < TIMES / 2, "{sent} requests");
 }
