@@ -220,7 +220,7 @@ async fn a_place_that_could_not_be_deleted_is_deleted_soon_after() {
     soon(ours.idle()).await;
     // The round trips of this client end after its attempt to delete the place.
     for _ in 0..3 {
-        take(&ours, "another").await.release().await.unwrap();
+        ours.show("another").await.unwrap();
     }
     assert!(waits(&java).await);
     java.set_acl("/locks/orders", &[Acl::new(Permission::ALL, AuthId::anyone())], None).await.unwrap();
