@@ -251,8 +251,13 @@ impl Shared {
 
     /// Waits until the keeper has deleted the nodes of lines without subscribers.
     pub(crate) async fn tidied(&self) {
-        let mut rounds = self.table.tidied.subscribe();
-        while !self.table.left().is_empty() && self.present().is_some() && rounds.changed().await.is_ok() {}
+        let mut is_tidying = self.table.is_tidying.subscribe();
+        // A line leaves the list when its deletion begins.
+        while self.present().is_some() && (*is_tidying.borrow_and_update() || !self.table.left().is_empty()) {
+            if is_tidying.changed().await.is_err() {
+                return;
+            }
+        }
     }
 
     /// Reports a new connection: the client asks for its holds.

@@ -52,10 +52,11 @@ pub(crate) async fn keep(session: Arc<Session>, backend: Weak<Shared>) {
         if !shared.uses(&session) {
             return;
         }
+        shared.table.is_tidying.send_replace(true);
         if !shared.tidy(&session).await {
             retry_at = Some(Instant::now() + RETRY);
         }
-        shared.table.tidied.send_modify(|rounds| *rounds += 1);
+        shared.table.is_tidying.send_replace(false);
     }
 }
 

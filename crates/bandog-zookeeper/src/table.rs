@@ -70,8 +70,8 @@ pub(crate) struct Table {
     /// Wakes the keeper: a node must be deleted earlier than the keeper knows, a name has lost its subscribers, or the
     /// backend does not use the session any more.
     pub(crate) wake: Notify,
-    /// The number of times that the keeper has deleted what was to be deleted.
-    pub(crate) tidied: watch::Sender<u64>,
+    /// Whether the keeper deletes nodes at this moment.
+    pub(crate) is_tidying: watch::Sender<bool>,
 }
 
 #[derive(Debug, Default)]
