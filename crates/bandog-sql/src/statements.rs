@@ -13,19 +13,16 @@ macro_rules! statements {
             $($(#[$doc])* pub(crate) $name: String,)+
             $($(#[$pg_doc])* pub(crate) $pg: String,)+
             $(#[cfg(feature = "mysql")] $(#[$my_doc])* pub(crate) $my: String,)+
-            /// As `claim`, but it waits for the rows of leases that another transaction has locked. It does not wait for the
-            /// rows of fences: transactions of users keep them for any time.
-            pub(crate) claim_waiting: String,
         }
 
         impl Statements {
             /// The statements for PostgreSQL.
             pub(crate) fn postgres() -> Self {
-                Self::with_waiting_claims(Self {
+                Self {
                     $($name: body(include_str!(concat!("../sql/postgres/", stringify!($name), ".sql"))).to_owned(),)+
                     $($pg: body(include_str!(concat!("../sql/postgres/", stringify!($pg), ".sql"))).to_owned(),)+
                     ..Self::default()
-                })
+                }
             }
 
             /// The statements for MySQL and MariaDB.
@@ -41,12 +38,11 @@ macro_rules! statements {
             /// The same statements with this change of each text.
             #[cfg(test)]
             pub(crate) fn changed(self, change: impl Fn(&str) -> String) -> Self {
-                Self::with_waiting_claims(Self {
+                Self {
                     $($name: change(&self.$name),)+
                     $($pg: change(&self.$pg),)+
                     $(#[cfg(feature = "mysql")] $my: change(&self.$my),)+
-                    claim_waiting: String::new(),
-                })
+                }
             }
         }
     };
@@ -64,7 +60,10 @@ statements! {
     write,
     want,
     notify,
+    /// Reads locks by their names.
     show,
+    /// Reads all locks that are not free.
+    list,
     forget,
     announce,
     prune,
@@ -110,12 +109,6 @@ impl Statements {
     /// Whether there are statements that decide claims, releases and renewals of mutexes.
     pub(crate) fn decide_mutexes(&self) -> bool {
         !self.claim.is_empty()
-    }
-
-    fn with_waiting_claims(mut self) -> Self {
-        self.claim_waiting =
-            self.claim.replace("for update of l, f skip locked", "for update of l for update of f skip locked");
-        self
     }
 }
 
