@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog::{Client, ErrorKind, Guard, Holder, Key, backend::Kind};
+use bandog::{Client, ConnectOptions, ErrorKind, Guard, Holder, Key, backend::Kind};
 use tokio::time::timeout;
 
 pub(crate) use self::kind::Handle;
@@ -82,7 +82,8 @@ Exit codes:
   127  CMD is not found
    64  the command line, a name, a duration or the URL is wrong, or the store has another
        number of permits than --of
-   69  the store does not answer, or --wait is shorter than a round trip to it
+   69  the store does not answer or cannot serve now, too few replicas have acknowledged the
+       lock (?replicas=), or --wait is shorter than a round trip
    70  bandog itself failed
    71  the operating system refused a process, a thread or a file
    75  other clients held the lock for the whole --wait, or the wait was part of a deadlock
@@ -121,6 +122,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let options = store.options()?;
     let ttl = args.lease.unwrap_or(options.ttl());
     let grace = Grace::new(ttl, args.lease.is_none(), args.kill_after)?;
+    let exit_timeout = exit_timeout(&options);
     // Everything runs on the main thread, because the kernel kills the child when the thread that started the child
     // exits.
     runtime::block_on(async {
@@ -134,7 +136,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
             return Err(waits_for_itself(&args.name, &store, pid));
         }
         let handle = Handle::new(&client, &args.name, kind, args.lease, &client.owner_under(held::lasting_claims()));
-        let mut run = Run { args, kind, store: &store, grace, on_terminal, signals, exit_timeout: EXIT_TIMEOUT };
+        let mut run = Run { args, kind, store: &store, grace, on_terminal, signals, exit_timeout };
         let code = run.under(&client, &handle).await;
         run.leave(&client).await;
         code
@@ -182,6 +184,15 @@ const HOLDER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Timeout of the last requests before the exit. If the store does not answer these requests, the lock is free when its
 /// ttl is over.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Timeout of the last requests of a client with these options. With `?replicas=`, the answer to a claim can come late,
+/// because the server waits for its replicas. Only then can the client release what they have not acknowledged.
+fn exit_timeout(options: &ConnectOptions) -> Duration {
+    match options.replicas() {
+        0 => EXIT_TIMEOUT,
+        _ => EXIT_TIMEOUT + options.request_timeout(),
+    }
+}
 
 /// If --wait is at least this long, the error about a busy lock names the holder. A script with a shorter --wait might
 /// retry often, and the query for the holder is expensive.

@@ -123,6 +123,9 @@ pub struct ConnectOptions {
 /// Default ttl of locks without a lease: the default of Redisson's `lockWatchdogTimeout`.
 const WATCHDOG: Duration = Duration::from_secs(30);
 
+/// Default maximum duration of one request, which is the same for all backends.
+const TIMEOUT: Duration = Duration::from_secs(3);
+
 impl ConnectOptions {
     /// Reads a URL, without I/O.
     ///
@@ -156,6 +159,16 @@ impl ConnectOptions {
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.parts.timeout = Some(timeout);
         self
+    }
+
+    /// The maximum duration of one request, as set by [`ConnectOptions::timeout`] or the URL. The default is 3 s.
+    pub fn request_timeout(&self) -> Duration {
+        self.parts.timeout.unwrap_or(TIMEOUT)
+    }
+
+    /// The number of replicas that must acknowledge each grant (`?replicas=` in the URL). The default is 0.
+    pub fn replicas(&self) -> u8 {
+        self.parts.replicas.unwrap_or(0)
     }
 
     /// With this option, the client never creates the SQLite file. The option is for programs that only read a store.

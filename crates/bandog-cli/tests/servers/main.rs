@@ -18,6 +18,7 @@ mod kinds;
 mod mysql;
 mod postgres;
 mod refusals;
+mod replicas;
 mod schedules_away;
 mod store;
 mod torture;

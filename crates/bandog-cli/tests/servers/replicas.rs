@@ -1,0 +1,26 @@
+//! `?replicas=1` while the replica does not acknowledge anything.
+
+use bandog_testkit::{RedisServer, eventually};
+use rustix::process::Signal;
+
+use crate::help::{Place, SOON, ends};
+
+#[test]
+fn a_lock_that_no_replica_has_acknowledged_does_not_stay_behind() {
+    let master = RedisServer::start_with(&["--repl-diskless-sync-delay", "0"]);
+    let (replica, place) = (RedisServer::replica_of(&master), Place::new());
+    replica.pause();
+    let url = format!("{}?replicas=1", master.url());
+    let options = ["--url", &url, "--lease", "1h", "--wait", "0s"];
+    for name in ["a", "b"] {
+        place.run(&Place::lock(name, &options, "echo granted")).assert_ended(69, &["replicas have acknowledged"]);
+        assert_eq!(master.cmd(&["EXISTS", name]).int(), 0, "{name} stayed behind");
+    }
+    // A command that is interrupted while the server waits for its replica.
+    let mut bandog = place.start(&Place::lock("d", &["--url", &url, "--lease", "1h"], "echo granted"));
+    eventually(SOON, || master.cmd(&["EXISTS", "d"]).int() == 1);
+    bandog.signal(Signal::TERM);
+    ends(&mut bandog, 128 + 15);
+    assert_eq!(master.cmd(&["EXISTS", "d"]).int(), 0, "d stayed behind");
+    replica.resume();
+}
