@@ -121,24 +121,27 @@ impl Session {
     async fn make_folder_as(&self, mode: CreateMode, folder: &str) -> Result<(), ZkError> {
         let options = mode.with_acls(Acls::anyone_all());
         let ends = folder.char_indices().skip(1).filter(|(_, c)| *c == '/').map(|(at, _)| at).chain([folder.len()]);
-        let paths: Vec<_> = ends.map(|end| &folder[..end]).collect();
-        // Most of the parents exist, so the search begins at the folder itself.
-        let mut missing = paths.len();
-        while missing > 0 {
-            missing -= 1;
-            match self.client.create(paths[missing], b"", &options).await {
-                Ok(_) | Err(ZkError::NodeExists) => break,
-                Err(ZkError::NoNode) if missing > 0 => {}
-                Err(error) => return Err(error),
-            }
+        // Most of the parents exist, so the first attempt creates the folder only.
+        match self.client.create(folder, b"", &options).await {
+            Ok(_) | Err(ZkError::NodeExists) => return Ok(()),
+            Err(ZkError::NoNode) => {}
+            Err(error) => return Err(error),
         }
-        for path in &paths[missing + 1..] {
-            match self.client.create(path, b"", &options).await {
-                Ok(_) | Err(ZkError::NodeExists) => {}
-                Err(error) => return Err(error),
-            }
+        // All requests are sent at once. For a parent that exists, the server can also answer that it may not be created.
+        let creations: Vec<_> = ends.map(|end| self.client.create(&folder[..end], b"", &options)).collect();
+        let mut first = None;
+        let mut last = Ok(());
+        for creation in creations {
+            last = match creation.await {
+                Ok(_) | Err(ZkError::NodeExists) => Ok(()),
+                Err(error) => {
+                    first.get_or_insert(error.clone());
+                    Err(error)
+                }
+            };
         }
-        Ok(())
+        // Without a parent, the reason is the error of the parent.
+        last.map_err(|error| if error == ZkError::NoNode { first.unwrap_or(error) } else { error })
     }
 
     /// Whether the session can still be used.

@@ -159,7 +159,8 @@ impl Shared {
         let next = next_of(swap, &conditions)?;
         let version = next.as_ref().map(|next| next.version);
         let data = next.map(|next| next.bytes());
-        for has_notice in [true, false] {
+        // The last attempt follows if the folder of the notices was missing.
+        for has_notice in [true, false, false] {
             match self.commit(session, swap, &conditions, data.as_deref(), has_notice).await {
                 Ok(()) => return Ok(Some(Swapped::Done(version))),
                 Err(MultiWriteError::OperationFailed { index, source: ZkError::NoNode })
@@ -170,7 +171,6 @@ impl Shared {
                 {
                     let made = session.make_folder(&self.own_folder("notices")).await;
                     made.map_err(|error| self.fault(error))?;
-                    return Ok(None);
                 }
                 Err(MultiWriteError::OperationFailed {
                     source: ZkError::NoNode | ZkError::NodeExists | ZkError::BadVersion | ZkError::RuntimeInconsistent,
@@ -216,7 +216,10 @@ impl Shared {
                 }
                 // The folder stays when it is empty: its data must not be lost.
                 Err(ZkError::NoNode) => {
-                    session.make_lasting_folder(&folder).await.map_err(|error| self.fault(error))?;
+                    let notices = self.own_folder("notices");
+                    let (records, notices) =
+                        futures_util::join!(session.make_lasting_folder(&folder), session.make_folder(&notices));
+                    records.and(notices).map_err(|error| self.fault(error))?;
                 }
                 Err(error) => return Err(self.fault(error)),
             }

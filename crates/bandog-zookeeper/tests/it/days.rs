@@ -1,19 +1,20 @@
 //! Servers that are killed or stopped, connections that break, and sessions that expire.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bandog_core::ErrorKind;
 use bandog_sync::Client;
 use bandog_testkit::{ZooKeeperServer, eventually_async};
 
-use crate::{SESSION, SOON, backend, client, client_for, neighbour, nodes, soon, take};
+use crate::{LONG_SESSION, SESSION, SOON, backend, client, client_for, connected, neighbour, nodes, soon, take};
 
 #[tokio::test]
 async fn a_hold_survives_the_restart_of_the_server() {
     let server = ZooKeeperServer::start();
-    let (ours, other) = (client(server.addr()), client(server.addr()));
+    let (ours, other) = (client_for(LONG_SESSION, server.addr()), client(server.addr()));
     let guard = take(&ours, "orders").await;
     server.restart();
+    connected(&ours).await;
     eventually_async(SOON, async || other.mutex("orders").try_lock().await.is_ok_and(|taken| taken.is_none())).await;
     assert!(!guard.is_lost());
     let fence = guard.fence();
@@ -114,7 +115,7 @@ async fn connections_that_break_all_the_time_leave_no_node() {
 async fn the_end_of_a_client_deletes_its_nodes_and_its_session_before_it_returns() {
     let server = ZooKeeperServer::start();
     let (java, theirs) = (neighbour(&server).await, client(server.addr()));
-    let ours = client_for(SOON + Duration::from_secs(15), server.addr());
+    let ours = client_for(LONG_SESSION, server.addr());
     let (guard, held) = (take(&ours, "orders").await, take(&theirs, "busy").await);
     let mutex = ours.mutex("busy");
     let waiting = tokio::spawn(async move { mutex.lock().await });

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bandog_core::ErrorKind;
 use bandog_testkit::{Wire, ZooKeeperEnsemble, eventually_async};
 
-use crate::{SESSION, SOON, client, client_for, nodes, soon, take};
+use crate::{LONG_SESSION, SESSION, SOON, client, client_for, connected, nodes, soon, take};
 
 /// The number of locks that are held while the leader is killed.
 const LOCKS: usize = 20;
@@ -36,13 +36,14 @@ async fn locks_that_are_held_survive_the_death_of_the_leader() {
 #[tokio::test]
 async fn a_hold_survives_a_short_loss_of_the_majority_and_nothing_is_granted_meanwhile() {
     let ensemble = ZooKeeperEnsemble::start(3);
-    let (ours, other) = (client(ensemble.hosts()), client(ensemble.hosts()));
+    let (ours, other) = (client_for(LONG_SESSION, ensemble.hosts()), client(ensemble.hosts()));
     let guard = take(&ours, "orders").await;
     let leader = ensemble.leader();
     let gone = [leader, (leader + 1) % 3];
     gone.iter().for_each(|server| ensemble[*server].kill());
     assert_eq!(soon(other.mutex("free").try_lock()).await.unwrap_err().kind(), ErrorKind::Unavailable);
     ensemble.restart(&gone);
+    connected(&ours).await;
     eventually_async(SOON, async || other.mutex("orders").try_lock().await.is_ok_and(|taken| taken.is_none())).await;
     assert!(!guard.is_lost());
     let fence = guard.fence();

@@ -12,7 +12,7 @@ mod requests;
 use std::{fmt::Display, time::Duration};
 
 use bandog_sync::{Client, Guard};
-use bandog_testkit::ZooKeeperServer;
+use bandog_testkit::{ZooKeeperServer, eventually_async};
 use bandog_zookeeper::{ZooKeeper, ZooKeeperOptions};
 use zookeeper_client::{Acls, CreateMode};
 
@@ -21,6 +21,8 @@ const SOON: Duration = Duration::from_secs(40);
 /// The duration of sessions in tests that wait until a session expires. It is long enough that no session expires because
 /// the machine is busy.
 const SESSION: Duration = Duration::from_secs(4);
+/// The longest session that the servers of the tests give. It lasts for longer than [`SOON`].
+const LONG_SESSION: Duration = Duration::from_secs(60);
 
 /// A client with a session of its own, which lasts for long.
 fn client(addr: impl Display) -> Client {
@@ -52,9 +54,19 @@ async fn soon<T>(event: impl Future<Output = T>) -> T {
     tokio::time::timeout(SOON, event).await.expect("an expected event did not come")
 }
 
-/// Takes a free lock.
+/// Takes a free lock. On a loaded machine, the first connection to a new server can take longer than a call.
 async fn take(client: &Client, name: &str) -> Guard {
-    client.mutex(name).try_lock().await.unwrap().expect("the lock is free")
+    eventually_async(SOON, async || match client.mutex(name).try_lock().await {
+        Ok(Some(guard)) => Ok(guard),
+        Ok(None) => Err("the lock is not free".to_owned()),
+        Err(error) => Err(error.to_string()),
+    })
+    .await
+}
+
+/// Waits until a client has a connection.
+async fn connected(client: &Client) {
+    eventually_async(SOON, async || client.show("another").await.map(drop).map_err(|error| error.to_string())).await;
 }
 
 /// The nodes of a lock. Empty if the folder does not exist.
