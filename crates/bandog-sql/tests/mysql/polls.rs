@@ -74,14 +74,14 @@ async fn a_claim_is_not_sent_again_while_a_poll_sees_the_lease() {
         let begun = "select variable_value from information_schema.global_status where variable_name = 'com_begin'";
         server.sql("mysql", begun)
     };
-    eventually_async(SOON, async || {
+    let is_answered_by_polls = async || {
         let before = transactions();
         assert!(try_take(&waiter, &theirs).await.unwrap().is_none());
         transactions() == before
-    })
-    .await;
+    };
     // Another claim is sent, and so is one that leaves a note.
     for sent in [claim("k"), Claim { offers: true, ..theirs.clone() }] {
+        eventually_async(SOON, is_answered_by_polls).await;
         let before = transactions();
         assert!(try_take(&waiter, &sent).await.unwrap().is_none());
         assert_ne!(transactions(), before, "{sent:?} was not sent");
