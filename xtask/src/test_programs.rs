@@ -24,13 +24,16 @@ const LONG: &[&str] = &[
     "bandog-quorum it",
     "bandog-cli servers",
     "bandog-sync it",
-    "bandog-exits servers",
     "bandog-schedule it",
     "bandog-zookeeper laws",
     "bandog-sql laws",
     "bandog-sql mysql_laws",
     "bandog-cli it",
 ];
+
+/// The programs that measure times, or that fill the machine with processes. They run after the others, one at a time.
+const ALONE: &[&str] =
+    &["bandog-bench servers", "bandog-cli demo", "bandog-exits servers", "bandog-storm it", "bandog-storm servers"];
 
 /// A test program that cargo has built.
 #[derive(Debug, PartialEq, Eq)]
@@ -49,13 +52,25 @@ pub(crate) fn build(args: &[&str]) -> Result<Option<Vec<TestProgram>>, Fault> {
     let mut command = step::cargo(args);
     command.args(["--no-run", "--message-format=json-render-diagnostics"]);
     let built = step::read("building all tests", &mut command, |line| programs.extend(TestProgram::of(line)))?;
+    let is_built = |name: &&&str| programs.iter().any(|program| program.name == **name);
+    if built && let Some(name) = LONG.iter().chain(ALONE).find(|name| !is_built(name)) {
+        return Err(Fault::failed(format!("no test program is called {name:?}; correct its name in xtask")));
+    }
     programs.sort_by_key(|program| LONG.iter().position(|name| program.name == *name).unwrap_or(LONG.len()));
     Ok(built.then_some(programs))
 }
 
-/// Runs the programs, in this number of lanes. Each lane runs one program after another. The output of a program is
-/// printed when it ends. Returns whether all have succeeded.
+/// Runs the programs, in this number of lanes, and then those of [`ALONE`]. The output of a program is printed when it
+/// ends. Returns whether all have succeeded.
 pub(crate) fn run(programs: Vec<TestProgram>, lanes: NonZeroUsize, tally: &mut Tally) -> Result<bool, Fault> {
+    let is_alone = |program: &TestProgram| ALONE.contains(&program.name.as_str());
+    let (alone, beside): (Vec<_>, Vec<_>) = programs.into_iter().partition(is_alone);
+    let succeeded = run_in_lanes(beside, lanes, tally)?;
+    Ok(run_in_lanes(alone, NonZeroUsize::MIN, tally)? && succeeded)
+}
+
+/// Runs the programs. Each lane runs one program after another.
+fn run_in_lanes(programs: Vec<TestProgram>, lanes: NonZeroUsize, tally: &mut Tally) -> Result<bool, Fault> {
     let (programs, tally) = (Mutex::new(VecDeque::from(programs)), Mutex::new(tally));
     thread::scope(|scope| {
         let lane = || -> Result<bool, Fault> {
@@ -177,11 +192,11 @@ mod tests {
             program: program.into(),
             folder: "/".into(),
         };
-        let all_succeed = (0..5).map(|number| script(&format!("{number}"), "true")).collect();
+        let all_succeed = ["one", "two", ALONE[0], "three", ALONE[1]].map(|name| script(name, "true")).into();
         let (lanes, mut tally) = (NonZeroUsize::new(2).expect("two"), Tally::default());
         assert!(run(all_succeed, lanes, &mut tally).is_ok_and(|succeeded| succeeded));
         assert_eq!(tally, Tally::default());
-        let one_fails = vec![script("good", "true"), script("bad", "false"), script("better", "true")];
+        let one_fails = vec![script("good", "true"), script("bad", "false"), script(ALONE[0], "true")];
         assert!(run(one_fails, lanes, &mut tally).is_ok_and(|succeeded| !succeeded));
         assert_eq!(tally.failures, ["bad (exit status: 1)"]);
         assert!(run(vec![script("none", "/does/not/exist")], lanes, &mut tally).is_err());

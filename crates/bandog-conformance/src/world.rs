@@ -80,7 +80,8 @@ pub trait World: Send + Sync + Sized + 'static {
         Duration::from_secs(3)
     }
 
-    /// Upper bound for the median time from the release of a lock until a waiter of another client has the lock.
+    /// Upper bound for the lower quartile of the times from the release of a lock until a waiter of another client has the
+    /// lock. On a loaded machine, the median can be several times the usual time.
     ///
     /// If the backend has notifications, the bound must be less than half a second. A waiter can poll after half a
     /// second, and with a longer bound the law could not distinguish a poll from a notification. If the backend has no

@@ -18,7 +18,7 @@ use futures_util::future::join_all;
 
 use crate::help::{SOON, at, backend, claim, fences, granted, lock_user_url, pass, release, renew, take, with_timeout};
 
-const SHORT: Duration = Duration::from_millis(200);
+const SHORT: Duration = Duration::from_secs(1);
 
 #[tokio::test]
 async fn a_call_is_repeated_after_the_server_has_lost_the_scripts() {

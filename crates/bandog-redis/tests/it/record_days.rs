@@ -11,7 +11,7 @@ use crate::{
     records::{create, deletion, from, key, must_swap, read_one, swap_one, value, with_lines},
 };
 
-const SHORT: Duration = Duration::from_millis(200);
+const SHORT: Duration = Duration::from_millis(500);
 
 #[tokio::test]
 async fn a_lost_answer_is_ambiguous_and_the_retry_finds_its_own_value() {

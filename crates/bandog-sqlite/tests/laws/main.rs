@@ -175,5 +175,5 @@ impl Drop for OnSqlite {
 }
 
 fn at(path: PathBuf) -> Sqlite {
-    Sqlite::new(SqliteOptions::at(path).timeout(Duration::from_secs(1))).unwrap()
+    Sqlite::new(SqliteOptions::at(path).timeout(Duration::from_secs(2))).unwrap()
 }
