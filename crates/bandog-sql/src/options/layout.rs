@@ -52,7 +52,7 @@ impl TableName {
     pub(super) fn parse(dialect: Dialect, database: &str, text: &str) -> Result<Self> {
         let (schema, table) = match text.split_once('.') {
             Some((schema, table)) => (schema, table),
-            None => (dialect.usual_schema(database), text),
+            None => (dialect.usual_schema().unwrap_or(database), text),
         };
         for part in [schema, table] {
             let is_sign = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '-');
@@ -68,12 +68,12 @@ impl TableName {
 }
 
 impl Dialect {
-    /// The schema of a table whose name has no schema.
-    fn usual_schema(self, database: &str) -> &str {
+    /// The schema of a table whose name has no schema. None: the database of the URL.
+    fn usual_schema(self) -> Option<&'static str> {
         match self {
-            Self::Postgres => "public",
+            Self::Postgres => Some("public"),
             #[cfg(feature = "mysql")]
-            Self::MySql => database,
+            Self::MySql => None,
         }
     }
 
