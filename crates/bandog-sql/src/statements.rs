@@ -12,10 +12,11 @@ macro_rules! shared {
             lock_leases: text(include_str!(concat!("../sql/", $folder, "/shedlock_lock_leases.sql"))),
             hold_leases: text(include_str!(concat!("../sql/", $folder, "/shedlock_hold_leases.sql"))),
             show: text(include_str!(concat!("../sql/", $folder, "/shedlock_show.sql"))),
+            list: text(include_str!(concat!("../sql/", $folder, "/shedlock_list.sql"))),
+            forget: text(include_str!(concat!("../sql/", $folder, "/shedlock_forget.sql"))),
             write: text(include_str!(concat!("../sql/", $folder, "/shedlock_write.sql"))),
             fence: String::new(),
             claim: String::new(),
-            claim_waiting: String::new(),
             release: String::new(),
             renew: String::new(),
             ..$statements
@@ -36,9 +37,6 @@ macro_rules! statements {
             $($(#[$doc])* pub(crate) $name: String,)+
             $($(#[$pg_doc])* pub(crate) $pg: String,)+
             $(#[cfg(feature = "mysql")] $(#[$my_doc])* pub(crate) $my: String,)+
-            /// As `claim`, but it waits for the rows of leases that another transaction has locked. It does not wait for the
-            /// rows of fences: transactions of users keep them for any time.
-            pub(crate) claim_waiting: String,
             /// Reads the columns of ShedLock's table. Empty in the other layouts.
             pub(crate) shared_table: String,
         }
@@ -46,11 +44,11 @@ macro_rules! statements {
         impl Statements {
             /// The statements for PostgreSQL.
             pub(crate) fn postgres() -> Self {
-                Self::with_waiting_claims(Self {
+                Self {
                     $($name: body(include_str!(concat!("../sql/postgres/", stringify!($name), ".sql"))).to_owned(),)+
                     $($pg: body(include_str!(concat!("../sql/postgres/", stringify!($pg), ".sql"))).to_owned(),)+
                     ..Self::default()
-                })
+                }
             }
 
             /// The statements for MySQL and MariaDB.
@@ -77,13 +75,12 @@ macro_rules! statements {
             /// The same statements with this change of each text.
             #[cfg(test)]
             pub(crate) fn changed(self, change: impl Fn(&str) -> String) -> Self {
-                Self::with_waiting_claims(Self {
+                Self {
                     $($name: change(&self.$name),)+
                     $($pg: change(&self.$pg),)+
                     $(#[cfg(feature = "mysql")] $my: change(&self.$my),)+
-                    claim_waiting: String::new(),
                     shared_table: self.shared_table.clone(),
-                })
+                }
             }
         }
     };
@@ -101,7 +98,10 @@ statements! {
     write,
     want,
     notify,
+    /// Reads locks by their names.
     show,
+    /// Reads all locks that are not free.
+    list,
     forget,
     announce,
     prune,
@@ -157,6 +157,7 @@ impl Statements {
             lock_leases: change(&self.lock_leases),
             hold_leases: change(&self.hold_leases),
             show: change(&self.show),
+            list: change(&self.list),
             write: change(&self.write),
             ..self.clone()
         }
@@ -165,12 +166,6 @@ impl Statements {
     /// Whether there are statements that decide claims, releases and renewals of mutexes.
     pub(crate) fn decide_mutexes(&self) -> bool {
         !self.claim.is_empty()
-    }
-
-    fn with_waiting_claims(mut self) -> Self {
-        self.claim_waiting =
-            self.claim.replace("for update of l, f skip locked", "for update of l for update of f skip locked");
-        self
     }
 }
 
