@@ -30,8 +30,8 @@ fn claim(name: &str) -> Claim {
     }
 }
 
-async fn hold(link: &Link, names: &Vec<&str>) -> std::result::Result<Vec<Row>, Fault> {
-    link.begin(&link.statements.hold_leases, &[names]).await
+async fn hold(link: &Link, name: &str) -> std::result::Result<Vec<Row>, Fault> {
+    link.begin(&link.statements.hold_leases, &[&vec![name]]).await
 }
 
 fn is_granted(answer: &Result<Answer>) -> bool {
@@ -72,8 +72,7 @@ async fn a_transaction_that_needs_a_hold_delays_no_renewal_of_it() {
     let context = Context::new(options, Statements::postgres());
     let open = async || Session::open(&context).await.expect("the server is up");
     let (mut node, mut renewing) = (open().await, open().await);
-    let names = vec![ours.key.as_str()];
-    let locked = node.drive(|link| hold(link, &names)).await;
+    let locked = node.drive(|link| hold(link, ours.key.as_str())).await;
     assert_eq!(locked.expect("the row is free").len(), 1);
     let renewed = renewing.drive(async |link| mutexes::renew(link, &[&ours]).await).await.expect("the server is up");
     assert_eq!(renewed, [Some(Renewal::Extended { valid_for: ours.ttl })]);
