@@ -63,7 +63,7 @@ impl Query for List {
             let Some(key) = Key::new(name).ok().filter(|_| self.0.matches(name)) else { continue };
             // A row with contents of another program is left out.
             if let Ok(stored) = states::read(row)? {
-                found.extend(stored.state.row(&key, states::moment(row.try_get(7)?)));
+                found.extend(stored.row(&key, states::moment(row.try_get(7)?)));
             }
         }
         Ok(found)
@@ -89,7 +89,7 @@ impl Query for Show {
             };
             let now = states::moment(row.try_get(7)?);
             for (key, shown) in self.0.iter().zip(&mut shown).filter(|(key, _)| key.as_str() == name) {
-                if let Some(row) = stored.state.row(key, now) {
+                if let Some(row) = stored.row(key, now) {
                     *shown = row;
                 }
             }
@@ -105,11 +105,20 @@ struct Evict(Key);
 impl Query for Evict {
     type Output = Result<Option<Row>>;
 
-    async fn run(&self, link: &Link, _: &Context) -> Result<Self::Output, Fault> {
+    async fn run(&self, link: &Link, context: &Context) -> Result<Self::Output, Fault> {
         let Self(key) = self;
+        if link.statements.share_a_table() {
+            // A hold of another program has no rows in the other tables.
+            match Show(vec![key.clone()]).run(link, context).await? {
+                Ok(rows) if rows.iter().any(Row::is_held) => {}
+                Ok(_) => return Ok(Ok(None)),
+                Err(error) => return Ok(Err(error)),
+            }
+            link.query(&link.statements.insert, &[&vec![key.as_str()]]).await?;
+        }
         let mut locked = Locked::begin(link, BTreeSet::from([key.clone()]), Purpose::Change).await?;
         let evicted = locked.change(key, |stored, now| {
-            let row = stored.state.row(key, now);
+            let row = stored.row(key, now);
             Ok((row, stored.state.evict(now)))
         });
         if let Ok((_, Released::Freed { .. })) = evicted {

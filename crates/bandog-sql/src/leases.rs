@@ -8,8 +8,8 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Claim, ClientId, Error, Fence, Holding, Key, Leases, LockState, Member, Notifier, Profile, Renewal, Result,
-    SqlStatement, Step, Subscription,
+    Answer, Claim, ClientId, Error, Fence, Holding, Key, Kinds, Leases, LockState, Member, Notifier, Profile, Renewal,
+    Result, SqlStatement, Step, Subscription,
 };
 use tokio::sync::watch;
 
@@ -20,7 +20,7 @@ use crate::{
     lane::Lane,
     listen::{Channel, Listener},
     mutexes::KnownNames,
-    options::{Dialect, SqlOptions},
+    options::{Dialect, Layout, SqlOptions},
     registry::{Announce, Withdraw},
     session::Link,
     statements::Statements,
@@ -112,10 +112,13 @@ impl Sql {
     /// # Errors
     /// None at present.
     pub fn new(options: SqlOptions) -> Result<Self> {
-        let statements = match options.dialect {
-            Dialect::Postgres => Statements::postgres(),
+        let statements = match (&options.layout, options.dialect) {
+            (Layout::Leases, Dialect::Postgres) => Statements::postgres(),
+            (Layout::ShedLock(_), Dialect::Postgres) => Statements::postgres_shedlock(),
             #[cfg(feature = "mysql")]
-            Dialect::MySql => Statements::mysql(),
+            (Layout::Leases, Dialect::MySql) => Statements::mysql(),
+            #[cfg(feature = "mysql")]
+            (Layout::ShedLock(_), Dialect::MySql) => Statements::mysql_shedlock(),
         };
         Ok(Self(Arc::new(Shared {
             context: Arc::new(Context::new(options, statements)),
@@ -200,7 +203,10 @@ impl Leases for Sql {
         Profile {
             store: options.store(),
             timeout: options.timeout,
-            kinds: LockState::KINDS,
+            kinds: match options.layout {
+                Layout::Leases => LockState::KINDS,
+                Layout::ShedLock(_) => Kinds::MUTEX,
+            },
             has_records: true,
             fence_survives_failover: true,
             may_undo: MAY_UNDO,
@@ -231,6 +237,9 @@ impl Query for Want {
     type Output = ();
 
     async fn run(&self, link: &Link, _: &Context) -> Result<(), Fault> {
+        if link.table.as_ref().is_some_and(|table| table.refuse(&self.0).is_some()) {
+            return Ok(()); // No claim can hold it.
+        }
         let names = [self.0.as_str()];
         link.query(&link.statements.insert, &[&&names[..]]).await?;
         link.query(&link.statements.want, &[&&names[..]]).await.map(drop)

@@ -29,6 +29,7 @@ mod registry;
 mod row;
 mod schema;
 mod session;
+mod shedlock;
 mod statements;
 mod states;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The options of the backend.
 
+mod layout;
 mod url;
 
 use std::{
@@ -10,6 +11,7 @@ use std::{
 
 use bandog_core::Result;
 
+pub(crate) use self::layout::{Layout, TableName};
 use crate::schema;
 
 /// The options of a [`Sql`](crate::Sql) backend.
@@ -28,6 +30,7 @@ pub struct SqlOptions {
     pub(crate) password: Option<String>,
     pub(crate) database: String,
     pub(crate) schema: String,
+    pub(crate) layout: Layout,
     /// Whether the client creates the tables if they do not exist.
     pub(crate) creates_tables: bool,
     /// Whether a pooler in the mode `session` may be between the client and the server.
@@ -78,6 +81,9 @@ impl SqlOptions {
     ///   [`SqlOptions::schema_sql`].
     /// - `?pooler=session`: a pooler, such as PgBouncer, is between the client and the server, and is in the mode
     ///   `session`. Without this option, a pooler is refused.
+    /// - `?layout=shedlock`, and perhaps `&table=NAME` (the default is `shedlock`): mutexes are rows of the table of ShedLock,
+    ///   a Java library. Jobs under ShedLock and these mutexes exclude each other. There are no other kinds of locks. The
+    ///   table must exist, and ShedLock must use the time of the database (`usingDbTime()`).
     /// - `?host=/DIRECTORY`, with no host before it: the Unix socket in this directory.
     /// - `?sslmode=disable` (the default), `require` or `verify-full`: the last two are the same here. The client always
     ///   checks the certificate of the server.
@@ -125,6 +131,7 @@ impl SqlOptions {
         if self.dialect == Dialect::Postgres && self.schema != Self::SCHEMA {
             options.push(format!("schema={}", self.schema));
         }
+        options.extend(self.layout.option());
         let sign = if options.is_empty() { "" } else { "?" };
         format!("{}://{place}/{}{sign}{}", self.dialect.scheme(), self.database, options.join("&"))
     }

@@ -17,10 +17,11 @@ use crate::{
     dial::dial,
     fault::Fault,
     leases::Context,
-    options::{Dialect, SqlOptions},
+    options::{Dialect, Layout, SqlOptions},
     postgres,
     row::Row,
     schema,
+    shedlock::{self, Table},
     statements::Statements,
     value::Parameter,
 };
@@ -46,6 +47,8 @@ pub(crate) struct Session {
 pub(crate) struct Link {
     client: Box<dyn Client>,
     pub(crate) statements: Arc<Statements>,
+    /// The table that other programs write, too, if there is one.
+    pub(crate) table: Option<Table>,
     /// Whether a transaction may be open.
     in_transaction: AtomicBool,
 }
@@ -58,12 +61,19 @@ impl Session {
     /// newer version of bandog.
     pub(crate) async fn open(context: &Context) -> Result<Self> {
         let Connection { client, messages, discard } = connect(&context.options).await?;
-        let link = Link { client, statements: context.statements.clone(), in_transaction: AtomicBool::new(false) };
+        let (statements, in_transaction) = (context.statements.clone(), AtomicBool::new(false));
+        let link = Link { client, statements, table: None, in_transaction };
         let mut session = Self { link, messages, discard };
         let prepared = session.drive(|link| prepare(link, context)).await;
         let prepared = prepared.map_err(|fault| not_applied(fault.describe(&context.options.store())));
         match prepared {
-            Ok(()) => Ok(session),
+            Ok(table) => {
+                if let Some(table) = table {
+                    session.link.statements = Arc::new(table.fill(&session.link.statements));
+                    session.link.table = Some(table);
+                }
+                Ok(session)
+            }
             Err(error) => {
                 session.close().await;
                 Err(error)
@@ -190,12 +200,16 @@ async fn ended(messages: &mut Messages) -> Fault {
     }
 }
 
-/// Makes the settings of a session, and creates the tables if they do not exist.
-async fn prepare(link: &Link, context: &Context) -> Result<(), Fault> {
+/// Makes the settings of a session, creates the tables if they do not exist, and reads the table of other programs.
+async fn prepare(link: &Link, context: &Context) -> Result<Option<Table>, Fault> {
     match context.options.dialect {
-        Dialect::Postgres => prepare_postgres(link, context).await,
+        Dialect::Postgres => prepare_postgres(link, context).await?,
         #[cfg(feature = "mysql")]
-        Dialect::MySql => crate::mysql::prepare(link, context).await,
+        Dialect::MySql => crate::mysql::prepare(link, context).await?,
+    }
+    match &context.options.layout {
+        Layout::Leases => Ok(None),
+        Layout::ShedLock(name) => shedlock::read(link, context, name).await.map(Some),
     }
 }
 
@@ -237,6 +251,9 @@ async fn prepare_postgres(link: &Link, context: &Context) -> Result<(), Fault> {
         );
     }
     schema::prepare(link, context, row.try_get(3)?, row.try_get(4)?).await?;
+    if !link.statements.decide_mutexes() {
+        return Ok(());
+    }
     // Then a claim, a release and a renewal are one request each, from the first one on.
     let Statements { claim, insert, release, renew, .. } = &*link.statements;
     let texts = [claim, insert, release, renew];

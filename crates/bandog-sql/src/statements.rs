@@ -1,5 +1,29 @@
 //! The SQL statements, without the comments at the beginning of their files.
 
+/// Replaces the statements that read or write holds by those for ShedLock's table. The statements that decide mutexes, and
+/// those for transactions of users, are left out.
+macro_rules! shared {
+    ($folder:literal, $statements:expr) => {{
+        let text = |file: &str| body(file).to_owned();
+        Self {
+            shared_table: text(include_str!(concat!("../sql/", $folder, "/shedlock_table.sql"))),
+            insert: text(include_str!(concat!("../sql/", $folder, "/shedlock_insert.sql"))),
+            lock: text(include_str!(concat!("../sql/", $folder, "/shedlock_lock.sql"))),
+            lock_leases: text(include_str!(concat!("../sql/", $folder, "/shedlock_lock_leases.sql"))),
+            hold_leases: text(include_str!(concat!("../sql/", $folder, "/shedlock_hold_leases.sql"))),
+            show: text(include_str!(concat!("../sql/", $folder, "/shedlock_show.sql"))),
+            list: text(include_str!(concat!("../sql/", $folder, "/shedlock_list.sql"))),
+            forget: text(include_str!(concat!("../sql/", $folder, "/shedlock_forget.sql"))),
+            write: text(include_str!(concat!("../sql/", $folder, "/shedlock_write.sql"))),
+            fence: String::new(),
+            claim: String::new(),
+            release: String::new(),
+            renew: String::new(),
+            ..$statements
+        }
+    }};
+}
+
 /// Declares the statements. The groups are those that all databases have, those of PostgreSQL, and those of MySQL.
 macro_rules! statements {
     (
@@ -13,6 +37,8 @@ macro_rules! statements {
             $($(#[$doc])* pub(crate) $name: String,)+
             $($(#[$pg_doc])* pub(crate) $pg: String,)+
             $(#[cfg(feature = "mysql")] $(#[$my_doc])* pub(crate) $my: String,)+
+            /// Reads the columns of ShedLock's table. Empty in the other layouts.
+            pub(crate) shared_table: String,
         }
 
         impl Statements {
@@ -35,6 +61,17 @@ macro_rules! statements {
                 }
             }
 
+            /// The statements for PostgreSQL, if the holds of mutexes are in ShedLock's table.
+            pub(crate) fn postgres_shedlock() -> Self {
+                shared!("postgres", Self::postgres())
+            }
+
+            /// The statements for MySQL and MariaDB, if the holds of mutexes are in ShedLock's table.
+            #[cfg(feature = "mysql")]
+            pub(crate) fn mysql_shedlock() -> Self {
+                shared!("mysql", Self::mysql())
+            }
+
             /// The same statements with this change of each text.
             #[cfg(test)]
             pub(crate) fn changed(self, change: impl Fn(&str) -> String) -> Self {
@@ -42,6 +79,7 @@ macro_rules! statements {
                     $($name: change(&self.$name),)+
                     $($pg: change(&self.$pg),)+
                     $(#[cfg(feature = "mysql")] $my: change(&self.$my),)+
+                    shared_table: self.shared_table.clone(),
                 }
             }
         }
@@ -104,6 +142,25 @@ impl Statements {
     /// Whether a transaction of a user can keep a fence.
     pub(crate) fn can_keep_fences(&self) -> bool {
         !self.fence.is_empty()
+    }
+
+    /// Whether the holds of mutexes are in a table that other programs write, too.
+    pub(crate) fn share_a_table(&self) -> bool {
+        !self.shared_table.is_empty()
+    }
+
+    /// The same statements with this change of the texts that name the shared table.
+    pub(crate) fn filled(&self, change: impl Fn(&str) -> String) -> Self {
+        Self {
+            insert: change(&self.insert),
+            lock: change(&self.lock),
+            lock_leases: change(&self.lock_leases),
+            hold_leases: change(&self.hold_leases),
+            show: change(&self.show),
+            list: change(&self.list),
+            write: change(&self.write),
+            ..self.clone()
+        }
     }
 
     /// Whether there are statements that decide claims, releases and renewals of mutexes.

@@ -8,10 +8,10 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Claim, ClaimId, Error, ErrorKind, Fence, Key, Kind, LockState, Moment, Renewal, Result, Step, Verdict,
+    Answer, Claim, Error, ErrorKind, Fence, Holder, Key, Kind, LockState, Moment, Renewal, Result, Step, Verdict,
 };
 
-use crate::{fault::Fault, job::Query, leases::Context, listen::Channel, row::Row, session::Link};
+use crate::{fault::Fault, job::Query, leases::Context, listen::Channel, row::Row, session::Link, shedlock};
 
 /// The owner of a row whose holds are those of readers or of permits.
 const COMPLEX: &str = "*";
@@ -26,6 +26,26 @@ pub(crate) struct StoredState {
     pub(crate) wanted: bool,
     /// Whether the lock has rows.
     pub(crate) exists: bool,
+    /// The holder, if it is not a client of bandog.
+    pub(crate) foreign: Option<String>,
+}
+
+impl StoredState {
+    /// As [`LockState::row`].
+    pub(crate) fn row(&self, key: &Key, now: Moment) -> Option<bandog_core::Row> {
+        let mut row = self.state.row(key, now)?;
+        if let Some(owner) = &self.foreign {
+            for holder in row.holders.iter_mut().filter(|holder| is_foreign(holder)) {
+                *holder = Holder { ttl: holder.ttl, kind: holder.kind, ..Holder::new(owner.as_str()) };
+            }
+        }
+        Some(row)
+    }
+}
+
+/// Whether the holder stands for one that is not a client of bandog.
+fn is_foreign(holder: &Holder) -> bool {
+    holder.owner.as_ref().is_some_and(|owner| *owner == shedlock::FOREIGN.to_string())
 }
 
 /// Locks whose rows are locked by the open transaction.
@@ -61,6 +81,7 @@ impl Locked {
 
     /// As [`Locked::begin`], but it skips rows that another transaction has locked.
     async fn begin_some(link: &Link, keys: BTreeSet<Key>, purpose: Purpose) -> Result<Self, Fault> {
+        let (keys, refused) = refused(link, keys);
         let names: Vec<_> = keys.iter().map(Key::as_str).collect();
         let text = match purpose {
             Purpose::Grant => &link.statements.lock,
@@ -102,6 +123,7 @@ impl Locked {
             }
         }
         states.retain(|key, _| !skipped.contains(key));
+        states.extend(refused.into_iter().map(|(key, error)| (key, Err(error))));
         let before = states.iter().filter_map(|(key, state)| Some((key.clone(), state.as_ref().ok()?.clone())));
         Ok(Self { now: moment(now), kept, before: before.collect(), states, skipped, channels: BTreeSet::new() })
     }
@@ -164,6 +186,19 @@ impl Locked {
             }
         }
     }
+}
+
+/// Separates the keys that the table of other programs cannot have, and their errors.
+fn refused(link: &Link, keys: BTreeSet<Key>) -> (BTreeSet<Key>, Vec<(Key, Error)>) {
+    let Some(table) = &link.table else { return (keys, Vec::new()) };
+    let (mut allowed, mut refused) = (BTreeSet::new(), Vec::new());
+    for key in keys {
+        match table.refuse(&key) {
+            Some(error) => refused.push((key, error)),
+            None => drop(allowed.insert(key)),
+        }
+    }
+    (allowed, refused)
 }
 
 /// The columns of the statement `write`.
@@ -326,6 +361,11 @@ pub(crate) fn read(row: &Row) -> Result<Result<StoredState>, Fault> {
         Ok(Err(error))
     };
     let Ok(fence) = u64::try_from(fence).map(Fence::new) else { return foreign("a negative fence") };
+    if let Some(other) = text.and_then(shedlock::other_spelling) {
+        return foreign(&format!("the spelling {other:?}; the collation of the table does not distinguish the two"));
+    }
+    let shared = owner.and_then(shedlock::holder);
+    let foreign_holder = shared.as_ref().and_then(|(_, other)| other.clone());
     let state = match (text, owner, expires) {
         (Some(text), ..) => match text.parse::<LockState>() {
             Ok(state) => LockState::of_parts(
@@ -337,14 +377,14 @@ pub(crate) fn read(row: &Row) -> Result<Result<StoredState>, Fault> {
             ),
             Err(_) => return foreign("a state that bandog did not write"),
         },
-        (None, Some(owner), Some(expires)) => match owner.parse::<ClaimId>() {
+        (None, Some(owner), Some(expires)) => match shared.map_or_else(|| owner.parse(), |(id, _)| Ok(id)) {
             Ok(id) => LockState::of_mutex(Some((id, moment(expires))), starving, fence),
             Err(_) => return foreign("an owner that bandog did not write"),
         },
         (None, Some(_), None) => return foreign("an owner without a time"),
         (None, None, _) => LockState::of_mutex(None, starving, fence),
     };
-    Ok(Ok(StoredState { state, wanted, exists: true }))
+    Ok(Ok(StoredState { state, wanted, exists: true, foreign: foreign_holder }))
 }
 
 /// The present time of the database.

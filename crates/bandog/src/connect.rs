@@ -40,6 +40,8 @@ use crate::{
 /// - `mysql://user:password@host:3306/database`: a database of MySQL or MariaDB (feature `mysql`), also written `mariadb`.
 ///   The database must exist. The options for TLS are those of `postgres`. For a Unix socket:
 ///   `mysql://user@/database?socket=/PATH`.
+/// - A URL of `postgres` or `mysql` with `?layout=shedlock`, and perhaps `&table=NAME`: mutexes are rows of the table of
+///   ShedLock, a Java library, and exclude its jobs. There are no other kinds of locks.
 /// - `sqlite:PATH`: one file, shared by processes of one machine (feature `sqlite`).
 /// - `zookeeper://user:password@host1:2181,host2:2181/folder`: a ZooKeeper ensemble (feature `zookeeper`). The user and the
 ///   password are those of the scheme `digest`. The lock `orders` is the folder `/folder/orders`, with the layout of

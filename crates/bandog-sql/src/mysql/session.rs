@@ -4,7 +4,13 @@ use std::time::Duration;
 
 use bandog_core::{Error, ErrorKind};
 
-use crate::{fault::Fault, leases::Context, schema, session::Link};
+use crate::{
+    fault::Fault,
+    leases::Context,
+    options::{Layout, SqlOptions},
+    schema,
+    session::Link,
+};
 
 /// Maximum time for which a statement waits for a row that another transaction has locked: the smallest that all servers
 /// have.
@@ -25,13 +31,14 @@ pub(crate) async fn prepare(link: &Link, context: &Context) -> Result<(), Fault>
     // Only MariaDB executes the comment. Its last setting keeps long lists of names as they are: as a subquery, they could
     // be looked up in a scan, which locks all rows.
     let settings = format!(
-        "set session sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'; set session time_zone = '+00:00';\
+        "set session sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'; set session time_zone = {};\
          set names utf8mb4; set session transaction isolation level read committed, read write;\
          set session autocommit = 1; set session completion_type = 0; set session sql_safe_updates = 0;\
          set session sql_select_limit = default;\
          set session innodb_lock_wait_timeout = {}; set session wait_timeout = {};\
          /*M! set session idle_transaction_timeout = {}, session max_statement_time = {},\
          session in_predicate_conversion_threshold = 0 */",
+        time_zone(options),
         LOCK_TIMEOUT.as_secs(),
         IDLE.max(3 * limit).as_secs(),
         IDLE_TRANSACTION.max(limit).as_secs(),
@@ -47,6 +54,16 @@ pub(crate) async fn prepare(link: &Link, context: &Context) -> Result<(), Fault>
         return Err(Error::unavailable(message).into());
     }
     schema::prepare(link, context, row.try_get(3)?, row.try_get(4)?).await
+}
+
+/// The time zone of the session. The tables of bandog have no column that depends on it. ShedLock writes UTC times into
+/// columns of the type `timestamp`, which the server reads in the zone of the session. The usual zone of a session of
+/// ShedLock is that of the server.
+fn time_zone(options: &SqlOptions) -> &'static str {
+    match options.layout {
+        Layout::Leases => "'+00:00'",
+        Layout::ShedLock(_) => "@@global.time_zone",
+    }
 }
 
 /// Whether the version has what the statements need: rows that are skipped if they are locked.

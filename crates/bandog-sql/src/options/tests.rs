@@ -50,6 +50,24 @@ fn a_url_says_if_the_tables_must_exist() {
 }
 
 #[test]
+fn a_url_names_the_table_of_shedlock() {
+    for (url, store) in [
+        ("postgres://app@db/shop?layout=shedlock", "postgres://db:5432/shop?layout=shedlock"),
+        ("postgres://app@db/shop?layout=shedlock&table=shedlock", "postgres://db:5432/shop?layout=shedlock"),
+        ("postgres://app@db/shop?table=Jobs&layout=shedlock", "postgres://db:5432/shop?layout=shedlock&table=Jobs"),
+        (
+            "postgres://app@db/shop?layout=shedlock&table=app.jobs",
+            "postgres://db:5432/shop?layout=shedlock&table=app.jobs",
+        ),
+        ("postgres://app@db/shop?layout=leases", "postgres://db:5432/shop"),
+        #[cfg(feature = "mysql")]
+        ("mysql://app@db/shop?layout=shedlock&table=locks", "mysql://db:3306/shop?layout=shedlock&table=locks"),
+    ] {
+        assert_eq!(read(url).store(), store, "{url}");
+    }
+}
+
+#[test]
 fn the_printed_schema_names_the_schema_and_the_user() {
     let text = read("postgres://o%22dd%20user:secret@db/shop?schema=locks_1").schema_sql();
     assert!(text.contains("set local search_path to \"locks_1\""), "{text}");
@@ -93,6 +111,12 @@ fn a_wrong_url_is_refused_without_its_password() {
         "postgres://app:secret@db/shop?create=no",
         "postgres://app:secret@db/shop?pooler=transaction",
         "postgres://app:secret@db/shop?table=locks",
+        "postgres://app:secret@db/shop?layout=rows",
+        "postgres://app:secret@db/shop?layout=shedlock&table=a.b.c",
+        "postgres://app:secret@db/shop?layout=shedlock&table=a\"b",
+        "postgres://app:secret@db/shop?layout=shedlock&table=a;b",
+        #[cfg(feature = "mysql")]
+        "mysql://app:secret@db/shop?layout=shedlock&table=a`b",
         "postgres://app:secret@db/shop?schema=a&schema=b",
         "postgres://app:secret%00@db/shop",
     ] {

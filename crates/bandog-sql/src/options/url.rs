@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use bandog_core::{Error, Result};
 
-use super::{Address, Dialect, SqlOptions, TlsFiles};
+use super::{Address, Dialect, Layout, SqlOptions, TableName, TlsFiles};
 
 /// The form of a URL. Error messages show it.
 const FORM: &str = "postgres://user[:password]@host[:port]/database[?schema=NAME&sslmode=verify-full]";
@@ -61,6 +61,7 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
     if dialect == Dialect::Postgres {
         check_schema(&schema)?;
     }
+    let layout = layout(dialect, &schema, &mut options)?;
     options.check_empty()?;
     Ok(SqlOptions {
         dialect,
@@ -69,6 +70,7 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
         password,
         database,
         schema,
+        layout,
         creates_tables,
         may_have_pooler,
         timeout: Duration::from_secs(3),
@@ -116,7 +118,7 @@ impl Options {
     fn check_empty(&self) -> Result<()> {
         let Some(name) = self.0.keys().next() else { return Ok(()) };
         Err(Error::misused(format!(
-            "the URL of the database has the option {name:?}, which is unknown or not allowed here; schema, create, pooler, \
+            "the URL of the database has the option {name:?}, which is unknown or not allowed here; schema, create, pooler, layout, table, \
              host (for a Unix socket; of MySQL: socket), sslmode, sslrootcert, sslcert and sslkey are known"
         )))
     }
@@ -173,6 +175,20 @@ fn tls(options: &mut Options) -> Result<Option<TlsFiles>> {
         (Some(_), None) | (None, Some(_)) => return Err(wrong("needs both sslcert and sslkey")),
     };
     Ok(Some(TlsFiles { ca, identity }))
+}
+
+/// Where the holds of mutexes are.
+fn layout(dialect: Dialect, schema: &str, options: &mut Options) -> Result<Layout> {
+    let (layout, table) = (options.take("layout"), options.take("table"));
+    match (layout.as_deref(), table) {
+        (None | Some("leases"), None) => Ok(Layout::Leases),
+        (None | Some("leases"), Some(_)) => Err(wrong("has the option \"table\", which needs layout=shedlock")),
+        (Some("shedlock"), table) => {
+            let table = table.as_deref().unwrap_or(Layout::SHEDLOCK);
+            TableName::parse(dialect, schema, table).map(Layout::ShedLock)
+        }
+        (Some(_), _) => Err(wrong("has an unknown value of \"layout\"; leases and shedlock are known")),
+    }
 }
 
 /// The schema is a part of statements, so it must be a plain name.

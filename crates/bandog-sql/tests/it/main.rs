@@ -11,5 +11,6 @@ mod login;
 mod poolers;
 mod rights;
 mod rows;
+mod shedlock;
 mod support;
 mod tls;

@@ -11,5 +11,6 @@ mod login;
 mod polls;
 mod rights;
 mod rows;
+mod shedlock;
 mod support;
 mod tls;

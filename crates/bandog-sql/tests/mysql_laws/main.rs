@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
+mod shedlock;
+
 use std::{
     sync::{Arc, LazyLock},
     time::Duration,
@@ -18,7 +20,7 @@ conformance!(OnMariaDb);
 /// Maximum duration of a request. The server does more for a request than a store in memory, and other tests run beside it.
 const TIMEOUT: Duration = Duration::from_secs(4);
 
-/// The laws that restart the server. A test runs on a thread with its name.
+/// The laws that restart the server.
 const RESTARTING: [&str; 1] = ["record_restart"];
 
 /// The law that waits for a grant while all answers of the server are lost.
@@ -46,7 +48,7 @@ impl World for OnMariaDb {
     type Backend = Sql;
 
     async fn start() -> Self {
-        let is_own = std::thread::current().name().is_some_and(|name| RESTARTING.contains(&name));
+        let is_own = RESTARTING.contains(&law().as_str());
         let server = if is_own { Arc::new(MariaDbServer::start()) } else { SHARED.clone() };
         Self { wire: server.wire(), database: server.new_database(), server, is_own }
     }
@@ -120,7 +122,7 @@ impl World for OnMariaDb {
     }
 
     async fn lose_answers(&self, on: bool) -> Can {
-        if std::thread::current().name() == Some(GRANTS_WITHOUT_ANSWERS) {
+        if law() == GRANTS_WITHOUT_ANSWERS {
             return Err(Unkept::Cannot(
                 "a claim has two round trips, so the server grants nothing while its answers are lost",
             ));
@@ -172,4 +174,10 @@ fn url(port: u16, database: &str) -> String {
 
 fn at(url: &str) -> Sql {
     Sql::new(SqlOptions::from_url(url).unwrap().timeout(TIMEOUT)).unwrap()
+}
+
+/// The law of this test. A test runs on a thread with its name.
+fn law() -> String {
+    let thread = std::thread::current();
+    thread.name().and_then(|name| name.rsplit("::").next()).unwrap_or_default().to_owned()
 }

@@ -146,6 +146,7 @@ fn is_known(name: &str) -> bool {
             | "java_skew"
             | "replicas"
             | "layout"
+            | "table"
             | "semaphores"
             | "max_ttl"
             | "prefix"

@@ -1,0 +1,161 @@
+//! The layout `shedlock`: the holds of mutexes are rows of the table of ShedLock, a Java library.
+//!
+//! The rules are those of all other locks ([`LockState`](bandog_core::LockState)). Only the statements differ: the holder
+//! and the time of expiry are in ShedLock's table, and the fence and the marks of the waiters stay in tables of bandog.
+
+use std::collections::BTreeMap;
+
+use bandog_core::{ClaimId, Error, ErrorKind, Key, Result};
+
+use crate::{fault::Fault, leases::Context, options::TableName, row::Row, session::Link, statements::Statements};
+
+/// The sign before the holder of a row that is not a row of bandog.
+const SHARED: char = '!';
+/// The beginning of the state of a row whose name is spelled in another way.
+const SPELLED: &str = "spelled ";
+/// The length of the longest claim id.
+const HOLDER_LENGTH: i64 = 57;
+/// Minimum digits of the seconds: a rounded time could end a lease too early.
+const MIN_DIGITS: i64 = 3;
+/// Digits of a time in microseconds.
+const ALL_DIGITS: i64 = 6;
+
+/// Stands for a holder that is not a client of bandog. No claim has this id.
+pub(crate) const FOREIGN: ClaimId = ClaimId { client: ClaimId::OFFERED.client, number: 1 };
+
+/// What a session knows of ShedLock's table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Table {
+    /// The table, as statements name it.
+    quoted: String,
+    /// Maximum length of a name, in characters. None: there is no limit.
+    longest: Option<usize>,
+    /// Whether names must be ASCII.
+    is_ascii: bool,
+    /// The character set and the collation of names. None: names are bytes.
+    collation: Option<(String, String)>,
+    /// Microseconds that are added to each time, because the server cuts the last digits.
+    slack: i64,
+}
+
+impl Table {
+    /// Why this table cannot have a lock with this name.
+    pub(crate) fn refuse(&self, key: &Key) -> Option<Error> {
+        let Self { quoted, longest, .. } = self;
+        let count = key.as_str().chars().count();
+        if let Some(longest) = longest.filter(|longest| count > *longest) {
+            let message =
+                format!("the name has {count} characters, and the column name of {quoted} has room for {longest}");
+            return Some(Error::misused(message).at(key));
+        }
+        if self.is_ascii && !key.as_str().is_ascii() {
+            let message =
+                format!("the column name of {quoted} does not have the character set utf8mb4, so names must be ASCII");
+            return Some(Error::misused(message).at(key));
+        }
+        None
+    }
+
+    /// The statements for this table.
+    pub(crate) fn fill(&self, statements: &Statements) -> Statements {
+        let of_table = |column: &str| match &self.collation {
+            Some((set, collation)) => format!("convert({column} using {set}) collate {collation}"),
+            None => column.to_owned(),
+        };
+        let values = [
+            ("$table", self.quoted.clone()),
+            ("$given", of_table("g.name")),
+            ("$name", of_table("l.name")),
+            ("$slack", self.slack.to_string()),
+            ("$foreign", FOREIGN.to_string()),
+        ];
+        statements.filled(|text| values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value)))
+    }
+}
+
+/// Reads and checks the columns of the table.
+///
+/// # Errors
+/// `Unsupported`: the table is missing, or cannot have locks.
+pub(crate) async fn read(link: &Link, context: &Context, name: &TableName) -> Result<Table, Fault> {
+    let rows = link.query(&link.statements.shared_table, &[&name.schema, &name.table]).await?;
+    let columns: BTreeMap<String, Column> = rows.iter().map(Column::read).collect::<Result<_, Fault>>()?;
+    let quoted = context.options.dialect.quoted(name);
+    let unsupported = |what: String| {
+        let message = format!("{}: the table {quoted} of ShedLock {what}", context.options.store());
+        Fault::Described(Error::new(ErrorKind::Unsupported, message))
+    };
+    let page = context.options.dialect.page();
+    if columns.is_empty() {
+        return Err(unsupported(format!(
+            "does not exist, or the user has no right to read it; {page} says how to create it"
+        )));
+    }
+    let column = |name: &str| {
+        columns.get(name).ok_or_else(|| unsupported(format!("has no column {name}; {page} says how to create it")))
+    };
+    let (key, holder) = (column("name")?, column("locked_by")?);
+    if !key.is_key {
+        return Err(unsupported("must have the column name as its primary key".into()));
+    }
+    if holder.length.is_some_and(|length| length < HOLDER_LENGTH) {
+        return Err(unsupported(format!("has a column locked_by with less than {HOLDER_LENGTH} characters")));
+    }
+    let mut digits = ALL_DIGITS;
+    for name in ["lock_until", "locked_at"] {
+        let Column { kind, digits: found, .. } = column(name)?;
+        match found {
+            Some(found) if *found >= MIN_DIGITS => digits = digits.min(*found),
+            Some(_) => {
+                return Err(unsupported(format!("has a column {name} without milliseconds; change it to {kind}(3)")));
+            }
+            None => return Err(unsupported(format!("has a column {name} of the type {kind}, which is no time"))),
+        }
+    }
+    let is_utf8 = matches!(key.collation.as_ref().map(|(set, _)| set.as_str()), None | Some("utf8mb4"));
+    Ok(Table {
+        quoted,
+        longest: key.length.and_then(|length| usize::try_from(length).ok()),
+        is_ascii: !is_utf8,
+        collation: key.collation.clone(),
+        slack: (digits..ALL_DIGITS).fold(1, |slack, _| slack * 10) - 1,
+    })
+}
+
+/// A column of the table.
+struct Column {
+    kind: String,
+    length: Option<i64>,
+    digits: Option<i64>,
+    collation: Option<(String, String)>,
+    is_key: bool,
+}
+
+impl Column {
+    fn read(row: &Row) -> Result<(String, Self), Fault> {
+        let (set, collation): (Option<String>, Option<String>) = (row.try_get(4)?, row.try_get(5)?);
+        let column = Self {
+            kind: row.try_get(1)?,
+            length: row.try_get(2)?,
+            digits: row.try_get(3)?,
+            collation: set.zip(collation),
+            is_key: row.try_get(6)?,
+        };
+        Ok((row.try_get(0)?, column))
+    }
+}
+
+/// The holder of a row of ShedLock's table: a claim, or a text that another program has written. None: the row is one of
+/// bandog.
+pub(crate) fn holder(owner: &str) -> Option<(ClaimId, Option<String>)> {
+    let holder = owner.strip_prefix(SHARED)?;
+    match holder.parse() {
+        Ok(id) if id != FOREIGN => Some((id, None)),
+        Ok(_) | Err(_) => Some((FOREIGN, Some(holder.to_owned()))),
+    }
+}
+
+/// The other spelling of a name, if this state of a row has one.
+pub(crate) fn other_spelling(state: &str) -> Option<&str> {
+    state.strip_prefix(SPELLED)
+}

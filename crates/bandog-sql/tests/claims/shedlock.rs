@@ -1,0 +1,176 @@
+//! The statements of ShedLock with the time of the database, written by hand, beside the mutexes of the layout `shedlock`.
+
+use std::time::Duration;
+
+use bandog_core::{ErrorKind, Inspect, Pattern, Renewal, Row};
+use bandog_sql::Sql;
+use bandog_sync::Client;
+use tokio::task::spawn_blocking;
+
+use super::{claim, open, release, renew, take, try_take};
+
+/// The other side: a client of the database that executes ShedLock's statements.
+#[derive(Clone)]
+pub(crate) struct ShedLock {
+    /// Executes statements, and returns the rows.
+    pub(crate) sql: fn(&str, &str) -> String,
+    pub(crate) database: String,
+    /// The present time, as ShedLock's statements have it.
+    pub(crate) now: &'static str,
+    /// The same plus 30 seconds.
+    pub(crate) later: &'static str,
+    /// The clauses before and after a statement, with which it returns 1 if it has changed a row.
+    pub(crate) changed: [&'static str; 2],
+    /// The words with which an insertion leaves a row that exists as it is: before and after.
+    pub(crate) ignore: [&'static str; 2],
+    pub(crate) url: String,
+}
+
+impl ShedLock {
+    pub(crate) fn store(&self) -> Sql {
+        open(&self.url)
+    }
+
+    pub(crate) fn run(&self, statements: &str) -> String {
+        (self.sql)(&self.database, statements)
+    }
+
+    fn changes(&self, statement: &str) -> bool {
+        let [before, after] = self.changed;
+        self.run(&format!("{before}{statement}{after}")).lines().next() == Some("1")
+    }
+
+    /// The first lock of a name in a Java process: an insertion, and then an update.
+    pub(crate) fn take(&self, name: &str, by: &str) -> bool {
+        let Self { now, later, ignore: [before, after], .. } = self;
+        let columns = "shedlock (name, lock_until, locked_at, locked_by)";
+        let values = format!("'{name}', {later}, {now}, '{by}'");
+        self.changes(&format!("insert {before} into {columns} values ({values}) {after}")) || self.take_again(name, by)
+    }
+
+    /// Each later lock of a name.
+    pub(crate) fn take_again(&self, name: &str, by: &str) -> bool {
+        let Self { now, later, .. } = self;
+        let set = format!("lock_until = {later}, locked_at = {now}, locked_by = '{by}'");
+        self.changes(&format!("update shedlock set {set} where name = '{name}' and lock_until <= {now}"))
+    }
+
+    pub(crate) fn extend(&self, name: &str, by: &str) -> bool {
+        let Self { now, later, .. } = self;
+        let held = format!("name = '{name}' and locked_by = '{by}' and lock_until > {now}");
+        self.changes(&format!("update shedlock set lock_until = {later} where {held}"))
+    }
+
+    pub(crate) fn unlock(&self, name: &str, by: &str) -> bool {
+        let now = self.now;
+        self.changes(&format!("update shedlock set lock_until = {now} where name = '{name}' and locked_by = '{by}'"))
+    }
+}
+
+/// Neither side takes, releases or extends a hold of the other side.
+pub(crate) async fn both_sides_exclude_each_other(java: &ShedLock) {
+    let (store, ours) = (java.store(), claim("job"));
+    let mut fences = Vec::new();
+    for round in 0..2 {
+        // Theirs first.
+        assert!(java.take("job", "vm"), "round {round}");
+        assert!(try_take(&store, &ours).await.unwrap().is_none());
+        assert_eq!(renew(&store, &ours).await.unwrap(), Renewal::Gone);
+        release(&store, &ours).await;
+        assert!(java.extend("job", "vm"), "a refused claim has freed the lock");
+        assert!(java.unlock("job", "vm"));
+        // Ours.
+        fences.push(take(&store, &ours).await.take().unwrap());
+        let holder = java.run("select locked_by from shedlock where name = 'job'");
+        assert_eq!(holder, ours.id.to_string());
+        assert!(!java.take("job", "vm") && !java.take_again("job", "vm") && !java.extend("job", "vm"));
+        assert!(!java.unlock("job", "vm"));
+        let granted = java.run("select locked_at from shedlock");
+        assert!(matches!(renew(&store, &ours).await.unwrap(), Renewal::Extended { .. }));
+        assert_eq!(java.run("select locked_at from shedlock"), granted, "a renewal has changed locked_at");
+        release(&store, &ours).await;
+        assert!(java.take_again("job", "vm"), "the row was deleted, or is not free after a release");
+        assert!(java.unlock("job", "vm"));
+        assert_eq!(java.run("select count(*) from shedlock"), "1");
+    }
+    assert!(fences[1] > fences[0]);
+    // A name that only we have used.
+    let new = claim("new");
+    take(&store, &new).await;
+    assert!(!java.take("new", "vm"));
+    release(&store, &new).await;
+    assert!(java.take("new", "vm"));
+}
+
+/// Operators see and evict the holds of both sides.
+pub(crate) async fn operators_see_both_sides(java: &ShedLock) {
+    let (store, ours) = (java.store(), claim("ours"));
+    take(&store, &ours).await;
+    assert!(java.take("theirs", "vm"));
+    let mut rows = store.list(&Pattern::all()).await.unwrap();
+    rows.sort_by(|a, b| a.name.cmp(&b.name));
+    let owners: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.owner().unwrap())).collect();
+    assert_eq!(owners, [("ours", ours.id.to_string().as_str()), ("theirs", "vm")]);
+    let theirs = claim("theirs").key;
+    let row = store.show(&theirs).await.unwrap();
+    assert_eq!((row.owner(), row.fence()), (Some("vm"), None));
+    assert!(row.holder().unwrap().ttl.unwrap() > Duration::from_secs(20));
+    let evicted = store.evict(&theirs).await.unwrap().unwrap();
+    assert_eq!(evicted.owner(), Some("vm"));
+    assert!(!java.extend("theirs", "vm"));
+    assert_eq!(store.show(&theirs).await.unwrap(), Row::free(&theirs));
+    assert_eq!(store.evict(&claim("unknown").key).await.unwrap(), None);
+    assert_eq!(java.run("select count(*) from shedlock where name = 'unknown'"), "0", "an eviction has made a row");
+    // The row stays, because Java processes remember that it exists.
+    assert!(store.forget(&theirs).await.unwrap());
+    assert!(java.take_again("theirs", "vm"));
+    assert!(!store.forget(&theirs).await.unwrap());
+}
+
+/// Names that the column cannot have are refused, and never cut.
+pub(crate) async fn long_names_are_refused(java: &ShedLock) {
+    let store = java.store();
+    let fits = "x".repeat(64);
+    take(&store, &claim(&fits)).await;
+    let error = try_take(&store, &claim(&format!("{fits}y"))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misused, "{error}");
+    assert!(error.to_string().contains("64"), "{error}");
+    assert!(!store.show(&claim(&format!("{fits}y")).key).await.unwrap().is_held());
+    assert_eq!(java.run("select count(*) from shedlock"), "1");
+}
+
+/// Both sides increase a counter under the lock, in two steps.
+pub(crate) async fn a_contended_counter_is_exact(java: &ShedLock) {
+    const ROUNDS: u32 = 5;
+    java.run("create table counter (n int not null); insert into counter values (0)");
+    let increase = |java: &ShedLock| {
+        let n: u32 = java.run("select n from counter").parse().unwrap();
+        java.run(&format!("update counter set n = {}", n + 1));
+    };
+    let mut tasks = Vec::new();
+    for number in 0..2 {
+        let theirs = java.clone();
+        tasks.push(spawn_blocking(move || {
+            let by = format!("vm{number}");
+            for _ in 0..ROUNDS {
+                while !theirs.take("counter", &by) {}
+                increase(&theirs);
+                assert!(theirs.unlock("counter", &by));
+            }
+        }));
+        let java = java.clone();
+        tasks.push(tokio::spawn(async move {
+            let client = Client::options().over(java.store()).unwrap();
+            for _ in 0..ROUNDS {
+                let guard = client.mutex("counter").lock().await.unwrap();
+                let java = java.clone();
+                spawn_blocking(move || increase(&java)).await.unwrap();
+                guard.release().await.unwrap();
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(java.run("select n from counter"), (4 * ROUNDS).to_string());
+}

@@ -1,0 +1,145 @@
+//! The layout `shedlock`: mutexes as rows of the table of ShedLock.
+
+use bandog_core::{Answer, ErrorKind, Leases, Step, Verdict};
+use bandog_testkit::MariaDbServer;
+use mysql_async::prelude::Queryable;
+
+use crate::{
+    claims::shedlock::{
+        ShedLock, a_contended_counter_is_exact, both_sides_exclude_each_other, long_names_are_refused,
+        operators_see_both_sides,
+    },
+    support::{SERVER, claim, open, release, take, try_take, url},
+};
+
+/// A database with the table, whose times have this type.
+fn database(times: &str) -> ShedLock {
+    let database = SERVER.new_database();
+    let java = ShedLock {
+        sql: |database, statements| SERVER.sql(database, statements),
+        url: format!("{}?layout=shedlock", url(&SERVER, &database)),
+        database,
+        now: "utc_timestamp(3)",
+        later: "timestampadd(microsecond, 30000000, utc_timestamp(3))",
+        changed: ["", "; select row_count()"],
+        ignore: ["ignore", ""],
+    };
+    create(&java, times, "utf8mb4");
+    java
+}
+
+fn create(java: &ShedLock, times: &str, charset: &str) {
+    java.run(&format!(
+        "create or replace table shedlock (name varchar(64) not null, lock_until {times} not null,
+            locked_at {times} not null default current_timestamp(3), locked_by varchar(255) not null, primary key (name))
+         character set {charset}"
+    ));
+}
+
+#[tokio::test]
+async fn shedlock_and_ours_exclude_each_other() {
+    for times in ["timestamp(3)", "datetime(3)", "datetime(6)"] {
+        both_sides_exclude_each_other(&database(times)).await;
+    }
+}
+
+/// ShedLock writes UTC times into columns that depend on the zone of its session, which is that of the server.
+#[tokio::test]
+async fn a_server_in_another_time_zone_has_the_same_locks() {
+    let server = Box::leak(Box::new(MariaDbServer::start_with(&["default-time-zone=+09:00"])));
+    static OTHER: std::sync::OnceLock<&'static MariaDbServer> = std::sync::OnceLock::new();
+    let server: &MariaDbServer = OTHER.get_or_init(|| server);
+    for times in ["timestamp(3)", "datetime(3)"] {
+        let database = server.new_database();
+        let java = ShedLock {
+            sql: |database, statements| OTHER.get().unwrap().sql(database, statements),
+            url: format!("{}?layout=shedlock", url(server, &database)),
+            database,
+            ..self::database(times)
+        };
+        create(&java, times, "utf8mb4");
+        both_sides_exclude_each_other(&java).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_counter_under_a_contended_lock_of_shedlock_is_exact() {
+    a_contended_counter_is_exact(&database("timestamp(3)")).await;
+}
+
+#[tokio::test]
+async fn operators_see_and_evict_holds_of_shedlock() {
+    operators_see_both_sides(&database("timestamp(3)")).await;
+}
+
+#[tokio::test]
+async fn names_that_are_too_long_for_shedlock_are_refused() {
+    long_names_are_refused(&database("timestamp(3)")).await;
+}
+
+/// A collation may not distinguish two names. Then the second one is refused, and is not granted as the first one.
+#[tokio::test]
+async fn another_spelling_of_a_name_of_shedlock_is_refused() {
+    let java = database("timestamp(3)");
+    let store = java.store();
+    take(&store, &claim("Job")).await;
+    for name in ["job", "Job "] {
+        let error = try_take(&store, &claim(name)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+        assert!(error.to_string().contains("the spelling \"Job\""), "{error}");
+    }
+    assert_eq!(java.run("select name from shedlock"), "Job");
+}
+
+#[tokio::test]
+async fn names_that_a_character_set_lacks_are_refused() {
+    let java = database("timestamp(3)");
+    create(&java, "timestamp(3)", "latin1");
+    let store = java.store();
+    take(&store, &claim("plain")).await;
+    assert!(!java.take("plain", "vm"));
+    let error = try_take(&store, &claim("ä")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misused, "{error}");
+    assert_eq!(java.run("select name from shedlock"), "plain");
+}
+
+#[tokio::test]
+async fn a_row_of_shedlock_that_another_transaction_locks_delays_no_other_lock() {
+    let java = database("timestamp(3)");
+    let (store, stuck, free) = (java.store(), claim("stuck"), claim("free"));
+    take(&store, &stuck).await;
+    release(&store, &stuck).await;
+    let mut raw = mysql_async::Conn::from_url(url(&SERVER, &java.database)).await.unwrap();
+    raw.query_drop("start transaction").await.unwrap();
+    raw.query_drop("select * from shedlock where name = 'stuck' for update").await.unwrap();
+    let answers = store.apply(&[Step::Claim(stuck.clone()), Step::Claim(free.clone())]).await;
+    let is_granted: Vec<_> =
+        answers.into_iter().map(|answer| matches!(answer.unwrap(), Answer::Claimed(Verdict::Granted { .. }))).collect();
+    assert_eq!(is_granted, [false, true]);
+    raw.query_drop("rollback").await.unwrap();
+    take(&store, &stuck).await;
+}
+
+#[tokio::test]
+async fn a_table_that_cannot_have_locks_is_refused() {
+    let database = SERVER.new_database();
+    let refused = async |columns: &str, part: &str| {
+        SERVER.sql(&database, "drop table if exists other");
+        if !columns.is_empty() {
+            SERVER.sql(&database, &format!("create table other ({columns})"));
+        }
+        let store = open(&format!("{}?layout=shedlock&table=other", url(&SERVER, &database)));
+        let error = store.ping().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.to_string().contains(part) && error.to_string().contains("other"), "{error}");
+    };
+    refused("", "does not exist").await;
+    let with = |key: &str, times: &str, by: &str| {
+        format!("name varchar(64) {key}, lock_until {times}, locked_at datetime(3), locked_by {by}")
+    };
+    refused(&with("primary key", "datetime", "text"), "without milliseconds").await;
+    refused(&with("primary key", "bigint", "text"), "is no time").await;
+    refused(&with("primary key", "datetime(3)", "varchar(50)"), "locked_by").await;
+    refused(&with("", "datetime(3)", "text"), "primary key").await;
+    refused("name varchar(64) primary key, lock_until datetime(3)", "no column locked_by").await;
+}
