@@ -31,9 +31,11 @@ impl Fault {
     /// An error that the library returned: an error of the store, or an error that the library found before it sent a
     /// request. `store` is the text that names the store.
     pub(crate) fn of(error: &Error, store: &str) -> Self {
-        // Errors of files, of certificates and of names in use contain their own advice.
+        // Errors of files, of certificates and of names in use contain their own advice. So do errors of a store that has
+        // answered, and cannot serve the lock now.
         let text = error.to_string();
-        let with_advice = ["certificate", "in use as", "not a lock of this kind"];
+        let with_advice =
+            ["certificate", "in use as", "not a lock of this kind", "has no vote", "is moving", "being moved"];
         let says_enough = store.starts_with("sqlite:") || with_advice.iter().any(|words| text.contains(words));
         let advice = if says_enough { "" } else { advice(error.kind()) };
         Self::new(error.kind().into(), format!("{error}\n  store: {store}{advice}"))

@@ -220,23 +220,20 @@ impl Run<'_> {
     /// Takes the lock, runs the command, and releases the lock.
     async fn under(&mut self, client: &Client, handle: &Handle) -> Result<ExitCode, Fault> {
         let started = Instant::now();
-        let guard =
-            match acquire(handle, self.args.wait, &mut self.signals, waiting::report_holder(client, &self.args.name))
-                .await
-            {
-                Ok(Acquired::Guard(guard)) => guard,
-                Ok(Acquired::Busy) => return Err(self.busy(client).await),
-                Ok(Acquired::Interrupted(signal)) => return Ok(ExitCode::Signal(signal.as_raw())),
-                Err(error) => {
-                    if error.kind() == ErrorKind::Unavailable
-                        && !error.maybe_applied()
-                        && started.elapsed() >= OUT_OF_REACH
-                    {
-                        self.exit_timeout = Duration::ZERO; // No request was applied, so there is nothing to release.
-                    }
-                    return Err(self.store.fault(&error));
+        let guard = match acquire(handle, self.args.wait, &mut self.signals, waiting::progress(client, &self.args.name))
+            .await
+        {
+            Ok(Acquired::Guard(guard)) => guard,
+            Ok(Acquired::Busy) => return Err(self.busy(client).await),
+            Ok(Acquired::Interrupted(signal)) => return Ok(ExitCode::Signal(signal.as_raw())),
+            Err(error) => {
+                if error.kind() == ErrorKind::Unavailable && !error.maybe_applied() && started.elapsed() >= OUT_OF_REACH
+                {
+                    self.exit_timeout = Duration::ZERO; // No request was applied, so there is nothing to release.
                 }
-            };
+                return Err(self.store.fault(&error));
+            }
+        };
         tracing::info!("got {:?} with the fence {}", self.args.name, guard.fence().get());
         let mut processes = self.start(client, &guard)?;
         let ended = watch(&guard, &mut processes, &mut self.signals, self.grace).await;

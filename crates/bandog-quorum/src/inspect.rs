@@ -162,7 +162,8 @@ impl<B: Backend> Quorum<B> {
                     self.nodes.len(),
                     self.needed()
                 ),
-                "start the nodes that are down; a node has a vote when it has run for max_ttl",
+                "a node has a vote when it answers and has run for longer than max_ttl: wait until then, and start the nodes that are \
+                 down",
             )
         })
     }

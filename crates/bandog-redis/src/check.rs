@@ -28,8 +28,23 @@ impl Redis {
         let mut findings = self.settings(&masters[..]).await?;
         let version = findings.remove(0);
         findings.extend(clocks(&masters[..]).await?);
-        findings.extend([self.scripts().await?, self.rights(prefix).await?]);
+        findings.push(self.scripts().await?);
+        findings.extend(self.rights_at(&masters[..], prefix).await?);
         Ok([version].into_iter().chain(self.tls()).chain(findings).collect())
+    }
+
+    /// The findings about the rights of the user. Each node of a cluster has its own list of users. A node that does not
+    /// answer is left out: the finding `cluster` reports it.
+    async fn rights_at(&self, masters: &[Master<'_>], prefix: &str) -> Result<Vec<Finding>> {
+        let mut found = Vec::with_capacity(masters.len());
+        for (at, master) in masters.iter().enumerate() {
+            match self.rights(master.link(), prefix).await {
+                Ok(finding) => found.push((master.address(), vec![finding])),
+                Err(error) if found.is_empty() && at + 1 == masters.len() => return Err(error),
+                Err(_) => {}
+            }
+        }
+        Ok(of_servers(found))
     }
 
     /// The findings about the settings of the servers. The first finding is about the version. If the nodes of a cluster
@@ -46,8 +61,9 @@ impl Redis {
             let replies = match master.link().call(pipe).await {
                 Ok(replies) => replies,
                 Err(error) if views.is_empty() && at + 1 == masters.len() => return Err(error),
-                Err(_) => {
-                    silent.push(master.address());
+                Err(error) => {
+                    let refuses = if error.is_retryable() { "does not answer" } else { "refuses this client" };
+                    silent.push(format!("the master {} {refuses}: {error}", master.address()));
                     continue;
                 }
             };

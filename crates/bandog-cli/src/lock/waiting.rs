@@ -24,6 +24,27 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// query.
 const SHARE: u32 = 50;
 
+/// Runs beside the wait, and never ends: reports the holder, and finds out whether the store can be reached.
+pub(super) async fn progress(client: &Client, name: &str) -> Infallible {
+    tokio::select! {
+        never = report_holder(client, name) => match never {},
+        never = reach(client) => match never {},
+    }
+}
+
+/// Asks the store whether it answers, until it does. If all claims fail, the client ends a wait after 5 s, unless the store
+/// has answered something: a server without enough replicas, or a quorum without votes, answers, and may grant the lock
+/// later.
+async fn reach(client: &Client) -> Infallible {
+    loop {
+        sleep(PAUSE).await;
+        // An error means that the client is closed.
+        if client.health().await.is_ok_and(|health| health.last_answer.is_some()) {
+            return future::pending().await;
+        }
+    }
+}
+
 /// Reports the holder, and later each new holder, until the future is dropped. On a terminal, the report is a single
 /// line, which is redrawn. Without a terminal, there is a report only with `-v`.
 pub(super) async fn report_holder(client: &Client, name: &str) -> Infallible {

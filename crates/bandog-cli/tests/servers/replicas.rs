@@ -1,5 +1,7 @@
 //! `?replicas=1` while the replica does not acknowledge anything.
 
+use std::time::Duration;
+
 use bandog_testkit::{RedisServer, eventually};
 use rustix::process::Signal;
 
@@ -23,4 +25,18 @@ fn a_lock_that_no_replica_has_acknowledged_does_not_stay_behind() {
     ends(&mut bandog, 128 + 15);
     assert_eq!(master.cmd(&["EXISTS", "d"]).int(), 0, "d stayed behind");
     replica.resume();
+}
+
+#[test]
+fn a_wait_lasts_as_long_as_the_user_asked_for_while_the_replica_is_away() {
+    let master = RedisServer::start_with(&["--repl-diskless-sync-delay", "0"]);
+    let (replica, place) = (RedisServer::replica_of(&master), Place::new());
+    replica.pause();
+    let url = format!("{}?replicas=1", master.url());
+    let mut bandog = place.start(&Place::lock("a", &["--url", &url, "--wait", "1m"], "echo granted"));
+    // A store that never answers is given up after 5 s.
+    std::thread::sleep(Duration::from_secs(7));
+    assert!(bandog_testkit::is_alive(bandog.pid()), "{:?}", bandog.stderr());
+    replica.resume();
+    ends(&mut bandog, 0);
 }

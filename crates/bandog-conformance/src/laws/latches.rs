@@ -368,6 +368,8 @@ pub async fn latch_list<W: World>(world: &W) -> Law {
     assert_eq!(all, [row("a{b}c", 2), row("part-2", 4), row("parts", 2), row("shop:parts", 7)]);
     assert_eq!(client.list_latches(Pattern::new("part?")).await?, [row("parts", 2)]);
     assert_eq!(prefixed.list_latches(Pattern::all()).await?, [row("parts", 7)]);
+    // The mutex of the barrier's call is released in the background.
+    client.idle().await;
     let locks = client.list(Pattern::all()).await?;
     assert_eq!(locks.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["a lock"]);
     guard.release().await?;

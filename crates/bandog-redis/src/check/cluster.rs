@@ -87,7 +87,7 @@ impl<'a> NodeLine<'a> {
     }
 }
 
-/// The findings about the cluster. `silent` are the masters that have not answered.
+/// The findings about the cluster. `silent` says of each master that has not answered why.
 pub(super) fn findings(views: &[View], silent: &[String]) -> Vec<Finding> {
     let mut findings = vec![state(views, silent)];
     findings.extend([moving_slots(views), replicas(views), versions(views)].into_iter().flatten());
@@ -103,8 +103,7 @@ fn state(views: &[View], silent: &[String]) -> Finding {
         let says = format!("the state of the cluster could not be checked: {error}");
         return Finding::advice(SUBJECT, says, "allow this user to run CLUSTER INFO and CLUSTER NODES");
     }
-    let mut problems: Vec<String> =
-        silent.iter().map(|address| format!("the master {address} does not answer")).collect();
+    let mut problems = silent.to_vec();
     let failed = |view: &View| view.field("cluster_state") != Some("ok");
     problems
         .extend(views.iter().filter(|view| failed(view)).map(|view| format!("{} says that it is down", view.address)));
@@ -132,17 +131,23 @@ fn state(views: &[View], silent: &[String]) -> Finding {
     Finding::fine(SUBJECT, format!("all {SLOTS} slots are served by {} masters", views.len()))
 }
 
+/// The slot of a text such as `[93->-ID]`.
+fn slot_of(moving: &str) -> &str {
+    moving.trim_start_matches('[').split('-').next().unwrap_or_default()
+}
+
 /// The finding about slots that move. None if no slot moves.
 fn moving_slots(views: &[View]) -> Option<Finding> {
     let moving = views.iter().flat_map(|view| {
         let own = view.lines().filter(|line| line.is("myself"));
-        own.flat_map(|line| line.moving).map(move |slot| format!("{slot} at {}", view.address))
+        own.flat_map(|line| line.moving).map(move |slot| (slot, format!("{slot} at {}", view.address)))
     });
-    let moving: BTreeSet<String> = moving.collect();
+    // Both nodes of a move report the slot.
+    let (slots, moving): (BTreeSet<&str>, BTreeSet<String>) = moving.map(|(slot, at)| (slot_of(slot), at)).unzip();
     (!moving.is_empty()).then(|| {
         let says = format!(
-            "{} slots are being moved ({}): most steps with locks of these slots are refused until the move ends",
-            moving.len(),
+            "slots that are being moved: {} ({}); most steps with their locks are refused until the move ends",
+            slots.len(),
             join(&moving.iter().map(String::as_str).take(4).collect())
         );
         Finding::advice("slots", says, "if no program moves them any more, run `redis-cli --cluster fix HOST:PORT`")
@@ -238,7 +243,10 @@ mod tests {
         let found = findings(&views, &[]);
         let subjects: Vec<_> = found.iter().map(|finding| finding.subject.as_str()).collect();
         assert_eq!(subjects, ["cluster", "slots", "masters", "versions"]);
-        assert!(found[1].says.starts_with("2 slots are being moved ([77-<-b2] at 10.0.0.1:1, [93->-b2]"), "{found:?}");
+        assert!(
+            found[1].says.starts_with("slots that are being moved: 2 ([77-<-b2] at 10.0.0.1:1, [93->-b2]"),
+            "{found:?}"
+        );
         // A missing right.
         let denied = View { nodes: Err("NOPERM".into()), ..view(INFO, NODES) };
         assert_eq!(levels(&[denied], &[]), [advice("cluster")]);

@@ -7,6 +7,7 @@ use redis::{Pipeline, Value};
 use super::server_text;
 use crate::{
     leases::Redis,
+    link::Link,
     names,
     options::{Format, Semaphores},
     reply::text,
@@ -67,8 +68,8 @@ struct RightsProbe {
 }
 
 impl Redis {
-    /// Checks the rights of the user for names with this prefix.
-    pub(super) async fn rights(&self, prefix: &str) -> Result<Finding> {
+    /// Checks the rights of the user at this server, for names with this prefix.
+    pub(super) async fn rights(&self, link: &Link, prefix: &str) -> Result<Finding> {
         // If the URL has no user name, Redis uses the user "default".
         let user = self.options.user.as_deref().unwrap_or("default");
         let mut probes = probes(prefix, self.options.format);
@@ -83,7 +84,7 @@ impl Redis {
         for probe in &probes {
             pipe.cmd("ACL").arg("DRYRUN").arg(user).arg(&probe.command[..]);
         }
-        let replies = self.servers.call(pipe).await?;
+        let replies = link.call(pipe).await?;
         if let Some(error) = replies.iter().find_map(refused) {
             return Ok(Finding::advice(
                 "rights",

@@ -105,6 +105,18 @@ fn followers(replication: &Replication, required: usize) -> Finding {
     if late.is_empty() {
         return Finding::fine(SUBJECT, format!("all replicas follow this server: {replication}"));
     }
+    let follow = replication.replicas.len() - late.len();
+    if follow < required {
+        return Finding::danger(
+            SUBJECT,
+            format!(
+                "replicas that follow this server in time: {follow}, and ?replicas={required} needs {required}, so no lock \
+                 can be taken; the others: {}",
+                late.join(", ")
+            ),
+            "check the network between the servers and the load of the replicas",
+        );
+    }
     Finding::advice(
         SUBJECT,
         format!(
@@ -234,6 +246,8 @@ mod tests {
             assert_eq!(finding.level, Level::Advice, "{late}");
             let says = finding.says;
             assert!(says.contains("1 of 2 replicas") && says.contains("10.0.0.2:6379 ") && !says.contains("10.0.0.1:"));
+            let finding = read(&replica(2, late));
+            assert_eq!(finding.level, Level::Danger, "{late}");
         }
     }
 

@@ -254,7 +254,9 @@ fn renewed(claim: &Claim, reply: Value, from: &Endpoint) -> Result<Acknowledged>
     if answers::renewal(claim, reply)?.is_hold {
         return Ok(Acknowledged::Yes);
     }
-    Err(Error::unavailable("the node of the slot does not have the lock: a replica has taken over"))
+    Err(Error::unavailable(
+        "the node of the slot does not have the lock any more: it was released, or a replica has taken over",
+    ))
 }
 
 #[cfg(test)]

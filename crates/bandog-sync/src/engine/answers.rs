@@ -3,7 +3,7 @@
 
 use bandog_core::{Answer, Error, ErrorKind, Kind, Moment, Result, Step, Verdict};
 
-use super::{Engine, calls::Completion, lane::SlotId, outages::OutageLog, slot::Event};
+use super::{Engine, HoldId, calls::Completion, lane::SlotId, outages::OutageLog, slot::Event};
 
 impl Engine {
     /// Handles the end of a request.
@@ -19,8 +19,12 @@ impl Engine {
             }
             Completion::Renewed { asked_at, claims, answers } => {
                 for (claim, answer) in claims.into_iter().zip(answers) {
-                    self.record_answer("renew", &answer);
-                    self.on(&SlotId::of_claim(&claim), Event::Renewed { hold: claim.id.number, asked_at, answer });
+                    let (slot, hold) = (SlotId::of_claim(&claim), claim.id.number);
+                    // The renewal of a hold that has been released meanwhile may fail for this reason alone.
+                    if answer.is_ok() || self.has_hold(&slot, hold) {
+                        self.record_answer("renew", &answer);
+                    }
+                    self.on(&slot, Event::Renewed { hold, asked_at, answer });
                 }
             }
             Completion::Subscribed { slot, subscription } => self.on(&slot, Event::Subscribed(subscription)),
@@ -35,6 +39,11 @@ impl Engine {
             Completion::Probed(answer) => self.probed(answer),
             Completion::QueryEnded => {}
         }
+    }
+
+    /// Whether this slot has this hold, or a place of this claim that waits.
+    fn has_hold(&mut self, slot: &SlotId, hold: HoldId) -> bool {
+        self.change(slot, |slot, _| slot.has_hold(hold)).unwrap_or(false)
     }
 
     /// Passes the answer to a step on to the key's slot or to the pending releases.
