@@ -51,7 +51,10 @@ async fn a_cluster_reports_moving_slots_and_failed_nodes() {
     begin_move(slot, from, to);
     let findings = eventually_async(SOON, async || redis.check().await.map_err(|error| error.to_string())).await;
     let slots = found(&findings, "slots").unwrap();
-    assert!(slots.says.starts_with("slots that are being moved: 1 (") && slots.says.contains(&format!("[{slot}->-")), "{slots:?}");
+    assert!(
+        slots.says.starts_with("slots that are being moved: 1 (") && slots.says.contains(&format!("[{slot}->-")),
+        "{slots:?}"
+    );
     assert_eq!(found(&findings, "masters").unwrap().level, Level::Advice, "no master has a replica");
     to.kill();
     let failed = |findings: &[Finding]| {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bandog_conformance::wrap::{Fate, Lossy};
+use bandog_conformance::wrap::{Fate, Lossy, Stopped, Which};
 use bandog_testkit::Ear;
 use tokio::time;
 
@@ -62,4 +62,26 @@ async fn a_store_that_fails_again_and_again_is_logged_once_in_ten_seconds() {
     drop(client.mutex("orders").lock().await.unwrap());
     assert!(wire.lost() > 1000, "{}", wire.lost());
     assert_eq!((ear.take("WARN").len(), ear.take("INFO").len()), (16, 16));
+}
+
+/// The renewal of a lock that has been released meanwhile may fail for this reason alone, so it is no outage.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_fails_after_the_release_is_not_logged() {
+    let (ear, _hears) = Ear::of_thread("bandog");
+    let wire = Lossy::new(memory());
+    let store = Stopped::new(wire.clone());
+    let client = paused().watchdog(ms(60_000)).over(store.clone()).unwrap();
+    let guard = client.mutex("orders").lock().await.unwrap();
+    // After a third of the ttl, the renewal fails, and this answer is late.
+    time::sleep(ms(19_900)).await;
+    wire.always(Fate::Refused);
+    store.stop(Which::Answers);
+    time::sleep(ms(1_000)).await;
+    assert!(wire.lost() > 0 && store.held() > 0);
+    wire.heal();
+    store.keep_back();
+    guard.release().await.unwrap();
+    store.go_on();
+    time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(ear.take("WARN"), [""; 0]);
 }
