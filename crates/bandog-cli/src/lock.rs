@@ -220,8 +220,13 @@ impl Run<'_> {
     /// Takes the lock, runs the command, and releases the lock.
     async fn under(&mut self, client: &Client, handle: &Handle) -> Result<ExitCode, Fault> {
         let started = Instant::now();
-        let guard = match acquire(handle, self.args.wait, &mut self.signals, waiting::progress(client, &self.args.name))
-            .await
+        let guard = match acquire(
+            handle,
+            self.args.wait,
+            &mut self.signals,
+            waiting::progress(client, &self.args.name, self.args.wait.is_some()),
+        )
+        .await
         {
             Ok(Acquired::Guard(guard)) => guard,
             Ok(Acquired::Busy) => return Err(self.busy(client).await),

@@ -24,11 +24,13 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// query.
 const SHARE: u32 = 50;
 
-/// Runs beside the wait, and never ends: reports the holder, and finds out whether the store can be reached.
-pub(super) async fn progress(client: &Client, name: &str) -> Infallible {
+/// Runs beside the wait, and never ends: reports the holder. If the user has set a limit to the wait, finds out whether the
+/// store can be reached, so that the wait lasts until this limit.
+pub(super) async fn progress(client: &Client, name: &str, is_limited: bool) -> Infallible {
+    let reach = async { if is_limited { reach(client).await } else { future::pending().await } };
     tokio::select! {
         never = report_holder(client, name) => match never {},
-        never = reach(client) => match never {},
+        never = reach => match never {},
     }
 }
 
