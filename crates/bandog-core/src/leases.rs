@@ -16,7 +16,8 @@ use crate::{
 /// One step of [`Leases::apply`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Grants the key to this claim, if no other claim holds it.
+    /// Grants the key to this claim, if no other claim holds it. If this claim holds the key already, its hold lasts for
+    /// the ttl of this step, or longer if it lasted longer before. A quorum sends such a claim with a shorter ttl.
     Claim(Claim),
     /// Frees the key and notifies its subscribers, if this claim holds it. If the claim has a place ([`Claim::joins`]),
     /// the step removes the place.

@@ -261,7 +261,8 @@ impl LockState {
     /// Grants the lock to a claim, or refuses it. `from`: the claim whose hold is replaced by a grant.
     fn claim(&mut self, claim: &Claim, from: Option<ClaimId>, now: Moment, above: Fence) -> Result<Verdict> {
         if let Some(at) = self.holds.iter().position(|hold| hold.id == claim.id) {
-            self.holds[at].until = now + claim.ttl;
+            // The claim can be a late one. The client may know a later end from a renewal.
+            self.holds[at].until = self.holds[at].until.max(now + claim.ttl);
             let fences = Fences::ending(self.raise(at, claim), claim.fences);
             return Ok(Verdict::Granted { fences, valid_for: claim.ttl, followers: Vec::new() });
         }

@@ -5,6 +5,9 @@
 //! the lock: then it is in the way of other claims at this node, until it is released or expires. It does not bring the
 //! hold back, because a lost turn stays lost.
 //!
+//! The claim of a repair has the rest of the hold's ttl. It can arrive after a renewal that has given the hold more time.
+//! So a node never shortens a hold because of a claim (`Step::Claim`).
+//!
 //! A node without a vote is repaired, too: it has not promised the lock to others since its start, and a claim that it
 //! had promised the lock to before its start cannot hold the lock while a majority has our hold.
 

@@ -44,6 +44,18 @@ fn a_fence_rises_whatever_the_wall_clock_does() {
     }
 }
 
+/// A quorum sends the claim of a hold with the rest of its ttl. This claim can arrive after the next renewal.
+#[test]
+fn a_claim_that_is_sent_again_does_not_shorten_its_hold() {
+    let (mut state, claim) = (LockState::default(), claim(1, 1));
+    let at = |ms: u64| Moment::from_nanos(ms * 1_000_000);
+    state.apply(&Step::Claim(claim.clone()), at(0)).unwrap();
+    assert_eq!(state.renew(&claim, at(1_000)), Renewal::Extended { valid_for: claim.ttl });
+    state.apply(&Step::Claim(Claim { ttl: Duration::from_millis(100), ..claim.clone() }), at(2_000)).unwrap();
+    assert!(state.is_held_by(claim.id, at(30_999)) && !state.is_held_by(claim.id, at(31_000)));
+    assert_eq!(state.renew(&claim, at(30_999)), Renewal::Extended { valid_for: claim.ttl });
+}
+
 /// A lock, and the claims of a test.
 #[derive(Default)]
 struct Table {

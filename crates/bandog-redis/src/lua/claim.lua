@@ -69,7 +69,8 @@ local function claim(lock, token, owner, ttl, fences, from, starving)
       number = above + fences
       redis.call('set', token, string.format('%.0f', number))
     end
-    redis.call('pexpire', lock, ttl)
+    -- This claim can be late, and an answer to a renewal may have promised more time.
+    if left < tonumber(ttl) then redis.call('pexpire', lock, ttl) end
     return number
   end
 

@@ -17,15 +17,15 @@
 --
 -- If the server refuses a command, the commands before it are undone.
 
--- Extends the hold of this owner. Returns its fence, or nil if the fence is unknown.
+-- Extends the hold of this owner, and never shortens it: see claim.lua. Returns its fence, or nil if the fence is unknown.
 local function extend(lock, token, held, kind, owner, ttl, hold, left)
   if kind == 'write' then
-    call('pexpire', lock, ttl)
+    if left < tonumber(ttl) then call('pexpire', lock, ttl) end
     return tonumber(stored_fence(token) or '')
   end
   local longest = math.max(left, tonumber(ttl))
   call('pexpire', lock, longest)
-  call('pexpire', hold, ttl)
+  if call('pttl', hold) < tonumber(ttl) then call('pexpire', hold, ttl) end
   call('pexpire', held, math.max(call('pttl', held), longest))
   return own_fence(held, owner)
 end

@@ -27,7 +27,7 @@ local function claim(k, a)
       last = next_fence(token, fences)
       call('set', token, text(last))
     end
-    call('pexpire', lock, ttl)
+    if left < tonumber(ttl) then call('pexpire', lock, ttl) end
     return last
   end
 

@@ -224,7 +224,12 @@ async fn random_steps_in(query: &str, joins: bool, new: impl Fn(&mut fastrand::R
                     both.steps(&[release, Step::Claim(next.clone())]).await;
                     claims.push(next);
                 }
-                (4 | 5, Some(claim)) => both.step(Step::Claim(claim)).await,
+                (4 | 5, Some(claim)) => {
+                    // A quorum sends a claim again with the rest of its ttl.
+                    let changes = matches!(claim.kind, Kind::Mutex | Kind::Read | Kind::Write) && random.bool();
+                    let ttl = if changes { fresh.ttl } else { claim.ttl };
+                    both.step(Step::Claim(Claim { ttl, ..claim })).await;
+                }
                 (6, Some(from)) => {
                     // In the store, a pass of a mutex takes no part in offers.
                     let fresh = Claim { offers: fresh.offers && !matches!(fresh.kind, Kind::Mutex), ..fresh };
