@@ -6,7 +6,6 @@ mod handoff;
 mod lock;
 mod memory;
 mod queue;
-mod redisson;
 mod verdicts;
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
@@ -14,18 +13,16 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 use bandog_testkit::RedisServer;
 use serde_json::json;
 
-use self::{
-    commands::{Commands, Log},
-    redisson::Redisson,
-};
+use self::commands::{Commands, Log};
 pub(crate) use self::{
-    handoff::measure as hand_offs,
+    handoff::{measure as hand_offs, passes},
     lock::{Held, Kind, Lock},
     memory::{hold as hold_locks, measure as memory},
     queue::measure as queue,
 };
 use crate::{
     cycles::Engine,
+    java::{self, Java},
     measure::{Workers, count},
     report::{Report, median},
 };
@@ -35,30 +32,30 @@ const PERMITS: u32 = 8;
 
 /// How many tasks lock how many names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Load {
+pub(crate) enum Load {
     Alone,
     OwnNames,
     OneName,
 }
 
 impl Load {
-    const ALL: [Self; 3] = [Self::Alone, Self::OwnNames, Self::OneName];
+    pub(crate) const ALL: [Self; 3] = [Self::Alone, Self::OwnNames, Self::OneName];
 
-    fn workers(self) -> usize {
+    pub(crate) fn workers(self) -> usize {
         match self {
             Self::Alone => 1,
             Self::OwnNames | Self::OneName => 64,
         }
     }
 
-    fn names(self) -> usize {
+    pub(crate) fn names(self) -> usize {
         match self {
             Self::Alone | Self::OneName => 1,
             Self::OwnNames => 64,
         }
     }
 
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Alone => "1 worker",
             Self::OwnNames => "64 workers, a name each",
@@ -135,7 +132,7 @@ impl Samples {
 /// Measures the cycles of each kind. `redisson` is the folder of the Java side; without it, Redisson is not measured.
 pub(crate) fn measure(report: &mut Report, redisson: Option<&Path>) {
     let server = RedisServer::start();
-    let mut redisson = redisson.map(|folder| Redisson::start(folder, &server.url()));
+    let mut redisson = redisson.map(|folder| Java::redisson(folder, &server.url()));
     if let Some(redisson) = &mut redisson {
         // Afterwards the JVM has compiled all of this code.
         for _ in 0..2 {
@@ -190,7 +187,7 @@ fn run(
     server: &RedisServer,
     span: Duration,
     (kind, load, side): (Kind, Load, Side),
-    redisson: &mut Option<Redisson>,
+    redisson: &mut Option<Java>,
 ) -> Option<Sample> {
     match (side, redisson) {
         (Side::Ours(workers, engine), _) => Some(ours(server, span, (kind, load), (workers, engine))),
@@ -230,9 +227,9 @@ fn ours(
     }
 }
 
-fn theirs(server: &RedisServer, span: Duration, (kind, load): (Kind, Load), redisson: &mut Redisson) -> Sample {
+fn theirs(server: &RedisServer, span: Duration, (kind, load): (Kind, Load), redisson: &mut Java) -> Sample {
     let before = Commands::of(server);
-    let redisson::Cycles { per_second, all, least, most } = redisson.cycles(kind, load.workers(), load.names(), span);
+    let java::Cycles { per_second, all, least, most } = redisson.cycles(kind, load.workers(), load.names(), span);
     Sample { per_second, cycles: all, least, most, commands: Commands::of(server).since(&before) }
 }
 

@@ -1,13 +1,16 @@
 //! Measures bandog as ratios in one run: bandog against the floor, which is the same scripts sent one after the other
 //! with the same client crate. Raw figures are printed as lines of JSON, and written to a file with `--keep`.
 
+mod backends;
 mod cluster;
 mod contend;
 mod cron;
+mod curator;
 mod cycles;
 mod floor;
 mod handoff;
 mod held;
+mod java;
 mod kinds;
 mod local;
 mod measure;
@@ -38,8 +41,10 @@ use self::{
 /// Measures bandog as ratios in one run. The benchmark starts its own servers on free ports, and stops them at the end.
 #[derive(Parser)]
 struct Args {
-    /// The parts to measure [default: all]: cycles, one-name, shares, handoff, quorum, cluster, replicas, sqlite, reentry, held, scale, cron,
-    /// records, kinds, kinds-handoff, -queue, -memory, sql, or a part of it: sql-cycles, -one-name, -handoff, -idle, -held, older, schedule, or a part of it: schedule-jobs, -at-once, -lag, -claims, -takeover, -idle, -drift.
+    /// The parts to measure [default: all]: cycles, one-name, shares, handoff, quorum, cluster, replicas, sqlite, reentry,
+    /// held, scale, cron, records, kinds, kinds-handoff, -queue, -memory, sql, or a part of it: sql-cycles, -one-name,
+    /// -handoff, -idle, -held, curator, backends, or a part of it: backends-cycles, -handoff, -killed, older, schedule, or a
+    /// part of it: schedule-jobs, -at-once, -lag, -claims, -takeover, -idle, -drift.
     what: Vec<String>,
     /// Duration of each measurement, in seconds [default: 1, or 0.02 with --short].
     #[arg(long)]
@@ -60,12 +65,18 @@ struct Args {
     /// not measured].
     #[arg(long)]
     redisson: Option<PathBuf>,
+    /// The folder of Curator for `curator`, which `cargo xtask compare` builds [default: Curator is not measured].
+    #[arg(long)]
+    curator: Option<PathBuf>,
     /// An older build of this program, with which `older` compares this one [default: `older` measures nothing].
     #[arg(long)]
     old: Option<PathBuf>,
     /// Be the bystander of `held` on this server: lock its own name repeatedly until standard input ends.
     #[arg(long, hide = true)]
     bystander: Option<String>,
+    /// Be the holder of `backends-killed` on this store: hold a lock until standard input ends.
+    #[arg(long, hide = true)]
+    holder: Option<String>,
     /// Be the process of `schedule-jobs`: load a million jobs, and print their cost.
     #[arg(long, hide = true)]
     load: bool,
@@ -90,6 +101,10 @@ fn main() -> ExitCode {
     let args = Args::parse();
     if let Some(url) = &args.bystander {
         held::run_bystander(url);
+        return ExitCode::SUCCESS;
+    }
+    if let Some(url) = &args.holder {
+        backends::run_holder(url);
         return ExitCode::SUCCESS;
     }
     if let Some(kind) = args.hold_kind {
@@ -136,6 +151,10 @@ fn main() -> ExitCode {
         ("sql-handoff", &sql::hand_off),
         ("sql-idle", &sql::idle),
         ("sql-held", &|report| sql::held(report, hold)),
+        ("curator", &|report| curator::measure(report, args.curator.as_deref())),
+        ("backends-cycles", &backends::cycles),
+        ("backends-handoff", &backends::hand_off),
+        ("backends-killed", &backends::killed),
         ("older", &|report| older::measure(report, args.old.as_deref())),
         ("schedule-jobs", &schedule::million),
         ("schedule-at-once", &schedule::at_once),

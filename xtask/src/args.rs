@@ -48,10 +48,10 @@ pub(crate) enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Measure all kinds of locks beside Redisson, and the mutex beside an older build, and print which figures are
-    /// reached; needs a JDK and Maven.
+    /// Measure all kinds of locks beside Redisson and Curator, and the mutex beside an older build, and print which
+    /// figures are reached; needs a JDK and Maven.
     ///
-    /// It takes about ten minutes, and nothing else must run on the machine. The raw figures go to bench/runs.
+    /// It takes about a quarter of an hour, and nothing else must run on the machine. The raw figures go to bench/runs.
     Compare {
         /// An older build of the benchmark: the program target/release/bandog-bench of another commit [default: the
         /// mutex is not compared].
@@ -116,7 +116,7 @@ const EXAMPLES: &str = "Examples:
   cargo xtask test              all tests; installs redis-server if this is allowed
   cargo xtask test --embedded   the tests that need no server
   cargo xtask storm redis       a million calls on Redis under faults, checked
-  cargo xtask compare --old OLD all kinds of locks beside Redisson and an older build
+  cargo xtask compare --old OLD all kinds of locks beside Redisson, Curator and an older build
   cargo xtask exits --each 2000 two thousand exits of each kind
   cargo xtask fuzz              a million random inputs for each parser
   cargo xtask page              the page in a real browser

@@ -14,12 +14,11 @@ const RUST: &str = "interop/Cargo.toml";
 
 /// Maven's arguments for Redisson 4.7.0.
 const REDISSON: &[&str] = &["--file", "interop/java/pom.xml"];
+/// Maven's arguments for Curator 5.9.0.
+const CURATOR: &[&str] = &["--file", "interop/java/curator.xml"];
 /// The Java sides, as Maven's arguments: both versions of Redisson, and Curator.
-const JAVA: &[&[&str]] = &[
-    REDISSON,
-    &["--file", "interop/java/pom.xml", "--activate-profiles", "redisson-3.10.6"],
-    &["--file", "interop/java/curator.xml"],
-];
+const JAVA: &[&[&str]] =
+    &[REDISSON, &["--file", "interop/java/pom.xml", "--activate-profiles", "redisson-3.10.6"], CURATOR];
 
 /// The output of Maven, which is printed only if Maven fails.
 const LOG: &str = "target/xtask/maven.log";
@@ -58,10 +57,11 @@ fn build_java() -> Result<(), Fault> {
     JAVA.iter().try_for_each(|side| build_side(side))
 }
 
-/// Builds the Java side with Redisson 4.7.0, and returns its folder.
-pub(crate) fn build_current_java() -> Result<&'static str, Fault> {
+/// Builds the Java sides with Redisson 4.7.0 and Curator 5.9.0, and returns their folders.
+pub(crate) fn build_current_java() -> Result<(&'static str, &'static str), Fault> {
     build_side(REDISSON)?;
-    Ok("interop/java/target/redisson-4.7.0")
+    build_side(CURATOR)?;
+    Ok(("interop/java/target/redisson-4.7.0", "interop/java/target/curator-5.9.0"))
 }
 
 /// Builds one Java side. Maven first runs without the network. If this fails, Maven runs again with the network. It fails

@@ -2,21 +2,34 @@
 
 use crate::fault::Fault;
 use crate::step;
-use crate::tools::{self, REDIS};
+use crate::tools::{self, JAVA, MARIADB, POSTGRES, REDIS, Tool, ZOOKEEPER};
 
 /// Runs a release build, because it makes a million calls.
 pub(crate) fn run(args: &[String]) -> Result<(), Fault> {
-    if needs_redis(args) {
-        tools::ensure(&[REDIS])?;
-    }
+    tools::ensure(&needed(args))?;
     let run = ["run", "--quiet", "--release", "--locked", "--package", "bandog-storm", "--"];
     step::run("the storm", step::cargo(&run).args(args))
 }
 
-/// Whether the arguments name Redis, or no store at all.
-fn needs_redis(args: &[String]) -> bool {
-    let asks_for_help = args.iter().any(|arg| arg == "--help" || arg == "-h");
-    let others = args.iter().any(|arg| ["memory", "sqlite", "virtual", "lock"].contains(&arg.as_str()));
-    let is_redis = |arg: &String| ["redis", "sentinel", "cluster", "quorum"].contains(&arg.as_str());
-    !asks_for_help && (!others || args.iter().any(is_redis))
+/// The servers of the stores that the arguments name. Without a name, Redis is one of the stores.
+fn needed(args: &[String]) -> Vec<Tool> {
+    if args.iter().any(|arg| arg == "--help" || arg == "-h") {
+        return Vec::new();
+    }
+    let names = |stores: &[&str]| args.iter().any(|arg| stores.contains(&arg.as_str()));
+    let others = names(&["memory", "sqlite", "virtual", "lock", "postgres", "mariadb", "zookeeper"]);
+    let mut needed = Vec::new();
+    if !others || names(&["redis", "sentinel", "cluster", "quorum"]) {
+        needed.push(REDIS);
+    }
+    if names(&["postgres"]) {
+        needed.push(POSTGRES);
+    }
+    if names(&["mariadb"]) {
+        needed.push(MARIADB);
+    }
+    if names(&["zookeeper"]) {
+        needed.extend([JAVA, ZOOKEEPER]);
+    }
+    needed
 }

@@ -12,7 +12,7 @@ use crate::fault::Fault;
 use crate::step;
 use crate::tally::Tally;
 use crate::test_programs;
-use crate::tools::{self, JAVA, MARIADB, PGBOUNCER, POSTGRES, REDIS, ZOOKEEPER};
+use crate::tools::{self, ALL_SERVERS};
 
 /// Packages whose tests need a server, with the reason.
 const NEED_SERVERS: &[(&str, &str)] = &[
@@ -47,7 +47,7 @@ const COMMON: &[&str] = &[
 
 /// Runs all tests. Installs the servers that they need, if these are missing.
 pub(crate) fn full() -> Result<(), Fault> {
-    tools::ensure(&[REDIS, POSTGRES, PGBOUNCER, MARIADB, JAVA, ZOOKEEPER])?;
+    tools::ensure(ALL_SERVERS)?;
     let mut run = Run::start();
     run.side_by_side()?;
     run.cargo("all doctests", &["--doc"])?;

@@ -25,6 +25,8 @@ pub(crate) const PGBOUNCER: Tool = Tool { programs: &["pgbouncer", "/usr/sbin/pg
 pub(crate) const ZOOKEEPER: Tool = Tool { programs: &["/usr/share/java/zookeeper.jar"], package: "zookeeper" };
 /// The runtime of ZooKeeper.
 pub(crate) const JAVA: Tool = Tool { programs: &["java"], package: "default-jre-headless" };
+/// The servers of all backends.
+pub(crate) const ALL_SERVERS: &[Tool] = &[REDIS, POSTGRES, PGBOUNCER, MARIADB, JAVA, ZOOKEEPER];
 /// `javac`, because many machines have a `java` and no compiler.
 pub(crate) const JDK: Tool = Tool { programs: &["javac"], package: "default-jdk-headless" };
 pub(crate) const MAVEN: Tool = Tool { programs: &["mvn"], package: "maven" };

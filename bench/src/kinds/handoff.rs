@@ -8,9 +8,10 @@ use std::{
 use bandog_testkit::RedisServer;
 use serde_json::json;
 
-use super::{Kind, Lock, Redisson};
+use super::{Kind, Lock};
 use crate::{
     cycles::Engine,
+    java::Java,
     measure::Workers,
     report::{Report, median, quantile},
 };
@@ -43,23 +44,23 @@ impl Times {
 /// Measures the hand-offs of each kind. Without the folder of the Java side, Redisson is not measured.
 pub(crate) fn measure(report: &mut Report, redisson: Option<&Path>) {
     let server = RedisServer::start();
-    let mut redisson = redisson.map(|folder| Redisson::start(folder, &server.url()));
+    let mut redisson = redisson.map(|folder| Java::redisson(folder, &server.url()));
     let turns = report.size.pick(150, 10);
     for kind in Kind::ALL {
         let (mut own, mut current, mut java) = (Times::default(), Times::default(), Times::default());
         if let Some(redisson) = &mut redisson {
             // Afterwards the JVM has compiled this code.
             for _ in 0..2 {
-                redisson.hand_offs(kind, turns);
+                redisson.hand_offs(kind, turns, PAUSE);
             }
         }
         for round in 0..report.rounds {
             for (engine, times) in [(Engine::OwnThread, &mut own), (Engine::CurrentRuntime, &mut current)] {
-                let passed = Workers::Two.runtime().block_on(passes(&server.url(), kind, engine, turns));
+                let passed = Workers::Two.runtime().block_on(passes(&server.url(), kind, engine, turns, PAUSE));
                 times.add(report, (round, kind, engine.name()), passed);
             }
             if let Some(redisson) = &mut redisson {
-                java.add(report, (round, kind, "Redisson 4.7.0"), redisson.hand_offs(kind, turns));
+                java.add(report, (round, kind, "Redisson 4.7.0"), redisson.hand_offs(kind, turns, PAUSE));
             }
         }
         let against = if redisson.is_some() { format!("Redisson {}", java.text()) } else { String::new() };
@@ -69,8 +70,8 @@ pub(crate) fn measure(report: &mut Report, redisson: Option<&Path>) {
     }
 }
 
-/// The duration of each hand-off, in seconds.
-async fn passes(url: &str, kind: Kind, engine: Engine, turns: usize) -> Vec<f64> {
+/// The duration of each hand-off, in seconds. The lock is released when the waiter has waited for `pause`.
+pub(crate) async fn passes(url: &str, kind: Kind, engine: Engine, turns: usize, pause: Duration) -> Vec<f64> {
     let (one, other) = (engine.connect(url).await, engine.connect(url).await);
     let name = format!("ours-hand-off-{}", kind.name());
     let (held, wanted) = (Lock::new(&one, kind.holder(), &name, 1), Lock::new(&other, kind, &name, 1));
@@ -82,7 +83,7 @@ async fn passes(url: &str, kind: Kind, engine: Engine, turns: usize) -> Vec<f64>
             let guard = wanted.acquire().await;
             (guard, Instant::now())
         });
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(pause).await;
         let released = Instant::now();
         guard.release().await;
         let (taken, at) = waiting.await.expect("no panic");

@@ -1,19 +1,16 @@
-//! A JVM with Redisson: `interop/java/src/main/java/bandog/redisson4/Bench.java`.
+//! A JVM with another library of locks: `interop/java/src/main/java/bandog/Measurements.java`.
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
 use bandog_testkit::Process;
 
-use super::lock::Kind;
+use crate::kinds::Kind;
 
-/// Timeout for an answer. It is reached only if Redisson hangs.
+/// Timeout for an answer. It is reached only if the library hangs.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Time in milliseconds from the call of a waiter until the lock is released, in a hand-off.
-const PAUSE: usize = 3;
-
 /// A JVM that is measured. It ends when this value is dropped.
-pub(crate) struct Redisson(Process);
+pub(crate) struct Java(Process);
 
 /// The cycles of the threads of a JVM.
 pub(crate) struct Cycles {
@@ -25,15 +22,25 @@ pub(crate) struct Cycles {
     pub(crate) most: u64,
 }
 
-impl Redisson {
-    /// Starts a JVM with the classes in this folder, which `cargo xtask compare` builds. The JVM has its default options.
-    pub(crate) fn start(folder: &Path, url: &str) -> Self {
+impl Java {
+    /// Starts a JVM with Redisson from this folder, which `cargo xtask compare` builds.
+    pub(crate) fn redisson(folder: &Path, url: &str) -> Self {
+        Self::start(folder, "bandog.redisson4.Bench", url)
+    }
+
+    /// Starts a JVM with Curator from this folder, which `cargo xtask compare` builds.
+    pub(crate) fn curator(folder: &Path, url: &str) -> Self {
+        Self::start(folder, "bandog.curator.Bench", url)
+    }
+
+    /// Starts a JVM with its default options.
+    fn start(folder: &Path, class: &str, url: &str) -> Self {
         let jars = fs::read_to_string(folder.join("classpath"))
             .unwrap_or_else(|error| panic!("no Java side ({error}); `cargo xtask compare` builds it"));
         let mut java = Command::new("java");
         java.arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn").arg("-cp");
         java.arg(format!("{}:{}", folder.join("classes").display(), jars.trim()));
-        java.args(["bandog.redisson4.Bench", url]);
+        java.args([class, url]);
         let process = Process::spawn(&java);
         process.stdout_line("ready", TIMEOUT);
         Self(process)
@@ -50,9 +57,10 @@ impl Redisson {
         Cycles { per_second, all, least, most }
     }
 
-    /// The durations of hand-offs between two clients, in seconds.
-    pub(crate) fn hand_offs(&mut self, kind: Kind, turns: usize) -> Vec<f64> {
-        let answer = self.ask(&format!("hand-off {} {turns} {PAUSE}", kind.name()));
+    /// The durations of hand-offs between two clients, in seconds. The lock is released when the waiter has waited for
+    /// `pause`.
+    pub(crate) fn hand_offs(&mut self, kind: Kind, turns: usize, pause: Duration) -> Vec<f64> {
+        let answer = self.ask(&format!("hand-off {} {turns} {}", kind.name(), pause.as_millis()));
         let nanoseconds = answer.split(' ').map(|word| word.parse::<f64>().expect("a number"));
         nanoseconds.map(|nanoseconds| nanoseconds / 1e9).collect()
     }
