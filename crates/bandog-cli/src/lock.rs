@@ -15,7 +15,7 @@ use std::{
 };
 
 use bandog::{Client, ConnectOptions, ErrorKind, Guard, Holder, Key, backend::Kind};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 pub(crate) use self::kind::Handle;
 use self::{
@@ -60,7 +60,8 @@ pub(crate) struct Args {
     limit: kind::Limit,
     #[command(flatten)]
     store: store::Args,
-    /// How long to wait for the lock; 0s tries once. Without this option there is no limit.
+    /// How long to wait for the lock; 0s tries once. Without this option there is no limit, but if the store has granted
+    /// or refused nothing within 5s, the command ends with 69.
     #[arg(long, value_name = "DUR", value_parser = args::wait, allow_hyphen_values = true)]
     wait: Option<Duration>,
     /// A fixed lease: nothing is renewed, and CMD is terminated before the lease expires.
@@ -186,7 +187,8 @@ const HOLDER_TIMEOUT: Duration = Duration::from_secs(2);
 const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Timeout of the last requests of a client with these options. With `?replicas=`, the answer to a claim can come late,
-/// because the server waits for its replicas. Only then can the client release what they have not acknowledged.
+/// because the server waits for its replicas. After this answer, the client releases a lock that the replicas have not
+/// acknowledged, and releases it again after the timeout of a request.
 fn exit_timeout(options: &ConnectOptions) -> Duration {
     match options.replicas() {
         0 => EXIT_TIMEOUT,
@@ -345,9 +347,17 @@ impl Run<'_> {
         Fault::new(ExitCode::Lost, message)
     }
 
-    /// Closes the client. This removes the rows of the client from the store.
-    async fn leave(self, client: &Client) {
+    /// Closes the client. This removes the rows of the client from the store. If this lasts longer than usual, a signal
+    /// that asks bandog to exit ends it.
+    async fn leave(mut self, client: &Client) {
+        let signal = async {
+            sleep(EXIT_TIMEOUT).await;
+            self.signals.ending().await
+        };
         // If the store does not answer, the client's rows stay in the store until their ttl is over.
-        let _ = timeout(self.exit_timeout, client.close()).await;
+        tokio::select! {
+            _ = timeout(self.exit_timeout, client.close()) => {}
+            _ = signal => {}
+        }
     }
 }

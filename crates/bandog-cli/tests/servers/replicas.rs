@@ -31,10 +31,29 @@ fn a_wait_lasts_as_long_as_the_user_asked_for_while_the_replica_is_away() {
     let (replica, place) = (RedisServer::replica_of(&master), Place::new());
     replica.pause();
     let url = format!("{}?replicas=1", master.url());
-    let mut bandog = place.start(&Place::lock("a", &["--url", &url, "--wait", "1m"], "echo granted"));
-    // A store that never answers is given up after 5 s. In this time, the server waits for its replica fewer times than this.
-    eventually(6 * SOON, || master.calls("wait") >= 9);
+    let mut bandog = place.start(&Place::lock("a", &["--url", &url, "--wait", "10m"], "echo granted"));
+    // Without --wait, the command ends after 5 s. In twice this time, the server waits for its replica fewer times than this:
+    // twice for each claim, of which each lasts for a second or longer.
+    eventually(6 * SOON, || master.calls("wait") >= 25);
     assert!(bandog_testkit::is_alive(bandog.pid()), "{:?}", bandog.stderr());
     replica.resume();
     ends(&mut bandog, 0);
+}
+
+/// The server answers a claim after 3 s, and the client releases it twice. A second signal does not wait for this.
+#[test]
+fn a_second_signal_ends_a_command_that_waits_for_its_last_requests() {
+    let master = RedisServer::start_with(&["--repl-diskless-sync-delay", "0"]);
+    let (replica, place) = (RedisServer::replica_of(&master), Place::new());
+    replica.pause();
+    let url = format!("{}?replicas=1&timeout=10m", master.url());
+    let mut bandog = place.start(&Place::lock("a", &["--url", &url], "echo granted"));
+    eventually(SOON, || master.cmd(&["EXISTS", "a"]).int() == 1);
+    // The first signal ends the wait for the lock. The next ones end the wait for the server, which would last for minutes.
+    eventually(SOON, || {
+        bandog.signal(Signal::TERM);
+        !bandog_testkit::is_alive(bandog.pid())
+    });
+    ends(&mut bandog, 128 + 15);
+    replica.resume();
 }

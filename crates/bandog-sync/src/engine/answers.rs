@@ -95,6 +95,9 @@ impl Engine {
             }
         };
         match (log, outage_error) {
+            (OutageLog::Began, Some(error)) if error.kind() == ErrorKind::NotReplicated => {
+                tracing::warn!(%error, "the store answers, but too few of its replicas do");
+            }
             (OutageLog::Began, Some(error)) => {
                 tracing::warn!(%error, "the store does not answer; each held lock stays valid until its deadline");
             }

@@ -85,3 +85,21 @@ async fn a_renewal_that_fails_after_the_release_is_not_logged() {
     time::sleep(Duration::from_secs(10)).await;
     assert_eq!(ear.take("WARN"), [""; 0]);
 }
+
+/// The renewal ends after the deadline of the lock, because the ttl is shorter than the timeout of a request.
+#[tokio::test(start_paused = true)]
+async fn an_outage_that_loses_a_lock_is_logged_also_if_the_renewal_ends_later() {
+    let (ear, _hears) = Ear::of_thread("bandog");
+    let wire = Lossy::new(memory());
+    let store = Stopped::new(wire.clone());
+    let client = paused().watchdog(ms(3_000)).over(store.clone()).unwrap();
+    let guard = client.mutex("orders").lock().await.unwrap();
+    wire.always(Fate::Refused);
+    store.stop(Which::Answers);
+    guard.lost().await;
+    store.go_on();
+    time::sleep(Duration::from_secs(1)).await;
+    let warned = ear.take("WARN");
+    assert!(warned.iter().any(|line| line.contains("the store does not answer")), "{warned:?}");
+    drop(guard);
+}

@@ -53,6 +53,19 @@ async fn a_store_that_never_answers_is_awaited_for_five_seconds() {
     assert!(about(took, 3000) && error == Some(ErrorKind::Unavailable), "{took} ms, {error:?}");
 }
 
+/// The store may have applied the first request of a claim, even if all others had no connection.
+#[tokio::test(start_paused = true)]
+async fn an_error_says_whether_any_request_was_perhaps_applied() {
+    for (first, maybe_applied) in [(Fate::Refused, false), (Fate::RequestLost, true), (Fate::ReplyLost, true)] {
+        let wire = Lossy::new(memory());
+        let client = client(wire.clone());
+        wire.next([first]);
+        wire.always(Fate::Refused);
+        let error = soon(client.mutex("orders").lock()).await.unwrap_err();
+        assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, maybe_applied), "{first:?}");
+    }
+}
+
 /// If the store has answered once, `lock()` waits through outages of any length.
 #[tokio::test(start_paused = true)]
 async fn after_one_answer_lock_waits_through_outages() {

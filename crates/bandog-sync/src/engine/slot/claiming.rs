@@ -159,6 +159,8 @@ impl<C: Call> Slot<C> {
     pub(super) fn claim_failed(&mut self, mut attempt: Box<Attempt>, error: Error, cx: &mut SlotContext<C>) {
         let kind = attempt.terms.kind;
         attempt.unsure |= error.maybe_applied();
+        // The store may still apply an earlier request of this claim.
+        let error = if attempt.unsure { error.ambiguous() } else { error };
         attempt.faults += 1;
         let retry_at = cx.now + backoff_after(attempt.faults);
         self.stage = Stage::Waiting { attempt, retry_at };

@@ -338,10 +338,10 @@ impl<C: Call> Slot<C> {
         self.queue.get(ticket).map(|waiter| waiter.terms)
     }
 
-    /// Whether this is a hold of the slot, or the claim that waits with a place.
+    /// Whether this is a hold of the slot, also a lost one, or the claim that waits with a place.
     pub(super) fn has_hold(&mut self, id: HoldId) -> bool {
         let waits = matches!(&self.stage, Stage::Waiting { attempt, .. } if attempt.claim.id.number == id);
-        waits || self.downgraded_hold(id).is_some() || self.holds.get_present(id).is_some()
+        waits || self.downgraded_hold(id).is_some() || self.holds.get(id).is_some()
     }
 
     /// The claim for a renewal that is sent now. `None` means that the hold or the wait has ended since the renewal was
