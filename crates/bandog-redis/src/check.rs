@@ -39,7 +39,7 @@ impl Redis {
         let mut found = Vec::with_capacity(masters.len());
         for (at, master) in masters.iter().enumerate() {
             match self.rights(master.link(), prefix).await {
-                Ok(finding) => found.push((master.address(), vec![finding])),
+                Ok(findings) => found.push((master.address(), findings)),
                 Err(error) if found.is_empty() && at + 1 == masters.len() => return Err(error),
                 Err(_) => {}
             }
