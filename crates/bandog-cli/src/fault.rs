@@ -37,7 +37,14 @@ impl Fault {
         let with_advice =
             ["certificate", "in use as", "not a lock of this kind", "has no vote", "is moving", "being moved"];
         let says_enough = store.starts_with("sqlite:") || with_advice.iter().any(|words| text.contains(words));
-        let advice = if says_enough { "" } else { advice(error.kind()) };
+        let lacks_right = ["lacks a right", "may not ", "NOPERM"].iter().any(|words| text.contains(words));
+        let advice = match error.kind() {
+            _ if says_enough => "",
+            ErrorKind::Denied if lacks_right => {
+                "\n  run `bandog doctor` with the same URL: it names the rights that the user lacks"
+            }
+            kind => advice(kind),
+        };
         Self::new(error.kind().into(), format!("{error}\n  store: {store}{advice}"))
     }
 
