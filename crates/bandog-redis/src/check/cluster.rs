@@ -99,9 +99,19 @@ fn state(views: &[View], silent: &[String]) -> Finding {
     const SUBJECT: &str = "cluster";
     const CURE: &str =
         "start the missing nodes or let replicas take over, and run `redis-cli --cluster check HOST:PORT`";
-    if let Some(error) = views.iter().find_map(|view| view.info.as_ref().and(view.nodes.as_ref()).err()) {
-        let says = format!("the state of the cluster could not be checked: {error}");
-        return Finding::advice(SUBJECT, says, "allow this user to run CLUSTER INFO and CLUSTER NODES");
+    let info = views.iter().find_map(|view| view.info.as_ref().err().map(|error| ("CLUSTER INFO", error)));
+    let nodes = views.iter().find_map(|view| view.nodes.as_ref().err().map(|error| ("CLUSTER NODES", error)));
+    let refused: Vec<_> = info.into_iter().chain(nodes).collect();
+    if !refused.is_empty() {
+        let errors: Vec<_> = refused.iter().map(|(command, error)| format!("{command}: {error}")).collect();
+        let commands: Vec<_> = refused.iter().map(|(command, _)| *command).collect();
+        let rules: Vec<_> =
+            commands.iter().map(|command| format!("+{}", command.to_lowercase().replace(' ', "|"))).collect();
+        return Finding::advice(
+            SUBJECT,
+            format!("the state of the cluster could not be checked: {}", errors.join("; ")),
+            format!("allow this user to run {}: ACL SETUSER with {}", commands.join(" and "), rules.join(" ")),
+        );
     }
     let mut problems = silent.to_vec();
     let failed = |view: &View| view.field("cluster_state") != Some("ok");
@@ -250,5 +260,10 @@ mod tests {
         // A missing right.
         let denied = View { nodes: Err("NOPERM".into()), ..view(INFO, NODES) };
         assert_eq!(levels(&[denied], &[]), [advice("cluster")]);
+        // All missing rights are named at once.
+        let denied = View { info: Err("NOPERM".into()), nodes: Err("NOPERM".into()), ..view(INFO, NODES) };
+        let found = findings(&[denied], &[]);
+        assert!(found[0].says.contains("CLUSTER INFO: NOPERM; CLUSTER NODES: NOPERM"), "{found:?}");
+        assert!(found[0].cure.as_ref().unwrap().contains("+cluster|info +cluster|nodes"), "{found:?}");
     }
 }
