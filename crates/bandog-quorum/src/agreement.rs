@@ -69,7 +69,7 @@ impl Terms {
             Some(nodes) => Error::misused(format!(
                 "this client names {} servers of the quorum, and other clients name {nodes} (stored at {store}); all \
                  clients must name the same servers, because otherwise two of them can get the same lock; to change the \
-                 list, see \"Other servers\" in docs/redis.md",
+                 list, see \"The same servers everywhere\" in docs/redis.md",
                 self.nodes
             )),
             None => Error::misused(format!(
