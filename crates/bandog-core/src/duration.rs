@@ -3,15 +3,8 @@
 use std::time::Duration;
 
 /// The duration as text for messages and logs, rounded: below a millisecond to microseconds, below a minute to
-/// milliseconds, otherwise to seconds. The units are `d`, `h`, `m`, `s`, `ms` and `us`. Zero is `0s`.
-///
-/// ```
-/// use bandog_core::rounded;
-/// use std::time::Duration;
-/// assert_eq!(rounded(Duration::from_nanos(110_045_452)), "110ms");
-/// assert_eq!(rounded(Duration::from_millis(2_700)), "2.7s");
-/// assert_eq!(rounded(Duration::from_secs(5_400)), "1h 30m");
-/// ```
+/// milliseconds, otherwise to seconds. The units are `d`, `h`, `m`, `s`, `ms` and `us`, as in `110ms`,
+/// `2.7s` and `1h 30m`. Zero is `0s`.
 pub fn rounded(duration: Duration) -> String {
     let micros = duration.as_nanos().saturating_add(500) / 1000;
     let (millis, secs) = ((micros + 500) / 1000, (micros + 500_000) / 1_000_000);
