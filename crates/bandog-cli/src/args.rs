@@ -21,9 +21,11 @@ use crate::{
 
 /// Runs programs under locks that are shared by processes and machines.
 ///
-/// The locks are in the store that --url or BANDOG_URL names: a Redis server (`redis://user:password@host:port/db`,
-/// `rediss://` over TLS, `redis+unix://` over a socket) or a SQLite file (`sqlite:PATH`). If neither is set, the store
-/// is a file in the user's state directory, which only the programs of this user on this machine share.
+/// The locks are in the store that --url or BANDOG_URL names: Redis (`redis://`, `rediss://` over TLS, `redis+unix://`,
+/// `redis+sentinel://`, `redis+cluster://`, `redis+quorum://`), PostgreSQL (`postgres://`), MariaDB or MySQL (`mysql://`),
+/// ZooKeeper (`zookeeper://`), a SQLite file (`sqlite:PATH`), or the memory of one process (`memory:`, for torture only).
+/// If neither is set, the store is a file in the user's state directory, which only the programs of this user on this
+/// machine share.
 #[derive(Debug, Parser)]
 #[command(name = "bandog", version, arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct Cli {

@@ -34,10 +34,16 @@ impl Fault {
         // Errors of files, of certificates and of names in use contain their own advice. So do errors of a store that has
         // answered, and cannot serve the lock now.
         let text = error.to_string();
-        let with_advice =
-            ["certificate", "in use as", "not a lock of this kind", "has no vote", "is moving", "being moved"];
+        let with_advice = ["certificate", "in use as", "not a lock of this kind", "has no vote", "is moving"];
         let says_enough = store.starts_with("sqlite:") || with_advice.iter().any(|words| text.contains(words));
-        let advice = if says_enough { "" } else { advice(error.kind()) };
+        let lacks_right = ["lacks a right", "may not ", "NOPERM"].iter().any(|words| text.contains(words));
+        let advice = match error.kind() {
+            _ if says_enough => "",
+            ErrorKind::Denied if lacks_right => {
+                "\n  run `bandog doctor` with the same URL: it names the rights that the user lacks"
+            }
+            kind => advice(kind),
+        };
         Self::new(error.kind().into(), format!("{error}\n  store: {store}{advice}"))
     }
 

@@ -15,15 +15,22 @@ use crate::{
 /// On Redis, a latch is listed if bandog has set it or counted it down in the last 30 days.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json, one object per line: name, kind (mutex, fair, read-write, semaphore or latch; null if the \
-kind is unknown), held, owner, fence (the first fence of the present grant: the holder's own, unless the \
-holder's program passed the lock on from one task to another), fence_to (the last fence of the grant; both are null \
-when the lock is free or the holder is no bandog client), ttl_ms (null when the lock never expires), holder (null if \
-the holder is not registered in the store; else host, pid, program, and since: the start of the client), holders \
-(all holders: owner, fence, ttl_ms and holder of each, with mode, which is read or write, or with permits), limit \
-(of a semaphore: its number of permits), count (of a latch), waiters (like holder: the places of the lock's queue in their order, each \
-with its owner and ahead, the number of places before it, and then the other clients that are known to wait; each with \
-reason: why it waits), store.
+Fields of --json, one object per line:
+  name
+  kind      mutex, fair, read-write, semaphore or latch; null if the kind is unknown
+  held      whether a client holds the lock
+  owner     the owner's id in the store
+  fence     the first fence of the present grant: the holder's own, unless its program passed the lock on
+            from one task to another; null if the lock is free or the holder is no bandog client
+  fence_to  the last fence of the grant; null as fence is
+  ttl_ms    the remaining time; null if the lock never expires
+  holder    host, pid, program and since (the start of the client); null if it is not registered in the store
+  holders   all holders: owner, fence, ttl_ms and holder of each, with mode (read or write) or permits
+  limit     of a semaphore: its number of permits
+  count     of a latch
+  waiters   like holder, with reason (why it waits): first the places of the lock's queue in their order, each
+            with its owner and ahead (the number of places before it), then other clients that wait
+  store
 
 Exit codes: 0 also if no lock is held; 64 wrong URL; 69 the store does not answer or does not exist; 77 the store \
 refuses the request, or its file is damaged.

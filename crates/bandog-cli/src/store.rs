@@ -18,9 +18,10 @@ pub(crate) const VARIABLE: &str = "BANDOG_URL";
 #[group(skip)]
 pub(crate) struct Args {
     /// The store: `redis://user:password@host:port/db` (`rediss://` over TLS, `redis+unix://` over a socket,
-    /// `redis+sentinel://`, `redis+cluster://`, `redis+quorum://`), `postgres://user:password@host:port/database`,
-    /// `zookeeper://host:port,host:port/folder` or `sqlite:PATH`, with `?watchdog=DUR`, `?timeout=DUR` and
-    /// `?prefix=TEXT:` (the prefix of all names in the store; it ends in a colon).
+    /// `redis+sentinel://h1,h2,h3/MASTER`, `redis+cluster://h1,h2`, `redis+quorum://h1,h2,h3`),
+    /// `postgres://user:password@host:port/database`, `mysql://user:password@host:port/database`,
+    /// `zookeeper://host:port,host:port/folder`, `sqlite:PATH` or, for torture only, `memory:`; with `?watchdog=DUR`,
+    /// `?timeout=DUR` and `?prefix=TEXT:` (the prefix of all names in the store; it ends in a colon).
     ///
     /// Without this option the variable BANDOG_URL names the store. If neither is set, the store is a SQLite file in
     /// the user's state directory. Every user of the machine can read a password on a command line, but only this user

@@ -17,7 +17,7 @@ type Cause = Arc<dyn StdError + Send + Sync + 'static>;
 /// cheap.
 ///
 /// The text of an error has five parts in this order: the verb, the key, the message, the kind in parentheses, and the
-/// cause. Parts that the error does not have are left out. The kind [`ErrorKind::Misused`] is left out too: the message
+/// cause. If the cause is an error of the same kind, the kind is printed once. Parts that the error does not have are left out. The kind [`ErrorKind::Misused`] is left out too: the message
 /// of such an error names the allowed values, so the kind would add nothing.
 ///
 /// ```
@@ -26,6 +26,9 @@ type Cause = Arc<dyn StdError + Send + Sync + 'static>;
 /// let misused = Error::misused("the ttl is 0s; it must be at least 100ms").during("lock");
 /// assert_eq!(misused.to_string(), "lock: the ttl is 0s; it must be at least 100ms");
 /// assert_eq!(Error::unavailable("no answer").to_string(), "no answer (Unavailable)");
+///
+/// let caused = Error::unavailable("the master is away").caused_by(Error::unavailable("no answer"));
+/// assert_eq!(caused.to_string(), "the master is away (Unavailable): no answer");
 /// ```
 #[derive(Clone)]
 pub struct Error(Arc<ErrorParts>);
@@ -127,6 +130,20 @@ impl Error {
         self.with(|parts| parts.maybe_applied = true)
     }
 
+    /// The text of the error without its kind. A message that contains the texts of several errors uses it, so that the
+    /// kind is printed once, at the end.
+    ///
+    /// ```
+    /// use bandog::Error;
+    ///
+    /// let (first, second) = (Error::unavailable("a is down"), Error::unavailable("b is down"));
+    /// let both = Error::unavailable(format!("{}; {}", first.without_kind(), second.without_kind()));
+    /// assert_eq!(both.to_string(), "a is down; b is down (Unavailable)");
+    /// ```
+    pub fn without_kind(&self) -> String {
+        format!("{}{}{}", self.place(), self.0.message, self.cause())
+    }
+
     /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -162,6 +179,25 @@ impl Error {
         self.0.key.as_ref()
     }
 
+    /// The beginning of the text: the verb and the key.
+    fn place(&self) -> String {
+        match (self.verb(), self.key()) {
+            (Some(verb), Some(key)) => format!("{verb} {key:?}: "),
+            (Some(verb), None) => format!("{verb}: "),
+            (None, Some(key)) => format!("{key:?}: "),
+            (None, None) => String::new(),
+        }
+    }
+
+    /// The end of the text: the cause. If the cause is an error of the same kind, its kind is not printed again.
+    fn cause(&self) -> String {
+        let Some(source) = &self.0.source else { return String::new() };
+        match source.downcast_ref::<Self>().filter(|cause| cause.kind() == self.kind()) {
+            Some(cause) => format!(": {}", cause.without_kind()),
+            None => format!(": {source}"),
+        }
+    }
+
     /// Changes the parts of this error, and returns the changed error. Clones of the error do not change.
     fn with(self, change: impl FnOnce(&mut ErrorParts)) -> Self {
         let mut parts = Arc::unwrap_or_clone(self.0);
@@ -172,23 +208,14 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ErrorParts { kind, verb, key, message, source, .. } = &*self.0;
-        match (verb, key) {
-            (Some(verb), Some(key)) => write!(f, "{verb} {key:?}: ")?,
-            (Some(verb), None) => write!(f, "{verb}: ")?,
-            (None, Some(key)) => write!(f, "{key:?}: ")?,
-            (None, None) => {}
-        }
-        f.write_str(message)?;
+        let ErrorParts { kind, message, .. } = &*self.0;
+        write!(f, "{}{message}", self.place())?;
         if *kind != ErrorKind::Misused {
             // The kind helps the user to decide what to do, for example whether to retry. A `Misused` error does not
             // need the kind, because the message of such an error names the allowed values.
             write!(f, " ({kind:?})")?;
         }
-        match source {
-            Some(source) => write!(f, ": {source}"),
-            None => Ok(()),
-        }
+        f.write_str(&self.cause())
     }
 }
 

@@ -12,6 +12,7 @@
 
 mod claim;
 mod clock;
+mod duration;
 mod error;
 mod fence;
 mod finding;
@@ -30,6 +31,7 @@ mod subscription;
 
 pub use claim::{Claim, ClaimId, ClientId, Family, Kind, Kinds, MAX_TTL, MIN_TTL, OFFER, PLACE, check_ttl};
 pub use clock::{Clock, Moment};
+pub use duration::rounded;
 pub use error::{Error, ErrorKind, Result};
 pub use fence::{Fence, Fences, MAX_BLOCK};
 pub use finding::{Finding, Level};

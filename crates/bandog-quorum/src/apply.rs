@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use bandog_core::{Answer, Backend, Claim, Error, Inspect, Kind, Moment, Result, Step, check_pass};
+use bandog_core::{Answer, Backend, Claim, Error, Inspect, Kind, Moment, Result, Step, check_pass, rounded};
 use futures_util::future::FutureExt;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -185,9 +185,10 @@ impl<B: Backend> Quorum<B> {
         let (claim, max_ttl) = (claim_of(step), self.options.max_ttl);
         match step {
             Step::Claim(_) | Step::Pass { .. } if claim.ttl > max_ttl => Some(Error::misused(format!(
-                "the ttl is {:?}; on this quorum it must be at most {max_ttl:?} (max_ttl in the URL), because a node that \
+                "the ttl is {}; on this quorum it must be at most {} (max_ttl in the URL), because a node that \
                  restarts has no vote for this time",
-                claim.ttl
+                rounded(claim.ttl),
+                rounded(max_ttl)
             ))),
             Step::Claim(_) | Step::Pass { .. } if !KINDS.contains(claim.kind) => {
                 Some(Error::misused(format!("a quorum has no locks of the kind {}", claim.kind)))

@@ -1,6 +1,6 @@
 //! One request to each node, whose answers are collected.
 
-use bandog_core::{Backend, Error, Result};
+use bandog_core::{Backend, Error, Result, rounded};
 use futures_util::future::FutureExt;
 use tokio::time::Instant;
 
@@ -14,7 +14,7 @@ use crate::{
 impl<B: Backend> Quorum<B> {
     /// The error of a node that has not answered in time.
     pub(crate) fn timeout(&self) -> Error {
-        Error::unavailable(format!("a node did not answer within {:?}", self.options.node_timeout())).ambiguous()
+        Error::unavailable(format!("a node did not answer within {}", rounded(self.options.node_timeout()))).ambiguous()
     }
 
     pub(crate) fn deadline(&self) -> Instant {

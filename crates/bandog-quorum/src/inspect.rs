@@ -8,15 +8,18 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Backend, ClientId, Error, ErrorKind, Finding, Holder, Inspect, Key, Level, Member, Pattern, Result, Row,
+    Backend, ClientId, Error, ErrorKind, Finding, Holder, Inspect, Key, Level, Member, Pattern, Result, Row, rounded,
 };
 
 use crate::{
     leases::Quorum,
-    node::Node,
+    node::{Node, whole_seconds},
     reuse::original,
     rules::{Vote, failure, majority},
 };
+
+/// The subject of a node's finding about the data that it keeps over a restart.
+const PERSISTENCE: &str = "persistence";
 
 #[async_trait]
 impl<B: Backend> Inspect for Quorum<B> {
@@ -90,26 +93,35 @@ impl<B: Backend> Inspect for Quorum<B> {
         });
         let votes = votes.await;
         let mut findings = vec![self.number_of_nodes()];
+        let has_persistence = |vote: &Vote<Vec<Finding>>| matches!(vote, Vote::Given(found) if found.iter().any(|finding| finding.subject == PERSISTENCE));
+        if votes.iter().any(has_persistence) {
+            let says = "the nodes need none: a node that restarts without its data has no vote for max_ttl, and gets the \
+                        holds of the majority back";
+            findings.push(Finding::fine(PERSISTENCE, says));
+        }
         for (vote, node) in votes.into_iter().zip(&self.nodes) {
             let store = &node.store;
             match vote {
                 Vote::Given(found) => {
                     let of_node = |finding: Finding| Finding { says: format!("{store}: {}", finding.says), ..finding };
-                    // A restart loses no lock of the quorum: see "vote".
-                    let concerns_quorum = |finding: &Finding| finding.subject != "persistence";
+                    // A restart loses no lock of the quorum.
+                    let concerns_quorum = |finding: &Finding| finding.subject != PERSISTENCE;
                     findings.extend(found.into_iter().filter(concerns_quorum).map(of_node));
                     findings.push(match node.time_until_vote() {
                         Ok(wait) if wait.is_zero() => Finding::fine("vote", format!("{store}: the node has a vote")),
                         Ok(wait) => Finding::advice(
                             "vote",
-                            format!("{store}: the node has started a short time ago, and has a vote in {wait:.0?}"),
+                            format!(
+                                "{store}: the node has started a short time ago, and has a vote in {}",
+                                rounded(whole_seconds(wait))
+                            ),
                             "wait; a node that restarts has no vote for max_ttl",
                         ),
                         Err(error) => Finding::danger(
                             "vote",
-                            format!("{store}: the node has no vote: {error}"),
+                            format!("{store}: the node has no vote: {}", error.without_kind()),
                             match error.kind() {
-                                ErrorKind::Misused => "give all clients the same max_ttl",
+                                ErrorKind::Misused => "give all clients the same max_ttl and the same list of servers",
                                 _ => "allow this user to run INFO, and GET and SET on bandog:setting:quorum:max_ttl",
                             },
                         ),

@@ -18,7 +18,7 @@ use futures_util::future::{FutureExt, join_all};
 use tokio::time::timeout;
 
 use crate::{
-    agreement::is_stored_by_majority,
+    agreement::{Terms, is_stored_by_majority},
     contention::Contention,
     gather::{GRACE, Progress, Requests, gather},
     node::{Node, now},
@@ -73,7 +73,7 @@ pub struct Quorum<B: Backend> {
     pub(crate) order: Vec<usize>,
     pub(crate) renewals: Renewals,
     pub(crate) contention: Contention,
-    /// Whether a majority of the nodes has stored our maximum ttl.
+    /// Whether a majority of the nodes has stored our terms.
     has_agreed: Arc<AtomicBool>,
     pub(crate) options: QuorumOptions,
     store: String,
@@ -81,7 +81,8 @@ pub struct Quorum<B: Backend> {
 
 impl<B: Backend> Quorum<B> {
     /// Creates a quorum of these nodes. This does no I/O. All clients must name the same nodes: with other nodes, two
-    /// majorities have perhaps no node in common.
+    /// majorities have perhaps no node in common. The number of nodes is stored at the nodes, and a client with another
+    /// number is refused. A client that names other nodes, and as many of them, is not noticed.
     ///
     /// The timeout of a request to a node should be [`QuorumOptions::node_timeout`].
     ///
@@ -96,9 +97,10 @@ impl<B: Backend> Quorum<B> {
     /// ```
     pub fn new(nodes: impl IntoIterator<Item = B>, options: QuorumOptions) -> Result<Self> {
         let has_agreed = Arc::<AtomicBool>::default();
-        let node =
-            |backend| Arc::new(Node::new(backend, options.node_timeout(), options.max_ttl, Arc::clone(&has_agreed)));
-        let nodes: Vec<_> = nodes.into_iter().map(node).collect();
+        let backends: Vec<_> = nodes.into_iter().collect();
+        let terms = Terms { max_ttl: options.max_ttl, nodes: backends.len() };
+        let node = |backend| Arc::new(Node::new(backend, options.node_timeout(), terms, Arc::clone(&has_agreed)));
+        let nodes: Vec<_> = backends.into_iter().map(node).collect();
         if nodes.len() < 3 {
             return Err(Error::misused(format!("a quorum has {} nodes; it needs at least 3", nodes.len())));
         }
@@ -110,10 +112,10 @@ impl<B: Backend> Quorum<B> {
         Ok(Self { nodes, tasks, order, renewals, contention, has_agreed, options, store })
     }
 
-    /// Checks once that a majority of the nodes has stored our maximum ttl, and stores it if no node has another one.
+    /// Checks once that a majority of the nodes has stored our terms, and stores them if no node has others.
     async fn agree(&self) -> Result<()> {
         let deadline = self.deadline();
-        // All nodes are read before the first one is written: a client with a wrong maximum leaves no trace.
+        // All nodes are read before the first one is written: a client with wrong terms leaves no trace.
         for stores in [false, true] {
             if self.has_agreed.load(Relaxed) {
                 return Ok(());
@@ -124,7 +126,7 @@ impl<B: Backend> Quorum<B> {
         if self.has_agreed.load(Relaxed) {
             return Ok(());
         }
-        Err(Error::unavailable("too few nodes of the quorum have stored max_ttl"))
+        Err(Error::unavailable("too few nodes of the quorum have stored max_ttl and their number"))
     }
 }
 
@@ -153,7 +155,7 @@ impl<B: Backend> Leases for Quorum<B> {
         self.tasks.start();
         let asked = now();
         match self.agree().await {
-            // The first calls of a client also agree on the maximum ttl, and this must not take their time.
+            // The first calls of a client also agree on the terms, and this must not take their time.
             Ok(()) => self.apply_steps(steps, asked, self.deadline()).await,
             Err(error) => steps.iter().map(|step| Err(error.clone().during(step.verb()).at(step.key()))).collect(),
         }

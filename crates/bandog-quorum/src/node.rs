@@ -11,7 +11,7 @@ use std::{
 };
 
 use bandog_core::{
-    Answer, Backend, Claim, ClaimId, Clock, Error, Moment, Notifier, Result, Step, Subscription, Verdict,
+    Answer, Backend, Claim, ClaimId, Clock, Error, Moment, Notifier, Result, Step, Subscription, Verdict, rounded,
 };
 use tokio::{
     sync::{Notify, watch},
@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use crate::{
-    agreement::{self, Agreement},
+    agreement::{self, Agreement, Terms},
     owed::Owed,
     repairs::{Repairs, has_failed},
     rules::{self, Kept},
@@ -33,8 +33,8 @@ pub(crate) struct Node<B> {
     pub(crate) store: String,
     /// Maximum duration of one request to this node.
     pub(crate) limit: Duration,
-    max_ttl: Duration,
-    /// Whether a majority of the nodes has stored our maximum ttl.
+    terms: Terms,
+    /// Whether a majority of the nodes has stored our terms.
     has_agreed: Arc<AtomicBool>,
     epoch: watch::Receiver<u64>,
     state: Mutex<NodeState>,
@@ -83,13 +83,13 @@ pub(crate) struct Reply {
 }
 
 impl<B: Backend> Node<B> {
-    pub(crate) fn new(backend: B, limit: Duration, max_ttl: Duration, has_agreed: Arc<AtomicBool>) -> Self {
+    pub(crate) fn new(backend: B, limit: Duration, terms: Terms, has_agreed: Arc<AtomicBool>) -> Self {
         let profile = backend.profile();
         Self {
             backend,
             store: profile.store,
             limit,
-            max_ttl,
+            terms,
             has_agreed,
             epoch: profile.epoch,
             state: Mutex::default(),
@@ -145,10 +145,10 @@ impl<B: Backend> Node<B> {
         self.backend.subscribe(&claim, notifier).await
     }
 
-    /// Compares the maximum ttl with the one that the node has stored. `stores`: whether the node first stores ours if it
-    /// has none.
+    /// Compares our terms with those that the node has stored. `stores`: whether the node first stores ours if it has
+    /// none.
     pub(crate) async fn agree(&self, stores: bool) -> Result<Agreement> {
-        agreement::check(&self.backend, &self.store, self.max_ttl, stores).await
+        agreement::check(&self.backend, &self.store, self.terms, stores).await
     }
 
     /// Checks that the node answers, and reads its uptime.
@@ -177,11 +177,11 @@ impl<B: Backend> Node<B> {
         match vote {
             Err(error) => Some(error),
             Ok(Some(from)) if sent < from => Some(Error::unavailable(format!(
-                "{} has no vote: it must run for more than {:?} (max_ttl), because it might have lost its locks when it \
-                 started; it has a vote in {:.1?}",
+                "{} has no vote: it must run for more than {} (max_ttl), because it might have lost its locks when it \
+                 started; it has a vote in {}",
                 self.store,
-                self.max_ttl,
-                from.since(sent)
+                rounded(self.terms.max_ttl),
+                rounded(whole_seconds(from.since(sent)))
             ))),
             Ok(Some(_) | None) => None,
         }
@@ -353,10 +353,10 @@ impl<B: Backend> Node<B> {
         self.epoch.clone()
     }
 
-    /// Reads the uptime of the node, and compares the maximum ttl. Returns the time from which the node has a vote.
+    /// Reads the uptime of the node, and compares the terms. Returns the time from which the node has a vote.
     pub(crate) async fn check_vote(&self) -> Vote {
         let before = self.epoch();
-        // A node that has lost its data stores our maximum again.
+        // A node that has lost its data stores our terms again.
         let uptime = match self.agree(self.has_agreed.load(Relaxed)).await {
             Ok(Agreement::Stored | Agreement::Missing) => self.backend.uptime().await,
             Err(error) => Err(error),
@@ -365,7 +365,7 @@ impl<B: Backend> Node<B> {
         // a vote since before the origin.
         let vote = uptime.map(|uptime| {
             let uptime = u64::try_from(uptime.as_nanos()).unwrap_or(u64::MAX);
-            (now() + self.max_ttl).as_nanos().checked_sub(uptime).map(Moment::from_nanos)
+            (now() + self.terms.max_ttl).as_nanos().checked_sub(uptime).map(Moment::from_nanos)
         });
         let is_lasting = vote.as_ref().err().is_none_or(|error| !error.is_retryable());
         // With another number, perhaps an earlier run of the server has answered.
@@ -408,6 +408,12 @@ pub(crate) enum Skip {
     Missing(Error),
     /// The node must release the claim first.
     Owed,
+}
+
+/// The duration, rounded up to whole seconds if it is a second or longer.
+pub(crate) fn whole_seconds(duration: Duration) -> Duration {
+    let secs = duration.as_secs();
+    if secs == 0 { duration } else { Duration::from_secs(secs + u64::from(duration.subsec_nanos() > 0)) }
 }
 
 /// The present time. This clock does not count the time for which the machine is suspended. The engine counts this time,

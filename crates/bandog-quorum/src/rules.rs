@@ -169,7 +169,7 @@ pub(crate) fn failure<T>(votes: &[Vote<T>]) -> Error {
     let mut reasons = Vec::new();
     for vote in votes {
         if let Vote::Refused(error) | Vote::Missing(error) = vote {
-            let reason = error.to_string();
+            let reason = error.without_kind();
             if !reasons.contains(&reason) {
                 reasons.push(reason);
             }

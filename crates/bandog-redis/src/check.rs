@@ -33,15 +33,19 @@ impl Redis {
         Ok([version].into_iter().chain(self.tls()).chain(findings).collect())
     }
 
-    /// The findings about the rights of the user. Each node of a cluster has its own list of users. A node that does not
-    /// answer is left out: the finding `cluster` reports it.
+    /// The findings about the rights of the user. Each node of a cluster has its own list of users. Only the masters are
+    /// checked.
     async fn rights_at(&self, masters: &[Master<'_>], prefix: &str) -> Result<Vec<Finding>> {
         let mut found = Vec::with_capacity(masters.len());
         for (at, master) in masters.iter().enumerate() {
             match self.rights(master.link(), prefix).await {
-                Ok(finding) => found.push((master.address(), vec![finding])),
+                Ok(findings) => found.push((master.address(), findings)),
                 Err(error) if found.is_empty() && at + 1 == masters.len() => return Err(error),
-                Err(_) => {}
+                Err(error) => {
+                    let says = format!("the rights could not be checked: {error}");
+                    let cure = "run this command again when the node answers";
+                    found.push((master.address(), vec![Finding::advice("rights", says, cure)]));
+                }
             }
         }
         Ok(of_servers(found))
@@ -51,7 +55,7 @@ impl Redis {
     /// have the same finding, it is reported once. If a node does not answer, the others are checked.
     async fn settings(&self, masters: &[Master<'_>]) -> Result<Vec<Finding>> {
         let in_cluster = self.options.format.in_cluster;
-        let (mut found, mut views, mut silent) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut found, mut views, mut unchecked) = (Vec::new(), Vec::new(), Vec::new());
         for (at, master) in masters.iter().enumerate() {
             let mut pipe = Pipeline::new();
             pipe.cmd("INFO");
@@ -63,7 +67,7 @@ impl Redis {
                 Err(error) if views.is_empty() && at + 1 == masters.len() => return Err(error),
                 Err(error) => {
                     let refuses = if error.is_retryable() { "does not answer" } else { "refuses this client" };
-                    silent.push(format!("the master {} {refuses}: {error}", master.address()));
+                    unchecked.push(format!("the master {} {refuses}: {error}", master.address()));
                     continue;
                 }
             };
@@ -81,7 +85,7 @@ impl Redis {
         }
         let mut findings = of_servers(found);
         if in_cluster {
-            findings.extend(cluster::findings(&views, &silent));
+            findings.extend(cluster::findings(&views, &unchecked));
         }
         Ok(findings)
     }

@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Error, ErrorKind, Result};
+use bandog_core::{Error, ErrorKind, Result, rounded};
 use futures_util::{FutureExt, future::BoxFuture};
 use redis::{
     AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisError, aio::AsyncPushSender,
@@ -116,7 +116,12 @@ pub(crate) async fn dial_server(
     match timeout(limit, connect(options, pushes, &peer, probes)).await {
         Ok(dialled) => dialled,
         Err(_) => Err(peer.not_redis(options).unwrap_or_else(|| {
-            Error::unavailable(format!("no connection to {} within {limit:?}{}", options.store(), peer.hint(options)))
+            Error::unavailable(format!(
+                "no connection to {} within {}{}",
+                options.store(),
+                rounded(limit),
+                peer.hint(options)
+            ))
         })),
     }
 }

@@ -1,5 +1,6 @@
 //! The implementation of [`Inspect`]: locks and their holders.
 
+mod fences;
 mod rows;
 
 use std::{borrow::Cow, time::Duration};
@@ -92,7 +93,10 @@ impl Redis {
     async fn row_of(&self, key: &Key) -> Result<Option<Row>> {
         self.check_name(key)?;
         let placed = self.lock_name(key.as_str());
-        row(key.as_str(), &self.ask(|form| script::show([&*placed].into_iter(), self.options.format, form)).await?)
+        let reply = self.ask(|form| script::show([&*placed].into_iter(), self.options.format, form)).await?;
+        let mut row = row(key.as_str(), &reply)?;
+        self.add_fences(row.iter_mut().collect()).await;
+        Ok(row)
     }
 
     /// Deletes the token of a mutex of the layout [`Layout::Setnx`], if the mutex is free. If it is taken meanwhile, its
@@ -130,6 +134,7 @@ impl Redis {
                 rows.push(row.unwrap_or_else(|| Row::free(key)));
             }
         }
+        self.add_fences(rows.iter_mut().collect()).await;
         Ok(rows)
     }
 

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_core::{Error, Result};
+use bandog_core::{Error, Result, rounded};
 use futures_util::{
     FutureExt,
     future::{BoxFuture, Either},
@@ -265,7 +265,8 @@ impl SharedLink {
     /// The error if no connection was open before the deadline.
     fn not_connected(&self) -> Error {
         let Self { options, phase, .. } = self;
-        let error = Error::unavailable(format!("no connection to {} within {:?}", options.store(), options.timeout));
+        let error =
+            Error::unavailable(format!("no connection to {} within {}", options.store(), rounded(options.timeout)));
         match &*phase.borrow() {
             Phase::Failed(_, cause) => error.caused_by(cause.clone()),
             Phase::Idle | Phase::Dialling | Phase::Up(_) => error,

@@ -227,6 +227,9 @@ fn meaning(error: &ServerError) -> (Option<ErrorKind>, &str) {
         "UNKNOWN" if names_command(details(error), "EVAL") || names_command(details(error), "EVALSHA") => {
             (Denied, NO_SCRIPTS)
         }
+        "UNKNOWN" if ["GET", "SET", "CLUSTER"].iter().any(|command| names_command(details(error), command)) => {
+            (Denied, NO_DATA)
+        }
         "UNKNOWN" => (Denied, "Redis does not know the command"),
         _ => return (None, "Redis replied with an error"),
     };
@@ -265,6 +268,10 @@ const NODE_OF_A_CLUSTER: &str = "this server is one node of a cluster; write red
 /// The message for a server that does not know the commands for scripts.
 const NO_SCRIPTS: &str = "this server cannot run scripts, which every claim needs; if it is a sentinel, write \
                           redis+sentinel://HOST:PORT/MASTER in the URL";
+
+/// The message for a server that does not know the first commands that the nodes of a quorum or of a cluster get.
+const NO_DATA: &str = "this server does not know a command that every client needs; if it is a sentinel, name the servers \
+                       themselves in the URL, or write redis+sentinel://HOST:PORT/MASTER";
 
 /// The message for a key with other data.
 const NOT_OURS: &str = "the key contains data that is not a lock of this kind, so it was not changed; it can be another kind of lock, a \

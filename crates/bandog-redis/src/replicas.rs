@@ -23,7 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_core::{Error, ErrorKind::NotReplicated, Result};
+use bandog_core::{Error, ErrorKind::NotReplicated, Result, rounded};
 use tokio::time::timeout_at;
 
 use self::round::ServerRounds;
@@ -68,8 +68,10 @@ impl Replicas {
         };
         let result = timeout_at(deadline.into(), acknowledged).await.unwrap_or_else(|_| {
             let (number, timeout) = (self.options.replicas, self.options.timeout);
-            let message =
-                format!("it is unknown whether {number} replicas have acknowledged the lock within {timeout:?}");
+            let message = format!(
+                "it is unknown whether {number} replicas have acknowledged the lock within {}",
+                rounded(timeout)
+            );
             Err(Error::new(NotReplicated, message))
         });
         result.map_err(|error| {

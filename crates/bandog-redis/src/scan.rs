@@ -116,6 +116,7 @@ impl Redis {
         for master in self.servers.masters().await? {
             rows.append(&mut self.all_at(&master, pattern).await?);
         }
+        self.add_fences(rows.values_mut().collect()).await;
         Ok(rows)
     }
 

@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_core::{Error, ErrorKind, Result};
+use bandog_core::{Error, ErrorKind, Result, rounded};
 use futures_util::FutureExt;
 use redis::{Value, aio::AsyncPushSender};
 use tokio::{
@@ -57,7 +57,7 @@ pub(crate) async fn dial(
     let (mut tried, mut faults) = (Vec::new(), Vec::new());
     loop {
         let Ok(masters) = timeout_at(deadline.into(), masters(&mut facts)).await else {
-            faults.push(Error::unavailable(format!("the sentinels did not answer within {limit:?}")));
+            faults.push(Error::unavailable(format!("the sentinels did not answer within {}", rounded(limit))));
             break;
         };
         let mut untried = masters.into_iter().filter(|choice| !tried.contains(&choice.master));
@@ -70,10 +70,12 @@ pub(crate) async fn dial(
         }
     }
     if tried.is_empty() || faults.len() > 1 {
-        faults.extend(facts.borrow().faults());
-        return Err(no_master(options, &faults));
+        let facts = facts.borrow();
+        faults.extend(facts.faults());
+        let hosts: Vec<_> = facts.hosts().cloned().collect();
+        return Err(no_master(options, &faults, &hosts));
     }
-    Err(faults.pop().unwrap_or_else(|| no_master(options, &[])))
+    Err(faults.pop().unwrap_or_else(|| no_master(options, &[], &[])))
 }
 
 /// Waits before the next connection attempt, until the delay has passed or the sentinels name another master.
@@ -129,8 +131,9 @@ async fn connect(
         connected = timeout(limit, connect_master(options, &master, pushes, probes)) => connected,
         () = &mut moved => Ok(Err(Error::unavailable(format!("{master} is not the master any more")))),
     };
-    let no_answer =
-        |_| Error::unavailable(format!("{}: the master {master} did not answer within {limit:?}", options.store()));
+    let no_answer = |_| {
+        Error::unavailable(format!("{}: the master {master} did not answer within {}", options.store(), rounded(limit)))
+    };
     Ok(Connection { moved, ..connected.map_err(no_answer)?? })
 }
 
@@ -192,12 +195,53 @@ async fn moved(options: RedisOptions, sentinels: Sentinels, choice: Choice) {
     }
 }
 
-/// The error if no master could be reached because of these faults.
-fn no_master(options: &RedisOptions, faults: &[Error]) -> Error {
+/// The texts of these faults. If the texts of several sentinels differ only in the host, the first one is followed by the
+/// hosts of the others.
+fn grouped(faults: &[Error], hosts: &[Host]) -> Vec<String> {
+    let mut groups: Vec<(String, String, Vec<String>)> = Vec::new();
+    for text in faults.iter().map(Error::without_kind) {
+        let named = hosts.iter().map(Host::to_string).filter(|host| text.contains(host.as_str()));
+        // A host can be the beginning of another one.
+        let host = named.max_by_key(String::len);
+        let pattern = host.as_ref().map_or(text.clone(), |host| text.replace(host.as_str(), "*"));
+        match groups.iter_mut().find(|(other, ..)| *other == pattern) {
+            Some((.., others)) => others.extend(host.filter(|host| !others.contains(host))),
+            None => groups.push((pattern, text, Vec::new())),
+        }
+    }
+    let group = |(_, text, others): (_, String, Vec<String>)| {
+        if others.is_empty() { text } else { format!("{text} (and the same at {})", others.join(" and ")) }
+    };
+    groups.into_iter().map(group).collect()
+}
+
+/// The error if no master could be reached because of these faults. `hosts`: the sentinels.
+fn no_master(options: &RedisOptions, faults: &[Error], hosts: &[Host]) -> Error {
     // If one fault may be temporary, the whole attempt can succeed later.
     let first = faults.iter().find(|fault| fault.is_retryable()).or(faults.first());
     let kind = first.map_or(ErrorKind::Unavailable, Error::kind);
-    let texts: Vec<_> = faults.iter().map(Error::to_string).collect();
+    let texts = grouped(faults, hosts);
     let text = if texts.is_empty() { "no sentinel names a master".to_owned() } else { texts.join("; ") };
     Error::new(kind, format!("{}: {text}", options.store()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_faults_of_several_sentinels_are_one_text() {
+        let host = |port| Host { name: "10.0.0.1".into(), port };
+        let hosts = [host(2637), host(26379), host(26380)];
+        let refused = |port| Error::new(ErrorKind::Denied, format!("the sentinel {} refuses the login", host(port)));
+        let faults = [refused(2637), refused(26379), Error::unavailable("late"), refused(26380), refused(26380)];
+        assert_eq!(
+            grouped(&faults, &hosts),
+            [
+                "the sentinel 10.0.0.1:2637 refuses the login (and the same at 10.0.0.1:26379 and 10.0.0.1:26380)",
+                "late"
+            ]
+        );
+        assert!(grouped(&[], &hosts).is_empty());
+    }
 }

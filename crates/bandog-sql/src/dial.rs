@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Error, ErrorKind, Result};
+use bandog_core::{Error, ErrorKind, Result, rounded};
 use futures_util::{Stream, stream::poll_fn};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
@@ -79,7 +79,7 @@ pub(crate) async fn dial(options: &SqlOptions) -> Result<Connection> {
     let limit = (options.timeout * 9 / 10).min(MAX_DIAL_TIME);
     match timeout(limit, connect(options)).await {
         Ok(connection) => connection,
-        Err(_) => Err(Error::unavailable(format!("no connection to {} within {limit:?}", options.store()))),
+        Err(_) => Err(Error::unavailable(format!("no connection to {} within {}", options.store(), rounded(limit)))),
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_core::{Answer, Claim, Error, ErrorKind, Renewal, Result, Step};
+use bandog_core::{Answer, Claim, Error, ErrorKind, Renewal, Result, Step, rounded};
 use tokio::{
     sync::{mpsc, oneshot},
     time::{sleep, timeout, timeout_at},
@@ -93,7 +93,8 @@ impl Lane {
         let limit = context.options.timeout;
         let deadline = Instant::now() + limit;
         let late = || {
-            let error = Error::unavailable(format!("{} did not answer within {limit:?}", context.options.store()));
+            let error =
+                Error::unavailable(format!("{} did not answer within {}", context.options.store(), rounded(limit)));
             error.ambiguous()
         };
         let answered = async {

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Claim, ClaimId, Error, Key, Kind, Notifier, Result, Subscription};
+use bandog_core::{Claim, ClaimId, Error, Key, Kind, Notifier, Result, Subscription, rounded};
 use futures_util::StreamExt;
 use tokio::{
     sync::{Notify, oneshot},
@@ -134,7 +134,10 @@ impl Listener {
         match timeout(limit, confirmed).await {
             Ok(Ok(confirmed)) => confirmed.map(|()| subscription),
             Ok(Err(_)) => Err(Error::unavailable("the Tokio runtime of the subscriptions has ended")),
-            Err(_) => Err(Error::unavailable(format!("the server did not confirm the subscription within {limit:?}"))),
+            Err(_) => Err(Error::unavailable(format!(
+                "the server did not confirm the subscription within {}",
+                rounded(limit)
+            ))),
         }
     }
 
@@ -332,7 +335,7 @@ async fn run(context: Arc<Context>) {
 /// Opens a session. A server that stops to answer during the login is given up after the timeout.
 async fn open(context: &Context) -> Result<Session> {
     let limit = context.options.timeout;
-    let late = |_| Error::unavailable(format!("no session on {} within {limit:?}", context.options.store()));
+    let late = |_| Error::unavailable(format!("no session on {} within {}", context.options.store(), rounded(limit)));
     timeout(limit, Session::open(context)).await.unwrap_or_else(|elapsed| Err(late(elapsed)))
 }
 

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Clock, Error, Result};
+use bandog_core::{Clock, Error, Result, rounded};
 use tokio::{
     sync::{Semaphore, mpsc, watch},
     task::coop::unconstrained,
@@ -133,7 +133,9 @@ impl Sqlite {
         // reports that the request was not executed. So this timeout passes only if the disk does not respond.
         match tokio::time::timeout(timeout, answered).await {
             Ok(answer) => answer,
-            Err(_) => Err(Error::unavailable(format!("the disk did not answer within {timeout:?}")).ambiguous()),
+            Err(_) => {
+                Err(Error::unavailable(format!("the disk did not answer within {}", rounded(timeout))).ambiguous())
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Queries for operators, and `check`.
 
 use async_trait::async_trait;
-use bandog_core::{Error, Finding, Inspect, Key, Kind, Member, Pattern, Released, Result, Row};
+use bandog_core::{Error, Finding, Inspect, Key, Kind, Member, Pattern, Released, Result, Row, rounded};
 
 use crate::{
     Sqlite, check,
@@ -44,7 +44,7 @@ impl Inspect for Sqlite {
         match tokio::time::timeout(timeout, checking).await {
             Ok(Ok(findings)) => Ok(findings),
             Ok(Err(cause)) => Err(Error::unavailable("the check of the database was cancelled").caused_by(cause)),
-            Err(_) => Err(Error::unavailable(format!("the disk did not answer within {timeout:?}"))),
+            Err(_) => Err(Error::unavailable(format!("the disk did not answer within {}", rounded(timeout)))),
         }
         .map_err(|error| error.during("check"))
     }

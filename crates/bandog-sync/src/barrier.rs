@@ -4,7 +4,7 @@ mod state;
 
 use std::{pin::pin, time::Duration};
 
-use bandog_core::{Clock, Error, ErrorKind, Holding, Key, Record, Result, Swap, Swapped};
+use bandog_core::{Clock, Error, ErrorKind, Holding, Key, Record, Result, Swap, Swapped, rounded};
 use futures_util::future::{Either, select};
 
 use self::state::{Arrivals, Party, Position, Visit};
@@ -270,7 +270,7 @@ impl Barrier {
             return Err(error);
         }
         let delay = retries.next_delay();
-        tracing::debug!(%record, %error, retry_in = ?delay, "a party of a barrier could not reach the store");
+        tracing::debug!(%record, %error, retry_in = %rounded(delay), "a party of a barrier could not reach the store");
         pause(self.client.handle(), delay).await
     }
 }

@@ -5,7 +5,7 @@ mod observer;
 
 use std::{pin::pin, time::Duration};
 
-use bandog_core::{Clock, Error, ErrorKind, Key, Result, Swap, Swapped, Version};
+use bandog_core::{Clock, Error, ErrorKind, Key, Result, Swap, Swapped, Version, rounded};
 use futures_util::future::{Either, select};
 
 pub use self::{
@@ -184,7 +184,7 @@ impl Election {
                 Ok(Swapped::NotHeld | Swapped::Early(_)) => return Ok(None),
                 Err(error) if error.is_retryable() => {
                     let delay = retries.next_delay();
-                    tracing::debug!(%record, %error, retry_in = ?delay, "a candidate could not write the record");
+                    tracing::debug!(%record, %error, retry_in = %rounded(delay), "a candidate could not write the record");
                     match select(guard.lost(), pin!(pause(self.client.handle(), delay))).await {
                         Either::Left(((), _)) => return Ok(None),
                         Either::Right((paused, _)) => paused.map_err(|error| error.during("swap").at(record))?,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bandog_core::Result;
+use bandog_core::{Result, rounded};
 
 use crate::{Guard, lock::Lock, pause::pause};
 
@@ -44,7 +44,7 @@ impl Lock {
             match self.acquire().await {
                 Err(error) if error.is_retryable() => {
                     let (key, delay) = (self.key()?, retries.next_delay());
-                    tracing::warn!(%key, %error, retry_in = ?delay, "{what} could not wait for its lock");
+                    tracing::warn!(%key, %error, retry_in = %rounded(delay), "{what} could not wait for its lock");
                     pause(self.handle(), delay).await.map_err(|error| error.during("lock").at(key))?;
                 }
                 locked => return locked,

@@ -2,7 +2,7 @@
 
 use std::{any::Any, panic::AssertUnwindSafe, pin::pin, time::Duration};
 
-use bandog_core::{Fence, Key, Result};
+use bandog_core::{Fence, Key, Result, rounded};
 use futures_util::{
     FutureExt,
     future::{Either, select},
@@ -141,11 +141,11 @@ impl RunEnd {
                 None
             }
             Self::Failed(error) => {
-                tracing::warn!(%key, %fence, error, retry_in = ?delay, "the singleton task failed");
+                tracing::warn!(%key, %fence, error, retry_in = %rounded(delay), "the singleton task failed");
                 Some(delay)
             }
             Self::Lost => {
-                tracing::warn!(%key, %fence, retry_in = ?delay, "the singleton task was cancelled: its lock was lost");
+                tracing::warn!(%key, %fence, retry_in = %rounded(delay), "the singleton task was cancelled: its lock was lost");
                 Some(delay)
             }
         }

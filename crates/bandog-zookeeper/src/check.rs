@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bandog_core::{Finding, Result};
+use bandog_core::{Finding, Result, rounded};
 use futures_util::future::join_all;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -63,23 +63,23 @@ impl Shared {
 
 fn about_session(asked: Duration, given: Duration) -> Finding {
     if asked == given {
-        return Finding::fine("session", format!("a session lasts for {given:?}"));
+        return Finding::fine("session", format!("a session lasts for {}", rounded(given)));
     }
     Finding::advice(
         "session",
-        format!("a session lasts for {given:?}; the client asked for {asked:?}"),
+        format!("a session lasts for {}; the client asked for {}", rounded(given), rounded(asked)),
         "set minSessionTimeout and maxSessionTimeout of the servers, or ?session= in the URL",
     )
 }
 
 fn about_write(took: Duration, session: Duration) -> Finding {
-    let says = format!("a write took {took:?}");
+    let says = format!("a write took {}", rounded(took));
     if took < session / SLOW {
         return Finding::fine("write", says);
     }
     Finding::danger(
         "write",
-        format!("{says}, and a session lasts for {session:?}, so locks can be lost without a failure"),
+        format!("{says}, and a session lasts for {}, so locks can be lost without a failure", rounded(session)),
         "find out why the servers are slow (their disks, their network), or use a longer ?session=",
     )
 }
@@ -112,9 +112,9 @@ fn about_limits(limits: &[(&str, Duration)]) -> Option<Finding> {
         return None;
     }
     if others.iter().all(|(_, limit)| limit == first) {
-        return Some(Finding::fine("session limits", format!("all servers give sessions of {first:?}")));
+        return Some(Finding::fine("session limits", format!("all servers give sessions of {}", rounded(*first))));
     }
-    let each: Vec<_> = limits.iter().map(|(server, limit)| format!("{server} gives {limit:?}")).collect();
+    let each: Vec<_> = limits.iter().map(|(server, limit)| format!("{server} gives {}", rounded(*limit))).collect();
     Some(Finding::danger(
         "session limits",
         format!(
@@ -157,7 +157,7 @@ async fn ask(server: &str, limit: Duration) -> Says {
         Ok::<_, std::io::Error>(answer)
     };
     match timeout(limit, asked).await {
-        Err(_) => Says::Unreachable(format!("no answer within {limit:?}")),
+        Err(_) => Says::Unreachable(format!("no answer within {}", rounded(limit))),
         Ok(Err(error)) => Says::Unreachable(error.to_string()),
         Ok(Ok(answer)) => read(&answer),
     }

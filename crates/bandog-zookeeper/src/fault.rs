@@ -1,6 +1,6 @@
 //! The errors of ZooKeeper's client as errors of bandog.
 
-use bandog_core::{Error, ErrorKind};
+use bandog_core::{Error, ErrorKind, rounded};
 use zookeeper_client::Error as ZkError;
 
 /// The error of a request that was sent. `store` is the address, for the message.
@@ -34,7 +34,7 @@ pub(crate) fn of_connection(store: &str, error: ZkError) -> Error {
 
 /// The error of a request that had no answer within the timeout.
 pub(crate) fn no_answer(store: &str, timeout: std::time::Duration) -> Error {
-    Error::unavailable(format!("{store}: no answer within {timeout:?}")).ambiguous()
+    Error::unavailable(format!("{store}: no answer within {}", rounded(timeout))).ambiguous()
 }
 
 /// Whether the node was deleted before the request. For a deletion, this is a success.

@@ -84,6 +84,12 @@ impl Parts {
             "memory" => (Scheme::Memory, "memory"),
             other => return Err(unknown_scheme(other, &shown)),
         };
+        if word.ends_with("+sentinel") && secrets::has_unencoded_secret(url) {
+            return Err(Error::misused(format!(
+                "the URL {shown:?} has characters in sentinel_password= that must be encoded: write %40 for @, %2F for /, %3F \
+                 for ?, %23 for #, %26 for & and %25 for %"
+            )));
+        }
         match word {
             "redis+unix" => check_socket(rest, &shown)?,
             "redis" | "rediss" => {

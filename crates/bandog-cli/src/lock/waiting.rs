@@ -95,7 +95,16 @@ struct WaitReason {
 /// Queries the store for the reason of the wait.
 async fn wait_reason(client: &Client, name: &str) -> WaitReason {
     let (whole, brief) = match client.show(name).await {
-        Ok(row) => (holder_text::holders(&row), holder_text::brief_holders(&row)),
+        Ok(mut row) => {
+            // With `?replicas=`, the server has a grant before the replicas have acknowledged it.
+            let own = format!("{}:", client.id());
+            let all = row.holders.len();
+            row.holders.retain(|holder| !holder.owner.as_ref().is_some_and(|owner| owner.starts_with(&own)));
+            if row.holders.is_empty() && all > 0 {
+                return WaitReason::plain("which this command has got, but its grant is not acknowledged yet");
+            }
+            (holder_text::holders(&row), holder_text::brief_holders(&row))
+        }
         Err(error) if error.kind() == ErrorKind::Unavailable => {
             return WaitReason::plain("but the store does not answer");
         }

@@ -12,8 +12,11 @@ use super::{
 };
 use crate::lock::Handle;
 
-/// Time limit of one call for a lock.
+/// Time limit of one call for a lock that is held for long.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit of one call for a lock that is held for milliseconds. While the store answers that it cannot grant anything,
+/// for example a quorum without votes, a call fails only at its limit.
+const SHORT_PATIENCE: Duration = Duration::from_secs(5);
 /// Pause after a call that has failed.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Greatest duration of a short hold.
@@ -63,9 +66,10 @@ impl Worker {
         if !name.is_long {
             self.tally.waits(self.number);
         }
+        let limit = if name.is_long { PATIENCE } else { SHORT_PATIENCE };
         let guard = tokio::select! { biased;
             () = stop(&mut self.stopped) => None,
-            guard = self.tally.until_granted(&handle) => Some(guard),
+            guard = self.tally.until_granted(&handle, limit) => Some(guard),
         };
         self.tally.waited(self.number);
         let Some(guard) = guard else { return };
@@ -96,10 +100,10 @@ async fn stop(stopped: &mut watch::Receiver<bool>) {
 }
 
 impl Tally {
-    /// Claims the lock until it is granted. Counts errors.
-    async fn until_granted(&self, handle: &Handle) -> Guard {
+    /// Claims the lock until it is granted. Counts errors. `limit`: the time limit of one call.
+    async fn until_granted(&self, handle: &Handle, limit: Duration) -> Guard {
         loop {
-            match handle.try_lock_for(PATIENCE).await {
+            match handle.try_lock_for(limit).await {
                 Ok(Some(guard)) => return guard,
                 Ok(None) => {}
                 Err(error) => {

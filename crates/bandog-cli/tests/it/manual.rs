@@ -76,6 +76,27 @@ fn the_manual_has_a_page_for_each_command() {
 }
 
 #[test]
+fn the_help_names_all_stores_and_lists_the_fields() {
+    let place = Place::new();
+    for args in [&["--help"][..], &["show", "--help"], &["ls", "--help"]] {
+        let help = place.run(args).stdout;
+        for scheme in
+            ["redis://", "rediss://", "redis+unix://", "redis+sentinel://", "redis+cluster://", "redis+quorum://"]
+        {
+            assert!(help.contains(scheme), "{scheme}: {help}");
+        }
+        for scheme in ["postgres://", "mysql://", "zookeeper://", "sqlite:", "memory:"] {
+            assert!(help.contains(scheme), "{scheme}: {help}");
+        }
+        if args.len() > 1 {
+            let line = |field: &str| help.lines().any(|line| line.split_whitespace().next() == Some(field));
+            let fields = ["name", "kind", "held", "owner", "fence", "fence_to", "ttl_ms", "holder", "holders", "limit"];
+            assert!(fields.iter().chain(&["count", "waiters", "store"]).all(|field| line(field)), "{help}");
+        }
+    }
+}
+
+#[test]
 fn a_closed_output_is_no_error() {
     let place = Place::new();
     for args in ["ls", "show x", "ls --json", "doctor", "man", "completions zsh", "--help", "lock --help"] {

@@ -25,7 +25,7 @@ fn a_missing_right_is_reported_with_the_verb_and_the_lock() {
     redis.cmd(&["ACL", "SETUSER", "reader", "on", ">hunter2", "~*", "&*", "+@all", "-hset", "-hincrby", "-pexpire"]);
     let url = redis.url().replace("redis://", "redis://reader:hunter2@");
     let ran = place.run(&["lock", "orders", "--url", &url, "--", "true"]);
-    ran.assert_ended(77, &["claim", "\"orders\"", "rights"]);
+    ran.assert_ended(77, &["claim", "\"orders\"", "lacks a right", "run `bandog doctor`"]);
     assert!(!ran.stderr.contains("hunter2"), "{ran:?}");
     assert!(!redis.keys().contains(&"orders".to_owned()), "{:?}", redis.keys());
 }

@@ -31,7 +31,10 @@ fn a_wait_lasts_as_long_as_the_user_asked_for_while_the_replica_is_away() {
     let (replica, place) = (RedisServer::replica_of(&master), Place::new());
     replica.pause();
     let url = format!("{}?replicas=1", master.url());
-    let mut bandog = place.start(&Place::lock("a", &["--url", &url, "--wait", "10m"], "echo granted"));
+    let mut bandog = place.start(&Place::lock("a", &["-v", "--url", &url, "--wait", "10m"], "echo granted"));
+    // Its own claim is no other holder.
+    bandog.stderr_line("its grant is not acknowledged yet", SOON);
+    assert!(!bandog.stderr().iter().any(|line| line.contains("held by")), "{:?}", bandog.stderr());
     // Without --wait, the command ends after 5 s. In twice this time, the server waits for its replica fewer times than this:
     // twice for each claim, of which each lasts for a second or longer.
     eventually(6 * SOON, || master.calls("wait") >= 25);

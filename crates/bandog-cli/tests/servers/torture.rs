@@ -74,6 +74,23 @@ fn a_healthy_server_loses_nothing_and_keeps_only_what_it_had() {
     assert_eq!(redis.cmd(&["GET", "other"]).text(), "17");
 }
 
+/// The server answers, and grants nothing.
+#[test]
+fn a_server_that_cannot_grant_anything_is_counted_soon() {
+    let (redis, place) = (RedisServer::start(), Place::new());
+    let more = ["--for", "10m", "--hold", "300ms", "--kinds", "mutex", "--workers", "4"];
+    let mut torture = place.start(&options(&redis.url(), &more));
+    held(&redis, "t:mutex-long-0");
+    redis.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    let has_errors =
+        |line: &String| line.split_once(" errors in this time").is_some_and(|(start, _)| !start.ends_with(" 0"));
+    eventually(2 * SOON, || torture.stderr().iter().any(has_errors));
+    redis.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
+    torture.int();
+    let report = reported(&mut torture, 0);
+    assert!(report["errors"]["unavailable"].as_u64() > Some(0), "{report}");
+}
+
 #[test]
 fn the_report_in_words_says_that_nothing_was_broken() {
     let (redis, place) = (RedisServer::start(), Place::new());

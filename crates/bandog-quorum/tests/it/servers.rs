@@ -103,11 +103,12 @@ async fn the_servers_store_the_max_ttl_and_refuse_a_client_with_another_one() {
     let servers = servers(3);
     let (first, second) = (quorum(&servers), young(&servers));
     first.ping().await.unwrap();
-    let is_stored = |server: &RedisServer| matches!(server.cmd(&SETTING), Reply::Text(text) if text == "60000ms");
+    let is_stored =
+        |server: &RedisServer| matches!(server.cmd(&SETTING), Reply::Text(text) if text == "60000ms of 3 nodes");
     eventually_async(SOON, async || servers.iter().filter(|server| is_stored(server)).count() >= 2).await;
     let error = second.ping().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misused);
-    assert!(error.to_string().contains("1000ms here") && error.to_string().contains("use 60000ms"), "{error}");
+    assert!(error.to_string().contains("is 1s here") && error.to_string().contains("use 1m"), "{error}");
     // It is not a lock.
     assert!(first.list(&Pattern::all()).await.unwrap().is_empty());
     // A restarted server stores it again, although nothing is claimed.

@@ -9,6 +9,9 @@ use redis::{Pipeline, Value};
 use super::server_text;
 use crate::{link::Link, refusal, reply::text, slots::SLOTS};
 
+/// Maximum number of moving slots that a finding names.
+const MAX_NAMED: usize = 4;
+
 /// What one master says about the cluster.
 #[derive(Debug)]
 pub(super) struct View {
@@ -87,24 +90,34 @@ impl<'a> NodeLine<'a> {
     }
 }
 
-/// The findings about the cluster. `silent` says of each master that has not answered why.
-pub(super) fn findings(views: &[View], silent: &[String]) -> Vec<Finding> {
-    let mut findings = vec![state(views, silent)];
+/// The findings about the cluster. `unchecked`: for each master that could not be checked, its address and the reason.
+pub(super) fn findings(views: &[View], unchecked: &[String]) -> Vec<Finding> {
+    let mut findings = vec![state(views, unchecked)];
     findings.extend([moving_slots(views), replicas(views), versions(views)].into_iter().flatten());
     findings
 }
 
 /// The finding about the state of the cluster.
-fn state(views: &[View], silent: &[String]) -> Finding {
+fn state(views: &[View], unchecked: &[String]) -> Finding {
     const SUBJECT: &str = "cluster";
-    const CURE: &str =
-        "start the missing nodes or let replicas take over, and run `redis-cli --cluster check HOST:PORT`";
-    if let Some(error) = views.iter().find_map(|view| view.info.as_ref().and(view.nodes.as_ref()).err()) {
-        let says = format!("the state of the cluster could not be checked: {error}");
-        return Finding::advice(SUBJECT, says, "allow this user to run CLUSTER INFO and CLUSTER NODES");
+    const CURE: &str = "start the missing nodes or let replicas take over, create this user on the nodes that refuse it, \
+                        and run `redis-cli --cluster check HOST:PORT`";
+    let info = views.iter().find_map(|view| view.info.as_ref().err().map(|error| ("CLUSTER INFO", error)));
+    let nodes = views.iter().find_map(|view| view.nodes.as_ref().err().map(|error| ("CLUSTER NODES", error)));
+    let refused: Vec<_> = info.into_iter().chain(nodes).collect();
+    if unchecked.is_empty() && !refused.is_empty() {
+        let errors: Vec<_> = refused.iter().map(|(command, error)| format!("{command}: {error}")).collect();
+        let commands: Vec<_> = refused.iter().map(|(command, _)| *command).collect();
+        let rules: Vec<_> =
+            commands.iter().map(|command| format!("+{}", command.to_lowercase().replace(' ', "|"))).collect();
+        return Finding::advice(
+            SUBJECT,
+            format!("the state of the cluster could not be checked: {}", errors.join("; ")),
+            format!("allow this user to run {}: ACL SETUSER with {}", commands.join(" and "), rules.join(" ")),
+        );
     }
-    let mut problems = silent.to_vec();
-    let failed = |view: &View| view.field("cluster_state") != Some("ok");
+    let mut problems = unchecked.to_vec();
+    let failed = |view: &View| view.info.is_ok() && view.field("cluster_state") != Some("ok");
     problems
         .extend(views.iter().filter(|view| failed(view)).map(|view| format!("{} says that it is down", view.address)));
     let served = |view: &View| view.field("cluster_slots_ok").and_then(|slots| slots.parse::<u16>().ok());
@@ -143,12 +156,16 @@ fn moving_slots(views: &[View]) -> Option<Finding> {
         own.flat_map(|line| line.moving).map(move |slot| (slot, format!("{slot} at {}", view.address)))
     });
     // Both nodes of a move report the slot.
-    let (slots, moving): (BTreeSet<&str>, BTreeSet<String>) = moving.map(|(slot, at)| (slot_of(slot), at)).unzip();
-    (!moving.is_empty()).then(|| {
+    let slots: BTreeMap<&str, String> = moving.map(|(slot, at)| (slot_of(slot), at)).collect();
+    (!slots.is_empty()).then(|| {
+        let mut named: Vec<_> = slots.values().take(MAX_NAMED).cloned().collect();
+        if slots.len() > MAX_NAMED {
+            named.push(format!("and {} more", slots.len() - MAX_NAMED));
+        }
         let says = format!(
             "slots that are being moved: {} ({}); most steps with their locks are refused until the move ends",
             slots.len(),
-            join(&moving.iter().map(String::as_str).take(4).collect())
+            named.join(", ")
         );
         Finding::advice("slots", says, "if no program moves them any more, run `redis-cli --cluster fix HOST:PORT`")
     })
@@ -212,8 +229,8 @@ mod tests {
         View { address: "10.0.0.1:1".into(), version: None, info: Ok(info.into()), nodes: Ok(nodes.into()) }
     }
 
-    fn levels(views: &[View], silent: &[String]) -> Vec<(String, Level)> {
-        findings(views, silent).into_iter().map(|finding| (finding.subject, finding.level)).collect()
+    fn levels(views: &[View], unchecked: &[String]) -> Vec<(String, Level)> {
+        findings(views, unchecked).into_iter().map(|finding| (finding.subject, finding.level)).collect()
     }
 
     #[test]
@@ -250,5 +267,13 @@ mod tests {
         // A missing right.
         let denied = View { nodes: Err("NOPERM".into()), ..view(INFO, NODES) };
         assert_eq!(levels(&[denied], &[]), [advice("cluster")]);
+        // A master is down, and another one refuses the command.
+        let denied = View { info: Err("NOPERM".into()), ..view(INFO, NODES) };
+        assert_eq!(levels(&[denied], &["10.0.0.2:1".into()])[0], danger());
+        // All missing rights are named at once.
+        let denied = View { info: Err("NOPERM".into()), nodes: Err("NOPERM".into()), ..view(INFO, NODES) };
+        let found = findings(&[denied], &[]);
+        assert!(found[0].says.contains("CLUSTER INFO: NOPERM; CLUSTER NODES: NOPERM"), "{found:?}");
+        assert!(found[0].cure.as_ref().unwrap().contains("+cluster|info +cluster|nodes"), "{found:?}");
     }
 }

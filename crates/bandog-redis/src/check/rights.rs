@@ -1,9 +1,12 @@
 //! Checks the rights of the user with ACL DRYRUN. This command reports whether the user has the right to run another
 //! command, and does not run that command.
 
+mod gaps;
+
 use bandog_core::{Finding, Result};
 use redis::{Pipeline, Value};
 
+use self::gaps::findings;
 use super::server_text;
 use crate::{
     leases::Redis,
@@ -68,8 +71,8 @@ struct RightsProbe {
 }
 
 impl Redis {
-    /// Checks the rights of the user at this server, for names with this prefix.
-    pub(super) async fn rights(&self, link: &Link, prefix: &str) -> Result<Finding> {
+    /// Checks the rights of the user at this server, for names with this prefix. Each gap in the rights has a finding.
+    pub(super) async fn rights(&self, link: &Link, prefix: &str) -> Result<Vec<Finding>> {
         // If the URL has no user name, Redis uses the user "default".
         let user = self.options.user.as_deref().unwrap_or("default");
         let mut probes = probes(prefix, self.options.format);
@@ -86,14 +89,14 @@ impl Redis {
         }
         let replies = link.call(pipe).await?;
         if let Some(error) = replies.iter().find_map(refused) {
-            return Ok(Finding::advice(
+            return Ok(vec![Finding::advice(
                 "rights",
                 format!("the rights of the user {user:?} could not be checked: {error}"),
                 "compare `ACL GETUSER` with docs/redis.md, or let this user run ACL DRYRUN (Redis 7)",
-            ));
+            )]);
         }
         let answers = probes.into_iter().zip(&replies).map(|(probe, reply)| (probe, right(reply)));
-        Ok(verdict(user, &answers.collect::<Vec<_>>()))
+        Ok(findings(user, &answers.collect::<Vec<_>>()))
     }
 
     /// The commands that depend on the servers and on `replicas=`.
@@ -114,145 +117,6 @@ impl Redis {
         }
         probes
     }
-}
-
-/// The finding for these answers. If several rights are missing, only the most important ones are reported.
-fn verdict(user: &str, answers: &[(RightsProbe, DryRunResult)]) -> Finding {
-    let denied = |purpose: Purpose| {
-        let denied =
-            answers.iter().filter(|(probe, right)| probe.purpose == purpose && *right == DryRunResult::NoCommand);
-        let mut names: Vec<String> = denied.map(|(probe, _)| probe.name()).collect();
-        names.dedup();
-        names
-    };
-    let grant = |names: &[String]| {
-        let rules: Vec<String> = names.iter().map(|name| format!("+{}", name.to_lowercase())).collect();
-        format!("ACL SETUSER {user} {}", rules.join(" "))
-    };
-    let mut locks = denied(Purpose::Locks);
-    if denied(Purpose::Scripts).len() == SCRIPT_COMMANDS {
-        locks.insert(0, "EVALSHA".into());
-    }
-    if !locks.is_empty() {
-        let says = format!("the user {user:?} may not run {}, which every lock needs", locks.join(", "));
-        return Finding::danger("rights", says, grant(&locks));
-    }
-    let is_refused = |(probe, right): &&(RightsProbe, DryRunResult)| {
-        probe.purpose == Purpose::Replicas && *right != DryRunResult::Granted
-    };
-    if let Some((probe, right)) = answers.iter().find(is_refused) {
-        let says = format!(
-            "the user {user:?} may not run {}, which every lock needs with replicas= in the URL",
-            probe.command.join(" ").trim_end()
-        );
-        let cure = match right {
-            DryRunResult::Granted | DryRunResult::NoCommand => grant(&denied(Purpose::Replicas)),
-            DryRunResult::NoName => format!("ACL SETUSER {user} ~{}", names::ACK),
-        };
-        return Finding::danger("rights", says, cure);
-    }
-    let notifications = denied(Purpose::Subscriptions);
-    if !notifications.is_empty() {
-        let says = format!("the user {user:?} may not run {}, so waiters poll every second", notifications.join(", "));
-        return Finding::advice("rights", says, grant(&notifications));
-    }
-    let moving_slots = denied(Purpose::MovingSlots);
-    if !moving_slots.is_empty() {
-        let says = format!(
-            "the user {user:?} may not run {}, so steps for locks of a slot that is being moved may be refused",
-            moving_slots.join(", ")
-        );
-        return Finding::advice("rights", says, grant(&moving_slots));
-    }
-    // Offers, the other kinds and latches are left out here. A missing right for them is reported below, as less important.
-    let out_of_reach = |(probe, right): &&(RightsProbe, DryRunResult)| {
-        !matches!(probe.purpose, Purpose::Offers | Purpose::OtherKinds | Purpose::Latches)
-            && *right == DryRunResult::NoName
-    };
-    if let Some((probe, _)) = answers.iter().find(out_of_reach) {
-        return Finding::advice(
-            "rights",
-            format!(
-                "the user {user:?} may not use all keys and channels: {} is refused, and so are all locks and \
-                 schedules whose keys or channels this user may not use",
-                probe.command.join(" ")
-            ),
-            "see docs/redis.md for the patterns of keys and channels that a user needs",
-        );
-    }
-    if answers.iter().any(|(probe, right)| probe.purpose == Purpose::Offers && *right == DryRunResult::NoName) {
-        let says = format!(
-            "the user {user:?} may not use the keys {}*, so a client that waits beside several busy clients may wait \
-             for a very long time",
-            names::STARVING
-        );
-        return Finding::advice("rights", says, format!("ACL SETUSER {user} '~{}*'", names::STARVING));
-    }
-    let index = denied(Purpose::Index);
-    if !index.is_empty() {
-        let says = format!(
-            "the user {user:?} may not run {}, so operators see what a client holds, but not what it waits for",
-            index.join(", ")
-        );
-        return Finding::advice("rights", says, grant(&index));
-    }
-    let other_kinds = denied(Purpose::OtherKinds);
-    if !other_kinds.is_empty() {
-        let says = format!(
-            "the user {user:?} may run all commands that mutexes need, but not {}, which fair mutexes, read-write locks \
-             and semaphores need",
-            other_kinds.join(", ")
-        );
-        return Finding::advice("rights", says, grant(&other_kinds));
-    }
-    let out_of_reach = |(probe, right): &&(RightsProbe, DryRunResult)| {
-        probe.purpose == Purpose::OtherKinds && *right == DryRunResult::NoName
-    };
-    if let Some((probe, _)) = answers.iter().find(out_of_reach) {
-        return Finding::advice(
-            "rights",
-            format!(
-                "the user {user:?} may use the keys and channels of mutexes, but {} is refused, which fair mutexes, \
-                 read-write locks or semaphores need",
-                probe.command.join(" ")
-            ),
-            "see docs/redis.md for the patterns of keys and channels that a user needs",
-        );
-    }
-    let inspection = denied(Purpose::Inspection);
-    if !inspection.is_empty() {
-        let says = format!(
-            "the user {user:?} may run all commands that locks need, but not {}, which show, ls and release --force \
-             need",
-            inspection.join(", ")
-        );
-        return Finding::advice("rights", says, grant(&inspection));
-    }
-    let records = denied(Purpose::Records);
-    if !records.is_empty() {
-        let says = format!(
-            "the user {user:?} may run all commands that locks need, but not {}, which schedules need",
-            records.join(", ")
-        );
-        return Finding::advice("rights", says, grant(&records));
-    }
-    let latches = denied(Purpose::Latches);
-    if !latches.is_empty() {
-        let says = format!(
-            "the user {user:?} may run all commands that locks and schedules need, but not {}, which latches need",
-            latches.join(", ")
-        );
-        return Finding::advice("rights", says, grant(&latches));
-    }
-    if answers.iter().any(|(probe, right)| probe.purpose == Purpose::Latches && *right == DryRunResult::NoName) {
-        let (keys, channels) = (names::OPERATIONS, names::LATCH_CHANNEL);
-        let says = format!(
-            "the user {user:?} may not use the keys {keys}* and the channels {channels}*, which latches need; locks and \
-             schedules do not need them"
-        );
-        return Finding::advice("rights", says, format!("ACL SETUSER {user} '~{keys}*' '&{channels}*'"));
-    }
-    Finding::fine("rights", format!("the user {user:?} may run all commands that locks, schedules and latches need"))
 }
 
 /// The commands to check, for a lock and a record with this prefix.
@@ -416,6 +280,30 @@ impl RightsProbe {
     /// The first word of the command.
     fn name(&self) -> String {
         self.command.first().cloned().unwrap_or_default()
+    }
+
+    /// The words of an ACL rule that allow the keys or the channel of this command. A word that contains the name of the
+    /// probed lock allows all names with the same beginning.
+    fn patterns(&self) -> Vec<String> {
+        let (sign, names) = match &self.command[..] {
+            [script, _, _, keys @ ..] if script.starts_with("EVAL") => ('~', keys),
+            [command, keys @ ..] if command == "DEL" => ('~', keys),
+            [command, channel, ..] if command.ends_with("PUBLISH") || command.ends_with("SUBSCRIBE") => {
+                ('&', std::slice::from_ref(channel))
+            }
+            [_, key, ..] => ('~', std::slice::from_ref(key)),
+            [] | [_] => ('~', &[][..]),
+        };
+        names.iter().map(|name| format!("{sign}{}", pattern(name))).collect()
+    }
+}
+
+/// The pattern for all keys or channels that begin as this one does.
+fn pattern(name: &str) -> String {
+    match name.split_once(NAME) {
+        Some((start, _)) => format!("{start}*"),
+        None if name.starts_with(names::REGISTRY) => format!("{}*", names::REGISTRY),
+        None => name.to_owned(),
     }
 }
 

@@ -81,8 +81,9 @@ impl Redis {
 /// acknowledge each grant.
 fn followers(replication: &Replication, required: usize) -> Finding {
     const SUBJECT: &str = "replicas";
-    let is_late =
-        |replica: &&Replica| !replica.is_online() || replica.behind > MAX_BEHIND || replica.silent_for > MAX_SILENCE;
+    let is_away = |replica: &&Replica| !replica.is_online() || replica.silent_for > MAX_SILENCE;
+    // Replicas report what they have about once a second, so under load they seem to be behind although they are not.
+    let is_late = |replica: &&Replica| is_away(replica) || replica.behind > MAX_BEHIND;
     if replication.online() < required {
         return Finding::danger(
             SUBJECT,
@@ -105,7 +106,7 @@ fn followers(replication: &Replication, required: usize) -> Finding {
     if late.is_empty() {
         return Finding::fine(SUBJECT, format!("all replicas follow this server: {replication}"));
     }
-    let follow = replication.replicas.len() - late.len();
+    let follow = replication.replicas.iter().filter(|replica| !is_away(replica)).count();
     if follow < required {
         return Finding::danger(
             SUBJECT,
@@ -246,8 +247,9 @@ mod tests {
             assert_eq!(finding.level, Level::Advice, "{late}");
             let says = finding.says;
             assert!(says.contains("1 of 2 replicas") && says.contains("10.0.0.2:6379 ") && !says.contains("10.0.0.1:"));
-            let finding = read(&replica(2, late));
-            assert_eq!(finding.level, Level::Danger, "{late}");
+            let is_only_behind = late == "state=online,offset=7000000,lag=0";
+            let expected = if is_only_behind { Level::Advice } else { Level::Danger };
+            assert_eq!(read(&replica(2, late)).level, expected, "{late}");
         }
     }
 

@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_core::{Claim, Error, ErrorKind, Result};
+use bandog_core::{Claim, Error, ErrorKind, Result, rounded};
 use futures_util::future::join_all;
 use redis::{Pipeline, ServerError, Value};
 use tokio::time::timeout_at;
@@ -227,8 +227,10 @@ impl NodeRounds {
         match reply {
             Some(Value::Int(number)) if number >= required.into() => Ok(()),
             Some(Value::Int(number)) => {
-                let message =
-                    format!("{number} of {required} replicas of {node} have acknowledged the lock within {limit:?}");
+                let message = format!(
+                    "{number} of {required} replicas of {node} have acknowledged the lock within {}",
+                    rounded(limit)
+                );
                 Err(Error::new(ErrorKind::NotReplicated, message))
             }
             Some(Value::ServerError(error)) if refusal::is_lasting(&error) => {

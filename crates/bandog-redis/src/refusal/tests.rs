@@ -25,6 +25,19 @@ fn every_refusal_has_a_meaning() {
     }
 }
 
+/// A sentinel knows no commands for data. The first command of a client is EVALSHA, GET on a quorum, or CLUSTER on a
+/// cluster.
+#[test]
+fn a_server_without_the_first_commands_may_be_a_sentinel() {
+    for command in ["EVALSHA", "EVAL", "GET", "SET", "CLUSTER"] {
+        let error = refused(&reply(&format!("ERR unknown command '{command}', with args beginning with: 'x' ")));
+        assert!(error.to_string().contains("redis+sentinel://HOST:PORT/MASTER"), "{error}");
+        assert_eq!(error.kind(), Denied);
+    }
+    let error = refused(&reply("ERR unknown command 'HSCAN', with args beginning with: 'x' "));
+    assert!(!error.to_string().contains("sentinel"), "{error}");
+}
+
 #[test]
 fn a_refused_command_is_distinguished_from_a_refusal_inside_a_script() {
     for (text, refused) in [

@@ -1,6 +1,6 @@
 //! One round: asks the replicas of a server for acknowledgements.
 
-use bandog_core::{Error, ErrorKind, Result};
+use bandog_core::{Error, ErrorKind, Result, rounded};
 use redis::{Pipeline, ServerError, Value};
 
 use super::{Request, Rounds, ServerId};
@@ -122,7 +122,10 @@ impl ServerRounds {
         let (replication, required) = (self.replication().await?, self.options.replicas);
         Err(Error::new(
             ErrorKind::NotReplicated,
-            format!("{acknowledged} of {required} replicas have acknowledged the lock within {limit:?}: {replication}"),
+            format!(
+                "{acknowledged} of {required} replicas have acknowledged the lock within {}: {replication}",
+                rounded(limit)
+            ),
         ))
     }
 

@@ -9,7 +9,7 @@ use std::{
 use bandog_core::{
     Error,
     ErrorKind::{Denied, Unavailable},
-    Result,
+    Result, rounded,
 };
 use futures_util::{FutureExt, future::Fuse};
 use redis::{
@@ -201,7 +201,7 @@ impl Sentinel {
 }
 
 fn no_answer(host: &Host, limit: Duration) -> Error {
-    Error::unavailable(format!("the sentinel {host} did not answer within {limit:?}"))
+    Error::unavailable(format!("the sentinel {host} did not answer within {}", rounded(limit)))
 }
 
 /// The error if a sentinel refuses the login.

@@ -251,9 +251,9 @@ async fn rights_that_acknowledgements_need_are_checked() {
     };
     for (rules, part) in [
         (&["-wait"][..], "WAIT 1 1, which every lock needs with replicas="),
-        (&["-info", "-wait"], "WAIT 1 1, which every lock"),
+        (&["-info", "-wait"], "WAIT 1 1 and INFO replication, which every lock"),
         (&["-info"], "INFO replication, which every lock"),
-        (&["resetkeys", "~[^b]*", "~bandog:[^a]*"], "SET bandog:ack, which every lock"),
+        (&["resetkeys", "~[^b]*", "~bandog:[^a]*"], "SET bandog:ack and PEXPIRE bandog:ack 1, which every lock"),
     ] {
         server.cmd(&[&["ACL", "SETUSER", "u", "+@all", "~*", "&*"], rules].concat());
         assert_eq!(found_by_u(&server, "rights").await.level, Level::Fine, "{rules:?}, without replicas=");
@@ -313,6 +313,54 @@ async fn the_cure_for_a_missing_right_works() {
     let words: Vec<&str> = cure.split(' ').collect();
     assert_eq!(server.cmd(&words).text(), "OK", "{cure}");
     assert_eq!(found_by_u(&server, "rights").await.level, Level::Fine);
+}
+
+#[tokio::test]
+async fn all_gaps_in_the_rights_are_reported_at_once() {
+    if !can_check_rights() {
+        return; // The server has no ACL DRYRUN, which the check of rights needs.
+    }
+    let server = limited();
+    let reset = ["ACL", "SETUSER", "u", "+@all", "~*", "&*"];
+    let rights = async |redis: &Redis, prefix: &str| -> Vec<Finding> {
+        let findings = redis.check_for(prefix).await.unwrap();
+        findings.into_iter().filter(|finding| finding.subject == "rights").collect()
+    };
+    let commands = ["-hset", "-time", "-set", "-publish", "-zadd", "-lrange", "-scan", "-hgetall", "-decrby", "-wait"];
+    let few_names = ["resetkeys", "~bandog:clients", "resetchannels", "&redisson_rwlock:*"];
+    for (rules, prefix, least) in [
+        (
+            &commands[..],
+            "",
+            &["HSET, which every", "WAIT 1 1, which every", "PUBLISH, so", "ZADD, so", "LRANGE", "SCAN"][..],
+        ),
+        (
+            &few_names,
+            "shop:",
+            &["PEXPIRE bandog:ack 1, which every", "all keys and channels", "starving", "other kinds", "latches"],
+        ),
+        (&few_names, "", &["PEXPIRE bandog:ack 1, which every", "all keys and channels", "other kinds", "latches"]),
+        (&[&commands[..], &few_names].concat(), "shop:", &["HSET", "WAIT", "PUBLISH", "all keys", "starving", "ZADD"]),
+    ] {
+        server.cmd(&[&reset, rules].concat());
+        let options = RedisOptions::from_url(&format!("redis://u:p@{}", server.addr())).unwrap();
+        let redis = Redis::new(options.replicas(1)).unwrap();
+        let found = rights(&redis, prefix).await;
+        let at = |part: &&str| found.iter().position(|finding| finding.says.contains(*part));
+        let positions: Vec<_> = least.iter().map(at).collect();
+        assert!(positions.iter().all(Option::is_some) && positions.is_sorted(), "{rules:?}: {found:#?}");
+        assert!(positions[0] == Some(0), "{rules:?}: {found:#?}");
+        assert!(found.is_sorted_by_key(|finding| std::cmp::Reverse(finding.level)), "{found:#?}");
+        let mut words = std::collections::BTreeSet::new();
+        for cure in found.into_iter().filter_map(|finding| finding.cure) {
+            let rules: Vec<&str> =
+                cure.split(';').next().unwrap().split(' ').map(|word| word.trim_matches('\'')).collect();
+            assert!(rules[3..].iter().all(|word| words.insert(word.to_string())), "{cure}: a right is named twice");
+            assert_eq!(server.cmd(&rules).text(), "OK", "{cure}");
+        }
+        let found = rights(&redis, prefix).await;
+        assert!(found.len() == 1 && found[0].level == Level::Fine, "{words:?}: {found:#?}");
+    }
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use bandog_core::{Claim, ErrorKind, Inspect, Kind, Leases, Released, Renewal, Result, Row, Verdict};
+use bandog_core::{Claim, ErrorKind, Fence, Inspect, Kind, Leases, Pattern, Released, Renewal, Result, Row, Verdict};
 use bandog_redis::{Redis, RedisOptions};
 use bandog_testkit::{RedisCluster, RedisServer, eventually_async};
 use futures_util::future::join_all;
@@ -112,7 +112,13 @@ impl Example {
         let row = counts.add(redis.show(&self.other.key).await);
         assert!(row.as_ref().is_none_or(Row::is_held), "{name} is shown as free");
         let is_read = self.holders[0].kind == Kind::Read;
-        assert!(!is_read || row.is_none_or(|row| row.holders.len() == 2), "{name}: a reader is not shown");
+        assert!(!is_read || row.as_ref().is_none_or(|row| row.holders.len() == 2), "{name}: a reader is not shown");
+        for holder in row.iter().flat_map(|row| &row.holders).filter(|holder| holder.owner.is_some()) {
+            let at = self.holders.iter().position(|claim| holder.owner == Some(claim.id.to_string()));
+            let expected = at.map(|at| Fence::new(self.fences[at]));
+            let is_right = at.is_none() || holder.last_fence.is_none() || holder.last_fence == expected;
+            assert!(is_right, "{name}: {holder:?} is shown with another fence than {expected:?}");
+        }
         let released = counts.add(release(redis, self.holders.last().unwrap()).await);
         assert!(matches!(released, None | Some(Released::Freed { .. })), "{name}: {released:?}");
         (counts, released.is_some())
@@ -246,6 +252,37 @@ async fn a_pass_on_two_nodes_loses_no_permit() {
         last.check(&redis, false).await;
         cluster.iter().for_each(|node| _ = node.cmd(&["FLUSHALL"]));
     }
+}
+
+/// The fence of a lock is in a key of its own. Either this key or the lock has moved.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_on_two_nodes_is_shown_with_its_fence() {
+    let cluster = RedisCluster::start(3, 0);
+    let redis = with_timeout(&cluster, "", 4 * SOON);
+    let (slot, from, to) = two_nodes(&cluster, "{half}");
+    let kinds = [Kind::Mutex, Kind::Mutex, Kind::Fair, Kind::Fair, Kind::Write, Kind::Write, Kind::Read];
+    let of_kind = |(number, kind)| Claim { kind, ..claim(&format!("{{half}}:{number}")) };
+    let held: Vec<_> = kinds.into_iter().enumerate().map(of_kind).collect();
+    let mut fences = Vec::new();
+    for claim in &held {
+        fences.push(granted(take(&redis, claim).await.unwrap()).last());
+    }
+    begin_move(slot, from, to);
+    for (number, claim) in held.iter().enumerate() {
+        let prefix = if claim.kind == Kind::Read { "bandog:held:" } else { "redisson_lock_token:" };
+        let key = if number % 2 == 0 { format!("{prefix}{}", claim.key) } else { claim.key.to_string() };
+        move_some(from, to, [key].iter());
+    }
+    let listed = redis.list(&Pattern::all()).await.unwrap();
+    for (claim, fence) in held.iter().zip(&fences) {
+        let shown = redis.show(&claim.key).await.unwrap();
+        let row = listed.iter().find(|row| row.name == claim.key.as_str()).unwrap();
+        for row in [&shown, row] {
+            assert_eq!(row.holders[0].last_fence, Some(*fence), "{row:?}");
+        }
+    }
+    move_keys(slot, from, to);
+    end_move(&cluster, slot, from, to);
 }
 
 /// An eviction of a lock that is held never reports that the lock is free.

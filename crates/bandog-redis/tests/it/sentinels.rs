@@ -355,6 +355,15 @@ async fn errors_name_what_each_sentinel_has_answered() {
     let error = at(&format!("redis+sentinel://{server}/orders")).ping().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misused, "{error}");
     assert!(error.to_string().contains(&format!("{server} is not a sentinel")), "{error}");
+    // A sentinel in the URL of a server, of a cluster, and of a quorum, which first reads a setting.
+    let sentinel = watched.sentinels[0].addr();
+    let of_server = take(&at(&format!("redis://{sentinel}")), &claim("k")).await.unwrap_err();
+    let of_cluster = at(&format!("redis+cluster://{sentinel}")).ping().await.unwrap_err();
+    let of_quorum = at(&format!("redis://{sentinel}")).setting("quorum:max_ttl", None).await.unwrap_err();
+    for error in [of_server, of_cluster, of_quorum] {
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+        assert!(error.to_string().contains("if it is a sentinel"), "{error}");
+    }
     // The login at the master is wrong.
     let error = at(&watched.url().replacen("PASSWORD", "wrong", 1)).ping().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
@@ -385,4 +394,8 @@ async fn sentinels_can_require_a_login() {
     let error = at(&wrong).ping().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
     assert!(!format!("{error:?} {error}").contains("wrong"), "{error}");
+    // All sentinels refuse the login for the same reason, which is printed once.
+    let text = error.to_string();
+    assert!(text.matches("refuses this").count() == 1 && text.contains("(and the same at 127.0.0.1:"), "{text}");
+    assert!(watched.sentinels.iter().all(|sentinel| text.contains(&sentinel.addr().to_string())), "{text}");
 }

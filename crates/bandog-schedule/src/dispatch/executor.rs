@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Clock, Moment};
+use bandog_core::{Clock, Moment, rounded};
 use bandog_sync::Client;
 use futures_util::future::{BoxFuture, Either, select};
 use tokio::{sync::mpsc, time};
@@ -213,7 +213,7 @@ async fn execute(body: Body, policy: Arc<Policy>, limit: Option<Box<RetryDeadlin
             return report.end(failed.0, Some(failed.1));
         };
         let job = &report.info.name;
-        tracing::warn!(%job, error = failed.1, "the job failed; the retry starts in {backoff:.1?}");
+        tracing::warn!(%job, error = failed.1, "the job failed; the retry starts in {}", rounded(backoff));
         if Box::pin(time::timeout(backoff, report.info.cancel.cancelled())).await.is_ok() {
             return report.end(report.cancelled(), Some(failed.1));
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bandog_core::{Error, ErrorKind, Result};
+use bandog_core::{Error, ErrorKind, Result, rounded};
 use mysql_async::{ClientIdentity, Conn, DriverError, IoError, Opts, OptsBuilder, SslOpts};
 use rustls::crypto::{CryptoProvider, ring};
 use tokio::{task::spawn_blocking, time::timeout};
@@ -33,7 +33,7 @@ pub(crate) async fn dial(options: &SqlOptions) -> Result<Connection> {
     let connected = async { Conn::new(opts(options).await?).await.map_err(|error| refused(options, error)) };
     match timeout(limit, connected).await {
         Ok(conn) => Ok(connection::start(conn?, options.timeout)),
-        Err(_) => Err(Error::unavailable(format!("no connection to {} within {limit:?}", options.store()))),
+        Err(_) => Err(Error::unavailable(format!("no connection to {} within {}", options.store(), rounded(limit)))),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use bandog_core::{Clock, Error, Finding, Level, Moment};
+use bandog_core::{Clock, Error, Finding, Level, Moment, rounded};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::{
@@ -75,8 +75,10 @@ fn writer(store: &Store, options: &SqliteOptions) -> Finding {
                 return again;
             }
             let process = busy_wait::locking_process(&options.path);
-            let says =
-                format!("{process} has kept the database locked for {wait:?}: no other process can lock or release");
+            let says = format!(
+                "{process} has kept the database locked for {}: no other process can lock or release",
+                rounded(wait)
+            );
             Finding::danger("writer", says, "let it finish its transaction, or kill it")
         }
         // If the transaction began, it has written nothing, and is rolled back here. Other errors are not caused by a

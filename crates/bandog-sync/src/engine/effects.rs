@@ -8,7 +8,7 @@
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
-use bandog_core::{Error, ErrorKind, Fence, Key, Released, Result};
+use bandog_core::{Error, ErrorKind, Fence, Key, Released, Result, rounded};
 
 use super::{
     Engine, SlotEntry,
@@ -364,7 +364,7 @@ impl Engine {
         // After a hold was passed from one call to the next, the engine polls its mailbox for a short time.
         self.passed_on |= is_passed_on;
         self.metrics.acquired(waited);
-        tracing::debug!(%key, fence = fence.get(), ?waited, "a lock was taken");
+        tracing::debug!(%key, fence = fence.get(), waited = %rounded(waited), "a lock was taken");
         // The other calls of this owner that wait for the key. They are read before the answer is sent, because the
         // owner forgets this call after the answer.
         let waiting_owner = owner.clone().map(|owner| (owner.other_calls(key, id.lane, ticket), owner));

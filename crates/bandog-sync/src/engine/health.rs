@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use bandog_core::{Error, Moment, Result};
+use bandog_core::{Error, Moment, Result, rounded};
 use tokio::sync::oneshot;
 
 use super::{Engine, timers::Timer};
@@ -129,7 +129,7 @@ impl Engine {
             reachable: since.is_none() && last_answer.is_some(),
             last_answer: last_answer.map(age),
             away_for: since.map(age),
-            error: error.or_else(|| late.map(|sent| format!("a ping has no answer for {:.0?}", age(sent)))),
+            error: error.or_else(|| late.map(|sent| format!("a ping has no answer for {}", rounded(age(sent))))),
             holds: self.counts.holds,
             waiting: self.counts.waiting,
         };

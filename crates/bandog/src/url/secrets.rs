@@ -47,12 +47,21 @@ fn without_password(url: &str, instead: &str) -> String {
 /// Hides the end of the URL from the password of sentinels on, if this password might contain characters that should have
 /// been encoded. Then the end of the password is not known.
 fn without_unencoded_secret(url: &str, instead: &str) -> String {
-    let is_unencoded = |start: &usize| {
-        let rest = &url[*start + 1..];
-        rest.contains(['@', '#', '?']) || options_after(rest).any(|name| !is_known_at_sentinels(url, name))
-    };
-    let Some(start) = secret_of_sentinels(url).filter(is_unencoded) else { return url.to_owned() };
+    let Some(start) = unencoded_secret(url) else { return url.to_owned() };
     if instead.is_empty() { url[..start].to_owned() } else { format!("{}{SECRET}***", &url[..=start]) }
+}
+
+/// Whether the password of sentinels contains `@`, `#` or `?`, which should have been encoded.
+pub(super) fn has_unencoded_secret(url: &str) -> bool {
+    secret_of_sentinels(url).is_some_and(|start| url[start + 1..].contains(['@', '#', '?']))
+}
+
+/// The position of the sign before the password of sentinels, if this password might contain characters that should have
+/// been encoded.
+fn unencoded_secret(url: &str) -> Option<usize> {
+    let start = secret_of_sentinels(url)?;
+    let has_unknown = options_after(&url[start + 1..]).any(|name| !is_known_at_sentinels(url, name));
+    (has_unknown || has_unencoded_secret(url)).then_some(start)
 }
 
 /// The position of the sign before the option with the password of sentinels.
