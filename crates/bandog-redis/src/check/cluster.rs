@@ -155,8 +155,13 @@ fn moving_slots(views: &[View]) -> Option<Finding> {
         let own = view.lines().filter(|line| line.is("myself"));
         own.flat_map(|line| line.moving).map(move |slot| (slot, format!("{slot} at {}", view.address)))
     });
-    // Both nodes of a move report the slot.
-    let slots: BTreeMap<&str, String> = moving.map(|(slot, at)| (slot_of(slot), at)).collect();
+    let mut slots = BTreeMap::new();
+    for (slot, at) in moving {
+        // Both nodes of a move report the slot. The one that gives it away is named.
+        if slot.contains("->-") || !slots.contains_key(slot_of(slot)) {
+            slots.insert(slot_of(slot), at);
+        }
+    }
     (!slots.is_empty()).then(|| {
         let mut named: Vec<_> = slots.values().take(MAX_NAMED).cloned().collect();
         if slots.len() > MAX_NAMED {
