@@ -77,7 +77,7 @@ pub(crate) enum StoreKind {
     Postgres,
     /// The same on MariaDB
     Mariadb,
-    /// Several processes on a server; faults kill it and stop it, and sessions expire. No semaphores
+    /// Several processes on a server; faults kill it and stop it, and sessions expire
     Zookeeper,
 }
 
@@ -94,8 +94,8 @@ impl StoreKind {
             | Self::Sentinel
             | Self::Cluster
             | Self::Postgres
-            | Self::Mariadb => true,
-            Self::Zookeeper => kind != Kind::Semaphore,
+            | Self::Mariadb
+            | Self::Zookeeper => true,
             Self::Quorum => matches!(kind, Kind::Mutex | Kind::ReadWrite | Kind::All),
         }
     }

@@ -8,10 +8,10 @@ use zookeeper_client::{Acls, CreateMode, Error as ZkError, MultiWriteError};
 
 use crate::{
     host::Shared,
-    leases::line_of,
     nodes::{self, NodeText, Word},
     queue::fence_of,
     session::Session,
+    table::Line,
 };
 
 impl Shared {
@@ -26,7 +26,7 @@ impl Shared {
         };
         let mut node = match self.table.claim_of(to.id, session.number) {
             Some(node) => node,
-            None => self.new_node(session, line_of(to)?),
+            None => self.new_node(session, Line::of(to)),
         };
         self.table.keep_claim(to.id, node.clone());
         let prefix = nodes::path_prefix(&self.folder(&to.key), &node.protection, Word::Read);

@@ -4,6 +4,7 @@ use std::{fmt, time::Duration};
 
 use bandog_core::{Error, Result};
 use percent_encoding::percent_decode_str;
+use zookeeper_client::Acls;
 
 /// Default duration of a session.
 const SESSION: Duration = Duration::from_secs(10);
@@ -27,8 +28,19 @@ pub struct ZooKeeperOptions {
     pub(crate) chroot: String,
     /// The user and the password of the scheme `digest`, separated by a colon.
     pub(crate) login: Option<String>,
+    /// Who may use the nodes of this client.
+    pub(crate) acl: NodeAcl,
     pub(crate) session: Duration,
     pub(crate) timeout: Duration,
+}
+
+/// The users that may use the nodes of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NodeAcl {
+    /// Each user, as in Curator.
+    Open,
+    /// The user of this client.
+    Creator,
 }
 
 impl ZooKeeperOptions {
@@ -51,6 +63,7 @@ impl ZooKeeperOptions {
             servers: read_servers(hosts)?,
             chroot: read_chroot(chroot)?,
             login,
+            acl: NodeAcl::Open,
             session: SESSION,
             timeout: TIMEOUT,
         };
@@ -68,6 +81,14 @@ impl ZooKeeperOptions {
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
+    }
+
+    /// The rights of the nodes that this client creates.
+    pub(crate) fn acls(&self) -> Acls<'static> {
+        match self.acl {
+            NodeAcl::Open => Acls::anyone_all(),
+            NodeAcl::Creator => Acls::creator_all(),
+        }
     }
 
     /// The address without secrets, for messages.

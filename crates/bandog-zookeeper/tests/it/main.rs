@@ -8,6 +8,7 @@ mod neighbours;
 mod outages;
 mod records;
 mod requests;
+mod semaphores;
 
 use std::{fmt::Display, time::Duration};
 
