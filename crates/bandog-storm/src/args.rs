@@ -79,6 +79,8 @@ pub(crate) enum StoreKind {
     Mariadb,
     /// Several processes on a server; faults kill it and stop it, and sessions expire
     Zookeeper,
+    /// Several processes on three servers; faults kill and stop the leader
+    ZookeeperEnsemble,
 }
 
 impl StoreKind {
@@ -95,7 +97,8 @@ impl StoreKind {
             | Self::Cluster
             | Self::Postgres
             | Self::Mariadb
-            | Self::Zookeeper => true,
+            | Self::Zookeeper
+            | Self::ZookeeperEnsemble => true,
             Self::Quorum => matches!(kind, Kind::Mutex | Kind::ReadWrite | Kind::All),
         }
     }
@@ -113,6 +116,7 @@ impl fmt::Display for StoreKind {
             Self::Postgres => "postgres",
             Self::Mariadb => "mariadb",
             Self::Zookeeper => "zookeeper",
+            Self::ZookeeperEnsemble => "zookeeper-ensemble",
         })
     }
 }

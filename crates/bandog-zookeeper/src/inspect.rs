@@ -16,7 +16,7 @@ use crate::{
 /// Maximum number of folders that are read at the same time.
 const FOLDERS: usize = 16;
 /// Maximum number of nodes of a folder that are read at the same time.
-const NODES: usize = 16;
+const NODES: usize = 512;
 
 /// A node of a lock's queue.
 struct Seen {
@@ -211,6 +211,11 @@ impl Shared {
             let path = format!("{folder}/{child}");
             match session.client.get_data(&path).await {
                 Ok((data, stat)) => Ok(Some(Seen { path, data, stat })),
+                // The node of another user. It has its place all the same.
+                Err(ZkError::NoAuth) => {
+                    let stat = session.client.check_stat(&path).await?;
+                    Ok(stat.map(|stat| Seen { path, data: Vec::new(), stat }))
+                }
                 Err(ZkError::NoNode) => Ok(None),
                 Err(error) => Err(error),
             }

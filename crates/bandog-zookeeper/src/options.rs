@@ -43,11 +43,22 @@ pub(crate) enum NodeAcl {
     Creator,
 }
 
+impl NodeAcl {
+    /// The rights of a new node.
+    pub(crate) fn acls(self) -> Acls<'static> {
+        match self {
+            Self::Open => Acls::anyone_all(),
+            Self::Creator => Acls::creator_all(),
+        }
+    }
+}
+
 impl ZooKeeperOptions {
     /// Reads a URL such as `zookeeper://user:password@host1:2181,host2:2181/folder?session=10s`.
     ///
     /// The folder contains the folders of the locks, and is created if it is missing. `session` is the requested
     /// duration of the session, between 400 ms and an hour; the default is 10 s. The servers can give another duration.
+    /// With `acl=creator`, only the user of the URL may use the nodes that this client creates; the default is `acl=open`.
     ///
     /// # Errors
     /// The kind is [`ErrorKind::Misused`](bandog_core::ErrorKind::Misused) if the URL is wrong.
@@ -70,8 +81,14 @@ impl ZooKeeperOptions {
         for option in query.split('&').filter(|option| !option.is_empty()) {
             match option.split_once('=') {
                 Some(("session", value)) => options.session = read_session(value)?,
-                _ => return Err(wrong("its only option is session")),
+                Some(("acl", "open")) => options.acl = NodeAcl::Open,
+                Some(("acl", "creator")) => options.acl = NodeAcl::Creator,
+                Some(("acl", _)) => return Err(wrong("its acl must be open or creator")),
+                _ => return Err(wrong("its only options are session and acl")),
             }
+        }
+        if options.acl == NodeAcl::Creator && options.login.is_none() {
+            return Err(wrong("acl=creator needs a user and a password before the first host"));
         }
         Ok(options)
     }
@@ -81,14 +98,6 @@ impl ZooKeeperOptions {
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
-    }
-
-    /// The rights of the nodes that this client creates.
-    pub(crate) fn acls(&self) -> Acls<'static> {
-        match self.acl {
-            NodeAcl::Open => Acls::anyone_all(),
-            NodeAcl::Creator => Acls::creator_all(),
-        }
     }
 
     /// The address without secrets, for messages.
@@ -182,6 +191,8 @@ mod tests {
             "zookeeper://one?session=",
             "zookeeper://one?colour=red",
             "zookeeper://joe@one",
+            "zookeeper://one?acl=creator",
+            "zookeeper://joe:secret@one?acl=mine",
             "redis://one",
         ] {
             assert_eq!(ZooKeeperOptions::from_url(url).unwrap_err().kind(), bandog_core::ErrorKind::Misused, "{url}");

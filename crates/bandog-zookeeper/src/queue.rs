@@ -1,7 +1,7 @@
 //! The folder of a lock: nodes are created, listed and deleted.
 
 use bandog_core::{Error, Family, Key, Result};
-use zookeeper_client::{Acls, CreateMode, Error as ZkError, Stat};
+use zookeeper_client::{CreateMode, Error as ZkError, Stat};
 
 use crate::{
     encoding::encode,
@@ -101,7 +101,7 @@ impl Shared {
         let (folder, word) = (self.queue_folder(&node.line), node.line.word);
         let prefix = nodes::path_prefix(&folder, &node.protection, word);
         let data = data.bytes();
-        let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+        let options = CreateMode::EphemeralSequential.with_acls(self.options.acl.acls());
         let mut attempts = 0;
         loop {
             attempts += 1;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use bandog_core::{Claim, ClaimId, Notifier, Result, Subscription};
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use tokio::{select, time::Instant};
-use zookeeper_client::{Client, EventType, OneshotWatcher};
+use zookeeper_client::{Client, Error as ZkError, EventType, OneshotWatcher};
 
 use crate::{
     host::Shared,
@@ -101,6 +101,11 @@ impl Shared {
         let changed = match awaited {
             Awaited::Deletion(path) => match session.client.get_and_watch_data(&path).await {
                 Ok((_, _, watcher)) => until_deleted(session.client.clone(), path, watcher).boxed(),
+                // The existence of a node may be watched without a right.
+                Err(ZkError::NoAuth) => match session.client.check_and_watch_stat(&path).await {
+                    Ok((Some(_), watcher)) => watcher.changed().map(drop).boxed(),
+                    Ok((None, _)) | Err(_) => return,
+                },
                 Err(_) => return,
             },
             Awaited::Permits => match self.watch_permits(session, claim).await {

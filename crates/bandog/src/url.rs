@@ -185,7 +185,7 @@ fn own_options(scheme: &str) -> &'static [&'static str] {
             "sslcert",
             "sslkey",
         ],
-        "zookeeper" => &["session"],
+        "zookeeper" => &["acl", "session"],
         _ => &[],
     }
 }

@@ -29,6 +29,19 @@ fn locks_are_taken_shown_and_released_by_force_on_zookeeper() {
     ends(&mut holder, 76);
 }
 
+/// The store grants the lock for less than the watchdog's ttl, and less than the default of `--kill-after`.
+#[test]
+fn a_command_runs_for_longer_than_a_session_of_zookeeper() {
+    let (server, place) = (ZooKeeperServer::start(), Place::new());
+    let url = format!("zookeeper://{}/locks?session=5s", server.addr());
+    for options in [&[][..], &["--kill-after", "10s"], &["--lease", "1h"]] {
+        let args =
+            [&["lock", "orders", "--url", &url][..], options, &["--", "sh", "-c", "sleep 4; echo done"]].concat();
+        let ended = place.run(&args);
+        assert!(ended.code == 0 && ended.stdout.contains("done"), "{options:?}: {ended:?}");
+    }
+}
+
 #[test]
 fn permits_are_taken_shown_and_released_by_force_on_zookeeper() {
     let (server, place) = (ZooKeeperServer::start(), Place::new());

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Maximum number of nodes that are read at the same time.
-const NODES: usize = 64;
+const NODES: usize = 512;
 
 /// A semaphore: its permits, its queue and its limit.
 pub(crate) struct Semaphore {
@@ -116,6 +116,11 @@ impl Shared {
                 let path = format!("{folder}/{name}");
                 match session.client.get_data(&path).await {
                     Ok((data, stat)) => Ok(Some(Seen { name: name.clone(), path, text: NodeText::read(&data), stat })),
+                    // The node of another user.
+                    Err(ZkError::NoAuth) => {
+                        let stat = session.client.check_stat(&path).await?;
+                        Ok(stat.map(|stat| Seen { name: name.clone(), path, text: None, stat }))
+                    }
                     Err(ZkError::NoNode) => Ok(None),
                     Err(error) => Err(error),
                 }

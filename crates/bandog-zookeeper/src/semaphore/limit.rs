@@ -73,7 +73,7 @@ impl Shared {
 
     /// Creates the limit of a new semaphore, unless another client does so.
     pub(super) async fn create_limit(&self, session: &Session, key: &Key, limit: u32) -> Result<(), ZkError> {
-        let options = CreateMode::Persistent.with_acls(self.options.acls());
+        let options = CreateMode::Persistent.with_acls(self.options.acl.acls());
         loop {
             match session.client.create(&self.limit_path(key), &limit.to_be_bytes(), &options).await {
                 Ok(_) | Err(ZkError::NodeExists) => return Ok(()),
@@ -131,7 +131,7 @@ impl Shared {
                 return Err(in_use(family, Family::Semaphore));
             }
             let Some(limit) = self.read_limit(session, key).await? else {
-                let options = CreateMode::Persistent.with_acls(self.options.acls());
+                let options = CreateMode::Persistent.with_acls(self.options.acl.acls());
                 match session.client.create(&self.limit_path(key), &permits.to_be_bytes(), &options).await {
                     Ok(_) => return Ok(None),
                     Err(ZkError::NodeExists) => {}
@@ -152,7 +152,7 @@ impl Shared {
 
     /// Writes a new limit, and the number before. Returns false if another client has changed the limit.
     async fn change_limit(&self, session: &Session, key: &Key, limit: &Limit, permits: u32) -> Result<bool> {
-        let options = CreateMode::Persistent.with_acls(self.options.acls());
+        let options = CreateMode::Persistent.with_acls(self.options.acl.acls());
         let change = Change { before: limit.now, after: permits }.bytes();
         for is_first in [false, true] {
             let mut transaction = session.client.new_multi_writer();

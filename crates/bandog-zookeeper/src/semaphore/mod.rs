@@ -123,6 +123,7 @@ impl Shared {
         let (data, watcher) = match watched.await {
             Ok((data, _, watcher)) => (data, watcher),
             Err(ZkError::NoNode) => return Ok(true),
+            Err(ZkError::NoAuth) => return Ok(false), // The node of another user.
             Err(error) => return Err(fault(error)),
         };
         let waits = NodeText::read(&data).is_some_and(|text| text.waits);
@@ -212,8 +213,7 @@ impl Shared {
         passing: &[String],
         queued: Option<&str>,
     ) -> Result<Taken, MultiWriteError> {
-        let acls = self.options.acls();
-        let options = CreateMode::EphemeralSequential.with_acls(acls);
+        let options = CreateMode::EphemeralSequential.with_acls(self.options.acl.acls());
         let (prefix, data) = (nodes::lease_prefix(folder, &node.protection), NodeText::of(claim).bytes());
         let mut transaction = session.client.new_multi_writer();
         transaction.add_check_version(&self.limit_path(&claim.key), limit.version)?;
