@@ -52,7 +52,7 @@ const EXAMPLES: &str = "Examples:
   cargo xtask storm redis --ops 20000 --seed 7            a short run that can be repeated
   cargo xtask storm redis --kinds fair,read-write         only these kinds of calls
   cargo xtask storm sentinel cluster quorum --ops 500000  Redis with several servers, which fail
-  cargo xtask storm postgres mariadb zookeeper            other servers
+  cargo xtask storm postgres mariadb zookeeper            other servers, also zookeeper-ensemble
   cargo xtask storm sqlite --profile pauses --keep /tmp/h  keep the history
   cargo xtask storm ticks --store redis --seconds 150     jobs instead of locks: `storm ticks --help`
 

@@ -20,7 +20,7 @@ use crate::{
     queue::{Ahead, Awaited, Position, fence_of},
     semaphore::{Asked, is_of_a_semaphore},
     session::Session,
-    table::{Line, Node},
+    table::{Line, Node, Permits},
 };
 
 /// The time that a refusal names, because ZooKeeper does not know when a hold ends.
@@ -370,7 +370,7 @@ impl Shared {
             return Ok(Released::NotHeld);
         };
         let existed = self.delete(session, &node).await.map_err(|error| self.fault(error).ambiguous())?;
-        if existed || node.path.is_some() {
+        if existed || node.path.is_some() && node.permits != Permits::Unsure {
             self.table.remove_claim(claim.id);
         }
         // A node without an answer stays in the table for some time: its creation can be applied late.

@@ -142,7 +142,7 @@ impl Queue {
 }
 
 /// Whether this can be the folder of a lock without nodes: it has no data, and has had children.
-fn was_a_folder_of_nodes(stat: &Stat) -> bool {
+pub(crate) fn was_a_folder_of_nodes(stat: &Stat) -> bool {
     stat.data_length == 0 && stat.ephemeral_owner == 0 && stat.cversion > 0
 }
 

@@ -8,6 +8,7 @@ use zookeeper_client::{Error as ZkError, Stat};
 
 use crate::{
     host::Shared,
+    inspect::was_a_folder_of_nodes,
     nodes::{self, LEASES, NodeText, QUEUE},
     session::Session,
 };
@@ -150,8 +151,16 @@ impl Shared {
     pub(crate) async fn forget_semaphore(&self, session: &Session, key: &Key) -> Result<bool, ZkError> {
         let folder = self.folder(key);
         for inner in [LEASES, QUEUE] {
-            match session.client.delete(&format!("{folder}/{inner}"), None).await {
-                Ok(()) | Err(ZkError::NoNode) => {}
+            let path = format!("{folder}/{inner}");
+            let Some(stat) = session.client.check_stat(&path).await? else { continue };
+            if stat.num_children > 0 {
+                return Ok(false);
+            }
+            if !was_a_folder_of_nodes(&stat) {
+                continue; // The node of another program.
+            }
+            match session.client.delete(&path, Some(stat.version)).await {
+                Ok(()) | Err(ZkError::NoNode | ZkError::BadVersion) => {}
                 Err(ZkError::NotEmpty) => return Ok(false),
                 Err(error) => return Err(error),
             }

@@ -177,6 +177,30 @@ async fn the_folder_of_the_url_is_created_when_it_is_missing_and_when_it_was_del
     take(&ours, "orders").await.release().await.unwrap();
 }
 
+/// The server ends when it cannot write its log.
+#[tokio::test]
+async fn a_full_disk_is_an_outage() {
+    let server = ZooKeeperServer::start();
+    let (ours, other) = (client_for(SESSION, server.addr()), client(server.addr()));
+    let guard = take(&ours, "orders").await;
+    take(&other, "another").await.release().await.unwrap();
+    let began = Instant::now();
+    server.fill_disk();
+    let error = soon(other.mutex("free").try_lock()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    soon(guard.lost()).await;
+    assert!(began.elapsed() < SESSION, "the holder was lost after {:?}", began.elapsed());
+    server.restart();
+    let next = eventually_async(SOON, async || match other.mutex("orders").try_lock().await {
+        Ok(Some(next)) => Ok(next),
+        Ok(None) => Err("the lock is held".to_owned()),
+        Err(error) => Err(error.to_string()),
+    })
+    .await;
+    assert!(next.fence() > guard.fence());
+    next.release().await.unwrap();
+}
+
 /// Deletes a node and all nodes in it. Other clients can create nodes meanwhile.
 async fn delete_all(java: &zookeeper_client::Client, root: &str) {
     eventually_async(SOON, async || {
