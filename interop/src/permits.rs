@@ -1,6 +1,6 @@
 //! The verbs of semaphores.
 
-use std::{net::SocketAddr, thread, time::Duration};
+use std::{fs::OpenOptions, io::Write, net::SocketAddr, thread, time::Duration};
 
 use bandog::blocking::Semaphore;
 use bandog_testkit::RawRedis;
@@ -9,6 +9,8 @@ use crate::worker::{Answer, Hold, Refusal, Worker, millis, number, word};
 
 /// Time for which permits are held in a crowd, so that the holders overlap.
 const HELD: Duration = Duration::from_micros(200);
+/// The same on ZooKeeper, where a claim takes longer.
+const HELD_IN_FILE: Duration = Duration::from_millis(2);
 
 impl Worker {
     /// Permits are answered as one id for each permit. A lease of -1 ms means that the permits are renewed.
@@ -70,6 +72,25 @@ impl Worker {
         Ok(self.keep(plain_id(name, take()?), Hold::Plain(guard)))
     }
 
+    /// Permits of a semaphore in Curator's layout. The arguments are a number of permits and the limit, and then those of the
+    /// verb.
+    pub(crate) fn permits(&mut self, verb: &str, name: &str, args: &[&str]) -> Answer {
+        let id = format!("permits {name}");
+        if verb == "unlock" {
+            return self.release(&id);
+        }
+        let take: u32 = number(args, 0)?;
+        let semaphore = self.client.semaphore(name, number(args, 1)?).permits(take);
+        let guard = match verb {
+            "lock" => Some(semaphore.acquire()?),
+            "try" => semaphore.try_acquire()?,
+            "try-for" => semaphore.try_acquire_for(millis(args, 2)?)?,
+            "crowd" => return crowd_in_file(&semaphore, take, word(args, 2)?, number(args, 3)?),
+            _ => return Err(format!("unknown verb {verb}").into()),
+        };
+        Ok(guard.map_or_else(|| "busy".into(), |guard| self.keep(id, Hold::Plain(guard))))
+    }
+
     fn try_for(&mut self, name: &str, args: &[&str], wait: Duration) -> Answer {
         let (semaphore, take) = self.semaphore(name, args)?;
         let Some(guard) = semaphore.try_acquire_for(wait)? else { return Ok("busy".into()) };
@@ -110,6 +131,19 @@ impl Worker {
         }
         Ok(peak.to_string())
     }
+}
+
+/// Takes permits repeatedly. While they are held, the file has one more plus than minus for each permit.
+fn crowd_in_file(semaphore: &Semaphore, take: u32, path: &str, times: u32) -> Answer {
+    let mut file = OpenOptions::new().append(true).open(path)?;
+    for _ in 0..times {
+        let guard = semaphore.acquire()?;
+        file.write_all("+".repeat(take as usize).as_bytes())?;
+        thread::sleep(HELD_IN_FILE);
+        file.write_all("-".repeat(take as usize).as_bytes())?;
+        guard.release()?;
+    }
+    Ok(times.to_string())
 }
 
 /// The id of permits of a plain semaphore that were taken together.

@@ -44,6 +44,7 @@ impl Worker {
             "latch" => self.latch(verb, name, args),
             "leased" => self.leased(verb, name, args),
             "semaphore" => self.plain(verb, name, args),
+            "permits" => self.permits(verb, name, args),
             kind => self.lock((kind, name), verb, args),
         }
     }

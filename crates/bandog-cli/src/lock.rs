@@ -137,7 +137,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
             return Err(waits_for_itself(&args.name, &store, pid));
         }
         let handle = Handle::new(&client, &args.name, kind, args.lease, &client.owner_under(held::lasting_claims()));
-        let mut run = Run { args, kind, store: &store, grace, on_terminal, signals, exit_timeout };
+        let mut run = Run { args, kind, store: &store, ttl, grace, on_terminal, signals, exit_timeout };
         let code = run.under(&client, &handle).await;
         run.leave(&client).await;
         code
@@ -209,6 +209,8 @@ struct Run<'a> {
     args: &'a Args,
     kind: Kind,
     store: &'a Store,
+    /// The lease, or the watchdog's ttl.
+    ttl: Duration,
     /// The times at which the command gets TERM and KILL when the lock is in danger.
     grace: Grace,
     /// Whether bandog has a terminal. If not, the command gets its own process group.
@@ -242,8 +244,10 @@ impl Run<'_> {
             }
         };
         tracing::info!("got {:?} with the fence {}", self.args.name, guard.fence().get());
+        let valid_for = guard.remaining();
         let mut processes = self.start(client, &guard)?;
-        let ended = watch(&guard, &mut processes, &mut self.signals, self.grace).await;
+        let grace = self.grace.within(valid_for, self.ttl, self.args.kill_after);
+        let ended = watch(&guard, &mut processes, &mut self.signals, grace).await;
         processes.release();
         match ended {
             ChildEnd::ByItself(code) => self.release(guard, code).await,

@@ -52,7 +52,7 @@ const EXAMPLES: &str = "Examples:
   cargo xtask storm redis --ops 20000 --seed 7            a short run that can be repeated
   cargo xtask storm redis --kinds fair,read-write         only these kinds of calls
   cargo xtask storm sentinel cluster quorum --ops 500000  Redis with several servers, which fail
-  cargo xtask storm postgres mariadb zookeeper            other servers
+  cargo xtask storm postgres mariadb zookeeper            other servers, also zookeeper-ensemble
   cargo xtask storm sqlite --profile pauses --keep /tmp/h  keep the history
   cargo xtask storm ticks --store redis --seconds 150     jobs instead of locks: `storm ticks --help`
 
@@ -77,8 +77,10 @@ pub(crate) enum StoreKind {
     Postgres,
     /// The same on MariaDB
     Mariadb,
-    /// Several processes on a server; faults kill it and stop it, and sessions expire. No semaphores
+    /// Several processes on a server; faults kill it and stop it, and sessions expire
     Zookeeper,
+    /// Several processes on three servers; faults kill and stop the leader
+    ZookeeperEnsemble,
 }
 
 impl StoreKind {
@@ -94,8 +96,9 @@ impl StoreKind {
             | Self::Sentinel
             | Self::Cluster
             | Self::Postgres
-            | Self::Mariadb => true,
-            Self::Zookeeper => kind != Kind::Semaphore,
+            | Self::Mariadb
+            | Self::Zookeeper
+            | Self::ZookeeperEnsemble => true,
             Self::Quorum => matches!(kind, Kind::Mutex | Kind::ReadWrite | Kind::All),
         }
     }
@@ -113,6 +116,7 @@ impl fmt::Display for StoreKind {
             Self::Postgres => "postgres",
             Self::Mariadb => "mariadb",
             Self::Zookeeper => "zookeeper",
+            Self::ZookeeperEnsemble => "zookeeper-ensemble",
         })
     }
 }

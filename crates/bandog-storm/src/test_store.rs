@@ -48,6 +48,7 @@ impl TestStore {
             StoreKind::Postgres => Self::Other(Server::postgres()),
             StoreKind::Mariadb => Self::Other(Server::mariadb()),
             StoreKind::Zookeeper => Self::Other(Server::zookeeper()),
+            StoreKind::ZookeeperEnsemble => Self::Other(Server::zookeeper_ensemble()),
         }
     }
 
@@ -75,10 +76,7 @@ impl TestStore {
                 (wire.url(), vec![wire])
             }
             Self::Quorum(quorum) => quorum.connection(),
-            Self::Other(server) => {
-                let (url, wire) = server.connection();
-                (url, vec![wire])
-            }
+            Self::Other(server) => server.connection(),
         }
     }
 
@@ -86,9 +84,11 @@ impl TestStore {
     pub(crate) fn probes(&self) -> Vec<Probe> {
         match self {
             Self::Other(server) => {
-                let wire = server.wire();
-                let question = server.question(wire.addr());
-                vec![Probe::start(wire, question)]
+                let probe = |wire: Wire| {
+                    let question = server.question(wire.addr());
+                    Probe::start(wire, question)
+                };
+                server.wires().into_iter().map(probe).collect()
             }
             _ => self.servers().into_iter().map(|server| Probe::of_redis(server.wire())).collect(),
         }
@@ -190,7 +190,8 @@ impl TestStore {
     /// The reason why they do not work.
     pub(crate) fn repaired(&self) -> Result<(), String> {
         match self {
-            Self::Memory | Self::Sqlite(_) | Self::Redis(_) | Self::Other(_) => Ok(()),
+            Self::Memory | Self::Sqlite(_) | Self::Redis(_) => Ok(()),
+            Self::Other(server) => topology::repaired(|| server.problem()),
             Self::Sentinel(watched) => topology::repaired(|| watched.problem()),
             Self::Cluster(cluster) => topology::repaired(|| cluster.problem()),
             Self::Quorum(quorum) => topology::repaired(|| quorum.problem()),

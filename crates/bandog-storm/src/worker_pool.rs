@@ -28,7 +28,7 @@ pub(crate) struct Size {
 impl Size {
     pub(crate) fn of(store: StoreKind) -> Self {
         let ttl = match store {
-            StoreKind::Sentinel | StoreKind::Cluster => LONG_TTL,
+            StoreKind::Sentinel | StoreKind::Cluster | StoreKind::ZookeeperEnsemble => LONG_TTL,
             StoreKind::Zookeeper => SESSION,
             StoreKind::Memory
             | StoreKind::Sqlite
@@ -46,7 +46,8 @@ impl Size {
             | StoreKind::Quorum
             | StoreKind::Postgres
             | StoreKind::Mariadb
-            | StoreKind::Zookeeper => Self { processes: 4, clients: 1, tasks: 6, ttl },
+            | StoreKind::Zookeeper
+            | StoreKind::ZookeeperEnsemble => Self { processes: 4, clients: 1, tasks: 6, ttl },
         }
     }
 }

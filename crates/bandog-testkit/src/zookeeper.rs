@@ -8,7 +8,7 @@ use std::process::{Child, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::process::Signal;
+use rustix::process::{Resource, Rlimit, Signal};
 use tempfile::TempDir;
 
 use crate::port::Port;
@@ -137,6 +137,18 @@ impl ZooKeeperServer {
     #[track_caller]
     pub fn resume(&self) {
         process::send(self.pid(), Signal::CONT);
+    }
+
+    /// Makes each further write of the server to its disk fail, as on a full disk. This lasts until
+    /// [`restart`](Self::restart).
+    ///
+    /// The limit of the size of files, which a process may lower for another process of the same user, refuses each write
+    /// behind this position.
+    #[track_caller]
+    pub fn fill_disk(&self) {
+        let pid = i32::try_from(self.pid()).ok().and_then(rustix::process::Pid::from_raw);
+        let limit = Rlimit { current: Some(1), maximum: Some(1) };
+        rustix::process::prlimit(pid, Resource::Fsize, limit).expect("cannot limit the files of ZooKeeper");
     }
 
     /// The folder of the server's data. A program may change the data while the server does not run.

@@ -1,4 +1,4 @@
-//! Claims and releases of mutexes and read-write locks.
+//! Claims and releases of mutexes, read-write locks and semaphores (see `semaphore`).
 //!
 //! A claim creates a node at the end of the queue. If the node is the first one, the claim holds the lock; a reader also
 //! holds it if no writer is before it. Otherwise the node is deleted, because most claims do not wait. Waiting calls have
@@ -7,18 +7,20 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use bandog_core::{Answer, Claim, Error, Fence, Fences, Kind, PLACE, Released, Result, Step, Verdict, check_pass};
+use bandog_core::{
+    Answer, Claim, Error, Family, Fence, Fences, Kind, PLACE, Released, Result, Step, Verdict, check_pass,
+};
 use tokio::time::{Instant, timeout};
 use zookeeper_client::Error as ZkError;
 
 use crate::{
     fault,
     host::Shared,
-    leases::line_of,
     nodes::NodeText,
-    queue::{Ahead, Position, fence_of},
+    queue::{Ahead, Awaited, Position, fence_of},
+    semaphore::{Asked, is_of_a_semaphore},
     session::Session,
-    table::Node,
+    table::{Line, Node, Permits},
 };
 
 /// The time that a refusal names, because ZooKeeper does not know when a hold ends.
@@ -45,15 +47,18 @@ impl Shared {
     }
 
     pub(crate) async fn claim(&self, session: &Session, claim: &Claim) -> Result<Verdict> {
-        let line = line_of(claim)?;
+        let line = Line::of(claim);
         let queued = self.table.queued(&line).filter(|node| node.session == session.number);
         let has_node = self.table.claim(claim.id).is_some();
         if queued.as_ref().is_some_and(|node| node.path.is_some()) && has_place(claim) && !has_node {
             // The place of the waiting calls becomes the place of the claim.
             self.table.promote(&line, claim.id);
         }
-        if let Some(node) = self.table.claim_of(claim.id, session.number) {
+        if let Some(mut node) = self.table.claim_of(claim.id, session.number) {
             // The claim was sent before.
+            if let Some(verdict) = self.permits_again(session, claim, &mut node).await? {
+                return Ok(verdict);
+            }
             if let Some(verdict) = self.claim_again(session, claim, node).await? {
                 return Ok(verdict);
             }
@@ -106,9 +111,13 @@ impl Shared {
         match position {
             // A client that is refused because the lock is of another kind has a node for a moment. This client waits until
             // the node is gone.
-            Position::Behind(Ahead { predecessor, .. }) | Position::Taken(_, predecessor) => {
+            Position::Behind(Ahead { awaited: Awaited::Deletion(path), .. }) | Position::Taken(_, path) => {
                 self.table.update_queued(&node.line, |node| node.listed = Some(Instant::now()));
-                self.watch(session, &node, predecessor).await;
+                self.watch(session, claim, &node, Awaited::Deletion(path)).await;
+                Ok(Some(BUSY))
+            }
+            Position::Behind(ahead) => {
+                self.watch(session, claim, &node, ahead.awaited).await;
                 Ok(Some(BUSY))
             }
             Position::NoNumber => {
@@ -116,6 +125,7 @@ impl Shared {
                 self.settle_queued(session, node).await?;
                 refusal.map_or(Ok(None), Err)
             }
+            Position::First if is_of_a_semaphore(&node.line) => self.take_in_place(session, claim, node).await,
             Position::First => {
                 // From here on the node belongs to the claim, also if the answer is lost.
                 self.table.promote(&node.line, claim.id);
@@ -129,6 +139,38 @@ impl Shared {
         }
     }
 
+    /// Takes permits with the node of the waiting calls, which is the first one. If there are no permits, the node waits on.
+    async fn take_in_place(&self, session: &Session, claim: &Claim, node: Node) -> Result<Option<Verdict>> {
+        // From here on the node belongs to the claim, also if the answer is lost.
+        self.table.promote(&node.line, claim.id);
+        self.table.update(claim.id, |node| node.until = self.unsure_until());
+        match self.ask_for_permits(session, claim, &node, Position::First, false).await? {
+            Asked::Granted(verdict) => Ok(Some(verdict)),
+            Asked::At(Position::Missing) => {
+                self.table.remove_claim(claim.id);
+                Ok(None)
+            }
+            Asked::At(Position::Behind(ahead)) => {
+                self.table.update(claim.id, |node| node.listed = None);
+                self.table.demote(claim.id);
+                self.watch(session, claim, &node, ahead.awaited).await;
+                Ok(Some(BUSY))
+            }
+            Asked::At(position) => self.decide(session, claim, node, position, None).await.map(Some),
+            Asked::Refused(error) => {
+                self.give_up(session, claim, &node).await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Deletes the node of a claim.
+    async fn give_up(&self, session: &Session, claim: &Claim, node: &Node) -> Result<()> {
+        self.delete(session, node).await.map_err(|error| self.fault(error).ambiguous())?;
+        self.table.remove_claim(claim.id);
+        Ok(())
+    }
+
     /// Claims with a new node. `passing` is the path of the node that passes the lock on.
     async fn claim_at_the_end(
         &self,
@@ -136,7 +178,7 @@ impl Shared {
         claim: &Claim,
         passing: Option<(&Claim, &str)>,
     ) -> Result<Verdict> {
-        let mut node = self.new_node(session, line_of(claim)?);
+        let mut node = self.new_node(session, Line::of(claim));
         self.table.keep_claim(claim.id, node.clone());
         let enqueued = match self.enqueue(session, &mut node, &NodeText::of(claim), passing.map(|(_, path)| path)).await
         {
@@ -169,6 +211,22 @@ impl Shared {
         position: Position,
         fence: Option<u64>,
     ) -> Result<Verdict> {
+        let position = match position {
+            // A lock of another kind deletes its permits when it sees the node of this claim.
+            Position::Taken(Family::Semaphore, _) if node.fence.is_some() => Position::First,
+            position if is_of_a_semaphore(&node.line) => {
+                let is_patient = !has_place(claim) && !self.will_wait(&node);
+                match self.ask_for_permits(session, claim, &node, position, is_patient).await? {
+                    Asked::Granted(verdict) => return Ok(verdict),
+                    Asked::At(position) => position,
+                    Asked::Refused(error) => {
+                        self.give_up(session, claim, &node).await?;
+                        return Err(error);
+                    }
+                }
+            }
+            position => position,
+        };
         let refusal = self.refusal(&position, node.line.word);
         let mut in_the_way = None;
         match position {
@@ -186,13 +244,13 @@ impl Shared {
                 if node.waits || has_place(claim) {
                     return self.keep_place(session, claim, node, ahead).await;
                 }
-                if self.table.has_subscribers(&node.line) && self.table.queued(&node.line).is_none() {
-                    return self.keep_for_waiters(session, claim, node, ahead.predecessor).await;
+                if self.will_wait(&node) {
+                    return self.keep_for_waiters(session, claim, node, ahead.awaited).await;
                 }
             }
             // See `claim_in_place`.
             Position::Taken(_, first) if node.waits => {
-                let ahead = Ahead { predecessor: first.clone(), first, count: 1 };
+                let ahead = Ahead { awaited: Awaited::Deletion(first.clone()), first, count: 1 };
                 return self.keep_place(session, claim, node, ahead).await;
             }
             Position::Taken(_, first) => in_the_way = Some(first),
@@ -205,6 +263,11 @@ impl Shared {
             (_, Some(refusal)) => Err(refusal),
             (_, None) => Ok(BUSY),
         }
+    }
+
+    /// Whether the node of a refused claim becomes the node of the waiting calls.
+    fn will_wait(&self, node: &Node) -> bool {
+        self.table.has_subscribers(&node.line) && self.table.queued(&node.line).is_none()
     }
 
     /// Whether a node of another kind of lock is deleted within a moment. Then it was the node of a client that was refused.
@@ -223,16 +286,17 @@ impl Shared {
         session: &Session,
         claim: &Claim,
         mut node: Node,
-        predecessor: String,
+        awaited: Awaited,
     ) -> Result<Verdict> {
         if !self.marked_as_waiting(session, claim, &node).await? {
             self.table.remove_claim(claim.id);
             return Err(self.node_is_gone());
         }
-        (node.waits, node.fence, node.listed) = (true, None, Some(Instant::now()));
+        let listed = matches!(awaited, Awaited::Deletion(_)).then(Instant::now);
+        (node.waits, node.fence, node.listed) = (true, None, listed);
         self.table.keep_claim(claim.id, node.clone());
         self.table.demote(claim.id);
-        self.watch(session, &node, predecessor).await;
+        self.watch(session, claim, &node, awaited).await;
         Ok(BUSY)
     }
 
@@ -256,7 +320,7 @@ impl Shared {
         (node.fence, node.until) = (None, Instant::now() + PLACE);
         self.table.keep_claim(claim.id, node.clone());
         if self.table.has_subscribers(&node.line) {
-            self.watch(session, &node, ahead.predecessor).await;
+            self.watch(session, claim, &node, ahead.awaited).await;
         }
         let ahead = match claim.kind {
             Kind::Fair => {
@@ -306,7 +370,7 @@ impl Shared {
             return Ok(Released::NotHeld);
         };
         let existed = self.delete(session, &node).await.map_err(|error| self.fault(error).ambiguous())?;
-        if existed || node.path.is_some() {
+        if existed || node.path.is_some() && node.permits != Permits::Unsure {
             self.table.remove_claim(claim.id);
         }
         // A node without an answer stays in the table for some time: its creation can be applied late.
@@ -322,8 +386,12 @@ impl Shared {
         if from.kind != to.kind {
             return self.downgrade(session, from, to).await;
         }
+        if let Some(verdict) = self.pass_permits(session, from, to).await? {
+            return Ok(verdict);
+        }
         let held = self.table.claim_of(from.id, session.number).filter(|node| !node.waits).and_then(|node| node.path);
-        let Some(path) = held.filter(|_| self.table.claim(to.id).is_none()) else {
+        let may_exchange = !matches!(to.kind, Kind::Permits { .. }) && self.table.claim(to.id).is_none();
+        let Some(path) = held.filter(|_| may_exchange) else {
             let verdict = self.claim(session, to).await?;
             // The first request has perhaps created the node of `to`, and not deleted the node of `from`.
             return match (verdict, self.release(session, from).await?) {
@@ -342,7 +410,8 @@ impl Shared {
 /// Whether a claim keeps its node as a place if it is refused.
 fn has_place(claim: &Claim) -> bool {
     match claim.kind {
-        Kind::Mutex | Kind::Read | Kind::Permits { .. } => false,
+        Kind::Mutex | Kind::Read => false,
         Kind::Fair | Kind::Write => claim.joins,
+        Kind::Permits { .. } => claim.joins && claim.offers,
     }
 }

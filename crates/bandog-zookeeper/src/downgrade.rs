@@ -4,14 +4,14 @@
 //! it. So the reader has the place of the writer, before all nodes that wait. Its fence is the number of this transaction.
 
 use bandog_core::{Claim, Result, Verdict};
-use zookeeper_client::{Acls, CreateMode, Error as ZkError, MultiWriteError};
+use zookeeper_client::{CreateMode, Error as ZkError, MultiWriteError};
 
 use crate::{
     host::Shared,
-    leases::line_of,
     nodes::{self, NodeText, Word},
     queue::fence_of,
     session::Session,
+    table::Line,
 };
 
 impl Shared {
@@ -26,13 +26,13 @@ impl Shared {
         };
         let mut node = match self.table.claim_of(to.id, session.number) {
             Some(node) => node,
-            None => self.new_node(session, line_of(to)?),
+            None => self.new_node(session, Line::of(to)),
         };
         self.table.keep_claim(to.id, node.clone());
         let prefix = nodes::path_prefix(&self.folder(&to.key), &node.protection, Word::Read);
         let path = format!("{prefix}{}", nodes::digits(&from_path, Word::Write));
         let mut transaction = session.client.new_multi_writer();
-        let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+        let options = CreateMode::Ephemeral.with_acls(self.options.acl.acls());
         let data = NodeText::of(to).bytes();
         transaction.add_create(&path, &data, &options).map_err(|error| self.fault(error))?;
         transaction.add_delete(&from_path, None).map_err(|error| self.fault(error))?;

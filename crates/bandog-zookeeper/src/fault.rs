@@ -6,8 +6,15 @@ use zookeeper_client::Error as ZkError;
 /// The error of a request that was sent. `store` is the address, for the message.
 pub(crate) fn of_request(store: &str, error: ZkError) -> Error {
     let (kind, message, maybe_applied) = match &error {
-        ZkError::NoAuth | ZkError::AuthFailed | ZkError::InvalidAcl => {
-            (ErrorKind::Denied, "the server refuses this user a right that the request needs", false)
+        ZkError::NoAuth => (
+            ErrorKind::Denied,
+            "the ACL of a node refuses this user a right that the request needs; name the user of the folder in the URL \
+             (user:password@ before the first host), or give this user all rights in the folder and in its nodes",
+            false,
+        ),
+        ZkError::AuthFailed => (ErrorKind::Denied, "the server refuses the user or the password", false),
+        ZkError::InvalidAcl => {
+            (ErrorKind::Denied, "the server knows no user of this client, so acl=creator is not possible", false)
         }
         ZkError::QuotaExceeded => (ErrorKind::Denied, "the quota of the folder is used up", false),
         ZkError::BadArguments(_) => (ErrorKind::Misused, "the client refuses the request", false),

@@ -8,7 +8,7 @@ use zookeeper_client::{Error as ZkError, Stat};
 use crate::{
     encoding::decode,
     host::{Shared, ZooKeeper},
-    nodes::{self, NodeText, Word},
+    nodes::{self, LEASES, NodeText, QUEUE, Word},
     queue::fence_of,
     session::Session,
 };
@@ -16,7 +16,7 @@ use crate::{
 /// Maximum number of folders that are read at the same time.
 const FOLDERS: usize = 16;
 /// Maximum number of nodes of a folder that are read at the same time.
-const NODES: usize = 16;
+const NODES: usize = 512;
 
 /// A node of a lock's queue.
 struct Seen {
@@ -35,7 +35,13 @@ impl Inspect for ZooKeeper {
     }
 
     async fn show(&self, key: &Key) -> Result<Row> {
-        let row = self.0.request(async |session| Ok(self.0.look(session, key).await?.row(key, session)));
+        let row = self.0.request(async |session| {
+            let children = self.0.children(session, key).await?;
+            if let Some(semaphore) = self.0.look_at_semaphore(session, key, &children).await? {
+                return Ok(semaphore.row(key, session).unwrap_or_else(|| Row::free(key)));
+            }
+            Ok(self.0.read_queue(session, key, children).await?.row(key, session))
+        });
         row.await.map_err(|error| error.during("show").at(key))
     }
 
@@ -57,8 +63,9 @@ impl Inspect for ZooKeeper {
     async fn forget(&self, key: &Key) -> Result<bool> {
         let folder = self.0.folder(key);
         let forgotten = self.0.request(async |session| {
+            let is_unused = self.0.forget_semaphore(session, key).await?;
             let Some(stat) = session.client.check_stat(&folder).await? else { return Ok(true) };
-            if stat.num_children > 0 {
+            if !is_unused || stat.num_children > 0 {
                 return Ok(false);
             }
             if !was_a_folder_of_nodes(&stat) {
@@ -100,7 +107,7 @@ impl Seen {
         let word = self.word().unwrap_or(Word::Lock);
         let Some(text) = NodeText::read(&self.data) else {
             let kind = match word {
-                Word::Lock => None,
+                Word::Lock | Word::Permits => None,
                 Word::Read => Some(Kind::Read),
                 Word::Write => Some(Kind::Write),
             };
@@ -135,7 +142,7 @@ impl Queue {
 }
 
 /// Whether this can be the folder of a lock without nodes: it has no data, and has had children.
-fn was_a_folder_of_nodes(stat: &Stat) -> bool {
+pub(crate) fn was_a_folder_of_nodes(stat: &Stat) -> bool {
     stat.data_length == 0 && stat.ephemeral_owner == 0 && stat.cversion > 0
 }
 
@@ -174,17 +181,14 @@ impl Shared {
     /// not read.
     async fn listed_row(&self, session: &Session, key: &Key) -> Result<Option<Row>, ZkError> {
         let children = self.children(session, key).await?;
+        if let Some(semaphore) = self.look_at_semaphore(session, key, &children).await? {
+            return Ok(semaphore.row(key, session));
+        }
         if !children.iter().any(|child| nodes::is_of_a_lock(child)) {
             return Ok(None);
         }
         let row = self.read_queue(session, key, children).await?.row(key, session);
         Ok(Some(row).filter(Row::is_held))
-    }
-
-    /// Reads the queue of a lock. Nodes that are deleted meanwhile are left out.
-    async fn look(&self, session: &Session, key: &Key) -> Result<Queue, ZkError> {
-        let children = self.children(session, key).await?;
-        self.read_queue(session, key, children).await
     }
 
     /// The names of the nodes of a lock. Empty if the folder does not exist.
@@ -196,14 +200,22 @@ impl Shared {
         }
     }
 
+    /// Reads the queue of a lock. Nodes that are deleted meanwhile are left out.
     async fn read_queue(&self, session: &Session, key: &Key, mut children: Vec<String>) -> Result<Queue, ZkError> {
         let folder = self.folder(key);
+        // The folders of a semaphore that has used the name before.
+        children.retain(|child| ![LEASES, QUEUE].contains(&child.as_str()));
         let family = nodes::family(&children).unwrap_or(Family::Mutex);
         nodes::sort(&mut children, family);
         let read = async |child: &String| {
             let path = format!("{folder}/{child}");
             match session.client.get_data(&path).await {
                 Ok((data, stat)) => Ok(Some(Seen { path, data, stat })),
+                // The node of another user. It has its place all the same.
+                Err(ZkError::NoAuth) => {
+                    let stat = session.client.check_stat(&path).await?;
+                    Ok(stat.map(|stat| Seen { path, data: Vec::new(), stat }))
+                }
                 Err(ZkError::NoNode) => Ok(None),
                 Err(error) => Err(error),
             }
@@ -220,7 +232,15 @@ impl Shared {
     /// Deletes the nodes that hold the lock, if they belong to clients.
     async fn evict(&self, session: &Session, key: &Key) -> Result<Option<Row>, ZkError> {
         loop {
-            let queue = self.look(session, key).await?;
+            let children = self.children(session, key).await?;
+            if let Some(semaphore) = self.look_at_semaphore(session, key, &children).await? {
+                let Some(row) = semaphore.row(key, session) else { return Ok(None) };
+                if self.evict_permits(session, &semaphore).await? {
+                    return Ok(Some(row));
+                }
+                continue;
+            }
+            let queue = self.read_queue(session, key, children).await?;
             let mut evicted = 0;
             for holder in queue.holders() {
                 if holder.stat.ephemeral_owner == 0 {

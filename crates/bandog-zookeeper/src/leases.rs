@@ -1,11 +1,10 @@
 //! The trait [`Leases`]: claims, renewals, releases and subscriptions.
 
-use std::time::Duration;
+use std::{num::NonZeroU32, time::Duration};
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Claim, ClientId, Error, ErrorKind, Key, Kinds, Leases, Member, Notifier, Profile, Renewal, Result, Step,
-    Subscription,
+    Answer, Claim, ClientId, Error, Key, Kinds, Leases, Member, Notifier, Profile, Renewal, Result, Step, Subscription,
 };
 use futures_util::future::join_all;
 use tokio::time::timeout;
@@ -46,7 +45,7 @@ impl Leases for ZooKeeper {
     }
 
     async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
-        let line = line_of(claim)?;
+        let line = Line::of(claim);
         // If this future is dropped, the subscription is dropped too, and the keeper removes its node.
         let subscription = self.0.add_subscriber(line.clone(), notifier);
         let deadline = self.0.deadline();
@@ -57,6 +56,15 @@ impl Leases for ZooKeeper {
         };
         self.0.answered(deadline, waiting).await.map_err(|error| error.during("subscribe").at(&claim.key))?;
         Ok(subscription)
+    }
+
+    async fn set_limit(&self, key: &Key, permits: NonZeroU32) -> Result<Option<u32>> {
+        let changed = async {
+            let deadline = self.0.deadline();
+            let session = self.0.session(deadline).await?;
+            self.0.answered(deadline, self.0.set_limit(&session, key, permits.get())).await
+        };
+        changed.await.map_err(|error| error.during("set_limit").at(key))
     }
 
     async fn announce(&self, member: &Member, ttl: Duration) -> Result<()> {
@@ -81,7 +89,7 @@ impl Leases for ZooKeeper {
         Profile {
             store: self.0.store.clone(),
             timeout: self.0.timeout(),
-            kinds: Kinds::MUTEX.and(Kinds::FAIR).and(Kinds::READ_WRITE),
+            kinds: Kinds::MUTEX.and(Kinds::FAIR).and(Kinds::READ_WRITE).and(Kinds::PERMITS),
             has_records: true,
             fence_survives_failover: true,
             may_undo: Duration::ZERO,
@@ -99,7 +107,7 @@ impl Shared {
         let deadline = self.deadline();
         let applied = async {
             let _turn = match step {
-                Step::Claim(claim) => self.turn(&line_of(claim)?).await,
+                Step::Claim(claim) => self.turn(&Line::of(claim)).await,
                 Step::Release(_) | Step::Pass { .. } => (self.key_locks.turn(step.key()).await, None),
             };
             let session = self.session(deadline).await?;
@@ -119,12 +127,4 @@ impl Shared {
         let shared = self.key_locks.shared_turn(&line.key).await;
         (shared, Some(self.line_locks.turn(line).await))
     }
-}
-
-/// The line of a claim, if this backend has its kind.
-pub(crate) fn line_of(claim: &Claim) -> Result<Line> {
-    Line::of(claim).ok_or_else(|| {
-        let text = format!("this backend has no locks of the kind {}", claim.kind);
-        Error::new(ErrorKind::Unsupported, text)
-    })
 }

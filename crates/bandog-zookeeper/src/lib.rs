@@ -22,6 +22,7 @@ mod queue;
 mod records;
 mod registry;
 mod renewals;
+mod semaphore;
 mod session;
 mod table;
 mod waiters;

@@ -12,18 +12,27 @@ pub(crate) enum Word {
     Lock,
     Read,
     Write,
+    /// Permits of a semaphore. The node is in the queue of the semaphore, in the folder [`QUEUE`].
+    Permits,
 }
 
+/// The words that say which family uses a folder.
 const WORDS: [Word; 3] = [Word::Lock, Word::Read, Word::Write];
+/// The folder in the folder of a semaphore that has the queue: the first node may take permits. Curator has the same.
+pub(crate) const QUEUE: &str = "locks";
+/// The folder in the folder of a semaphore that has a node for each permit that is taken. Curator has the same.
+pub(crate) const LEASES: &str = "leases";
+/// The text before the number in the name of a taken permit. Curator has the same.
+const LEASE: &str = "lease-";
 
 impl Word {
-    /// The word of a kind. None if this backend does not have the kind.
-    pub(crate) fn of(kind: Kind) -> Option<Self> {
+    /// The word of a kind.
+    pub(crate) fn of(kind: Kind) -> Self {
         match kind {
-            Kind::Mutex | Kind::Fair => Some(Self::Lock),
-            Kind::Read => Some(Self::Read),
-            Kind::Write => Some(Self::Write),
-            Kind::Permits { .. } => None,
+            Kind::Mutex | Kind::Fair => Self::Lock,
+            Kind::Read => Self::Read,
+            Kind::Write => Self::Write,
+            Kind::Permits { .. } => Self::Permits,
         }
     }
 
@@ -31,13 +40,14 @@ impl Word {
         match self {
             Self::Lock => Family::Mutex,
             Self::Read | Self::Write => Family::ReadWrite,
+            Self::Permits => Family::Semaphore,
         }
     }
 
     /// The text before the number in the name of a node. Curator has the same.
     fn text(self) -> &'static str {
         match self {
-            Self::Lock => "lock-",
+            Self::Lock | Self::Permits => "lock-",
             Self::Read => "__READ__",
             Self::Write => "__WRIT__",
         }
@@ -62,6 +72,21 @@ pub(crate) fn protection() -> String {
 /// The path that ZooKeeper completes with ten digits when it creates the node.
 pub(crate) fn path_prefix(folder: &str, protection: &str, word: Word) -> String {
     format!("{folder}/{protection}-{}", word.text())
+}
+
+/// The path that ZooKeeper completes with ten digits when it creates the node of a permit.
+pub(crate) fn lease_prefix(folder: &str, protection: &str) -> String {
+    format!("{folder}/{LEASES}/{protection}-{LEASE}")
+}
+
+/// The text by which the nodes of permits are sorted: the number. A node without the word is its own text, as in Curator.
+pub(crate) fn lease_order(name: &str) -> &str {
+    name.rfind(LEASE).map_or(name, |at| &name[at + LEASE.len()..])
+}
+
+/// The text by which the queue of a semaphore is sorted.
+pub(crate) fn queue_order(name: &str) -> &str {
+    key(name, Family::Semaphore)
 }
 
 /// The digits at the end of the path of a node of this crate.
@@ -112,10 +137,17 @@ pub(crate) fn family(children: &[String]) -> Option<Family> {
 /// Whether a node has the name of a lock's node: one of the words, and a number behind it. Folders of other programs have
 /// no such nodes.
 pub(crate) fn is_of_a_lock(name: &str) -> bool {
-    WORDS.iter().any(|word| {
-        let number = name.rfind(word.text()).map(|at| &name[at + word.text().len()..]);
-        number.is_some_and(|number| number.len() >= 10 && number.parse::<i64>().is_ok())
-    })
+    WORDS.iter().any(|word| has_number(name, word.text()))
+}
+
+/// Whether a node has the name of a taken permit.
+pub(crate) fn is_a_lease(name: &str) -> bool {
+    has_number(name, LEASE)
+}
+
+fn has_number(name: &str, word: &str) -> bool {
+    let number = name.rfind(word).map(|at| &name[at + word.len()..]);
+    number.is_some_and(|number| number.len() >= 10 && number.parse::<i64>().is_ok())
 }
 
 /// The data of a node of ours. Curator ignores the data of a mutex.

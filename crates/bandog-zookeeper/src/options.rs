@@ -4,6 +4,7 @@ use std::{fmt, time::Duration};
 
 use bandog_core::{Error, Result};
 use percent_encoding::percent_decode_str;
+use zookeeper_client::Acls;
 
 /// Default duration of a session.
 const SESSION: Duration = Duration::from_secs(10);
@@ -27,8 +28,29 @@ pub struct ZooKeeperOptions {
     pub(crate) chroot: String,
     /// The user and the password of the scheme `digest`, separated by a colon.
     pub(crate) login: Option<String>,
+    /// Who may use the nodes of this client.
+    pub(crate) acl: NodeAcl,
     pub(crate) session: Duration,
     pub(crate) timeout: Duration,
+}
+
+/// The users that may use the nodes of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NodeAcl {
+    /// Each user, as in Curator.
+    Open,
+    /// The user of this client.
+    Creator,
+}
+
+impl NodeAcl {
+    /// The rights of a new node.
+    pub(crate) fn acls(self) -> Acls<'static> {
+        match self {
+            Self::Open => Acls::anyone_all(),
+            Self::Creator => Acls::creator_all(),
+        }
+    }
 }
 
 impl ZooKeeperOptions {
@@ -36,6 +58,7 @@ impl ZooKeeperOptions {
     ///
     /// The folder contains the folders of the locks, and is created if it is missing. `session` is the requested
     /// duration of the session, between 400 ms and an hour; the default is 10 s. The servers can give another duration.
+    /// With `acl=creator`, only the user of the URL may use the nodes that this client creates; the default is `acl=open`.
     ///
     /// # Errors
     /// The kind is [`ErrorKind::Misused`](bandog_core::ErrorKind::Misused) if the URL is wrong.
@@ -51,14 +74,21 @@ impl ZooKeeperOptions {
             servers: read_servers(hosts)?,
             chroot: read_chroot(chroot)?,
             login,
+            acl: NodeAcl::Open,
             session: SESSION,
             timeout: TIMEOUT,
         };
         for option in query.split('&').filter(|option| !option.is_empty()) {
             match option.split_once('=') {
                 Some(("session", value)) => options.session = read_session(value)?,
-                _ => return Err(wrong("its only option is session")),
+                Some(("acl", "open")) => options.acl = NodeAcl::Open,
+                Some(("acl", "creator")) => options.acl = NodeAcl::Creator,
+                Some(("acl", _)) => return Err(wrong("its acl must be open or creator")),
+                _ => return Err(wrong("its only options are session and acl")),
             }
+        }
+        if options.acl == NodeAcl::Creator && options.login.is_none() {
+            return Err(wrong("acl=creator needs a user and a password before the first host"));
         }
         Ok(options)
     }
@@ -161,6 +191,8 @@ mod tests {
             "zookeeper://one?session=",
             "zookeeper://one?colour=red",
             "zookeeper://joe@one",
+            "zookeeper://one?acl=creator",
+            "zookeeper://joe:secret@one?acl=mine",
             "redis://one",
         ] {
             assert_eq!(ZooKeeperOptions::from_url(url).unwrap_err().kind(), bandog_core::ErrorKind::Misused, "{url}");

@@ -1,15 +1,16 @@
 //! The folder of a lock: nodes are created, listed and deleted.
 
-use bandog_core::{Error, ErrorKind, Family, Key, Result};
-use zookeeper_client::{Acls, CreateMode, Error as ZkError, Stat};
+use bandog_core::{Error, Family, Key, Result};
+use zookeeper_client::{CreateMode, Error as ZkError, Stat};
 
 use crate::{
     encoding::encode,
     fault,
     host::Shared,
-    nodes::{self, NodeText, Word},
+    nodes::{self, LEASES, NodeText, QUEUE, Word},
+    semaphore::in_use,
     session::Session,
-    table::{Line, Node},
+    table::{Line, Node, Permits},
 };
 
 /// Maximum number of attempts to create a node in a folder that others delete.
@@ -32,19 +33,38 @@ pub(crate) enum Position {
 /// The nodes before a node.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ahead {
-    /// The path of the node whose deletion must be awaited: of the node directly before it, or for a reader of the first
-    /// writer.
-    pub(crate) predecessor: String,
+    pub(crate) awaited: Awaited,
     /// The path of the first node.
     pub(crate) first: String,
     /// The number of nodes before it.
     pub(crate) count: usize,
 }
 
+/// What a node waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// The deletion of the node with this path: of the node directly before it, or for a reader of the first writer.
+    Deletion(String),
+    /// Permits. The node is the first one in the queue of a semaphore.
+    Permits,
+}
+
 impl Shared {
     /// The path of a lock's folder.
     pub(crate) fn folder(&self, key: &Key) -> String {
         format!("{}/{}", self.options.chroot, encode(key.as_str()))
+    }
+
+    /// The path of the folder that has the queue of a line.
+    pub(crate) fn queue_folder(&self, line: &Line) -> String {
+        self.queue_folder_of(&line.key, line.word.family())
+    }
+
+    fn queue_folder_of(&self, key: &Key, family: Family) -> String {
+        match family {
+            Family::Mutex | Family::ReadWrite => self.folder(key),
+            Family::Semaphore => format!("{}/{QUEUE}", self.folder(key)),
+        }
     }
 
     /// The error of a request.
@@ -58,6 +78,7 @@ impl Shared {
             line,
             protection: nodes::protection(),
             path: None,
+            permits: Permits::None,
             fence: None,
             waits: false,
             session: session.number,
@@ -77,10 +98,10 @@ impl Shared {
         data: &NodeText,
         before_list: Option<&str>,
     ) -> Result<Enqueued, ZkError> {
-        let (folder, word) = (self.folder(&node.line.key), node.line.word);
+        let (folder, word) = (self.queue_folder(&node.line), node.line.word);
         let prefix = nodes::path_prefix(&folder, &node.protection, word);
         let data = data.bytes();
-        let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+        let options = CreateMode::EphemeralSequential.with_acls(self.options.acl.acls());
         let mut attempts = 0;
         loop {
             attempts += 1;
@@ -96,13 +117,15 @@ impl Shared {
                 Ok((stat, sequence)) => {
                     let path = format!("{prefix}{sequence}");
                     node.path = Some(path.clone());
-                    let listed = list.await.map(|(all, folder_stat)| {
-                        let is_next = word == Word::Lock || folder_stat.pzxid == stat.czxid;
-                        (
-                            Listing::of(&folder, word.family(), all).position(&path, word),
-                            is_next.then(|| fence_of(word, &stat)),
-                        )
-                    });
+                    let listed = match list.await {
+                        Ok((all, folder_stat)) => {
+                            let is_next = word == Word::Lock || folder_stat.pzxid == stat.czxid;
+                            let fence = is_next.then(|| fence_of(word, &stat));
+                            let listing = self.listing(session, &folder, word.family(), all).await;
+                            listing.map(|listing| (listing.position(&path, word), fence))
+                        }
+                        Err(error) => Err(error),
+                    };
                     return Ok(Enqueued { deleted, listed });
                 }
                 Err(ZkError::NoNode) if attempts < ATTEMPTS => session.make_folder(&folder).await?,
@@ -119,18 +142,15 @@ impl Shared {
                 "{}: the numbers of the nodes in the lock's folder are used up; delete the folder when it is empty",
                 self.store
             ))),
-            Position::Taken(held, _) => {
-                let text = format!("the name is in use as {held}, so it cannot be used as {}", word.family());
-                Some(Error::new(ErrorKind::Denied, text))
-            }
+            Position::Taken(held, _) => Some(in_use(*held, word.family())),
         }
     }
 
     /// The position of a node whose path is known.
     pub(crate) async fn position_of(&self, session: &Session, line: &Line, path: &str) -> Result<Position, ZkError> {
-        let folder = self.folder(&line.key);
+        let folder = self.queue_folder(line);
         Ok(match session.client.list_children(&folder).await {
-            Ok(all) => Listing::of(&folder, line.word.family(), all).position(path, line.word),
+            Ok(all) => self.listing(session, &folder, line.word.family(), all).await?.position(path, line.word),
             Err(ZkError::NoNode) => Position::Missing,
             Err(error) => return Err(error),
         })
@@ -138,13 +158,29 @@ impl Shared {
 
     /// The nodes in the folder of a lock. A folder that does not exist has none.
     pub(crate) async fn list(&self, session: &Session, key: &Key, family: Family) -> Result<Listing, ZkError> {
-        let folder = self.folder(key);
+        let folder = self.queue_folder_of(key, family);
         let all = match session.client.list_children(&folder).await {
             Ok(all) => all,
             Err(ZkError::NoNode) => Vec::new(),
             Err(error) => return Err(error),
         };
-        Ok(Listing::of(&folder, family, all))
+        self.listing(session, &folder, family, all).await
+    }
+
+    /// Sorts the children of a folder. If the folder has permits that are taken, it belongs to a semaphore.
+    async fn listing(
+        &self,
+        session: &Session,
+        folder: &str,
+        family: Family,
+        all: Vec<String>,
+    ) -> Result<Listing, ZkError> {
+        let has_permits = family != Family::Semaphore && all.iter().any(|child| child == LEASES);
+        let mut listing = Listing::of(folder, family, all);
+        if has_permits && let Some(permit) = self.any_permit(session, folder).await? {
+            listing.used_by = Some((Family::Semaphore, permit));
+        }
+        Ok(listing)
     }
 
     /// Searches a node whose creation had no answer. None if it does not exist.
@@ -152,7 +188,7 @@ impl Shared {
     /// The server is first brought up to date, because after a reconnection it can be behind the server that created the
     /// node.
     pub(crate) async fn find(&self, session: &Session, node: &Node) -> Result<Option<String>, ZkError> {
-        let folder = self.folder(&node.line.key);
+        let folder = self.queue_folder(&node.line);
         let up_to_date = session.client.sync(&folder);
         let list = session.client.list_children(&folder);
         match up_to_date.await {
@@ -170,6 +206,9 @@ impl Shared {
 
     /// Deletes a node of this backend. Returns false if it did not exist.
     pub(crate) async fn delete(&self, session: &Session, node: &Node) -> Result<bool, ZkError> {
+        if node.permits != Permits::None {
+            return self.delete_permits(session, node).await;
+        }
         let path = match &node.path {
             Some(path) => path.clone(),
             None => match self.find(session, node).await? {
@@ -200,7 +239,7 @@ pub(crate) struct Enqueued {
 /// Readers and a writer that has become a reader are not granted in the order of their creation.
 pub(crate) fn fence_of(word: Word, stat: &Stat) -> u64 {
     let number = match word {
-        Word::Lock => stat.czxid,
+        Word::Lock | Word::Permits => stat.czxid,
         Word::Read | Word::Write => stat.mzxid,
     };
     u64::try_from(number).unwrap_or_default()
@@ -218,7 +257,9 @@ pub(crate) struct Listing {
 impl Listing {
     fn of(folder: &str, family: Family, mut children: Vec<String>) -> Self {
         nodes::sort(&mut children, family);
-        let used_by = nodes::first_of_a_family(&children).map(|(family, name)| (family, name.to_owned()));
+        // The queue of a semaphore has a folder of its own.
+        let first = nodes::first_of_a_family(&children).filter(|_| family != Family::Semaphore);
+        let used_by = first.map(|(family, name)| (family, name.to_owned()));
         Self { folder: folder.to_owned(), children, used_by }
     }
 
@@ -235,12 +276,12 @@ impl Listing {
             return Position::Taken(*family, path_of(name));
         }
         let predecessor = match word {
-            Word::Lock | Word::Write => at.checked_sub(1),
+            Word::Lock | Word::Write | Word::Permits => at.checked_sub(1),
             Word::Read => children[..at].iter().position(|child| Word::Write.is_in(child)),
         };
         let Some(predecessor) = predecessor else { return Position::First };
         Position::Behind(Ahead {
-            predecessor: path_of(&children[predecessor]),
+            awaited: Awaited::Deletion(path_of(&children[predecessor])),
             first: path_of(&children[0]),
             count: at,
         })
@@ -259,7 +300,7 @@ mod tests {
         let children = children.iter().map(ToString::to_string).collect();
         match Listing::of("/f", word.family(), children).position(&format!("/f/{own}"), word) {
             Position::First => None,
-            Position::Behind(ahead) => Some(ahead.predecessor[ahead.predecessor.len() - 1..].to_owned()),
+            Position::Behind(Ahead { awaited: Awaited::Deletion(path), .. }) => Some(path[path.len() - 1..].to_owned()),
             other => panic!("{other:?}"),
         }
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bandog_core::{BlockedCalls, ClientId, Key, MAX_WAITS, Member, Result};
 use futures_util::future::join_all;
-use zookeeper_client::{Acls, CreateMode, Error as ZkError};
+use zookeeper_client::{CreateMode, Error as ZkError};
 
 use crate::{
     host::Shared,
@@ -23,7 +23,7 @@ impl Shared {
     /// Writes the row of a client.
     pub(crate) async fn announce(&self, session: &Session, member: &Member, ttl: Duration) -> Result<(), ZkError> {
         let (path, data) = (self.member_path(member.id), text(member, ttl).into_bytes());
-        let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+        let options = CreateMode::Ephemeral.with_acls(self.options.acl.acls());
         let mut last = ZkError::NoNode;
         for _ in 0..ATTEMPTS {
             match session.client.set_data(&path, &data, None).await {

@@ -5,14 +5,17 @@ use std::collections::HashMap;
 use bandog_core::{Claim, Family, Key, Kind, PLACE, Renewal, Result};
 use futures_util::future::join_all;
 use tokio::time::Instant;
-use zookeeper_client::Error as ZkError;
+use zookeeper_client::{Error as ZkError, OneshotWatcher};
 
 use crate::{
     host::Shared,
     queue::{Listing, Position},
     session::Session,
-    table::Node,
+    table::{Node, Permits},
 };
+
+/// Maximum number of nodes of a hold that are checked at the same time.
+const NODES: usize = 64;
 
 /// The folders of the places that are renewed.
 type Listings = HashMap<(Key, Family), Result<Listing, ZkError>>;
@@ -78,21 +81,44 @@ impl Shared {
         if node.is_watched && node.is_seen {
             return Ok(true);
         }
-        let there = if node.is_watched {
-            session.client.check_stat(path).await.map(|stat| (stat, None))
-        } else {
-            session.client.check_and_watch_stat(path).await.map(|(stat, watcher)| (stat, Some(watcher)))
+        // A claim of permits has a node for each of them.
+        let paths = match &node.permits {
+            Permits::Taken(paths) => paths.as_slice(),
+            Permits::None | Permits::Unsure => std::slice::from_ref(path),
         };
-        let (stat, watcher) = there.map_err(|error| self.fault(error))?;
-        if stat.is_none() {
-            self.table.remove_claim(claim.id);
-            return Ok(false);
+        let mut watchers = Vec::new();
+        for some in paths.chunks(NODES) {
+            for there in join_all(some.iter().map(async |path| check(session, path, !node.is_watched).await)).await {
+                let (is_there, watcher) = there.map_err(|error| self.fault(error))?;
+                if !is_there {
+                    return self.has_lost_a_node(session, claim, node).await;
+                }
+                watchers.extend(watcher);
+            }
         }
-        let is_new = watcher.is_some();
+        let is_new = !watchers.is_empty();
         self.table.update(claim.id, |node| (node.is_seen, node.is_watched) = (true, node.is_watched || is_new));
-        if let Some(watcher) = watcher {
-            self.report_change(claim.id, watcher);
+        if is_new {
+            self.report_change(claim.id, watchers);
         }
         Ok(true)
     }
+
+    /// Ends a hold without its node, or without one of its permits. Its other permits are given back.
+    async fn has_lost_a_node(&self, session: &Session, claim: &Claim, node: &Node) -> Result<bool> {
+        if let Permits::Taken(paths) = &node.permits {
+            self.delete_all(session, paths).await.map_err(|error| self.fault(error))?;
+        }
+        self.table.remove_claim(claim.id);
+        Ok(false)
+    }
+}
+
+/// Whether a node exists, and a watch of it if it is asked for.
+async fn check(session: &Session, path: &str, watches: bool) -> Result<(bool, Option<OneshotWatcher>), ZkError> {
+    if watches {
+        let (stat, watcher) = session.client.check_and_watch_stat(path).await?;
+        return Ok((stat.is_some(), Some(watcher)));
+    }
+    Ok((session.client.check_stat(path).await?.is_some(), None))
 }

@@ -8,9 +8,13 @@ use std::{
 use bandog_core::Result;
 use tokio::time::Instant;
 use uuid::Uuid;
-use zookeeper_client::{Acls, Client, CreateMode, Error as ZkError, SessionState, Stat};
+use zookeeper_client::{Client, CreateMode, Error as ZkError, SessionState, Stat};
 
-use crate::{encoding::OWN, fault, options::ZooKeeperOptions};
+use crate::{
+    encoding::OWN,
+    fault,
+    options::{NodeAcl, ZooKeeperOptions},
+};
 
 /// A session. ZooKeeper deletes the nodes of the session when it expires.
 #[derive(Debug)]
@@ -22,6 +26,7 @@ pub(crate) struct Session {
     pub(crate) valid_for: Duration,
     /// The node of this session that [`Session::prove`] writes.
     proof: String,
+    acl: NodeAcl,
     /// When the last proof began, as far as it was answered.
     proven: Mutex<Option<Instant>>,
     /// Held during a proof that several renewals share.
@@ -46,7 +51,7 @@ impl Session {
         let valid_for = validity(client.session_timeout());
         let proof = format!("{}/{OWN}/sessions/{}", options.chroot, Uuid::new_v4());
         let (proven, proving) = (Mutex::default(), tokio::sync::Mutex::default());
-        let session = Self { client, number, valid_for, proof, proven, proving };
+        let session = Self { client, number, valid_for, proof, acl: options.acl, proven, proving };
         session.prove().await.map_err(|error| fault::of_request(&store, error))?;
         Ok(session)
     }
@@ -93,7 +98,7 @@ impl Session {
             Err(error) => return Err(error),
         }
         let (folder, _) = self.proof.rsplit_once('/').unwrap_or_default();
-        let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+        let options = CreateMode::Ephemeral.with_acls(self.acl.acls());
         loop {
             match self.client.create(&self.proof, b"", &options).await {
                 Ok((stat, _)) => return Ok(time_of(&stat)),
@@ -119,7 +124,7 @@ impl Session {
     }
 
     async fn make_folder_as(&self, mode: CreateMode, folder: &str) -> Result<(), ZkError> {
-        let options = mode.with_acls(Acls::anyone_all());
+        let options = mode.with_acls(self.acl.acls());
         let ends = folder.char_indices().skip(1).filter(|(_, c)| *c == '/').map(|(at, _)| at).chain([folder.len()]);
         // Most of the parents exist, so the first attempt creates the folder only.
         match self.client.create(folder, b"", &options).await {

@@ -23,13 +23,13 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// The line of a claim. None if this backend does not have its kind.
-    pub(crate) fn of(claim: &Claim) -> Option<Self> {
+    /// The line of a claim.
+    pub(crate) fn of(claim: &Claim) -> Self {
         let own = match claim.kind {
             Kind::Fair => Some(claim.id),
             Kind::Mutex | Kind::Read | Kind::Write | Kind::Permits { .. } => None,
         };
-        Word::of(claim.kind).map(|word| Self { key: claim.key.clone(), word, claim: own })
+        Self { key: claim.key.clone(), word: Word::of(claim.kind), claim: own }
     }
 
     /// Whether the line has the node of one claim only.
@@ -46,6 +46,8 @@ pub(crate) struct Node {
     pub(crate) protection: String,
     /// None if the answer to its creation did not arrive.
     pub(crate) path: Option<String>,
+    /// The permits that the node's claim has taken.
+    pub(crate) permits: Permits,
     /// The fence. None if no answer has granted the lock to the node's claim.
     pub(crate) fence: Option<u64>,
     /// Whether the node only waits for the lock: see [`crate::nodes::NodeText::waiting`].
@@ -61,6 +63,17 @@ pub(crate) struct Node {
     pub(crate) is_seen: bool,
     /// When the folder was last listed for the node while it waited.
     pub(crate) listed: Option<Instant>,
+}
+
+/// The permits of a claim in the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Permits {
+    /// None, or the claim is not for permits.
+    None,
+    /// The claim perhaps has permits, because the answer to the transaction that takes them was lost.
+    Unsure,
+    /// The paths of the nodes. The node in the queue does not exist any more.
+    Taken(Vec<String>),
 }
 
 /// The memory of one backend. All methods return at once.

@@ -3,13 +3,15 @@
 use std::sync::{Arc, Weak};
 
 use bandog_core::{Claim, ClaimId, Notifier, Result, Subscription};
+use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use tokio::{select, time::Instant};
-use zookeeper_client::{Client, EventType, OneshotWatcher};
+use zookeeper_client::{Client, Error as ZkError, EventType, OneshotWatcher};
 
 use crate::{
     host::Shared,
     nodes::NodeText,
-    queue::{Ahead, Position},
+    queue::{Ahead, Awaited, Position},
+    semaphore::is_of_a_semaphore,
     session::Session,
     table::{Line, Node},
 };
@@ -30,7 +32,7 @@ impl Shared {
     pub(crate) async fn wait_in_queue(&self, session: &Session, claim: &Claim, line: &Line) -> Result<()> {
         if let Some(node) = self.table.claim(claim.id) {
             // A claim that may hold the lock needs no place: a place behind it would only delay others.
-            return if node.waits { self.watch_for(session, &node).await } else { Ok(()) };
+            return if node.waits { self.watch_for(session, claim, &node).await } else { Ok(()) };
         }
         if let Some(node) = self.table.queued(line) {
             if node.path.is_some() && node.session == session.number {
@@ -46,11 +48,15 @@ impl Shared {
         self.table.keep_queued(node.clone());
         let (position, _) = enqueued.listed.map_err(|error| self.fault(error))?;
         match position {
-            Position::Behind(Ahead { predecessor, .. }) | Position::Taken(_, predecessor) => {
+            Position::Behind(Ahead { awaited: Awaited::Deletion(path), .. }) | Position::Taken(_, path) => {
                 self.table.update_queued(line, |node| node.listed = Some(Instant::now()));
-                self.watch(session, &node, predecessor).await;
+                self.watch(session, claim, &node, Awaited::Deletion(path)).await;
             }
+            Position::Behind(ahead) => self.watch(session, claim, &node, ahead.awaited).await,
             Position::Missing => self.table.remove_queued(line),
+            Position::First if is_of_a_semaphore(line) => {
+                self.watch(session, claim, &node, Awaited::Permits).await;
+            }
             // The client claims after each subscription, and then gets the node.
             Position::First => {}
             Position::NoNumber => {
@@ -63,11 +69,15 @@ impl Shared {
     }
 
     /// Watches for the turn of a claim that has a place.
-    async fn watch_for(&self, session: &Session, node: &Node) -> Result<()> {
+    async fn watch_for(&self, session: &Session, claim: &Claim, node: &Node) -> Result<()> {
         let Some(path) = node.path.as_ref().filter(|_| node.session == session.number) else { return Ok(()) };
         let position = self.position_of(session, &node.line, path).await.map_err(|error| self.fault(error))?;
-        if let Position::Behind(ahead) = position {
-            self.watch(session, node, ahead.predecessor).await;
+        match position {
+            Position::Behind(ahead) => self.watch(session, claim, node, ahead.awaited).await,
+            Position::First if is_of_a_semaphore(&node.line) => {
+                self.watch(session, claim, node, Awaited::Permits).await;
+            }
+            Position::First | Position::Missing | Position::NoNumber | Position::Taken(..) => {}
         }
         Ok(())
     }
@@ -82,32 +92,48 @@ impl Shared {
         Ok(())
     }
 
-    /// Watches the predecessor of a node that waits, unless it is watched. When it is deleted, the subscribers are notified.
-    /// They are also notified if the watch cannot be set.
-    pub(crate) async fn watch(&self, session: &Session, node: &Node, predecessor: String) {
+    /// Watches what a waiting node waits for, unless it is watched. When the predecessor is deleted, or when the permits
+    /// change, the subscribers are notified. They are also notified if the watch cannot be set.
+    pub(crate) async fn watch(&self, session: &Session, claim: &Claim, node: &Node, awaited: Awaited) {
         let Some((number, ended)) = self.table.begins_to_watch(node) else { return };
         // If this future is dropped, the value says that there is no watch.
         let attempt = WatchAttempt { shared: self.weak.clone(), node: node.clone(), number };
-        match session.client.get_and_watch_data(&predecessor).await {
-            Ok((_, _, watcher)) => {
-                let client = session.client.clone();
-                tokio::spawn(async move {
+        let changed = match awaited {
+            Awaited::Deletion(path) => match session.client.get_and_watch_data(&path).await {
+                Ok((_, _, watcher)) => until_deleted(session.client.clone(), path, watcher).boxed(),
+                // The existence of a node may be watched without a right.
+                Err(ZkError::NoAuth) => match session.client.check_and_watch_stat(&path).await {
+                    Ok((Some(_), watcher)) => watcher.changed().map(drop).boxed(),
+                    Ok((None, _)) | Err(_) => return,
+                },
+                Err(_) => return,
+            },
+            Awaited::Permits => match self.watch_permits(session, claim).await {
+                Ok(Some([permits, limit])) => async move {
                     select! {
-                        _ = ended => {}
-                        () = until_deleted(client, predecessor, watcher) => {}
+                        _ = permits.changed() => {}
+                        _ = limit.changed() => {}
                     }
-                    drop(attempt);
-                });
+                }
+                .boxed(),
+                Ok(None) | Err(_) => return,
+            },
+        };
+        tokio::spawn(async move {
+            select! {
+                _ = ended => {}
+                () = changed => {}
             }
-            Err(_) => drop(attempt),
-        }
+            drop(attempt);
+        });
     }
 
-    /// Waits in the background until the node of a hold changes. The next renewal then asks the server.
-    pub(crate) fn report_change(&self, id: ClaimId, watcher: OneshotWatcher) {
+    /// Waits in the background until a node of a hold changes. The next renewal then asks the server.
+    pub(crate) fn report_change(&self, id: ClaimId, watchers: Vec<OneshotWatcher>) {
         let shared = self.weak.clone();
         tokio::spawn(async move {
-            watcher.changed().await;
+            let mut changes: FuturesUnordered<_> = watchers.into_iter().map(OneshotWatcher::changed).collect();
+            changes.next().await;
             if let Some(shared) = shared.upgrade() {
                 shared.table.update(id, |node| node.is_watched = false);
             }

@@ -191,7 +191,7 @@ fn own_options(scheme: &str) -> &'static [&'static str] {
             "sslcert",
             "sslkey",
         ],
-        "zookeeper" => &["session"],
+        "zookeeper" => &["acl", "session"],
         _ => &[],
     }
 }

@@ -12,6 +12,7 @@ mod expired;
 mod foreign;
 mod numbers;
 mod read_write;
+mod semaphores;
 
 /// The duration of sessions.
 const SESSION: Duration = Duration::from_secs(20);

@@ -54,6 +54,12 @@ impl Neighbour {
         Semaphore { object: self.object("semaphore", thread, name), limit: limit.to_string() }
     }
 
+    /// `InterProcessSemaphoreV2` of Curator, or a semaphore of bandog on ZooKeeper.
+    pub(crate) fn permits(&self, thread: &str, name: &str, take: u32, limit: u32) -> Permits {
+        let object = self.object("permits", thread, name);
+        Permits { object, take: take.to_string(), limit: limit.to_string() }
+    }
+
     /// `RCountDownLatch`.
     pub(crate) fn latch(&self, thread: &str, name: &str) -> Latch {
         Latch(self.object("latch", thread, name))
@@ -348,6 +354,49 @@ impl Semaphore {
     /// once, according to the counter with the name `in_use` on the server.
     pub(crate) fn crowds(&self, take: u32, in_use: &str, times: u32) -> PendingAnswer {
         self.object.send("crowd", &[&take.to_string(), in_use, &times.to_string(), &self.limit])
+    }
+}
+
+/// Some permits of a semaphore on ZooKeeper.
+#[derive(Clone)]
+pub(crate) struct Permits {
+    object: Object,
+    take: String,
+    limit: String,
+}
+
+impl Permits {
+    #[track_caller]
+    pub(crate) fn acquire(&self) {
+        self.object.order("lock", &[&self.take, &self.limit], "held");
+    }
+
+    /// Begins to wait for the permits. The answer is `held`.
+    pub(crate) fn waits(&self) -> PendingAnswer {
+        self.object.send("lock", &[&self.take, &self.limit])
+    }
+
+    #[track_caller]
+    pub(crate) fn try_acquire(&self) -> bool {
+        self.object.ask_whether("try", &[&self.take, &self.limit], "held", "busy")
+    }
+
+    #[track_caller]
+    pub(crate) fn release(&self) {
+        self.object.order("unlock", &[], "freed");
+    }
+
+    /// The error of a release that must fail.
+    #[track_caller]
+    pub(crate) fn refused_release(&self) -> String {
+        let answer = self.object.ask("unlock", &[]);
+        answer.strip_prefix("error ").unwrap_or_else(|| panic!("the release succeeded: {answer}")).to_owned()
+    }
+
+    /// Begins to take and release the permits repeatedly. While they are held, the file has one more plus than minus for
+    /// each permit. The answer is the number of turns.
+    pub(crate) fn crowds(&self, file: &str, times: u32) -> PendingAnswer {
+        self.object.send("crowd", &[&self.take, &self.limit, file, &times.to_string()])
     }
 }
 

@@ -42,8 +42,43 @@ impl Grace {
         Ok(Self { kill_after, head_start, check_interval: (ttl / 4).min(CHECK_INTERVAL) })
     }
 
+    /// The times for a lock of this ttl that the store has granted for the time `valid_for`. ZooKeeper grants a lock for
+    /// less than its session, which can be much less than the ttl, and the lock is renewed more often. With the times for
+    /// the ttl, the child would be terminated at once. `asked` is the time that the user has set.
+    pub(super) fn within(self, valid_for: Duration, ttl: Duration, asked: Option<Duration>) -> Self {
+        // A store that grants the whole ttl has needed some of it for its answer.
+        if valid_for >= ttl * 3 / 4 {
+            return self;
+        }
+        let kill_after = asked.map_or((valid_for / 6).min(LONGEST), |asked| asked.min(valid_for / 2));
+        let head_start = (valid_for / 50).min(HEAD_START);
+        Self { kill_after, head_start, check_interval: (valid_for / 4).min(CHECK_INTERVAL) }
+    }
+
     /// Time between TERM and the deadline.
     pub(super) fn warning(self) -> Duration {
         self.kill_after + self.head_start
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_granted_for_less_than_its_ttl_has_shorter_times() {
+        let (ttl, valid_for) = (Duration::from_secs(30), Duration::from_secs(6));
+        let grace = |asked| Grace::new(ttl, true, asked).unwrap_or_else(|_| panic!("{asked:?} is allowed"));
+        assert_eq!(grace(None).within(Duration::from_secs(29), ttl, None), grace(None));
+        let shorter = grace(None).within(valid_for, ttl, None);
+        assert_eq!(shorter.kill_after, Duration::from_secs(1));
+        // Before each renewal, two thirds of the time remain.
+        assert!(shorter.warning() < valid_for * 2 / 3);
+        let longest = Some(Duration::from_secs(15));
+        let longest = grace(longest).within(valid_for, ttl, longest);
+        assert_eq!(longest.kill_after, Duration::from_secs(3));
+        assert!(longest.warning() < valid_for * 2 / 3);
+        let shortest = Some(Duration::ZERO);
+        assert_eq!(grace(shortest).within(valid_for, ttl, shortest).kill_after, Duration::ZERO);
     }
 }

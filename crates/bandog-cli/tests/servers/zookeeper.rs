@@ -29,6 +29,44 @@ fn locks_are_taken_shown_and_released_by_force_on_zookeeper() {
     ends(&mut holder, 76);
 }
 
+/// The store grants the lock for less than the watchdog's ttl, and less than the default of `--kill-after`.
+#[test]
+fn a_command_runs_for_longer_than_a_session_of_zookeeper() {
+    let (server, place) = (ZooKeeperServer::start(), Place::new());
+    let url = format!("zookeeper://{}/locks?session=5s", server.addr());
+    for options in [&[][..], &["--kill-after", "10s"], &["--lease", "1h"]] {
+        let args =
+            [&["lock", "orders", "--url", &url][..], options, &["--", "sh", "-c", "sleep 4; echo done"]].concat();
+        let ended = place.run(&args);
+        assert!(ended.code == 0 && ended.stdout.contains("done"), "{options:?}: {ended:?}");
+    }
+}
+
+#[test]
+fn permits_are_taken_shown_and_released_by_force_on_zookeeper() {
+    let (server, place) = (ZooKeeperServer::start(), Place::new());
+    let url = format!("zookeeper://{}/locks", server.addr());
+    let lock = |args: &[&'static str]| {
+        let common = ["lock", "gpus", "--url", &url, "--of", "3"].map(str::to_owned);
+        common.into_iter().chain(args.iter().map(ToString::to_string)).collect::<Vec<_>>()
+    };
+    let two = lock(&["--permits", "2", "--", "sh", "-c", "echo held; exec sleep 60"]);
+    let mut holder = place.start(&two.iter().map(String::as_str).collect::<Vec<_>>());
+    holder.stdout_line("held", SOON);
+    let run = |args: &[&'static str]| place.run(&lock(args).iter().map(String::as_str).collect::<Vec<_>>());
+    run(&["--permits", "1", "--wait", "0s", "--", "true"]).assert_ended(0, &[]);
+    run(&["--permits", "2", "--wait", "0s", "--", "true"]).assert_ended(75, &["gpus"]);
+    place.run(&["limit", "gpus", "4", "--url", &url]).assert_ended(0, &[]);
+    run(&["--permits", "2", "--wait", "0s", "--", "true"]).assert_ended(0, &[]);
+    let listed = place.run(&["ls", "--url", &url]);
+    assert!(listed.stdout.contains("gpus") && listed.stdout.contains("semaphore"), "{listed:?}");
+    let shown = place.run(&["show", "gpus", "--url", &url]);
+    assert!(shown.stdout.contains("2 of 4"), "{shown:?}");
+    place.run(&["release", "gpus", "--force", "--url", &url]).assert_ended(0, &[]);
+    // The holder notices it at its next renewal, and terminates the program.
+    ends(&mut holder, 76);
+}
+
 #[test]
 fn jobs_run_on_zookeeper() {
     let (server, place) = (ZooKeeperServer::start(), Place::new());

@@ -28,25 +28,26 @@ pub async fn limit_is_reached_and_never_exceeded<W: World>(world: &W) -> Law {
     let mut last_fence = None;
     for number in 0..LIMIT {
         let holder = take(1, LIMIT);
-        let fences = granted(if number % 2 == 0 { &ours } else { &theirs }, &holder).await?;
+        let backend = if number % 2 == 0 { &ours } else { &theirs };
+        let fences = granted(backend, &holder).await?;
         assert!(Some(fences.last()) > last_fence, "{fences:?} after {last_fence:?}");
         last_fence = Some(fences.last());
-        holders.push(holder);
+        holders.push((world.peer(backend), holder));
     }
-    assert_eq!(row(&ours, &holders[0]).await?.holders.len(), LIMIT as usize);
-    for holder in &mut holders {
+    assert_eq!(row(&ours, &holders[0].1).await?.holders.len(), LIMIT as usize);
+    for (backend, holder) in &mut holders {
         let next = take(1, LIMIT);
         refused(&ours, &next).await?;
         refused(&theirs, &next).await?;
-        freed(&theirs, holder).await?;
+        freed(backend, holder).await?;
         granted(&ours, &next).await?;
-        *holder = next;
+        (*backend, *holder) = (world.peer(&ours), next);
     }
     refused(&ours, &take(1, LIMIT)).await?;
-    for holder in &holders {
-        freed(&ours, holder).await?;
+    for (backend, holder) in &holders {
+        freed(backend, holder).await?;
     }
-    assert_eq!(row(&ours, &holders[0]).await?.holders, []);
+    assert_eq!(row(&ours, &holders[0].1).await?.holders, []);
     Ok(())
 }
 
@@ -159,7 +160,10 @@ pub async fn starving_grant_notifies<W: World>(world: &W) -> Law {
     let subscribed = Subscribed::with(&theirs, &waits).await?;
     let before = subscribed.count();
     freed(&ours, &holder).await?;
-    subscribed.notified_after(before).await;
+    if world.offers().is_ok() {
+        // A store with a queue notifies only the first claim of the queue.
+        subscribed.notified_after(before).await;
+    }
     refused(&theirs, &waits).await?;
     let before = subscribed.count();
     granted(&ours, &starves).await?;
@@ -238,7 +242,7 @@ pub async fn limit_change_while_waiting<W: World>(world: &W) -> Law {
     // A change to the present limit is not a change. The limit before it is still accepted.
     assert_eq!(ours.set_limit(&key, number(1)).await?, Some(1));
     refused(&ours, &take(1, 3)).await?;
-    freed(&ours, &last).await?;
+    freed(&world.peer(&theirs), &last).await?;
 
     let unused = "unused";
     assert_eq!(ours.set_limit(&Key::new(unused)?, number(4)).await?, None, "a new semaphore");

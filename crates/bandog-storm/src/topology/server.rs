@@ -1,4 +1,5 @@
-//! One server of another kind than Redis: PostgreSQL, MariaDB or ZooKeeper. It keeps its data when it is killed.
+//! A server of another kind than Redis: PostgreSQL, MariaDB or ZooKeeper; or an ensemble of ZooKeeper. The servers keep
+//! their data when they are killed.
 
 use std::{
     io::{self, Read, Write},
@@ -7,9 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_testkit::{MariaDbServer, PostgresServer, Wire, ZooKeeperServer};
+use bandog_testkit::{MariaDbServer, PostgresServer, Wire, ZooKeeperEnsemble, ZooKeeperServer};
 
-use crate::plan::{SESSION, SLACK};
+use crate::plan::{LONG_TTL, SESSION, SLACK};
 
 /// The database of the locks.
 const DATABASE: &str = "storm";
@@ -21,6 +22,8 @@ const FOLDER: &str = "storm";
 const LEFT: &str = include_str!("../sql/left_rows.sql");
 /// The first message of a client of PostgreSQL: the question whether the server has TLS. The server answers with a letter.
 const HAS_TLS: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
+/// Number of servers of an ensemble.
+const SERVERS: usize = 3;
 /// A command of ZooKeeper. The server answers `imok`.
 const ARE_YOU_OK: &[u8] = b"ruok";
 /// Timeout of a question to the server.
@@ -34,6 +37,7 @@ pub(crate) enum Server {
     Postgres(PostgresServer),
     MariaDb(MariaDbServer),
     ZooKeeper(ZooKeeperServer),
+    Ensemble(ZooKeeperEnsemble),
 }
 
 impl Server {
@@ -53,34 +57,59 @@ impl Server {
         Self::ZooKeeper(ZooKeeperServer::start())
     }
 
+    pub(crate) fn zookeeper_ensemble() -> Self {
+        Self::Ensemble(ZooKeeperEnsemble::start(SERVERS))
+    }
+
     pub(crate) fn url(&self) -> String {
-        self.url_at(self.addr())
+        self.url_at(&self.addrs())
     }
 
-    /// The URL of a client, and a wire of its own to the server.
-    pub(crate) fn connection(&self) -> (String, Wire) {
-        let wire = self.wire();
-        (self.url_at(wire.addr()), wire)
+    /// The URL of a client, and a wire of its own to each server.
+    pub(crate) fn connection(&self) -> (String, Vec<Wire>) {
+        let wires = self.wires();
+        (self.url_at(&wires.iter().map(Wire::addr).collect::<Vec<_>>()), wires)
     }
 
-    pub(crate) fn wire(&self) -> Wire {
-        Wire::to(self.addr())
+    /// A new wire to each server.
+    pub(crate) fn wires(&self) -> Vec<Wire> {
+        self.addrs().into_iter().map(Wire::to).collect()
     }
 
-    fn url_at(&self, addr: SocketAddrV4) -> String {
+    fn url_at(&self, addrs: &[SocketAddrV4]) -> String {
+        let addrs = addrs.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         match self {
-            Self::Postgres(_) => format!("postgres://{}@{addr}/{DATABASE}", PostgresServer::LOCKS),
-            Self::MariaDb(_) => format!("mysql://{}@{addr}/{DATABASE}", MariaDbServer::LOCKS),
-            Self::ZooKeeper(_) => format!("zookeeper://{addr}/{FOLDER}?session={}ms", SESSION.as_millis()),
+            Self::Postgres(_) => format!("postgres://{}@{addrs}/{DATABASE}", PostgresServer::LOCKS),
+            Self::MariaDb(_) => format!("mysql://{}@{addrs}/{DATABASE}", MariaDbServer::LOCKS),
+            Self::ZooKeeper(_) | Self::Ensemble(_) => {
+                format!("zookeeper://{addrs}/{FOLDER}?session={}ms", self.session().as_millis())
+            }
         }
     }
 
-    fn addr(&self) -> SocketAddrV4 {
+    fn addrs(&self) -> Vec<SocketAddrV4> {
         match self {
-            Self::Postgres(server) => server.addr(),
-            Self::MariaDb(server) => server.addr(),
-            Self::ZooKeeper(server) => server.addr(),
+            Self::Postgres(server) => vec![server.addr()],
+            Self::MariaDb(server) => vec![server.addr()],
+            Self::ZooKeeper(server) => vec![server.addr()],
+            Self::Ensemble(ensemble) => ensemble.iter().map(ZooKeeperServer::addr).collect(),
         }
+    }
+
+    /// Time after which the data of a killed client are gone.
+    fn session(&self) -> Duration {
+        match self {
+            Self::Postgres(_) | Self::MariaDb(_) | Self::ZooKeeper(_) => SESSION,
+            // Most elections of a leader take less time. Then holders still believe that they have their locks.
+            Self::Ensemble(_) => LONG_TTL,
+        }
+    }
+
+    /// The reason why not all servers of an ensemble serve clients. `None` if a further fault may follow.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let Self::Ensemble(ensemble) = self else { return None };
+        let silent = ensemble.iter().find(|server| server.mode().is_none())?;
+        Some(format!("the server {} does not serve clients", silent.addr()))
     }
 
     /// A function that asks the server at this address a question, and returns when the question was answered or refused.
@@ -89,13 +118,14 @@ impl Server {
             Self::Postgres(_) => &HAS_TLS,
             // The server speaks first.
             Self::MariaDb(_) => &[],
-            Self::ZooKeeper(_) => ARE_YOU_OK,
+            Self::ZooKeeper(_) | Self::Ensemble(_) => ARE_YOU_OK,
         };
         // A server that is killed refuses the question. This is a fault that the run knows.
         move || drop(ask(addr.into(), question))
     }
 
-    /// Kills the server, and starts it again with its data.
+    /// Kills the server, and starts it again with its data. Of an ensemble, kills the leader, and starts it again when the
+    /// others have elected another one.
     pub(crate) fn kill_and_restart(&self) {
         match self {
             Self::Postgres(server) => {
@@ -107,13 +137,20 @@ impl Server {
                 server.restart();
             }
             Self::ZooKeeper(server) => server.restart(),
+            Self::Ensemble(ensemble) => {
+                let dead = ensemble.wait_for_leader();
+                ensemble[dead].kill();
+                ensemble.wait_for_leader();
+                ensemble.restart(&[dead]);
+            }
         }
     }
 
-    /// Stops the server, until [`Server::resume`].
+    /// Stops the server, or the leader of an ensemble, until [`Server::resume`].
     pub(crate) fn pause(&self) {
         match self {
             Self::ZooKeeper(server) => server.pause(),
+            Self::Ensemble(ensemble) => ensemble[ensemble.wait_for_leader()].pause(),
             Self::Postgres(_) | Self::MariaDb(_) => unreachable!("the store does not have this fault"),
         }
     }
@@ -121,6 +158,8 @@ impl Server {
     pub(crate) fn resume(&self) {
         match self {
             Self::ZooKeeper(server) => server.resume(),
+            // A server that runs ignores it.
+            Self::Ensemble(ensemble) => ensemble.iter().for_each(ZooKeeperServer::resume),
             Self::Postgres(_) | Self::MariaDb(_) => unreachable!("the store does not have this fault"),
         }
     }
@@ -130,7 +169,7 @@ impl Server {
         match self {
             Self::Postgres(server) => server.end_sessions(DATABASE),
             Self::MariaDb(server) => server.end_sessions(DATABASE),
-            Self::ZooKeeper(_) => unreachable!("the store does not have this fault"),
+            Self::ZooKeeper(_) | Self::Ensemble(_) => unreachable!("the store does not have this fault"),
         }
     }
 
@@ -147,14 +186,14 @@ impl Server {
                 let lock = format!("{SCHEMA}; lock tables bandog_lease write; do sleep({seconds:.3}); unlock tables");
                 server.try_sql(DATABASE, &lock).is_ok()
             }
-            Self::ZooKeeper(_) => unreachable!("the store does not have this fault"),
+            Self::ZooKeeper(_) | Self::Ensemble(_) => unreachable!("the store does not have this fault"),
         }
     }
 
     /// The remaining data after all clients have ended, as text. The rows of killed clients and their sessions must expire
     /// before, so this waits.
     pub(crate) fn left(&self) -> Vec<String> {
-        let until = Instant::now() + SESSION + SLACK;
+        let until = Instant::now() + self.session() + SLACK;
         loop {
             let left = self.left_now();
             if left.is_empty() || Instant::now() > until {
@@ -169,12 +208,16 @@ impl Server {
             Self::Postgres(server) => server.sql(DATABASE, &format!("{SCHEMA}; {LEFT}")),
             Self::MariaDb(server) => server.sql(DATABASE, LEFT),
             // The nodes that end with their session, and the sessions.
-            Self::ZooKeeper(server) => {
-                server.ask("dump").lines().filter(|line| is_node(line)).collect::<Vec<_>>().join("\n")
-            }
+            Self::ZooKeeper(server) => nodes(server),
+            Self::Ensemble(ensemble) => nodes(&ensemble[ensemble.wait_for_leader()]),
         };
         lines.lines().map(str::to_owned).collect()
     }
+}
+
+/// The nodes that end with their session, one in each line.
+fn nodes(server: &ZooKeeperServer) -> String {
+    server.ask("dump").lines().filter(|line| is_node(line)).collect::<Vec<_>>().join("\n")
 }
 
 /// Whether this line of the command `dump` names a node.

@@ -16,7 +16,7 @@ use bandog_core::{
 };
 use futures_util::future::join_all;
 use tokio::time::Instant;
-use zookeeper_client::{Acls, CreateMode, Error as ZkError, MultiReadResult, MultiWriteError};
+use zookeeper_client::{CreateMode, Error as ZkError, MultiReadResult, MultiWriteError};
 
 use self::stored::{MAX_BYTES, Stored};
 use crate::{
@@ -236,7 +236,7 @@ impl Shared {
         data: Option<&[u8]>,
         has_notice: bool,
     ) -> Result<(), MultiWriteError> {
-        let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        let options = CreateMode::Persistent.with_acls(self.options.acl.acls());
         let (path, folder, notice) =
             (self.record_path(&swap.key), self.own_folder("records"), self.notice_path(&swap.key));
         let mut transaction = session.client.new_multi_writer();

@@ -5,6 +5,7 @@ use std::time::Instant;
 use bandog_core::ErrorKind;
 use bandog_sync::Client;
 use bandog_testkit::{ZooKeeperServer, eventually_async};
+use bandog_zookeeper::{ZooKeeper, ZooKeeperOptions};
 
 use crate::{LONG_SESSION, SESSION, SOON, backend, client, client_for, connected, neighbour, nodes, soon, take};
 
@@ -153,4 +154,67 @@ async fn a_server_that_is_not_there_is_unavailable_and_found_later() {
     assert_eq!(soon(ours.mutex("orders").try_lock()).await.unwrap_err().kind(), ErrorKind::Unavailable);
     server.restart();
     eventually_async(SOON, async || ours.mutex("orders").try_lock().await.is_ok_and(|guard| guard.is_some())).await;
+}
+
+#[tokio::test]
+async fn the_folder_of_the_url_is_created_when_it_is_missing_and_when_it_was_deleted() {
+    let server = ZooKeeperServer::start();
+    let java = neighbour(&server).await;
+    let url = format!("zookeeper://{}/one/two/three?session=20s", server.addr());
+    let backend = ZooKeeper::new(ZooKeeperOptions::from_url(&url).unwrap());
+    let ours = Client::options().over(backend).unwrap();
+    for _ in 0..2 {
+        let guard = take(&ours, "orders").await;
+        let permits = soon(ours.semaphore("gpus", 2).acquire()).await.unwrap();
+        let count = ours.latch("start");
+        assert!(count.set(1).await.unwrap());
+        delete_all(&java, "/one").await;
+        // The nodes of the holds were deleted, too.
+        soon(guard.lost()).await;
+        soon(permits.lost()).await;
+        assert_eq!(count.count().await.unwrap(), 0);
+    }
+    take(&ours, "orders").await.release().await.unwrap();
+}
+
+/// The server ends when it cannot write its log.
+#[tokio::test]
+async fn a_full_disk_is_an_outage() {
+    let server = ZooKeeperServer::start();
+    let (ours, other) = (client_for(SESSION, server.addr()), client(server.addr()));
+    let guard = take(&ours, "orders").await;
+    take(&other, "another").await.release().await.unwrap();
+    let began = Instant::now();
+    server.fill_disk();
+    let error = soon(other.mutex("free").try_lock()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    soon(guard.lost()).await;
+    assert!(began.elapsed() < SESSION, "the holder was lost after {:?}", began.elapsed());
+    server.restart();
+    let next = eventually_async(SOON, async || match other.mutex("orders").try_lock().await {
+        Ok(Some(next)) => Ok(next),
+        Ok(None) => Err("the lock is held".to_owned()),
+        Err(error) => Err(error.to_string()),
+    })
+    .await;
+    assert!(next.fence() > guard.fence());
+    next.release().await.unwrap();
+}
+
+/// Deletes a node and all nodes in it. Other clients can create nodes meanwhile.
+async fn delete_all(java: &zookeeper_client::Client, root: &str) {
+    eventually_async(SOON, async || {
+        let mut all = vec![root.to_owned()];
+        let mut next = 0;
+        while let Some(path) = all.get(next).cloned() {
+            let children = java.list_children(&path).await.unwrap_or_default();
+            all.extend(children.into_iter().map(|child| format!("{path}/{child}")));
+            next += 1;
+        }
+        for path in all.iter().rev() {
+            let _ = java.delete(path, None).await;
+        }
+        java.check_stat(root).await.unwrap().is_none()
+    })
+    .await;
 }

@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
+mod acls;
 mod days;
 mod ensemble;
 mod neighbours;
 mod outages;
 mod records;
 mod requests;
+mod semaphores;
 
 use std::{fmt::Display, time::Duration};
 

@@ -1,7 +1,9 @@
 //! Nodes of other libraries in the folder of a lock: Curator's, bare ones, and nodes that never end.
 
 use bandog_core::{ErrorKind, Level, Pattern};
+use bandog_sync::Client;
 use bandog_testkit::{ZooKeeperServer, eventually_async};
+use bandog_zookeeper::{ZooKeeper, ZooKeeperOptions};
 use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 
 use crate::{SOON, client, make_folder, neighbour, nodes, soon, take};
@@ -11,7 +13,9 @@ const CURATOR: &str = "/locks/orders/_c_2b3f71b5-76fc-41fc-83c9-f63573c55b15-loc
 
 /// Whether a client of bandog has its place in the queue. Before, its refused claim has a node for a moment.
 async fn waits(java: &zookeeper_client::Client) -> bool {
-    for node in nodes(java, "orders").await {
+    let mut nodes = nodes(java, "orders").await;
+    nodes.retain(|node| !CURATOR.ends_with(&node[..node.len().saturating_sub(10)]));
+    for node in nodes {
         let read = java.get_data(&format!("/locks/orders/{node}")).await;
         if read.is_ok_and(|(data, _)| data.ends_with(b" waits")) {
             return true;
@@ -97,7 +101,9 @@ async fn a_folder_with_an_acl_is_denied_without_its_user_and_open_with_it() {
     owner.create("/locks", b"", &CreateMode::Persistent.with_acls(Acls::creator_all())).await.unwrap();
     for login in ["", "joe:wrong@"] {
         let stranger = client(format!("{login}{}", server.addr()));
-        assert_eq!(soon(stranger.mutex("orders").try_lock()).await.unwrap_err().kind(), ErrorKind::Denied, "{login}");
+        let error = soon(stranger.mutex("orders").try_lock()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{login}");
+        assert!(error.to_string().contains("user:password@"), "{error}");
     }
     assert!(owner.list_children("/locks").await.unwrap().is_empty());
     let ours = client(format!("joe:secret@{}", server.addr()));
@@ -225,4 +231,40 @@ async fn a_place_that_could_not_be_deleted_is_deleted_soon_after() {
     assert!(waits(&java).await);
     java.set_acl("/locks/orders", &[Acl::new(Permission::ALL, AuthId::anyone())], None).await.unwrap();
     eventually_async(SOON, async || !waits(&java).await).await;
+}
+
+/// The names of all nodes are in one answer, which is then larger than half a megabyte.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_waits_behind_ten_thousand_nodes() {
+    const NODES: usize = 10_000;
+    const CHUNK: usize = 500;
+    let server = ZooKeeperServer::start();
+    // On a loaded machine, the server takes long for requests of this size.
+    let connector = zookeeper_client::Client::connector().with_session_timeout(SOON);
+    let java = connector.connect(&server.addr().to_string()).await.unwrap();
+    let url = format!("zookeeper://{}/locks?session={}s", server.addr(), SOON.as_secs());
+    let backend = ZooKeeper::new(ZooKeeperOptions::from_url(&url).unwrap().timeout(SOON / 2));
+    let ours = Client::options().over(backend).unwrap();
+    make_folder(&java, "orders").await;
+    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    for _ in 0..NODES / CHUNK {
+        let mut transaction = java.new_multi_writer();
+        (0..CHUNK).for_each(|_| transaction.add_create(CURATOR, b"127.0.0.1", &options).unwrap());
+        transaction.commit().await.unwrap();
+    }
+    assert!(ours.mutex("orders").try_lock().await.unwrap().is_none());
+    let mutex = ours.mutex("orders");
+    let waiting = tokio::spawn(async move { mutex.lock().await });
+    eventually_async(SOON, async || waits(&java).await).await;
+    assert_eq!(ours.show("orders").await.unwrap().queue.len(), NODES);
+    let mut foreign = nodes(&java, "orders").await;
+    foreign.retain(|node| node.starts_with(CURATOR.rsplit('/').next().unwrap()));
+    foreign.sort();
+    for some in foreign.chunks(CHUNK) {
+        assert!(!waiting.is_finished());
+        let mut transaction = java.new_multi_writer();
+        some.iter().for_each(|node| transaction.add_delete(&format!("/locks/orders/{node}"), None).unwrap());
+        transaction.commit().await.unwrap();
+    }
+    soon(waiting).await.unwrap().unwrap().release().await.unwrap();
 }

@@ -109,8 +109,7 @@ impl World for OnZooKeeper {
         let client = self.client().await;
         let mut left = Vec::new();
         for lock in children(&client, &self.folder).await.into_iter().filter(|name| !name.starts_with("%bandog")) {
-            let nodes = children(&client, &format!("{}/{lock}", self.folder)).await;
-            left.extend(nodes.into_iter().map(|node| format!("{lock}/{node}")));
+            left.extend(nodes(&client, &format!("{}/{lock}", self.folder)).await);
         }
         left
     }
@@ -118,9 +117,9 @@ impl World for OnZooKeeper {
     async fn forget(&self, key: &str) -> Can {
         let client = self.client().await;
         let folder = format!("{}/{key}", self.folder);
-        let mut nodes = children(&client, &folder).await;
+        let mut nodes = nodes(&client, &folder).await;
         nodes.sort_by_key(|node| node.rsplit('-').next().unwrap().to_owned());
-        client.delete(&format!("{folder}/{}", nodes[0]), None).await.unwrap();
+        client.delete(&nodes[0], None).await.unwrap();
         Ok(())
     }
 
@@ -139,8 +138,8 @@ impl World for OnZooKeeper {
         let client = self.client().await;
         let folder = format!("{}/{key}", self.folder);
         let mut raw = String::new();
-        for node in children(&client, &folder).await {
-            let (data, stat) = client.get_data(&format!("{folder}/{node}")).await.unwrap();
+        for node in nodes(&client, &folder).await {
+            let (data, stat) = client.get_data(&node).await.unwrap();
             raw += &format!("{node} {data:?} {}\n", stat.mzxid);
         }
         Ok(raw)
@@ -214,6 +213,20 @@ impl OnZooKeeper {
     async fn client(&self) -> Client {
         Client::connect(&self.server.addr().to_string()).await.unwrap()
     }
+}
+
+/// The paths of the nodes of a lock: those in its folder, and for a semaphore those in the two folders in it.
+async fn nodes(client: &Client, folder: &str) -> Vec<String> {
+    let mut nodes = Vec::new();
+    for child in children(client, folder).await {
+        let path = format!("{folder}/{child}");
+        if ["leases", "locks"].contains(&&*child) {
+            nodes.extend(children(client, &path).await.into_iter().map(|node| format!("{path}/{node}")));
+        } else {
+            nodes.push(path);
+        }
+    }
+    nodes
 }
 
 /// The children of a node. Empty if the node does not exist.
