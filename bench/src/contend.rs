@@ -53,7 +53,7 @@ async fn one_floor(url: &str, span: Duration) -> f64 {
 }
 
 /// Counts the cycles of the tasks of one client, which all lock the same name.
-async fn together(client: &Client, tasks: usize, span: Duration) -> Counted {
+pub(crate) async fn together(client: &Client, tasks: usize, span: Duration) -> Counted {
     let cycle = |_| {
         let mutex = client.mutex("one");
         move || {

@@ -18,6 +18,7 @@ mod replicas;
 mod report;
 mod scale;
 mod schedule;
+mod sql;
 mod watchdog;
 
 use std::{
@@ -38,7 +39,7 @@ use self::{
 #[derive(Parser)]
 struct Args {
     /// The parts to measure [default: all]: cycles, one-name, shares, handoff, quorum, cluster, replicas, sqlite, reentry, held, scale, cron,
-    /// records, kinds, kinds-handoff, -queue, -memory, older, schedule, or a part of it: schedule-jobs, -at-once, -lag, -claims, -takeover, -idle, -drift.
+    /// records, kinds, kinds-handoff, -queue, -memory, sql, or a part of it: sql-cycles, -one-name, -handoff, -idle, -held, older, schedule, or a part of it: schedule-jobs, -at-once, -lag, -claims, -takeover, -idle, -drift.
     what: Vec<String>,
     /// Duration of each measurement, in seconds [default: 1, or 0.02 with --short].
     #[arg(long)]
@@ -130,6 +131,11 @@ fn main() -> ExitCode {
         ("kinds-handoff", &|report| kinds::hand_offs(report, args.redisson.as_deref())),
         ("kinds-queue", &kinds::queue),
         ("kinds-memory", &kinds::memory),
+        ("sql-cycles", &sql::cycles),
+        ("sql-one-name", &sql::one_name),
+        ("sql-handoff", &sql::hand_off),
+        ("sql-idle", &sql::idle),
+        ("sql-held", &|report| sql::held(report, hold)),
         ("older", &|report| older::measure(report, args.old.as_deref())),
         ("schedule-jobs", &schedule::million),
         ("schedule-at-once", &schedule::at_once),

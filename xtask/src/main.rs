@@ -14,6 +14,7 @@ mod step;
 mod storm;
 mod tally;
 mod test;
+mod test_programs;
 mod tools;
 
 use std::process::ExitCode;

@@ -33,14 +33,20 @@ pub(crate) fn run(what: &str, command: &mut Command) -> Result<(), Fault> {
 
 /// Runs one step, prints each line of its standard output and passes it to `see`. Returns whether the step succeeded.
 pub(crate) fn watch(what: &str, command: &mut Command, mut see: impl FnMut(&str)) -> Result<bool, Fault> {
+    read(what, command, |line| {
+        println!("{line}");
+        see(line);
+    })
+}
+
+/// Runs one step, and passes each line of its standard output to `see`. Returns whether the step succeeded.
+pub(crate) fn read(what: &str, command: &mut Command, mut see: impl FnMut(&str)) -> Result<bool, Fault> {
     announce(what);
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| cannot_start(command, &error))?;
     let stdout = child.stdout.take().into_iter();
     // The bytes are split at newlines, because a test can print text that is not UTF-8.
     for line in stdout.flat_map(|pipe| BufReader::new(pipe).split(b'\n')).map_while(Result::ok) {
-        let line = String::from_utf8_lossy(&line);
-        println!("{line}");
-        see(&line);
+        see(&String::from_utf8_lossy(&line));
     }
     let status = child.wait().map_err(|error| cannot_start(command, &error))?;
     Ok(status.success())

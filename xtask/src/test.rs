@@ -3,6 +3,7 @@
 use std::env;
 use std::fmt::Display;
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -10,6 +11,7 @@ use std::time::Instant;
 use crate::fault::Fault;
 use crate::step;
 use crate::tally::Tally;
+use crate::test_programs;
 use crate::tools::{self, JAVA, MARIADB, PGBOUNCER, POSTGRES, REDIS, ZOOKEEPER};
 
 /// Packages whose tests need a server, with the reason.
@@ -25,6 +27,11 @@ const NEED_SERVERS: &[(&str, &str)] = &[
 const SERVERS: &str = "BANDOG_TEST_SERVERS";
 /// The environment variable that names the server program for the testkit.
 const SERVER: &str = "BANDOG_TEST_SERVER";
+
+/// The environment variable with the number of test programs that run at the same time.
+const LANES: &str = "BANDOG_TEST_LANES";
+/// The default of [`LANES`]. Most tests wait for timers and for servers, so one program does not use two cores.
+const DEFAULT_LANES: NonZeroUsize = NonZeroUsize::new(2).expect("2 is not zero");
 
 /// The arguments of cargo for every run of the tests.
 ///
@@ -42,7 +49,8 @@ const COMMON: &[&str] = &[
 pub(crate) fn full() -> Result<(), Fault> {
     tools::ensure(&[REDIS, POSTGRES, PGBOUNCER, MARIADB, JAVA, ZOOKEEPER])?;
     let mut run = Run::start();
-    run.cargo("all tests, on memory and on real servers", &[])?;
+    run.side_by_side()?;
+    run.cargo("all doctests", &["--doc"])?;
     let servers = further_servers();
     for server in &servers {
         run.on_server(server)?;
@@ -52,6 +60,13 @@ pub(crate) fn full() -> Result<(), Fault> {
         eprintln!("not run: {SERVERS} is not set; tested on {} only", version(Path::new("redis-server"))?);
     }
     outcome
+}
+
+/// The number of test programs that run at the same time.
+fn lanes() -> Result<NonZeroUsize, Fault> {
+    let Some(text) = env::var_os(LANES) else { return Ok(DEFAULT_LANES) };
+    let lanes = text.to_str().and_then(|text| text.parse().ok());
+    lanes.ok_or_else(|| Fault::failed(format!("{LANES} is {}; it must be a number above 0", text.display())))
 }
 
 /// The further servers that the tests of the Redis backend run on.
@@ -108,6 +123,18 @@ impl Run {
     fn cargo(&mut self, what: &str, args: &[&str]) -> Result<(), Fault> {
         let mut command = step::cargo(COMMON);
         self.succeeded &= step::watch(what, command.args(args), |line| self.tally.see(line))?;
+        Ok(())
+    }
+
+    /// Builds all test programs, and runs several of them at the same time.
+    fn side_by_side(&mut self) -> Result<(), Fault> {
+        let lanes = lanes()?;
+        let Some(programs) = test_programs::build(COMMON)? else {
+            self.succeeded = false;
+            return Ok(());
+        };
+        step::announce(&format!("all tests, on memory and on real servers; {lanes} programs at a time ({LANES})"));
+        self.succeeded &= test_programs::run(programs, lanes, &mut self.tally)?;
         Ok(())
     }
 

@@ -47,8 +47,13 @@ impl Child {
 
     /// Waits for a message of the child that begins with this text, and returns the rest of the message.
     pub(crate) fn says(&self, what: &str) -> String {
+        self.says_within(MAX_WAIT, what)
+    }
+
+    /// As [`Child::says`], for a message that may take longer.
+    pub(crate) fn says_within(&self, limit: Duration, what: &str) -> String {
         let head = format!("{SAYS}{what}");
-        let line = self.process.stdout_line(&head, MAX_WAIT);
+        let line = self.process.stdout_line(&head, limit);
         line.split_once(&head).map(|(_, rest)| rest.trim().to_owned()).unwrap_or_default()
     }
 

@@ -34,6 +34,16 @@ pub(crate) async fn within<T>(limit: Duration, what: &str, future: impl Future<O
     time::timeout(limit, future).await.unwrap_or_else(|_| panic!("{what} took longer than {limit:?}"))
 }
 
+/// The result of a call with a short limit. On a loaded machine, the store can answer later than the limit, and then the
+/// call ends with an error. Such a call is repeated.
+pub(crate) async fn answered_in_time<T>(call: impl AsyncFn() -> Result<T, Error>) -> Result<T, Error> {
+    let attempt = async || match call().await {
+        Err(error) if error.kind() == ErrorKind::Unavailable => Err(error),
+        result => Ok(result),
+    };
+    eventually_async(MAX_WAIT, attempt).await
+}
+
 /// Waits until all requests of these clients have been answered. Then asserts that the store has no holds and no data
 /// of waiters.
 pub(crate) async fn nothing_left<W: World>(world: &W, clients: &[&Client]) {

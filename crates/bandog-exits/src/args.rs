@@ -34,7 +34,7 @@ pub(crate) struct Args {
 }
 
 const EXAMPLES: &str = "Examples:
-  cargo xtask exits                                   the same as in `cargo xtask test`
+  cargo xtask exits                                   1,000 exits of the cell that once hung, and 20 of each other
   cargo xtask exits --each 2000                       a long run
   cargo xtask exits --only redis-stopped/waiting      some of the cells
   cargo xtask exits --list                            all cells

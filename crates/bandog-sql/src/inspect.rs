@@ -19,7 +19,7 @@ use crate::{
 #[async_trait]
 impl Inspect for Sql {
     async fn list(&self, pattern: &Pattern) -> Result<Vec<Row>> {
-        self.query_in_order(List(pattern.clone())).await.map_err(|error| error.during("list"))
+        self.query(List(pattern.clone())).await.map_err(|error| error.during("list"))
     }
 
     async fn show(&self, key: &Key) -> Result<Row> {
@@ -49,7 +49,7 @@ impl Inspect for Sql {
     }
 }
 
-/// Reads all held locks whose names match.
+/// Reads all held locks whose names match. It reads the whole table, so it does not delay the claims.
 struct List(Pattern);
 
 #[async_trait]
@@ -57,7 +57,7 @@ impl Query for List {
     type Output = Vec<Row>;
 
     async fn run(&self, link: &Link, _: &Context) -> Result<Vec<Row>, Fault> {
-        let rows = link.query(&link.statements.show, &[&None::<Vec<&str>>]).await?;
+        let rows = link.query(&link.statements.list, &[]).await?;
         let mut found = Vec::new();
         for row in &rows {
             let name: &str = row.try_get(0)?;
@@ -80,7 +80,7 @@ impl Query for Show {
 
     async fn run(&self, link: &Link, _: &Context) -> Result<Self::Output, Fault> {
         let names: Vec<_> = self.0.iter().map(Key::as_str).collect();
-        let rows = link.query(&link.statements.show, &[&Some(&names)]).await?;
+        let rows = link.query(&link.statements.show, &[&names]).await?;
         let mut shown: Vec<_> = self.0.iter().map(Row::free).collect();
         for row in &rows {
             let name: &str = row.try_get(0)?;

@@ -10,7 +10,8 @@ use crate::{fault::Fault, leases::Context, session::Link};
 
 /// A request that waits for its lane.
 pub(crate) struct Job {
-    /// The time after which the caller does not wait any more. A request that begins later than this is not executed.
+    /// The time at which the request ends, a little before its caller stops to wait. A request that has not begun by then
+    /// is not executed.
     pub(crate) deadline: Instant,
     pub(crate) work: Work,
 }

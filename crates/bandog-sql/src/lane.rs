@@ -8,7 +8,7 @@ use std::{
 use bandog_core::{Answer, Claim, Error, ErrorKind, Renewal, Result, Step};
 use tokio::{
     sync::{mpsc, oneshot},
-    time::{sleep, timeout_at},
+    time::{sleep, timeout, timeout_at},
 };
 
 use crate::{
@@ -27,8 +27,13 @@ const MAX_CALLS: usize = 64;
 /// Maximum number of attempts at a request that other transactions disturb. Each attempt lasts as long as the timeout of
 /// a lock at most, so the deadline of the request is usually earlier.
 const MAX_ATTEMPTS: u32 = 50;
-/// Maximum delay before a request is repeated.
+/// Maximum delay before a request is repeated for the first time. Each further maximum is twice the last one, up to
+/// [`MAX_RETRY_DELAY`].
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(1);
 const MAX_RETRY_DELAY: Duration = Duration::from_millis(10);
+/// A lane ends a request by this part of the timeout before its caller stops to wait. So the caller gets the answers that
+/// are known.
+const PART_FOR_ANSWER: u32 = 20;
 
 /// A connection for one purpose, and its queue. Renewals have a lane of their own, so they never wait for other requests.
 #[derive(Debug, Default)]
@@ -94,7 +99,7 @@ impl Lane {
         let answered = async {
             let queue = self.running(context);
             let ended = || Error::unavailable("the Tokio runtime of the connection has shut down");
-            queue.send(Job { deadline, work }).await.map_err(|_| ended())?;
+            queue.send(Job { deadline: deadline - limit / PART_FOR_ANSWER, work }).await.map_err(|_| ended())?;
             drop(queue);
             answer.await.map_err(|_| ended().ambiguous())
         };
@@ -245,14 +250,16 @@ impl Server {
                     return Some(late().ambiguous());
                 }
             };
-            let is_clean = !fault.ends_session() && session.roll_back().await.is_ok();
+            let limit = context.options.timeout;
+            let is_clean = !fault.ends_session() && matches!(timeout(limit, session.roll_back()).await, Ok(Ok(())));
             if !is_clean {
                 self.lose_session();
             }
             if !is_clean || !fault.is_transient() || attempts == MAX_ATTEMPTS {
                 return Some(fault.describe(&store));
             }
-            sleep(MAX_RETRY_DELAY.mul_f64(random_fraction())).await;
+            let delay = FIRST_RETRY_DELAY * 2_u32.saturating_pow(attempts - 1);
+            sleep(delay.min(MAX_RETRY_DELAY).mul_f64(random_fraction())).await;
         }
     }
 

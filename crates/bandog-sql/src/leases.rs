@@ -202,7 +202,8 @@ impl Leases for Sql {
     async fn subscribe(&self, claim: &Claim, notifier: Notifier) -> Result<Subscription> {
         let channel = Channel::of_claim(claim);
         let failed = |error: Error| error.during("subscribe").at(&claim.key);
-        let subscription = Listener::subscribe(self.context(), channel, notifier).await.map_err(failed)?;
+        let subscription = Listener::subscribe(self.context(), channel, Some(claim), notifier).await;
+        let subscription = subscription.map_err(failed)?;
         if channel == Channel::of_lock(&claim.key) {
             self.query(Want(claim.key.clone())).await.map_err(failed)?;
         }

@@ -8,6 +8,7 @@ use std::{
     collections::{HashMap, HashSet},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use bandog_core::{Claim, ClaimId, Error, Key, Kind, Notifier, Result, Subscription};
@@ -25,6 +26,7 @@ use crate::{
     lane::retryable,
     leases::Context,
     options::Dialect,
+    polled::PolledLease,
     session::{Link, Session},
 };
 
@@ -99,6 +101,10 @@ struct State {
 #[derive(Debug, Default)]
 struct Subscribers {
     notifiers: Vec<(u64, Notifier)>,
+    /// The claims of mutexes that wait for this channel, with the numbers of their subscriptions.
+    claims: Vec<(u64, Key, ClaimId)>,
+    /// The lease of the lock, as the last poll has seen it. Only MySQL has polls.
+    lease: Option<PolledLease>,
     /// Whether the session listens to the channel.
     is_active: bool,
     /// The callers that wait until the session listens.
@@ -106,7 +112,8 @@ struct Subscribers {
 }
 
 impl Listener {
-    /// Subscribes to a channel, and returns when the session listens to it.
+    /// Subscribes to a channel, and returns when the session listens to it. `claim` is the claim that waits, if there is
+    /// one.
     ///
     /// # Errors
     /// As the connection: see [`Session::open`].
@@ -116,9 +123,10 @@ impl Listener {
     pub(crate) async fn subscribe(
         context: &Arc<Context>,
         channel: Channel,
+        claim: Option<&Claim>,
         notifier: Notifier,
     ) -> Result<Subscription> {
-        let (number, confirmed) = context.listener.add(context, channel, notifier);
+        let (number, confirmed) = context.listener.add(context, channel, claim, notifier);
         let owner = context.clone();
         let subscription = Subscription::new(move || owner.listener.remove(channel, number));
         let Some(confirmed) = confirmed else { return Ok(subscription) };
@@ -140,6 +148,7 @@ impl Listener {
         &self,
         context: &Arc<Context>,
         channel: Channel,
+        claim: Option<&Claim>,
         notifier: Notifier,
     ) -> (u64, Option<oneshot::Receiver<Result<()>>>) {
         let mut state = self.state();
@@ -151,6 +160,8 @@ impl Listener {
         }
         let subscribers = state.channels.entry(channel).or_default();
         subscribers.notifiers.push((number, notifier));
+        let claim = claim.filter(|claim| matches!(claim.kind, Kind::Mutex));
+        subscribers.claims.extend(claim.map(|claim| (number, claim.key.clone(), claim.id)));
         if subscribers.is_active {
             return (number, None);
         }
@@ -164,6 +175,7 @@ impl Listener {
         let mut state = self.state();
         let Some(subscribers) = state.channels.get_mut(&channel) else { return };
         subscribers.notifiers.retain(|(other, _)| *other != number);
+        subscribers.claims.retain(|(other, ..)| *other != number);
         if subscribers.notifiers.is_empty() {
             state.channels.remove(&channel);
             self.changed.notify_one();
@@ -178,6 +190,44 @@ impl Listener {
     #[cfg(feature = "mysql")]
     pub(crate) fn channels(&self) -> Vec<Channel> {
         self.state().channels.keys().copied().collect()
+    }
+
+    /// The names for whose mutexes claims wait, and their channels.
+    #[cfg(feature = "mysql")]
+    pub(crate) fn waited_for(&self) -> HashMap<Key, Channel> {
+        let state = self.state();
+        let claims = state.channels.iter().flat_map(|(channel, found)| found.claims.iter().map(move |c| (c, channel)));
+        claims.map(|((_, key, _), channel)| (key.clone(), *channel)).collect()
+    }
+
+    /// Records what a poll has seen of the leases of these names. A channel with several names says nothing.
+    #[cfg(feature = "mysql")]
+    pub(crate) fn polled(&self, names: &HashMap<Key, Channel>, leases: &HashMap<String, PolledLease>) {
+        let mut state = self.state();
+        for (key, channel) in names {
+            let Some(found) = state.channels.get_mut(channel) else { continue };
+            let is_only = found.claims.iter().all(|(_, other, _)| other == key);
+            let lease = leases.get(key.as_str()).filter(|_| is_only).cloned();
+            found.lease = lease.map(|lease| lease.after(found.lease.as_ref()));
+        }
+    }
+
+    /// Forgets what a poll has seen of this lock: this client changes it.
+    pub(crate) fn forget_lease(&self, key: &Key) {
+        if let Some(found) = self.state().channels.get_mut(&Channel::of_lock(key))
+            && let Some(lease) = &mut found.lease
+        {
+            lease.asked_at = None;
+        }
+    }
+
+    /// The time for which a claim that the store has refused before is still busy, as far as a poll has seen. The release of
+    /// the lock notifies the subscriber of the claim.
+    pub(crate) fn busy_for(&self, claim: &Claim) -> Option<Duration> {
+        let state = self.state();
+        let found = state.channels.get(&Channel::of_lock(&claim.key))?;
+        let is_subscribed = found.claims.iter().any(|(_, key, id)| *key == claim.key && *id == claim.id);
+        found.lease.as_ref().filter(|_| is_subscribed && found.is_active)?.busy_for(claim)
     }
 
     /// Waits until the subscribers have changed.
@@ -226,7 +276,9 @@ impl Listener {
 
     /// Records that the session has ended.
     fn session_ended(&self) {
-        self.state().channels.values_mut().for_each(|subscribers| subscribers.is_active = false);
+        for subscribers in self.state().channels.values_mut() {
+            (subscribers.is_active, subscribers.lease) = (false, None);
+        }
     }
 
     /// Sends this error to the callers that wait.
@@ -254,7 +306,7 @@ async fn run(context: Arc<Context>) {
             listener.changed().await;
         }
         sleep(backoff.next_delay()).await;
-        match Session::open(&context).await {
+        match open(&context).await {
             Ok(session) => {
                 context.connected(sessions > 0);
                 let opened = std::time::Instant::now();
@@ -277,23 +329,33 @@ async fn run(context: Arc<Context>) {
     }
 }
 
+/// Opens a session. A server that stops to answer during the login is given up after the timeout.
+async fn open(context: &Context) -> Result<Session> {
+    let limit = context.options.timeout;
+    let late = |_| Error::unavailable(format!("no session on {} within {limit:?}", context.options.store()));
+    timeout(limit, Session::open(context)).await.unwrap_or_else(|elapsed| Err(late(elapsed)))
+}
+
 /// Notifies the subscribers until the connection ends.
 async fn attend(context: &Context, session: Session, is_new_session: bool) -> Fault {
     match context.options.dialect {
         Dialect::Postgres => {
             let (link, messages) = session.into_parts();
-            listen(&context.listener, &link, messages, is_new_session).await
+            listen(context, &link, messages, is_new_session).await
         }
         #[cfg(feature = "mysql")]
         Dialect::MySql => {
             let mut session = session;
-            crate::mysql::poll(&context.listener, &mut session, is_new_session).await
+            let fault = crate::mysql::poll(context, &mut session, is_new_session).await;
+            session.discard();
+            fault
         }
     }
 }
 
-/// Listens until the connection ends.
-async fn listen(listener: &Listener, link: &Link, mut messages: Messages, is_new_session: bool) -> Fault {
+/// Listens until the connection ends, or the server does not answer in time.
+async fn listen(context: &Context, link: &Link, mut messages: Messages, is_new_session: bool) -> Fault {
+    let (listener, limit) = (&context.listener, context.options.timeout);
     let mut listening = HashSet::new();
     loop {
         listener.confirm_known(&listening);
@@ -305,10 +367,12 @@ async fn listen(listener: &Listener, link: &Link, mut messages: Messages, is_new
             let sent = tokio::select! {
                 biased;
                 fault = receive(listener, &mut messages) => return fault,
-                sent = link.execute(&commands) => sent,
+                sent = timeout(limit, link.execute(&commands)) => sent,
             };
-            if let Err(fault) = sent {
-                return fault;
+            match sent {
+                Ok(Ok(())) => {}
+                Ok(Err(fault)) => return fault,
+                Err(_) => return Fault::Broken(None),
             }
             listening.retain(|channel| !needless.contains(channel));
             for channel in missing {

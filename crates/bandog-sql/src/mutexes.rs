@@ -11,10 +11,13 @@ use bandog_core::{Answer, Claim, ClaimId, Error, Fence, Fences, Key, OFFER, Rele
 use futures_util::future::join;
 use tokio::sync::oneshot;
 
-use crate::{fault::Fault, job::Request, leases::Context, listen::Channel, row::Row, session::Link, states};
+use crate::{
+    fault::Fault, job::Request, leases::Context, listen::Channel, row::Row, session::Link, states, value::Parameter,
+};
 
-/// The time after which a claim is sent again if another transaction has locked its row for too long.
-const LOCKED_RETRY: Duration = Duration::from_millis(50);
+/// Maximum number of attempts at a renewal whose row another transaction has locked: 65 ms together, on average. A node that
+/// writes records all the time keeps its lease locked on MySQL, with short gaps.
+const MAX_ATTEMPTS: u32 = 16;
 
 /// The result of a statement for one step.
 #[derive(Debug)]
@@ -22,6 +25,14 @@ pub(crate) enum Decision {
     Answer(Answer),
     /// The lock is more than a mutex without a queue. The statement has changed nothing.
     Complex,
+    /// Another transaction has locked the row. The statement has changed nothing.
+    Locked,
+}
+
+/// The results of claims, and the failure of the claims that have none.
+pub(crate) struct Claimed {
+    pub(crate) decisions: Vec<Option<Decision>>,
+    pub(crate) failed: Option<Fault>,
 }
 
 /// The columns of a claim.
@@ -39,30 +50,48 @@ struct ClaimColumns<'a> {
 /// Claims and passes of mutexes. Each name is there once.
 ///
 /// A lock gets its rows at its first claim. So that this takes no further round trip, the statement that creates rows is
-/// sent before the claims of all names that this process has not claimed yet.
-pub(crate) async fn claim(link: &Link, context: &Context, steps: &[&Step]) -> Result<Vec<Decision>, Fault> {
+/// sent before the claims of all names that this process has not claimed yet. A claim that was granted is answered even
+/// if another statement has failed: its caller would not release it otherwise.
+pub(crate) async fn claim(link: &Link, context: &Context, steps: &[&Step]) -> Claimed {
     let asked: Vec<_> = steps.iter().filter_map(|step| asked(step)).collect();
     let mut decisions: Vec<Option<Decision>> = asked.iter().map(|_| None).collect();
+    let failed = claim_in_two_passes(link, context, &asked, &mut decisions).await.err();
+    if failed.is_none() {
+        decisions.iter_mut().for_each(|decision| *decision = decision.take().or(Some(Decision::Locked)));
+    }
+    Claimed { decisions, failed }
+}
+
+/// Fills in the decisions. A claim without a decision has a row that is missing, or that another transaction has locked.
+async fn claim_in_two_passes(
+    link: &Link,
+    context: &Context,
+    asked: &[(&Claim, Option<ClaimId>)],
+    decisions: &mut [Option<Decision>],
+) -> Result<(), Fault> {
     let all: Vec<_> = (0..asked.len()).collect();
     let new = context.known_names.unknown(asked.iter().map(|(claim, _)| &claim.key));
-    let inserted = insert(link, &new);
-    let claimed = claim_some(link, context, (&asked, &all), &link.statements.claim, &mut decisions);
-    let (inserted, claimed) = join(inserted, claimed).await;
+    let mut kept = HashSet::new();
+    let claimed = claim_some(link, context, (asked, &all), decisions, &mut kept);
+    let (inserted, claimed) = join(insert(link, &new), claimed).await;
     ignore_lock_timeout(inserted)?;
     claimed?;
     context.known_names.add(new);
-    // These rows are missing, or another transaction has locked them.
     let rest: Vec<_> = all.into_iter().filter(|number| decisions[*number].is_none()).collect();
-    if !rest.is_empty() {
-        let missing: BTreeSet<_> = rest.iter().map(|number| asked[*number].0.key.clone()).collect();
-        let inserted = insert(link, &missing);
-        let waiting = claim_some(link, context, (&asked, &rest), &link.statements.claim_waiting, &mut decisions);
-        let (inserted, claimed) = join(inserted, waiting).await;
-        ignore_lock_timeout(inserted)?;
-        ignore_lock_timeout(claimed)?;
+    if rest.is_empty() {
+        return Ok(());
     }
-    let busy = || Decision::Answer(Answer::Claimed(Verdict::Busy { retry_after: LOCKED_RETRY, ahead: None }));
-    Ok(decisions.into_iter().map(|decision| decision.unwrap_or_else(busy)).collect())
+    // The rows may be missing.
+    let missing: BTreeSet<_> = rest.iter().map(|number| asked[*number].0.key.clone()).collect();
+    kept.clear();
+    let claimed = claim_some(link, context, (asked, &rest), decisions, &mut kept);
+    let (inserted, claimed) = join(insert(link, &missing), claimed).await;
+    ignore_lock_timeout(inserted)?;
+    claimed?;
+    for number in kept {
+        decisions[number] = Some(Decision::Answer(Answer::Claimed(states::locked_out())));
+    }
+    Ok(())
 }
 
 /// Creates the rows of these locks, if they do not exist.
@@ -116,13 +145,14 @@ fn asked(step: &Step) -> Option<(&Claim, Option<ClaimId>)> {
     }
 }
 
-/// Sends the claims with these numbers.
+/// Sends the claims with these numbers. `kept` gets the numbers of those that could be granted, if the rows of their fences
+/// were there and free.
 async fn claim_some(
     link: &Link,
     context: &Context,
     (asked, numbers): (&[(&Claim, Option<ClaimId>)], &[usize]),
-    statement: &str,
     decisions: &mut [Option<Decision>],
+    kept: &mut HashSet<usize>,
 ) -> Result<(), Fault> {
     if numbers.is_empty() {
         return Ok(());
@@ -142,12 +172,17 @@ async fn claim_some(
     }
     let ClaimColumns { names, ids, others, ttls, fences, offers, waits } = &columns;
     let offered = ClaimId::OFFERED.to_string();
-    let rows = link.query(statement, &[names, ids, others, ttls, fences, offers, waits, &offered]).await?;
+    let values = [names as Parameter<'_>, ids, others, ttls, fences, offers, waits, &offered];
+    let rows = link.query(&link.statements.claim, &values).await?;
     for row in &rows {
         let name: &str = row.try_get(0)?;
         let found = sorted.binary_search_by_key(&name, |number| asked[*number].0.key.as_str());
         let number = sorted[found.map_err(|_| strange(row))?];
-        decisions[number] = decision(row, asked[number].0)?;
+        if row.try_get::<Option<&str>>(1)? == Some("kept") {
+            kept.insert(number);
+        } else {
+            decisions[number] = decision(row, asked[number].0)?;
+        }
     }
     Ok(())
 }
@@ -201,6 +236,7 @@ pub(crate) async fn release(link: &Link, steps: &[&Step]) -> Result<Vec<Decision
             "freed" => Decision::Answer(Answer::Released(Released::Freed { others: None })),
             "not held" => Decision::Answer(Answer::Released(Released::NotHeld)),
             "complex" => Decision::Complex,
+            "locked" => Decision::Locked,
             _ => return Err(strange(row)),
         };
     }
@@ -213,6 +249,8 @@ pub(crate) struct Renewals {
     claims: Vec<Claim>,
     answers: Vec<Option<Result<Renewal>>>,
     calls: Vec<(usize, oneshot::Sender<Vec<Result<Renewal>>>)>,
+    /// How often a claim was left out, because another transaction had locked its row.
+    attempts: u32,
 }
 
 impl Renewals {
@@ -255,8 +293,21 @@ impl Request for Renewals {
         }
         let claims: Vec<_> = complex.iter().map(|number| &self.claims[*number]).collect();
         let answers = states::renew(link, context, &claims).await?;
+        let mut is_locked = false;
         for (number, answer) in complex.into_iter().zip(answers) {
-            self.answers[number] = Some(answer);
+            is_locked |= answer.is_none();
+            self.answers[number] = answer;
+        }
+        if !is_locked {
+            return Ok(());
+        }
+        self.attempts += 1;
+        if self.attempts < MAX_ATTEMPTS {
+            return Err(Fault::row_locked());
+        }
+        // The engine sends these renewals again soon. So one row delays no other renewal.
+        for answer in self.answers.iter_mut().filter(|answer| answer.is_none()) {
+            *answer = Some(Err(states::row_locked()));
         }
         Ok(())
     }

@@ -29,6 +29,8 @@ const MAX_RACES: u32 = 20;
 
 /// The column after those of a record.
 const TIME_COLUMN: usize = 3;
+/// The column of a lock that has the time at which the state of the database was read, or an earlier time.
+const READ_AT_COLUMN: usize = 7;
 
 #[async_trait]
 impl Records for Sql {
@@ -55,7 +57,7 @@ impl Records for Sql {
     }
 
     async fn subscribe_record(&self, key: &Key, notifier: Notifier) -> Result<Subscription> {
-        let subscribed = Listener::subscribe(self.context(), Channel::of_record(key), notifier).await;
+        let subscribed = Listener::subscribe(self.context(), Channel::of_record(key), None, notifier).await;
         subscribed.map_err(|error| error.during("subscribe").at(key))
     }
 
@@ -253,9 +255,12 @@ impl Changes {
 }
 
 /// Reads records, and checks holdings, in one step.
-struct Read {
-    keys: Vec<Key>,
-    holdings: Vec<Holding>,
+///
+/// All statements see one state of the database. A lease is judged by the time at which this state was read, because a
+/// renewal that came later is not in it: the process or the server can be stopped between the statements.
+pub(crate) struct Read {
+    pub(crate) keys: Vec<Key>,
+    pub(crate) holdings: Vec<Holding>,
 }
 
 #[async_trait]
@@ -268,14 +273,18 @@ impl Query for Read {
         if names.is_empty() && leases.is_empty() {
             return Ok(Reading { now: server_time(link).await?, records: Vec::new(), held: Vec::new() });
         }
-        let rows = link.begin_snapshot(&link.statements.records, &[&names]).await?;
-        let locks =
-            if leases.is_empty() { Vec::new() } else { link.query(&link.statements.show, &[&Some(&leases)]).await? };
+        let (locks, rows) = if leases.is_empty() {
+            (Vec::new(), link.begin_snapshot(&link.statements.records, &[&names]).await?)
+        } else {
+            let locks = link.begin_snapshot(&link.statements.show, &[&leases]).await?;
+            (locks, link.query(&link.statements.records, &[&names]).await?)
+        };
         let ended = link.end(&link.statements.time, &[]).await?;
-        let now: SystemTime = ended.first().ok_or(Fault::Broken(None))?.try_get(0)?;
+        let now = ended.first().ok_or(Fault::Broken(None))?.try_get(0)?;
+        let read_at = locks.first().map(|row| row.try_get(READ_AT_COLUMN)).transpose()?.unwrap_or(now);
         let (found, locks) = (read_records(&rows)?, read_locks(&locks)?);
         let record = |key: &Key| found.get(key.as_str()).cloned().transpose();
-        let held = |holding| is_held(&locks, holding, states::moment(now));
+        let held = |holding| is_held(&locks, holding, states::moment(read_at));
         Ok(Reading {
             now,
             records: self.keys.iter().map(record).collect(),
@@ -292,7 +301,7 @@ impl Query for Names {
     type Output = Vec<Key>;
 
     async fn run(&self, link: &Link, _: &Context) -> Result<Vec<Key>, Fault> {
-        let rows = link.query(&link.statements.names, &[]).await?;
+        let rows = link.query(&link.statements.names, &[&literal_prefix(&self.0)]).await?;
         let mut found = Vec::new();
         for row in &rows {
             let name: &str = row.try_get(0)?;
@@ -300,6 +309,19 @@ impl Query for Names {
         }
         Ok(found)
     }
+}
+
+/// The text with which each matching name begins.
+fn literal_prefix(pattern: &Pattern) -> String {
+    let (mut prefix, mut rest) = (String::new(), pattern.as_str().chars());
+    while let Some(c) = rest.next() {
+        match c {
+            '*' | '?' => break,
+            '\\' => prefix.extend(rest.next()),
+            c => prefix.push(c),
+        }
+    }
+    prefix
 }
 
 /// The history of one record.

@@ -20,7 +20,13 @@ impl Query for Announce {
         let (id, waits, ttl) = (member.id.to_string(), waits_text(member), micros(*ttl));
         let [host, program, prefix] = [&member.host, &member.program, &member.prefix].map(|text| storable(text));
         let pid = i64::from(member.pid);
-        link.query(&link.statements.prune, &[]).await?;
+        // Other transactions can be in the way. Then a later call deletes the rows.
+        match link.query(&link.statements.prune, &[]).await {
+            Err(fault @ Fault::Refused(_)) => {
+                tracing::debug!(?fault, "the rows of expired clients were not deleted");
+            }
+            pruned => drop(pruned?),
+        }
         let row: [crate::value::Parameter<'_>; 8] = [&id, &host, &pid, &program, &member.since, &waits, &prefix, &ttl];
         link.query(&link.statements.announce, &row).await.map(drop)
     }

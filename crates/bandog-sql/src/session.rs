@@ -256,8 +256,8 @@ async fn prepare_postgres(link: &Link, context: &Context) -> Result<(), Fault> {
         return Ok(());
     }
     // Then a claim, a release and a renewal are one request each, from the first one on.
-    let Statements { claim, claim_waiting, insert, release, renew, .. } = &*link.statements;
-    let texts = [claim, claim_waiting, insert, release, renew];
+    let Statements { claim, insert, release, renew, .. } = &*link.statements;
+    let texts = [claim, insert, release, renew];
     join_all(texts.map(|text| link.prepare(text))).await.into_iter().collect()
 }
 

@@ -12,10 +12,11 @@ macro_rules! shared {
             lock_leases: text(include_str!(concat!("../sql/", $folder, "/shedlock_lock_leases.sql"))),
             hold_leases: text(include_str!(concat!("../sql/", $folder, "/shedlock_hold_leases.sql"))),
             show: text(include_str!(concat!("../sql/", $folder, "/shedlock_show.sql"))),
+            list: text(include_str!(concat!("../sql/", $folder, "/shedlock_list.sql"))),
+            forget: text(include_str!(concat!("../sql/", $folder, "/shedlock_forget.sql"))),
             write: text(include_str!(concat!("../sql/", $folder, "/shedlock_write.sql"))),
             fence: String::new(),
             claim: String::new(),
-            claim_waiting: String::new(),
             release: String::new(),
             renew: String::new(),
             ..$statements
@@ -63,9 +64,6 @@ macro_rules! statements {
             $($(#[$doc])* pub(crate) $name: String,)+
             $($(#[$pg_doc])* pub(crate) $pg: String,)+
             $(#[cfg(feature = "mysql")] $(#[$my_doc])* pub(crate) $my: String,)+
-            /// As `claim`, but it waits for the rows of leases that another transaction has locked. It does not wait for the
-            /// rows of fences: transactions of users keep them for any time.
-            pub(crate) claim_waiting: String,
             /// Reads the columns of a table of other programs. Empty in layouts without one.
             pub(crate) shared_table: String,
             /// Takes the lock of the database in the modes that have one. Empty in the others, as the next three.
@@ -81,11 +79,11 @@ macro_rules! statements {
         impl Statements {
             /// The statements for PostgreSQL.
             pub(crate) fn postgres() -> Self {
-                Self::with_waiting_claims(Self {
+                Self {
                     $($name: body(include_str!(concat!("../sql/postgres/", stringify!($name), ".sql"))).to_owned(),)+
                     $($pg: body(include_str!(concat!("../sql/postgres/", stringify!($pg), ".sql"))).to_owned(),)+
                     ..Self::default()
-                })
+                }
             }
 
             /// The statements for MySQL and MariaDB.
@@ -134,17 +132,16 @@ macro_rules! statements {
             /// The same statements with this change of each text.
             #[cfg(test)]
             pub(crate) fn changed(self, change: impl Fn(&str) -> String) -> Self {
-                Self::with_waiting_claims(Self {
+                Self {
                     $($name: change(&self.$name),)+
                     $($pg: change(&self.$pg),)+
                     $(#[cfg(feature = "mysql")] $my: change(&self.$my),)+
-                    claim_waiting: String::new(),
                     shared_table: self.shared_table.clone(),
                     hold_take: self.hold_take.clone(),
                     hold_insert: self.hold_insert.clone(),
                     hold_extend: self.hold_extend.clone(),
                     hold_free: self.hold_free.clone(),
-                })
+                }
             }
         }
     };
@@ -162,7 +159,10 @@ statements! {
     write,
     want,
     notify,
+    /// Reads locks by their names.
     show,
+    /// Reads all locks that are not free.
+    list,
     forget,
     announce,
     prune,
@@ -213,6 +213,7 @@ impl Statements {
             lock_leases: change(&self.lock_leases),
             hold_leases: change(&self.hold_leases),
             show: change(&self.show),
+            list: change(&self.list),
             write: change(&self.write),
             hold_take: change(&self.hold_take),
             hold_insert: change(&self.hold_insert),
@@ -223,12 +224,6 @@ impl Statements {
     /// Whether there are statements that decide claims, releases and renewals of mutexes.
     pub(crate) fn decide_mutexes(&self) -> bool {
         !self.claim.is_empty()
-    }
-
-    fn with_waiting_claims(mut self) -> Self {
-        self.claim_waiting =
-            self.claim.replace("for update of l, f skip locked", "for update of l for update of f skip locked");
-        self
     }
 }
 

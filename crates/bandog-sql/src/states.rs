@@ -15,7 +15,7 @@ use crate::{fault::Fault, job::Query, leases::Context, listen::Channel, row::Row
 
 /// The owner of a row whose holds are those of readers or of permits.
 const COMPLEX: &str = "*";
-/// The time after which a claim is sent again if another transaction has locked its row for too long.
+/// The time after which a claim is sent again if another transaction has locked its rows.
 const LOCKED_RETRY: Duration = Duration::from_millis(50);
 
 /// A lock as it is in the tables.
@@ -57,8 +57,7 @@ pub(crate) struct Locked {
     /// The locks that were asked for. A name whose rows have contents of another program has no state.
     pub(crate) states: BTreeMap<Key, Result<StoredState>>,
     before: BTreeMap<Key, StoredState>,
-    /// The names whose rows another transaction has locked. They have no state. Only MySQL skips such rows; PostgreSQL
-    /// waits for them.
+    /// The names whose rows another transaction has locked. They have no state.
     skipped: BTreeSet<Key>,
     /// The channels that are notified at the commit.
     channels: BTreeSet<String>,
@@ -74,13 +73,13 @@ pub(crate) enum Purpose {
 }
 
 impl Locked {
-    /// Begins a transaction, and reads and locks these locks.
+    /// Begins a transaction, and reads and locks these locks. Fails if another transaction has locked one of their rows.
     pub(crate) async fn begin(link: &Link, keys: BTreeSet<Key>, purpose: Purpose) -> Result<Self, Fault> {
         let locked = Self::begin_some(link, keys, purpose).await?;
         if locked.skipped.is_empty() { Ok(locked) } else { Err(Fault::row_locked()) }
     }
 
-    /// As [`Locked::begin`], but it may skip rows that another transaction has locked.
+    /// As [`Locked::begin`], but it skips rows that another transaction has locked.
     async fn begin_some(link: &Link, keys: BTreeSet<Key>, purpose: Purpose) -> Result<Self, Fault> {
         let (keys, refused) = refused(link, keys);
         let names: Vec<_> = keys.iter().map(Key::as_str).collect();
@@ -89,36 +88,40 @@ impl Locked {
             Purpose::Change => &link.statements.lock_leases,
         };
         let mut rows = link.begin(text, &[&names]).await?;
-        if purpose == Purpose::Grant && rows.len() < names.len() {
-            link.query(&link.statements.insert, &[&names]).await?;
-            rows = link.query(text, &[&names]).await?;
-        }
-        let mut kept = BTreeSet::new();
-        if purpose == Purpose::Grant && rows.len() < names.len() && link.statements.can_keep_fences() {
-            let mut found = BTreeSet::new();
-            for row in &rows {
-                found.insert(row.try_get::<&str>(0)?);
+        let (mut kept, mut skipped) = (BTreeSet::new(), BTreeSet::new());
+        match purpose {
+            Purpose::Grant if rows.len() < names.len() => {
+                link.query(&link.statements.insert, &[&names]).await?;
+                rows = link.query(text, &[&names]).await?;
+                skipped = without(&keys, &rows)?;
+                if !skipped.is_empty() && link.statements.can_keep_fences() {
+                    let names: Vec<_> = skipped.iter().map(Key::as_str).collect();
+                    let leases = link.query(&link.statements.lock_leases, &[&names]).await?;
+                    let locked = without(&skipped, &leases)?;
+                    kept = skipped.difference(&locked).cloned().collect();
+                    skipped = locked;
+                    rows.extend(leases);
+                }
             }
-            kept = keys.iter().filter(|key| !found.contains(key.as_str())).cloned().collect();
-            let names: Vec<_> = kept.iter().map(Key::as_str).collect();
-            rows.extend(link.query(&link.statements.lock_leases, &[&names]).await?);
+            Purpose::Change if rows.len() < names.len() => {
+                // A lock without a row is free. A row that is there, and was not found, is locked.
+                let missing = without(&keys, &rows)?;
+                let names: Vec<_> = missing.iter().map(Key::as_str).collect();
+                let free = without(&missing, &link.query(&link.statements.show, &[&names]).await?)?;
+                skipped = missing.difference(&free).cloned().collect();
+            }
+            Purpose::Grant | Purpose::Change => {}
         }
         let now = match rows.first() {
             Some(row) => row.try_get(7)?,
             None => server_time(link).await?,
         };
-        let mut states: BTreeMap<_, _> = keys.iter().map(|key| (key.clone(), Ok(StoredState::default()))).collect();
+        let mut states: BTreeMap<_, _> = keys.into_iter().map(|key| (key, Ok(StoredState::default()))).collect();
         for row in &rows {
             if let Ok(key) = Key::new(row.try_get::<&str>(0)?) {
                 states.insert(key, read(row)?);
             }
         }
-        let has_row =
-            |key: &Key| states.get(key).is_some_and(|state| state.as_ref().map_or(true, |state| state.exists));
-        let skipped = match purpose {
-            Purpose::Grant => keys.into_iter().filter(|key| !has_row(key)).collect(),
-            Purpose::Change => BTreeSet::new(),
-        };
         states.retain(|key, _| !skipped.contains(key));
         states.extend(refused.into_iter().map(|(key, error)| (key, Err(error))));
         let before = states.iter().filter_map(|(key, state)| Some((key.clone(), state.as_ref().ok()?.clone())));
@@ -243,9 +246,10 @@ pub(crate) async fn apply(link: &Link, context: &Context, steps: &[&Step]) -> Re
     let keys = steps.iter().map(|step| step.key().clone()).collect();
     let purpose = if grants { Purpose::Grant } else { Purpose::Change };
     let mut locked = match Locked::begin_some(link, keys, purpose).await {
+        // Another transaction has created rows, and has not ended.
         Err(fault) if fault.is_lock_timeout() => {
             link.roll_back().await?;
-            return busy(fault, steps);
+            return Ok(steps.iter().map(|step| Some(given_up(step))).collect());
         }
         other => other?,
     };
@@ -256,12 +260,14 @@ pub(crate) async fn apply(link: &Link, context: &Context, steps: &[&Step]) -> Re
             answers.push(None);
             continue;
         }
-        if locked.is_kept(key) && !matches!(step, Step::Release(_)) {
-            answers.push(Some(Ok(Answer::Claimed(Verdict::Busy { retry_after: LOCKED_RETRY, ahead: None }))));
-            continue;
-        }
+        let is_kept = locked.is_kept(key);
         let answer = locked.change(key, |stored, now| {
-            let answer = stored.state.apply_above(step, now, above)?;
+            let mut state = stored.state.clone();
+            let answer = state.apply_above(step, now, above)?;
+            if is_kept && matches!(answer, Answer::Claimed(Verdict::Granted { .. })) {
+                return Ok((false, Answer::Claimed(locked_out())));
+            }
+            stored.state = state;
             if let (Answer::Claimed(Verdict::Busy { .. }), Step::Claim(claim) | Step::Pass { to: claim, .. }) =
                 (&answer, step)
             {
@@ -278,25 +284,49 @@ pub(crate) async fn apply(link: &Link, context: &Context, steps: &[&Step]) -> Re
     Ok(answers)
 }
 
-/// The answers if a row stayed locked. Claims are busy. If the steps are not all claims, they are repeated.
-fn busy(fault: Fault, steps: &[&Step]) -> Result<Answers, Fault> {
-    if steps.iter().any(|step| !matches!(step, Step::Claim(_))) {
-        return Err(fault);
+/// The answer to a step whose rows another transaction has locked for too long. A claim is busy. The engine sends another
+/// step again soon, so one row delays no other step.
+pub(crate) fn given_up(step: &Step) -> Result<Answer> {
+    match step {
+        Step::Claim(_) => Ok(Answer::Claimed(locked_out())),
+        Step::Pass { .. } | Step::Release(_) => Err(row_locked()),
     }
-    let busy = Answer::Claimed(Verdict::Busy { retry_after: LOCKED_RETRY, ahead: None });
-    Ok(steps.iter().map(|_| Some(Ok(busy.clone()))).collect())
 }
 
+/// The answer to a claim that no client can get at present, because another transaction has locked its rows.
+pub(crate) fn locked_out() -> Verdict {
+    Verdict::Busy { retry_after: LOCKED_RETRY, ahead: None }
+}
+
+/// The error of a release or a renewal whose row another transaction has locked.
+pub(crate) fn row_locked() -> Error {
+    Error::unavailable("another transaction has locked the row of the lock")
+}
+
+/// The answers to renewals. None for a claim whose row another transaction has locked.
+type Renewed = Vec<Option<Result<Renewal>>>;
+
 /// Renews claims in one transaction.
-pub(crate) async fn renew(link: &Link, _: &Context, claims: &[&Claim]) -> Result<Vec<Result<Renewal>>, Fault> {
+pub(crate) async fn renew(link: &Link, _: &Context, claims: &[&Claim]) -> Result<Renewed, Fault> {
     let keys = claims.iter().map(|claim| claim.key.clone()).collect();
-    let mut locked = Locked::begin(link, keys, Purpose::Change).await?;
-    let renewed = claims
-        .iter()
-        .map(|claim| locked.change(&claim.key, |stored, now| Ok(stored.state.renew(claim, now))))
-        .collect();
+    let mut locked = Locked::begin_some(link, keys, Purpose::Change).await?;
+    let mut renewed = Vec::with_capacity(claims.len());
+    for claim in claims {
+        let is_locked = locked.skipped.contains(&claim.key);
+        let renew = |stored: &mut StoredState, now| Ok(stored.state.renew(claim, now));
+        renewed.push((!is_locked).then(|| locked.change(&claim.key, renew)));
+    }
     locked.commit(link).await?;
     Ok(renewed)
+}
+
+/// The keys that have none of these rows.
+fn without(keys: &BTreeSet<Key>, rows: &[Row]) -> Result<BTreeSet<Key>, Fault> {
+    let mut found = BTreeSet::new();
+    for row in rows {
+        found.insert(row.try_get::<&str>(0)?);
+    }
+    Ok(keys.iter().filter(|key| !found.contains(key.as_str())).cloned().collect())
 }
 
 /// Changes the number of permits of a semaphore.

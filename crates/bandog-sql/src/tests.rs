@@ -1,5 +1,7 @@
 //! Unit tests that need a server.
 
+mod granted;
+mod reads;
 #[cfg(feature = "mysql")]
 mod row_locks;
 mod same_rules;

@@ -4,7 +4,10 @@ use bandog_core::{Result, SqlStatement};
 use bandog_schedule::Run;
 use sqlx::{Database, Postgres, Transaction};
 
-use crate::{execute, fault};
+use crate::{
+    execute,
+    fault::{self, Purpose},
+};
 
 /// Completes a run of a job in a transaction of the database `DB`, so that the effects of the run happen once.
 ///
@@ -33,7 +36,7 @@ pub trait CompleteIn<DB: Database> {
     /// After an error, the transaction must be rolled back; dropping it does so.
     /// - `ErrorKind::Lost`: another attempt has completed the run, another node has taken it over, or it has ended.
     /// - `ErrorKind::Misused`: the run is in no record of a store, the transaction is in another database than the
-    ///   scheduler's, or its isolation level is not READ COMMITTED.
+    ///   scheduler's, it is a savepoint, or its isolation level is not READ COMMITTED.
     /// - `ErrorKind::Unsupported`: the scheduler's store is no database of this kind.
     /// - `ErrorKind::Denied`: the user of the transaction lacks a right.
     /// - `ErrorKind::Unavailable`: another transaction was in the way, or the database did not answer.
@@ -66,20 +69,20 @@ pub enum Completion {
 
 impl CompleteIn<Postgres> for Run {
     async fn complete_in(&self, tx: &mut Transaction<'_, Postgres>) -> Result<()> {
-        execute(&self.completion_sql().await?, tx).await
+        execute(Purpose::Complete, &self.completion_sql().await?, tx).await
     }
 
     async fn commit(&self, mut tx: Transaction<'_, Postgres>) -> Result<Completion> {
         let statement = self.completion_sql().await?;
-        match execute(&statement, &mut tx).await {
+        match execute(Purpose::Complete, &statement, &mut tx).await {
             Ok(()) => {}
             Err(error) if error.to_string().contains(COMPLETED) => {
-                tx.rollback().await.map_err(|error| fault::of_commit(&statement.key, error))?;
+                tx.rollback().await.map_err(|error| fault::of_commit(Purpose::Complete, &statement.key, error))?;
                 return Ok(Completion::AlreadyCompleted);
             }
             Err(error) => return Err(error),
         }
-        tx.commit().await.map_err(|error| fault::of_commit(&statement.key, error))?;
+        tx.commit().await.map_err(|error| fault::of_commit(Purpose::Complete, &statement.key, error))?;
         Ok(Completion::Committed)
     }
 }

@@ -22,9 +22,10 @@ mod fault;
 
 use bandog_core::{Result, SqlDialect, SqlStatement};
 use bandog_sync::Guard;
-use sqlx::{Database, Postgres, Transaction};
+use sqlx::{Database, Postgres, Transaction, TransactionManager};
 
 pub use self::complete::{CompleteIn, Completion};
+use self::fault::Purpose;
 
 /// Checks the lock of a guard in a transaction of the database `DB`.
 ///
@@ -40,8 +41,8 @@ pub trait FenceIn<DB: Database> {
     /// # Errors
     /// After an error, the transaction must be rolled back; dropping it does so.
     /// - `ErrorKind::Lost`: the lock was lost, or an operator took it away.
-    /// - `ErrorKind::Misused`: the lock is that of a reader or the permits of a semaphore, or the transaction is in
-    ///   another database than the lock.
+    /// - `ErrorKind::Misused`: the lock is that of a reader or the permits of a semaphore, the transaction is in another
+    ///   database than the lock, or it is a savepoint.
     /// - `ErrorKind::Unsupported`: the lock is not in a database of this kind.
     /// - `ErrorKind::Denied`: the user of the transaction lacks a right.
     /// - `ErrorKind::Unavailable`: another transaction was in the way, or the database did not answer. A new transaction
@@ -55,8 +56,8 @@ pub trait FenceIn<DB: Database> {
     /// Checks the lock as [`FenceIn::fence_in`] does, and commits.
     ///
     /// # Errors
-    /// As [`FenceIn::fence_in`]. If the transaction was perhaps committed, because the answer was lost, the kind is
-    /// `ErrorKind::Unavailable` and `Error::maybe_applied` is true. If the database refuses the commit, for example
+    /// As [`FenceIn::fence_in`]. If the transaction was perhaps committed, because the answer was lost or the session was
+    /// ended during the commit, the kind is `ErrorKind::Unavailable` and `Error::maybe_applied` is true. If the database refuses the commit, for example
     /// because of a deferred constraint, the kind is `ErrorKind::Denied`.
     ///
     /// # Cancel safety
@@ -66,21 +67,25 @@ pub trait FenceIn<DB: Database> {
 
 impl FenceIn<Postgres> for Guard {
     async fn fence_in(&self, tx: &mut Transaction<'_, Postgres>) -> Result<()> {
-        execute(&self.fence_sql().await?, tx).await
+        execute(Purpose::Fence, &self.fence_sql().await?, tx).await
     }
 
     async fn commit(&self, mut tx: Transaction<'_, Postgres>) -> Result<()> {
         self.fence_in(&mut tx).await?;
-        tx.commit().await.map_err(|error| fault::of_commit(self.key(), error))
+        tx.commit().await.map_err(|error| fault::of_commit(Purpose::Fence, self.key(), error))
     }
 }
 
 /// Executes a statement.
-async fn execute(statement: &SqlStatement, tx: &mut Transaction<'_, Postgres>) -> Result<()> {
+async fn execute(purpose: Purpose, statement: &SqlStatement, tx: &mut Transaction<'_, Postgres>) -> Result<()> {
     // A lock in another kind of database has no statement for this transaction.
     if statement.dialect != SqlDialect::Postgres {
-        return Err(statement.other_database());
+        return Err(purpose.add_to(statement.other_database(), &statement.key));
+    }
+    // The end of a savepoint undoes an error, so a failed check would not stop the transaction.
+    if <Postgres as Database>::TransactionManager::get_transaction_depth(tx) > 1 {
+        return Err(fault::savepoint(purpose, &statement.key));
     }
     let query = statement.values.iter().fold(sqlx::query(&statement.text), |query, value| query.bind(value.as_str()));
-    query.fetch_one(&mut **tx).await.map(drop).map_err(|error| fault::of_statement(statement, error))
+    query.fetch_one(&mut **tx).await.map(drop).map_err(|error| fault::of_statement(purpose, statement, error))
 }

@@ -52,6 +52,7 @@ const EXAMPLES: &str = "Examples:
   cargo xtask storm redis --ops 20000 --seed 7            a short run that can be repeated
   cargo xtask storm redis --kinds fair,read-write         only these kinds of calls
   cargo xtask storm sentinel cluster quorum --ops 500000  Redis with several servers, which fail
+  cargo xtask storm postgres mariadb zookeeper            other servers
   cargo xtask storm sqlite --profile pauses --keep /tmp/h  keep the history
   cargo xtask storm ticks --store redis --seconds 150     jobs instead of locks: `storm ticks --help`
 
@@ -72,6 +73,12 @@ pub(crate) enum StoreKind {
     Cluster,
     /// A majority of three servers; one at a time loses its data. Mutexes and read-write locks only
     Quorum,
+    /// Several processes on a server; faults kill it, end its sessions and lock its table
+    Postgres,
+    /// The same on MariaDB
+    Mariadb,
+    /// Several processes on a server; faults kill it and stop it, and sessions expire. No semaphores
+    Zookeeper,
 }
 
 impl StoreKind {
@@ -81,7 +88,14 @@ impl StoreKind {
     /// Whether the store has this kind of traffic. A quorum has no other kinds of locks, and no records.
     pub(crate) fn has(self, kind: Kind) -> bool {
         match self {
-            Self::Memory | Self::Sqlite | Self::Redis | Self::Sentinel | Self::Cluster => true,
+            Self::Memory
+            | Self::Sqlite
+            | Self::Redis
+            | Self::Sentinel
+            | Self::Cluster
+            | Self::Postgres
+            | Self::Mariadb => true,
+            Self::Zookeeper => kind != Kind::Semaphore,
             Self::Quorum => matches!(kind, Kind::Mutex | Kind::ReadWrite | Kind::All),
         }
     }
@@ -96,6 +110,9 @@ impl fmt::Display for StoreKind {
             Self::Sentinel => "sentinel",
             Self::Cluster => "cluster",
             Self::Quorum => "quorum",
+            Self::Postgres => "postgres",
+            Self::Mariadb => "mariadb",
+            Self::Zookeeper => "zookeeper",
         })
     }
 }

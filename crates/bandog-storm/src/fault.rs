@@ -53,6 +53,10 @@ pub(crate) enum FaultKind {
     ScriptsFlushed,
     /// The server is killed, and starts again empty.
     ServerEmpty,
+    /// The server is killed, and starts again with its data.
+    ServerKilled,
+    /// Another session locks the table of the leases.
+    TableLocked,
     /// One server of a quorum is killed, and starts again empty. The fault lasts until the server has a vote.
     NodeEmpty,
     /// A master is killed, and starts again as a replica when another server has taken over. In half of the cases, the
@@ -91,36 +95,41 @@ use FaultKind::{
     ClientsKilled, Cut, Evict, Failover, Forget, HandedOver, HoldAnswers, HoldRequests, Kill, KillInWrite, LogDeleted,
     LoseAnswers, LoseRequests, Lossy, MasterKilled, MasterStopped, NodeEmpty, NotificationFileDeleted,
     NotificationFileReplaced, OtherBoot, Promoted, Refuse, ScriptsFlushed, SentinelKilled, SentinelStopped,
-    ServerEmpty, ServerSleep, ServerStop, SlotsMoved, Slow, Stall, Starved, Stop, StopInWrite, TimeNamespace,
-    WritesPaused,
+    ServerEmpty, ServerKilled, ServerSleep, ServerStop, SlotsMoved, Slow, Stall, Starved, Stop, StopInWrite,
+    TableLocked, TimeNamespace, WritesPaused,
 };
 
 /// Each kind of fault, its name in the history, the stores that can have the fault, and the profile of the fault. If a
 /// fault has no profile, the workers or the machine cause this fault. The nemesis causes all other faults.
-const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 36] = {
-    use StoreKind::{Cluster as C, Memory as M, Quorum as Q, Redis as R, Sentinel as N, Sqlite as S};
+const KINDS: [(FaultKind, &str, &[StoreKind], Option<Profile>); 38] = {
+    use StoreKind::{
+        Cluster as C, Mariadb as D, Memory as M, Postgres as P, Quorum as Q, Redis as R, Sentinel as N, Sqlite as S,
+        Zookeeper as Z,
+    };
     [
-        (Kill, "kill", &[S, R, N, C, Q], Some(Profile::Pauses)),
-        (Stop, "stop", &[M, S, R, N, C, Q], Some(Profile::Pauses)),
+        (Kill, "kill", &[S, R, N, C, Q, P, D, Z], Some(Profile::Pauses)),
+        (Stop, "stop", &[M, S, R, N, C, Q, P, D, Z], Some(Profile::Pauses)),
         (StopInWrite, "stop-in-write", &[S], Some(Profile::Pauses)),
         (KillInWrite, "kill-in-write", &[S], Some(Profile::Pauses)),
-        (TimeNamespace, "time-namespace", &[S, R, N, C, Q], Some(Profile::Clocks)),
+        (TimeNamespace, "time-namespace", &[S, R, N, C, Q, P, D, Z], Some(Profile::Clocks)),
         (OtherBoot, "other-boot", &[S], Some(Profile::Clocks)),
-        (Cut, "cut", &[R, Q], Some(Profile::Network)),
-        (Slow, "slow", &[R, Q], Some(Profile::Network)),
-        (LoseRequests, "lose-requests", &[R, Q], Some(Profile::Network)),
-        (LoseAnswers, "lose-answers", &[R, Q], Some(Profile::Network)),
-        (Stall, "stall", &[R, Q], Some(Profile::Network)),
-        (Refuse, "refuse", &[R, Q], Some(Profile::Network)),
+        (Cut, "cut", &[R, Q, P, D, Z], Some(Profile::Network)),
+        (Slow, "slow", &[R, Q, P, D, Z], Some(Profile::Network)),
+        (LoseRequests, "lose-requests", &[R, Q, P, D, Z], Some(Profile::Network)),
+        (LoseAnswers, "lose-answers", &[R, Q, P, D, Z], Some(Profile::Network)),
+        (Stall, "stall", &[R, Q, P, D, Z], Some(Profile::Network)),
+        (Refuse, "refuse", &[R, Q, P, D, Z], Some(Profile::Network)),
         (Lossy, "lossy", &[M], Some(Profile::Network)),
         (HoldRequests, "hold-requests", &[M], Some(Profile::Network)),
         (HoldAnswers, "hold-answers", &[M], Some(Profile::Network)),
-        (ServerStop, "server-stop", &[R, N, C, Q], Some(Profile::Server)),
+        (ServerStop, "server-stop", &[R, N, C, Q, Z], Some(Profile::Server)),
         (ServerSleep, "server-sleep", &[R, Q], Some(Profile::Server)),
         (WritesPaused, "writes-paused", &[R, Q], Some(Profile::Server)),
-        (ClientsKilled, "clients-killed", &[R, N, C, Q], Some(Profile::Server)),
+        (ClientsKilled, "clients-killed", &[R, N, C, Q, P, D], Some(Profile::Server)),
         (ScriptsFlushed, "scripts-flushed", &[R, N, C, Q], Some(Profile::Server)),
         (ServerEmpty, "server-empty", &[R], Some(Profile::Server)),
+        (ServerKilled, "server-killed", &[P, D, Z], Some(Profile::Server)),
+        (TableLocked, "table-locked", &[P, D], Some(Profile::Server)),
         (NodeEmpty, "node-empty", &[Q], Some(Profile::Server)),
         (MasterKilled, "master-killed", &[N, C], Some(Profile::Server)),
         (MasterStopped, "master-stopped", &[N, C], Some(Profile::Server)),
@@ -170,7 +179,7 @@ impl FaultKind {
 
     /// Whether a server does not answer while the fault lasts.
     pub(crate) fn stops_a_server(self) -> bool {
-        matches!(self, ServerStop | ServerSleep | ServerEmpty | NodeEmpty) || self.promotes()
+        matches!(self, ServerStop | ServerSleep | ServerEmpty | ServerKilled | NodeEmpty) || self.promotes()
     }
 
     /// Whether the worker cannot run while the fault lasts. If a busy machine does not run the server, it does not run
@@ -190,6 +199,8 @@ impl FaultKind {
             | ClientsKilled
             | ScriptsFlushed
             | ServerEmpty
+            | ServerKilled
+            | TableLocked
             | NodeEmpty
             | MasterKilled
             | MasterStopped

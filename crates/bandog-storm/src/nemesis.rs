@@ -126,7 +126,8 @@ impl Nemesis {
             | FaultKind::Kill
             | FaultKind::ClientsKilled
             | FaultKind::ScriptsFlushed
-            | FaultKind::ServerEmpty => 0.0,
+            | FaultKind::ServerEmpty
+            | FaultKind::ServerKilled => 0.0,
             FaultKind::TimeNamespace | FaultKind::OtherBoot | FaultKind::KillInWrite => 0.0,
             // These last until another server has taken over, or until the server has a vote.
             FaultKind::MasterKilled
@@ -148,7 +149,9 @@ impl Nemesis {
             | FaultKind::Stall
             | FaultKind::Refuse => 0.2 + 1.5 * self.random.f64(),
             FaultKind::Lossy | FaultKind::HoldRequests | FaultKind::HoldAnswers => 0.2 + 1.5 * self.random.f64(),
-            FaultKind::ServerStop | FaultKind::ServerSleep | FaultKind::WritesPaused => 0.2 + self.random.f64(),
+            FaultKind::ServerStop | FaultKind::ServerSleep | FaultKind::WritesPaused | FaultKind::TableLocked => {
+                0.2 + self.random.f64()
+            }
             FaultKind::SentinelKilled | FaultKind::SentinelStopped => 0.2 + 1.5 * self.random.f64(),
         };
         TTL.mul_f64(ttls)
@@ -182,7 +185,7 @@ impl Nemesis {
             FaultKind::HoldRequests => order(pool, slot, &format!("hold-requests {}", harm.client)),
             FaultKind::HoldAnswers => order(pool, slot, &format!("hold-answers {}", harm.client)),
             FaultKind::Forget => order(pool, slot, &format!("forget {}", plan::name(harm.name))),
-            FaultKind::ServerStop => pool.store.server(harm.victim).pause(),
+            FaultKind::ServerStop => pool.store.pause(harm.victim),
             // The server answers after the sleep. This code does not wait for the answer.
             FaultKind::ServerSleep => {
                 let sent = pool.store.server(harm.victim).client().send(&[
@@ -196,9 +199,11 @@ impl Nemesis {
                 let reply = pool.store.server(harm.victim).cmd(&["CLIENT", "PAUSE", &millis, "WRITE"]);
                 assert_eq!(reply, Reply::Text("OK".into()));
             }
-            FaultKind::ClientsKilled => pool.store.server(harm.victim).kill_clients(),
+            FaultKind::ClientsKilled => pool.store.kill_clients(harm.victim),
             FaultKind::ScriptsFlushed => pool.store.server(harm.victim).flush_scripts(),
             FaultKind::ServerEmpty | FaultKind::NodeEmpty => pool.store.server(harm.victim).restart(),
+            FaultKind::ServerKilled => pool.store.other_server().kill_and_restart(),
+            FaultKind::TableLocked => return pool.store.other_server().lock_table(harm.length),
             FaultKind::MasterKilled
             | FaultKind::MasterStopped
             | FaultKind::Failover
@@ -258,7 +263,7 @@ impl Nemesis {
             FaultKind::Lossy | FaultKind::HoldRequests | FaultKind::HoldAnswers => {
                 order(pool, harm.slot, &format!("heal {}", harm.client))
             }
-            FaultKind::ServerStop => pool.store.server(harm.victim).resume(),
+            FaultKind::ServerStop => pool.store.resume(harm.victim),
             FaultKind::MasterKilled
             | FaultKind::MasterStopped
             | FaultKind::Failover
@@ -277,6 +282,8 @@ impl Nemesis {
             | FaultKind::ClientsKilled
             | FaultKind::ScriptsFlushed
             | FaultKind::ServerEmpty
+            | FaultKind::ServerKilled
+            | FaultKind::TableLocked
             | FaultKind::NodeEmpty
             | FaultKind::Forget
             | FaultKind::NotificationFileDeleted

@@ -35,6 +35,9 @@ pub(crate) const TTL: Duration = Duration::from_millis(600);
 /// The watchdog's ttl on servers with replicas. It is longer than most failovers: then a holder still believes that it has
 /// the lock when the new master serves, so a grant that the new master does not have is noticed.
 pub(crate) const LONG_TTL: Duration = Duration::from_secs(4);
+/// The session of clients of ZooKeeper, and the watchdog's ttl on ZooKeeper, which is not longer. Processes are stopped for
+/// up to 1.3 s, so some sessions expire.
+pub(crate) const SESSION: Duration = Duration::from_millis(800);
 /// The request timeout.
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(500);
 /// Tolerance for delays on a loaded machine.

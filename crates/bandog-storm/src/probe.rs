@@ -32,17 +32,26 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    pub(crate) fn start(wire: Wire) -> Self {
+    /// A probe of a Redis server.
+    pub(crate) fn of_redis(wire: Wire) -> Self {
+        let (addr, mut server) = (wire.addr(), None);
+        Self::start(wire, move || {
+            // The server is killed from time to time. Then the next request needs a new connection.
+            server = server.take().or_else(|| RawRedis::connect(addr).ok());
+            server = server.take().and_then(|mut server: RawRedis| server.cmd(&["PING"]).ok().map(|_| server));
+        })
+    }
+
+    /// A probe that asks a server this question through this wire. The question returns when it was answered, or refused.
+    pub(crate) fn start(wire: Wire, mut question: impl FnMut() + Send + 'static) -> Self {
         let (slow, stop) = (Arc::<Mutex<Vec<_>>>::default(), Arc::<AtomicBool>::default());
         let (found, has_ended) = (Arc::clone(&slow), Arc::clone(&stop));
         let thread = thread::spawn(move || {
-            let mut server = None;
+            let _wire = wire;
             while !has_ended.load(Relaxed) {
                 let from = now();
                 thread::sleep(INTERVAL);
-                server = server.or_else(|| RawRedis::connect(wire.addr()).ok());
-                // The server is killed from time to time. Then the next request needs a new connection.
-                server = server.and_then(|mut server| server.cmd(&["PING"]).ok().map(|_| server));
+                question();
                 let to = now();
                 if to - from > nanos(SLOW) {
                     found.lock().unwrap_or_else(PoisonError::into_inner).push((from, to));

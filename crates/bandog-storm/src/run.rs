@@ -16,7 +16,6 @@ use crate::{
     history::{Files, Log, nanos},
     nemesis::Nemesis,
     plan::{Kind, RESOURCES, TIMEOUT},
-    probe::Probe,
     report::Summary,
     sweep,
     test_store::TestStore,
@@ -43,7 +42,7 @@ pub(crate) fn run(store: StoreKind, seed: u64, args: &Args) -> io::Result<Summar
     let test_store = TestStore::open(store, &dir);
     let kinds = kinds(store, args.profile, &files);
     let evicts = matches!(args.profile, Profile::Server | Profile::Everything);
-    let probes: Vec<_> = test_store.servers().into_iter().map(|server| Probe::start(server.wire())).collect();
+    let probes = test_store.probes();
     let mut pool = WorkerPool::start(test_store, files.clone(), Size::of(store), seed, &traffic_kinds, evicts);
     let mut nemesis = Nemesis::new(kinds, seed, &pool.store);
     let mut wrong = Vec::new();

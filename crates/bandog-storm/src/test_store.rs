@@ -15,7 +15,8 @@ use crate::{
     fault::FaultKind,
     nemesis,
     plan::{self, LIMIT, LONG_TTL, SLACK},
-    topology::{self, cluster::Cluster, quorum::Quorum, sentinel::Watched},
+    probe::Probe,
+    topology::{self, cluster::Cluster, quorum::Quorum, sentinel::Watched, server::Server},
 };
 
 /// An SQL query for the data in the database that the clients should have removed.
@@ -32,6 +33,7 @@ pub(crate) enum TestStore {
     Sentinel(Watched),
     Cluster(Cluster),
     Quorum(Quorum),
+    Other(Server),
 }
 
 impl TestStore {
@@ -43,6 +45,9 @@ impl TestStore {
             StoreKind::Sentinel => Self::Sentinel(Watched::start()),
             StoreKind::Cluster => Self::Cluster(Cluster::start()),
             StoreKind::Quorum => Self::Quorum(Quorum::start()),
+            StoreKind::Postgres => Self::Other(Server::postgres()),
+            StoreKind::Mariadb => Self::Other(Server::mariadb()),
+            StoreKind::Zookeeper => Self::Other(Server::zookeeper()),
         }
     }
 
@@ -55,6 +60,7 @@ impl TestStore {
             Self::Sentinel(watched) => watched.url(),
             Self::Cluster(cluster) => cluster.url(),
             Self::Quorum(quorum) => quorum.url(),
+            Self::Other(server) => server.url(),
         }
     }
 
@@ -69,13 +75,61 @@ impl TestStore {
                 (wire.url(), vec![wire])
             }
             Self::Quorum(quorum) => quorum.connection(),
+            Self::Other(server) => {
+                let (url, wire) = server.connection();
+                (url, vec![wire])
+            }
         }
     }
 
-    /// The servers that have data.
+    /// A probe of each server that has data.
+    pub(crate) fn probes(&self) -> Vec<Probe> {
+        match self {
+            Self::Other(server) => {
+                let wire = server.wire();
+                let question = server.question(wire.addr());
+                vec![Probe::start(wire, question)]
+            }
+            _ => self.servers().into_iter().map(|server| Probe::of_redis(server.wire())).collect(),
+        }
+    }
+
+    /// The server that is not Redis.
+    pub(crate) fn other_server(&self) -> &Server {
+        match self {
+            Self::Other(server) => server,
+            _ => unreachable!("only stores with such a server have this fault"),
+        }
+    }
+
+    /// Stops a server with this number, until [`TestStore::resume`].
+    pub(crate) fn pause(&self, number: usize) {
+        match self {
+            Self::Other(server) => server.pause(),
+            _ => self.server(number).pause(),
+        }
+    }
+
+    /// Continues a server.
+    pub(crate) fn resume(&self, number: usize) {
+        match self {
+            Self::Other(server) => server.resume(),
+            _ => self.server(number).resume(),
+        }
+    }
+
+    /// Closes all connections of clients to a server.
+    pub(crate) fn kill_clients(&self, number: usize) {
+        match self {
+            Self::Other(server) => server.end_sessions(),
+            _ => self.server(number).kill_clients(),
+        }
+    }
+
+    /// The Redis servers that have data.
     pub(crate) fn servers(&self) -> Vec<&RedisServer> {
         match self {
-            Self::Memory | Self::Sqlite(_) => Vec::new(),
+            Self::Memory | Self::Sqlite(_) | Self::Other(_) => Vec::new(),
             Self::Redis(server) => vec![server],
             Self::Sentinel(watched) => watched.servers(),
             Self::Cluster(cluster) => cluster.servers(),
@@ -91,7 +145,7 @@ impl TestStore {
     /// The ports of the masters of servers with replicas. `None` if there are no such servers, or if none answers.
     pub(crate) fn masters(&self) -> Option<BTreeSet<u16>> {
         match self {
-            Self::Memory | Self::Sqlite(_) | Self::Redis(_) | Self::Quorum(_) => None,
+            Self::Memory | Self::Sqlite(_) | Self::Redis(_) | Self::Quorum(_) | Self::Other(_) => None,
             Self::Sentinel(watched) => watched.masters(),
             Self::Cluster(cluster) => cluster.masters(),
         }
@@ -100,7 +154,7 @@ impl TestStore {
     /// The number of the server that such a fault affects.
     pub(crate) fn victim(&self, kind: FaultKind, random: &mut fastrand::Rng) -> usize {
         match self {
-            Self::Memory | Self::Sqlite(_) | Self::Redis(_) => 0,
+            Self::Memory | Self::Sqlite(_) | Self::Redis(_) | Self::Other(_) => 0,
             Self::Sentinel(watched) => watched.victim(kind, random),
             Self::Cluster(cluster) => cluster.victim(kind, random),
             Self::Quorum(quorum) => random.usize(..quorum.servers().len()),
@@ -112,7 +166,7 @@ impl TestStore {
         match self {
             Self::Sentinel(watched) => watched.begin(kind, victim, random),
             Self::Cluster(cluster) => cluster.begin(kind, victim, random),
-            Self::Memory | Self::Sqlite(_) | Self::Redis(_) | Self::Quorum(_) => {
+            Self::Memory | Self::Sqlite(_) | Self::Redis(_) | Self::Quorum(_) | Self::Other(_) => {
                 unreachable!("the store does not have this fault")
             }
         }
@@ -126,7 +180,7 @@ impl TestStore {
         match self {
             Self::Sentinel(watched) => watched.end(kind, victim),
             Self::Cluster(cluster) => cluster.end(kind, victim),
-            Self::Memory | Self::Sqlite(_) | Self::Redis(_) | Self::Quorum(_) => Ok(()),
+            Self::Memory | Self::Sqlite(_) | Self::Redis(_) | Self::Quorum(_) | Self::Other(_) => Ok(()),
         }
     }
 
@@ -136,7 +190,7 @@ impl TestStore {
     /// The reason why they do not work.
     pub(crate) fn repaired(&self) -> Result<(), String> {
         match self {
-            Self::Memory | Self::Sqlite(_) | Self::Redis(_) => Ok(()),
+            Self::Memory | Self::Sqlite(_) | Self::Redis(_) | Self::Other(_) => Ok(()),
             Self::Sentinel(watched) => topology::repaired(|| watched.problem()),
             Self::Cluster(cluster) => topology::repaired(|| cluster.problem()),
             Self::Quorum(quorum) => topology::repaired(|| quorum.problem()),
@@ -173,6 +227,7 @@ impl TestStore {
             Self::Memory => Vec::new(),
             Self::Sqlite(path) => rows(path).unwrap_or_else(|error| vec![format!("{}: {error}", path.display())]),
             Self::Redis(_) | Self::Quorum(_) => left_at(&self.servers()),
+            Self::Other(server) => server.left(),
             Self::Sentinel(_) | Self::Cluster(_) => {
                 let masters = self.masters().unwrap_or_default();
                 left_at(

@@ -1,8 +1,10 @@
-//! Stores with several Redis servers: a master with replicas and sentinels, a cluster, and a quorum.
+//! Stores with servers: a master with replicas and sentinels, a cluster and a quorum of Redis, and one server of another
+//! kind.
 
 pub(crate) mod cluster;
 pub(crate) mod quorum;
 pub(crate) mod sentinel;
+pub(crate) mod server;
 
 use std::{
     collections::BTreeMap,

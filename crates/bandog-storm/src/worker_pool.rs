@@ -8,7 +8,7 @@ use bandog_testkit::{Process, Wire, is_alive};
 use crate::{
     args::StoreKind,
     history::{Files, Nanos},
-    plan::{Kind, LONG_TTL, NAMES, TIMEOUT, TTL},
+    plan::{Kind, LONG_TTL, NAMES, SESSION, TIMEOUT, TTL},
     test_store::TestStore,
     worker::{DONE, ENDED},
 };
@@ -29,13 +29,24 @@ impl Size {
     pub(crate) fn of(store: StoreKind) -> Self {
         let ttl = match store {
             StoreKind::Sentinel | StoreKind::Cluster => LONG_TTL,
-            StoreKind::Memory | StoreKind::Sqlite | StoreKind::Redis | StoreKind::Quorum => TTL,
+            StoreKind::Zookeeper => SESSION,
+            StoreKind::Memory
+            | StoreKind::Sqlite
+            | StoreKind::Redis
+            | StoreKind::Quorum
+            | StoreKind::Postgres
+            | StoreKind::Mariadb => TTL,
         };
         match store {
             StoreKind::Memory => Self { processes: 1, clients: 4, tasks: 6, ttl },
-            StoreKind::Sqlite | StoreKind::Redis | StoreKind::Sentinel | StoreKind::Cluster | StoreKind::Quorum => {
-                Self { processes: 4, clients: 1, tasks: 6, ttl }
-            }
+            StoreKind::Sqlite
+            | StoreKind::Redis
+            | StoreKind::Sentinel
+            | StoreKind::Cluster
+            | StoreKind::Quorum
+            | StoreKind::Postgres
+            | StoreKind::Mariadb
+            | StoreKind::Zookeeper => Self { processes: 4, clients: 1, tasks: 6, ttl },
         }
     }
 }

@@ -9,8 +9,9 @@ use tokio::{
     net::TcpStream,
     time::{Instant, timeout},
 };
+use zookeeper_client::Client;
 
-use crate::host::Shared;
+use crate::{host::Shared, options::ZooKeeperOptions};
 
 /// Maximum size of the answer to a command of four letters, in bytes.
 const MAX_ANSWER: u64 = 64 * 1024;
@@ -28,6 +29,17 @@ enum Says {
     Unreachable(String),
 }
 
+/// Why there is no connection: what the first server says that does not serve. None if all of them serve.
+pub(crate) async fn why_not(options: &ZooKeeperOptions, limit: Duration) -> Option<String> {
+    let servers: Vec<&str> = options.servers.split(',').collect();
+    let said = join_all(servers.iter().map(|server| ask(server, limit))).await;
+    servers.iter().zip(said).find_map(|(server, says)| match says {
+        Says::Unreachable(why) => Some(format!("{server}: {why}")),
+        Says::NotServing => Some(format!("{server} has no connection to the majority of its ensemble")),
+        Says::Mode(_) | Says::Nothing => None,
+    })
+}
+
 impl Shared {
     pub(crate) async fn findings(&self) -> Result<Vec<Finding>> {
         let deadline = self.deadline();
@@ -38,9 +50,13 @@ impl Shared {
         let given = session.client.session_timeout();
         let mut findings = vec![about_session(self.options.session, given), about_write(took, given)];
         let servers: Vec<&str> = self.options.servers.split(',').collect();
-        let said = join_all(servers.iter().map(|server| ask(server, self.timeout()))).await;
+        let asked = join_all(servers.iter().map(|server| ask(server, self.timeout())));
+        let limited = join_all(servers.iter().map(|server| limit_of(server, &self.options)));
+        let (said, limits) = futures_util::join!(asked, limited);
         findings.extend(servers.iter().zip(&said).map(|(server, says)| about_server(server, says)));
         findings.extend(about_ensemble(&said));
+        let limits: Vec<_> = servers.iter().zip(limits).filter_map(|(server, limit)| Some((*server, limit?))).collect();
+        findings.extend(about_limits(&limits));
         Ok(findings)
     }
 }
@@ -87,6 +103,34 @@ fn about_server(server: &str, says: &Says) -> Finding {
             "start the server, or remove it from the URL; if a majority is lost, no lock is granted",
         ),
     }
+}
+
+/// Whether all servers give sessions of the same duration. None if fewer than two servers have given one.
+fn about_limits(limits: &[(&str, Duration)]) -> Option<Finding> {
+    let [(_, first), others @ ..] = limits else { return None };
+    if others.is_empty() {
+        return None;
+    }
+    if others.iter().all(|(_, limit)| limit == first) {
+        return Some(Finding::fine("session limits", format!("all servers give sessions of {first:?}")));
+    }
+    let each: Vec<_> = limits.iter().map(|(server, limit)| format!("{server} gives {limit:?}")).collect();
+    Some(Finding::danger(
+        "session limits",
+        format!(
+            "the servers give sessions of different durations ({}), so two clients can hold a lock after a reconnection",
+            each.join(", ")
+        ),
+        "set the same tickTime, minSessionTimeout and maxSessionTimeout on all servers",
+    ))
+}
+
+/// The duration of the session that a server gives to this client. The session is closed at once. None if the server gives
+/// none in time.
+async fn limit_of(server: &str, options: &ZooKeeperOptions) -> Option<Duration> {
+    let connector = Client::connector().with_session_timeout(options.session).with_fail_eagerly();
+    let client = timeout(options.timeout, connector.connect(server)).await.ok()?.ok()?;
+    Some(client.session_timeout())
 }
 
 /// Whether the loss of one server stops all locks. None if the servers do not say it.

@@ -7,10 +7,8 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use bandog_core::{
-    Answer, Claim, Error, Fence, Fences, Kind, PLACE, Released, Renewal, Result, Step, Verdict, check_pass,
-};
-use tokio::time::Instant;
+use bandog_core::{Answer, Claim, Error, Fence, Fences, Kind, PLACE, Released, Result, Step, Verdict, check_pass};
+use tokio::time::{Instant, timeout};
 use zookeeper_client::Error as ZkError;
 
 use crate::{
@@ -26,10 +24,18 @@ use crate::{
 /// The time that a refusal names, because ZooKeeper does not know when a hold ends.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// Interval at which a waiting client lists the folder, although the watch of its predecessor has reported nothing.
+const LIST_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The node of a client that is refused, because the lock is of another kind, exists for at most this part of a request's
+/// timeout, if the client lives.
+const REFUSED_FOR: u32 = 20;
+
 const BUSY: Verdict = Verdict::Busy { retry_after: RETRY_AFTER, ahead: None };
 
 impl Shared {
-    /// Applies one step. No other step for the same name of this backend runs meanwhile.
+    /// Applies one step. No other step for the same name of this backend runs meanwhile, except of claims with places of their
+    /// own.
     pub(crate) async fn step(&self, session: &Session, step: &Step) -> Result<Answer> {
         match step {
             Step::Claim(claim) => Ok(Answer::Claimed(self.claim(session, claim).await?)),
@@ -92,15 +98,23 @@ impl Shared {
             self.settle_queued(session, node).await?;
             return Ok(None);
         };
-        let position = self.position_of(session, &node.line, &path).await.map_err(|error| self.fault(error))?;
-        if let Some(refusal) = self.refusal(&position, node.line.word) {
-            self.settle_queued(session, node).await?;
-            return Err(refusal);
+        let is_listed = node.listed.is_some_and(|listed| listed.elapsed() < LIST_INTERVAL);
+        if is_listed && self.table.is_watching(&node) {
+            return Ok(Some(BUSY)); // The watch would have reported that the predecessor is gone.
         }
+        let position = self.position_of(session, &node.line, &path).await.map_err(|error| self.fault(error))?;
         match position {
-            Position::Behind(ahead) => {
-                self.watch(session, &node, ahead.predecessor).await;
+            // A client that is refused because the lock is of another kind has a node for a moment. This client waits until
+            // the node is gone.
+            Position::Behind(Ahead { predecessor, .. }) | Position::Taken(_, predecessor) => {
+                self.table.update_queued(&node.line, |node| node.listed = Some(Instant::now()));
+                self.watch(session, &node, predecessor).await;
                 Ok(Some(BUSY))
+            }
+            Position::NoNumber => {
+                let refusal = self.refusal(&position, node.line.word);
+                self.settle_queued(session, node).await?;
+                refusal.map_or(Ok(None), Err)
             }
             Position::First => {
                 // From here on the node belongs to the claim, also if the answer is lost.
@@ -108,7 +122,7 @@ impl Shared {
                 self.table.update(claim.id, |node| node.until = self.unsure_until());
                 self.grant(session, claim, &node, None).await
             }
-            Position::Missing | Position::NoNumber | Position::Taken(_) => {
+            Position::Missing => {
                 self.table.remove_queued(&node.line);
                 Ok(None)
             }
@@ -156,6 +170,7 @@ impl Shared {
         fence: Option<u64>,
     ) -> Result<Verdict> {
         let refusal = self.refusal(&position, node.line.word);
+        let mut in_the_way = None;
         match position {
             Position::First => {
                 if let Some(verdict) = self.grant(session, claim, &node, fence).await? {
@@ -172,32 +187,72 @@ impl Shared {
                     return self.keep_place(session, claim, node, ahead).await;
                 }
                 if self.table.has_subscribers(&node.line) && self.table.queued(&node.line).is_none() {
-                    // The client waits, so it keeps its place.
-                    self.table.demote(claim.id);
-                    self.watch(session, &node, ahead.predecessor).await;
-                    return Ok(BUSY);
+                    return self.keep_for_waiters(session, claim, node, ahead.predecessor).await;
                 }
             }
-            Position::NoNumber | Position::Taken(_) => {}
+            // See `claim_in_place`.
+            Position::Taken(_, first) if node.waits => {
+                let ahead = Ahead { predecessor: first.clone(), first, count: 1 };
+                return self.keep_place(session, claim, node, ahead).await;
+            }
+            Position::Taken(_, first) => in_the_way = Some(first),
+            Position::NoNumber => {}
         }
         self.delete(session, &node).await.map_err(|error| self.fault(error).ambiguous())?;
         self.table.remove_claim(claim.id);
-        refusal.map_or(Ok(BUSY), Err)
+        match (in_the_way, refusal) {
+            (Some(first), _) if self.is_gone_soon(session, &first).await => Ok(BUSY),
+            (_, Some(refusal)) => Err(refusal),
+            (_, None) => Ok(BUSY),
+        }
+    }
+
+    /// Whether a node of another kind of lock is deleted within a moment. Then it was the node of a client that was refused.
+    async fn is_gone_soon(&self, session: &Session, path: &str) -> bool {
+        let gone = async {
+            while let Ok((Some(_), watcher)) = session.client.check_and_watch_stat(path).await {
+                watcher.changed().await;
+            }
+        };
+        timeout(self.timeout() / REFUSED_FOR, gone).await.is_ok()
+    }
+
+    /// Makes the node of a refused claim the node of the waiting calls. So the client keeps its place.
+    async fn keep_for_waiters(
+        &self,
+        session: &Session,
+        claim: &Claim,
+        mut node: Node,
+        predecessor: String,
+    ) -> Result<Verdict> {
+        if !self.marked_as_waiting(session, claim, &node).await? {
+            self.table.remove_claim(claim.id);
+            return Err(self.node_is_gone());
+        }
+        (node.waits, node.fence, node.listed) = (true, None, Some(Instant::now()));
+        self.table.keep_claim(claim.id, node.clone());
+        self.table.demote(claim.id);
+        self.watch(session, &node, predecessor).await;
+        Ok(BUSY)
+    }
+
+    /// Writes into the node of a claim that it waits. Returns false if the node does not exist any more.
+    async fn marked_as_waiting(&self, session: &Session, claim: &Claim, node: &Node) -> Result<bool> {
+        let Some(path) = &node.path else { return Ok(false) };
+        match session.client.set_data(path, &NodeText::waiting(claim).bytes(), None).await {
+            Ok(_) => Ok(true),
+            Err(error) if fault::is_gone(&error) => Ok(false),
+            Err(error) => Err(self.fault(error).ambiguous()),
+        }
     }
 
     /// Refuses a claim that keeps its node as a place.
     async fn keep_place(&self, session: &Session, claim: &Claim, mut node: Node, ahead: Ahead) -> Result<Verdict> {
-        if let Some(path) = node.path.as_ref().filter(|_| !node.waits) {
-            let written = session.client.set_data(path, &NodeText::waiting(claim).bytes(), None).await;
-            match written {
-                Ok(_) => node.waits = true,
-                Err(error) if fault::is_gone(&error) => {
-                    self.table.remove_claim(claim.id);
-                    return Err(self.node_is_gone());
-                }
-                Err(error) => return Err(self.fault(error).ambiguous()),
-            }
+        if !node.waits && !self.marked_as_waiting(session, claim, &node).await? {
+            self.table.remove_claim(claim.id);
+            return Err(self.node_is_gone());
         }
+        node.waits = true;
         (node.fence, node.until) = (None, Instant::now() + PLACE);
         self.table.keep_claim(claim.id, node.clone());
         if self.table.has_subscribers(&node.line) {
@@ -277,52 +332,6 @@ impl Shared {
             };
         };
         self.claim_at_the_end(session, to, Some((from, &path))).await
-    }
-
-    /// Renews holds and places. One write proves that the session is alive, and with it all nodes that are watched.
-    pub(crate) async fn renew(&self, session: &Session, claims: &[Claim]) -> Result<Vec<Result<Renewal>>> {
-        let checks = claims.iter().map(|claim| self.still_there(session, claim));
-        let (proof, there) = futures_util::join!(session.prove(), futures_util::future::join_all(checks));
-        proof.map_err(|error| self.fault(error))?;
-        let answers = claims.iter().zip(there).map(|(claim, there)| {
-            let renewal = there?;
-            let until = match renewal {
-                Renewal::Extended { .. } => session.end_of(claim.ttl),
-                Renewal::Waiting { .. } => Instant::now() + PLACE,
-                Renewal::Gone => return Ok(renewal),
-            };
-            self.table.update(claim.id, |node| node.until = until);
-            Ok(renewal)
-        });
-        Ok(answers.collect())
-    }
-
-    /// Whether the node of a hold or of a place exists. If the node of a hold is not watched yet, this function asks the
-    /// server and sets a watch.
-    async fn still_there(&self, session: &Session, claim: &Claim) -> Result<Renewal> {
-        let node = self.table.claim_of(claim.id, session.number);
-        let Some(Node { path: Some(path), is_watched, waits, line, .. }) = node else { return Ok(Renewal::Gone) };
-        let extended = Renewal::Extended { valid_for: claim.ttl.min(session.valid_for) };
-        if waits {
-            let position = self.position_of(session, &line, &path).await.map_err(|error| self.fault(error))?;
-            if position == Position::Missing {
-                self.table.remove_claim(claim.id);
-                return Ok(Renewal::Gone);
-            }
-            let is_next = matches!(claim.kind, Kind::Fair) && position == Position::First;
-            return Ok(Renewal::Waiting { is_next });
-        }
-        if is_watched {
-            return Ok(extended);
-        }
-        let (stat, watcher) = session.client.check_and_watch_stat(&path).await.map_err(|error| self.fault(error))?;
-        if stat.is_none() {
-            self.table.remove_claim(claim.id);
-            return Ok(Renewal::Gone);
-        }
-        self.table.update(claim.id, |node| node.is_watched = true);
-        self.report_change(claim.id, watcher);
-        Ok(extended)
     }
 
     fn node_is_gone(&self) -> Error {

@@ -1,24 +1,46 @@
 //! The backend itself, and its session, which is opened again after it has expired.
 
 use std::{
+    convert::Infallible,
     fmt,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
-use bandog_core::{Error, Result};
+use bandog_core::{Error, ErrorKind, Key, Result};
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, Shared as SharedFuture},
+};
 use tokio::{
+    select,
     sync::watch,
-    time::{Instant, timeout, timeout_at},
+    task::AbortHandle,
+    time::{Instant, sleep, timeout, timeout_at},
+};
+use zookeeper_client::SessionState;
+
+use crate::{
+    check, fault, keeper,
+    key_locks::KeyLocks,
+    options::ZooKeeperOptions,
+    session::Session,
+    table::{Line, Table},
 };
 
-use crate::{fault, keeper, key_locks::KeyLocks, options::ZooKeeperOptions, session::Session, table::Table};
+/// The first pause between two attempts to open a session. The pauses double.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// Maximum pause between two attempts to open a session.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// A backend whose locks are in ZooKeeper, with the layout of Curator. Clones share one session.
 ///
 /// The backend opens its session with the first call. A call that finds the session expired opens a new one.
 #[derive(Clone)]
-pub struct ZooKeeper(pub(crate) Arc<Shared>);
+pub struct ZooKeeper(pub(crate) Arc<Shared>, Clones);
+
+/// A value that all clones of a backend share, and nothing else: its count of owners is the number of clones.
+type Clones = Arc<()>;
 
 /// What all clones share.
 pub(crate) struct Shared {
@@ -26,29 +48,53 @@ pub(crate) struct Shared {
     /// The address, for messages.
     pub(crate) store: String,
     pub(crate) table: Arc<Table>,
-    pub(crate) key_locks: KeyLocks,
-    pub(crate) record_locks: KeyLocks,
+    /// Orders the steps of each lock.
+    pub(crate) key_locks: KeyLocks<Key>,
+    /// Orders the calls of each line that has one claim.
+    pub(crate) line_locks: KeyLocks<Line>,
+    /// Orders the swaps of each record.
+    pub(crate) record_locks: KeyLocks<Key>,
     pub(crate) weak: Weak<Self>,
-    session: Mutex<Option<Arc<Session>>>,
-    /// Held while a session is opened. The value is the number of the last session.
-    opening: tokio::sync::Mutex<u64>,
+    session: Mutex<Opened>,
+    /// Why the last attempt to connect failed, if the servers say it.
+    why: Mutex<Option<String>>,
+    /// Held by the call that asks the servers why there is no connection.
+    asking: tokio::sync::Mutex<()>,
     pub(crate) epoch: watch::Sender<u64>,
+}
+
+/// The session of a backend.
+#[derive(Default)]
+struct Opened {
+    session: Option<Arc<Session>>,
+    /// The number of the last session.
+    number: u64,
+    /// The attempt to open a session, and the handle of its task.
+    attempt: Option<(SharedFuture<BoxFuture<'static, Result<()>>>, AbortHandle)>,
 }
 
 impl ZooKeeper {
     /// Creates a backend. It does no I/O.
     pub fn new(options: ZooKeeperOptions) -> Self {
-        Self(Arc::new_cyclic(|weak| Shared {
+        let shared = Arc::new_cyclic(|weak| Shared {
             store: options.store(),
             options,
             table: Arc::default(),
             key_locks: KeyLocks::default(),
+            line_locks: KeyLocks::default(),
             record_locks: KeyLocks::default(),
             weak: weak.clone(),
-            session: Mutex::new(None),
-            opening: tokio::sync::Mutex::new(0),
+            session: Mutex::default(),
+            why: Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
             epoch: watch::Sender::new(0),
-        }))
+        });
+        Self(shared, Arc::default())
+    }
+
+    /// Whether no other clone of this backend exists.
+    pub(crate) fn is_the_last(&self) -> bool {
+        Arc::strong_count(&self.1) == 1
     }
 }
 
@@ -70,8 +116,14 @@ impl Shared {
     /// # Errors
     /// The request was not sent, so no error is ambiguous.
     pub(crate) async fn session(&self, deadline: Instant) -> Result<Arc<Session>> {
-        let opened = timeout_at(deadline, self.usable_session()).await;
-        opened.map_err(|_| Error::unavailable(format!("{}: no connection", self.store)))?
+        let usable = async {
+            select! {
+                biased;
+                session = self.usable_session() => session,
+                never = self.learn_why() => match never {},
+            }
+        };
+        timeout_at(deadline, usable).await.map_err(|_| self.no_connection())?
     }
 
     /// Awaits the answer to a request until the deadline.
@@ -91,61 +143,136 @@ impl Shared {
     }
 
     async fn usable_session(&self) -> Result<Arc<Session>> {
-        let session = match self.present() {
-            Some(session) => session,
-            None => self.open().await?,
+        let session = loop {
+            match self.present() {
+                Some(session) => break session,
+                None => self.open().await?,
+            }
         };
         session.connected().await.map_err(|error| fault::of_connection(&self.store, error))?;
         Ok(session)
     }
 
-    fn present(&self) -> Option<Arc<Session>> {
-        self.slot().clone().filter(|session| session.is_usable())
+    /// Asks the servers after a while why there is no connection, unless another call does so. Does not return.
+    async fn learn_why(&self) -> Infallible {
+        sleep(self.timeout() / 4).await;
+        if let Ok(_asking) = self.asking.try_lock() {
+            let why = check::why_not(&self.options, self.timeout() / 2).await;
+            *self.why() = why;
+        }
+        std::future::pending().await
     }
 
-    fn slot(&self) -> std::sync::MutexGuard<'_, Option<Arc<Session>>> {
+    fn no_connection(&self) -> Error {
+        match &*self.why() {
+            Some(why) => Error::unavailable(format!("{}: no connection: {why}", self.store)),
+            None => Error::unavailable(format!("{}: no connection", self.store)),
+        }
+    }
+
+    fn why(&self) -> MutexGuard<'_, Option<String>> {
+        self.why.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn present(&self) -> Option<Arc<Session>> {
+        self.opened().session.clone().filter(|session| session.is_usable())
+    }
+
+    /// Whether this is the session that the backend uses.
+    pub(crate) fn uses(&self, session: &Session) -> bool {
+        self.opened().session.as_ref().is_some_and(|present| present.number == session.number)
+    }
+
+    fn opened(&self) -> MutexGuard<'_, Opened> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a session in a task of its own, so that a call with a short timeout does not end the attempt.
-    async fn open(&self) -> Result<Arc<Session>> {
-        let Some(shared) = self.weak.upgrade() else { return Err(Error::closed()) };
-        let opened = tokio::spawn(async move { shared.open_now().await }).await;
-        opened.map_err(|error| Error::unavailable("the Tokio runtime is shutting down").caused_by(error))?
+    /// Opens a session in a task of its own, so that a call with a short timeout does not end the attempt. All calls await
+    /// the same attempt.
+    async fn open(&self) -> Result<()> {
+        let attempt = {
+            let mut opened = self.opened();
+            match opened.attempt.as_ref().filter(|(_, task)| !task.is_finished()) {
+                Some((attempt, _)) => attempt.clone(),
+                None => {
+                    let task = tokio::spawn(open(self.weak.clone()));
+                    let handle = task.abort_handle();
+                    let attempt = task.map(|result| {
+                        result.unwrap_or_else(|error| {
+                            Err(Error::unavailable("the Tokio runtime is shutting down").caused_by(error))
+                        })
+                    });
+                    let attempt = attempt.boxed().shared();
+                    opened.attempt = Some((attempt.clone(), handle));
+                    attempt
+                }
+            }
+        };
+        attempt.await
     }
 
-    async fn open_now(&self) -> Result<Arc<Session>> {
-        let mut number = self.opening.lock().await;
-        if let Some(session) = self.present() {
-            return Ok(session); // Another call has opened it.
+    /// Prepares the opening of a session: forgets the last one if it has ended. Returns the number of the new one. None if
+    /// there is a session.
+    fn next_number(&self) -> Option<u64> {
+        let before = self.opened().session.clone();
+        match before {
+            Some(session) if session.is_usable() => return None,
+            Some(session) => self.session_ended(&session),
+            None => {}
         }
-        let before = self.slot().clone();
-        if let Some(before) = before {
-            self.session_ended(&before);
-        }
-        *number += 1;
-        // A session that takes longer than this to open could expire before its first use.
-        let limit = self.options.session.max(self.options.timeout);
-        let session = timeout(limit, Session::open(&self.options, *number)).await;
-        let session = session.map_err(|_| Error::unavailable(format!("{}: no connection", self.store)))??;
+        let mut opened = self.opened();
+        opened.number += 1;
+        Some(opened.number)
+    }
+
+    fn install(&self, session: Session) {
         let session = Arc::new(session);
-        *self.slot() = Some(Arc::clone(&session));
-        tokio::spawn(keeper::keep(Arc::clone(&session), self.weak.clone()));
+        self.opened().session = Some(Arc::clone(&session));
+        *self.why() = None;
+        tokio::spawn(keeper::keep(session, self.weak.clone()));
         self.connected_again();
-        Ok(session)
+    }
+
+    /// Closes the session, and with it deletes all its nodes. Waits for the answer of the server. Without a connection, it
+    /// does not wait: the session then expires.
+    pub(crate) async fn close(&self) {
+        let Some(session) = self.opened().session.take() else { return };
+        let mut states = session.client.state_watcher();
+        let mut state = session.client.state();
+        // The client library closes the session when the last handle of its client is dropped. The keeper has one, and each
+        // watch of a predecessor.
+        drop(session);
+        self.table.end_watches();
+        self.table.wake.notify_one();
+        while state == SessionState::SyncConnected {
+            state = states.changed().await;
+        }
+    }
+
+    /// Waits until the keeper has deleted the nodes of lines without subscribers.
+    pub(crate) async fn tidied(&self) {
+        let mut is_tidying = self.table.is_tidying.subscribe();
+        // A line leaves the list when its deletion begins.
+        while self.present().is_some() && (*is_tidying.borrow_and_update() || !self.table.left().is_empty()) {
+            if is_tidying.changed().await.is_err() {
+                return;
+            }
+        }
     }
 
     /// Reports a new connection: the client asks for its holds.
     pub(crate) fn connected_again(&self) {
+        *self.why() = None;
+        self.table.connected_again();
         self.epoch.send_modify(|epoch| *epoch += 1);
     }
 
     /// Forgets the nodes of a session that has ended. Its holds are gone, and so are its places in queues.
     pub(crate) fn session_ended(&self, ended: &Session) {
-        let mut slot = self.slot();
-        if slot.as_ref().is_some_and(|session| session.number == ended.number) {
-            *slot = None;
-            drop(slot);
+        let mut opened = self.opened();
+        if opened.session.as_ref().is_some_and(|session| session.number == ended.number) {
+            opened.session = None;
+            drop(opened);
             tracing::warn!(target: "bandog", store = %self.store, "the session with ZooKeeper has ended; its locks are lost");
             self.table.session_ended(ended.number);
             self.connected_again();
@@ -156,4 +283,34 @@ impl Shared {
     pub(crate) fn timeout(&self) -> Duration {
         self.options.timeout
     }
+}
+
+/// Attempts to open a session, for as long as a session lasts. A session that takes longer could expire before its first
+/// use. The backend can be dropped meanwhile.
+async fn open(backend: Weak<Shared>) -> Result<()> {
+    let Some((number, options, store)) = backend.upgrade().map(|shared| {
+        let number = shared.next_number();
+        (number, shared.options.clone(), shared.store.clone())
+    }) else {
+        return Err(Error::closed());
+    };
+    let Some(number) = number else { return Ok(()) };
+    let mut last = Error::unavailable(format!("{store}: no connection"));
+    let limit = options.session.max(options.timeout);
+    let opened = timeout(limit, async {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match Session::open(&options, number).await {
+                Ok(session) => return Ok(session),
+                Err(error) if error.kind() == ErrorKind::Unavailable => last = error,
+                Err(error) => return Err(error),
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(MAX_PAUSE);
+        }
+    });
+    let session = opened.await.unwrap_or_else(|_| Err(last))?;
+    let shared = backend.upgrade().ok_or_else(Error::closed)?;
+    shared.install(session);
+    Ok(())
 }

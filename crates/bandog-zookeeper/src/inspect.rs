@@ -13,6 +13,11 @@ use crate::{
     session::Session,
 };
 
+/// Maximum number of folders that are read at the same time.
+const FOLDERS: usize = 16;
+/// Maximum number of nodes of a folder that are read at the same time.
+const NODES: usize = 16;
+
 /// A node of a lock's queue.
 struct Seen {
     path: String,
@@ -51,10 +56,19 @@ impl Inspect for ZooKeeper {
 
     async fn forget(&self, key: &Key) -> Result<bool> {
         let folder = self.0.folder(key);
-        let forgotten = self.0.request(async |session| match session.client.delete(&folder, None).await {
-            Ok(()) | Err(ZkError::NoNode) => Ok(true),
-            Err(ZkError::NotEmpty) => Ok(false),
-            Err(error) => Err(error),
+        let forgotten = self.0.request(async |session| {
+            let Some(stat) = session.client.check_stat(&folder).await? else { return Ok(true) };
+            if stat.num_children > 0 {
+                return Ok(false);
+            }
+            if !was_a_folder_of_nodes(&stat) {
+                return Ok(true); // The store keeps nothing for this name: the node belongs to another program.
+            }
+            match session.client.delete(&folder, Some(stat.version)).await {
+                Ok(()) | Err(ZkError::NoNode | ZkError::BadVersion) => Ok(true),
+                Err(ZkError::NotEmpty) => Ok(false),
+                Err(error) => Err(error),
+            }
         });
         forgotten.await.map_err(|error| error.during("forget").at(key))
     }
@@ -120,6 +134,11 @@ impl Queue {
     }
 }
 
+/// Whether this can be the folder of a lock without nodes: it has no data, and has had children.
+fn was_a_folder_of_nodes(stat: &Stat) -> bool {
+    stat.data_length == 0 && stat.ephemeral_owner == 0 && stat.cversion > 0
+}
+
 fn name_of(path: &str) -> String {
     path.rsplit_once('/').map_or(path, |(_, name)| name).to_owned()
 }
@@ -142,31 +161,60 @@ impl Shared {
         let names = folders.iter().filter_map(|folder| decode(folder)).filter(|name| pattern.matches(name));
         let mut keys: Vec<Key> = names.filter_map(|name| Key::new(name).ok()).collect();
         keys.sort();
-        let rows = keys.iter().map(async |key| Ok(self.look(session, key).await?.row(key, session)));
-        let rows: Result<Vec<Row>, ZkError> = join_all(rows).await.into_iter().collect();
-        Ok(rows?.into_iter().filter(Row::is_held).collect())
+        let mut rows = Vec::new();
+        for some in keys.chunks(FOLDERS) {
+            for row in join_all(some.iter().map(async |key| self.listed_row(session, key).await)).await {
+                rows.extend(row?);
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The row of a lock that is held. None for a folder of another program: it has no nodes of locks, and their data are
+    /// not read.
+    async fn listed_row(&self, session: &Session, key: &Key) -> Result<Option<Row>, ZkError> {
+        let children = self.children(session, key).await?;
+        if !children.iter().any(|child| nodes::is_of_a_lock(child)) {
+            return Ok(None);
+        }
+        let row = self.read_queue(session, key, children).await?.row(key, session);
+        Ok(Some(row).filter(Row::is_held))
     }
 
     /// Reads the queue of a lock. Nodes that are deleted meanwhile are left out.
     async fn look(&self, session: &Session, key: &Key) -> Result<Queue, ZkError> {
+        let children = self.children(session, key).await?;
+        self.read_queue(session, key, children).await
+    }
+
+    /// The names of the nodes of a lock. Empty if the folder does not exist.
+    async fn children(&self, session: &Session, key: &Key) -> Result<Vec<String>, ZkError> {
+        match session.client.list_children(&self.folder(key)).await {
+            Ok(children) => Ok(children),
+            Err(ZkError::NoNode) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn read_queue(&self, session: &Session, key: &Key, mut children: Vec<String>) -> Result<Queue, ZkError> {
         let folder = self.folder(key);
-        let mut children = match session.client.list_children(&folder).await {
-            Ok(children) => children,
-            Err(ZkError::NoNode) => return Ok(Queue(Vec::new())),
-            Err(error) => return Err(error),
-        };
         let family = nodes::family(&children).unwrap_or(Family::Mutex);
         nodes::sort(&mut children, family);
-        let read = children.into_iter().map(async |child| {
+        let read = async |child: &String| {
             let path = format!("{folder}/{child}");
             match session.client.get_data(&path).await {
                 Ok((data, stat)) => Ok(Some(Seen { path, data, stat })),
                 Err(ZkError::NoNode) => Ok(None),
                 Err(error) => Err(error),
             }
-        });
-        let seen: Result<Vec<_>, ZkError> = join_all(read).await.into_iter().collect();
-        Ok(Queue(seen?.into_iter().flatten().collect()))
+        };
+        let mut queue = Vec::with_capacity(children.len());
+        for some in children.chunks(NODES) {
+            for seen in join_all(some.iter().map(read)).await {
+                queue.extend(seen?);
+            }
+        }
+        Ok(Queue(queue))
     }
 
     /// Deletes the nodes that hold the lock, if they belong to clients.

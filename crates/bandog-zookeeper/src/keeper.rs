@@ -26,8 +26,12 @@ pub(crate) async fn keep(session: Arc<Session>, backend: Weak<Shared>) {
     let mut retry_at = None;
     loop {
         let Some(shared) = backend.upgrade() else { return };
+        if !shared.uses(&session) {
+            return; // The backend has closed the session, or has another one.
+        }
         let due = shared.table.next_due().unwrap_or_else(|| Instant::now() + MAX_SLEEP);
-        let due = retry_at.take().map_or(due, |at| due.max(at));
+        // After a deletion without an answer, all that is due waits for the repetition.
+        let due = retry_at.take().unwrap_or(due);
         let table = Arc::clone(&shared.table);
         drop(shared); // So that this task does not keep the backend alive.
         select! {
@@ -45,9 +49,14 @@ pub(crate) async fn keep(session: Arc<Session>, backend: Weak<Shared>) {
             () = sleep_until(due) => {}
         }
         let Some(shared) = backend.upgrade() else { return };
+        if !shared.uses(&session) {
+            return;
+        }
+        shared.table.is_tidying.send_replace(true);
         if !shared.tidy(&session).await {
             retry_at = Some(Instant::now() + RETRY);
         }
+        shared.table.is_tidying.send_replace(false);
     }
 }
 
@@ -55,8 +64,8 @@ impl Shared {
     /// Deletes the nodes of expired holds, and the queued nodes of lines without subscribers. Returns false if a
     /// deletion had no answer.
     async fn tidy(&self, session: &Session) -> bool {
-        let expired = self.table.due(Instant::now()).into_iter().map(async |(id, key)| {
-            let _turn = self.key_locks.turn(&key).await;
+        let expired = self.table.due(Instant::now()).into_iter().map(async |(id, line)| {
+            let _turn = self.turn(&line).await;
             // The hold may have been renewed or released meanwhile.
             let node = self.table.claim(id).filter(|node| node.until <= Instant::now());
             let Some(node) = node else { return true };
@@ -67,7 +76,7 @@ impl Shared {
             is_deleted
         });
         let left = self.table.left().into_iter().map(async |line| {
-            let _turn = self.key_locks.turn(&line.key).await;
+            let _turn = self.turn(&line).await;
             // First, so that a subscriber that is lost during the deletion is seen in the next round.
             self.table.has_tidied(&line);
             let unused = self.table.queued(&line).filter(|_| !self.table.has_subscribers(&line));

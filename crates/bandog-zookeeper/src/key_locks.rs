@@ -1,38 +1,67 @@
-//! Orders the calls of one backend for the same name.
+//! Orders the calls of one backend that change the same lock or the same record.
 
 use std::{
     collections::HashMap,
+    hash::Hash,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use bandog_core::Key;
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 
-/// A lock for each name that is in use. The calls get the lock of a name in the order in which they asked for it.
-#[derive(Debug, Default)]
-pub(crate) struct KeyLocks(Mutex<HashMap<Key, Weak<tokio::sync::Mutex<()>>>>);
+/// A lock for each key that is in use. The calls get the lock of a key in the order in which they asked for it.
+#[derive(Debug)]
+pub(crate) struct KeyLocks<K: Hash + Eq>(Mutex<Locks<K>>);
 
-/// The turn of one call at one name.
-pub(crate) struct KeyTurn<'a> {
-    locks: &'a KeyLocks,
-    key: Key,
-    guard: Option<OwnedMutexGuard<()>>,
+type Locks<K> = HashMap<K, Weak<RwLock<()>>>;
+
+/// The turn of one call at one key.
+pub(crate) struct KeyTurn<'a, K: Hash + Eq> {
+    locks: &'a KeyLocks<K>,
+    key: K,
+    guard: Guard,
 }
 
-impl KeyLocks {
-    /// Waits for the turn. The place in the order is that of the first poll.
+/// The guard, which is only dropped.
+enum Guard {
+    None,
+    Exclusive { _guard: OwnedRwLockWriteGuard<()> },
+    Shared { _guard: OwnedRwLockReadGuard<()> },
+}
+
+impl<K: Hash + Eq> Default for KeyLocks<K> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Hash + Eq + Clone + Send + Sync> KeyLocks<K> {
+    /// Waits for a turn without any other call. The place in the order is that of the first poll.
     ///
     /// # Cancel safety
     /// If the future is dropped, the call loses its place.
-    pub(crate) async fn turn(&self, key: &Key) -> KeyTurn<'_> {
-        // The value exists before the wait, so that the entry is also removed if this future is dropped.
-        let mut turn = KeyTurn { locks: self, key: key.clone(), guard: None };
-        let lock = self.lock_of(key);
-        turn.guard = Some(lock.lock_owned().await);
+    pub(crate) async fn turn(&self, key: &K) -> KeyTurn<'_, K> {
+        let (mut turn, lock) = self.prepare(key);
+        turn.guard = Guard::Exclusive { _guard: lock.write_owned().await };
         turn
     }
 
-    fn lock_of(&self, key: &Key) -> Arc<tokio::sync::Mutex<()>> {
+    /// Waits for a turn together with the calls beside it in the order that share their turn, too.
+    ///
+    /// # Cancel safety
+    /// As [`KeyLocks::turn`].
+    pub(crate) async fn shared_turn(&self, key: &K) -> KeyTurn<'_, K> {
+        let (mut turn, lock) = self.prepare(key);
+        turn.guard = Guard::Shared { _guard: lock.read_owned().await };
+        turn
+    }
+
+    /// The turn exists before the wait, so that the entry is also removed if the caller's future is dropped.
+    fn prepare(&self, key: &K) -> (KeyTurn<'_, K>, Arc<RwLock<()>>) {
+        let turn = KeyTurn { locks: self, key: key.clone(), guard: Guard::None };
+        (turn, self.lock_of(key))
+    }
+
+    fn lock_of(&self, key: &K) -> Arc<RwLock<()>> {
         let mut locks = self.locks();
         if let Some(lock) = locks.get(key).and_then(Weak::upgrade) {
             return lock;
@@ -41,15 +70,17 @@ impl KeyLocks {
         locks.insert(key.clone(), Arc::downgrade(&lock));
         lock
     }
+}
 
-    fn locks(&self) -> MutexGuard<'_, HashMap<Key, Weak<tokio::sync::Mutex<()>>>> {
+impl<K: Hash + Eq> KeyLocks<K> {
+    fn locks(&self) -> MutexGuard<'_, Locks<K>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for KeyTurn<'_> {
+impl<K: Hash + Eq> Drop for KeyTurn<'_, K> {
     fn drop(&mut self) {
-        self.guard = None;
+        self.guard = Guard::None;
         let mut locks = self.locks.locks();
         if locks.get(&self.key).is_some_and(|lock| lock.strong_count() == 0) {
             locks.remove(&self.key);
@@ -64,8 +95,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_turns_of_a_name_follow_each_other_and_leave_nothing() {
-        let (locks, key, other) = (KeyLocks::default(), Key::new("a").unwrap(), Key::new("b").unwrap());
+    fn the_turns_of_a_key_follow_each_other_and_leave_nothing() {
+        let (locks, key, other) = (KeyLocks::default(), "a", "b");
         let first = locks.turn(&key).now_or_never().unwrap();
         assert!(locks.turn(&other).now_or_never().is_some());
         let (mut second, mut third) = (Box::pin(locks.turn(&key)), Box::pin(locks.turn(&key)));
@@ -75,6 +106,13 @@ mod tests {
         drop(second);
         assert!((&mut third).now_or_never().is_some());
         drop(third);
+        let (fourth, mut fifth) = (locks.shared_turn(&key).now_or_never().unwrap(), Box::pin(locks.shared_turn(&key)));
+        let mut sixth = Box::pin(locks.turn(&key));
+        let fifth = (&mut fifth).now_or_never().unwrap();
+        assert!((&mut sixth).now_or_never().is_none() && locks.shared_turn(&key).now_or_never().is_none());
+        drop((fourth, fifth));
+        assert!((&mut sixth).now_or_never().is_some());
+        drop(sixth);
         assert!(locks.locks().is_empty());
     }
 }

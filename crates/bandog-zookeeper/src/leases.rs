@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Claim, ClientId, Error, ErrorKind, Kinds, Leases, Member, Notifier, Profile, Renewal, Result, Step,
+    Answer, Claim, ClientId, Error, ErrorKind, Key, Kinds, Leases, Member, Notifier, Profile, Renewal, Result, Step,
     Subscription,
 };
 use futures_util::future::join_all;
+use tokio::time::timeout;
 
 use crate::{
     host::{Shared, ZooKeeper},
+    key_locks::KeyTurn,
     table::Line,
 };
 
@@ -49,7 +51,7 @@ impl Leases for ZooKeeper {
         let subscription = self.0.add_subscriber(line.clone(), notifier);
         let deadline = self.0.deadline();
         let waiting = async {
-            let _turn = self.0.key_locks.turn(&claim.key).await;
+            let _turn = self.0.turn(&line).await;
             let session = self.0.session(deadline).await?;
             self.0.wait_in_queue(&session, claim, &line).await
         };
@@ -65,6 +67,14 @@ impl Leases for ZooKeeper {
     async fn withdraw(&self, client: ClientId) -> Result<()> {
         let withdrawn = self.0.request(async |session| self.0.withdraw(session, client).await);
         withdrawn.await.map_err(|error| error.during("withdraw"))
+    }
+
+    /// The last clone closes the session, and with it deletes all nodes of the client. Others wait until the keeper has
+    /// deleted the nodes of calls that no longer wait.
+    async fn drain(&self, at_most: Duration) {
+        let work = async { if self.is_the_last() { self.0.close().await } else { self.0.tidied().await } };
+        // Without an answer, the nodes stay until the session expires.
+        let _ = timeout(at_most, work).await;
     }
 
     fn profile(&self) -> Profile {
@@ -83,11 +93,15 @@ impl Leases for ZooKeeper {
 }
 
 impl Shared {
-    /// Applies one step. Steps of one name follow each other, also over several calls.
+    /// Applies one step. Steps of one name follow each other, also over several calls, except claims with places of their
+    /// own: they are sent at once, because the server applies the requests of a session in their order.
     async fn apply_one(&self, step: &Step) -> Result<Answer> {
         let deadline = self.deadline();
         let applied = async {
-            let _turn = self.key_locks.turn(step.key()).await;
+            let _turn = match step {
+                Step::Claim(claim) => self.turn(&line_of(claim)?).await,
+                Step::Release(_) | Step::Pass { .. } => (self.key_locks.turn(step.key()).await, None),
+            };
             let session = self.session(deadline).await?;
             self.answered(deadline, self.step(&session, step)).await
         };
@@ -95,6 +109,15 @@ impl Shared {
         tokio::time::timeout_at(deadline + self.timeout() / 10, applied)
             .await
             .map_err(|_| Error::unavailable(format!("{}: no answer", self.store)))?
+    }
+
+    /// Waits for the turn of a call that changes the nodes of this line. Lines with one claim do not affect each other.
+    pub(crate) async fn turn(&self, line: &Line) -> (KeyTurn<'_, Key>, Option<KeyTurn<'_, Line>>) {
+        if !line.has_one_claim() {
+            return (self.key_locks.turn(&line.key).await, None);
+        }
+        let shared = self.key_locks.shared_turn(&line.key).await;
+        (shared, Some(self.line_locks.turn(line).await))
     }
 }
 

@@ -21,6 +21,7 @@ mod options;
 mod queue;
 mod records;
 mod registry;
+mod renewals;
 mod session;
 mod table;
 mod waiters;

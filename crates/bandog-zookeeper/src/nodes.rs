@@ -91,17 +91,31 @@ pub(crate) fn has_place(name: &str, family: Family) -> bool {
     key(name, family).parse().is_ok_and(|number| (0..=LAST_NUMBER).contains(&number))
 }
 
-/// The family that uses the folder: that of the protected node with the lowest number. All kinds of nodes get their numbers
+/// The protected node with the lowest number, and its family, which uses the folder. All kinds of nodes get their numbers
 /// from one counter. None if there is no such node.
-pub(crate) fn family(children: &[String]) -> Option<Family> {
+pub(crate) fn first_of_a_family(children: &[String]) -> Option<(Family, &str)> {
     let numbered = children.iter().filter_map(|name| {
         let rest = name.strip_prefix("_c_")?.get(36..)?.strip_prefix('-')?;
         WORDS.iter().find_map(|word| {
             let number: i64 = rest.strip_prefix(word.text())?.parse().ok()?;
-            Some((number, word.family()))
+            Some((number, (word.family(), name.as_str())))
         })
     });
-    numbered.min_by_key(|(number, _)| *number).map(|(_, family)| family)
+    numbered.min_by_key(|(number, _)| *number).map(|(_, first)| first)
+}
+
+/// The family that uses the folder.
+pub(crate) fn family(children: &[String]) -> Option<Family> {
+    first_of_a_family(children).map(|(family, _)| family)
+}
+
+/// Whether a node has the name of a lock's node: one of the words, and a number behind it. Folders of other programs have
+/// no such nodes.
+pub(crate) fn is_of_a_lock(name: &str) -> bool {
+    WORDS.iter().any(|word| {
+        let number = name.rfind(word.text()).map(|at| &name[at + word.text().len()..]);
+        number.is_some_and(|number| number.len() >= 10 && number.parse::<i64>().is_ok())
+    })
 }
 
 /// The data of a node of ours. Curator ignores the data of a mutex.
@@ -213,6 +227,16 @@ mod tests {
         assert_eq!(family(&[read.clone(), lock.clone()]), Some(Family::Mutex));
         assert_eq!(family(&[name("__WRIT__", "0000000006"), lock]), Some(Family::ReadWrite));
         assert_eq!(family(&["lock-0000000000".into(), "0".into(), "_c_犬".into(), name("latch-", "0000000001")]), None);
+    }
+
+    #[test]
+    fn the_nodes_of_locks_have_a_word_and_a_number() {
+        for name in ["_c_x-lock-0000000001", "lock-0000000001", "_c_x-__READ__0000000002", "x-lock--2147483648"] {
+            assert!(is_of_a_lock(name), "{name}");
+        }
+        for name in ["ids", "0", "lock-", "lock-abc", "lock-1", "3f2a9c__lock__0000000001", "0000000001"] {
+            assert!(!is_of_a_lock(name), "{name}");
+        }
     }
 
     #[test]

@@ -25,8 +25,8 @@ pub(crate) enum Position {
     Missing,
     /// The number of the node is too great for a place in the queue. See [`nodes::has_place`].
     NoNumber,
-    /// Locks of this family use the folder.
-    Taken(Family),
+    /// Locks of this family use the folder. The path is that of the node that shows it.
+    Taken(Family, String),
 }
 
 /// The nodes before a node.
@@ -63,6 +63,8 @@ impl Shared {
             session: session.number,
             until: self.unsure_until(),
             is_watched: false,
+            is_seen: false,
+            listed: None,
         }
     }
 
@@ -96,7 +98,10 @@ impl Shared {
                     node.path = Some(path.clone());
                     let listed = list.await.map(|(all, folder_stat)| {
                         let is_next = word == Word::Lock || folder_stat.pzxid == stat.czxid;
-                        (position(&folder, &path, word, all), is_next.then(|| fence_of(word, &stat)))
+                        (
+                            Listing::of(&folder, word.family(), all).position(&path, word),
+                            is_next.then(|| fence_of(word, &stat)),
+                        )
                     });
                     return Ok(Enqueued { deleted, listed });
                 }
@@ -114,7 +119,7 @@ impl Shared {
                 "{}: the numbers of the nodes in the lock's folder are used up; delete the folder when it is empty",
                 self.store
             ))),
-            Position::Taken(held) => {
+            Position::Taken(held, _) => {
                 let text = format!("the name is in use as {held}, so it cannot be used as {}", word.family());
                 Some(Error::new(ErrorKind::Denied, text))
             }
@@ -124,11 +129,22 @@ impl Shared {
     /// The position of a node whose path is known.
     pub(crate) async fn position_of(&self, session: &Session, line: &Line, path: &str) -> Result<Position, ZkError> {
         let folder = self.folder(&line.key);
-        match session.client.list_children(&folder).await {
-            Ok(all) => Ok(position(&folder, path, line.word, all)),
-            Err(ZkError::NoNode) => Ok(Position::Missing),
-            Err(error) => Err(error),
-        }
+        Ok(match session.client.list_children(&folder).await {
+            Ok(all) => Listing::of(&folder, line.word.family(), all).position(path, line.word),
+            Err(ZkError::NoNode) => Position::Missing,
+            Err(error) => return Err(error),
+        })
+    }
+
+    /// The nodes in the folder of a lock. A folder that does not exist has none.
+    pub(crate) async fn list(&self, session: &Session, key: &Key, family: Family) -> Result<Listing, ZkError> {
+        let folder = self.folder(key);
+        let all = match session.client.list_children(&folder).await {
+            Ok(all) => all,
+            Err(ZkError::NoNode) => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        Ok(Listing::of(&folder, family, all))
     }
 
     /// Searches a node whose creation had no answer. None if it does not exist.
@@ -190,23 +206,45 @@ pub(crate) fn fence_of(word: Word, stat: &Stat) -> u64 {
     u64::try_from(number).unwrap_or_default()
 }
 
-fn position(folder: &str, path: &str, word: Word, mut children: Vec<String>) -> Position {
-    nodes::sort(&mut children, word.family());
-    let own = path.rsplit_once('/').map_or(path, |(_, own)| own);
-    let Some(at) = children.iter().position(|child| child == own) else { return Position::Missing };
-    if !nodes::has_place(own, word.family()) {
-        return Position::NoNumber;
+/// The nodes in the folder of a lock, in the order of one family.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    folder: String,
+    children: Vec<String>,
+    /// The family of the node with the lowest number, and the name of this node.
+    used_by: Option<(Family, String)>,
+}
+
+impl Listing {
+    fn of(folder: &str, family: Family, mut children: Vec<String>) -> Self {
+        nodes::sort(&mut children, family);
+        let used_by = nodes::first_of_a_family(&children).map(|(family, name)| (family, name.to_owned()));
+        Self { folder: folder.to_owned(), children, used_by }
     }
-    if let Some(family) = nodes::family(&children).filter(|family| *family != word.family()) {
-        return Position::Taken(family);
+
+    /// The position of a node of this family.
+    pub(crate) fn position(&self, path: &str, word: Word) -> Position {
+        let children = &self.children;
+        let own = path.rsplit_once('/').map_or(path, |(_, own)| own);
+        let Some(at) = children.iter().position(|child| child == own) else { return Position::Missing };
+        if !nodes::has_place(own, word.family()) {
+            return Position::NoNumber;
+        }
+        let path_of = |name: &str| format!("{}/{name}", self.folder);
+        if let Some((family, name)) = self.used_by.as_ref().filter(|(family, _)| *family != word.family()) {
+            return Position::Taken(*family, path_of(name));
+        }
+        let predecessor = match word {
+            Word::Lock | Word::Write => at.checked_sub(1),
+            Word::Read => children[..at].iter().position(|child| Word::Write.is_in(child)),
+        };
+        let Some(predecessor) = predecessor else { return Position::First };
+        Position::Behind(Ahead {
+            predecessor: path_of(&children[predecessor]),
+            first: path_of(&children[0]),
+            count: at,
+        })
     }
-    let predecessor = match word {
-        Word::Lock | Word::Write => at.checked_sub(1),
-        Word::Read => children[..at].iter().position(|child| Word::Write.is_in(child)),
-    };
-    let Some(predecessor) = predecessor else { return Position::First };
-    let path_of = |at: usize| format!("{folder}/{}", children[at]);
-    Position::Behind(Ahead { predecessor: path_of(predecessor), first: path_of(0), count: at })
 }
 
 #[cfg(test)]
@@ -219,7 +257,7 @@ mod tests {
     /// The number of the node that a node waits for. None if it is first.
     fn awaited(own: &str, word: Word, children: &[&str]) -> Option<String> {
         let children = children.iter().map(ToString::to_string).collect();
-        match position("/f", &format!("/f/{own}"), word, children) {
+        match Listing::of("/f", word.family(), children).position(&format!("/f/{own}"), word) {
             Position::First => None,
             Position::Behind(ahead) => Some(ahead.predecessor[ahead.predecessor.len() - 1..].to_owned()),
             other => panic!("{other:?}"),
@@ -245,9 +283,12 @@ mod tests {
             "_c_2b3f71b5-76fc-41fc-83c9-f63573c55b15-lock-0000000003",
             "_c_2b3f71b5-76fc-41fc-83c9-f63573c55b15-__READ__0000000004",
         );
-        let children = || vec![lock.to_owned(), read.to_owned()];
-        assert_eq!(position("/f", &format!("/f/{lock}"), Word::Lock, children()), Position::First);
-        assert_eq!(position("/f", &format!("/f/{read}"), Word::Read, children()), Position::Taken(Family::Mutex));
-        assert_eq!(position("/f", &format!("/f/{lock}x"), Word::Lock, children()), Position::Missing);
+        let position = |name: &str, word: Word| {
+            let children = vec![lock.to_owned(), read.to_owned()];
+            Listing::of("/f", word.family(), children).position(&format!("/f/{name}"), word)
+        };
+        assert_eq!(position(lock, Word::Lock), Position::First);
+        assert_eq!(position(read, Word::Read), Position::Taken(Family::Mutex, format!("/f/{lock}")));
+        assert_eq!(position(&format!("{lock}x"), Word::Lock), Position::Missing);
     }
 }

@@ -16,6 +16,8 @@ use crate::{
 
 /// Maximum number of attempts to write a row whose folder others delete.
 const ATTEMPTS: usize = 8;
+/// Maximum number of rows that are read at the same time.
+const ROWS: usize = 64;
 
 impl Shared {
     /// Writes the row of a client.
@@ -64,14 +66,18 @@ impl Shared {
         }
         // After its own write, a session reads what was committed before.
         let now = session.prove().await?;
-        let rows =
-            join_all(clients.iter().map(async |id| match session.client.get_data(&self.member_path(*id)).await {
+        let mut rows = Vec::with_capacity(clients.len());
+        for some in clients.chunks(ROWS) {
+            let read = some.iter().map(async |id| match session.client.get_data(&self.member_path(*id)).await {
                 Ok((data, stat)) => Ok(read(*id, &data).filter(|(_, ttl)| time_of(&stat) + *ttl > now)),
                 Err(ZkError::NoNode) => Ok(None),
                 Err(error) => Err(error),
-            }));
-        let rows: Result<Vec<_>, ZkError> = rows.await.into_iter().collect();
-        Ok(rows?.into_iter().flatten().map(|(member, _)| member).collect())
+            });
+            for row in join_all(read).await {
+                rows.extend(row?.map(|(member, _)| member));
+            }
+        }
+        Ok(rows)
     }
 
     fn member_path(&self, client: ClientId) -> String {

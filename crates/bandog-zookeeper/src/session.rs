@@ -1,6 +1,9 @@
 //! One session with the ensemble, and the proof that it is alive.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, SystemTime},
+};
 
 use bandog_core::Result;
 use tokio::time::Instant;
@@ -19,20 +22,31 @@ pub(crate) struct Session {
     pub(crate) valid_for: Duration,
     /// The node of this session that [`Session::prove`] writes.
     proof: String,
+    /// When the last proof began, as far as it was answered.
+    proven: Mutex<Option<Instant>>,
+    /// Held during a proof that several renewals share.
+    proving: tokio::sync::Mutex<()>,
 }
+
+/// A proof counts for further renewals for this part of the time for which it is valid.
+const RECENT: u32 = 12;
 
 impl Session {
     /// Connects, and waits until the servers have made a session.
     pub(crate) async fn open(options: &ZooKeeperOptions, number: u64) -> Result<Self> {
         let store = options.store();
-        let mut connector = Client::connector().with_session_timeout(options.session);
+        let mut connector = Client::connector().with_session_timeout(options.session).with_fail_eagerly();
         if let Some(login) = &options.login {
             connector = connector.with_auth("digest", login.as_bytes());
         }
-        let client = connector.connect(&options.servers).await.map_err(|error| fault::of_connection(&store, error))?;
+        let client = connector
+            .connect(&attempts(&options.servers, options.session))
+            .await
+            .map_err(|error| fault::of_connection(&store, error))?;
         let valid_for = validity(client.session_timeout());
         let proof = format!("{}/{OWN}/sessions/{}", options.chroot, Uuid::new_v4());
-        let session = Self { client, number, valid_for, proof };
+        let (proven, proving) = (Mutex::default(), tokio::sync::Mutex::default());
+        let session = Self { client, number, valid_for, proof, proven, proving };
         session.prove().await.map_err(|error| fault::of_request(&store, error))?;
         Ok(session)
     }
@@ -43,6 +57,36 @@ impl Session {
     /// A read would prove less: a server that the ensemble has lost answers reads, and the ensemble can let the session
     /// expire meanwhile.
     pub(crate) async fn prove(&self) -> Result<SystemTime, ZkError> {
+        let began = Instant::now();
+        let time = self.write_proof().await?;
+        let mut proven = self.proven();
+        *proven = proven.max(Some(began));
+        Ok(time)
+    }
+
+    /// Duration for which the session is proven to be alive, counted from the begin of this call. A proof that began a
+    /// short time ago at most is used again. Otherwise this function makes a new one, which simultaneous calls share.
+    pub(crate) async fn recent_proof(&self) -> Result<Duration, ZkError> {
+        let recent = || {
+            let age = self.proven().map(|began| began.elapsed());
+            age.filter(|age| *age < self.valid_for / RECENT).map(|age| self.valid_for - age)
+        };
+        if let Some(valid_for) = recent() {
+            return Ok(valid_for);
+        }
+        let _proving = self.proving.lock().await;
+        if let Some(valid_for) = recent() {
+            return Ok(valid_for);
+        }
+        self.prove().await?;
+        Ok(self.valid_for)
+    }
+
+    fn proven(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.proven.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn write_proof(&self) -> Result<SystemTime, ZkError> {
         match self.client.set_data(&self.proof, b"", None).await {
             Ok(stat) => return Ok(time_of(&stat)),
             Err(ZkError::NoNode) => {}
@@ -66,7 +110,16 @@ impl Session {
     /// Creates a folder and its parents, as far as they are missing. ZooKeeper deletes such a folder some time after its
     /// last node.
     pub(crate) async fn make_folder(&self, folder: &str) -> Result<(), ZkError> {
-        let options = CreateMode::Container.with_acls(Acls::anyone_all());
+        self.make_folder_as(CreateMode::Container, folder).await
+    }
+
+    /// Creates a folder that is kept when it is empty, and its parents, as far as they are missing.
+    pub(crate) async fn make_lasting_folder(&self, folder: &str) -> Result<(), ZkError> {
+        self.make_folder_as(CreateMode::Persistent, folder).await
+    }
+
+    async fn make_folder_as(&self, mode: CreateMode, folder: &str) -> Result<(), ZkError> {
+        let options = mode.with_acls(Acls::anyone_all());
         let ends = folder.char_indices().skip(1).filter(|(_, c)| *c == '/').map(|(at, _)| at).chain([folder.len()]);
         let paths: Vec<_> = ends.map(|end| &folder[..end]).collect();
         // Most of the parents exist, so the search begins at the folder itself.
@@ -120,9 +173,46 @@ pub(crate) fn time_of(stat: &Stat) -> SystemTime {
 
 /// Duration for which a write proves that a session is alive, counted from before the write.
 ///
-/// The server to which the client is connected reports its living sessions to the leader each half tick. If this server
-/// is lost after the write and before the report, the leader counts from the report before. A session lasts for at least
-/// two ticks, so a quarter of its duration is a sufficient margin.
+/// The server to which the client is connected reports to the leader each half tick which sessions had requests. If the
+/// server is lost after the write and before the next report, the leader counts from the last report that named the
+/// session. An idle client sends a ping at least once in a fifth of the session. If a half tick is at most a fifth, too,
+/// this report is at most two fifths older than the write. If a half tick is longer, each report names the session; and
+/// a session lasts for at least two ticks, so the report is at most a quarter older.
 fn validity(session: Duration) -> Duration {
-    session * 3 / 4
+    session * 3 / 5
+}
+
+/// The list of servers for the client library. The library attempts each server of the list, pauses, and begins again; its
+/// pauses double with each round, and are short within a round. So the list repeats the servers: one round then lasts for
+/// about as long as a write proves that the session is alive. Without this, a pause could last for most of the session.
+fn attempts(servers: &str, session: Duration) -> String {
+    /// Below this duration of a session, the first pauses of the library are short enough.
+    const BRIEF: Duration = Duration::from_secs(2);
+    /// Maximum number of servers in the list, if not more are there.
+    const MAX: u32 = 100;
+    if session <= BRIEF {
+        return servers.to_owned();
+    }
+    // Within a round, the pause before attempt number k is k times 50 ms, so n attempts last for about n² times 25 ms.
+    let wanted = (1..MAX).find(|n| Duration::from_millis(25) * (n * n) >= validity(session)).unwrap_or(MAX);
+    let there = servers.split(',').count();
+    vec![servers; (wanted as usize).div_ceil(there)].join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proof_leaves_two_fifths_of_the_session_for_late_pings_and_reports() {
+        assert_eq!(validity(Duration::from_secs(10)), Duration::from_secs(6));
+    }
+
+    #[test]
+    fn the_servers_are_repeated_until_a_round_lasts_for_the_validity() {
+        let count = |servers, seconds| attempts(servers, Duration::from_secs(seconds)).split(',').count();
+        assert_eq!(attempts("a:1", Duration::from_secs(2)), "a:1");
+        assert_eq!(attempts("a:1,b:1,c:1", Duration::from_secs(3)), ["a:1,b:1,c:1"; 3].join(","));
+        assert_eq!([count("a:1", 10), count("a:1,b:1,c:1", 10), count("a:1", 3600)], [16, 18, 100]);
+    }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use bandog_core::{Claim, ClaimId, Key, Kind, Notifier};
 use tokio::{
-    sync::{Notify, oneshot},
+    sync::{Notify, oneshot, watch},
     time::Instant,
 };
 
@@ -31,6 +31,11 @@ impl Line {
         };
         Word::of(claim.kind).map(|word| Self { key: claim.key.clone(), word, claim: own })
     }
+
+    /// Whether the line has the node of one claim only.
+    pub(crate) fn has_one_claim(&self) -> bool {
+        self.claim.is_some()
+    }
 }
 
 /// One node of a lock. The node exists, or exists perhaps because the answer to its creation was lost.
@@ -51,14 +56,22 @@ pub(crate) struct Node {
     pub(crate) until: Instant,
     /// Whether a watch reports the deletion of the node.
     pub(crate) is_watched: bool,
+    /// Whether the node was seen over the present connection. A deletion that happened without a connection is perhaps
+    /// reported late.
+    pub(crate) is_seen: bool,
+    /// When the folder was last listed for the node while it waited.
+    pub(crate) listed: Option<Instant>,
 }
 
 /// The memory of one backend. All methods return at once.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     rows: Mutex<Rows>,
-    /// Wakes the keeper: a node must be deleted earlier than the keeper knows, or a name has lost its subscribers.
+    /// Wakes the keeper: a node must be deleted earlier than the keeper knows, a name has lost its subscribers, or the
+    /// backend does not use the session any more.
     pub(crate) wake: Notify,
+    /// Whether the keeper deletes nodes at this moment.
+    pub(crate) is_tidying: watch::Sender<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -161,6 +174,13 @@ impl Table {
         }
     }
 
+    /// Changes the node of the waiting calls, if the table has it.
+    pub(crate) fn update_queued(&self, line: &Line, change: impl FnOnce(&mut Node)) {
+        if let Some(node) = self.rows().queued.get_mut(line) {
+            change(node);
+        }
+    }
+
     /// Makes the node of a refused claim the node of the waiting calls.
     pub(crate) fn demote(&self, id: ClaimId) {
         let mut rows = self.rows();
@@ -180,6 +200,21 @@ impl Table {
         let (number, (end, ended)) = (rows.last_watch, oneshot::channel());
         rows.watching.insert(node.protection.clone(), (number, end));
         Some((number, ended))
+    }
+
+    /// Whether the predecessor of a node is watched.
+    pub(crate) fn is_watching(&self, node: &Node) -> bool {
+        self.rows().watching.contains_key(&node.protection)
+    }
+
+    /// Ends all watches without a notification.
+    pub(crate) fn end_watches(&self) {
+        self.rows().watching.clear();
+    }
+
+    /// Records a new connection. The next renewals ask whether their nodes exist.
+    pub(crate) fn connected_again(&self) {
+        self.rows().claims.values_mut().for_each(|node| node.is_seen = false);
     }
 
     /// Records the end of a watch, and notifies the subscribers. Does nothing if the watch was not needed any more.
@@ -241,10 +276,10 @@ impl Table {
     }
 
     /// The claims whose nodes must be deleted now.
-    pub(crate) fn due(&self, now: Instant) -> Vec<(ClaimId, Key)> {
+    pub(crate) fn due(&self, now: Instant) -> Vec<(ClaimId, Line)> {
         let rows = self.rows();
         let due = rows.claims.iter().filter(|(_, node)| node.until <= now);
-        due.map(|(id, node)| (*id, node.line.key.clone())).collect()
+        due.map(|(id, node)| (*id, node.line.clone())).collect()
     }
 
     /// Forgets the nodes of a session that has ended, and notifies all subscribers: their places are gone.

@@ -3,13 +3,13 @@
 use std::sync::{Arc, Weak};
 
 use bandog_core::{Claim, ClaimId, Notifier, Result, Subscription};
-use tokio::select;
+use tokio::{select, time::Instant};
 use zookeeper_client::{Client, EventType, OneshotWatcher};
 
 use crate::{
     host::Shared,
     nodes::NodeText,
-    queue::Position,
+    queue::{Ahead, Position},
     session::Session,
     table::{Line, Node},
 };
@@ -45,15 +45,19 @@ impl Shared {
         let enqueued = self.enqueue(session, &mut node, &data, None).await.map_err(|error| self.fault(error))?;
         self.table.keep_queued(node.clone());
         let (position, _) = enqueued.listed.map_err(|error| self.fault(error))?;
-        if let Some(refusal) = self.refusal(&position, line.word) {
-            self.settle_queued(session, node).await?;
-            return Err(refusal);
-        }
         match position {
-            Position::Behind(ahead) => self.watch(session, &node, ahead.predecessor).await,
+            Position::Behind(Ahead { predecessor, .. }) | Position::Taken(_, predecessor) => {
+                self.table.update_queued(line, |node| node.listed = Some(Instant::now()));
+                self.watch(session, &node, predecessor).await;
+            }
             Position::Missing => self.table.remove_queued(line),
             // The client claims after each subscription, and then gets the node.
-            Position::First | Position::NoNumber | Position::Taken(_) => {}
+            Position::First => {}
+            Position::NoNumber => {
+                let refusal = self.refusal(&position, line.word);
+                self.settle_queued(session, node).await?;
+                return refusal.map_or(Ok(()), Err);
+            }
         }
         Ok(())
     }

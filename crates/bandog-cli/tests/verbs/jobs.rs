@@ -177,7 +177,7 @@ fn run_runs_a_job_in_addition_to_its_ticks() {
     let ran = site.jobs(&["run", "daily"]);
     assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (0, "1\n", ""));
     assert_eq!(place.written("daily"), "run");
-    assert!(began.elapsed() < NOTICE + Duration::from_secs(1), "the run started only after {:?}", began.elapsed());
+    assert!(began.elapsed() < NOTICE * 3, "the run started only after {:?}", began.elapsed());
 
     let ran = site.jobs(&["run", "daily", "--wait", "--json"]);
     assert_eq!(ran.code, 0, "{ran:?}");
@@ -361,7 +361,7 @@ fn cancel_ends_runs_that_wait_or_run() {
     let rest = site.jobs(&["cancel", "long"]);
     assert_eq!((rest.code, rest.stdout.as_str()), (0, "cancelled runs 1, 2, 4 of \"long\"\n"), "{rest:?}");
     eventually(SOON, || site.show("long")["live"] == Value::Array(Vec::new()));
-    assert!(began.elapsed() < NOTICE + Duration::from_secs(1), "the run ended only after {:?}", began.elapsed());
+    assert!(began.elapsed() < NOTICE * 3, "the run ended only after {:?}", began.elapsed());
     let states = site.json(&["history", "long"]);
     assert!(states.as_array().unwrap().iter().all(|run| run["state"] == "cancelled"), "{states}");
     assert_eq!(states.as_array().unwrap().len(), 4);

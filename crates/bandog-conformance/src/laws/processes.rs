@@ -2,24 +2,29 @@
 
 use std::time::Duration;
 
+use bandog_core::{Backend, Kind};
 use bandog_sync::Client;
 use bandog_testkit::eventually_async;
 
 use crate::{
     Law, World,
     child::Child,
-    kit::{MAX_WAIT, NAME, guard_of_waiter, is_free, start_waiter, within},
+    kind_kit::attempt,
+    kit::{MAX_WAIT, NAME, guard_of_waiter, is_free, release, start_waiter, within},
 };
 
-/// The ttl of a child's hold.
+/// The ttl of a child's hold that expires during the law.
 const TTL: Duration = Duration::from_millis(500);
+
+/// The ttl of a child's hold that must not expire, also on a machine on which the child does not run for seconds.
+const LONG_TTL: Duration = MAX_WAIT;
 
 /// Law 79: at most one process holds a lock at a time. So no addition to a counter in a file is lost if the lock
 /// protects the file.
 pub async fn cross_process_exclusion<W: World>(world: &W) -> Law {
     const ADDITIONS: u32 = 25;
     let client = world.client();
-    let mut child = Child::start(world, TTL)?;
+    let mut child = Child::start(world, LONG_TTL)?;
     child.send("lock");
     let fence: u64 = child.says("locked").parse().expect("the fence is not a number");
     assert!(!is_free(&client, NAME).await?);
@@ -31,13 +36,13 @@ pub async fn cross_process_exclusion<W: World>(world: &W) -> Law {
     guard.release().await?;
 
     let counter = child.make_counter();
-    let mut others = [Child::start(world, TTL)?, Child::start(world, TTL)?];
+    let mut others = [Child::start(world, LONG_TTL)?, Child::start(world, LONG_TTL)?];
     let mut children: Vec<_> = std::iter::once(&mut child).chain(&mut others).collect();
     for child in &mut children {
         child.send(&format!("add {ADDITIONS} {}", counter.display()));
     }
     for child in &children {
-        child.says("added");
+        child.says_within(MAX_WAIT * 3, "added");
     }
     let sum: u32 = std::fs::read_to_string(&counter).expect("cannot read the counter").parse().expect("not a number");
     assert_eq!(sum, ADDITIONS * 3);
@@ -68,15 +73,19 @@ pub async fn holder_exits<W: World>(world: &W) -> Law {
     Ok(())
 }
 
-/// Stops a child at a moment when the child does not block the store. If a child is stopped while it writes to the file
-/// of a store, other processes cannot use the store. In this case, this function continues the child, and then stops
-/// the child again.
-pub(super) async fn stop_between_requests(child: &mut Child, client: &Client) {
+/// Stops a child at a moment when the child does not block the store or the lock [`NAME`]. If a child is stopped while it
+/// writes to the file of a store, other processes cannot use the store. If it is stopped inside a transaction of a
+/// database, other transactions wait for the row of the lock. In these cases, this function continues the child, and then
+/// stops the child again.
+pub(super) async fn stop_between_requests(child: &mut Child, client: &Client, backend: &impl Backend, kind: Kind) {
     for _ in 0..20 {
         child.stop();
-        match client.mutex("another").try_lock().await {
-            Ok(_) => return,
-            Err(_) => child.go_on(),
+        let uses_store = client.mutex("another").try_lock().await;
+        // A release changes nothing, as this claim holds nothing. But it waits for the row of the lock.
+        let uses_lock = release(backend, &attempt(kind, NAME)).await;
+        match (uses_store, uses_lock) {
+            (Ok(_), Ok(_)) => return,
+            (Err(_), _) | (_, Err(_)) => child.go_on(),
         }
     }
     panic!("the child blocked the store at each of 20 stops");
@@ -90,7 +99,7 @@ pub async fn paused_process<W: World>(world: &W) -> Law {
     let mut child = Child::start(world, TTL)?;
     child.send("lock");
     let old_fence: u64 = child.says("locked").parse().expect("the fence is not a number");
-    stop_between_requests(&mut child, &client).await;
+    stop_between_requests(&mut child, &client, &world.backend(), Kind::Mutex).await;
     let guard = within(TTL + world.slack(), "the lock of a stopped holder", client.mutex(NAME).lock()).await?;
     assert!(guard.fence().get() > old_fence, "the new fence {} is not greater than {old_fence}", guard.fence());
     // The command is in the child's pipe before the child continues. So the child checks its guard as soon as it

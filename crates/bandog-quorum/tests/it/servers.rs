@@ -53,10 +53,10 @@ async fn no_call_takes_longer_than_one_node_may_take_while_two_of_five_are_stopp
     quorum.ping().await.unwrap();
     servers[1].pause();
     servers[4].pause();
-    let mut longest = Duration::ZERO;
+    let mut times = Vec::new();
     for _ in 0..100 {
         let ours = claim(Kind::Mutex);
-        let mut timed = |start: Instant| longest = longest.max(start.elapsed());
+        let mut timed = |start: Instant| times.push(start.elapsed());
         let start = Instant::now();
         assert!(take(&quorum, &ours).await.is_some());
         timed(start);
@@ -67,8 +67,11 @@ async fn no_call_takes_longer_than_one_node_may_take_while_two_of_five_are_stopp
         step(&quorum, Step::Release(ours)).await.unwrap();
         timed(start);
     }
-    // The timer of the call ends after the limit; the rest is the load of the machine.
-    assert!(longest < limit + limit / 4, "a call took {longest:?}");
+    times.sort_unstable();
+    let (middle, longest) = (times[times.len() / 2], times[times.len() - 1]);
+    // A call that waited for one stopped server after the other would take twice the limit. The rest up to that is the load
+    // of the machine. Most calls wait for no stopped server at all.
+    assert!(longest < limit * 2 && middle < limit / 2, "a call took {longest:?}, and half of them at least {middle:?}");
     servers[1].resume();
     servers[4].resume();
 }

@@ -91,7 +91,7 @@ async fn the_client_reconnects_without_a_call() {
         wire.refuse(false);
         let back = Instant::now();
         tokio::time::timeout(SOON, epoch.changed()).await.unwrap().unwrap();
-        assert!(back.elapsed() < Duration::from_secs(1), "{:?}", back.elapsed());
+        assert!(back.elapsed() < SOON / 2, "{:?}", back.elapsed());
     }
 }
 
@@ -109,11 +109,12 @@ async fn a_server_that_closes_every_connection_is_dialled_with_backoff() {
     });
     let redis = at(&url);
     let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(1) {
+    // On a loaded machine, five attempts can take longer.
+    while start.elapsed() < Duration::from_secs(1) || dials.load(Ordering::SeqCst) < 5 {
         surely_not_applied(&take(&redis, &claim("k")).await.unwrap_err());
     }
-    let dials = dials.load(Ordering::SeqCst);
-    assert!((5..=20).contains(&dials), "{dials}");
+    let (dials, seconds) = (dials.load(Ordering::SeqCst), start.elapsed().as_secs_f64());
+    assert!(dials as f64 <= 20.0 * seconds, "{dials} in {seconds} s");
 }
 
 #[tokio::test]
@@ -126,7 +127,7 @@ async fn a_request_without_an_answer_is_applied_later_and_can_be_repeated() {
     server.pause();
     let start = Instant::now();
     let answers = redis.apply(&[Step::Claim(first.clone()), Step::Release(second.clone())]).await;
-    assert!(start.elapsed() < 5 * SHORT, "{:?}", start.elapsed());
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
     for answer in answers {
         ambiguous(&answer.unwrap_err());
     }
@@ -231,7 +232,7 @@ async fn a_wrong_password_is_reported_immediately_and_retried_only_by_a_call() {
         let redis = at(&format!("redis://{login}{}", wire.addr()));
         let start = Instant::now();
         let error = redis.ping().await.unwrap_err();
-        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+        assert!(start.elapsed() < SOON / 2, "{:?}", start.elapsed());
         assert_eq!((error.kind(), error.is_retryable(), error.maybe_applied()), (ErrorKind::Denied, false, false));
         let text = error.to_string();
         assert!(text.contains(part) && text.contains(cure), "{text}");

@@ -95,16 +95,14 @@ async fn without_an_acknowledgement_each_kind_is_refused_and_other_calls_are_not
     let claims: Vec<_> = kinds.iter().map(|kind| Claim { kind: *kind, ..claim(&format!("{kind}")) }).collect();
     let others = async {
         eventually_async(SOON, async || pair.master.calls("wait") >= 2).await;
-        let asked = Instant::now();
         assert!(!is_granted(&redis, &claim("held")).await);
         assert!(matches!(release(&redis, &held).await.unwrap(), Released::Freed { .. }));
         redis.ping().await.unwrap();
-        assert!(asked.elapsed() < TIMEOUT / 4, "{:?}: other calls have waited", asked.elapsed());
         Instant::now()
     };
     let grants = join_all(claims.iter().map(|claim| take(&redis, claim))).map(|grants| (grants, Instant::now()));
     let ((grants, answered), others) = tokio::join!(grants, others);
-    assert!(answered > others, "the grants were answered before the other calls");
+    assert!(answered > others, "the other calls have waited for the grants");
     for (grant, claim) in grants.into_iter().zip(&claims) {
         let error = grant.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotReplicated, "{error}");
@@ -336,14 +334,15 @@ async fn a_release_does_not_wait_for_a_grant_of_the_same_client() {
     pair.stall(true);
     let asked = Instant::now();
     let calls = guards.into_iter().zip(wanted).map(async |(guard, wanted)| {
-        tokio::join!(wanted.try_lock(), async {
+        let grant = async { (wanted.try_lock().await, asked.elapsed()) };
+        tokio::join!(grant, async {
             guard.release().await.unwrap();
             asked.elapsed()
         })
     });
-    for (grant, released) in join_all(calls).await {
+    for ((grant, refused), released) in join_all(calls).await {
         assert_eq!(grant.unwrap_err().kind(), ErrorKind::NotReplicated);
-        assert!(released < TIMEOUT / 4, "a release has waited for {released:?}");
+        assert!(released < refused, "a release took {released:?}, and the refusal of a grant {refused:?}");
     }
     client.close().await.unwrap();
 }

@@ -258,11 +258,10 @@ async fn a_retry_for_the_allowed_keys_has_only_the_remaining_time() {
     server.cmd(&["ACL", "SETUSER", "u", "resetkeys", "~a"]);
     // Each of the two attempts takes less than the timeout, but both together take more.
     wire.delay_replies(timeout * 2 / 3);
-    let start = std::time::Instant::now();
+    // With the whole timeout, the second attempt would be answered.
     for renewal in redis.renew(&claims).await {
         assert_eq!(renewal.unwrap_err().kind(), ErrorKind::Unavailable);
     }
-    assert!(start.elapsed() < timeout * 5 / 4, "{:?}", start.elapsed());
     assert_eq!(server.calls("evalsha"), 2 + 1, "expected two claims, and the renewal of the allowed key");
 }
 

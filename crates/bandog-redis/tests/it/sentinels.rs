@@ -310,19 +310,37 @@ async fn each_backend_asks_the_sentinels_until_it_is_dropped() {
 async fn a_sentinel_with_two_addresses_is_asked_once() {
     let watched = Watched::start();
     let first = &watched.sentinels[0];
-    let mut observer = first.client();
-    let mut text = |args: &[&str]| observer.cmd(args).unwrap().text().to_owned();
-    let received = |stats: String| {
-        let field = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
-        field.unwrap().parse::<u64>().unwrap()
+    for sentinel in watched.sentinels.iter() {
+        assert_eq!(sentinel.cmd(&["ACL", "SETUSER", "client", "on", ">sniff", "&*", "+@all"]).text(), "OK");
+    }
+    let connections = || {
+        let list = first.cmd(&["CLIENT", "LIST"]);
+        list.text().lines().filter(|line| line.contains(" user=client ")).map(str::to_owned).collect::<Vec<_>>()
     };
-    let before = received(text(&["INFO", "stats"]));
-    let redis = at(&format!("redis+sentinel://{}@localhost:{}/orders", RedisServer::LEAST, first.port()));
+    let login = "sentinel_user=client&sentinel_password=sniff";
+    let redis = at(&format!("redis+sentinel://{}@localhost:{}/orders?{login}", RedisServer::LEAST, first.port()));
     redis.ping().await.unwrap();
-    // The client connects to both addresses, and leaves one of them.
-    eventually(SOON, || received(text(&["INFO", "stats"])) >= before + 2);
-    eventually(SOON, || text(&["CLIENT", "LIST"]).matches(" sub=1 ").count() == 1);
-    assert_eq!(received(text(&["INFO", "stats"])), before + 2);
+    // The other sentinels name the first one with another address. The client connects to both addresses, and leaves one
+    // of them.
+    let is_asked = |sentinel: &RedisServer| sentinel.cmd(&["CLIENT", "LIST"]).text().contains(" user=client ");
+    eventually(SOON, || watched.sentinels.iter().all(is_asked));
+    let number = |line: &str, field: &str| {
+        let value = line.split(' ').find_map(|part| part.strip_prefix(field));
+        value.unwrap().parse::<u64>().unwrap()
+    };
+    let one_of_age = |age: u64| {
+        eventually(FAILOVER, || match &connections()[..] {
+            [one] if number(one, "age=") >= age => Ok(number(one, "id=")),
+            others => Err(format!("{others:?}")),
+        })
+    };
+    let id = one_of_age(3);
+    // From now on, each login is refused and recorded. The open connection stays, and all sentinels are still asked.
+    assert_eq!(first.cmd(&["ACL", "SETUSER", "client", "off"]).text(), "OK");
+    assert_eq!(one_of_age(6), id);
+    assert!(number(&connections()[0], "idle=") <= 1);
+    let refused = format!("{:?}", first.cmd(&["ACL", "LOG"]));
+    assert!(!refused.contains("client"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,6 +3,6 @@
 -- $1 names, sorted
 -- Result: none.
 insert ignore into bandog_fence (name, fence)
-select g.name, 0 from ($rows(name)) g where not exists (select 1 from bandog_fence f where f.name = g.name) order by g.name;
+select g.name, 0 from ($rows(1 name)) g where not exists (select 1 from bandog_fence f where f.name = g.name) order by g.name;
 insert ignore into bandog_lease (name)
-select g.name from ($rows(name)) g where not exists (select 1 from bandog_lease l where l.name = g.name) order by g.name
+select g.name from ($rows(1 name)) g where not exists (select 1 from bandog_lease l where l.name = g.name) order by g.name

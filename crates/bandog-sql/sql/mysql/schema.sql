@@ -23,7 +23,8 @@ create table if not exists bandog_lease (
 -- The channels that were notified. Clients with subscribers read their numbers again and again.
 create table if not exists bandog_channel (
     name   varbinary(64) not null primary key,
-    number bigint not null                      -- rises with each notification: the time in microseconds, or the last + 1
+    number bigint not null,                     -- rises with each notification: the time in microseconds, or the last + 1
+    index (number)                              -- for the deletion of old rows
 ) engine = InnoDB row_format = dynamic default charset = utf8mb4 collate = utf8mb4_bin;
 
 -- Small texts that are replaced as a whole, such as the state of a job.

@@ -10,13 +10,13 @@
 -- $7 last fences; null if the fence has not changed
 -- Result: none.
 insert into bandog_fence (name, fence)
-select g.name, g.fence from ($rows(name, owner, expires, starving, wanted, state, fence)) g where g.fence is not null
+select g.name, g.fence from ($rows(1 name, 7 fence)) g where g.fence is not null
 on duplicate key update fence = values(fence);
 insert into bandog_lease (name, starving, wanted) values $values(1, 4, 5)
 on duplicate key update starving = values(starving), wanted = values(wanted);
 insert into $table (name, lock_until, locked_at, locked_by)
 select $given, coalesce(g.expires + interval $slack microsecond, utc_timestamp(3)), utc_timestamp(3), coalesce(g.owner, '')
-from ($rows(name, owner, expires, starving, wanted, state, fence)) g where g.owner is null or g.owner <> '$foreign'
+from ($rows(1 name, 2 owner, 3 expires)) g where g.owner is null or g.owner <> '$foreign'
 on duplicate key update
     locked_at = if(values(locked_by) = '' or values(locked_by) = locked_by and lock_until > utc_timestamp(3),
         locked_at, values(locked_at)),

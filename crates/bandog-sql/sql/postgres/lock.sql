@@ -1,7 +1,7 @@
--- Reads locks and locks their rows, in the order of their names, until the end of the transaction. It waits for the rows of
--- leases. A lock is left out if a transaction of a user keeps the row of its fence.
+-- Reads locks and locks their rows, in the order of their names, until the end of the transaction. A lock is left out if
+-- another transaction has locked one of its rows.
 -- $1 names, sorted
 -- Result: rows of name, owner, expires, starving, wanted, state, fence, the present time.
 select l.name, l.owner, l.expires, l.starving, l.wanted, l.state, f.fence, clock_timestamp()
 from bandog_lease l join bandog_fence f on f.name = l.name
-where l.name = any ($1::text[]) order by l.name for update of l for update of f skip locked
+where l.name = any ($1::text[]) order by l.name for update of l, f skip locked

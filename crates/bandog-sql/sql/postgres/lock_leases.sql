@@ -1,7 +1,7 @@
 -- Reads locks and locks the rows of their leases, in the order of their names, until the end of the transaction. The rows
--- of their fences stay free.
+-- of their fences stay free. Rows that another transaction has locked are skipped.
 -- $1 names, sorted
 -- Result: rows of name, owner, expires, starving, wanted, state, fence, the present time.
 select l.name, l.owner, l.expires, l.starving, l.wanted, l.state, f.fence, clock_timestamp()
 from bandog_lease l join bandog_fence f on f.name = l.name
-where l.name = any ($1::text[]) order by l.name for update of l
+where l.name = any ($1::text[]) order by l.name for update of l skip locked

@@ -1,5 +1,6 @@
 -- Creates a record in a transaction of the user, at most once, if another record contains a text. Locks no other record,
--- except obsolete ones that no transaction uses. `$schema` is replaced by the schema of the tables.
+-- except obsolete ones that no transaction uses and that are older than ten minutes: the program of an attempt that ended
+-- long ago can learn until then that its run was completed. `$schema` is replaced by the schema of the tables.
 --
 -- If another transaction has created the same record and is still open, the statement waits for its end.
 -- $1 the name of the new record
@@ -11,7 +12,9 @@
 with removed as (
     delete from $schema.bandog_record where name in (
         select name from $schema.bandog_record
-        where name >= $5::text and name < $6::text and length(name) = length($1::text) for update skip locked
+        where name >= $5::text and name < $6::text and length(name) = length($1::text)
+            and version < (extract(epoch from clock_timestamp() - interval '10 minutes') * 1000000)::bigint
+        for update skip locked
     )
 ), marked as (
     insert into $schema.bandog_record (name, version, value)
@@ -23,11 +26,11 @@ select (case
         then 'bandog: this is not the database of the lock'
     when current_setting('transaction_isolation') <> 'read committed'
         then 'bandog: a run can be completed at the isolation level READ COMMITTED only'
-    when not exists (
+    when not exists (select from marked) then 'bandog: this run was completed already'
+    when exists (
             select from $schema.bandog_record
             where name = $2::text and position(convert_to($3::text, 'UTF8') in value) > 0
         )
-        then 'bandog: this run has ended, or another node has taken it over'
-    when exists (select from marked) then '1'
-    else 'bandog: this run was completed already'
+        then '1'
+    else 'bandog: this run has ended, or another node has taken it over'
 end)::bigint as fence

@@ -1,7 +1,7 @@
 -- Reads the settings of the server that endanger locks.
 -- Parameters: none.
 -- Result: fsync, full_page_writes, synchronous_commit, the number of replicas, max_connections, the number of sessions, the
--- names of bandog's tables that are unlogged, whether the address of the client is the one that the server sees.
+-- names of bandog's tables that are unlogged, the version of the server, the present time.
 select current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
     (select count(*) from pg_stat_replication), current_setting('max_connections')::bigint,
     (select count(*) from pg_stat_activity where datname is not null),

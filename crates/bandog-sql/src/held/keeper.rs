@@ -156,12 +156,9 @@ impl Keeper {
         let Some(hold) = self.hold.as_mut().filter(|hold| hold.id == id) else { return Ok(false) };
         let until = Instant::now() + ttl;
         let extended = hold.session.drive(|link| lock::extend(link, &self.context, &self.key, ttl));
-        match timeout_at(hold.until.into(), extended).await {
-            Ok(Ok(true)) => {
-                hold.until = until;
-                return Ok(true);
-            }
-            Ok(Ok(false) | Err(_)) | Err(_) => {}
+        if let Ok(Ok(true)) = timeout_at(hold.until.into(), extended).await {
+            hold.until = until;
+            return Ok(true);
         }
         self.discard();
         Ok(false)

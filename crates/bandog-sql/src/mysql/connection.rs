@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures_util::stream;
-use mysql_async::{Conn, prelude::Queryable};
+use mysql_async::{Conn, QueryResult, TextProtocol, prelude::Queryable};
 use tokio::{
     sync::{Notify, mpsc, oneshot},
     time::{sleep, timeout},
@@ -40,7 +40,14 @@ struct Request {
     reply: oneshot::Sender<Result<Vec<Row>, Fault>>,
 }
 
-/// Starts the task of a connection. An answer to a ping may take as long as `limit`.
+/// The columns of a row. None is null.
+type Columns = Vec<Option<Vec<u8>>>;
+
+/// The results of statements in one request.
+type TextResult<'c> = QueryResult<'c, 'static, TextProtocol>;
+
+/// Starts the task of a connection. An answer to a ping may take as long as `limit`, and one to statements twice as long:
+/// their callers have given up by then.
 pub(super) fn start(conn: Conn, limit: Duration) -> Connection {
     let (requests, received) = mpsc::channel(CAPACITY);
     let (ending, ended) = oneshot::channel();
@@ -87,7 +94,7 @@ async fn work(conn: &mut Conn, requests: &mut mpsc::Receiver<Request>, limit: Du
             biased;
             request = requests.recv() => {
                 let Request { text, reply } = request?;
-                let done = execute(conn, &text).await;
+                let done = timeout(2 * limit, execute(conn, &text)).await.unwrap_or(Err(Fault::Broken(None)));
                 let ended = match &done {
                     Err(Fault::Broken(said)) => Some(Fault::Broken(said.clone())),
                     Ok(_) | Err(Fault::Refused(_) | Fault::Described(_)) => None,
@@ -111,15 +118,11 @@ async fn work(conn: &mut Conn, requests: &mut mpsc::Receiver<Request>, limit: Du
 /// row of the first query.
 async fn execute(conn: &mut Conn, text: &str) -> Result<Vec<Row>, Fault> {
     let mut result = conn.query_iter(text).await?;
-    let mut sets: Vec<Vec<Vec<Option<Vec<u8>>>>> = Vec::new();
-    while !result.is_empty() {
-        let has_rows = !result.columns_ref().is_empty();
-        let rows: Vec<mysql_async::Row> = result.collect().await?;
-        if has_rows {
-            sets.push(rows.into_iter().map(columns).collect());
-        }
-    }
-    drop(result);
+    let sets = rows_of_queries(&mut result).await;
+    // The library keeps the error of a later statement, and the next request would fail with it.
+    let dropped = result.drop_result().await;
+    let sets = sets?;
+    dropped?;
     let mut sets = sets.into_iter();
     let (mut rows, further) = (sets.next().unwrap_or_default(), sets.next().unwrap_or_default());
     for added in further {
@@ -128,8 +131,21 @@ async fn execute(conn: &mut Conn, text: &str) -> Result<Vec<Row>, Fault> {
     Ok(rows.into_iter().map(Row::Texts).collect())
 }
 
+/// The rows of each query.
+async fn rows_of_queries(result: &mut TextResult<'_>) -> Result<Vec<Vec<Columns>>, Fault> {
+    let mut sets = Vec::new();
+    while !result.is_empty() {
+        let has_rows = !result.columns_ref().is_empty();
+        let rows: Vec<mysql_async::Row> = result.collect().await?;
+        if has_rows {
+            sets.push(rows.into_iter().map(columns).collect());
+        }
+    }
+    Ok(sets)
+}
+
 /// The columns of a row. The server sends each value as a text.
-fn columns(row: mysql_async::Row) -> Vec<Option<Vec<u8>>> {
+fn columns(row: mysql_async::Row) -> Columns {
     let text = |value| match value {
         Some(mysql_async::Value::Bytes(text)) => Some(text),
         _ => None,
@@ -158,9 +174,9 @@ impl Client for MySql {
     async fn begin(&self, view: View, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
         let begin = match view {
             View::Latest => "start transaction",
-            View::Snapshot => {
-                "set transaction isolation level repeatable read; start transaction with consistent snapshot, read only"
-            }
+            // The first statement takes the snapshot, so its time is not later than the snapshot. The time of a snapshot
+            // that is taken here would not be known.
+            View::Snapshot => "set transaction isolation level repeatable read; start transaction read only",
         };
         self.send(format!("{begin}; {}", with_parameters(text, parameters))).await
     }

@@ -1,15 +1,19 @@
-//! Notifications: MySQL has none, so one task of a backend reads the numbers of all channels that have subscribers.
+//! Notifications: MySQL has none, so one task of a backend reads the numbers of all channels that have subscribers. It also
+//! reads the leases of the mutexes for which claims wait. So these claims need not be sent again while nothing changes.
 
 use std::{
     collections::{HashMap, HashSet},
     time::{Duration, Instant},
 };
 
-use tokio::time::sleep;
+use bandog_core::Key;
+use tokio::time::{sleep, timeout};
 
 use crate::{
     fault::Fault,
+    leases::Context,
     listen::{Channel, Listener},
+    polled::PolledLease,
     session::{Link, Session},
 };
 
@@ -27,16 +31,21 @@ struct Seen {
     since: Instant,
 }
 
-/// Polls until the connection ends.
-pub(crate) async fn poll(listener: &Listener, session: &mut Session, is_new_session: bool) -> Fault {
+/// Polls until the connection ends, or the server does not answer in time.
+pub(crate) async fn poll(context: &Context, session: &mut Session, is_new_session: bool) -> Fault {
+    let (listener, limit) = (&context.listener, context.options.timeout);
     let mut seen: HashMap<Channel, Seen> = HashMap::new();
     loop {
         let channels = listener.channels();
         seen.retain(|channel, _| channels.contains(channel));
-        let interval = match read(listener, session, &channels, &mut seen, is_new_session).await {
-            Ok(interval) => interval,
-            Err(fault) => return fault,
+        let polled = timeout(limit, read(listener, session, &channels, &mut seen, is_new_session)).await;
+        let interval = match polled {
+            Ok(Ok(interval)) => interval,
+            Ok(Err(fault)) => return fault,
+            Err(_) => return Fault::Broken(None),
         };
+        // Subscribers that come and go do not make the polls more frequent.
+        sleep(MIN_INTERVAL).await;
         tokio::select! {
             fault = session.ended() => return fault,
             () = listener.changed() => {}
@@ -58,7 +67,11 @@ async fn read(
         return Ok(None);
     }
     let names: Vec<_> = channels.iter().map(Channel::to_string).collect();
-    let numbers = session.drive(|link| numbers(link, &names)).await?;
+    let waited_for = listener.waited_for();
+    let polled = session.drive(|link| poll_once(link, &names, &waited_for)).await?;
+    let Polled { numbers, leases } = polled;
+    // Before the subscribers are notified: the claims that follow must not be answered with what an earlier poll has seen.
+    listener.polled(&waited_for, &leases);
     let now = Instant::now();
     for (channel, name) in channels.iter().zip(&names) {
         let number = numbers.get(name).copied();
@@ -82,8 +95,34 @@ async fn read(
     Ok(Some((quiet / PART).clamp(MIN_INTERVAL, MAX_INTERVAL)))
 }
 
-/// The numbers of the channels that were used, by their names.
-async fn numbers(link: &Link, names: &Vec<String>) -> Result<HashMap<String, i64>, Fault> {
-    let rows = link.query(&link.statements.numbers, &[names]).await?;
-    rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+/// What a poll has read.
+struct Polled {
+    /// The numbers of the channels that were used, by their names.
+    numbers: HashMap<String, i64>,
+    /// The leases that are held, by the names of their locks.
+    leases: HashMap<String, PolledLease>,
+}
+
+async fn poll_once(link: &Link, names: &Vec<String>, waited_for: &HashMap<Key, Channel>) -> Result<Polled, Fault> {
+    let (asked_at, locks) = (Instant::now(), waited_for.keys().map(Key::as_str).collect::<Vec<_>>());
+    let rows = link.query(&link.statements.numbers, &[names, &locks]).await?;
+    let answered_at = Instant::now();
+    let mut polled = Polled { numbers: HashMap::new(), leases: HashMap::new() };
+    for row in &rows {
+        let name: String = row.try_get(0)?;
+        if let Some(number) = row.try_get(1)? {
+            polled.numbers.insert(name, number);
+            continue;
+        }
+        let left: i64 = row.try_get(4)?;
+        let lease = PolledLease {
+            owner: row.try_get(2)?,
+            is_starving: row.try_get(5)?,
+            expires: row.try_get(3)?,
+            until: answered_at + Duration::from_micros(left.max(0).unsigned_abs()),
+            asked_at: Some(asked_at),
+        };
+        polled.leases.insert(name, lease);
+    }
+    Ok(polled)
 }

@@ -11,8 +11,8 @@ const VALUES: &str = "$values(";
 ///
 /// - `$1` is the first parameter. A list becomes its values, with commas between them.
 /// - `$values(1, 3)` becomes the rows of these lists: each row has brackets, and commas between its values.
-/// - `$rows(name, value)` becomes a query that returns all lists as rows. It names the columns of the lists, in the order
-///   of the parameters. The server writes large values of such a query to a file, so it has only small ones.
+/// - `$rows(1 name, 3 fence)` becomes a query that returns the rows of these lists, with these names of the columns. The
+///   server writes large values of such a query to a file, so no list of texts of any length is used in it.
 ///
 /// An empty list becomes an empty text, which is the name of nothing.
 pub(super) fn with_parameters(text: &str, parameters: &[Parameter<'_>]) -> String {
@@ -49,17 +49,14 @@ pub(super) fn with_parameters(text: &str, parameters: &[Parameter<'_>]) -> Strin
 }
 
 fn write_rows(written: &mut String, literals: &[Literal], columns: &str) {
-    let lists: Vec<_> = literals
-        .iter()
-        .filter_map(|literal| match literal {
-            Literal::Each(list) => Some(list),
-            Literal::One(_) => None,
-        })
-        .collect();
-    let names: Vec<_> = columns.split(", ").collect();
-    for row in 0..lists.first().map_or(0, |list| list.len()) {
+    let column = |text: &str| {
+        let (number, name) = text.split_once(' ')?;
+        Some((list(literals, number)?, name.to_owned()))
+    };
+    let columns: Vec<_> = columns.split(", ").filter_map(column).collect();
+    for row in 0..columns.first().map_or(0, |(list, _)| list.len()) {
         written.push_str(if row == 0 { "select " } else { " union all select " });
-        for (number, (list, name)) in lists.iter().zip(&names).enumerate() {
+        for (number, (list, name)) in columns.iter().enumerate() {
             written.push_str(if number == 0 { "" } else { ", " });
             written.push_str(&list[row]);
             if row == 0 {
@@ -70,16 +67,20 @@ fn write_rows(written: &mut String, literals: &[Literal], columns: &str) {
 }
 
 fn write_values(written: &mut String, literals: &[Literal], numbers: &str) {
-    let list = |number: &str| match literals.get(number.parse::<usize>().ok()?.checked_sub(1)?)? {
-        Literal::Each(list) => Some(list),
-        Literal::One(_) => None,
-    };
-    let lists: Vec<_> = numbers.split(", ").filter_map(list).collect();
+    let lists: Vec<_> = numbers.split(", ").filter_map(|number| list(literals, number)).collect();
     for row in 0..lists.first().map_or(0, |list| list.len()) {
         let values: Vec<_> = lists.iter().map(|list| list[row].as_str()).collect();
         written.push_str(if row == 0 { "(" } else { ", (" });
         written.push_str(&values.join(", "));
         written.push(')');
+    }
+}
+
+/// The list that is the parameter with this number.
+fn list<'l>(literals: &'l [Literal], number: &str) -> Option<&'l Vec<String>> {
+    match literals.get(number.parse::<usize>().ok()?.checked_sub(1)?)? {
+        Literal::Each(list) => Some(list),
+        Literal::One(_) => None,
     }
 }
 
@@ -92,7 +93,7 @@ mod tests {
     #[test]
     fn parameters_become_a_part_of_the_text() {
         let (names, fences) = (vec!["a", "'; drop"], vec![Some(7_i64), None]);
-        let text = with_parameters("a $1; b $rows(name, fence) c $3 $2", &[&names, &fences, &true]);
+        let text = with_parameters("a $1; b $rows(1 name, 2 fence) c $3 $2", &[&names, &fences, &true]);
         let expected = "a x'61', x'273b2064726f70'; \
                         b select x'61' as name, 7 as fence union all select x'273b2064726f70', null c 1 7, null";
         assert_eq!(text, expected);

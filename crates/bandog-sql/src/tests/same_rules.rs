@@ -234,7 +234,7 @@ async fn renew(link: &Link, context: &Context, claims: &[Claim]) -> Result<Vec<R
 }
 
 async fn shown(link: &Link, names: &[&str]) -> Result<Vec<(String, LockState)>, crate::fault::Fault> {
-    let rows = link.query(&link.statements.show, &[&Some(names)]).await?;
+    let rows = link.query(&link.statements.show, &[&names]).await?;
     let read = |row: &crate::row::Row| Ok((row.try_get(0)?, states::read(row)??.state));
     rows.iter().map(read).collect()
 }

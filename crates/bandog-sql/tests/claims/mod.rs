@@ -11,7 +11,9 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Answer, Claim, ClaimId, ClientId, Fences, Key, Kind, Leases, Renewal, Result, Step, Verdict};
+use bandog_core::{
+    Answer, Claim, ClaimId, ClientId, Fences, Key, Kind, Leases, Pattern, Records, Renewal, Result, Step, Swap, Verdict,
+};
 use bandog_sql::{Sql, SqlOptions};
 
 pub(crate) const TTL: Duration = Duration::from_secs(60);
@@ -53,4 +55,27 @@ pub(crate) async fn renew(store: &Sql, claim: &Claim) -> Result<Renewal> {
 pub(crate) async fn release(store: &Sql, claim: &Claim) -> Answer {
     let ask = async || store.apply(&[Step::Release(claim.clone())]).await.remove(0);
     bandog_testkit::eventually_async(SOON, ask).await
+}
+
+/// Checks the names of records that patterns find.
+pub(crate) async fn expect_names_by_their_beginning(store: &Sql) {
+    let (last, long) = (format!("a/{}", char::MAX), format!("a/{}", "x".repeat(1022)));
+    let all = ["A/1", "a", "a*1", "a/", "a/1", "a/2", "a0", "b/1", &last, &long];
+    for name in all {
+        let swapped = store.swap(&[Swap::new(Key::new(name).unwrap(), None, "text")]).await.unwrap();
+        assert!(swapped.each[0].is_ok(), "{swapped:?}");
+    }
+    for (pattern, expected) in [
+        (Pattern::all(), &all[..]),
+        (Pattern::new("a/*"), &["a/", "a/1", "a/2", &last, &long]),
+        (Pattern::new("a/?"), &["a/1", "a/2", &last]),
+        (Pattern::new("a\\*?"), &["a*1"]),
+        (Pattern::new("*/1"), &["A/1", "a/1", "b/1"]),
+    ] {
+        let mut found = store.names(&pattern).await.unwrap();
+        let mut expected: Vec<_> = expected.iter().map(|name| Key::new(name).unwrap()).collect();
+        found.sort();
+        expected.sort();
+        assert_eq!(found, expected, "{}", pattern.as_str());
+    }
 }

@@ -1,8 +1,11 @@
 //! Bad days: connections that end, a server that is killed, rows that others lock, and tables of other versions.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use bandog_core::{Answer, ErrorKind, Inspect, Key, Leases, Notifier, Records, Released, Renewal, Step, Swap, Swapped};
+use bandog_core::{
+    Answer, Claim, ErrorKind, Inspect, Key, Kind, Leases, Notifier, Records, Released, Renewal, Step, Swap, Swapped,
+    Verdict,
+};
 use bandog_sync::Client;
 use bandog_testkit::{PostgresServer, eventually_async};
 use tokio::sync::Notify;
@@ -14,6 +17,8 @@ async fn holds_survive_the_end_of_all_connections() {
     let database = SERVER.new_database();
     let (store, ours) = (open(&url(&SERVER, &database)), claim("k"));
     let mut fences = take(&store, &ours).await;
+    // Only a connection that is opened again raises the epoch, so the one for renewals must be open.
+    renew(&store, &ours).await.unwrap();
     let first_epoch = *store.profile().epoch.borrow();
     SERVER.end_sessions(&database);
     let renewed = eventually_async(SOON, async || renew(&store, &ours).await).await;
@@ -71,10 +76,7 @@ async fn a_row_that_another_transaction_locks_delays_no_other_lock() {
     let (stuck, free) = (claim("stuck"), claim("free"));
     take(&store, &stuck).await;
     release(&store, &stuck).await;
-    let config =
-        format!("host={} port={} user=postgres dbname={database}", SERVER.directory().display(), SERVER.port());
-    let (raw, connection) = tokio_postgres::connect(&config, tokio_postgres::NoTls).await.unwrap();
-    tokio::spawn(connection);
+    let raw = raw(&database).await;
     raw.batch_execute("begin; select from bandog.bandog_lease where name = 'stuck' for update").await.unwrap();
     let steps = [Step::Claim(stuck.clone()), Step::Claim(free.clone())];
     let answers: Vec<_> = store.apply(&steps).await.into_iter().map(Result::unwrap).collect();
@@ -86,6 +88,65 @@ async fn a_row_that_another_transaction_locks_delays_no_other_lock() {
     take(&store, &reader("free")).await;
     raw.batch_execute("rollback").await.unwrap();
     take(&store, &stuck).await;
+}
+
+/// A connection to a database, for statements by hand.
+async fn raw(database: &str) -> tokio_postgres::Client {
+    let config =
+        format!("host={} port={} user=postgres dbname={database}", SERVER.directory().display(), SERVER.port());
+    let (client, connection) = tokio_postgres::connect(&config, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// The answers for the other locks are there, although the row of one lock stays locked.
+#[tokio::test]
+async fn a_row_that_stays_locked_delays_no_other_renewal_or_release() {
+    for kind in [Kind::Mutex, Kind::Fair] {
+        let database = SERVER.new_database();
+        let store = open(&url(&SERVER, &database));
+        let [stuck, free] = ["stuck", "free"].map(|name| Claim { kind, ..claim(name) });
+        take(&store, &stuck).await;
+        take(&store, &free).await;
+        let raw = raw(&database).await;
+        raw.batch_execute("begin; select from bandog.bandog_lease where name = 'stuck' for update").await.unwrap();
+        let is_locked = |error: &bandog_core::Error| {
+            let words = error.to_string().contains("has locked the row");
+            words && error.kind() == ErrorKind::Unavailable && !error.maybe_applied()
+        };
+        let renewed = store.renew(&[stuck.clone(), free.clone()]).await;
+        assert_eq!(renewed[1].clone().unwrap(), Renewal::Extended { valid_for: TTL }, "{kind:?}");
+        assert!(is_locked(renewed[0].as_ref().unwrap_err()), "{kind:?}: {renewed:?}");
+        let released = store.apply(&[Step::Release(stuck.clone()), Step::Release(free.clone())]).await;
+        assert_eq!(released[1].clone().unwrap(), Answer::Released(Released::Freed { others: None }), "{kind:?}");
+        assert!(is_locked(released[0].as_ref().unwrap_err()), "{kind:?}: {released:?}");
+        raw.batch_execute("rollback").await.unwrap();
+        assert_eq!(renew(&store, &stuck).await.unwrap(), Renewal::Extended { valid_for: TTL }, "{kind:?}");
+        assert_eq!(release(&store, &stuck).await, Answer::Released(Released::Freed { others: None }), "{kind:?}");
+    }
+}
+
+/// A transaction of a user keeps the row of the fence, and the lease is held. Then a waiter need not poll for the end of
+/// the transaction.
+#[tokio::test]
+async fn a_claim_of_a_held_lock_is_busy_for_its_lease_while_its_fence_is_kept() {
+    for kind in [Kind::Mutex, Kind::Fair, Kind::Write] {
+        let database = SERVER.new_database();
+        let store = open(&url(&SERVER, &database));
+        let [ours, theirs] = [claim("k"), claim("k")].map(|claim| Claim { kind, joins: true, ..claim });
+        take(&store, &ours).await;
+        let raw = raw(&database).await;
+        raw.batch_execute("begin; select from bandog.bandog_fence for share").await.unwrap();
+        let busy_for = async || match store.apply(&[Step::Claim(theirs.clone())]).await.remove(0).unwrap() {
+            Answer::Claimed(Verdict::Busy { retry_after, .. }) => retry_after,
+            answer => panic!("{answer:?}"),
+        };
+        assert!(busy_for().await > Duration::from_secs(1), "{kind:?}");
+        release(&store, &ours).await;
+        assert!(busy_for().await < Duration::from_secs(1), "{kind:?}: the end of the transaction is not notified");
+        raw.batch_execute("rollback").await.unwrap();
+        take(&store, &theirs).await;
+    }
 }
 
 #[tokio::test]

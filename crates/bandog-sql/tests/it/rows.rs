@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 use bandog_core::{Inspect, Renewal, Row};
-use bandog_testkit::eventually_async;
+use bandog_testkit::{PostgresServer, eventually_async};
 
 use crate::support::{SERVER, SOON, claim, open, release, renew, take, try_take, url};
 
+/// The test has a server of its own: while a transaction is open in any database of a server, sessions remove old versions
+/// of rows late.
 #[tokio::test]
 async fn renewals_write_no_index() {
-    let database = SERVER.new_database();
-    let store = open(&url(&SERVER, &database));
+    let server = PostgresServer::start();
+    let database = server.new_database();
+    let store = open(&url(&server, &database));
     let claims: Vec<_> = (0..50).map(|n| claim(&format!("name {n}"))).collect();
     for claim in &claims {
         take(&store, claim).await;
@@ -23,7 +26,7 @@ async fn renewals_write_no_index() {
     // The statistics arrive after the session has been idle for a moment.
     let query =
         "select n_tup_upd - n_tup_hot_upd, n_tup_upd >= 2000 from pg_stat_user_tables where relname = 'bandog_lease'";
-    let all_hot = async || match SERVER.sql(&database, query) {
+    let all_hot = async || match server.sql(&database, query) {
         found if found.ends_with("|t") => Ok(found),
         found => Err(found),
     };
@@ -66,4 +69,33 @@ async fn an_expired_lease_is_free() {
     assert_eq!(renew(&store, &ours).await.unwrap(), Renewal::Gone);
     release(&store, &theirs).await;
     assert_eq!(store.show(&ours.key).await.unwrap(), Row::free(&ours.key));
+}
+
+#[tokio::test]
+async fn the_names_of_records_are_found_by_their_beginning() {
+    let database = SERVER.new_database();
+    let store = open(&url(&SERVER, &database));
+    crate::claims::expect_names_by_their_beginning(&store).await;
+}
+
+/// Rows of one lock in a table of many.
+#[tokio::test]
+async fn a_read_of_named_locks_uses_the_index() {
+    let database = SERVER.new_database();
+    let (store, ours) = (open(&url(&SERVER, &database)), claim("k"));
+    take(&store, &ours).await;
+    let fill = "insert into bandog.bandog_fence select 'free ' || n, 1 from generate_series(1, 5000) n;
+                insert into bandog.bandog_lease (name) select 'free ' || n from generate_series(1, 5000) n";
+    SERVER.sql(&database, fill);
+    let read = async || {
+        for _ in 0..3 {
+            assert!(store.show(&ours.key).await.unwrap().is_held());
+        }
+        // The statistics of a session arrive when it ends.
+        SERVER.end_sessions(&database);
+    };
+    read().await;
+    let rows = "select seq_tup_read + coalesce(idx_tup_fetch, 0) < 1000 from pg_stat_user_tables \
+                where relname = 'bandog_lease' and idx_tup_fetch > 2";
+    eventually_async(SOON, async || SERVER.sql(&database, rows) == "t").await;
 }

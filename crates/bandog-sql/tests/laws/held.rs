@@ -69,6 +69,11 @@ impl<M: Mode> World for OnHeld<M> {
         at(&format!("{}?{}", url(self.0.wire.port(), &self.0.database), M::QUERY))
     }
 
+    /// A claim belongs to a connection of its backend, so another backend cannot repeat it.
+    fn peer(&self, ours: &Sql) -> Sql {
+        ours.clone()
+    }
+
     /// A claim has several round trips, and opens a connection.
     fn ttl(&self) -> Duration {
         Duration::from_secs(1)

@@ -19,7 +19,7 @@ use bandog_testkit::{PostgresServer, Wire};
 conformance!(OnPostgres);
 
 /// Maximum duration of a request. The server does more for a request than a store in memory, and other tests run beside it.
-const TIMEOUT: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The laws that restart the server.
 const RESTARTING: [&str; 1] = ["record_restart"];
@@ -54,6 +54,10 @@ impl World for OnPostgres {
 
     fn backend(&self) -> Sql {
         at(&url(self.wire.port(), &self.database))
+    }
+
+    fn slack(&self) -> Duration {
+        2 * TIMEOUT
     }
 
     async fn left(&self) -> Vec<String> {

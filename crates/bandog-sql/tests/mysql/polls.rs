@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use bandog_core::{Claim, Key, Leases, Notifier, Records};
+use bandog_sql::{Sql, SqlOptions};
 use bandog_sync::Client;
-use bandog_testkit::eventually_async;
+use bandog_testkit::{MariaDbServer, eventually_async};
 
-use crate::support::{SERVER, SOON, open, url};
+use crate::support::{SERVER, SOON, claim, open, release, take, try_take, url};
 
 /// Hand-offs in a row, of which the median counts.
 const HANDOFFS: usize = 9;
@@ -41,4 +43,69 @@ async fn a_lock_that_was_held_briefly_is_handed_over_soon() {
     took.sort();
     assert!(took[HANDOFFS / 2] < Duration::from_millis(500), "{took:?}");
     println!("hand-offs: {took:?}");
+}
+
+/// The server does not answer a poll, and the connection does not end. Then another connection is opened.
+#[tokio::test]
+async fn a_poll_that_is_not_answered_is_given_up() {
+    let (database, wire) = (SERVER.new_database(), SERVER.wire());
+    let url = format!("mysql://{}@127.0.0.1:{}/{database}", MariaDbServer::LOCKS, wire.port());
+    let store = Sql::new(SqlOptions::from_url(&url).unwrap().timeout(Duration::from_secs(5))).unwrap();
+    let subscription = store.subscribe_record(&Key::new("k").unwrap(), Notifier::new(|| {})).await.unwrap();
+    let before = wire.accepted();
+    wire.drop_replies(true);
+    eventually_async(SOON, async || wire.accepted() > before).await;
+    drop(subscription);
+}
+
+/// The claims of a waiter, which the engine repeats each second, are answered with what the polls have seen.
+#[tokio::test]
+async fn a_claim_is_not_sent_again_while_a_poll_sees_the_lease() {
+    let server = MariaDbServer::start();
+    let database = server.new_database();
+    let (holder, waiter) = (open(&url(&server, &database)), open(&url(&server, &database)));
+    let (ours, theirs) = (claim("k"), claim("k"));
+    take(&holder, &ours).await;
+    let (woken, mut notified) = tokio::sync::watch::channel(());
+    assert!(try_take(&waiter, &theirs).await.unwrap().is_none());
+    let notifier = Notifier::new(move || woken.send_replace(()));
+    let subscription = waiter.subscribe(&theirs, notifier).await.unwrap();
+    let transactions = || {
+        let begun = "select variable_value from information_schema.global_status where variable_name = 'com_begin'";
+        server.sql("mysql", begun)
+    };
+    eventually_async(SOON, async || {
+        let before = transactions();
+        assert!(try_take(&waiter, &theirs).await.unwrap().is_none());
+        transactions() == before
+    })
+    .await;
+    // Another claim is sent, and so is one that leaves a note.
+    for sent in [claim("k"), Claim { offers: true, ..theirs.clone() }] {
+        let before = transactions();
+        assert!(try_take(&waiter, &sent).await.unwrap().is_none());
+        assert_ne!(transactions(), before, "{sent:?} was not sent");
+    }
+    notified.mark_unchanged();
+    release(&holder, &ours).await;
+    tokio::time::timeout(SOON, notified.changed()).await.unwrap().unwrap();
+    // For a moment, the lock is kept for claims that starve.
+    eventually_async(SOON, async || try_take(&waiter, &theirs).await.unwrap()).await;
+    drop(subscription);
+}
+
+/// Rows that were changed by hand are not notified.
+#[tokio::test]
+async fn a_lease_that_an_operator_deletes_is_found_by_the_next_claims() {
+    let database = SERVER.new_database();
+    let (holder, waiter) = (over(&database), over(&database));
+    let guard = holder.mutex("k").lock().await.unwrap();
+    let waiting = tokio::spawn({
+        let mutex = waiter.mutex("k");
+        async move { mutex.lock().await.unwrap() }
+    });
+    eventually_async(SOON, async || SERVER.sql(&database, "select wanted from bandog_lease") == "1").await;
+    SERVER.sql(&database, "update bandog_lease set owner = null, expires = null");
+    tokio::time::timeout(SOON, waiting).await.unwrap().unwrap().release().await.unwrap();
+    drop(guard);
 }

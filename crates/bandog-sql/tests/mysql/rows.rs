@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bandog_core::{Answer, Inspect, Leases, Pattern, Records, Renewal, Row, Step, Swap, Verdict};
+use bandog_core::{Answer, ClientId, Inspect, Leases, Member, Pattern, Records, Renewal, Row, Step, Swap, Verdict};
 use bandog_testkit::{MariaDbServer, eventually_async};
 use mysql_async::prelude::Queryable;
 
@@ -115,4 +115,40 @@ async fn an_expired_lease_is_free() {
     assert_eq!(renew(&store, &ours).await.unwrap(), Renewal::Gone);
     release(&store, &theirs).await;
     assert_eq!(store.show(&ours.key).await.unwrap(), Row::free(&ours.key));
+}
+
+/// Fair mutexes leave a row for each call that was next. Their deletion neither scans the table nor fails a request.
+#[tokio::test]
+async fn old_channels_are_deleted_in_portions_and_without_a_scan() {
+    let database = SERVER.new_database();
+    let (store, member) = (open(&url(&SERVER, &database)), Member::here(ClientId::random()));
+    let announce = async || store.announce(&member, Duration::from_secs(60)).await;
+    announce().await.unwrap();
+    SERVER.sql(&database, "insert into bandog_channel select concat('old ', seq), seq from seq_1_to_1500");
+    SERVER.sql(
+        &database,
+        "insert into bandog_channel select 'new', timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))",
+    );
+    let rows = || SERVER.sql(&database, "select count(*) from bandog_channel");
+    let opts = mysql_async::OptsBuilder::default().ip_or_hostname("127.0.0.1").tcp_port(SERVER.port());
+    let opts = opts.user(Some("locks")).pass(Some("PASSWORD")).db_name(Some(&database));
+    let mut raw = mysql_async::Conn::new(opts).await.unwrap();
+    raw.query_drop("start transaction; select * from bandog_channel where name = 'old 1' for update").await.unwrap();
+    announce().await.unwrap();
+    assert_eq!(rows(), "1501", "the row that another transaction has locked was deleted");
+    raw.query_drop("rollback").await.unwrap();
+    announce().await.unwrap();
+    assert_eq!(rows(), "501");
+    announce().await.unwrap();
+    assert_eq!(rows(), "1", "the new row was deleted");
+    let old =
+        "select count(*) from information_schema.statistics where table_schema = database() and index_name = 'number'";
+    assert_eq!(SERVER.sql(&database, old), "1", "the deletion scans the table");
+}
+
+#[tokio::test]
+async fn the_names_of_records_are_found_by_their_beginning() {
+    let database = SERVER.new_database();
+    let store = open(&url(&SERVER, &database));
+    crate::claims::expect_names_by_their_beginning(&store).await;
 }

@@ -6,7 +6,7 @@ use bandog::ErrorKind;
 use bandog_sqlx::FenceIn;
 use sqlx::Connection;
 
-use crate::support::{Checked, Database, SOON, execute, write};
+use crate::support::{Checked, Database, SERVER, SOON, execute, write};
 
 #[tokio::test]
 async fn a_held_lock_lets_the_transaction_commit() {
@@ -113,4 +113,42 @@ async fn a_lock_with_several_holders_cannot_be_checked() {
     let memory = bandog::connect("memory:").await.unwrap();
     let guard = memory.mutex("k").lock().await.unwrap();
     assert_eq!(guard.fence_sql().await.unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+/// A failed check would be undone with the savepoint, and the outer transaction could commit.
+#[tokio::test]
+async fn a_savepoint_is_misused() {
+    let database = Database::new();
+    let client = database.client("").await;
+    let guard = client.mutex("k").lock().await.unwrap();
+    let mut connection = database.connection().await;
+    let mut outer = connection.begin().await.unwrap();
+    let mut inner = outer.begin().await.unwrap();
+    let error = guard.fence_in(&mut inner).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misused, "{error}");
+    assert!(error.to_string().contains("savepoint"), "{error}");
+    drop(inner);
+    let inner = outer.begin().await.unwrap();
+    assert_eq!(guard.commit(inner).await.unwrap_err().kind(), ErrorKind::Misused);
+    guard.commit(outer).await.unwrap();
+}
+
+/// The server ends the session while it executes the commit.
+#[tokio::test]
+async fn a_session_that_ends_in_the_commit_leaves_its_result_open() {
+    let database = Database::new();
+    let client = database.client("").await;
+    let guard = client.mutex("k").lock().await.unwrap();
+    SERVER.sql(
+        &database.0,
+        "create function end_session() returns trigger language plpgsql security definer
+         as $$ begin perform pg_terminate_backend(pg_backend_pid()); return null; end $$;
+         create constraint trigger ends after insert on writes deferrable initially deferred
+         for each row execute function end_session()",
+    );
+    let mut connection = database.connection().await;
+    let mut tx = connection.begin().await.unwrap();
+    write(&mut tx, "perhaps").await;
+    let error = guard.commit(tx).await.unwrap_err();
+    assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, true), "{error}");
 }

@@ -37,8 +37,8 @@ fn the_help_names_all_options() {
 
 #[test]
 fn unknown_names_are_reported() {
-    let output = storm(&["postgres"]);
+    let output = storm(&["oracle"]);
     assert!(!output.status.success());
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("postgres") && text.contains("memory") && text.contains("redis"), "{text}");
+    assert!(text.contains("oracle") && text.contains("memory") && text.contains("redis"), "{text}");
 }

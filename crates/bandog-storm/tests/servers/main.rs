@@ -1,4 +1,4 @@
-//! A short storm with a fixed seed on Redis: one server, and several servers that fail.
+//! A short storm with a fixed seed on servers: Redis, one server and several that fail, PostgreSQL, MariaDB and ZooKeeper.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::process::Command;
@@ -34,4 +34,19 @@ fn a_redis_cluster_keeps_its_promises_in_a_storm() {
 fn a_quorum_keeps_its_promises_in_a_storm() {
     // One of the first faults of this seed restarts an empty server.
     is_well("quorum", 3_000, 4);
+}
+
+#[test]
+fn postgres_keeps_its_promises_in_a_storm() {
+    is_well("postgres", 3_000, 1);
+}
+
+#[test]
+fn mariadb_keeps_its_promises_in_a_storm() {
+    is_well("mariadb", 3_000, 1);
+}
+
+#[test]
+fn zookeeper_keeps_its_promises_in_a_storm() {
+    is_well("zookeeper", 3_000, 1);
 }

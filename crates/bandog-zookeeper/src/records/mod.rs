@@ -163,7 +163,15 @@ impl Shared {
             match self.commit(session, swap, &conditions, data.as_deref(), has_notice).await {
                 Ok(()) => return Ok(Some(Swapped::Done(version))),
                 Err(MultiWriteError::OperationFailed { index, source: ZkError::NoNode })
-                    if swap.notifies && has_notice && index == usize::from(conditions.held.is_some()) => {}
+                    if has_notice && index == usize::from(conditions.held.is_some()) => {}
+                // The folder of the notices is missing: ZooKeeper has deleted it when it was empty.
+                Err(MultiWriteError::OperationFailed { index, source: ZkError::NoNode })
+                    if swap.notifies && index == usize::from(conditions.held.is_some()) =>
+                {
+                    let made = session.make_folder(&self.own_folder("notices")).await;
+                    made.map_err(|error| self.fault(error))?;
+                    return Ok(None);
+                }
                 Err(MultiWriteError::OperationFailed {
                     source: ZkError::NoNode | ZkError::NodeExists | ZkError::BadVersion | ZkError::RuntimeInconsistent,
                     ..
@@ -206,10 +214,9 @@ impl Shared {
                     let number = std::str::from_utf8(&data).ok().and_then(|text| text.parse().ok());
                     return Ok((number.and_then(Version::new), stat.version));
                 }
+                // The folder stays when it is empty: its data must not be lost.
                 Err(ZkError::NoNode) => {
-                    for folder in [&folder, &self.own_folder("notices")] {
-                        session.make_folder(folder).await.map_err(|error| self.fault(error))?;
-                    }
+                    session.make_lasting_folder(&folder).await.map_err(|error| self.fault(error))?;
                 }
                 Err(error) => return Err(self.fault(error)),
             }
@@ -233,10 +240,16 @@ impl Shared {
         if let Some((node, version)) = &conditions.held {
             transaction.add_check_version(node, *version)?;
         }
-        if swap.notifies && has_notice {
-            transaction.add_set_data(&notice, b"", None)?;
-        } else if swap.notifies {
-            transaction.add_create(&notice, b"", &options)?;
+        // A deletion notifies, too. So a deleted record leaves no notice.
+        match (has_notice, data) {
+            (true, Some(_)) if swap.notifies => transaction.add_set_data(&notice, b"", None)?,
+            (false, Some(_)) if swap.notifies => transaction.add_create(&notice, b"", &options)?,
+            (true, None) => transaction.add_delete(&notice, None)?,
+            (false, None) if swap.notifies => {
+                transaction.add_create(&notice, b"", &options)?;
+                transaction.add_delete(&notice, None)?;
+            }
+            (_, Some(_)) | (false, None) => {}
         }
         match (&conditions.present, data) {
             (Some((_, version)), Some(data)) => transaction.add_set_data(&path, data, Some(*version))?,

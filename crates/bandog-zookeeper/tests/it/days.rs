@@ -1,11 +1,12 @@
 //! Servers that are killed or stopped, connections that break, and sessions that expire.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bandog_core::ErrorKind;
+use bandog_sync::Client;
 use bandog_testkit::{ZooKeeperServer, eventually_async};
 
-use crate::{SESSION, SOON, client, client_for, neighbour, nodes, soon, take};
+use crate::{SESSION, SOON, backend, client, client_for, neighbour, nodes, soon, take};
 
 #[tokio::test]
 async fn a_hold_survives_the_restart_of_the_server() {
@@ -108,19 +109,39 @@ async fn connections_that_break_all_the_time_leave_no_node() {
     soon(ours.mutex("orders").lock()).await.unwrap().release().await.unwrap();
 }
 
+/// The session would last for longer than the test waits.
 #[tokio::test]
-async fn the_end_of_a_client_frees_its_locks_at_once() {
+async fn the_end_of_a_client_deletes_its_nodes_and_its_session_before_it_returns() {
     let server = ZooKeeperServer::start();
-    let java = neighbour(&server).await;
-    let ours = client_for(SESSION, server.addr());
-    let guard = take(&ours, "orders").await;
-    let began = Instant::now();
-    ours.close().await.unwrap();
-    drop((guard, ours));
-    eventually_async(SOON, async || nodes(&java, "orders").await.is_empty()).await;
-    assert!(began.elapsed() < SESSION, "the lock was free after {:?}", began.elapsed());
-    // The session is closed, and with it its node.
-    eventually_async(SOON, async || java.list_children("/locks/%bandog/sessions").await.unwrap().is_empty()).await;
+    let (java, theirs) = (neighbour(&server).await, client(server.addr()));
+    let ours = client_for(SOON + Duration::from_secs(15), server.addr());
+    let (guard, held) = (take(&ours, "orders").await, take(&theirs, "busy").await);
+    let mutex = ours.mutex("busy");
+    let waiting = tokio::spawn(async move { mutex.lock().await });
+    eventually_async(SOON, async || nodes(&java, "busy").await.len() == 2).await;
+    soon(ours.close()).await.unwrap();
+    assert!(nodes(&java, "orders").await.is_empty());
+    assert_eq!(nodes(&java, "busy").await.len(), 1);
+    assert_eq!(java.list_children("/locks/%bandog/sessions").await.unwrap().len(), 1);
+    assert_eq!(soon(waiting).await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    assert!(guard.is_lost() && !held.is_lost());
+}
+
+#[tokio::test]
+async fn the_end_of_one_of_two_clients_over_a_session_deletes_its_nodes_only() {
+    let server = ZooKeeperServer::start();
+    let (java, theirs, shared) = (neighbour(&server).await, client(server.addr()), backend(server.addr()));
+    let [ours, sibling] = [shared.clone(), shared].map(|backend| Client::options().over(backend).unwrap());
+    let (guard, held) = (take(&sibling, "orders").await, take(&theirs, "busy").await);
+    let mutex = ours.mutex("busy");
+    let waiting = tokio::spawn(async move { mutex.lock().await });
+    eventually_async(SOON, async || nodes(&java, "busy").await.len() == 2).await;
+    soon(ours.close()).await.unwrap();
+    assert_eq!(nodes(&java, "busy").await.len(), 1);
+    assert_eq!(nodes(&java, "orders").await.len(), 1);
+    assert_eq!(soon(waiting).await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    guard.release().await.unwrap();
+    held.release().await.unwrap();
 }
 
 #[tokio::test]

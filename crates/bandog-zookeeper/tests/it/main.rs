@@ -5,6 +5,9 @@
 mod days;
 mod ensemble;
 mod neighbours;
+mod outages;
+mod records;
+mod requests;
 
 use std::{fmt::Display, time::Duration};
 
@@ -26,9 +29,17 @@ fn client(addr: impl Display) -> Client {
 
 /// A client with a session of this duration.
 fn client_for(session: Duration, addr: impl Display) -> Client {
+    Client::options().over(backend_for(session, addr)).unwrap()
+}
+
+/// A backend with a session of its own, which lasts for long.
+fn backend(addr: impl Display) -> ZooKeeper {
+    backend_for(Duration::from_secs(20), addr)
+}
+
+fn backend_for(session: Duration, addr: impl Display) -> ZooKeeper {
     let url = format!("zookeeper://{addr}/locks?session={}ms", session.as_millis());
-    let options = ZooKeeperOptions::from_url(&url).unwrap().timeout(Duration::from_secs(2));
-    Client::options().over(ZooKeeper::new(options)).unwrap()
+    ZooKeeper::new(ZooKeeperOptions::from_url(&url).unwrap().timeout(Duration::from_secs(2)))
 }
 
 /// A connection of another library.

@@ -1,8 +1,8 @@
 //! Nodes of other libraries in the folder of a lock: Curator's, bare ones, and nodes that never end.
 
-use bandog_core::ErrorKind;
+use bandog_core::{ErrorKind, Level, Pattern};
 use bandog_testkit::{ZooKeeperServer, eventually_async};
-use zookeeper_client::{Acls, CreateMode};
+use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 
 use crate::{SOON, client, make_folder, neighbour, nodes, soon, take};
 
@@ -124,4 +124,105 @@ async fn a_name_in_use_by_another_kind_is_denied_until_it_is_free() {
     soon(reader.lost()).await;
     assert!(java.check_stat(&format!("{prefix}{sequence}")).await.unwrap().is_none());
     take(&ours, "orders").await.release().await.unwrap();
+}
+
+/// A client that is refused, because the lock is of another kind, has a node for a moment.
+#[tokio::test]
+async fn a_node_of_another_kind_does_not_refuse_a_call_that_waits() {
+    let server = ZooKeeperServer::start();
+    let (java, ours, theirs) = (neighbour(&server).await, client(server.addr()), client(server.addr()));
+    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    let prefix = CURATOR.replace("lock-", "__READ__");
+    for is_fair in [false, true] {
+        let held = take(&theirs, "orders").await;
+        let (_, sequence) = java.create(&prefix, b"127.0.0.1", &options).await.unwrap();
+        let mutex = if is_fair { ours.mutex("orders").fair() } else { ours.mutex("orders") };
+        let waiting = tokio::spawn(async move { mutex.lock().await });
+        eventually_async(SOON, async || waits(&java).await).await;
+        held.release().await.unwrap();
+        // The node of the other kind is the first one now. A round trip of our client shows that the call waits on.
+        eventually_async(SOON, async || nodes(&java, "orders").await.len() == 2).await;
+        take(&ours, "another").await.release().await.unwrap();
+        java.delete(&format!("{prefix}{sequence}"), None).await.unwrap();
+        soon(waiting).await.unwrap().unwrap().release().await.unwrap();
+        eventually_async(SOON, async || nodes(&java, "orders").await.is_empty()).await;
+    }
+}
+
+/// The waiting node of a client is deleted, and its next claim gets a place behind another client.
+#[tokio::test]
+async fn a_refused_claim_whose_node_becomes_a_place_says_that_it_waits() {
+    let server = ZooKeeperServer::start();
+    let (java, ours) = (neighbour(&server).await, client(server.addr()));
+    make_folder(&java, "orders").await;
+    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    let (_, first) = java.create(CURATOR, b"127.0.0.1", &options).await.unwrap();
+    let mutex = ours.mutex("orders");
+    let waiting = tokio::spawn(async move { mutex.lock().await });
+    eventually_async(SOON, async || waits(&java).await).await;
+    let (_, second) = java.create(CURATOR, b"127.0.0.1", &options).await.unwrap();
+    for node in nodes(&java, "orders").await.iter().filter(|node| !node.starts_with("_c_2b3f71b5")) {
+        java.delete(&format!("/locks/orders/{node}"), None).await.unwrap();
+    }
+    java.delete(&format!("{CURATOR}{first}"), None).await.unwrap();
+    eventually_async(SOON, async || waits(&java).await).await;
+    java.delete(&format!("{CURATOR}{second}"), None).await.unwrap();
+    soon(waiting).await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn nodes_of_other_programs_are_neither_listed_nor_deleted() {
+    let server = ZooKeeperServer::start();
+    let (java, ours) = (neighbour(&server).await, client(server.addr()));
+    let held = take(&ours, "orders").await;
+    let persistent = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    for (path, data) in [("controller", "{}"), ("flag", ""), ("brokers", ""), ("brokers/0", "{}")] {
+        java.create(&format!("/locks/{path}"), data.as_bytes(), &persistent).await.unwrap();
+    }
+    let listed: Vec<_> = ours.list(Pattern::all()).await.unwrap().into_iter().map(|row| row.name.to_string()).collect();
+    assert_eq!(listed, ["orders"]);
+    assert!(!ours.forget("orders").await.unwrap() && !ours.forget("brokers").await.unwrap());
+    for name in ["controller", "flag"] {
+        assert!(ours.forget(name).await.unwrap());
+        assert!(java.check_stat(&format!("/locks/{name}")).await.unwrap().is_some(), "{name} was deleted");
+    }
+    held.release().await.unwrap();
+    assert!(ours.forget("orders").await.unwrap());
+    assert!(java.check_stat("/locks/orders").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_check_reports_servers_that_give_sessions_of_different_durations() {
+    let (one, two) = (ZooKeeperServer::start(), ZooKeeperServer::start_with(&["maxSessionTimeout=5000"]));
+    for (hosts, is_danger) in
+        [(format!("{},{}", one.addr(), one.addr()), false), (format!("{},{}", one.addr(), two.addr()), true)]
+    {
+        let findings = client(&hosts).check().await.unwrap();
+        let about = findings.iter().find(|finding| finding.subject == "session limits").expect("a finding");
+        assert_eq!(about.level == Level::Danger, is_danger, "{findings:?}");
+    }
+}
+
+/// The folder forbids the deletion of nodes for some time.
+#[tokio::test]
+async fn a_place_that_could_not_be_deleted_is_deleted_soon_after() {
+    let server = ZooKeeperServer::start();
+    let (java, ours) = (neighbour(&server).await, client(server.addr()));
+    make_folder(&java, "orders").await;
+    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    java.create(CURATOR, b"127.0.0.1", &options).await.unwrap();
+    let mutex = ours.mutex("orders");
+    let waiting = tokio::spawn(async move { mutex.lock().await });
+    eventually_async(SOON, async || waits(&java).await).await;
+    let rights = Permission::READ | Permission::WRITE | Permission::CREATE | Permission::ADMIN;
+    java.set_acl("/locks/orders", &[Acl::new(rights, AuthId::anyone())], None).await.unwrap();
+    waiting.abort();
+    soon(ours.idle()).await;
+    // The round trips of this client end after its attempt to delete the place.
+    for _ in 0..3 {
+        ours.show("another").await.unwrap();
+    }
+    assert!(waits(&java).await);
+    java.set_acl("/locks/orders", &[Acl::new(Permission::ALL, AuthId::anyone())], None).await.unwrap();
+    eventually_async(SOON, async || !waits(&java).await).await;
 }

@@ -23,6 +23,8 @@ conformance!(OnZooKeeper);
 const SESSION: &str = "10s";
 /// The duration of sessions in laws that wait until a session expires.
 const SHORT_SESSION: &str = "1s";
+/// The duration of sessions in laws that also have clients whose sessions must not expire on a loaded machine.
+const MEDIUM_SESSION: &str = "3s";
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 struct OnZooKeeper {
@@ -59,8 +61,13 @@ impl World for OnZooKeeper {
     async fn start() -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let is_shared = !is_law(&["restart"]);
-        let session =
-            if is_law(&["kill", "holder_exits", "paused_process", "stopped_head"]) { SHORT_SESSION } else { SESSION };
+        let session = if is_law(&["kill_holder", "holder_exits", "paused_process"]) {
+            SHORT_SESSION
+        } else if is_law(&["killed_", "stopped_head"]) {
+            MEDIUM_SESSION
+        } else {
+            SESSION
+        };
         let server = if is_shared { shared_server() } else { Arc::new(ZooKeeperServer::start()) };
         let folder = format!("/law{}", NUMBER.fetch_add(1, Relaxed));
         Self { wire: server.wire(), server, is_shared, session, folder }

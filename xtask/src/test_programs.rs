@@ -1,0 +1,189 @@
+//! The test programs of the workspace, and a run of several of them at the same time.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader};
+use std::num::NonZeroUsize;
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::fault::Fault;
+use crate::step;
+use crate::tally::Tally;
+
+/// The programs that take the longest, in this order. They start first, so that no lane is still busy with one of them
+/// when the others have nothing left to do.
+const LONG: &[&str] = &[
+    "bandog-redis laws",
+    "bandog-redis it",
+    "bandog-quorum it",
+    "bandog-cli servers",
+    "bandog-sync it",
+    "bandog-exits servers",
+    "bandog-schedule it",
+    "bandog-zookeeper laws",
+    "bandog-sql laws",
+    "bandog-sql mysql_laws",
+    "bandog-cli it",
+];
+
+/// A test program that cargo has built.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TestProgram {
+    /// The package and the target, such as `bandog-redis laws`.
+    name: String,
+    package: String,
+    program: PathBuf,
+    /// The folder of the package, in which the program runs.
+    folder: PathBuf,
+}
+
+/// Builds all test programs with these arguments of cargo. None if they cannot be built.
+pub(crate) fn build(args: &[&str]) -> Result<Option<Vec<TestProgram>>, Fault> {
+    let mut programs = Vec::new();
+    let mut command = step::cargo(args);
+    command.args(["--no-run", "--message-format=json-render-diagnostics"]);
+    let built = step::read("building all tests", &mut command, |line| programs.extend(TestProgram::of(line)))?;
+    programs.sort_by_key(|program| LONG.iter().position(|name| program.name == *name).unwrap_or(LONG.len()));
+    Ok(built.then_some(programs))
+}
+
+/// Runs the programs, in this number of lanes. Each lane runs one program after another. The output of a program is
+/// printed when it ends. Returns whether all have succeeded.
+pub(crate) fn run(programs: Vec<TestProgram>, lanes: NonZeroUsize, tally: &mut Tally) -> Result<bool, Fault> {
+    let (programs, tally) = (Mutex::new(VecDeque::from(programs)), Mutex::new(tally));
+    thread::scope(|scope| {
+        let lane = || -> Result<bool, Fault> {
+            let mut succeeded = true;
+            loop {
+                let Some(program) = lock(&programs).pop_front() else { return Ok(succeeded) };
+                succeeded &= program.run(&tally)?;
+            }
+        };
+        let lanes: Vec<_> = (0..lanes.get()).map(|_| scope.spawn(lane)).collect();
+        let results: Vec<_> =
+            lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|panic| resume_unwind(panic))).collect();
+        results.into_iter().try_fold(true, |succeeded, lane| Ok(succeeded & lane?))
+    })
+}
+
+impl TestProgram {
+    /// The program of a message of cargo. None if the message is not about a test program.
+    fn of(line: &str) -> Option<Self> {
+        let message: Value = serde_json::from_str(line).ok()?;
+        if !message["profile"]["test"].as_bool()? {
+            return None;
+        }
+        let program = PathBuf::from(message["executable"].as_str()?);
+        let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_path_buf();
+        let target = &message["target"];
+        let package = package_of(message["package_id"].as_str()?)?.to_owned();
+        let is_test = target["kind"].as_array()?.iter().any(|kind| kind == "test");
+        let target = if is_test { target["name"].as_str()? } else { "unit tests" };
+        Some(Self { name: format!("{package} {target}"), package, program, folder })
+    }
+
+    /// Runs the program, and prints its output as a whole. Returns whether it has succeeded.
+    fn run(&self, tally: &Mutex<&mut Tally>) -> Result<bool, Fault> {
+        let cannot = |error| Fault::unavailable(format!("cannot run {}: {error}", self.program.display()));
+        step::announce(&format!("started: {}", self.name));
+        let start = Instant::now();
+        let mut child = self.command().stdout(Stdio::piped()).spawn().map_err(cannot)?;
+        let stdout = child.stdout.take().into_iter();
+        let mut output = Vec::new();
+        for line in stdout.flat_map(|pipe| BufReader::new(pipe).split(b'\n')).map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line).into_owned();
+            if line.ends_with(" has been running for over 60 seconds") {
+                eprintln!("{}: {line}", self.name);
+            }
+            output.push(line);
+        }
+        let status = child.wait().map_err(cannot)?;
+        let mut tally = lock(tally);
+        println!("==> {}, {:.1} s", self.name, start.elapsed().as_secs_f64());
+        for line in &output {
+            println!("{line}");
+            tally.see(line);
+        }
+        if !status.success() {
+            println!("==> failed: {} ({status})", self.name);
+            tally.failures.push(format!("{} ({status})", self.name));
+        }
+        Ok(status.success())
+    }
+
+    /// The command of the program, with the variables that cargo sets. The paths of libraries are inherited from cargo,
+    /// which runs this task.
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.current_dir(&self.folder);
+        command.env("CARGO_MANIFEST_DIR", &self.folder).env("CARGO_PKG_NAME", &self.package);
+        command
+    }
+}
+
+/// The name of the package, as in `path+file:///folder/bandog-redis#0.1.0` or `path+file:///bench#bandog-bench@0.1.0`.
+fn package_of(id: &str) -> Option<&str> {
+    let (path, version) = id.split_once('#')?;
+    match version.split_once('@') {
+        Some((name, _)) => Some(name),
+        None => path.rsplit('/').next(),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_in_the_messages_of_cargo() {
+        let message = |id: &str, kind: &str, test: bool| {
+            format!(
+                r#"{{"reason":"compiler-artifact","package_id":"{id}","manifest_path":"/w/crates/x/Cargo.toml",
+                "target":{{"kind":["{kind}"],"name":"laws"}},"profile":{{"test":{test}}},"executable":"/w/target/laws-1"}}"#
+            )
+        };
+        let program = |name: &str, package: &str| TestProgram {
+            name: name.into(),
+            package: package.into(),
+            program: "/w/target/laws-1".into(),
+            folder: "/w/crates/x".into(),
+        };
+        let of = |id, kind, test| TestProgram::of(&message(id, kind, test));
+        assert_eq!(of("path+file:///w/crates/x#0.1.0", "test", true), Some(program("x laws", "x")));
+        assert_eq!(
+            of("path+file:///w/bench#bench-x@0.1.0", "lib", true),
+            Some(program("bench-x unit tests", "bench-x"))
+        );
+        assert_eq!(of("path+file:///w/crates/x#0.1.0", "bin", false), None);
+        assert_eq!(TestProgram::of(r#"{"reason":"build-finished","success":true}"#), None);
+        assert_eq!(TestProgram::of("some other text"), None);
+    }
+
+    #[test]
+    fn each_program_runs_once_and_a_failure_is_reported() {
+        let script = |name: &str, program: &str| TestProgram {
+            name: name.into(),
+            package: name.into(),
+            program: program.into(),
+            folder: "/".into(),
+        };
+        let all_succeed = (0..5).map(|number| script(&format!("{number}"), "true")).collect();
+        let (lanes, mut tally) = (NonZeroUsize::new(2).expect("two"), Tally::default());
+        assert!(run(all_succeed, lanes, &mut tally).is_ok_and(|succeeded| succeeded));
+        assert_eq!(tally, Tally::default());
+        let one_fails = vec![script("good", "true"), script("bad", "false"), script("better", "true")];
+        assert!(run(one_fails, lanes, &mut tally).is_ok_and(|succeeded| !succeeded));
+        assert_eq!(tally.failures, ["bad (exit status: 1)"]);
+        assert!(run(vec![script("none", "/does/not/exist")], lanes, &mut tally).is_err());
+    }
+}
