@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bandog_core::{Answer, Claim, ClaimId, Error, Key, Renewal, Result, Step, Verdict};
 use futures_util::future::join_all;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::Held;
 use crate::{
@@ -14,6 +14,9 @@ use crate::{
 
 /// The time after which a claim is sent again if a session of another program has the lock. It sends no notification.
 const POLL: Duration = Duration::from_millis(250);
+
+/// Interval between two attempts to release a lease.
+const RETRY: Duration = Duration::from_millis(20);
 
 impl Sql {
     /// Applies steps. Steps of different names are applied at the same time.
@@ -84,8 +87,7 @@ impl Sql {
 
     async fn renew_one(&self, held: &Arc<Held>, claim: &Claim) -> Result<Renewal> {
         if !held.extend(self.context(), claim).await? {
-            // If this fails, the lease expires by itself.
-            drop(self.lease(&Step::Release(claim.clone())).await);
+            self.release_lease(claim).await;
             return Ok(Renewal::Gone);
         }
         let renewed = self.renew_leases(std::slice::from_ref(claim)).await.pop();
@@ -95,6 +97,18 @@ impl Sql {
             let _ = held.free(self.context(), claim).await;
         }
         renewed
+    }
+
+    /// Releases the lease of a claim whose session has ended. The other connections may have ended, too, so the release is
+    /// repeated for half the timeout of a request. If all attempts fail, the lease expires by itself.
+    async fn release_lease(&self, claim: &Claim) {
+        let release = Step::Release(claim.clone());
+        let released = async {
+            while self.lease(&release).await.is_err() {
+                sleep(RETRY).await;
+            }
+        };
+        let _ = timeout(self.context().options.timeout / 2, released).await;
     }
 
     /// Limits the time of a call that has several requests.
