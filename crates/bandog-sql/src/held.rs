@@ -6,6 +6,7 @@
 //!
 //! A keeper is the task of one name. It owns the session, and sees at once if the session ends.
 
+pub(crate) mod check;
 mod keeper;
 mod lock;
 mod steps;
@@ -29,9 +30,16 @@ use crate::{leases::Context, session::Session};
 /// Number of commands that wait for a keeper.
 const CAPACITY: usize = 64;
 
+/// The task of one name.
+struct Keeper {
+    commands: mpsc::Sender<Command>,
+    /// The claim that has the lock. None as soon as its session has ended.
+    holder: Option<ClaimId>,
+}
+
 /// The sessions that hold locks.
 pub(crate) struct Held {
-    keepers: Mutex<HashMap<Key, mpsc::Sender<Command>>>,
+    keepers: Mutex<HashMap<Key, Keeper>>,
     /// Sessions that hold no lock at present.
     idle: Mutex<Vec<Session>>,
     /// One permit for each session that may be open.
@@ -104,11 +112,11 @@ impl Held {
     fn send(self: &Arc<Self>, context: &Arc<Context>, key: &Key, command: Command) -> Result<()> {
         let mut keepers = self.keepers();
         let keeper = match keepers.get(key) {
-            Some(keeper) if !keeper.is_closed() => keeper.clone(),
+            Some(keeper) if !keeper.commands.is_closed() => keeper.commands.clone(),
             Some(_) | None => {
                 let (sender, commands) = mpsc::channel(CAPACITY);
                 keeper::start(self.clone(), context.clone(), key.clone(), commands);
-                keepers.insert(key.clone(), sender.clone());
+                keepers.insert(key.clone(), Keeper { commands: sender.clone(), holder: None });
                 sender
             }
         };
@@ -125,6 +133,19 @@ impl Held {
         is_idle
     }
 
+    /// Whether the claim has the lock of the database, without a request. It is false as soon as the keeper knows that the
+    /// session has ended, and then the epoch rises.
+    pub(crate) fn has(&self, claim: &Claim) -> bool {
+        self.keepers().get(&claim.key).is_some_and(|keeper| keeper.holder == Some(claim.id))
+    }
+
+    /// Records the claim that has the lock of this name.
+    fn set_holder(&self, key: &Key, holder: Option<ClaimId>) {
+        if let Some(keeper) = self.keepers().get_mut(key) {
+            keeper.holder = holder;
+        }
+    }
+
     /// Ends the keepers. Their sessions end, so the database frees their locks.
     pub(crate) fn close(&self) {
         self.keepers().clear();
@@ -138,7 +159,7 @@ impl Held {
         ))
     }
 
-    fn keepers(&self) -> MutexGuard<'_, HashMap<Key, mpsc::Sender<Command>>> {
+    fn keepers(&self) -> MutexGuard<'_, HashMap<Key, Keeper>> {
         self.keepers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

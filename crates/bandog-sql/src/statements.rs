@@ -33,6 +33,7 @@ macro_rules! rowlock {
             hold_take: text(include_str!(concat!("../sql/", $folder, "/rowlock_take.sql"))),
             hold_insert: text(include_str!(concat!("../sql/", $folder, "/rowlock_insert.sql"))),
             hold_extend: text(include_str!(concat!("../sql/", $folder, "/rowlock_extend.sql"))),
+            held_settings: text(include_str!(concat!("../sql/", $folder, "/held_settings.sql"))),
             ..$statements
         }
     }};
@@ -45,6 +46,7 @@ macro_rules! advisory {
         Self {
             hold_take: text(include_str!(concat!("../sql/", $folder, "/advisory_take.sql"))),
             hold_extend: text(include_str!(concat!("../sql/", $folder, "/advisory_extend.sql"))),
+            held_settings: text(include_str!(concat!("../sql/", $folder, "/held_settings.sql"))),
             hold_free: text(include_str!(concat!("../sql/", $folder, "/advisory_free.sql"))),
             ..$statements
         }
@@ -66,7 +68,7 @@ macro_rules! statements {
             $(#[cfg(feature = "mysql")] $(#[$my_doc])* pub(crate) $my: String,)+
             /// Reads the columns of a table of other programs. Empty in layouts without one.
             pub(crate) shared_table: String,
-            /// Takes the lock of the database in the modes that have one. Empty in the others, as the next three.
+            /// Takes the lock of the database in the modes that have one. Empty in the others, as the next four.
             pub(crate) hold_take: String,
             /// Creates the row of a lock.
             pub(crate) hold_insert: String,
@@ -74,6 +76,8 @@ macro_rules! statements {
             pub(crate) hold_extend: String,
             /// Frees the lock of the database.
             pub(crate) hold_free: String,
+            /// Reads the settings that endanger sessions that hold locks.
+            pub(crate) held_settings: String,
         }
 
         impl Statements {
@@ -141,6 +145,7 @@ macro_rules! statements {
                     hold_insert: self.hold_insert.clone(),
                     hold_extend: self.hold_extend.clone(),
                     hold_free: self.hold_free.clone(),
+                    held_settings: self.held_settings.clone(),
                 }
             }
         }
@@ -182,10 +187,10 @@ statements! {
     names,
     history,
     time,
-    settings,;
-    postgres:
+    settings,
     /// Checks a hold in a transaction of the user.
-    fence,
+    fence,;
+    postgres:
     /// Creates a record in a transaction of the user.
     mark,
     claim,

@@ -186,7 +186,10 @@ fn own_options(scheme: &str) -> &'static [&'static str] {
         ],
         "postgres" => &[
             "layout",
+            "mode",
             "table",
+            "column",
+            "connections",
             "schema",
             "create",
             "pooler",

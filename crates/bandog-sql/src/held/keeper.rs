@@ -71,7 +71,7 @@ impl Keeper {
                 }
                 Event::Expired => self.free().await,
                 Event::SessionEnded => {
-                    self.hold = None;
+                    self.set(None);
                     // The engine renews its holds now, and finds that this one is gone.
                     self.context.connected(true);
                 }
@@ -98,12 +98,19 @@ impl Keeper {
         self.hold.as_ref().is_some_and(|hold| hold.id == id)
     }
 
+    /// Sets the hold, and records its claim. Returns the previous hold.
+    fn set(&mut self, hold: Option<Hold>) -> Option<Hold> {
+        self.held.set_holder(&self.key, hold.as_ref().map(|hold| hold.id));
+        std::mem::replace(&mut self.hold, hold)
+    }
+
     async fn take(&mut self, id: ClaimId, from: Option<ClaimId>, ttl: Duration) -> Result<bool> {
         if let Some(hold) = &mut self.hold {
             if hold.id != id && Some(hold.id) != from {
                 return Ok(false);
             }
             hold.id = id;
+            self.held.set_holder(&self.key, Some(id));
             return self.extend(id, ttl).await;
         }
         // It is shorter than the timeout of a request. So a request that waits for a permit fails with the cause.
@@ -114,7 +121,7 @@ impl Keeper {
         let permit = permit.map_err(|_| Error::unavailable("the backend was dropped"))?;
         let until = Instant::now() + ttl;
         let Some(session) = self.lock(ttl, deadline).await? else { return Ok(false) };
-        self.hold = Some(Hold { id, session, until: until.max(Instant::now()), permit });
+        self.set(Some(Hold { id, session, until: until.max(Instant::now()), permit }));
         Ok(true)
     }
 
@@ -166,7 +173,7 @@ impl Keeper {
 
     /// Frees the lock, and keeps the session for the next one.
     async fn free(&mut self) {
-        let Some(Hold { mut session, permit, .. }) = self.hold.take() else { return };
+        let Some(Hold { mut session, permit, .. }) = self.set(None) else { return };
         let freed = session.drive(|link| lock::free(link, &self.context, &self.key));
         match timeout(self.context.options.timeout, freed).await {
             Ok(Ok(())) => self.park(session).await,
@@ -186,7 +193,7 @@ impl Keeper {
 
     /// Closes the session, so the server frees the lock.
     fn discard(&mut self) {
-        if let Some(hold) = self.hold.take() {
+        if let Some(hold) = self.set(None) {
             hold.session.discard();
         }
     }

@@ -21,15 +21,22 @@ pub(super) async fn take(link: &Link, context: &Context, key: &Key, ttl: Duratio
     if let Some(error) = link.table.as_ref().and_then(|table| table.refuse(key)) {
         return Err(error.into());
     }
-    let is_taken = match context.options.layout {
-        Layout::RowLock(_) => take_row(link, key).await?,
-        Layout::Advisory => take_advisory(link, key).await?,
-        Layout::Leases | Layout::ShedLock(_) => true,
-    };
-    if is_taken {
-        set_limit(link, context, ttl).await?;
+    match context.options.layout {
+        Layout::RowLock(_) => {
+            let is_taken = take_row(link, key).await?;
+            if is_taken {
+                // The limit is one of this transaction. Until it is set, the shorter one of all transactions holds.
+                set_limit(link, context, ttl).await?;
+            }
+            Ok(is_taken)
+        }
+        Layout::Advisory => {
+            // A session without a limit would keep the lock if the process is stopped before the next statement.
+            set_limit(link, context, ttl).await?;
+            take_advisory(link, key).await
+        }
+        Layout::Leases | Layout::ShedLock(_) => Ok(true),
     }
-    Ok(is_taken)
 }
 
 /// Locks the row, and creates it first if it is missing. It is created in a transaction of its own.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use bandog_core::{Answer, Claim, ClaimId, Error, Key, Renewal, Result, Step, Verdict};
+use bandog_core::{Answer, Claim, Error, Key, Renewal, Result, Step, Verdict};
 use futures_util::future::join_all;
 use tokio::time::{sleep, timeout};
 
@@ -34,13 +34,32 @@ impl Sql {
         });
         let mut answers: Vec<_> = join_all(each).await.into_iter().flatten().collect();
         answers.sort_unstable_by_key(|(number, _)| *number);
-        answers.into_iter().map(|(_, answer)| answer).collect()
+        // A session can end after its claim got the lease, before the other names are done. A session that ends after this
+        // check raises the epoch after this answer. So the engine then knows the hold, and renews it.
+        let is_last = |number: usize| steps[number + 1..].iter().all(|later| later.key() != steps[number].key());
+        answers
+            .into_iter()
+            .map(|(number, answer)| if is_last(number) { self.confirmed(held, &steps[number], answer) } else { answer })
+            .collect()
+    }
+
+    /// A grant without a session is no grant. Its claim is sent again, and takes the lock of the database again.
+    fn confirmed(&self, held: &Held, step: &Step, answer: Result<Answer>) -> Result<Answer> {
+        let (Step::Claim(claim) | Step::Pass { to: claim, .. }) = step else { return answer };
+        if !matches!(answer, Ok(Answer::Claimed(Verdict::Granted { .. }))) || held.has(claim) {
+            return answer;
+        }
+        Err(Error::unavailable(format!(
+            "the session of {} that has the lock has ended",
+            self.context().options.store()
+        ))
+        .ambiguous())
     }
 
     async fn step(&self, held: &Arc<Held>, step: &Step) -> Result<Answer> {
         match step {
             Step::Claim(claim) => self.claim(held, step, claim, None).await,
-            Step::Pass { from, to } => self.claim(held, step, to, Some(from.id)).await,
+            Step::Pass { from, to } => self.claim(held, step, to, Some(&**from)).await,
             Step::Release(claim) => {
                 // The lease comes last: its release wakes waiters, which need both. If the database does not answer, its
                 // lock is freed when it does, or when the ttl has passed.
@@ -55,9 +74,13 @@ impl Sql {
     ///
     /// # Cancel safety
     /// If the future is dropped, the claim may have both. A release frees both.
-    async fn claim(&self, held: &Arc<Held>, step: &Step, claim: &Claim, from: Option<ClaimId>) -> Result<Answer> {
+    async fn claim(&self, held: &Arc<Held>, step: &Step, claim: &Claim, from: Option<&Claim>) -> Result<Answer> {
         let context = self.context();
-        if !held.take(context, claim, from).await? {
+        if !held.take(context, claim, from.map(|from| from.id)).await? {
+            if let Some(from) = from {
+                // Its session has ended. The engine does not release a claim that could not pass the lock on.
+                self.release_lease(from).await;
+            }
             if context.listener.has(Channel::of_lock(&claim.key)) {
                 self.query(Want(claim.key.clone())).await?;
             }
@@ -82,7 +105,18 @@ impl Sql {
 
     /// Renews claims. A claim whose session has ended is gone, and its lease is released. The leases are renewed together.
     pub(crate) async fn renew_held(&self, held: &Arc<Held>, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        join_all(claims.iter().map(|claim| self.limited(self.renew_one(held, claim)))).await
+        let mut answers = join_all(claims.iter().map(|claim| self.limited(self.renew_one(held, claim)))).await;
+        // A session can end while others are renewed. The engine ignores its epoch until it has this answer. Each round has
+        // fewer extended claims.
+        loop {
+            let is_gone =
+                |answer: &Result<Renewal>, claim| matches!(answer, Ok(Renewal::Extended { .. })) && !held.has(claim);
+            let Some(number) = answers.iter().zip(claims).position(|(answer, claim)| is_gone(answer, claim)) else {
+                return answers;
+            };
+            answers[number] = Ok(Renewal::Gone);
+            self.release_lease(&claims[number]).await;
+        }
     }
 
     async fn renew_one(&self, held: &Arc<Held>, claim: &Claim) -> Result<Renewal> {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use bandog_core::{ErrorKind, Renewal};
-use bandog_sql::Sql;
+use bandog_core::{ErrorKind, Inspect, Leases, Level, Renewal, Row, Step};
+use bandog_sql::{Sql, SqlOptions};
 use bandog_sync::Client;
 use bandog_testkit::eventually_async;
 use tokio::task::spawn_blocking;
@@ -118,6 +118,48 @@ pub(crate) async fn the_number_of_connections_is_limited(hand: &ByHand) {
     assert!(matches!(renew(&store, &claims[0]).await.unwrap(), Renewal::Extended { .. }));
     release(&store, &claims[0]).await;
     take(&store, &claims[2]).await;
+}
+
+/// The session of a claim ends while another claim of the same batch still waits for a connection. The answer of the batch
+/// comes after the epoch, so it must not be a grant.
+pub(crate) async fn a_session_that_ends_before_its_batch_is_answered_is_no_grant(hand: &ByHand) {
+    let options = SqlOptions::from_url(&format!("{}&connections=1", hand.url)).unwrap();
+    let store = Sql::new(options.timeout(Duration::from_secs(6))).unwrap();
+    let claims = [claim("k"), claim("other")];
+    // The first lock creates the tables.
+    take(&store, &claims[0]).await;
+    release(&store, &claims[0]).await;
+    let asking = tokio::spawn({
+        let (store, steps) = (store.clone(), claims.clone().map(Step::Claim));
+        async move { store.apply(&steps).await }
+    });
+    let other = hand.store();
+    let held = eventually_async(SOON, async || {
+        let rows = other.show_all(&claims.clone().map(|claim| claim.key)).await.unwrap();
+        rows.iter().position(Row::is_held)
+    });
+    let held = held.await;
+    (hand.end_sessions)(&hand.database);
+    let mut answers = tokio::time::timeout(SOON, asking).await.unwrap().unwrap();
+    let error = answers.swap_remove(held).unwrap_err();
+    assert!(error.maybe_applied(), "{error}");
+    // The same claim, sent again, has both locks.
+    let again = eventually_async(SOON, async || try_take(&store, &claims[held]).await.ok().flatten());
+    again.await;
+    assert!(matches!(renew(&store, &claims[held]).await.unwrap(), Renewal::Extended { .. }));
+}
+
+/// The check for operators tries a row, and leaves none.
+pub(crate) async fn the_check_tries_a_row(hand: &ByHand, deny: &str) {
+    let store = hand.store();
+    let rows = async || {
+        let findings = store.check().await.unwrap();
+        findings.into_iter().find(|finding| finding.subject == "rows").map(|finding| finding.level)
+    };
+    assert_eq!(rows().await, Some(Level::Fine));
+    assert_eq!(hand.run("select count(*) from tb_lock"), "0");
+    hand.run(deny);
+    assert_eq!(rows().await, Some(Level::Danger));
 }
 
 /// A hold that is not renewed ends after its ttl, although its session lives.

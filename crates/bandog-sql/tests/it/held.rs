@@ -92,6 +92,18 @@ async fn the_number_of_connections_is_limited() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_ends_before_its_batch_is_answered_is_no_grant() {
+    for hand in both() {
+        held::a_session_that_ends_before_its_batch_is_answered_is_no_grant(&hand).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_check_tries_a_row() {
+    held::the_check_tries_a_row(&rowlock(), "revoke update on public.tb_lock from locks").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_hold_expires_after_its_ttl() {
     for hand in both() {
         held::a_hold_expires_after_its_ttl(&hand).await;

@@ -1,17 +1,15 @@
 //! All laws, with mutexes that also need a lock of the database.
 
-use std::{
-    marker::PhantomData,
-    sync::{Arc, LazyLock},
-    time::Duration,
-};
+use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
-use bandog_conformance::{Can, Unkept, World};
 use bandog_sql::Sql;
 use bandog_testkit::PostgresServer;
 
-use crate::{OnPostgres, at, url};
+use crate::{
+    OnPostgres, at, url,
+    worlds::{Mode, OnHeld},
+};
 
 mod rowlock {
     bandog_conformance::conformance!(super::OnHeld<super::RowLock>);
@@ -21,129 +19,46 @@ mod advisory {
     bandog_conformance::conformance!(super::OnHeld<super::Advisory>);
 }
 
-/// The reason why laws about broken connections do not apply.
-const WITH_THE_CONNECTION: Unkept =
-    Unkept::Cannot("a hold ends with its connection: the database frees the lock, and the guard is lost");
-
 /// The server of these laws: each hold is a connection.
 static SHARED: LazyLock<Arc<PostgresServer>> =
     LazyLock::new(|| Arc::new(PostgresServer::start_with(&["max_connections=600"])));
 
-/// A lock of the database.
-pub(crate) trait Mode: Send + Sync + 'static {
-    const NAME: &'static str;
-    const QUERY: &'static str;
-}
-
 /// A row of a table is locked.
 pub(crate) struct RowLock;
 
+#[async_trait]
 impl Mode for RowLock {
     const NAME: &'static str = "postgres with mode=rowlock";
     const QUERY: &'static str = "mode=rowlock&table=tb_lock&column=lockname&connections=300";
+    type Usual = OnPostgres;
+
+    async fn start() -> OnPostgres {
+        let world = Advisory::start().await;
+        let table = "create table public.tb_lock (lockname text primary key)";
+        world.server.sql(&world.database, &format!("{table}; grant select, insert, update on public.tb_lock to locks"));
+        world
+    }
+
+    fn backend(world: &OnPostgres, query: &str) -> Sql {
+        Advisory::backend(world, query)
+    }
 }
 
 /// An advisory lock is taken.
 pub(crate) struct Advisory;
 
+#[async_trait]
 impl Mode for Advisory {
     const NAME: &'static str = "postgres with mode=advisory";
     const QUERY: &'static str = "mode=advisory&connections=300";
-}
+    type Usual = OnPostgres;
 
-pub(crate) struct OnHeld<M>(OnPostgres, PhantomData<M>);
-
-#[async_trait]
-impl<M: Mode> World for OnHeld<M> {
-    const NAME: &'static str = M::NAME;
-    type Backend = Sql;
-
-    async fn start() -> Self {
+    async fn start() -> OnPostgres {
         let server = SHARED.clone();
-        let world = OnPostgres { wire: server.wire(), database: server.new_database(), server, is_own: false };
-        world.server.sql(&world.database, "create table public.tb_lock (lockname text primary key); grant select, insert, update on public.tb_lock to locks");
-        Self(world, PhantomData)
+        OnPostgres { wire: server.wire(), database: server.new_database(), server, is_own: false }
     }
 
-    fn backend(&self) -> Sql {
-        at(&format!("{}?{}", url(self.0.wire.port(), &self.0.database), M::QUERY))
-    }
-
-    /// A claim belongs to a connection of its backend, so another backend cannot repeat it.
-    fn peer(&self, ours: &Sql) -> Sql {
-        ours.clone()
-    }
-
-    /// A claim has several round trips, and opens a connection.
-    fn ttl(&self) -> Duration {
-        Duration::from_secs(1)
-    }
-
-    fn many(&self) -> usize {
-        50
-    }
-
-    async fn left(&self) -> Vec<String> {
-        self.0.left().await
-    }
-
-    fn offers(&self) -> Can {
-        Err(Unkept::Cannot("a claim that finds the lock of the database taken leaves no note in the lease"))
-    }
-
-    async fn forget(&self, _: &str) -> Can {
-        Err(Unkept::Cannot("the lock of the database belongs to the connection of the holder"))
-    }
-
-    async fn plant(&self) -> Can<Vec<String>> {
-        self.0.plant().await
-    }
-
-    async fn raw(&self, key: &str) -> Can<String> {
-        self.0.raw(key).await
-    }
-
-    async fn plant_records(&self) -> Can<Vec<String>> {
-        self.0.plant_records().await
-    }
-
-    async fn restart(&self) -> Can {
-        Err(WITH_THE_CONNECTION)
-    }
-
-    async fn restart_empty(&self) -> Can {
-        Err(WITH_THE_CONNECTION)
-    }
-
-    async fn cut(&self) -> Can {
-        Err(WITH_THE_CONNECTION)
-    }
-
-    async fn lose_answers(&self, _: bool) -> Can {
-        Err(Unkept::Cannot("a claim has several round trips, so the server grants nothing while its answers are lost"))
-    }
-
-    async fn stand_still(&self, on: bool) -> Can {
-        self.0.stand_still(on).await
-    }
-
-    async fn connections(&self) -> Can<usize> {
-        Err(Unkept::Cannot("each hold is a connection"))
-    }
-
-    async fn jump(&self) -> Can {
-        self.0.jump().await
-    }
-
-    fn address(&self) -> Can<String> {
-        Ok(format!("{}?{}", self.0.address()?, M::QUERY))
-    }
-
-    fn backend_at(address: &str) -> Can<Sql> {
-        Ok(at(address))
-    }
-
-    async fn layout(&self, key: &str, owner: &str, fence: u64, ttl: Duration) -> Can {
-        self.0.layout(key, owner, fence, ttl).await
+    fn backend(world: &OnPostgres, query: &str) -> Sql {
+        at(&format!("{}?{query}", url(world.wire.port(), &world.database)))
     }
 }

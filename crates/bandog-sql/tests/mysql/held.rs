@@ -94,6 +94,23 @@ async fn the_number_of_connections_is_limited() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_ends_before_its_batch_is_answered_is_no_grant() {
+    let _alone = ALONE.lock().await;
+    for hand in both() {
+        held::a_session_that_ends_before_its_batch_is_answered_is_no_grant(&hand).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_check_tries_a_row() {
+    held::the_check_tries_a_row(
+        &rowlock(),
+        "alter table tb_lock add column odd int not null, add constraint few check (lockname <> 'bandog doctor')",
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_hold_expires_after_its_ttl() {
     let _alone = ALONE.lock().await;
     for hand in both() {

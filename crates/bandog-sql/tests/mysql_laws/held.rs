@@ -1,137 +1,87 @@
 //! All laws, with mutexes that also need a lock of the database.
 
-use std::{
-    marker::PhantomData,
-    sync::{Arc, LazyLock},
-    time::Duration,
-};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use bandog_conformance::{Can, Unkept, World};
 use bandog_sql::Sql;
-use bandog_testkit::MariaDbServer;
+use bandog_testkit::{MariaDbServer, eventually};
 
-use crate::{OnMariaDb, at, url};
+use crate::{
+    OnMariaDb, TIMEOUT, at, url,
+    worlds::{Mode, OnHeld},
+};
 
 mod rowlock {
     bandog_conformance::conformance!(super::OnHeld<super::RowLock>);
 }
 
-/// The reason why laws about broken connections do not apply.
-const WITH_THE_CONNECTION: Unkept =
-    Unkept::Cannot("a hold ends with its connection: the database frees the lock, and the guard is lost");
+mod advisory {
+    bandog_conformance::conformance!(super::OnHeld<super::Advisory>);
+}
 
-/// The server of these laws: each hold is a connection.
-static SHARED: LazyLock<Arc<MariaDbServer>> =
-    LazyLock::new(|| Arc::new(MariaDbServer::start_with(&["max-connections=600"])));
+/// Each hold is a connection.
+const MANY: &[&str] = &["max-connections=600"];
 
-/// A lock of the database.
-pub(crate) trait Mode: Send + Sync + 'static {
-    const NAME: &'static str;
-    const QUERY: &'static str;
+/// The server of the laws of rows.
+static SHARED: LazyLock<Arc<MariaDbServer>> = LazyLock::new(|| Arc::new(MariaDbServer::start_with(MANY)));
+
+/// The servers of `GET_LOCK`. Its names are those of the whole server, and the laws use the same names. So each law that
+/// runs has a server of its own, which a later law uses again. There are at most as many as threads of the test harness.
+static OF_NAMES: Mutex<Vec<Arc<MariaDbServer>>> = Mutex::new(Vec::new());
+
+fn world(server: Arc<MariaDbServer>) -> OnMariaDb {
+    OnMariaDb { wire: server.wire(), database: server.new_database(), server, is_own: false }
+}
+
+/// A server of `GET_LOCK` that no other law uses. Such a server has one owner: the list.
+fn server_of_names() -> Arc<MariaDbServer> {
+    let mut servers = OF_NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let free = servers.iter().find(|server| Arc::strong_count(server) == 1).cloned();
+    free.unwrap_or_else(|| {
+        let server = Arc::new(MariaDbServer::start_with(MANY));
+        servers.push(server.clone());
+        server
+    })
 }
 
 /// A row of a table is locked.
 pub(crate) struct RowLock;
 
+#[async_trait]
 impl Mode for RowLock {
     const NAME: &'static str = "mysql with mode=rowlock";
     const QUERY: &'static str = "mode=rowlock&table=tb_lock&column=lockname&connections=300";
+    type Usual = OnMariaDb;
+
+    async fn start() -> OnMariaDb {
+        let world = world(SHARED.clone());
+        world.sql("create table tb_lock (lockname varbinary(1024) primary key)");
+        world
+    }
+
+    fn backend(world: &OnMariaDb, query: &str) -> Sql {
+        Advisory::backend(world, query)
+    }
 }
 
-pub(crate) struct OnHeld<M>(OnMariaDb, PhantomData<M>);
+/// A lock of `GET_LOCK` is taken.
+pub(crate) struct Advisory;
 
 #[async_trait]
-impl<M: Mode> World for OnHeld<M> {
-    const NAME: &'static str = M::NAME;
-    type Backend = Sql;
+impl Mode for Advisory {
+    const NAME: &'static str = "mysql with mode=advisory";
+    const QUERY: &'static str = "mode=advisory&connections=300";
+    type Usual = OnMariaDb;
 
-    async fn start() -> Self {
-        let server = SHARED.clone();
-        let world = OnMariaDb { wire: server.wire(), database: server.new_database(), server, is_own: false };
-        world.server.sql(&world.database, "create table tb_lock (lockname varbinary(1024) primary key)");
-        Self(world, PhantomData)
+    async fn start() -> OnMariaDb {
+        let server = server_of_names();
+        // The sessions of the earlier law end after its backends.
+        let sessions = "select count(*) from information_schema.processlist where user = 'locks'";
+        eventually(2 * TIMEOUT, || server.sql("mysql", sessions) == "0");
+        world(server)
     }
 
-    fn backend(&self) -> Sql {
-        at(&format!("{}?{}", url(self.0.wire.port(), &self.0.database), M::QUERY))
-    }
-
-    /// A claim belongs to a connection of its backend, so another backend cannot repeat it.
-    fn peer(&self, ours: &Sql) -> Sql {
-        ours.clone()
-    }
-
-    /// A claim has several round trips, and opens a connection.
-    fn ttl(&self) -> Duration {
-        Duration::from_secs(1)
-    }
-
-    fn many(&self) -> usize {
-        50
-    }
-
-    async fn left(&self) -> Vec<String> {
-        self.0.left().await
-    }
-
-    fn offers(&self) -> Can {
-        Err(Unkept::Cannot("a claim that finds the lock of the database taken leaves no note in the lease"))
-    }
-
-    async fn forget(&self, _: &str) -> Can {
-        Err(Unkept::Cannot("the lock of the database belongs to the connection of the holder"))
-    }
-
-    async fn plant(&self) -> Can<Vec<String>> {
-        self.0.plant().await
-    }
-
-    async fn raw(&self, key: &str) -> Can<String> {
-        self.0.raw(key).await
-    }
-
-    async fn plant_records(&self) -> Can<Vec<String>> {
-        self.0.plant_records().await
-    }
-
-    async fn restart(&self) -> Can {
-        Err(WITH_THE_CONNECTION)
-    }
-
-    async fn restart_empty(&self) -> Can {
-        Err(WITH_THE_CONNECTION)
-    }
-
-    async fn cut(&self) -> Can {
-        Err(WITH_THE_CONNECTION)
-    }
-
-    async fn lose_answers(&self, _: bool) -> Can {
-        Err(Unkept::Cannot("a claim has several round trips, so the server grants nothing while its answers are lost"))
-    }
-
-    async fn stand_still(&self, on: bool) -> Can {
-        self.0.stand_still(on).await
-    }
-
-    async fn connections(&self) -> Can<usize> {
-        Err(Unkept::Cannot("each hold is a connection"))
-    }
-
-    async fn jump(&self) -> Can {
-        self.0.jump().await
-    }
-
-    fn address(&self) -> Can<String> {
-        Ok(format!("{}?{}", self.0.address()?, M::QUERY))
-    }
-
-    fn backend_at(address: &str) -> Can<Sql> {
-        Ok(at(address))
-    }
-
-    async fn layout(&self, key: &str, owner: &str, fence: u64, ttl: Duration) -> Can {
-        self.0.layout(key, owner, fence, ttl).await
+    fn backend(world: &OnMariaDb, query: &str) -> Sql {
+        at(&format!("{}?{query}", url(world.wire.port(), &world.database)))
     }
 }
