@@ -111,11 +111,17 @@ impl Sql {
         loop {
             let is_gone =
                 |answer: &Result<Renewal>, claim| matches!(answer, Ok(Renewal::Extended { .. })) && !held.has(claim);
-            let Some(number) = answers.iter().zip(claims).position(|(answer, claim)| is_gone(answer, claim)) else {
+            let mut gone = Vec::new();
+            for (answer, claim) in answers.iter_mut().zip(claims) {
+                if is_gone(answer, claim) {
+                    *answer = Ok(Renewal::Gone);
+                    gone.push(self.release_lease(claim));
+                }
+            }
+            if gone.is_empty() {
                 return answers;
-            };
-            answers[number] = Ok(Renewal::Gone);
-            self.release_lease(&claims[number]).await;
+            }
+            join_all(gone).await;
         }
     }
 
