@@ -1,4 +1,5 @@
-//! Tests the same locks from Rust and from Java: with Redisson on Redis, and with Curator on ZooKeeper.
+//! Tests the same locks from Rust and from Java: with Redisson on Redis, with Curator on ZooKeeper, and with
+//! ShedLock on PostgreSQL and MariaDB.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -8,17 +9,18 @@ use std::time::Instant;
 use crate::fault::Fault;
 use crate::step;
 use crate::tally::Tally;
-use crate::tools::{self, JDK, MAVEN, REDIS, ZOOKEEPER};
+use crate::tools::{self, JDK, MARIADB, MAVEN, POSTGRES, REDIS, ZOOKEEPER};
 
 const RUST: &str = "interop/Cargo.toml";
 
 /// Maven's arguments for Redisson 4.7.0.
 const REDISSON: &[&str] = &["--file", "interop/java/pom.xml"];
-/// The Java sides, as Maven's arguments: both versions of Redisson, and Curator.
+/// The Java sides, as Maven's arguments: both versions of Redisson, Curator and ShedLock.
 const JAVA: &[&[&str]] = &[
     REDISSON,
     &["--file", "interop/java/pom.xml", "--activate-profiles", "redisson-3.10.6"],
     &["--file", "interop/java/curator.xml"],
+    &["--file", "interop/java/shedlock.xml"],
 ];
 
 /// The output of Maven, which is printed only if Maven fails.
@@ -32,7 +34,7 @@ pub(crate) fn run(if_installed: bool, args: &[String]) -> Result<(), Fault> {
         eprintln!("not run: the tests with Java, because packages are missing: {}", missing.join(" "));
         return Ok(());
     }
-    tools::require(&[REDIS, ZOOKEEPER, JDK, MAVEN])?;
+    tools::require(&[REDIS, ZOOKEEPER, POSTGRES, MARIADB, JDK, MAVEN])?;
     build_java()?;
     let start = Instant::now();
     let mut tally = Tally::default();
