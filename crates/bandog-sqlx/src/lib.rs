@@ -22,8 +22,8 @@ mod complete;
 mod database;
 mod fault;
 
-use bandog_core::{Result, SqlStatement};
-use bandog_sync::Guard;
+use bandog_core::{Error, Result, SqlStatement};
+use bandog_sync::{AllGuard, Guard};
 #[cfg(feature = "mysql")]
 use sqlx::MySql;
 use sqlx::{Database, Postgres, Transaction, TransactionManager};
@@ -33,7 +33,8 @@ use self::{database::Supported, fault::Purpose};
 
 /// Checks the lock of a guard in a transaction of the database `DB`.
 ///
-/// It is implemented for [`Guard`], to which the guard of a writer dereferences.
+/// It is implemented for [`Guard`], to which the guard of a writer dereferences, and for [`AllGuard`]: then all locks must be
+/// in the database of the transaction.
 pub trait FenceIn<DB: Database> {
     /// Checks that this guard holds its lock, and keeps the store from granting the lock to another client until the
     /// transaction ends.
@@ -81,6 +82,23 @@ macro_rules! fence_in {
             async fn commit(&self, mut tx: Transaction<'_, $database>) -> Result<()> {
                 self.fence_in(&mut tx).await?;
                 tx.commit().await.map_err(|error| fault::of_commit(Purpose::Fence, self.key(), error))
+            }
+        }
+
+        impl FenceIn<$database> for AllGuard {
+            async fn fence_in(&self, tx: &mut Transaction<'_, $database>) -> Result<()> {
+                for guard in self.guards() {
+                    guard.fence_in(tx).await?;
+                }
+                Ok(())
+            }
+
+            async fn commit(&self, mut tx: Transaction<'_, $database>) -> Result<()> {
+                let [first, others @ ..] = self.guards() else { return Err(Error::misused("there is no lock")) };
+                for guard in others {
+                    guard.fence_in(&mut tx).await?;
+                }
+                first.commit(tx).await
             }
         }
     };

@@ -5,9 +5,9 @@ use std::time::Duration;
 use bandog::ErrorKind;
 use bandog_sqlx::FenceIn;
 use bandog_testkit::eventually_async;
-use sqlx::{Connection, Row};
+use sqlx::Connection;
 
-use crate::support::{Checked, Database, SOON, set_level, write};
+use crate::support::{Checked, Database, SOON, execute, set_level, write};
 
 const LEVELS: [&str; 3] = ["read committed", "repeatable read", "serializable"];
 
@@ -25,9 +25,7 @@ async fn a_held_lock_lets_the_transaction_commit() {
             let mut tx = connection.begin().await.unwrap();
             write(&mut tx, &format!("{kind:?}")).await;
             let statement = guard.fence_sql().await.unwrap();
-            let query = statement.values.iter().fold(sqlx::query(&statement.text), |query, value| query.bind(value));
-            let fence: i64 = query.fetch_one(&mut *tx).await.unwrap().get("fence");
-            assert_eq!(fence, guard.fence().as_i64());
+            assert_eq!(execute(&statement, &mut tx).await, Ok(guard.fence().as_i64()));
             guard.commit(tx).await.unwrap();
             guard.release().await.unwrap();
         }
@@ -49,10 +47,7 @@ async fn an_expired_lease_that_no_client_took_fails_the_transaction() {
         database.expired("k").await;
         let mut tx = connection.begin().await.unwrap();
         write(&mut tx, "late").await;
-        let query = statement.values.iter().fold(sqlx::query(&statement.text), |query, value| query.bind(value));
-        let error = query.fetch_one(&mut *tx).await.unwrap_err();
-        let refused = statement.refusal(error.as_database_error().unwrap().message()).expect("a refusal");
-        assert_eq!(refused.kind(), ErrorKind::Lost);
+        assert_eq!(execute(&statement, &mut tx).await, Err(ErrorKind::Lost), "{kind:?}");
         tx.rollback().await.unwrap();
         let mut tx = connection.begin().await.unwrap();
         write(&mut tx, "late").await;
@@ -141,4 +136,51 @@ async fn a_transaction_with_a_snapshot_begins_after_the_lock() {
         guard.release().await.unwrap();
     }
     assert_eq!(database.writes(), "Fair Mutex Write");
+}
+
+/// The transaction commits only if all locks of the guard are held.
+#[tokio::test]
+async fn a_guard_of_several_locks_checks_each_of_them() {
+    let database = Database::new();
+    let (client, operator) = (database.client("").await, database.client("").await);
+    let mut connection = database.connection().await;
+    for taken in [None, Some("from"), Some("to")] {
+        let guard = bandog::all([client.mutex("from"), client.mutex("to")]).lock().await.unwrap();
+        assert_eq!(guard.fence_sql().await.unwrap().len(), 2);
+        let mut tx = connection.begin().await.unwrap();
+        write(&mut tx, taken.unwrap_or("all")).await;
+        if let Some(taken) = taken {
+            operator.evict(taken).await.unwrap().unwrap();
+        }
+        let committed = guard.commit(tx).await.map_err(|error| error.kind());
+        assert_eq!(committed, if taken.is_none() { Ok(()) } else { Err(ErrorKind::Lost) }, "{taken:?}");
+        drop(guard);
+        client.idle().await;
+    }
+    assert_eq!(database.writes(), "all");
+}
+
+/// A thread without async gets the same statement, for a client of its own.
+#[tokio::test]
+async fn a_blocking_guard_has_the_statement() {
+    let database = Database::new();
+    let client = database.client("").await;
+    let (blocking, is_held) = (client.clone(), std::sync::mpsc::channel());
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let holder = std::thread::spawn(move || {
+        let blocking = blocking.blocking().unwrap();
+        let guard = blocking.mutex("k").lock().unwrap();
+        is_held.0.send((guard.fence_sql().unwrap(), guard.fence())).unwrap();
+        released.recv().unwrap();
+        guard.release().unwrap();
+    });
+    let (statement, fence) = tokio::task::spawn_blocking(move || is_held.1.recv().unwrap()).await.unwrap();
+    let mut connection = database.connection().await;
+    let mut tx = connection.begin().await.unwrap();
+    assert_eq!(execute(&statement, &mut tx).await, Ok(fence.as_i64()));
+    tx.rollback().await.unwrap();
+    release.send(()).unwrap();
+    tokio::task::spawn_blocking(|| holder.join().unwrap()).await.unwrap();
+    let mut tx = connection.begin().await.unwrap();
+    assert_eq!(execute(&statement, &mut tx).await, Err(ErrorKind::Lost));
 }

@@ -2,9 +2,10 @@
 
 use std::{sync::LazyLock, time::Duration};
 
-use bandog::{Client, Guard};
+use bandog::{Client, ErrorKind, Guard};
+use bandog_core::SqlStatement;
 use bandog_testkit::{MariaDbServer, eventually_async};
-use sqlx::{Connection, MySql, MySqlConnection, Transaction};
+use sqlx::{Connection, MySql, MySqlConnection, Row, Transaction};
 
 /// Timeout for expected events. A test reaches it only if it fails.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
@@ -62,6 +63,18 @@ impl Database {
 /// Writes in a transaction.
 pub(crate) async fn write(tx: &mut Transaction<'_, MySql>, what: &str) {
     sqlx::query("insert into writes values (?)").bind(what).execute(&mut **tx).await.unwrap();
+}
+
+/// Executes the statement of a guard, as a program does that does not use the trait.
+pub(crate) async fn execute(statement: &SqlStatement, tx: &mut Transaction<'_, MySql>) -> Result<i64, ErrorKind> {
+    let query = statement.values.iter().fold(sqlx::query(&statement.text), |query, value| query.bind(value));
+    match query.fetch_one(&mut **tx).await {
+        Ok(row) => Ok(row.get("fence")),
+        Err(error) => {
+            let said = error.as_database_error().expect("the database refuses the statement").message().to_owned();
+            Err(statement.refusal(&said).unwrap_or_else(|| panic!("{said} is no refusal")).kind())
+        }
+    }
 }
 
 /// Sets the isolation level of the session.
