@@ -18,7 +18,7 @@ pub(crate) trait Supported: Database {
         tx: &mut Transaction<'_, Self>,
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
-    /// Undoes what a transaction has written whose statement was refused, if the database would commit it.
+    /// Undoes what a transaction has written whose check has failed, if the database would commit it.
     ///
     /// # Cancel safety
     /// If the future is dropped, the transaction may have been rolled back.

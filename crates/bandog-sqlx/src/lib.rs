@@ -76,7 +76,7 @@ macro_rules! fence_in {
     ($database:ty) => {
         impl FenceIn<$database> for Guard {
             async fn fence_in(&self, tx: &mut Transaction<'_, $database>) -> Result<()> {
-                execute(Purpose::Fence, &self.fence_sql().await?, tx).await
+                check(self.fence_sql().await, tx).await
             }
 
             async fn commit(&self, mut tx: Transaction<'_, $database>) -> Result<()> {
@@ -108,6 +108,20 @@ fence_in!(Postgres);
 #[cfg(feature = "mysql")]
 fence_in!(MySql);
 
+/// Checks a lock. If the check fails, also before it is sent, the writes of the transaction are undone on a database that
+/// would commit them.
+async fn check<DB: Supported>(statement: Result<SqlStatement>, tx: &mut Transaction<'_, DB>) -> Result<()> {
+    let checked = match statement {
+        Ok(statement) => execute(Purpose::Fence, &statement, tx).await,
+        Err(error) => Err(error),
+    };
+    // A savepoint is part of a transaction that the caller still uses.
+    if checked.is_err() && DB::TransactionManager::get_transaction_depth(tx) == 1 {
+        DB::after_refusal(tx).await;
+    }
+    checked
+}
+
 /// Executes a statement.
 async fn execute<DB: Supported>(
     purpose: Purpose,
@@ -122,8 +136,5 @@ async fn execute<DB: Supported>(
     if DB::TransactionManager::get_transaction_depth(tx) > 1 {
         return Err(fault::savepoint(purpose, &statement.key));
     }
-    let Err(error) = DB::execute(statement, tx).await else { return Ok(()) };
-    let error = fault::of_statement(purpose, statement, error);
-    DB::after_refusal(tx).await;
-    Err(error)
+    DB::execute(statement, tx).await.map_err(|error| fault::of_statement(purpose, statement, error))
 }

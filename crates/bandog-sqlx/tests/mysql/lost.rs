@@ -74,6 +74,14 @@ async fn a_program_that_ignores_the_error_writes_nothing() {
     tx.commit().await.unwrap();
     assert_eq!(database.writes(), "");
     next.release().await.unwrap();
+    // This guard knows by itself that it is lost, so no statement is sent.
+    let guard = client.mutex("k").lease(Duration::from_millis(500)).lock().await.unwrap();
+    let mut tx = connection.begin().await.unwrap();
+    write(&mut tx, "later").await;
+    guard.lost().await;
+    assert_eq!(guard.fence_in(&mut tx).await.unwrap_err().kind(), ErrorKind::Lost);
+    tx.commit().await.unwrap();
+    assert_eq!(database.writes(), "");
 }
 
 #[tokio::test]
