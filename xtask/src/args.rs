@@ -86,7 +86,7 @@ pub(crate) enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Test the same locks from Rust and from Java, with Redisson and Curator; needs a JDK and Maven.
+    /// Test the same locks from Rust and from Java, with Redisson, Curator and ShedLock; needs a JDK and Maven.
     Interop {
         /// If a JDK or Maven is missing, print this and succeed.
         #[arg(long)]

@@ -1,4 +1,5 @@
-//! Tests the same locks from Rust and from Java: with Redisson on Redis, and with Curator on ZooKeeper.
+//! Tests the same locks from Rust and from Java: with Redisson on Redis, with Curator on ZooKeeper, and with
+//! ShedLock on PostgreSQL and MariaDB.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -8,7 +9,7 @@ use std::time::Instant;
 use crate::fault::Fault;
 use crate::step;
 use crate::tally::Tally;
-use crate::tools::{self, JDK, MAVEN, REDIS, ZOOKEEPER};
+use crate::tools::{self, JDK, MARIADB, MAVEN, POSTGRES, REDIS, ZOOKEEPER};
 
 const RUST: &str = "interop/Cargo.toml";
 
@@ -16,9 +17,13 @@ const RUST: &str = "interop/Cargo.toml";
 const REDISSON: &[&str] = &["--file", "interop/java/pom.xml"];
 /// Maven's arguments for Curator 5.9.0.
 const CURATOR: &[&str] = &["--file", "interop/java/curator.xml"];
-/// The Java sides, as Maven's arguments: both versions of Redisson, and Curator.
-const JAVA: &[&[&str]] =
-    &[REDISSON, &["--file", "interop/java/pom.xml", "--activate-profiles", "redisson-3.10.6"], CURATOR];
+/// The Java sides, as Maven's arguments: both versions of Redisson, Curator and ShedLock.
+const JAVA: &[&[&str]] = &[
+    REDISSON,
+    &["--file", "interop/java/pom.xml", "--activate-profiles", "redisson-3.10.6"],
+    CURATOR,
+    &["--file", "interop/java/shedlock.xml"],
+];
 
 /// The output of Maven, which is printed only if Maven fails.
 const LOG: &str = "target/xtask/maven.log";
@@ -31,7 +36,7 @@ pub(crate) fn run(if_installed: bool, args: &[String]) -> Result<(), Fault> {
         eprintln!("not run: the tests with Java, because packages are missing: {}", missing.join(" "));
         return Ok(());
     }
-    tools::require(&[REDIS, ZOOKEEPER, JDK, MAVEN])?;
+    tools::require(&[REDIS, ZOOKEEPER, POSTGRES, MARIADB, JDK, MAVEN])?;
     build_java()?;
     let start = Instant::now();
     let mut tally = Tally::default();

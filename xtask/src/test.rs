@@ -42,7 +42,7 @@ const COMMON: &[&str] = &[
     "--locked",
     "--no-fail-fast",
     "--features",
-    "bandog/mysql,bandog/postgres,bandog/sqlite,bandog/zookeeper",
+    "bandog/mysql,bandog/postgres,bandog/sqlite,bandog/zookeeper,bandog-sqlx/mysql",
 ];
 
 /// Runs all tests. Installs the servers that they need, if these are missing.

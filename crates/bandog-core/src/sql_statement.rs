@@ -8,8 +8,8 @@ use crate::{Error, ErrorKind, Key};
 /// holds its lock ([`crate::Leases::fence_sql`]), or creates a record once ([`crate::Records::mark_sql`]).
 ///
 /// All values are texts, and the statement converts them. It returns one row, whose column `fence` is a `bigint`: the
-/// fence of the lock, or 1. If a condition is not met, the database refuses the statement with an error, so that the
-/// transaction cannot commit.
+/// fence of the lock, or 1. If a condition is not met, the database refuses the statement with an error. On PostgreSQL, the
+/// transaction then cannot commit. On MySQL and MariaDB it can: roll it back after each error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SqlStatement {
     /// The lock or the record.
@@ -39,6 +39,8 @@ pub struct Mark {
 pub enum SqlDialect {
     /// PostgreSQL. The placeholders are `$1`, `$2` and so on.
     Postgres,
+    /// MySQL and MariaDB. Each placeholder is `?`, and the character set of the connection must be `utf8mb4`.
+    MySql,
 }
 
 impl SqlStatement {
@@ -46,6 +48,8 @@ impl SqlStatement {
     pub const LOST: &str = "bandog: this claim does not hold the lock";
     /// The words in the database's error if the database is not the one that has the lock.
     pub const OTHER_DATABASE: &str = "bandog: this is not the database of the lock";
+    /// The words in the error of MySQL or MariaDB if the snapshot of the transaction is older than the grant.
+    pub const TOO_EARLY: &str = "bandog: the transaction began before the lock was granted";
     /// The words in the database's error if a mark exists already.
     pub const COMPLETED: &str = "bandog: this run was completed already";
     /// The words in the database's error if the record of the job does not contain the run.
@@ -58,9 +62,14 @@ impl SqlStatement {
     ///
     /// - [`ErrorKind::Lost`]: the claim does not hold the lock, or the run was completed, has ended or was taken over.
     /// - [`ErrorKind::Misused`]: the database is not the one that has the lock, or the isolation level is not allowed.
+    /// - [`ErrorKind::Unavailable`]: the transaction has a snapshot that is older than the lock. A new one can succeed.
     pub fn refusal(&self, message: &str) -> Option<Error> {
         if message.contains(Self::LOST) {
             return Some(Error::lost(&self.key).during("fence"));
+        }
+        if message.contains(Self::TOO_EARLY) {
+            let error = Error::unavailable("the transaction began before the lock was granted; repeat it");
+            return Some(error.during("fence").at(&self.key));
         }
         let of_mark =
             [(Self::COMPLETED, ErrorKind::Lost), (Self::ENDED, ErrorKind::Lost), (Self::ISOLATION, ErrorKind::Misused)];
@@ -85,6 +94,7 @@ impl fmt::Display for SqlDialect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Postgres => "PostgreSQL",
+            Self::MySql => "MySQL",
         })
     }
 }

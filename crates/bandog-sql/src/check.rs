@@ -5,12 +5,22 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use bandog_core::{Clock, Finding};
 
-use crate::{fault::Fault, job::Query, leases::Context, options::Dialect, row::Row, session::Link};
+use crate::{
+    fault::Fault,
+    held,
+    job::Query,
+    leases::Context,
+    options::{Dialect, Layout},
+    row::Row,
+    session::Link,
+};
 
 /// A difference between the clocks of this machine and of the server that is worth a notice.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(5);
-/// Number of free connections below which the server might refuse new ones soon. A backend uses four.
-const FEW_CONNECTIONS: i64 = 20;
+/// Number of free connections below which the server might refuse new ones soon.
+const FEW_CONNECTIONS: usize = 20;
+/// Maximum number of connections of a backend that do not hold locks.
+pub(crate) const CONNECTIONS: usize = 4;
 
 /// Checks the settings of the server.
 pub(crate) struct Check;
@@ -22,21 +32,27 @@ impl Query for Check {
     async fn run(&self, link: &Link, context: &Context) -> Result<Vec<Finding>, Fault> {
         let rows = link.query(&link.statements.settings, &[]).await?;
         let row = rows.first().ok_or(Fault::Broken(None))?;
-        match context.options.dialect {
-            Dialect::Postgres => findings(row),
+        let holds_sessions = matches!(context.options.layout, Layout::RowLock(_) | Layout::Advisory);
+        let needed = CONNECTIONS + if holds_sessions { context.options.connections } else { 0 };
+        let mut findings = match context.options.dialect {
+            Dialect::Postgres => findings(row, needed)?,
             #[cfg(feature = "mysql")]
-            Dialect::MySql => crate::mysql::findings(row),
+            Dialect::MySql => crate::mysql::findings(row, needed)?,
+        };
+        if holds_sessions {
+            findings.extend(held::check::findings(link, context).await?);
         }
+        Ok(findings)
     }
 }
 
-/// The findings for this row of PostgreSQL.
-fn findings(row: &Row) -> Result<Vec<Finding>, Fault> {
+/// The findings for this row of PostgreSQL. A client needs up to this number of connections.
+fn findings(row: &Row, needed: usize) -> Result<Vec<Finding>, Fault> {
     let version: &str = row.try_get(7)?;
     let mut findings = vec![Finding::fine("server", format!("PostgreSQL {version}, which is not a replica"))];
     findings.extend(durability(row)?);
     findings.push(replicas(row.try_get(3)?));
-    findings.push(connections(row.try_get(4)?, row.try_get(5)?));
+    findings.push(connections(row.try_get(4)?, row.try_get(5)?, needed));
     findings.push(clock(row.try_get(8)?));
     Ok(findings)
 }
@@ -86,13 +102,13 @@ fn replicas(count: i64) -> Finding {
     )
 }
 
-pub(crate) fn connections(allowed: i64, used: i64) -> Finding {
-    if allowed - used >= FEW_CONNECTIONS {
+pub(crate) fn connections(allowed: i64, used: i64, needed: usize) -> Finding {
+    if usize::try_from(allowed - used).is_ok_and(|free| free >= needed.max(FEW_CONNECTIONS)) {
         return Finding::fine("connections", format!("{used} of {allowed} are in use"));
     }
     Finding::advice(
         "connections",
-        format!("{used} of {allowed} are in use; each client of bandog needs up to four"),
+        format!("{used} of {allowed} are in use; each client of bandog needs up to {needed}"),
         "raise max_connections, or use fewer connections elsewhere",
     )
 }

@@ -1,30 +1,37 @@
 //! Statements for transactions of the user: the check of a hold, and a record that is created once.
 
-use bandog_core::{Error, ErrorKind, Fence, Holding, Mark, Result, SqlDialect, SqlStatement};
+use bandog_core::{Error, ErrorKind, Fence, Holding, Key, Mark, Result, SqlDialect, SqlStatement};
 
-use crate::leases::Context;
+use crate::{leases::Context, options::Dialect};
 
 /// The statement that checks a hold.
 ///
 /// # Errors
-/// `Unavailable`: this process has not connected yet. Then none of its claims holds a lock. `Unsupported`: the database is
-/// not PostgreSQL.
+/// `Unavailable`: this process has not connected yet. Then none of its claims holds a lock. `Unsupported`: the locks are in
+/// the table of other programs.
 pub(crate) fn check(context: &Context, holding: &Holding, fence: Fence) -> Result<SqlStatement> {
-    let text = text(context, &context.statements.fence)?;
-    let values = vec![holding.key.as_str().to_owned(), holding.id.to_string(), id(context)?, fence.to_string()];
-    Ok(SqlStatement { key: holding.key.clone(), dialect: SqlDialect::Postgres, text, values })
+    if !context.statements.can_keep_fences() {
+        let message = "a transaction of your own cannot check a lock in the table of ShedLock";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    let values = [holding.key.as_str().to_owned(), holding.id.to_string(), id(context)?, fence.to_string()];
+    Ok(statement(context, &holding.key, &context.statements.fence, &values))
 }
 
 /// The statement that creates a mark.
 ///
 /// # Errors
-/// As [`check`].
+/// As [`check`]. `Unsupported`: the database is not PostgreSQL, or the locks are in the table of other programs.
 pub(crate) fn mark(context: &Context, mark: &Mark) -> Result<SqlStatement> {
-    let text_of_mark = text(context, &context.statements.mark)?;
-    let Mark { key, within: (record, text), obsolete: (from, until) } = mark;
-    let name = |key: &bandog_core::Key| key.as_str().to_owned();
-    let values = vec![name(key), name(record), text.clone(), id(context)?, name(from), name(until)];
-    Ok(SqlStatement { key: record.clone(), dialect: SqlDialect::Postgres, text: text_of_mark, values })
+    let text = &context.statements.mark;
+    if text.is_empty() || !context.statements.can_keep_fences() {
+        let message = "transactions of your own can complete a run only on PostgreSQL, and not with layout=shedlock";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    let Mark { key, within: (record, run), obsolete: (from, until) } = mark;
+    let name = |key: &Key| key.as_str().to_owned();
+    let values = [name(key), name(record), run.clone(), id(context)?, name(from), name(until)];
+    Ok(statement(context, record, text, &values))
 }
 
 /// The id of the tables.
@@ -32,12 +39,57 @@ fn id(context: &Context) -> Result<String> {
     context.id().ok_or_else(|| Error::unavailable("the id of the store is not known yet"))
 }
 
-/// The text of a statement that the user executes in another session.
-fn text(context: &Context, statement: &str) -> Result<String> {
-    if context.statements.can_keep_fences() {
-        return Ok(statement.replace("$schema", &format!("\"{}\"", context.options.schema)));
+/// A statement that the user executes in another session. `values` are those of `$1`, `$2` and so on.
+fn statement(context: &Context, key: &Key, text: &str, values: &[String]) -> SqlStatement {
+    let schema = &context.options.schema;
+    let key = key.clone();
+    match context.options.dialect {
+        Dialect::Postgres => {
+            let text = text.replace("$schema", &format!("\"{schema}\""));
+            SqlStatement { key, dialect: SqlDialect::Postgres, text, values: values.to_vec() }
+        }
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => {
+            let schema = format!("`{}`", schema.replace('`', "``"));
+            let (text, values) = with_question_marks(text, &schema, values);
+            SqlStatement { key, dialect: SqlDialect::MySql, text, values }
+        }
     }
-    let message =
-        "transactions of your own can check a lock only on PostgreSQL; send the fence with each write instead";
-    Err(Error::new(ErrorKind::Unsupported, message))
+}
+
+/// Replaces `$schema`, and each `$1`, `$2` and so on by `?`. Returns the text, and a value for each `?`.
+#[cfg(feature = "mysql")]
+fn with_question_marks(text: &str, schema: &str, values: &[String]) -> (String, Vec<String>) {
+    let mut parts = text.split('$');
+    let mut replaced = parts.next().unwrap_or_default().to_owned();
+    let mut used = Vec::new();
+    for part in parts {
+        let digits = part.chars().take_while(char::is_ascii_digit).count();
+        let number: Option<usize> = part[..digits].parse().ok();
+        match number.and_then(|number| values.get(number - 1)) {
+            Some(value) => {
+                used.push(value.clone());
+                replaced.push('?');
+                replaced.push_str(&part[digits..]);
+            }
+            None => {
+                replaced.push_str(schema);
+                replaced.push_str(part.strip_prefix("schema").unwrap_or(part));
+            }
+        }
+    }
+    (replaced, used)
+}
+
+#[cfg(all(test, feature = "mysql"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_question_mark_has_its_value() {
+        let values = ["a", "b"].map(String::from);
+        let (text, values) = with_question_marks("select $2, $1 from $schema.t where x = $2", "`d$1`", &values);
+        assert_eq!(text, "select ?, ? from `d$1`.t where x = ?");
+        assert_eq!(values, ["b", "a", "b"]);
+    }
 }

@@ -10,6 +10,7 @@ use crate::{
     fault::Fault,
     job::Query,
     leases::Context,
+    options::Layout,
     registry::Members,
     session::Link,
     states::{self, Locked, Purpose},
@@ -107,7 +108,7 @@ impl Query for Evict {
 
     async fn run(&self, link: &Link, context: &Context) -> Result<Self::Output, Fault> {
         let Self(key) = self;
-        if link.statements.share_a_table() {
+        if matches!(context.options.layout, Layout::ShedLock(_)) {
             // A hold of another program has no rows in the other tables.
             match Show(vec![key.clone()]).run(link, context).await? {
                 Ok(rows) if rows.iter().any(Row::is_held) => {}

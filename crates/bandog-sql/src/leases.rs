@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use crate::{
     fault::Fault,
     fence,
+    held::Held,
     job::Query,
     lane::Lane,
     listen::{Channel, Listener},
@@ -54,12 +55,17 @@ struct Shared {
     steps: Lane,
     renewals: Lane,
     others: Lane,
+    /// The sessions that hold locks of the database. None in layouts without them.
+    held: Option<Arc<Held>>,
 }
 
 /// The lanes end by themselves when their queues are dropped.
 impl Drop for Shared {
     fn drop(&mut self) {
         self.context.listener.close();
+        if let Some(held) = &self.held {
+            held.close();
+        }
     }
 }
 
@@ -119,13 +125,34 @@ impl Sql {
             (Layout::Leases, Dialect::MySql) => Statements::mysql(),
             #[cfg(feature = "mysql")]
             (Layout::ShedLock(_), Dialect::MySql) => Statements::mysql_shedlock(),
+            (Layout::RowLock(_), Dialect::Postgres) => Statements::postgres_rowlock(),
+            (Layout::Advisory, Dialect::Postgres) => Statements::postgres_advisory(),
+            #[cfg(feature = "mysql")]
+            (Layout::RowLock(_), Dialect::MySql) => Statements::mysql_rowlock(),
+            #[cfg(feature = "mysql")]
+            (Layout::Advisory, Dialect::MySql) => Statements::mysql_advisory(),
+        };
+        let held = match options.layout {
+            Layout::Leases | Layout::ShedLock(_) => None,
+            Layout::RowLock(_) | Layout::Advisory => Some(Held::new(options.connections)),
         };
         Ok(Self(Arc::new(Shared {
+            held,
             context: Arc::new(Context::new(options, statements)),
             steps: Lane::default(),
             renewals: Lane::reconnecting(),
             others: Lane::default(),
         })))
+    }
+
+    /// Applies steps to leases.
+    pub(crate) async fn apply_leases(&self, steps: &[Step]) -> Vec<Result<Answer>> {
+        self.0.steps.apply(self.context(), steps).await
+    }
+
+    /// Renews leases.
+    pub(crate) async fn renew_leases(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        self.0.renewals.renew(self.context(), claims).await
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {
@@ -153,14 +180,20 @@ impl Leases for Sql {
     async fn apply(&self, steps: &[Step]) -> Vec<Result<Answer>> {
         // The connection for renewals is opened before the first renewal is due.
         self.0.renewals.open(self.context());
-        let answers = self.0.steps.apply(self.context(), steps).await;
+        let answers = match &self.0.held {
+            None => self.0.steps.apply(self.context(), steps).await,
+            Some(held) => self.apply_held(held, steps).await,
+        };
         let with_context =
             |(answer, step): (Result<Answer>, &Step)| answer.map_err(|error| error.during(step.verb()).at(step.key()));
         answers.into_iter().zip(steps).map(with_context).collect()
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let answers = self.0.renewals.renew(self.context(), claims).await;
+        let answers = match &self.0.held {
+            None => self.0.renewals.renew(self.context(), claims).await,
+            Some(held) => self.renew_held(held, claims).await,
+        };
         let with_context =
             |(answer, claim): (Result<Renewal>, &Claim)| answer.map_err(|error| error.during("renew").at(&claim.key));
         answers.into_iter().zip(claims).map(with_context).collect()
@@ -205,7 +238,7 @@ impl Leases for Sql {
             timeout: options.timeout,
             kinds: match options.layout {
                 Layout::Leases => LockState::KINDS,
-                Layout::ShedLock(_) => Kinds::MUTEX,
+                Layout::ShedLock(_) | Layout::RowLock(_) | Layout::Advisory => Kinds::MUTEX,
             },
             has_records: true,
             fence_survives_failover: true,
@@ -230,7 +263,7 @@ impl Query for Ping {
 }
 
 /// Marks a lock as one for which a subscriber waits. A lock without rows gets rows.
-struct Want(Key);
+pub(crate) struct Want(pub(crate) Key);
 
 #[async_trait]
 impl Query for Want {

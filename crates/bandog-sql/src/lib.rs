@@ -13,6 +13,7 @@ mod client;
 mod dial;
 mod fault;
 mod fence;
+mod held;
 mod inspect;
 mod job;
 mod lane;

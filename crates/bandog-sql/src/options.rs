@@ -11,7 +11,7 @@ use std::{
 
 use bandog_core::Result;
 
-pub(crate) use self::layout::{Layout, TableName};
+pub(crate) use self::layout::{Layout, RowTable, TableName};
 use crate::schema;
 
 /// The options of a [`Sql`](crate::Sql) backend.
@@ -31,6 +31,8 @@ pub struct SqlOptions {
     pub(crate) database: String,
     pub(crate) schema: String,
     pub(crate) layout: Layout,
+    /// Maximum number of sessions that hold locks of the database.
+    pub(crate) connections: usize,
     /// Whether the client creates the tables if they do not exist.
     pub(crate) creates_tables: bool,
     /// Whether a pooler in the mode `session` may be between the client and the server.
@@ -84,6 +86,10 @@ impl SqlOptions {
     /// - `?layout=shedlock`, and perhaps `&table=NAME` (the default is `shedlock`): mutexes are rows of the table of ShedLock,
     ///   a Java library. Jobs under ShedLock and these mutexes exclude each other. There are no other kinds of locks. The
     ///   table must exist, and ShedLock must use the time of the database (`usingDbTime()`).
+    /// - `?mode=rowlock&table=NAME&column=NAME`: while a client holds a mutex, a transaction of the database has also locked the
+    ///   row of this name with `select … for update`. Programs that lock the same row exclude the mutex. There are no other
+    ///   kinds of locks. `?connections=NUMBER` is the maximum number of locks that a client holds at once; the default is 10.
+    /// - `?mode=advisory`, and perhaps `&connections=NUMBER`: the same with `pg_advisory_lock`, and on MySQL with `GET_LOCK`.
     /// - `?host=/DIRECTORY`, with no host before it: the Unix socket in this directory.
     /// - `?sslmode=disable` (the default), `require` or `verify-full`: the last two are the same here. The client always
     ///   checks the certificate of the server.

@@ -1,11 +1,13 @@
 //! The tables: they are created when they are first used, and have a version.
 
+use std::fmt::Write as _;
+
 use bandog_core::{ClientId, Error, ErrorKind};
 
 use crate::{
     fault::Fault,
     leases::Context,
-    options::{Dialect, SqlOptions},
+    options::{Dialect, Layout, RowTable, SqlOptions},
     session::Link,
     statements::Statements,
 };
@@ -30,7 +32,13 @@ pub(crate) fn text(options: &SqlOptions) -> String {
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     let names = [("$schema", quoted(&options.schema)), ("$user", quoted(&options.user))];
     let filled = names.iter().fold(PRINTED.to_owned(), |text, (name, value)| text.replace(name, value));
-    filled.replace("$tables", &Statements::postgres().schema)
+    let mut text = filled.replace("$tables", &Statements::postgres().schema);
+    if let Layout::ShedLock(table) | Layout::RowLock(RowTable { table, .. }) = &options.layout {
+        let (table, user) = (options.dialect.quoted(table), quoted(&options.user));
+        // The table belongs to other programs, so it must exist.
+        let _ = writeln!(text, "grant select, insert, update on {table} to {user};");
+    }
+    text
 }
 
 /// Creates the tables, unless they exist, and checks their version.

@@ -208,8 +208,9 @@ async fn prepare(link: &Link, context: &Context) -> Result<Option<Table>, Fault>
         Dialect::MySql => crate::mysql::prepare(link, context).await?,
     }
     match &context.options.layout {
-        Layout::Leases => Ok(None),
+        Layout::Leases | Layout::Advisory => Ok(None),
         Layout::ShedLock(name) => shedlock::read(link, context, name).await.map(Some),
+        Layout::RowLock(name) => shedlock::read_rows(link, context, name).await.map(Some),
     }
 }
 

@@ -7,7 +7,14 @@ use std::collections::BTreeMap;
 
 use bandog_core::{ClaimId, Error, ErrorKind, Key, Result};
 
-use crate::{fault::Fault, leases::Context, options::TableName, row::Row, session::Link, statements::Statements};
+use crate::{
+    fault::Fault,
+    leases::Context,
+    options::{RowTable, TableName},
+    row::Row,
+    session::Link,
+    statements::Statements,
+};
 
 /// The sign before the holder of a row that is not a row of bandog.
 const SHARED: char = '!';
@@ -23,11 +30,12 @@ const ALL_DIGITS: i64 = 6;
 /// Stands for a holder that is not a client of bandog. No claim has this id.
 pub(crate) const FOREIGN: ClaimId = ClaimId { client: ClaimId::OFFERED.client, number: 1 };
 
-/// What a session knows of ShedLock's table.
+/// What a session knows of a table of other programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Table {
-    /// The table, as statements name it.
+    /// The table, and the column with the names, as statements name them.
     quoted: String,
+    column: String,
     /// Maximum length of a name, in characters. None: there is no limit.
     longest: Option<usize>,
     /// Whether names must be ASCII.
@@ -41,16 +49,17 @@ pub(crate) struct Table {
 impl Table {
     /// Why this table cannot have a lock with this name.
     pub(crate) fn refuse(&self, key: &Key) -> Option<Error> {
-        let Self { quoted, longest, .. } = self;
+        let Self { quoted, column, longest, .. } = self;
         let count = key.as_str().chars().count();
         if let Some(longest) = longest.filter(|longest| count > *longest) {
             let message =
-                format!("the name has {count} characters, and the column name of {quoted} has room for {longest}");
+                format!("the name has {count} characters, and the column {column} of {quoted} has room for {longest}");
             return Some(Error::misused(message).at(key));
         }
         if self.is_ascii && !key.as_str().is_ascii() {
-            let message =
-                format!("the column name of {quoted} does not have the character set utf8mb4, so names must be ASCII");
+            let message = format!(
+                "the column {column} of {quoted} does not have the character set utf8mb4, so names must be ASCII"
+            );
             return Some(Error::misused(message).at(key));
         }
         None
@@ -64,8 +73,10 @@ impl Table {
         };
         let values = [
             ("$table", self.quoted.clone()),
+            ("$column", self.column.clone()),
             ("$given", of_table("g.name")),
             ("$name", of_table("l.name")),
+            ("$asked", of_table("$1")),
             ("$slack", self.slack.to_string()),
             ("$foreign", FOREIGN.to_string()),
         ];
@@ -78,8 +89,7 @@ impl Table {
 /// # Errors
 /// `Unsupported`: the table is missing, or cannot have locks.
 pub(crate) async fn read(link: &Link, context: &Context, name: &TableName) -> Result<Table, Fault> {
-    let rows = link.query(&link.statements.shared_table, &[&name.schema, &name.table]).await?;
-    let columns: BTreeMap<String, Column> = rows.iter().map(Column::read).collect::<Result<_, Fault>>()?;
+    let columns = columns(link, name).await?;
     let quoted = context.options.dialect.quoted(name);
     let unsupported = |what: String| {
         let message = format!("{}: the table {quoted} of ShedLock {what}", context.options.store());
@@ -112,14 +122,39 @@ pub(crate) async fn read(link: &Link, context: &Context, name: &TableName) -> Re
             None => return Err(unsupported(format!("has a column {name} of the type {kind}, which is no time"))),
         }
     }
-    let is_utf8 = matches!(key.collation.as_ref().map(|(set, _)| set.as_str()), None | Some("utf8mb4"));
-    Ok(Table {
-        quoted,
-        longest: key.length.and_then(|length| usize::try_from(length).ok()),
-        is_ascii: !is_utf8,
-        collation: key.collation.clone(),
-        slack: (digits..ALL_DIGITS).fold(1, |slack, _| slack * 10) - 1,
-    })
+    let slack = (digits..ALL_DIGITS).fold(1, |slack, _| slack * 10) - 1;
+    Ok(Table { slack, ..key.table(quoted, "name".into()) })
+}
+
+/// Reads and checks the table whose rows are locked.
+///
+/// # Errors
+/// `Unsupported`: the table or the column is missing, or the column cannot have names.
+pub(crate) async fn read_rows(link: &Link, context: &Context, name: &RowTable) -> Result<Table, Fault> {
+    let RowTable { table, column } = name;
+    let columns = columns(link, table).await?;
+    let dialect = context.options.dialect;
+    let (quoted, quoted_column) = (dialect.quoted(table), dialect.quoted_column(column));
+    let unsupported = |what: &str| {
+        let message = format!("{}: the table {quoted} {what}", context.options.store());
+        Fault::Described(Error::new(ErrorKind::Unsupported, message))
+    };
+    let found = columns.iter().find(|(name, _)| name.eq_ignore_ascii_case(column)).map(|(_, column)| column);
+    match found {
+        None if columns.is_empty() => Err(unsupported("does not exist, or the user has no right to read it")),
+        None => Err(unsupported(&format!("has no column {quoted_column}"))),
+        Some(found) if !found.is_unique => Err(unsupported(&format!(
+            "has no unique key that is the column {quoted_column}; without one, locks of different names wait for each other"
+        ))),
+        Some(found) if !found.is_text() => Err(unsupported(&format!("has a column {quoted_column} that is no text"))),
+        Some(found) => Ok(found.table(quoted.clone(), quoted_column)),
+    }
+}
+
+/// The columns of a table.
+async fn columns(link: &Link, name: &TableName) -> Result<BTreeMap<String, Column>, Fault> {
+    let rows = link.query(&link.statements.shared_table, &[&name.schema, &name.table]).await?;
+    rows.iter().map(Column::read).collect()
 }
 
 /// A column of the table.
@@ -129,6 +164,7 @@ struct Column {
     digits: Option<i64>,
     collation: Option<(String, String)>,
     is_key: bool,
+    is_unique: bool,
 }
 
 impl Column {
@@ -140,8 +176,26 @@ impl Column {
             digits: row.try_get(3)?,
             collation: set.zip(collation),
             is_key: row.try_get(6)?,
+            is_unique: row.try_get(7)?,
         };
         Ok((row.try_get(0)?, column))
+    }
+
+    fn is_text(&self) -> bool {
+        self.length.is_some() || self.kind == "text"
+    }
+
+    /// The table, if this is its column with the names.
+    fn table(&self, quoted: String, column: String) -> Table {
+        let is_utf8 = matches!(self.collation.as_ref().map(|(set, _)| set.as_str()), None | Some("utf8mb4"));
+        Table {
+            quoted,
+            column,
+            longest: self.length.and_then(|length| usize::try_from(length).ok()),
+            is_ascii: !is_utf8,
+            collation: self.collation.clone(),
+            slack: 0,
+        }
     }
 }
 

@@ -24,6 +24,35 @@ macro_rules! shared {
     }};
 }
 
+/// Adds the statements that lock a row of another table. In a transaction of the user, only the lease could be checked.
+macro_rules! rowlock {
+    ($folder:literal, $statements:expr) => {{
+        let text = |file: &str| body(file).to_owned();
+        Self {
+            shared_table: text(include_str!(concat!("../sql/", $folder, "/shedlock_table.sql"))),
+            hold_take: text(include_str!(concat!("../sql/", $folder, "/rowlock_take.sql"))),
+            hold_insert: text(include_str!(concat!("../sql/", $folder, "/rowlock_insert.sql"))),
+            hold_extend: text(include_str!(concat!("../sql/", $folder, "/rowlock_extend.sql"))),
+            held_settings: text(include_str!(concat!("../sql/", $folder, "/held_settings.sql"))),
+            ..$statements
+        }
+    }};
+}
+
+/// Adds the statements that take an advisory lock.
+macro_rules! advisory {
+    ($folder:literal, $statements:expr) => {{
+        let text = |file: &str| body(file).to_owned();
+        Self {
+            hold_take: text(include_str!(concat!("../sql/", $folder, "/advisory_take.sql"))),
+            hold_extend: text(include_str!(concat!("../sql/", $folder, "/advisory_extend.sql"))),
+            held_settings: text(include_str!(concat!("../sql/", $folder, "/held_settings.sql"))),
+            hold_free: text(include_str!(concat!("../sql/", $folder, "/advisory_free.sql"))),
+            ..$statements
+        }
+    }};
+}
+
 /// Declares the statements. The groups are those that all databases have, those of PostgreSQL, and those of MySQL.
 macro_rules! statements {
     (
@@ -37,8 +66,18 @@ macro_rules! statements {
             $($(#[$doc])* pub(crate) $name: String,)+
             $($(#[$pg_doc])* pub(crate) $pg: String,)+
             $(#[cfg(feature = "mysql")] $(#[$my_doc])* pub(crate) $my: String,)+
-            /// Reads the columns of ShedLock's table. Empty in the other layouts.
+            /// Reads the columns of a table of other programs. Empty in layouts without one.
             pub(crate) shared_table: String,
+            /// Takes the lock of the database in the modes that have one. Empty in the others, as the next four.
+            pub(crate) hold_take: String,
+            /// Creates the row of a lock.
+            pub(crate) hold_insert: String,
+            /// Keeps the server from ending the session.
+            pub(crate) hold_extend: String,
+            /// Frees the lock of the database.
+            pub(crate) hold_free: String,
+            /// Reads the settings that endanger sessions that hold locks.
+            pub(crate) held_settings: String,
         }
 
         impl Statements {
@@ -72,6 +111,28 @@ macro_rules! statements {
                 shared!("mysql", Self::mysql())
             }
 
+            /// The statements for PostgreSQL, if a claim also locks a row.
+            pub(crate) fn postgres_rowlock() -> Self {
+                rowlock!("postgres", Self::postgres())
+            }
+
+            /// The statements for PostgreSQL, if a claim also takes an advisory lock.
+            pub(crate) fn postgres_advisory() -> Self {
+                advisory!("postgres", Self::postgres())
+            }
+
+            /// The statements for MySQL and MariaDB, if a claim also locks a row.
+            #[cfg(feature = "mysql")]
+            pub(crate) fn mysql_rowlock() -> Self {
+                rowlock!("mysql", Self::mysql())
+            }
+
+            /// The statements for MySQL and MariaDB, if a claim also takes a lock of the server.
+            #[cfg(feature = "mysql")]
+            pub(crate) fn mysql_advisory() -> Self {
+                advisory!("mysql", Self::mysql())
+            }
+
             /// The same statements with this change of each text.
             #[cfg(test)]
             pub(crate) fn changed(self, change: impl Fn(&str) -> String) -> Self {
@@ -80,6 +141,11 @@ macro_rules! statements {
                     $($pg: change(&self.$pg),)+
                     $(#[cfg(feature = "mysql")] $my: change(&self.$my),)+
                     shared_table: self.shared_table.clone(),
+                    hold_take: self.hold_take.clone(),
+                    hold_insert: self.hold_insert.clone(),
+                    hold_extend: self.hold_extend.clone(),
+                    hold_free: self.hold_free.clone(),
+                    held_settings: self.held_settings.clone(),
                 }
             }
         }
@@ -121,10 +187,10 @@ statements! {
     names,
     history,
     time,
-    settings,;
-    postgres:
+    settings,
     /// Checks a hold in a transaction of the user.
-    fence,
+    fence,;
+    postgres:
     /// Creates a record in a transaction of the user.
     mark,
     claim,
@@ -144,11 +210,6 @@ impl Statements {
         !self.fence.is_empty()
     }
 
-    /// Whether the holds of mutexes are in a table that other programs write, too.
-    pub(crate) fn share_a_table(&self) -> bool {
-        !self.shared_table.is_empty()
-    }
-
     /// The same statements with this change of the texts that name the shared table.
     pub(crate) fn filled(&self, change: impl Fn(&str) -> String) -> Self {
         Self {
@@ -159,6 +220,8 @@ impl Statements {
             show: change(&self.show),
             list: change(&self.list),
             write: change(&self.write),
+            hold_take: change(&self.hold_take),
+            hold_insert: change(&self.hold_insert),
             ..self.clone()
         }
     }

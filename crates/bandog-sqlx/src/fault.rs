@@ -1,18 +1,45 @@
 //! The errors of the database, as errors of bandog.
 
-use bandog_core::{Error, ErrorKind, Key, SqlStatement};
+use bandog_core::{Error, ErrorKind, Key, SqlDialect, SqlStatement};
+use sqlx::error::DatabaseError;
 
-/// SQLSTATE: the schema or the table does not exist.
-const MISSING: [&str; 2] = ["3F000", "42P01"];
-/// SQLSTATE: another transaction was in the way: a serialization failure, a deadlock, or a timeout of a lock.
-const CONTENDED: [&str; 3] = ["40001", "40P01", "55P03"];
-/// SQLSTATE: a right is missing.
-const NO_RIGHT: &str = "42501";
 /// The classes of SQLSTATE with which the answer to a commit says nothing about the transaction: the connection has
-/// failed, an operator or the system has ended the session, or an internal error. A pooler also answers with them.
-const UNKNOWN: [&str; 4] = ["08", "57", "58", "XX"];
+/// failed, an operator or the system has ended the session, or an internal error. A pooler also answers with them. `HY` and
+/// `70` are those of MySQL.
+const UNKNOWN: [&str; 6] = ["08", "57", "58", "XX", "HY", "70"];
 /// SQLSTATE: it is not known whether the statement was completed.
 const COMPLETION_UNKNOWN: &str = "40003";
+
+/// Why a database has refused a statement or a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    /// The schema or the table does not exist.
+    Missing,
+    /// Another transaction was in the way: a serialization failure, a deadlock, or a timeout of a lock.
+    Contended,
+    /// A right is missing.
+    NoRight,
+    Other,
+}
+
+fn reason(said: &dyn DatabaseError) -> Reason {
+    #[cfg(feature = "mysql")]
+    if let Some(said) = said.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>() {
+        return match said.number() {
+            1049 | 1146 => Reason::Missing,
+            // The last one: a row has changed since the snapshot of the transaction.
+            1205 | 1213 | 3572 | 1020 => Reason::Contended,
+            1044 | 1142 | 1143 | 1370 => Reason::NoRight,
+            _ => Reason::Other,
+        };
+    }
+    match said.code().as_deref() {
+        Some("3F000" | "42P01") => Reason::Missing,
+        Some("40001" | "40P01" | "55P03") => Reason::Contended,
+        Some("42501") => Reason::NoRight,
+        Some(_) | None => Reason::Other,
+    }
+}
 
 /// What a statement or a commit was for: the verb of its errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,22 +94,28 @@ pub(crate) fn of_statement(purpose: Purpose, statement: &SqlStatement, error: sq
     if let Some(refused) = statement.refusal(said.message()) {
         return purpose.add_to(refused, key).caused_by(error);
     }
-    match said.code().as_deref() {
-        Some(code) if MISSING.contains(&code) => purpose.add_to(statement.other_database(), key).caused_by(error),
-        Some(NO_RIGHT) => {
-            let message = "the user of the transaction lacks a right; docs/postgres.md lists the rights";
+    match reason(said) {
+        Reason::Missing => purpose.add_to(statement.other_database(), key).caused_by(error),
+        Reason::NoRight => {
+            let page = match statement.dialect {
+                SqlDialect::MySql => "docs/mysql.md",
+                _ => "docs/postgres.md",
+            };
+            let message = format!("the user of the transaction lacks a right; {page} lists the rights");
             purpose.add_to(Error::new(ErrorKind::Denied, message), key).caused_by(error)
         }
-        Some(code) if CONTENDED.contains(&code) => contended(purpose, key, error),
-        Some(_) | None => purpose.add_to(Error::unavailable(purpose.refused()), key).caused_by(error),
+        Reason::Contended => contended(purpose, key, error),
+        Reason::Other => purpose.add_to(Error::unavailable(purpose.refused()), key).caused_by(error),
     }
 }
 
 /// The error of a commit.
 pub(crate) fn of_commit(purpose: Purpose, key: &Key, error: sqlx::Error) -> Error {
     let Some(said) = error.as_database_error() else { return no_answer(purpose, key, error).ambiguous() };
+    if reason(said) == Reason::Contended {
+        return contended(purpose, key, error);
+    }
     match said.code().as_deref() {
-        Some(code) if CONTENDED.contains(&code) => contended(purpose, key, error),
         Some(code) if !is_unknown(code) => {
             purpose.add_to(Error::new(ErrorKind::Denied, "the database refused the commit"), key).caused_by(error)
         }

@@ -1,7 +1,8 @@
 //! Checks a lock of [bandog](https://docs.rs/bandog) inside a transaction of [`sqlx`].
 //!
 //! A process can be stopped for longer than its lease, and then write although another process has the lock by now. If
-//! the data are in the same PostgreSQL database as the locks, the transaction itself can check the lock:
+//! the data are in the same database as the locks, the transaction itself can check the lock. The database is PostgreSQL or,
+//! with the feature `mysql`, MySQL or MariaDB:
 //!
 //! ```no_run
 //! use bandog_sqlx::FenceIn;
@@ -15,21 +16,25 @@
 //! ```
 //!
 //! Until the transaction ends, no other client gets the lock, even if its lease expires meanwhile. The order of holders
-//! is the order of their commits. `docs/postgres.md` describes the isolation levels and the rights.
+//! is the order of their commits. `docs/postgres.md` and `docs/mysql.md` describe the isolation levels and the rights.
 
 mod complete;
+mod database;
 mod fault;
 
-use bandog_core::{Result, SqlDialect, SqlStatement};
-use bandog_sync::Guard;
+use bandog_core::{Error, Result, SqlStatement};
+use bandog_sync::{AllGuard, Guard};
+#[cfg(feature = "mysql")]
+use sqlx::MySql;
 use sqlx::{Database, Postgres, Transaction, TransactionManager};
 
 pub use self::complete::{CompleteIn, Completion};
-use self::fault::Purpose;
+use self::{database::Supported, fault::Purpose};
 
 /// Checks the lock of a guard in a transaction of the database `DB`.
 ///
-/// It is implemented for [`Guard`], to which the guard of a writer dereferences.
+/// It is implemented for [`Guard`], to which the guard of a writer dereferences, and for [`AllGuard`]: then all locks must be
+/// in the database of the transaction.
 pub trait FenceIn<DB: Database> {
     /// Checks that this guard holds its lock, and keeps the store from granting the lock to another client until the
     /// transaction ends.
@@ -39,7 +44,8 @@ pub trait FenceIn<DB: Database> {
     /// the lock was granted: at the levels REPEATABLE READ and SERIALIZABLE, an earlier one fails with `Unavailable`.
     ///
     /// # Errors
-    /// After an error, the transaction must be rolled back; dropping it does so.
+    /// After an error, the transaction must be rolled back; dropping it does so. MySQL and MariaDB would commit it
+    /// nevertheless, so there this call rolls back what the transaction has written, if it returns an error.
     /// - `ErrorKind::Lost`: the lock was lost, or an operator took it away.
     /// - `ErrorKind::Misused`: the lock is that of a reader or the permits of a semaphore, the transaction is in another
     ///   database than the lock, or it is a savepoint.
@@ -65,27 +71,59 @@ pub trait FenceIn<DB: Database> {
     fn commit(&self, tx: Transaction<'_, DB>) -> impl Future<Output = Result<()>> + Send;
 }
 
-impl FenceIn<Postgres> for Guard {
-    async fn fence_in(&self, tx: &mut Transaction<'_, Postgres>) -> Result<()> {
-        execute(Purpose::Fence, &self.fence_sql().await?, tx).await
-    }
+/// Implements the trait for the guards of a database.
+macro_rules! fence_in {
+    ($database:ty) => {
+        impl FenceIn<$database> for Guard {
+            async fn fence_in(&self, tx: &mut Transaction<'_, $database>) -> Result<()> {
+                execute(Purpose::Fence, &self.fence_sql().await?, tx).await
+            }
 
-    async fn commit(&self, mut tx: Transaction<'_, Postgres>) -> Result<()> {
-        self.fence_in(&mut tx).await?;
-        tx.commit().await.map_err(|error| fault::of_commit(Purpose::Fence, self.key(), error))
-    }
+            async fn commit(&self, mut tx: Transaction<'_, $database>) -> Result<()> {
+                self.fence_in(&mut tx).await?;
+                tx.commit().await.map_err(|error| fault::of_commit(Purpose::Fence, self.key(), error))
+            }
+        }
+
+        impl FenceIn<$database> for AllGuard {
+            async fn fence_in(&self, tx: &mut Transaction<'_, $database>) -> Result<()> {
+                for guard in self.guards() {
+                    guard.fence_in(tx).await?;
+                }
+                Ok(())
+            }
+
+            async fn commit(&self, mut tx: Transaction<'_, $database>) -> Result<()> {
+                let [first, others @ ..] = self.guards() else { return Err(Error::misused("there is no lock")) };
+                for guard in others {
+                    guard.fence_in(&mut tx).await?;
+                }
+                first.commit(tx).await
+            }
+        }
+    };
 }
 
+fence_in!(Postgres);
+#[cfg(feature = "mysql")]
+fence_in!(MySql);
+
 /// Executes a statement.
-async fn execute(purpose: Purpose, statement: &SqlStatement, tx: &mut Transaction<'_, Postgres>) -> Result<()> {
+async fn execute<DB: Supported>(
+    purpose: Purpose,
+    statement: &SqlStatement,
+    tx: &mut Transaction<'_, DB>,
+) -> Result<()> {
     // A lock in another kind of database has no statement for this transaction.
-    if statement.dialect != SqlDialect::Postgres {
+    if statement.dialect != DB::DIALECT {
         return Err(purpose.add_to(statement.other_database(), &statement.key));
     }
     // The end of a savepoint undoes an error, so a failed check would not stop the transaction.
-    if <Postgres as Database>::TransactionManager::get_transaction_depth(tx) > 1 {
+    if DB::TransactionManager::get_transaction_depth(tx) > 1 {
         return Err(fault::savepoint(purpose, &statement.key));
     }
-    let query = statement.values.iter().fold(sqlx::query(&statement.text), |query, value| query.bind(value.as_str()));
-    query.fetch_one(&mut **tx).await.map(drop).map_err(|error| fault::of_statement(purpose, statement, error))
+    let Err(error) = DB::execute(statement, tx).await else { return Ok(()) };
+    let error = fault::of_statement(purpose, statement, error);
+    DB::after_refusal(tx).await;
+    Err(error)
 }

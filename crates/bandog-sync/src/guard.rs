@@ -57,19 +57,20 @@ impl Guard {
         Holding { key: self.turn.key().clone(), id }
     }
 
-    /// A statement for your own transaction, on a store that is a database (PostgreSQL). In this transaction it checks
-    /// that this guard's claim holds the lock, and until the transaction ends the store grants the lock to no other
-    /// client, even if the lease expires or an operator takes the lock away. So two holders never commit work at once.
+    /// A statement for your own transaction, on a store that is a database (PostgreSQL, MySQL or MariaDB). In this
+    /// transaction it checks that this guard's claim holds the lock, and until the transaction ends the store grants the
+    /// lock to no other client, even if the lease expires or an operator takes the lock away. So two holders never commit
+    /// work at once.
     /// The crate `bandog-sqlx` executes it (`guard.fence_in(&mut tx)`); with any other client of the database, execute it
     /// yourself.
     ///
     /// - Execute it as the last statement before the commit, in the database of the locks. The guard must exist until
     ///   the commit has returned: after it is dropped, another call of this client can get the lock.
-    /// - If the lock is lost, the database refuses the statement, and the transaction cannot commit.
-    ///   [`SqlStatement::refusal`] recognizes this error.
+    /// - If the lock is lost, the database refuses the statement. On PostgreSQL, the transaction then cannot commit; on
+    ///   MySQL and MariaDB, roll it back. [`SqlStatement::refusal`] recognizes this error.
     /// - Renewals and other locks are not delayed by the open transaction.
     ///
-    /// `docs/postgres.md` has an example, and says what happens at each isolation level.
+    /// `docs/postgres.md` has an example, and this page and `docs/mysql.md` say what happens at each isolation level.
     ///
     /// # Errors
     /// - `ErrorKind::Lost`: the lock was lost before.

@@ -41,7 +41,9 @@ use crate::{
 ///   The database must exist. The options for TLS are those of `postgres`. For a Unix socket:
 ///   `mysql://user@/database?socket=/PATH`.
 /// - A URL of `postgres` or `mysql` with `?layout=shedlock`, and perhaps `&table=NAME`: mutexes are rows of the table of
-///   ShedLock, a Java library, and exclude its jobs. There are no other kinds of locks.
+///   ShedLock, a Java library, and exclude its jobs. There are no other kinds of locks. With `?mode=rowlock`, `&table=NAME`
+///   and `&column=NAME`, or with `?mode=advisory`, a mutex also locks a row, or takes an advisory lock (on MySQL: `GET_LOCK`),
+///   so it excludes programs that do so by hand. `&connections=NUMBER` is the maximum number of such locks.
 /// - `sqlite:PATH`: one file, shared by processes of one machine (feature `sqlite`).
 /// - `zookeeper://user:password@host1:2181,host2:2181/folder`: a ZooKeeper ensemble (feature `zookeeper`). The user and the
 ///   password are those of the scheme `digest`. The lock `orders` is the folder `/folder/orders`, with the layout of

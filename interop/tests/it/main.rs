@@ -1,5 +1,5 @@
-//! One lock, held from Rust and from Java: the real Redisson and bandog on one Redis, and the real Curator and bandog on
-//! one ZooKeeper (`curator`).
+//! One lock, held from Rust and from Java: the real Redisson and bandog on one Redis, the real Curator and bandog on
+//! one ZooKeeper (`curator`), and the real ShedLock and bandog on one database (`shedlock`).
 //!
 //! The locks of `?layout=setnx` are tested with rslock and redsync (`strings`).
 //!
@@ -22,6 +22,7 @@ mod objects;
 mod plain_semaphore;
 mod redsync;
 mod rig;
+mod shedlock;
 mod stage;
 mod strings;
 mod watchdogs;

@@ -1,4 +1,4 @@
-//! A process that executes commands, and its answers: a JVM with Redisson or Curator (`Neighbour.java`), a program with
+//! A process that executes commands, and its answers: a JVM with Redisson, Curator or ShedLock (`Neighbour.java`), a program with
 //! bandog (`bandog-interop`), or one with another library. All of them understand the same commands.
 
 use std::{
@@ -40,12 +40,16 @@ pub(crate) enum Program {
     Curator,
     /// bandog on ZooKeeper.
     BandogZooKeeper,
+    /// ShedLock 6.10.0, on PostgreSQL or MariaDB. The watchdog's duration is lockAtMostFor.
+    ShedLock,
+    /// bandog with `?layout=shedlock`, with plain locks only.
+    BandogShedLock,
 }
 
 impl Program {
     /// Whether this is a JVM.
     pub(crate) fn is_java(self) -> bool {
-        matches!(self, Self::Redisson4 | Self::Redisson3 | Self::Curator)
+        matches!(self, Self::Redisson4 | Self::Redisson3 | Self::Curator | Self::ShedLock)
     }
 
     /// The program with its arguments.
@@ -62,6 +66,8 @@ impl Program {
             Self::Redsync => (Command::new(redsync::program().expect("redsync was built")), nothing()),
             Self::Curator => (java("curator-5.9.0", "bandog.curator.Main"), nothing()),
             Self::BandogZooKeeper => (bandog(), format!("?session={}ms", watchdog.as_millis())),
+            Self::ShedLock => (java("shedlock-6.10.0", "bandog.shedlock.Main"), nothing()),
+            Self::BandogShedLock => (bandog(), "?layout=shedlock".to_owned()),
         };
         command.args([&format!("{url}{query}"), &watchdog.as_millis().to_string()]);
         command

@@ -106,11 +106,12 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "crates/bandog-schedule/src/dispatch",
         "crates/bandog-schedule/src/job.rs", // Bodies that block.
         "crates/bandog-sql/src/dial",
-        "crates/bandog-sql/src/lane.rs",             // The connections.
-        "crates/bandog-sql/src/listen.rs",           // The connection for notifications.
+        "crates/bandog-sql/src/held/keeper.rs", // The connections that hold locks of the database.
+        "crates/bandog-sql/src/lane.rs",        // The connections.
+        "crates/bandog-sql/src/listen.rs",      // The connection for notifications.
         "crates/bandog-sql/src/mysql/connection.rs", // The connections to MySQL.
-        "crates/bandog-sql/src/mysql/dial.rs",       // Files of certificates.
-        "crates/bandog-sqlite/src/inspect.rs",       // `check`, which can take long and must not delay the writer.
+        "crates/bandog-sql/src/mysql/dial.rs",  // Files of certificates.
+        "crates/bandog-sqlite/src/inspect.rs",  // `check`, which can take long and must not delay the writer.
         "crates/bandog-sqlite/src/watch.rs",
         "crates/bandog-sqlite/src/writer",
         "crates/bandog-sync/src/engine/runner.rs",

@@ -34,6 +34,30 @@ fn a_held_lock_is_refused_shown_and_taken_away() {
 }
 
 #[test]
+fn a_lock_is_also_a_lock_of_the_database() {
+    let (place, database) = (Place::new(), SERVER.new_database());
+    let usual = format!("mysql://{}@127.0.0.1:{}/{database}", MariaDbServer::LOCKS, SERVER.port());
+    let rowlock = format!("{usual}?mode=rowlock&table=tb_lock&column=lockname");
+    place.run(&["doctor", "--url", &rowlock]).assert_ended(64, &["`tb_lock` does not exist"]);
+    SERVER.sql(&database, "create table tb_lock (lockname varchar(64) character set utf8mb4 primary key)");
+    let row = "select lockname from tb_lock where lockname = 'x' for update nowait";
+    for (url, by_hand, taken) in
+        [(rowlock, row, "x"), (format!("{usual}?mode=advisory"), "select get_lock('x', 0)", "1")]
+    {
+        let mut holder = place.start(&["lock", "x", "--url", &url, "--", "sh", "-c", "echo held; exec sleep 600"]);
+        holder.stdout_line("held", SOON);
+        assert_ne!(SERVER.try_sql(&database, by_hand).unwrap_or_default(), taken);
+        place.run(&["lock", "x", "--wait", "0s", "--url", &url, "--", "true"]).assert_ended(75, &["holds \"x\""]);
+        place.run(&["lock", "x", "--wait", "0s", "--url", &usual, "--", "true"]).assert_ended(75, &["holds \"x\""]);
+        let doctor = place.run(&["doctor", "--json", "--url", &url]);
+        assert!(doctor.stdout.contains("each session that holds a lock"), "{doctor:?}");
+        holder.term();
+        holder.wait(SOON);
+        assert_eq!(SERVER.sql(&database, by_hand), taken);
+    }
+}
+
+#[test]
 fn each_tick_runs_on_one_of_two_nodes() {
     let (place, url) = (Place::new(), url());
     file(&place, "[[job]]\nname = 'x'\nfixed_rate = '100ms'\ncommand = 'echo $BANDOG_TICK >> ticks'\n");

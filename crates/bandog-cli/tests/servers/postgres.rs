@@ -51,6 +51,32 @@ fn the_printed_schema_creates_the_tables() {
 }
 
 #[test]
+fn a_lock_is_also_a_lock_of_the_database() {
+    let (place, database) = (Place::new(), SERVER.new_database());
+    let usual = format!("postgres://{}@127.0.0.1:{}/{database}", PostgresServer::LOCKS, SERVER.port());
+    let options = "mode=rowlock&table=tb_lock&column=lockname";
+    let rowlock = format!("{usual}?{options}");
+    place.run(&["doctor", "--url", &format!("{}?{options}", url())]).assert_ended(64, &["\"tb_lock\" does not exist"]);
+    SERVER.sql(&database, "create table tb_lock (lockname varchar(64) primary key)");
+    let printed = place.run(&["schema", "--print", "--url", &rowlock]);
+    SERVER.sql(&database, &printed.stdout); // It also grants the rights on the table.
+    let row = "select lockname from tb_lock where lockname = 'x' for update nowait";
+    let number = "select true from (select pg_try_advisory_lock(hashtextextended('x', 0)) as taken) t where taken";
+    for (url, by_hand, taken) in [(rowlock, row, "x"), (format!("{usual}?mode=advisory"), number, "t")] {
+        let mut holder = place.start(&["lock", "x", "--url", &url, "--", "sh", "-c", "echo held; exec sleep 600"]);
+        holder.stdout_line("held", SOON);
+        assert_ne!(SERVER.try_sql(&database, by_hand).unwrap_or_default(), taken);
+        place.run(&["lock", "x", "--wait", "0s", "--url", &url, "--", "true"]).assert_ended(75, &["holds \"x\""]);
+        place.run(&["lock", "x", "--wait", "0s", "--url", &usual, "--", "true"]).assert_ended(75, &["holds \"x\""]);
+        let doctor = place.run(&["doctor", "--json", "--url", &url]);
+        assert!(doctor.stdout.contains("each session that holds a lock"), "{doctor:?}");
+        holder.term();
+        holder.wait(SOON);
+        assert_eq!(SERVER.sql(&database, by_hand), taken);
+    }
+}
+
+#[test]
 fn each_tick_runs_on_one_of_two_nodes() {
     let (place, url) = (Place::new(), url());
     file(&place, "[[job]]\nname = 'x'\nfixed_rate = '100ms'\ncommand = 'echo $BANDOG_TICK >> ticks'\n");

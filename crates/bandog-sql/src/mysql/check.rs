@@ -8,8 +8,8 @@ use crate::{
     row::Row,
 };
 
-/// The findings for this row of the statement `settings`.
-pub(crate) fn findings(row: &Row) -> Result<Vec<Finding>, Fault> {
+/// The findings for this row of the statement `settings`. A client needs up to this number of connections.
+pub(crate) fn findings(row: &Row, needed: usize) -> Result<Vec<Finding>, Fault> {
     let version: &str = row.try_get(6)?;
     Ok(vec![
         Finding::fine("server", format!("{version}, which is not read-only")),
@@ -18,7 +18,7 @@ pub(crate) fn findings(row: &Row) -> Result<Vec<Finding>, Fault> {
         doublewrite(row.try_get(3)?),
         tables(&row.try_get::<Vec<&str>>(5)?),
         replicas(row.try_get(1)?),
-        connections(row.try_get(4)?, row.try_get(9)?),
+        connections(row.try_get(4)?, row.try_get(9)?, needed),
         clock(row.try_get(7)?),
     ])
 }

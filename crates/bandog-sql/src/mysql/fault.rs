@@ -24,7 +24,8 @@ fn ends_session(refusal: &ServerError) -> bool {
 fn read(refusal: &ServerError) -> Refusal {
     let ServerError { code, message, state } = refusal;
     let reason = match code {
-        1205 => Reason::RowLocked,
+        // MySQL has a code of its own for a statement that does not wait.
+        1205 | 3572 => Reason::RowLocked,
         // A deadlock, or a row that has changed since the transaction began.
         1213 | 1020 => Reason::Disturbed,
         1062 => Reason::Duplicate,

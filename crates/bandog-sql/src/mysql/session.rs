@@ -61,7 +61,7 @@ pub(crate) async fn prepare(link: &Link, context: &Context) -> Result<(), Fault>
 /// ShedLock is that of the server.
 fn time_zone(options: &SqlOptions) -> &'static str {
     match options.layout {
-        Layout::Leases => "'+00:00'",
+        Layout::Leases | Layout::RowLock(_) | Layout::Advisory => "'+00:00'",
         Layout::ShedLock(_) => "@@global.time_zone",
     }
 }

@@ -19,6 +19,19 @@ pub(crate) enum Layout {
     /// bandog exclude each other. There are no other kinds of locks. The fences, and the marks of waiters, stay in bandog's
     /// own tables. ShedLock must use the time of the database (`usingDbTime()`).
     ShedLock(TableName),
+    /// As [`Layout::Leases`], and while a claim holds a mutex, a transaction of the database has locked a row of this table:
+    /// `?mode=rowlock&table=NAME&column=NAME`.
+    RowLock(RowTable),
+    /// As [`Layout::Leases`], and while a claim holds a mutex, a session of the database has an advisory lock, on MySQL one
+    /// of `GET_LOCK`: `?mode=advisory`.
+    Advisory,
+}
+
+/// A table whose rows are locked, and the column with the names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RowTable {
+    pub(crate) table: TableName,
+    pub(crate) column: String,
 }
 
 /// A table that other programs write, too.
@@ -31,18 +44,22 @@ pub(crate) struct TableName {
 }
 
 impl Layout {
+    /// The number of sessions that can hold locks, unless the URL names another one.
+    pub(crate) const CONNECTIONS: usize = 10;
     /// The usual name of ShedLock's table.
     pub(crate) const SHEDLOCK: &str = "shedlock";
 
     /// The options of the URL for this layout. None: the default.
     pub(super) fn option(&self) -> Option<String> {
-        let Self::ShedLock(TableName { schema, table, has_schema }) = self else { return None };
-        let table = match (has_schema, table.as_str()) {
-            (false, Self::SHEDLOCK) => String::new(),
-            (false, table) => format!("&table={table}"),
-            (true, table) => format!("&table={schema}.{table}"),
-        };
-        Some(format!("layout=shedlock{table}"))
+        match self {
+            Self::Leases => None,
+            Self::ShedLock(table) if table.text() == Self::SHEDLOCK => Some("layout=shedlock".into()),
+            Self::ShedLock(table) => Some(format!("layout=shedlock&table={}", table.text())),
+            Self::RowLock(RowTable { table, column }) => {
+                Some(format!("mode=rowlock&table={}&column={column}", table.text()))
+            }
+            Self::Advisory => Some("mode=advisory".into()),
+        }
     }
 }
 
@@ -54,20 +71,48 @@ impl TableName {
             Some((schema, table)) => (schema, table),
             None => (dialect.usual_schema().unwrap_or(database), text),
         };
-        for part in [schema, table] {
-            let is_sign = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '-');
-            if part.is_empty() || part.chars().count() > MAX_IDENTIFIER || !part.chars().all(is_sign) {
-                return Err(Error::misused(format!(
-                    "the table {text:?} must be TABLE or SCHEMA.TABLE, with letters, digits, _, - and $"
-                )));
-            }
+        if !is_identifier(schema) || !is_identifier(table) {
+            return Err(Error::misused(format!(
+                "the table {text:?} must be TABLE or SCHEMA.TABLE, with letters, digits, _, - and $"
+            )));
         }
         let has_schema = text.contains('.');
         Ok(Self { schema: schema.to_owned(), table: table.to_owned(), has_schema })
     }
 }
 
+impl TableName {
+    /// The table, as a URL names it.
+    fn text(&self) -> String {
+        if self.has_schema { format!("{}.{}", self.schema, self.table) } else { self.table.clone() }
+    }
+}
+
+impl RowTable {
+    pub(super) fn parse(dialect: Dialect, database: &str, table: &str, column: &str) -> Result<Self> {
+        if !is_identifier(column) {
+            return Err(Error::misused(format!("the column {column:?} must have letters, digits, _, - and $")));
+        }
+        Ok(Self { table: TableName::parse(dialect, database, table)?, column: column.to_owned() })
+    }
+}
+
+/// Whether the text has only signs that do not end an identifier in quotation marks.
+fn is_identifier(text: &str) -> bool {
+    let is_sign = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '-');
+    !text.is_empty() && text.chars().count() <= MAX_IDENTIFIER && text.chars().all(is_sign)
+}
+
 impl Dialect {
+    /// A column, as statements name it.
+    pub(crate) fn quoted_column(self, column: &str) -> String {
+        match self {
+            Self::Postgres => format!("\"{column}\""),
+            #[cfg(feature = "mysql")]
+            Self::MySql => format!("`{column}`"),
+        }
+    }
+
     /// The schema of a table whose name has no schema. None: the database of the URL.
     fn usual_schema(self) -> Option<&'static str> {
         match self {

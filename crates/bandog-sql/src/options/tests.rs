@@ -50,7 +50,7 @@ fn a_url_says_if_the_tables_must_exist() {
 }
 
 #[test]
-fn a_url_names_the_table_of_shedlock() {
+fn a_url_names_the_place_of_the_holds() {
     for (url, store) in [
         ("postgres://app@db/shop?layout=shedlock", "postgres://db:5432/shop?layout=shedlock"),
         ("postgres://app@db/shop?layout=shedlock&table=shedlock", "postgres://db:5432/shop?layout=shedlock"),
@@ -60,6 +60,11 @@ fn a_url_names_the_table_of_shedlock() {
             "postgres://db:5432/shop?layout=shedlock&table=app.jobs",
         ),
         ("postgres://app@db/shop?layout=leases", "postgres://db:5432/shop"),
+        ("postgres://app@db/shop?mode=advisory&connections=3", "postgres://db:5432/shop?mode=advisory"),
+        (
+            "postgres://app@db/shop?mode=rowlock&table=tb_lock&column=lockname",
+            "postgres://db:5432/shop?mode=rowlock&table=tb_lock&column=lockname",
+        ),
         #[cfg(feature = "mysql")]
         ("mysql://app@db/shop?layout=shedlock&table=locks", "mysql://db:3306/shop?layout=shedlock&table=locks"),
     ] {
@@ -112,6 +117,13 @@ fn a_wrong_url_is_refused_without_its_password() {
         "postgres://app:secret@db/shop?pooler=transaction",
         "postgres://app:secret@db/shop?table=locks",
         "postgres://app:secret@db/shop?layout=rows",
+        "postgres://app:secret@db/shop?mode=row",
+        "postgres://app:secret@db/shop?mode=rowlock&table=tb_lock",
+        "postgres://app:secret@db/shop?mode=rowlock&table=tb_lock&column=a\"b",
+        "postgres://app:secret@db/shop?mode=advisory&layout=shedlock",
+        "postgres://app:secret@db/shop?mode=advisory&table=tb_lock",
+        "postgres://app:secret@db/shop?mode=advisory&connections=0",
+        "postgres://app:secret@db/shop?connections=3",
         "postgres://app:secret@db/shop?layout=shedlock&table=a.b.c",
         "postgres://app:secret@db/shop?layout=shedlock&table=a\"b",
         "postgres://app:secret@db/shop?layout=shedlock&table=a;b",

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use bandog_core::{Error, Result};
 
-use super::{Address, Dialect, Layout, SqlOptions, TableName, TlsFiles};
+use super::{Address, Dialect, Layout, RowTable, SqlOptions, TableName, TlsFiles};
 
 /// The form of a URL. Error messages show it.
 const FORM: &str = "postgres://user[:password]@host[:port]/database[?schema=NAME&sslmode=verify-full]";
@@ -62,6 +62,7 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
         check_schema(&schema)?;
     }
     let layout = layout(dialect, &schema, &mut options)?;
+    let connections = connections(&layout, &mut options)?;
     options.check_empty()?;
     Ok(SqlOptions {
         dialect,
@@ -71,6 +72,7 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
         database,
         schema,
         layout,
+        connections,
         creates_tables,
         may_have_pooler,
         timeout: Duration::from_secs(3),
@@ -118,7 +120,8 @@ impl Options {
     fn check_empty(&self) -> Result<()> {
         let Some(name) = self.0.keys().next() else { return Ok(()) };
         Err(Error::misused(format!(
-            "the URL of the database has the option {name:?}, which is unknown or not allowed here; schema, create, pooler, layout, table, \
+            "the URL of the database has the option {name:?}, which is unknown or not allowed here; schema, create, pooler, layout, mode, table, \
+             column, connections, \
              host (for a Unix socket; of MySQL: socket), sslmode, sslrootcert, sslcert and sslkey are known"
         )))
     }
@@ -179,15 +182,36 @@ fn tls(options: &mut Options) -> Result<Option<TlsFiles>> {
 
 /// Where the holds of mutexes are.
 fn layout(dialect: Dialect, schema: &str, options: &mut Options) -> Result<Layout> {
-    let (layout, table) = (options.take("layout"), options.take("table"));
-    match (layout.as_deref(), table) {
+    let (layout, mode) = (options.take("layout"), options.take("mode"));
+    match (layout.as_deref(), mode.as_deref()) {
         (None | Some("leases"), None) => Ok(Layout::Leases),
-        (None | Some("leases"), Some(_)) => Err(wrong("has the option \"table\", which needs layout=shedlock")),
-        (Some("shedlock"), table) => {
+        (Some("shedlock"), None) => {
+            let table = options.take("table");
             let table = table.as_deref().unwrap_or(Layout::SHEDLOCK);
             TableName::parse(dialect, schema, table).map(Layout::ShedLock)
         }
-        (Some(_), _) => Err(wrong("has an unknown value of \"layout\"; leases and shedlock are known")),
+        (None, Some("advisory")) => Ok(Layout::Advisory),
+        (None, Some("rowlock")) => match (options.take("table"), options.take("column")) {
+            (Some(table), Some(column)) => RowTable::parse(dialect, schema, &table, &column).map(Layout::RowLock),
+            (_, _) => Err(wrong("has mode=rowlock, which needs the options table and column")),
+        },
+        (Some(_), Some(_)) => Err(wrong("has both a layout and a mode; write one of them")),
+        (Some(_), None) => Err(wrong("has an unknown value of \"layout\"; leases and shedlock are known")),
+        (None, Some(_)) => Err(wrong("has an unknown value of \"mode\"; rowlock and advisory are known")),
+    }
+}
+
+/// Maximum number of sessions that hold locks of the database.
+fn connections(layout: &Layout, options: &mut Options) -> Result<usize> {
+    match layout {
+        Layout::Leases | Layout::ShedLock(_) => Ok(Layout::CONNECTIONS),
+        Layout::RowLock(_) | Layout::Advisory => match options.take("connections") {
+            None => Ok(Layout::CONNECTIONS),
+            Some(text) => {
+                let number = text.parse().ok().filter(|number| (1..=1000).contains(number));
+                number.ok_or_else(|| wrong("has a value of \"connections\" that is not a number from 1 to 1000"))
+            }
+        },
     }
 }
 

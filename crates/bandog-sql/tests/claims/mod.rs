@@ -1,7 +1,9 @@
 //! Helper functions of the tests with every database: claims.
 
 pub(crate) mod certificates;
+pub(crate) mod held;
 pub(crate) mod shedlock;
+pub(crate) mod terminal;
 
 use std::{
     num::NonZeroU32,

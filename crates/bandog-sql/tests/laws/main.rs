@@ -3,7 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
+mod held;
 mod shedlock;
+#[path = "../claims/worlds.rs"]
+mod worlds;
 
 use std::{
     sync::{Arc, LazyLock},
@@ -23,7 +26,7 @@ const TIMEOUT: Duration = Duration::from_secs(4);
 /// The laws that restart the server.
 const RESTARTING: [&str; 1] = ["record_restart"];
 
-struct OnPostgres {
+pub(crate) struct OnPostgres {
     wire: Wire,
     server: Arc<PostgresServer>,
     database: String,

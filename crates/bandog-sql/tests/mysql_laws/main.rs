@@ -3,7 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
+mod held;
 mod shedlock;
+#[path = "../claims/worlds.rs"]
+mod worlds;
 
 use std::{
     sync::{Arc, LazyLock},
@@ -26,7 +29,7 @@ const RESTARTING: [&str; 1] = ["record_restart"];
 /// The law that waits for a grant while all answers of the server are lost.
 const GRANTS_WITHOUT_ANSWERS: &str = "ambiguous_acquire_on_the_wire";
 
-struct OnMariaDb {
+pub(crate) struct OnMariaDb {
     wire: Wire,
     server: Arc<MariaDbServer>,
     database: String,

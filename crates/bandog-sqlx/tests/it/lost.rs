@@ -152,3 +152,50 @@ async fn a_session_that_ends_in_the_commit_leaves_its_result_open() {
     let error = guard.commit(tx).await.unwrap_err();
     assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, true), "{error}");
 }
+
+/// The transaction commits only if all locks of the guard are held.
+#[tokio::test]
+async fn a_guard_of_several_locks_checks_each_of_them() {
+    let database = Database::new();
+    let (client, operator) = (database.client("").await, database.client("").await);
+    let mut connection = database.connection().await;
+    for taken in [None, Some("from"), Some("to")] {
+        let guard = bandog::all([client.mutex("from"), client.mutex("to")]).lock().await.unwrap();
+        assert_eq!(guard.fence_sql().await.unwrap().len(), 2);
+        let mut tx = connection.begin().await.unwrap();
+        write(&mut tx, taken.unwrap_or("all")).await;
+        if let Some(taken) = taken {
+            operator.evict(taken).await.unwrap().unwrap();
+        }
+        let committed = guard.commit(tx).await.map_err(|error| error.kind());
+        assert_eq!(committed, if taken.is_none() { Ok(()) } else { Err(ErrorKind::Lost) }, "{taken:?}");
+        drop(guard);
+        client.idle().await;
+    }
+    assert_eq!(database.writes(), "all");
+}
+
+/// A thread without async gets the same statement, for a client of its own.
+#[tokio::test]
+async fn a_blocking_guard_has_the_statement() {
+    let database = Database::new();
+    let client = database.client("").await;
+    let (blocking, is_held) = (client.clone(), std::sync::mpsc::channel());
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let holder = std::thread::spawn(move || {
+        let blocking = blocking.blocking().unwrap();
+        let guard = blocking.mutex("k").lock().unwrap();
+        is_held.0.send((guard.fence_sql().unwrap(), guard.fence())).unwrap();
+        released.recv().unwrap();
+        guard.release().unwrap();
+    });
+    let (statement, fence) = tokio::task::spawn_blocking(move || is_held.1.recv().unwrap()).await.unwrap();
+    let mut connection = database.connection().await;
+    let mut tx = connection.begin().await.unwrap();
+    assert_eq!(execute(&statement, &mut tx).await, Ok(fence.as_i64()));
+    tx.rollback().await.unwrap();
+    release.send(()).unwrap();
+    tokio::task::spawn_blocking(|| holder.join().unwrap()).await.unwrap();
+    let mut tx = connection.begin().await.unwrap();
+    assert_eq!(execute(&statement, &mut tx).await, Err(ErrorKind::Lost));
+}

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Fence, Result};
+use bandog_core::{Fence, Result, SqlStatement};
 use futures_util::future::join_all;
 
 use crate::{Expiring, Guard, Lost};
@@ -82,6 +82,18 @@ impl AllGuard {
     /// Dropping the future changes nothing.
     pub fn expiring(&self, grace: Duration) -> AllExpiring {
         AllExpiring(self.guards.iter().map(|guard| guard.expiring(grace)).collect())
+    }
+
+    /// The statements that check the locks in your own transaction, in the order in which the locks were given to
+    /// [`crate::all`]. See [`Guard::fence_sql`].
+    ///
+    /// # Errors
+    /// As [`Guard::fence_sql`]. `ErrorKind::Misused` also if one of the locks is a semaphore.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn fence_sql(&self) -> Result<Vec<SqlStatement>> {
+        join_all(self.guards.iter().map(Guard::fence_sql)).await.into_iter().collect()
     }
 
     /// Releases all locks. If the release of one lock fails, the others are released nevertheless. Returns the first

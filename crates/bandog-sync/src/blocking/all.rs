@@ -2,7 +2,7 @@
 
 use std::{marker::PhantomData, sync::MutexGuard, time::Duration};
 
-use bandog_core::{Fence, Result};
+use bandog_core::{Fence, Result, SqlStatement};
 
 use super::{
     Lost, Mutex, RwLock, Semaphore,
@@ -167,6 +167,16 @@ impl AllGuard {
     /// A handle with which another thread can wait until one of the locks is lost, or until all are released.
     pub fn lost(&self) -> Lost {
         Lost::of_any(self.guard.guards())
+    }
+
+    /// The statements that check the locks in your own transaction, in the order in which the locks were given to
+    /// [`all`]. See [`crate::Guard::fence_sql`].
+    ///
+    /// # Errors
+    /// As [`super::Guard::fence_sql`]. `ErrorKind::Misused` also if one of the locks is a semaphore.
+    pub fn fence_sql(&self) -> Result<Vec<SqlStatement>> {
+        thread::may_block("fence")?;
+        wait(self.guard.fence_sql())
     }
 
     /// Releases all locks. If the release of one lock fails, the others are released nevertheless. Returns the first

@@ -2,7 +2,7 @@
 
 use std::{marker::PhantomData, sync::MutexGuard, time::Duration};
 
-use bandog_core::{Fence, Key, Result};
+use bandog_core::{Fence, Key, Result, SqlStatement};
 
 use super::{
     Lost, thread,
@@ -81,6 +81,15 @@ impl Guard {
     /// A handle with which another thread can wait until this lock is lost or released.
     pub fn lost(&self) -> Lost {
         Lost::of_any([&self.guard])
+    }
+
+    /// The statement that checks this lock in your own transaction. See [`crate::Guard::fence_sql`].
+    ///
+    /// # Errors
+    /// As [`crate::Guard::fence_sql`]. `ErrorKind::Misused` also if the call was made in async code.
+    pub fn fence_sql(&self) -> Result<SqlStatement> {
+        thread::may_block("fence").map_err(|error| error.at(self.key()))?;
+        wait(self.guard.fence_sql())
     }
 
     /// Releases the lock and reports the result. If a thread has several guards of this lock, only the last guard

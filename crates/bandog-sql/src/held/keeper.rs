@@ -1,0 +1,200 @@
+//! The keeper of one name: the task that owns the session with the lock.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bandog_core::{ClaimId, Error, Key, Result};
+use tokio::{
+    sync::{OwnedSemaphorePermit, mpsc, oneshot},
+    time::{sleep_until, timeout, timeout_at},
+};
+
+use super::{Held, lock};
+use crate::{fault::Fault, leases::Context, session::Session};
+
+/// What a keeper does.
+pub(super) enum Command {
+    Take { id: ClaimId, from: Option<ClaimId>, ttl: Duration, reply: oneshot::Sender<Result<bool>> },
+    Extend { id: ClaimId, ttl: Duration, reply: oneshot::Sender<Result<bool>> },
+    Free { id: ClaimId, reply: oneshot::Sender<()> },
+}
+
+/// A claim that has the lock, and the session that has it.
+struct Hold {
+    id: ClaimId,
+    session: Session,
+    /// The time at which the lock is freed, unless it is extended. The server ends the session later than this.
+    until: Instant,
+    /// Returned when the session is closed or idle.
+    permit: OwnedSemaphorePermit,
+}
+
+/// What a keeper waits for.
+enum Event {
+    Command(Command),
+    /// The backend is dropped.
+    Closed,
+    SessionEnded,
+    Expired,
+}
+
+pub(super) fn start(held: Arc<Held>, context: Arc<Context>, key: Key, commands: mpsc::Receiver<Command>) {
+    tokio::spawn(Keeper { held, context, key, commands, hold: None }.run());
+}
+
+struct Keeper {
+    held: Arc<Held>,
+    context: Arc<Context>,
+    key: Key,
+    commands: mpsc::Receiver<Command>,
+    hold: Option<Hold>,
+}
+
+impl Keeper {
+    /// Works until there is neither a hold nor a command, or the backend is dropped.
+    async fn run(mut self) {
+        loop {
+            match self.next().await {
+                // If a receiver is dropped, no caller waits for the answer. The engine releases such a claim.
+                Event::Command(Command::Take { id, from, ttl, reply }) => {
+                    drop(reply.send(self.take(id, from, ttl).await))
+                }
+                Event::Command(Command::Extend { id, ttl, reply }) => drop(reply.send(self.extend(id, ttl).await)),
+                Event::Command(Command::Free { id, reply }) => {
+                    if self.is_held_by(id) {
+                        self.free().await;
+                    }
+                    // If the receiver is dropped, no caller waits for the answer.
+                    let _ = reply.send(());
+                }
+                Event::Expired => self.free().await,
+                Event::SessionEnded => {
+                    self.set(None);
+                    // The engine renews its holds now, and finds that this one is gone.
+                    self.context.connected(true);
+                }
+                Event::Closed => return,
+            }
+            if self.hold.is_none() && self.held.retire(&self.key, &self.commands) {
+                return;
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Event {
+        let command = |command: Option<Command>| command.map_or(Event::Closed, Event::Command);
+        let Some(hold) = &mut self.hold else { return command(self.commands.recv().await) };
+        tokio::select! {
+            biased;
+            _ = hold.session.ended() => Event::SessionEnded,
+            received = self.commands.recv() => command(received),
+            () = sleep_until(hold.until.into()) => Event::Expired,
+        }
+    }
+
+    fn is_held_by(&self, id: ClaimId) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold.id == id)
+    }
+
+    /// Sets the hold, and records its claim. Returns the previous hold.
+    fn set(&mut self, hold: Option<Hold>) -> Option<Hold> {
+        self.held.set_holder(&self.key, hold.as_ref().map(|hold| hold.id));
+        std::mem::replace(&mut self.hold, hold)
+    }
+
+    async fn take(&mut self, id: ClaimId, from: Option<ClaimId>, ttl: Duration) -> Result<bool> {
+        if let Some(hold) = &mut self.hold {
+            if hold.id != id && Some(hold.id) != from {
+                return Ok(false);
+            }
+            hold.id = id;
+            self.held.set_holder(&self.key, Some(id));
+            return self.extend(id, ttl).await;
+        }
+        // It is shorter than the timeout of a request. So a request that waits for a permit fails with the cause.
+        let limit = self.context.options.timeout * 9 / 10;
+        let deadline = Instant::now() + limit;
+        let permit = timeout_at(deadline.into(), self.held.permits.clone().acquire_owned()).await;
+        let permit = permit.map_err(|_| self.held.full(limit))?;
+        let permit = permit.map_err(|_| Error::unavailable("the backend was dropped"))?;
+        let until = Instant::now() + ttl;
+        let Some(session) = self.lock(ttl, deadline).await? else { return Ok(false) };
+        self.set(Some(Hold { id, session, until: until.max(Instant::now()), permit }));
+        Ok(true)
+    }
+
+    /// Takes the lock in a session. None: another session has it. A session that was idle may have ended meanwhile, so then
+    /// a new one is opened.
+    async fn lock(&mut self, ttl: Duration, deadline: Instant) -> Result<Option<Session>> {
+        let late =
+            || Error::unavailable(format!("{} did not answer in time", self.context.options.store())).ambiguous();
+        loop {
+            let idle = self.held.idle().pop();
+            let was_idle = idle.is_some();
+            let mut session = match idle {
+                Some(session) => session,
+                None => timeout_at(deadline.into(), Session::open(&self.context)).await.map_err(|_| late())??,
+            };
+            let taken = session.drive(|link| lock::take(link, &self.context, &self.key, ttl));
+            match timeout_at(deadline.into(), taken).await {
+                Ok(Ok(true)) => return Ok(Some(session)),
+                Ok(Ok(false)) => {
+                    self.park(session).await;
+                    return Ok(None);
+                }
+                Ok(Err(Fault::Broken(_))) if was_idle => session.discard(),
+                Ok(Err(fault)) => {
+                    session.discard();
+                    return Err(fault.describe(&self.context.options.store()));
+                }
+                Err(_) => {
+                    session.discard();
+                    return Err(late());
+                }
+            }
+        }
+    }
+
+    /// Extends the hold. While the server does not answer, the keeper waits until the hold expires: if the session were
+    /// closed, the server would free the lock.
+    async fn extend(&mut self, id: ClaimId, ttl: Duration) -> Result<bool> {
+        let Some(hold) = self.hold.as_mut().filter(|hold| hold.id == id) else { return Ok(false) };
+        let until = Instant::now() + ttl;
+        let extended = hold.session.drive(|link| lock::extend(link, &self.context, &self.key, ttl));
+        if let Ok(Ok(true)) = timeout_at(hold.until.into(), extended).await {
+            hold.until = until;
+            return Ok(true);
+        }
+        self.discard();
+        Ok(false)
+    }
+
+    /// Frees the lock, and keeps the session for the next one.
+    async fn free(&mut self) {
+        let Some(Hold { mut session, permit, .. }) = self.set(None) else { return };
+        let freed = session.drive(|link| lock::free(link, &self.context, &self.key));
+        match timeout(self.context.options.timeout, freed).await {
+            Ok(Ok(())) => self.park(session).await,
+            Ok(Err(_)) | Err(_) => session.discard(),
+        }
+        drop(permit);
+    }
+
+    /// Keeps a session without a lock for later. A session with an open transaction is closed.
+    async fn park(&mut self, mut session: Session) {
+        let limit = self.context.options.timeout;
+        match timeout(limit, session.roll_back()).await {
+            Ok(Ok(())) => self.held.idle().push(session),
+            Ok(Err(_)) | Err(_) => session.discard(),
+        }
+    }
+
+    /// Closes the session, so the server frees the lock.
+    fn discard(&mut self) {
+        if let Some(hold) = self.set(None) {
+            hold.session.discard();
+        }
+    }
+}

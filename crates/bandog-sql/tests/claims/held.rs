@@ -1,0 +1,217 @@
+//! Locks that other programs take in sessions of their own, beside mutexes of the modes `rowlock` and `advisory`.
+
+use std::time::Duration;
+
+use bandog_core::{ErrorKind, Inspect, Leases, Level, Renewal, Row, Step};
+use bandog_sql::{Sql, SqlOptions};
+use bandog_sync::Client;
+use bandog_testkit::eventually_async;
+use tokio::task::spawn_blocking;
+
+use super::{SOON, claim, open, release, renew, take, terminal::Terminal, try_take};
+
+/// A database, and how a program takes its locks by hand.
+#[derive(Clone)]
+pub(crate) struct ByHand {
+    pub(crate) database: String,
+    pub(crate) url: String,
+    pub(crate) sql: fn(&str, &str) -> String,
+    pub(crate) end_sessions: fn(&str),
+    /// Starts a session.
+    pub(crate) terminal: fn(&str) -> Terminal,
+    /// The statements that try to take the lock `k`, that wait for it, and that free it or end the attempt. The last line
+    /// of an answer is this text if the session has the lock.
+    pub(crate) attempt: &'static str,
+    pub(crate) wait: &'static str,
+    pub(crate) free: &'static str,
+    pub(crate) success: &'static str,
+}
+
+impl ByHand {
+    pub(crate) fn store(&self) -> Sql {
+        open(&self.url)
+    }
+
+    fn run(&self, statements: &str) -> String {
+        (self.sql)(&self.database, statements)
+    }
+
+    fn session(&self) -> Terminal {
+        (self.terminal)(&self.database)
+    }
+
+    fn attempt(&self, session: &mut Terminal) -> bool {
+        let is_taken = session.ask(self.attempt).last().is_some_and(|line| line == self.success);
+        if !is_taken {
+            session.ask(self.free);
+        }
+        is_taken
+    }
+}
+
+pub(crate) async fn both_sides_exclude_each_other(hand: &ByHand) {
+    let (store, ours, mut theirs) = (hand.store(), claim("k"), hand.session());
+    let mut fences = Vec::new();
+    for round in 0..2 {
+        fences.push(take(&store, &ours).await.take().unwrap());
+        assert!(!hand.attempt(&mut theirs), "round {round}");
+        assert!(matches!(renew(&store, &ours).await.unwrap(), Renewal::Extended { .. }));
+        assert!(try_take(&hand.store(), &claim("k")).await.unwrap().is_none());
+        release(&store, &ours).await;
+        assert!(hand.attempt(&mut theirs), "round {round}: the lock is not free after a release");
+        assert!(try_take(&store, &ours).await.unwrap().is_none());
+        assert_eq!(renew(&store, &ours).await.unwrap(), Renewal::Gone);
+        // Other names are free.
+        let other = claim("other");
+        take(&store, &other).await;
+        release(&store, &other).await;
+        theirs.ask(hand.free);
+    }
+    assert!(fences[1] > fences[0]);
+}
+
+/// A waiter of ours gets the lock after a session by hand has freed it, or has ended.
+pub(crate) async fn a_waiter_gets_the_lock_of_a_session_that_ends(hand: &ByHand) {
+    let mut theirs = hand.session();
+    let client = Client::options().over(hand.store()).unwrap();
+    // The first lock creates the tables, and the row.
+    client.mutex("k").lock().await.unwrap().release().await.unwrap();
+    for ends in [false, true] {
+        assert!(hand.attempt(&mut theirs));
+        assert!(client.mutex("k").try_lock_for(Duration::from_millis(300)).await.unwrap().is_none());
+        let mutex = client.mutex("k");
+        let waiting = tokio::spawn(async move { mutex.lock().await });
+        if ends {
+            theirs = hand.session();
+        } else {
+            theirs.ask(hand.free);
+        }
+        let guard = tokio::time::timeout(SOON, waiting).await.unwrap().unwrap().unwrap();
+        assert!(!hand.attempt(&mut theirs));
+        guard.release().await.unwrap();
+    }
+}
+
+/// If the session of a holder ends, the database frees its lock at once, and the guard is lost.
+pub(crate) async fn a_guard_is_lost_with_its_session(hand: &ByHand) {
+    let client = Client::options().watchdog(Duration::from_secs(600)).over(hand.store()).unwrap();
+    let guard = client.mutex("k").lock().await.unwrap();
+    (hand.end_sessions)(&hand.database);
+    // The renewals of this ttl are due after minutes: the end of the session is noticed by itself.
+    tokio::time::timeout(SOON, guard.lost()).await.unwrap();
+    let mut theirs = hand.session();
+    assert!(hand.attempt(&mut theirs));
+    theirs.ask(hand.free);
+    let again = tokio::time::timeout(SOON, client.mutex("k").lock()).await.unwrap().unwrap();
+    again.release().await.unwrap();
+}
+
+/// The number of connections limits the number of locks. A further claim fails with words, and others go on.
+pub(crate) async fn the_number_of_connections_is_limited(hand: &ByHand) {
+    let store = open(&format!("{}&connections=2", hand.url));
+    let claims = ["a", "b", "c"].map(claim);
+    take(&store, &claims[0]).await;
+    take(&store, &claims[1]).await;
+    let error = try_take(&store, &claims[2]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("connections="), "{error}");
+    assert!(matches!(renew(&store, &claims[0]).await.unwrap(), Renewal::Extended { .. }));
+    release(&store, &claims[0]).await;
+    take(&store, &claims[2]).await;
+}
+
+/// The session of a claim ends while another claim of the same batch still waits for a connection. The answer of the batch
+/// comes after the epoch, so it must not be a grant.
+pub(crate) async fn a_session_that_ends_before_its_batch_is_answered_is_no_grant(hand: &ByHand) {
+    let options = SqlOptions::from_url(&format!("{}&connections=1", hand.url)).unwrap();
+    let store = Sql::new(options.timeout(Duration::from_secs(6))).unwrap();
+    let claims = [claim("k"), claim("other")];
+    // The first lock creates the tables.
+    take(&store, &claims[0]).await;
+    release(&store, &claims[0]).await;
+    let asking = tokio::spawn({
+        let (store, steps) = (store.clone(), claims.clone().map(Step::Claim));
+        async move { store.apply(&steps).await }
+    });
+    let other = hand.store();
+    let held = eventually_async(SOON, async || {
+        let rows = other.show_all(&claims.clone().map(|claim| claim.key)).await.unwrap();
+        rows.iter().position(Row::is_held)
+    });
+    let held = held.await;
+    (hand.end_sessions)(&hand.database);
+    let mut answers = tokio::time::timeout(SOON, asking).await.unwrap().unwrap();
+    let error = answers.swap_remove(held).unwrap_err();
+    assert!(error.maybe_applied(), "{error}");
+    // The other claim may have got the connection. Without it, the same claim, sent again, has both locks.
+    release(&store, &claims[1 - held]).await;
+    let again = eventually_async(SOON, async || try_take(&store, &claims[held]).await.ok().flatten());
+    again.await;
+    assert!(matches!(renew(&store, &claims[held]).await.unwrap(), Renewal::Extended { .. }));
+}
+
+/// The check for operators tries a row, and leaves none.
+pub(crate) async fn the_check_tries_a_row(hand: &ByHand, deny: &str) {
+    let store = hand.store();
+    let rows = async || {
+        let findings = store.check().await.unwrap();
+        findings.into_iter().find(|finding| finding.subject == "rows").map(|finding| finding.level)
+    };
+    assert_eq!(rows().await, Some(Level::Fine));
+    assert_eq!(hand.run("select count(*) from tb_lock"), "0");
+    hand.run(deny);
+    assert_eq!(rows().await, Some(Level::Danger));
+}
+
+/// A hold that is not renewed ends after its ttl, although its session lives.
+pub(crate) async fn a_hold_expires_after_its_ttl(hand: &ByHand) {
+    let (store, mut ours) = (hand.store(), claim("k"));
+    ours.ttl = Duration::from_millis(500);
+    take(&store, &ours).await;
+    let mut theirs = hand.session();
+    let taken = eventually_async(SOON, async || hand.attempt(&mut theirs).then_some(())).await;
+    assert_eq!(taken, ());
+    assert_eq!(renew(&store, &ours).await.unwrap(), Renewal::Gone);
+}
+
+pub(crate) async fn a_contended_counter_is_exact(hand: &ByHand) {
+    const ROUNDS: u32 = 10;
+    hand.run("create table counter (n int not null); insert into counter values (0)");
+    // The first lock creates the tables, and the row.
+    let first = claim("k");
+    let store = hand.store();
+    take(&store, &first).await;
+    release(&store, &first).await;
+    let mut tasks = Vec::new();
+    for _ in 0..2 {
+        let theirs = hand.clone();
+        tasks.push(spawn_blocking(move || {
+            let mut session = theirs.session();
+            for _ in 0..ROUNDS {
+                let answer = session.ask(theirs.wait);
+                assert_eq!(answer.last().map(String::as_str), Some(theirs.success));
+                let n: u32 = session.ask("select n from counter").pop().unwrap().parse().unwrap();
+                session.ask(&format!("update counter set n = {}", n + 1));
+                session.ask(theirs.free);
+            }
+        }));
+        let ours = hand.clone();
+        tasks.push(tokio::spawn(async move {
+            let client = Client::options().over(ours.store()).unwrap();
+            for _ in 0..ROUNDS {
+                let guard = client.mutex("k").lock().await.unwrap();
+                let ours = ours.clone();
+                let increase = move || {
+                    let n: u32 = ours.run("select n from counter").parse().unwrap();
+                    ours.run(&format!("update counter set n = {}", n + 1));
+                };
+                spawn_blocking(increase).await.unwrap();
+                guard.release().await.unwrap();
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(hand.run("select n from counter"), (4 * ROUNDS).to_string());
+}

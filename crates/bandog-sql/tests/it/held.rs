@@ -1,0 +1,128 @@
+//! The modes `rowlock` and `advisory`: mutexes beside locks that other programs take in sessions of `psql`.
+
+use std::process::Command;
+
+use bandog_core::{ErrorKind, Leases};
+
+use crate::{
+    claims::{
+        held::{self, ByHand},
+        terminal::Terminal,
+    },
+    support::{SERVER, open, url},
+};
+
+fn psql(database: &str) -> Terminal {
+    let mut command = Command::new("psql");
+    command.args(["-X", "-q", "-A", "-t", "-U", "postgres", "-d", database, "-p", &SERVER.port().to_string()]);
+    Terminal::start(command.arg("-h").arg(SERVER.directory()))
+}
+
+/// A database of each mode.
+fn both() -> [ByHand; 2] {
+    [rowlock(), advisory()]
+}
+
+fn rowlock() -> ByHand {
+    let hand = ByHand {
+        attempt: "begin; select lockname from tb_lock where lockname = 'k' for update skip locked",
+        wait: "begin; select lockname from tb_lock where lockname = 'k' for update",
+        free: "commit",
+        success: "k",
+        ..advisory()
+    };
+    SERVER.sql(
+        &hand.database,
+        "create table public.tb_lock (id serial primary key, lockname varchar(64) not null unique);
+         grant select, insert, update on public.tb_lock to locks;
+         grant usage on sequence public.tb_lock_id_seq to locks;",
+    );
+    let url = hand.url.replace("mode=advisory", "mode=rowlock&table=tb_lock&column=lockname");
+    ByHand { url, ..hand }
+}
+
+fn advisory() -> ByHand {
+    let database = SERVER.new_database();
+    ByHand {
+        url: format!("{}?mode=advisory", url(&SERVER, &database)),
+        database,
+        sql: |database, statements| SERVER.sql(database, statements),
+        end_sessions: |database| SERVER.end_sessions(database),
+        terminal: psql,
+        attempt: "select pg_try_advisory_lock(hashtextextended('k', 0))",
+        wait: "select 't' from pg_advisory_lock(hashtextextended('k', 0))",
+        free: "select pg_advisory_unlock_all()",
+        success: "t",
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_by_hand_and_ours_exclude_each_other() {
+    for hand in both() {
+        held::both_sides_exclude_each_other(&hand).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_counter_under_sessions_by_hand_and_ours_is_exact() {
+    for hand in both() {
+        held::a_contended_counter_is_exact(&hand).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_gets_the_lock_of_a_session_that_ends() {
+    for hand in both() {
+        held::a_waiter_gets_the_lock_of_a_session_that_ends(&hand).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guard_is_lost_with_its_session() {
+    for hand in both() {
+        held::a_guard_is_lost_with_its_session(&hand).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_number_of_connections_is_limited() {
+    for hand in both() {
+        held::the_number_of_connections_is_limited(&hand).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_ends_before_its_batch_is_answered_is_no_grant() {
+    for hand in both() {
+        held::a_session_that_ends_before_its_batch_is_answered_is_no_grant(&hand).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_check_tries_a_row() {
+    held::the_check_tries_a_row(&rowlock(), "revoke update on public.tb_lock from locks").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_expires_after_its_ttl() {
+    for hand in both() {
+        held::a_hold_expires_after_its_ttl(&hand).await;
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_cannot_have_rows_of_locks_is_refused() {
+    let database = SERVER.new_database();
+    for (table, part) in [
+        ("select 1", "does not exist"),
+        ("create table public.a (lockname text)", "unique key"),
+        ("create table public.a (id int primary key)", "has no column"),
+        ("create table public.a (lockname int primary key)", "no text"),
+    ] {
+        SERVER.sql(&database, &format!("drop table if exists public.a; {table}"));
+        let options = "mode=rowlock&table=a&column=lockname";
+        let error = open(&format!("{}?{options}", url(&SERVER, &database))).ping().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.to_string().contains(part), "{error}");
+    }
+}

@@ -1,0 +1,56 @@
+//! The databases whose transactions can check a lock.
+
+use bandog_core::{SqlDialect, SqlStatement};
+use sqlx::{Database, Postgres, Transaction};
+#[cfg(feature = "mysql")]
+use sqlx::{Executor, MySql};
+
+/// A database whose transactions can check a lock.
+pub(crate) trait Supported: Database {
+    const DIALECT: SqlDialect;
+
+    /// Executes a statement that returns one row.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the statement may have been executed.
+    fn execute(
+        statement: &SqlStatement,
+        tx: &mut Transaction<'_, Self>,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
+    /// Undoes what a transaction has written whose statement was refused, if the database would commit it.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the transaction may have been rolled back.
+    fn after_refusal(tx: &mut Transaction<'_, Self>) -> impl Future<Output = ()> + Send;
+}
+
+impl Supported for Postgres {
+    const DIALECT: SqlDialect = SqlDialect::Postgres;
+
+    async fn execute(statement: &SqlStatement, tx: &mut Transaction<'_, Self>) -> Result<(), sqlx::Error> {
+        let query =
+            statement.values.iter().fold(sqlx::query(&statement.text), |query, value| query.bind(value.as_str()));
+        query.fetch_one(&mut **tx).await.map(drop)
+    }
+
+    /// The server refuses each further statement, and rolls back instead of the commit.
+    async fn after_refusal(_: &mut Transaction<'_, Self>) {}
+}
+
+#[cfg(feature = "mysql")]
+impl Supported for MySql {
+    const DIALECT: SqlDialect = SqlDialect::MySql;
+
+    async fn execute(statement: &SqlStatement, tx: &mut Transaction<'_, Self>) -> Result<(), sqlx::Error> {
+        let query =
+            statement.values.iter().fold(sqlx::query(&statement.text), |query, value| query.bind(value.as_str()));
+        query.fetch_one(&mut **tx).await.map(drop)
+    }
+
+    /// A statement that was refused does not end the transaction. `and chain` begins the next one, so that a later
+    /// statement is not committed at once. If this fails, the session has ended, and the server rolls back.
+    async fn after_refusal(tx: &mut Transaction<'_, Self>) {
+        let _ = (&mut **tx).execute("rollback and chain").await;
+    }
+}

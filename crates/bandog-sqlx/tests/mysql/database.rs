@@ -1,0 +1,70 @@
+//! Transactions in the wrong database, and the rights of the user of a transaction.
+
+use bandog::ErrorKind;
+use bandog_sqlx::FenceIn;
+use sqlx::Connection;
+
+use crate::support::{Database, SERVER, write};
+
+/// The page that lists the rights.
+const PAGE: &str = include_str!("../../../../docs/mysql.md");
+
+/// The statement names the database of the lock, so a transaction may use another one of the same server.
+#[tokio::test]
+async fn a_transaction_in_another_database_of_the_server_is_checked() {
+    let (database, other) = (Database::new(), Database::new());
+    let client = database.client("").await;
+    let guard = client.mutex("k").lock().await.unwrap();
+    let mut connection = other.connection().await;
+    let mut tx = connection.begin().await.unwrap();
+    write(&mut tx, "elsewhere").await;
+    guard.commit(tx).await.unwrap();
+    assert_eq!(other.writes(), "elsewhere");
+    // Other tables with the same name are not those of the lock.
+    SERVER.sql(&database.0, "update bandog_meta set value = 'other' where name = 'id'");
+    let mut tx = connection.begin().await.unwrap();
+    write(&mut tx, "wrong").await;
+    let error = guard.commit(tx).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misused, "{error}");
+    assert_eq!(other.writes(), "elsewhere");
+}
+
+#[tokio::test]
+async fn a_savepoint_and_a_reader_are_misused() {
+    let database = Database::new();
+    let client = database.client("").await;
+    let guard = client.mutex("k").lock().await.unwrap();
+    let mut connection = database.connection().await;
+    let mut outer = connection.begin().await.unwrap();
+    let inner = outer.begin().await.unwrap();
+    let error = guard.commit(inner).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misused, "{error}");
+    let reader = client.rwlock("r").read().await.unwrap();
+    assert_eq!(reader.fence_in(&mut outer).await.unwrap_err().kind(), ErrorKind::Misused);
+    guard.commit(outer).await.unwrap();
+    let memory = bandog::connect("memory:").await.unwrap().mutex("k").lock().await.unwrap();
+    let tx = connection.begin().await.unwrap();
+    assert_eq!(memory.commit(tx).await.unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+#[tokio::test]
+async fn the_documented_rights_of_the_users_role_are_enough_and_needed() {
+    let database = Database::new();
+    let client = database.client("").await;
+    let guard = client.mutex("k").lock().await.unwrap();
+    SERVER.sql(&database.0, "create user app@'%' identified by 'PASSWORD'; grant insert on writes to app@'%'");
+    let mut connection = database.connection_of("app:PASSWORD").await;
+    let grants: Vec<_> = PAGE.lines().filter(|line| line.ends_with(" to app@'%';")).collect();
+    assert!(grants.len() >= 3, "docs/mysql.md lists no rights");
+    for grant in grants {
+        let mut tx = connection.begin().await.unwrap();
+        write(&mut tx, "without a right").await;
+        let error = guard.commit(tx).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "before {grant:?}: {error}");
+        SERVER.sql(&database.0, &grant.replace("shop.", ""));
+    }
+    let mut tx = connection.begin().await.unwrap();
+    write(&mut tx, "with all").await;
+    guard.commit(tx).await.unwrap();
+    assert_eq!(database.writes(), "with all");
+}
