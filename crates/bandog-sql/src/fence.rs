@@ -21,13 +21,17 @@ pub(crate) fn check(context: &Context, holding: &Holding, fence: Fence) -> Resul
 /// The statement that creates a mark.
 ///
 /// # Errors
-/// As [`check`]. `Unsupported`: the database is not PostgreSQL, or the locks are in the table of other programs.
+/// `Unavailable`: as [`check`]. `Unsupported`: the database is not PostgreSQL.
 pub(crate) fn mark(context: &Context, mark: &Mark) -> Result<SqlStatement> {
-    let text = &context.statements.mark;
-    if text.is_empty() || !context.statements.can_keep_fences() {
-        let message = "transactions of your own can complete a run only on PostgreSQL, and not with layout=shedlock";
-        return Err(Error::new(ErrorKind::Unsupported, message));
-    }
+    let text = match context.options.dialect {
+        // Marks are records, so the layout of the locks does not matter.
+        Dialect::Postgres => &context.statements.mark,
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => {
+            let message = "transactions of your own can complete a run only on PostgreSQL";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+    };
     let Mark { key, within: (record, run), obsolete: (from, until) } = mark;
     let name = |key: &Key| key.as_str().to_owned();
     let values = [name(key), name(record), run.clone(), id(context)?, name(from), name(until)];

@@ -10,7 +10,7 @@ use crate::{fault::Fault, leases::Context, session::Link};
 
 /// A request that waits for its lane.
 pub(crate) struct Job {
-    /// The time at which the request ends, a little before its caller stops to wait. A request that has not begun by then
+    /// The time at which the request ends, a little before its caller stops waiting. A request that has not begun by then
     /// is not executed.
     pub(crate) deadline: Instant,
     pub(crate) work: Work,
@@ -24,6 +24,18 @@ pub(crate) enum Work {
     Renew(Vec<Claim>, oneshot::Sender<Vec<Result<Renewal>>>),
     /// Any other request.
     Other(Box<dyn Request>),
+}
+
+impl Work {
+    /// Answers a request that is not executed.
+    pub(crate) fn refuse(self, error: Error) {
+        // If the receiver is dropped, no caller waits for the answers.
+        match self {
+            Self::Apply(steps, reply) => drop(reply.send(vec![Err(error); steps.len()])),
+            Self::Renew(claims, reply) => drop(reply.send(vec![Err(error); claims.len()])),
+            Self::Other(request) => request.finish(Some(error)),
+        }
+    }
 }
 
 /// A request that is executed alone.

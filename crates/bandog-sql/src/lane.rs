@@ -31,7 +31,7 @@ const MAX_ATTEMPTS: u32 = 50;
 /// [`MAX_RETRY_DELAY`].
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(1);
 const MAX_RETRY_DELAY: Duration = Duration::from_millis(10);
-/// A lane ends a request by this part of the timeout before its caller stops to wait. So the caller gets the answers that
+/// A lane ends a request by this part of the timeout before its caller stops waiting. So the caller gets the answers that
 /// are known.
 const PART_FOR_ANSWER: u32 = 20;
 
@@ -128,7 +128,8 @@ async fn serve(context: Arc<Context>, mut jobs: mpsc::Receiver<Job>, reconnects:
     let mut server = Server { context, session: None, reconnects, backoff, refused: None, opened: None };
     let mut batch = Vec::with_capacity(MAX_CALLS);
     while server.next(&mut jobs, &mut batch).await {
-        for job in join_calls(std::mem::take(&mut batch)) {
+        let late = late(&server.context.options.store());
+        for job in join_calls(std::mem::take(&mut batch), &late) {
             server.execute(job).await;
         }
     }
@@ -144,12 +145,13 @@ enum Joined {
     Other(Box<dyn Request>, Instant),
 }
 
-/// Joins neighbouring calls of the same kind. The calls whose deadline has passed are left out: their callers have got an
-/// error.
-fn join_calls(batch: Vec<Job>) -> Vec<Joined> {
+/// Joins neighbouring calls of the same kind. The calls whose deadline has passed are not executed. They get the error
+/// `late`.
+fn join_calls(batch: Vec<Job>, late: &Error) -> Vec<Joined> {
     let (mut joined, now): (Vec<Joined>, _) = (Vec::new(), Instant::now());
     for Job { deadline, work } in batch {
         if deadline <= now {
+            work.refuse(late.clone());
             continue;
         }
         match (work, joined.last_mut()) {
@@ -233,7 +235,7 @@ impl Server {
     async fn attempt<R: Request + ?Sized>(&mut self, deadline: Instant, request: &mut R) -> Option<Error> {
         let context = self.context.clone();
         let store = context.options.store();
-        let late = || Error::unavailable(format!("{store} did not answer in time"));
+        let late = || late(&store);
         let mut attempts = 0;
         loop {
             let session = match timeout_at(deadline.into(), self.session()).await {
@@ -297,6 +299,11 @@ impl Server {
     }
 }
 
+/// The error of a request whose deadline has passed.
+fn late(store: &str) -> Error {
+    Error::unavailable(format!("{store} did not answer in time"))
+}
+
 /// The error of a connection attempt after an earlier connection. The cause may be temporary: for example, the files of a
 /// certificate are being replaced. So waiters continue to wait.
 pub(crate) fn retryable(error: Error) -> Error {
@@ -307,3 +314,6 @@ pub(crate) fn retryable(error: Error) -> Error {
         _ => error,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use std::{
     collections::{HashMap, HashSet},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bandog_core::{Claim, ClaimId, Error, Key, Kind, Notifier, Result, Subscription, rounded};
@@ -105,6 +105,8 @@ struct Subscribers {
     claims: Vec<(u64, Key, ClaimId)>,
     /// The lease of the lock, as the last poll has seen it. Only MySQL has polls.
     lease: Option<PolledLease>,
+    /// The moment of the last call of [`Listener::forget_lease`]. Polls that were sent before it say nothing.
+    forgotten_at: Option<Instant>,
     /// Whether the session listens to the channel.
     is_active: bool,
     /// The callers that wait until the session listens.
@@ -211,16 +213,17 @@ impl Listener {
             let Some(found) = state.channels.get_mut(channel) else { continue };
             let is_only = found.claims.iter().all(|(_, other, _)| other == key);
             let lease = leases.get(key.as_str()).filter(|_| is_only).cloned();
-            found.lease = lease.map(|lease| lease.after(found.lease.as_ref()));
+            found.lease = lease.map(|lease| lease.after(found.lease.as_ref()).unless_asked_before(found.forgotten_at));
         }
     }
 
     /// Forgets what a poll has seen of this lock: this client changes it.
     pub(crate) fn forget_lease(&self, key: &Key) {
-        if let Some(found) = self.state().channels.get_mut(&Channel::of_lock(key))
-            && let Some(lease) = &mut found.lease
-        {
-            lease.asked_at = None;
+        if let Some(found) = self.state().channels.get_mut(&Channel::of_lock(key)) {
+            found.forgotten_at = Some(Instant::now());
+            if let Some(lease) = &mut found.lease {
+                lease.asked_at = None;
+            }
         }
     }
 
@@ -312,7 +315,7 @@ async fn run(context: Arc<Context>) {
         match open(&context).await {
             Ok(session) => {
                 context.connected(sessions > 0);
-                let opened = std::time::Instant::now();
+                let opened = Instant::now();
                 let fault = attend(&context, session, sessions > 0).await;
                 sessions += 1;
                 listener.session_ended();
@@ -332,7 +335,7 @@ async fn run(context: Arc<Context>) {
     }
 }
 
-/// Opens a session. A server that stops to answer during the login is given up after the timeout.
+/// Opens a session. A server that stops answering during the login is given up after the timeout.
 async fn open(context: &Context) -> Result<Session> {
     let limit = context.options.timeout;
     let late = |_| Error::unavailable(format!("no session on {} within {}", context.options.store(), rounded(limit)));
@@ -405,3 +408,6 @@ async fn receive(listener: &Listener, messages: &mut Messages) -> Fault {
         }
     }
 }
+
+#[cfg(all(test, feature = "mysql"))]
+mod tests;

@@ -31,6 +31,12 @@ impl PolledLease {
         Self { until, ..self }
     }
 
+    /// The same. If the poll was sent before this client has changed the lock, it says nothing about the present.
+    pub(crate) fn unless_asked_before(self, changed_at: Option<Instant>) -> Self {
+        let asked_at = self.asked_at.filter(|asked_at| changed_at.is_none_or(|changed_at| *asked_at > changed_at));
+        Self { asked_at, ..self }
+    }
+
     /// The time for which the store would answer that this claim is busy, and would write nothing. None if this is not
     /// known.
     pub(crate) fn busy_for(&self, claim: &Claim) -> Option<Duration> {

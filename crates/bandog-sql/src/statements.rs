@@ -11,6 +11,7 @@ macro_rules! shared {
             lock: text(include_str!(concat!("../sql/", $folder, "/shedlock_lock.sql"))),
             lock_leases: text(include_str!(concat!("../sql/", $folder, "/shedlock_lock_leases.sql"))),
             hold_leases: text(include_str!(concat!("../sql/", $folder, "/shedlock_hold_leases.sql"))),
+            exist: text(include_str!(concat!("../sql/", $folder, "/shedlock_exist.sql"))),
             show: text(include_str!(concat!("../sql/", $folder, "/shedlock_show.sql"))),
             list: text(include_str!(concat!("../sql/", $folder, "/shedlock_list.sql"))),
             forget: text(include_str!(concat!("../sql/", $folder, "/shedlock_forget.sql"))),
@@ -164,6 +165,8 @@ statements! {
     write,
     want,
     notify,
+    /// Finds the locks whose rows [`Self::lock_leases`] reads.
+    exist,
     /// Reads locks by their names.
     show,
     /// Reads all locks that are not free.
@@ -217,6 +220,7 @@ impl Statements {
             lock: change(&self.lock),
             lock_leases: change(&self.lock_leases),
             hold_leases: change(&self.hold_leases),
+            exist: change(&self.exist),
             show: change(&self.show),
             list: change(&self.list),
             write: change(&self.write),

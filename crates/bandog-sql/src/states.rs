@@ -107,7 +107,7 @@ impl Locked {
                 // A lock without a row is free. A row that is there, and was not found, is locked.
                 let missing = without(&keys, &rows)?;
                 let names: Vec<_> = missing.iter().map(Key::as_str).collect();
-                let free = without(&missing, &link.query(&link.statements.show, &[&names]).await?)?;
+                let free = without(&missing, &link.query(&link.statements.exist, &[&names]).await?)?;
                 skipped = missing.difference(&free).cloned().collect();
             }
             Purpose::Grant | Purpose::Change => {}

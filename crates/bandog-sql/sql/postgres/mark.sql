@@ -1,6 +1,7 @@
 -- Creates a record in a transaction of the user, at most once, if another record contains a text. Locks no other record,
 -- except obsolete ones that no transaction uses and that are older than ten minutes: the program of an attempt that ended
--- long ago can learn until then that its run was completed. `$schema` is replaced by the schema of the tables.
+-- long ago can learn until then that its run was completed. Only the first 100 obsolete names are read; the names of a job
+-- rise with time, so these are the oldest. `$schema` is replaced by the schema of the tables.
 --
 -- If another transaction has created the same record and is still open, the statement waits for its end.
 -- $1 the name of the new record
@@ -11,9 +12,13 @@
 -- Result: 1. If a condition is not met, the conversion to a number fails, and its error has the reason.
 with removed as (
     delete from $schema.bandog_record where name in (
-        select name from $schema.bandog_record
-        where name >= $5::text and name < $6::text and length(name) = length($1::text)
-            and version < (extract(epoch from clock_timestamp() - interval '10 minutes') * 1000000)::bigint
+        select r.name from $schema.bandog_record r
+        where r.name in (
+                select name from $schema.bandog_record
+                where name >= $5::text and name < $6::text and length(name) = length($1::text)
+                order by name limit 100
+            )
+            and r.version < (extract(epoch from clock_timestamp() - interval '10 minutes') * 1000000)::bigint
         for update skip locked
     )
 ), marked as (

@@ -1,4 +1,4 @@
--- Reads the columns of ShedLock's table.
+-- Reads the columns of a table of other programs.
 -- $1 the schema of the table, $2 the table
 -- Result: rows of column, type, maximum length of a text (null: none), digits of the seconds (null: not a time), character
 -- set, collation, whether a unique key is this column, and the same again.

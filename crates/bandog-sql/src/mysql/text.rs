@@ -54,6 +54,11 @@ fn write_rows(written: &mut String, literals: &[Literal], columns: &str) {
         Some((list(literals, number)?, name.to_owned()))
     };
     let columns: Vec<_> = columns.split(", ").filter_map(column).collect();
+    if columns.iter().all(|(list, _)| list.is_empty()) {
+        let columns: Vec<_> = columns.iter().map(|(_, name)| format!("null as {name}")).collect();
+        written.extend(["select ", &columns.join(", "), " from dual where false"]);
+        return;
+    }
     for row in 0..columns.first().map_or(0, |(list, _)| list.len()) {
         written.push_str(if row == 0 { "select " } else { " union all select " });
         for (number, (list, name)) in columns.iter().enumerate() {
@@ -111,5 +116,6 @@ mod tests {
     fn an_empty_list_and_a_null_stay_valid() {
         let (none, missing) = (Vec::<&str>::new(), None::<Vec<&str>>);
         assert_eq!(with_parameters("in ($1) or ($2)", &[&none, &missing]), "in ('') or (null)");
+        assert_eq!(with_parameters("($rows(1 name))", &[&none]), "(select null as name from dual where false)");
     }
 }

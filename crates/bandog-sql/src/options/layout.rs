@@ -73,7 +73,7 @@ impl TableName {
         };
         if !is_identifier(schema) || !is_identifier(table) {
             return Err(Error::misused(format!(
-                "the table {text:?} must be TABLE or SCHEMA.TABLE, with letters, digits, _, - and $"
+                "the table {text:?} must be TABLE or SCHEMA.TABLE, with letters, digits, _ and -"
             )));
         }
         let has_schema = text.contains('.');
@@ -91,15 +91,16 @@ impl TableName {
 impl RowTable {
     pub(super) fn parse(dialect: Dialect, database: &str, table: &str, column: &str) -> Result<Self> {
         if !is_identifier(column) {
-            return Err(Error::misused(format!("the column {column:?} must have letters, digits, _, - and $")));
+            return Err(Error::misused(format!("the column {column:?} must have letters, digits, _ and -")));
         }
         Ok(Self { table: TableName::parse(dialect, database, table)?, column: column.to_owned() })
     }
 }
 
-/// Whether the text has only signs that do not end an identifier in quotation marks.
+/// Whether the text has only signs that do not end an identifier in quotation marks, and no `$`, with which the markers of
+/// the statements begin.
 fn is_identifier(text: &str) -> bool {
-    let is_sign = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '-');
+    let is_sign = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     !text.is_empty() && text.chars().count() <= MAX_IDENTIFIER && text.chars().all(is_sign)
 }
 

@@ -127,6 +127,9 @@ fn a_wrong_url_is_refused_without_its_password() {
         "postgres://app:secret@db/shop?layout=shedlock&table=a.b.c",
         "postgres://app:secret@db/shop?layout=shedlock&table=a\"b",
         "postgres://app:secret@db/shop?layout=shedlock&table=a;b",
+        "postgres://app:secret@db/shop?layout=shedlock&table=a$name",
+        "postgres://app:secret@db/shop?layout=shedlock&table=a$1.b",
+        "postgres://app:secret@db/shop?mode=rowlock&table=tb_lock&column=a$b",
         #[cfg(feature = "mysql")]
         "mysql://app:secret@db/shop?layout=shedlock&table=a`b",
         "postgres://app:secret@db/shop?schema=a&schema=b",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bandog_core::{ErrorKind, Inspect, Pattern, Renewal, Row};
+use bandog_core::{Answer, ErrorKind, Inspect, Leases, Pattern, Released, Renewal, Row, Step};
 use bandog_sql::Sql;
 use bandog_sync::Client;
 use tokio::task::spawn_blocking;
@@ -100,6 +100,21 @@ pub(crate) async fn both_sides_exclude_each_other(java: &ShedLock) {
     assert!(!java.take("new", "vm"));
     release(&store, &new).await;
     assert!(java.take("new", "vm"));
+}
+
+/// A release or a renewal of a claim whose answer was lost can be the first request for a name. Only one of the two tables
+/// has a row then.
+pub(crate) async fn a_release_as_the_first_call_is_answered(java: &ShedLock) {
+    let (store, theirs, deleted) = (java.store(), claim("theirs"), claim("deleted"));
+    take(&store, &deleted).await;
+    java.run("delete from shedlock where name = 'deleted'");
+    assert!(java.take("theirs", "vm"));
+    for ours in [theirs, deleted] {
+        let answer = store.apply(&[Step::Release(ours.clone())]).await.remove(0).unwrap();
+        assert_eq!(answer, Answer::Released(Released::NotHeld), "{}", ours.key);
+        assert_eq!(renew(&store, &ours).await.unwrap(), Renewal::Gone, "{}", ours.key);
+    }
+    assert!(java.extend("theirs", "vm"), "the release has ended a hold of ShedLock");
 }
 
 /// Operators see and evict the holds of both sides.

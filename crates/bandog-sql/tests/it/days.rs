@@ -1,6 +1,9 @@
 //! Bad days: connections that end, a server that is killed, rows that others lock, and tables of other versions.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bandog_core::{
     Answer, Claim, ErrorKind, Inspect, Key, Kind, Leases, Notifier, Records, Released, Renewal, Step, Swap, Swapped,
@@ -124,6 +127,34 @@ async fn a_row_that_stays_locked_delays_no_other_renewal_or_release() {
         assert_eq!(renew(&store, &stuck).await.unwrap(), Renewal::Extended { valid_for: TTL }, "{kind:?}");
         assert_eq!(release(&store, &stuck).await, Answer::Released(Released::Freed { others: None }), "{kind:?}");
     }
+}
+
+/// Subscribers, records and the registry share a connection. None of them waits for a row of a lease.
+#[tokio::test]
+async fn a_waiter_for_a_row_that_stays_locked_delays_no_record() {
+    let database = SERVER.new_database();
+    let (store, stuck) = (open(&url(&SERVER, &database)), claim("stuck"));
+    take(&store, &stuck).await;
+    release(&store, &stuck).await;
+    // The connection is there.
+    store.swap(&[Swap::new(Key::new("first").unwrap(), None, "text")]).await.unwrap();
+    let raw = raw(&database).await;
+    raw.batch_execute("begin; select from bandog.bandog_lease where name = 'stuck' for update").await.unwrap();
+    let client = Client::options().over(store.clone()).unwrap();
+    let waiting = tokio::spawn(async move { client.mutex("stuck").lock().await });
+    let start = Instant::now();
+    let subscription = store.subscribe(&stuck, Notifier::new(|| {})).await.unwrap();
+    for number in 0..20 {
+        let swap = Swap::new(Key::new(format!("record {number}")).unwrap(), None, "text");
+        let swapped = store.swap(&[swap]).await.unwrap().each.remove(0);
+        assert!(matches!(swapped, Ok(Swapped::Done(_))), "{swapped:?}");
+    }
+    // A statement that waits for the row ends after the timeout of locks, which is a second, and is repeated.
+    assert!(start.elapsed() < Duration::from_secs(1), "the records have waited for {:?}", start.elapsed());
+    assert!(!waiting.is_finished());
+    drop(subscription);
+    raw.batch_execute("rollback").await.unwrap();
+    tokio::time::timeout(SOON, waiting).await.unwrap().unwrap().unwrap().release().await.unwrap();
 }
 
 /// A transaction of a user keeps the row of the fence, and the lease is held. Then a waiter need not poll for the end of

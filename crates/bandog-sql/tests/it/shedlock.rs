@@ -4,8 +4,8 @@ use bandog_core::{Answer, ErrorKind, Leases, Step, Verdict};
 
 use crate::{
     claims::shedlock::{
-        ShedLock, a_contended_counter_is_exact, both_sides_exclude_each_other, long_names_are_refused,
-        operators_see_both_sides,
+        ShedLock, a_contended_counter_is_exact, a_release_as_the_first_call_is_answered, both_sides_exclude_each_other,
+        long_names_are_refused, operators_see_both_sides,
     },
     support::{SERVER, claim, open, release, take, try_take, url},
 };
@@ -47,6 +47,11 @@ async fn a_counter_under_a_contended_lock_of_shedlock_is_exact() {
 #[tokio::test]
 async fn operators_see_and_evict_holds_of_shedlock() {
     operators_see_both_sides(&database("timestamp")).await;
+}
+
+#[tokio::test]
+async fn a_release_as_the_first_call_for_a_lock_of_shedlock_is_answered() {
+    a_release_as_the_first_call_is_answered(&database("timestamp")).await;
 }
 
 #[tokio::test]

@@ -1,13 +1,13 @@
 //! The layout `shedlock`: mutexes as rows of the table of ShedLock.
 
-use bandog_core::{Answer, ErrorKind, Leases, Step, Verdict};
+use bandog_core::{Answer, ErrorKind, Inspect, Leases, Step, Verdict};
 use bandog_testkit::MariaDbServer;
 use mysql_async::prelude::Queryable;
 
 use crate::{
     claims::shedlock::{
-        ShedLock, a_contended_counter_is_exact, both_sides_exclude_each_other, long_names_are_refused,
-        operators_see_both_sides,
+        ShedLock, a_contended_counter_is_exact, a_release_as_the_first_call_is_answered, both_sides_exclude_each_other,
+        long_names_are_refused, operators_see_both_sides,
     },
     support::{SERVER, claim, open, release, take, try_take, url},
 };
@@ -70,6 +70,35 @@ async fn a_counter_under_a_contended_lock_of_shedlock_is_exact() {
 #[tokio::test]
 async fn operators_see_and_evict_holds_of_shedlock() {
     operators_see_both_sides(&database("timestamp(3)")).await;
+}
+
+#[tokio::test]
+async fn a_release_as_the_first_call_for_a_lock_of_shedlock_is_answered() {
+    a_release_as_the_first_call_is_answered(&database("timestamp(3)")).await;
+}
+
+/// The number of rows of tables that all sessions have read one after the other, without an index.
+fn scanned() -> u64 {
+    let rows =
+        "select variable_value from information_schema.global_status where variable_name = 'HANDLER_READ_RND_NEXT'";
+    SERVER.sql("mysql", rows).parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_read_of_named_locks_of_shedlock_uses_the_index() {
+    let java = database("timestamp(3)");
+    let (store, ours) = (java.store(), claim("k"));
+    take(&store, &ours).await;
+    java.run(
+        "insert into shedlock select concat('free ', seq), '2000-01-01', '2000-01-01', 'vm' from seq_1_to_200000;
+         insert into bandog_lease (name) select concat('free ', seq) from seq_1_to_1000",
+    );
+    let before = scanned();
+    assert!(store.show(&ours.key).await.unwrap().is_held());
+    assert!(store.show_all(&[]).await.unwrap().is_empty());
+    // The other tests of this server scan, too, but no other table has so many rows.
+    let scanned = scanned() - before;
+    assert!(scanned < 100_000, "{scanned} rows were read to find one");
 }
 
 #[tokio::test]
@@ -141,5 +170,10 @@ async fn a_table_that_cannot_have_locks_is_refused() {
     refused(&with("primary key", "bigint", "text"), "is no time").await;
     refused(&with("primary key", "datetime(3)", "varchar(50)"), "locked_by").await;
     refused(&with("", "datetime(3)", "text"), "primary key").await;
+    // ShedLock would lock a name twice in these tables.
+    let two = format!("{}, primary key (name, locked_at)", with("", "datetime(3)", "text"));
+    refused(&two, "primary key").await;
+    let prefix = format!("{}, primary key (name(10))", with("", "datetime(3)", "text"));
+    refused(&prefix, "primary key").await;
     refused("name varchar(64) primary key, lock_until datetime(3)", "no column locked_by").await;
 }

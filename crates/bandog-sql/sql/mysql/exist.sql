@@ -1,0 +1,4 @@
+-- Finds locks that have rows.
+-- $1 names
+-- Result: rows of name.
+select l.name from bandog_lease l where l.name in ($1)

@@ -1,0 +1,56 @@
+use async_trait::async_trait;
+use bandog_core::{ClaimId, ClientId, Key, Kind};
+
+use super::*;
+use crate::{fault::Fault, session::Link};
+
+struct Nothing;
+
+#[async_trait]
+impl Query for Nothing {
+    type Output = ();
+
+    async fn run(&self, _: &Link, _: &Context) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+fn claim() -> Claim {
+    Claim {
+        key: Key::new("k").unwrap(),
+        id: ClaimId { client: ClientId::random(), number: 1 },
+        kind: Kind::Mutex,
+        ttl: Duration::from_secs(1),
+        fences: std::num::NonZeroU32::MIN,
+        above: None,
+        joins: false,
+        offers: false,
+    }
+}
+
+/// A lane that is busy for long must not say that a request was perhaps executed.
+#[test]
+fn a_request_whose_deadline_has_passed_is_answered_and_was_not_applied() {
+    let (deadline, error) = (Instant::now(), late("here"));
+    let is_late = |error: Error| {
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(!error.maybe_applied() && error.to_string().contains("did not answer in time"), "{error}");
+    };
+    let (steps, mut applied) = oneshot::channel();
+    let (renewals, mut renewed) = oneshot::channel();
+    let (reply, mut queried) = oneshot::channel();
+    let works = [
+        Work::Apply(vec![Step::Claim(claim()), Step::Release(claim())], steps),
+        Work::Renew(vec![claim()], renewals),
+        Work::Other(Box::new(Pending { query: Nothing, answer: None, reply })),
+    ];
+    let batch = works.into_iter().map(|work| Job { deadline, work }).collect();
+    assert!(join_calls(batch, &error).is_empty());
+    let applied: Vec<_> = applied.try_recv().unwrap();
+    assert_eq!(applied.len(), 2);
+    applied.into_iter().for_each(|answer| is_late(answer.unwrap_err()));
+    let renewed: Vec<_> = renewed.try_recv().unwrap();
+    assert_eq!(renewed.len(), 1);
+    renewed.into_iter().for_each(|answer| is_late(answer.unwrap_err()));
+    is_late(queried.try_recv().unwrap().unwrap_err());
+}
