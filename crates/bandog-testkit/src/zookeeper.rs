@@ -15,8 +15,9 @@ use crate::port::Port;
 use crate::wire::Wire;
 use crate::{eventually, keeper, process};
 
-/// Timeout for the start of a server. On a loaded machine, a start can take several seconds.
-const READY_WITHIN: Duration = Duration::from_secs(30);
+/// Timeout for the start of a server. On a loaded machine, a start can take several seconds, and a server of an ensemble
+/// also waits for the election of a leader.
+const READY_WITHIN: Duration = Duration::from_secs(90);
 /// Timeout of one question to a server.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
