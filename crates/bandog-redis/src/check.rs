@@ -80,6 +80,7 @@ impl Redis {
                 vec![settings.version(), settings.eviction(), settings.persistence()],
                 settings.replication(&self.options),
                 self.topology(master.link(), &settings).await,
+                settings.coverage().filter(|_| in_cluster).into_iter().collect(),
             ];
             found.push((master.address(), of_server.concat()));
         }

@@ -129,7 +129,13 @@ pub(crate) fn is_no_script(value: &Value) -> bool {
 /// The error if the nodes of a cluster do not serve a slot before the deadline. `reply` is the last reply.
 pub(crate) fn not_served(reply: &Value) -> Error {
     let Value::ServerError(error) = reply else { return unexpected_reply(reply) };
-    let message = "the cluster does not serve this slot now, because it is moving or a replica takes over";
+    let message = match error.code() {
+        "CLUSTERDOWN" => {
+            "a master of the cluster has failed, and no replica has taken over yet (with `cluster-require-full-coverage \
+             no`, the locks of other masters would work)"
+        }
+        _ => "the cluster does not serve this slot now, because it is moving or a replica takes over",
+    };
     let refused = Error::unavailable(message).caused_by(error.clone());
     // A script may have been stopped in the middle.
     if error.code() == "ERR" { refused.ambiguous() } else { refused }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The settings that are read with `CONFIG GET`.
-pub(super) const CONFIG: [&str; 7] = [
+pub(super) const CONFIG: [&str; 8] = [
     "maxmemory",
     "maxmemory-policy",
     "appendonly",
@@ -22,7 +22,10 @@ pub(super) const CONFIG: [&str; 7] = [
     "save",
     "min-replicas-to-write",
     "min-replicas-max-lag",
+    COVERAGE,
 ];
+/// Whether all nodes of a cluster refuse everything while a master is down.
+const COVERAGE: &str = "cluster-require-full-coverage";
 
 /// The oldest supported version of Redis.
 const OLDEST: (u32, u32) = (6, 0);
@@ -113,6 +116,15 @@ impl Settings {
                 self.unknown(SUBJECT, "check `CONFIG GET maxmemory*`: the policy must be noeviction, or the limit 0")
             }
         }
+    }
+
+    /// The finding about a node of a cluster that refuses all steps while another master is down. None if it serves its own
+    /// slots, or if its setting is not known.
+    pub(super) fn coverage(&self) -> Option<Finding> {
+        let says = "cluster-require-full-coverage yes: while one master is down, no lock of the whole cluster can be taken \
+                    or renewed";
+        let cure = "set cluster-require-full-coverage no on all nodes; then only the locks of this master are affected";
+        (self.config(COVERAGE) == Some("yes")).then(|| Finding::advice(COVERAGE, says, cure))
     }
 
     /// Checks whether locks survive a restart of the server.

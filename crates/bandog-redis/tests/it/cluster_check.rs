@@ -30,8 +30,15 @@ async fn a_cluster_in_order_has_fine_findings() {
         assert_eq!(clocks.iter().filter(of_node).count(), 1, "{clocks:?}");
     }
     assert!(clocks.len() == 3 && clocks.iter().all(|finding| finding.level == Level::Fine), "{clocks:?}");
+    // The default of Redis.
+    let coverage = found(&findings, "cluster-require-full-coverage").unwrap();
+    assert_eq!(coverage.level, Level::Advice);
+    for node in cluster.iter() {
+        node.cmd(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
+    }
+    assert!(found(&operator(&cluster).check().await.unwrap(), "cluster-require-full-coverage").is_none());
     let page = include_str!("../../../../docs/redis.md");
-    for subject in ["cluster", "slots", "masters", "versions"] {
+    for subject in ["cluster", "slots", "masters", "versions", "cluster-require-full-coverage"] {
         assert!(page.contains(&format!("\n| `{subject}` |")), "docs/redis.md does not mention {subject}");
     }
     // A user with the rights for locks only.
