@@ -267,5 +267,7 @@ pub(crate) fn held(report: &mut Report, hold: Duration) {
         let figure = format!("{}, {locks} locks held for {} s, percent of a core", server.name(), hold.as_secs());
         report.row(&figure, format!("{lost} lost, {share:.2} % of a core"), format!("taken in {seconds:.1} s"), "");
         report.judge(&figure, Wanted::AtMost(2.0), Some(share));
+        let figure = format!("{}, {locks} locks held: lost", server.name());
+        report.judge(&figure, Wanted::AtMost(0.0), Some(lost as f64));
     }
 }

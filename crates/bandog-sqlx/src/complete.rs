@@ -77,7 +77,7 @@ impl CompleteIn<Postgres> for Run {
         match execute(Purpose::Complete, &statement, &mut tx).await {
             Ok(()) => {}
             Err(error) if error.to_string().contains(COMPLETED) => {
-                tx.rollback().await.map_err(|error| fault::of_commit(Purpose::Complete, &statement.key, error))?;
+                tx.rollback().await.map_err(|error| fault::of_rollback(Purpose::Complete, &statement.key, error))?;
                 return Ok(Completion::AlreadyCompleted);
             }
             Err(error) => return Err(error),

@@ -126,6 +126,11 @@ pub(crate) fn of_commit(purpose: Purpose, key: &Key, error: sqlx::Error) -> Erro
     }
 }
 
+/// The error of a rollback. The transaction has not committed, whatever the answer was.
+pub(crate) fn of_rollback(purpose: Purpose, key: &Key, error: sqlx::Error) -> Error {
+    purpose.add_to(Error::unavailable("the rollback has failed; nothing was committed"), key).caused_by(error)
+}
+
 /// Whether a commit with this SQLSTATE may have been executed.
 fn is_unknown(code: &str) -> bool {
     code == COMPLETION_UNKNOWN || UNKNOWN.iter().any(|class| code.starts_with(class))

@@ -27,6 +27,8 @@ use crate::{
 const END_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum time without a finished call, also under faults. If no call finishes in this time, the run is stopped.
 const STUCK: Duration = Duration::from_secs(30);
+/// Number of faults for each kind, on average, after which a kind that never happened is reported.
+const OFTEN: usize = 10;
 /// Interval of progress checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -44,10 +46,11 @@ pub(crate) fn run(store: StoreKind, seed: u64, args: &Args) -> io::Result<Summar
     let evicts = matches!(args.profile, Profile::Server | Profile::Everything);
     let probes = test_store.probes();
     let mut pool = WorkerPool::start(test_store, files.clone(), Size::of(store), seed, &traffic_kinds, evicts);
-    let mut nemesis = Nemesis::new(kinds, seed, &pool.store);
+    let mut nemesis = Nemesis::new(kinds.clone(), seed, &pool.store);
     let mut wrong = Vec::new();
     let mut faults = storm(&mut pool, &mut nemesis, args.ops, store, &mut wrong);
     let traffic = start.elapsed();
+    print_missing(&kinds, &faults);
     let ended_in = end_all(&mut pool, &traffic_kinds, &mut wrong);
     faults.extend(probes.iter().flat_map(|probe| probe.faults(&faults)).collect::<Vec<_>>());
     let log = Log::open(&files.faults())?;
@@ -116,6 +119,18 @@ fn kinds(store: StoreKind, profile: Profile, files: &Files) -> Vec<FaultKind> {
         eprintln!("the profile {profile} contains no fault that is possible on the store {store}");
     }
     kinds
+}
+
+/// Prints the kinds of faults that never happened, if each of them should have happened several times.
+fn print_missing(kinds: &[FaultKind], faults: &[Fault]) {
+    if faults.len() < OFTEN * kinds.len() {
+        return;
+    }
+    let missing = kinds.iter().filter(|kind| faults.iter().all(|fault| fault.kind != **kind));
+    let missing: Vec<_> = missing.map(|kind| kind.word()).collect();
+    if !missing.is_empty() {
+        eprintln!("these kinds of faults never happened: {}", missing.join(", "));
+    }
 }
 
 /// Injects faults until the workers have made `ops` calls. Returns the faults. If there is a problem, adds the problem

@@ -62,3 +62,13 @@ fn a_commit_is_refused_only_by_an_error_that_says_so() {
         assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, false), "{code}");
     }
 }
+
+#[test]
+fn a_rollback_that_fails_has_committed_nothing() {
+    let key = Key::new("k").expect("the name is right");
+    for code in ["08006", "57P01", "25P02"] {
+        let error = of_rollback(Purpose::Complete, &key, sqlx::Error::Database(Box::new(Said(code))));
+        assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, false), "{code}");
+        assert_eq!(error.verb(), Some("complete"));
+    }
+}

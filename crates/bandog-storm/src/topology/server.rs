@@ -16,6 +16,8 @@ use crate::plan::{LONG_TTL, SESSION, SLACK};
 const DATABASE: &str = "storm";
 /// A statement that selects the schema of the tables in PostgreSQL.
 const SCHEMA: &str = "set search_path to bandog";
+/// The words with which PostgreSQL and MariaDB say that there is no such table.
+const IS_MISSING: [&str; 2] = ["does not exist", "doesn't exist"];
 /// The folder of the locks in ZooKeeper.
 const FOLDER: &str = "storm";
 /// An SQL query for the rows that the clients should have removed.
@@ -176,17 +178,22 @@ impl Server {
     /// Another session locks the table of the leases for this time. Returns false if there is no table yet.
     pub(crate) fn lock_table(&self, length: Duration) -> bool {
         let seconds = length.as_secs_f64();
-        match self {
+        let locked = match self {
             Self::Postgres(server) => {
                 let lock =
                     format!("{SCHEMA}; lock table bandog_lease in exclusive mode; select pg_sleep({seconds:.3})");
-                server.try_sql(DATABASE, &lock).is_ok()
+                server.try_sql(DATABASE, &lock)
             }
             Self::MariaDb(server) => {
-                let lock = format!("{SCHEMA}; lock tables bandog_lease write; do sleep({seconds:.3}); unlock tables");
-                server.try_sql(DATABASE, &lock).is_ok()
+                let lock = format!("lock tables bandog_lease write; do sleep({seconds:.3}); unlock tables");
+                server.try_sql(DATABASE, &lock)
             }
             Self::ZooKeeper(_) | Self::Ensemble(_) => unreachable!("the store does not have this fault"),
+        };
+        match locked {
+            Ok(_) => true,
+            Err(error) if IS_MISSING.iter().any(|words| error.to_string().contains(words)) => false,
+            Err(error) => panic!("the table of the leases cannot be locked: {error}"),
         }
     }
 
