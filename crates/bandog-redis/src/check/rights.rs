@@ -298,10 +298,11 @@ impl RightsProbe {
     }
 }
 
-/// The pattern for all keys or channels that begin as this one does.
+/// The pattern for all keys or channels that begin as this one does. A brace before the name is left out, because names
+/// with braces of their own do not get it.
 fn pattern(name: &str) -> String {
     match name.split_once(NAME) {
-        Some((start, _)) => format!("{start}*"),
+        Some((start, _)) => format!("{}*", start.strip_suffix('{').unwrap_or(start)),
         None if name.starts_with(names::REGISTRY) => format!("{}*", names::REGISTRY),
         None => name.to_owned(),
     }

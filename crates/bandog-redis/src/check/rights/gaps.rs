@@ -14,12 +14,12 @@ struct Gaps<'a> {
     findings: Vec<Finding>,
 }
 
-/// The findings for these answers. Their cures together give the user all rights that are missing.
+/// The findings for these answers. Their cures together give the user all rights that the server could check.
 pub(super) fn findings(user: &str, answers: &[(RightsProbe, DryRunResult)]) -> Vec<Finding> {
     let mut gaps = Gaps { user, answers, named: Vec::new(), findings: Vec::new() };
     gaps.locks();
     gaps.replicas();
-    gaps.commands(Purpose::Subscriptions, ", so waiters poll every second");
+    gaps.notifications();
     gaps.commands(Purpose::MovingSlots, ", so steps for locks of a slot that is being moved may be refused");
     gaps.names();
     gaps.names_of_offers();
@@ -62,6 +62,15 @@ impl Gaps<'_> {
         let words = [rules(&self.denied(Purpose::Replicas)), self.out_of_reach(|purpose| purpose == Purpose::Replicas)];
         let says = format!("may not run {}, which every lock needs with replicas= in the URL", refused.join(" and "));
         self.add(Level::Danger, &says, words.concat());
+    }
+
+    /// The commands for channels. The server does not check the channel of a command that the user may not run.
+    fn notifications(&mut self) {
+        let before = self.findings.len();
+        self.commands(Purpose::Subscriptions, ", so waiters poll every second");
+        if let Some(Finding { cure: Some(cure), .. }) = self.findings.get_mut(before) {
+            *cure += "; then run `bandog doctor` again, because only now the server can check the channels";
+        }
     }
 
     /// The commands of this purpose that are refused. `effect` follows their names in the finding.

@@ -107,7 +107,9 @@ impl<C: Call> Slot<C> {
         if is_held || self.refusals > waiter.refusals_before {
             return Ok(());
         }
-        Err(self.fault.clone().unwrap_or_else(|| Error::unavailable("the store has not answered in time")))
+        Err(self.fault.clone().unwrap_or_else(|| {
+            Error::unavailable("the store has not answered in time; a longer wait may get an answer, or the reason")
+        }))
     }
 
     /// If no call waits, ends the attempt to get the key. But if a claim is in flight, the slot waits for its answer
