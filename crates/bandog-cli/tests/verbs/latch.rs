@@ -32,7 +32,7 @@ fn a_latch_is_set_once_counted_down_and_awaited() {
     run(&["wait"], 0, "");
     run(&["down"], 0, "0\n");
     run(&["set", "1"], 0, "");
-    run(&["wait", "--timeout", "50ms"], 75, "");
+    run(&["wait", "--timeout", "2s"], 75, "");
 }
 
 /// `show` knows a latch that is not open. A latch that is open looks like a free lock.
