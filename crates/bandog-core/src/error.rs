@@ -17,8 +17,9 @@ type Cause = Arc<dyn StdError + Send + Sync + 'static>;
 /// cheap.
 ///
 /// The text of an error has five parts in this order: the verb, the key, the message, the kind in parentheses, and the
-/// cause. If the cause is an error of the same kind, the kind is printed once. Parts that the error does not have are left out. The kind [`ErrorKind::Misused`] is left out too: the message
-/// of such an error names the allowed values, so the kind would add nothing.
+/// cause. If the cause is an error of the same kind, the kind is printed once. Parts that the error does not have are left
+/// out. The kind [`ErrorKind::Misused`] is left out too: the message of such an error names the allowed values, so the kind
+/// would add nothing.
 ///
 /// ```
 /// use bandog::Error;

@@ -93,8 +93,8 @@ impl<B: Backend> Inspect for Quorum<B> {
         });
         let votes = votes.await;
         let mut findings = vec![self.number_of_nodes()];
-        let has_persistence = |vote: &Vote<Vec<Finding>>| matches!(vote, Vote::Given(found) if found.iter().any(|finding| finding.subject == PERSISTENCE));
-        if votes.iter().any(has_persistence) {
+        let is_persistence = |finding: &Finding| finding.subject == PERSISTENCE;
+        if votes.iter().any(|vote| matches!(vote, Vote::Given(found) if found.iter().any(is_persistence))) {
             let says = "the nodes need none: a node that restarts without its data has no vote for max_ttl, and gets the \
                         holds of the majority back";
             findings.push(Finding::fine(PERSISTENCE, says));
