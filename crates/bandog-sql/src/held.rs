@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Claim, ClaimId, Error, Key, Result};
+use bandog_core::{Claim, ClaimId, Error, Key, Result, rounded};
 use tokio::{
     sync::{Semaphore, mpsc, oneshot},
     time::timeout,
@@ -101,7 +101,7 @@ impl Held {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(_)) => Err(Error::unavailable("the Tokio runtime of the session has shut down").ambiguous()),
             Err(_) => {
-                let message = format!("{} did not answer within {limit:?}", context.options.store());
+                let message = format!("{} did not answer within {}", context.options.store(), rounded(limit));
                 Err(Error::unavailable(message).ambiguous())
             }
         }
@@ -154,8 +154,9 @@ impl Held {
 
     fn full(&self, wait: Duration) -> Error {
         Error::unavailable(format!(
-            "all {} connections for held locks were in use for {wait:?}; raise connections= in the URL",
-            self.limit
+            "all {} connections for held locks were in use for {}; raise connections= in the URL",
+            self.limit,
+            rounded(wait)
         ))
     }
 
