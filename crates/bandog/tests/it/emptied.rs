@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use bandog::schedule::{Job, Jobs, Run, Running, Scheduler};
+use bandog::schedule::{Job, Jobs, Run, Running, Scheduler, Time};
 use bandog_testkit::eventually_async;
 
 const PERIOD: i64 = 300;
@@ -14,7 +14,7 @@ const SOON: Duration = Duration::from_secs(30);
 
 /// The fences under which each tick of each job ran. The key is the job's name and the tick. A tick is a time at which
 /// the job is due, and a fence is the number of the lock's grant for a run.
-type Ran = Arc<Mutex<BTreeMap<(String, String), Vec<u64>>>>;
+type Ran = Arc<Mutex<BTreeMap<(String, Time), Vec<u64>>>>;
 
 async fn node(url: &str, ran: &Ran) -> (bandog::Client, Running) {
     let client = bandog::connect(url).await.unwrap();
@@ -22,7 +22,7 @@ async fn node(url: &str, ran: &Ran) -> (bandog::Client, Running) {
     let jobs = [Job::fixed_rate("tick", period), Job::once("once")].map(|job| {
         let ran = Arc::clone(ran);
         job.run(move |run: Run| {
-            let tick = (run.name().to_owned(), run.tick().to_string());
+            let tick = (run.name().to_owned(), run.tick());
             ran.lock().unwrap().entry(tick).or_default().push(run.fence().get());
             std::future::ready(())
         })
@@ -32,9 +32,9 @@ async fn node(url: &str, ran: &Ran) -> (bandog::Client, Running) {
 }
 
 /// The ticks of a job in their order, with their fences.
-fn ticks(ran: &Ran, job: &str) -> Vec<(String, Vec<u64>)> {
+fn ticks(ran: &Ran, job: &str) -> Vec<(Time, Vec<u64>)> {
     let ran = ran.lock().unwrap();
-    ran.iter().filter(|((name, _), _)| name == job).map(|((_, tick), fences)| (tick.clone(), fences.clone())).collect()
+    ran.iter().filter(|((name, _), _)| name == job).map(|((_, tick), fences)| (*tick, fences.clone())).collect()
 }
 
 async fn a_store_that_loses_its_data_makes_no_tick_run_twice(url: &str, lose: impl AsyncFnOnce()) {
@@ -55,8 +55,8 @@ async fn a_store_that_loses_its_data_makes_no_tick_run_twice(url: &str, lose: im
     assert!(ticks.windows(2).all(|pair| pair[0].1 < pair[1].1), "fences must rise: {ticks:?}");
 
     let row = jobs.show("tick").await.unwrap();
-    let millis = |time: &str| time.parse::<bandog::schedule::Time>().unwrap().millisecond();
-    let due = (millis(&row.watermark) - millis(&ticks[0].0)) / PERIOD + 1;
+    let watermark = row.watermark.parse::<Time>().unwrap();
+    let due = (watermark.millisecond() - ticks[0].0.millisecond()) / PERIOD + 1;
     let counted = row.ok + row.missed + row.skipped + row.lost + row.failed + row.queued;
     assert_eq!(i64::try_from(counted).unwrap(), due, "a tick neither ran nor is counted: {row:?}");
     assert!(row.ok >= 10 && row.missed > 0, "{row:?}");
