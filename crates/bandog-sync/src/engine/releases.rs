@@ -157,7 +157,12 @@ impl Releases {
         let is_gone = matches!(released, Released::NotHeld) && !pending.repeated;
         let result = if is_gone { Err(Error::lost(&pending.claim.key)) } else { Ok(()) };
         let report = pending.report.take().map(|report| (report, result));
-        let ended = matches!(released, Released::Freed { .. } | Released::LeftQueue).then(|| pending.claim.clone());
+        let has_ended = match released {
+            Released::Freed { .. } | Released::LeftQueue => true,
+            // Perhaps an earlier request has ended the claim, and its answer was lost.
+            Released::NotHeld => (pending.repeated || pending.unsure) && !(pending.answered || pending.is_repetition),
+        };
+        let ended = has_ended.then(|| pending.claim.clone());
         if pending.unsure && !pending.answered {
             pending.answered = true;
             self.unanswered -= usize::from(pending.is_repetition);
@@ -247,7 +252,9 @@ impl Releases {
         let has_expired = if pending.unsure { is_crowded } else { age > lasts };
         let repeats = error.is_retryable() && !has_expired;
         let report = pending.report.take_if(|_| !repeats || age >= self.timeout);
-        let report = report.map(|report| (report, Err(error.clone())));
+        // Any of the requests may have been applied, not only the last one.
+        let told = if pending.repeated { error.clone().ambiguous() } else { error.clone() };
+        let report = report.map(|report| (report, Err(told)));
         if repeats {
             let delay = backoff_after(pending.faults);
             self.schedule(id, now + delay);
@@ -334,6 +341,19 @@ mod tests {
         assert_eq!(left_at(&mut releases, 33), all, "a request of the claims can still be applied");
         assert_eq!(left_at(&mut releases, 34), MAX_UNSURE);
         assert_eq!(left_at(&mut releases, 1000), MAX_UNSURE, "a store that was stopped can apply a request much later");
+    }
+
+    #[test]
+    fn the_error_of_a_release_says_whether_any_of_its_requests_may_have_been_applied() {
+        let errors = [Error::unavailable("refused"), Error::unavailable("no answer").ambiguous()];
+        for (first, is_ambiguous) in errors.into_iter().zip([false, true]) {
+            let mut releases = Releases::new(TIMEOUT, UNDO);
+            let (report, _answer) = tokio::sync::oneshot::channel();
+            releases.start(claim(Duration::from_secs(30)), false, Some(report), at(0));
+            assert!(releases.failed(1, first, at(1)).unwrap().report.is_none(), "the caller waits for a timeout");
+            let (_, told) = releases.failed(1, Error::unavailable("refused"), at(9)).unwrap().report.unwrap();
+            assert_eq!(told.unwrap_err().maybe_applied(), is_ambiguous);
+        }
     }
 
     #[test]
@@ -439,6 +459,20 @@ mod tests {
             "the store had lost its release, and the second one can be lost, too"
         );
         assert_eq!(again(&mut releases, 18), [0; 0]);
+
+        // The answer of the first release was lost, or that of a pass from this claim.
+        for is_unsure in [false, true] {
+            let mut releases = Releases::new(TIMEOUT, UNDO);
+            releases.start(claim(5), is_unsure, None, at(0));
+            if !is_unsure {
+                releases.failed(5, Error::unavailable("no answer").ambiguous(), at(1)).unwrap();
+            }
+            releases.answered(5, Released::NotHeld, at(2)).unwrap();
+            releases.answered(5, Released::NotHeld, at(5)).unwrap();
+            assert!(releases.is_empty());
+            assert_eq!(again(&mut releases, 6), [5]);
+            assert_eq!(again(&mut releases, 13), [0; 0], "it was answered 11 s ago");
+        }
 
         let mut keeps_all = Releases::new(TIMEOUT, Duration::ZERO);
         keeps_all.ended(claim(1), at(1));

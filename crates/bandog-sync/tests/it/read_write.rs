@@ -240,6 +240,47 @@ async fn a_downgrade_without_an_answer_is_repeated() {
     }
 }
 
+/// The first request of the writer had no answer, so its claim is released once more later. While the downgrade is
+/// repeated, that must not free the lock.
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_of_an_unsure_writer_keeps_writers_out() {
+    for lost in 0..40 {
+        let store = memory();
+        let wire = Lossy::new(store.clone());
+        let (ours, theirs) = (client(wire.clone()), client(store.clone()));
+        wire.next([Fate::ReplyLost]);
+        let writer = ours.rwlock("catalogue").write().await.unwrap();
+        let other = writing(&theirs).await;
+        wire.next(vec![Fate::RequestLost; lost]);
+        let reader = soon(writer.downgrade()).await.unwrap_or_else(|error| panic!("{lost} lost requests: {error}"));
+        assert!(!other.is_finished(), "{lost} lost requests: a writer beside the reader");
+        reader.release().await.unwrap();
+        soon(other).await.unwrap().unwrap().release().await.unwrap();
+        soon(ours.idle()).await;
+        theirs.idle().await;
+        assert_eq!(held(&store).await, [""; 0], "{lost} lost requests");
+    }
+}
+
+/// The first request of the writer is applied after its claim has become a reader, and after the reader has released.
+#[tokio::test(start_paused = true)]
+async fn a_late_request_of_a_writer_that_became_a_reader_keeps_no_lock() {
+    for late in [100, 1000, 2000] {
+        let store = memory();
+        let wire = Lossy::new(store.clone());
+        let ours = client(wire.clone());
+        wire.next([Fate::Late(ms(late))]);
+        let reader = ours.rwlock("catalogue").write().await.unwrap().downgrade().await.unwrap();
+        reader.release().await.unwrap();
+        assert_eq!(held(&store).await, [""; 0]);
+        time::advance(ms(late)).await;
+        yield_now().await;
+        assert_eq!(held(&store).await, ["catalogue"], "the late request was not applied");
+        soon(ours.idle()).await;
+        assert_eq!(held(&store).await, [""; 0], "{late} ms late");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_dropped_downgrade_releases_the_lock() {
     for cancel_at in 0..60 {

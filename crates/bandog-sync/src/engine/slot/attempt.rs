@@ -49,6 +49,8 @@ pub(super) struct Attempt {
     /// The claim of this client's old hold, if one request releases the old hold and claims the key again (an
     /// *exchange*, [`Step::Pass`]). `None` for an ordinary claim, and after the store has reported another holder.
     pub(super) from: Option<Claim>,
+    /// Whether the store may still apply a request of that claim, because the request had no answer.
+    pub(super) is_from_unsure: bool,
     /// The streak that a grant would continue. `None` after the store has reported another holder.
     pub(super) streak: Option<Streak>,
     /// Decides when this client claims again although no notification arrived.
@@ -83,6 +85,7 @@ impl Attempt {
             since: now,
             terms,
             from: None,
+            is_from_unsure: false,
             streak: None,
             polls: Polls::default(),
             is_contended: false,
@@ -94,6 +97,17 @@ impl Attempt {
             requests: 0,
             faults: 0,
         }
+    }
+
+    /// Makes this the attempt to exchange an old hold. `is_unsure`: the store may still apply a request of its claim.
+    pub(super) fn exchanges(&mut self, from: Claim, is_unsure: bool) {
+        (self.from, self.is_from_unsure) = (Some(from), is_unsure);
+    }
+
+    /// Records that the store does not have the old hold any more. Returns its claim if it must be released, because the store
+    /// may still apply one of its requests. It must not be released earlier: until now, the hold has kept other clients out.
+    pub(super) fn old_hold_has_ended(&mut self) -> Option<Claim> {
+        self.from.take().filter(|_| self.is_from_unsure)
     }
 
     /// Continues the wait of an earlier claim, which had different terms. The time for which that claim has waited also
@@ -138,7 +152,6 @@ impl Attempt {
             (Queued::NotYet, None) => Queued::NotYet,
             (Queued::NotYet | Queued::InOrder { .. } | Queued::OutOfOrder, _) => Queued::OutOfOrder,
         };
-        self.from = None; // Another client holds the key, so this client's old hold does not exist any more.
         self.streak = None;
         self.faults = 0;
         match self.claim.kind {
@@ -188,8 +201,11 @@ impl Attempt {
     /// necessary in three cases: the store may have applied a request, or it may have a place for the claim, or it may
     /// have the note that this client starves. The release removes the place and the note.
     pub(super) fn claim_to_release(&self) -> Option<Claim> {
-        (self.unsure || self.has_asked_for_place || self.has_asked_for_offer)
-            .then(|| Claim { offers: self.has_asked_for_offer, ..self.claim.clone() })
+        (self.unsure || self.has_asked_for_place || self.has_asked_for_offer).then(|| Claim {
+            offers: self.has_asked_for_offer,
+            joins: self.has_asked_for_place,
+            ..self.claim.clone()
+        })
     }
 
     /// Whether the next request says that this client starves. A fair mutex needs no such claims. For a reader and for

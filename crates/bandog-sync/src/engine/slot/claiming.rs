@@ -73,13 +73,19 @@ impl<C: Call> Slot<C> {
             return self.downgrade_answered(asked_at, answer, cx);
         }
         let Some(answer) = self.further_claimed(claim, asked_at, answer, cx) else { return };
-        let claiming = match mem::take(&mut self.stage) {
+        let mut claiming = match mem::take(&mut self.stage) {
             Stage::Claiming(claiming) if claiming.attempt.claim.id.number == claim => claiming,
             stage => {
                 self.stage = stage;
                 return;
             }
         };
+        // The store has exchanged the old hold, or another client holds the key.
+        if answer.is_ok()
+            && let Some(old) = claiming.attempt.old_hold_has_ended()
+        {
+            cx.emit(Effect::ReleaseLater(old));
+        }
         match answer {
             Ok(Verdict::Granted { fences, valid_for, .. }) => {
                 self.further.answered(true, claiming.attempt.is_first_request());
@@ -246,8 +252,10 @@ pub(super) fn end_attempt<C>(attempt: &Attempt, cx: &mut SlotContext<C>) {
     let unsure = attempt.unsure;
     // If the claim was sent as an exchange that the store has not applied, the store still has the old hold. So the old
     // hold is released, too.
-    let claims = attempt.from.clone().into_iter().chain(attempt.claim_to_release());
-    for claim in claims {
+    if let Some(claim) = attempt.from.clone() {
+        cx.emit(Effect::Release { claim, unsure: unsure || attempt.is_from_unsure, report: None });
+    }
+    if let Some(claim) = attempt.claim_to_release() {
         cx.emit(Effect::Release { claim, unsure, report: None });
     }
 }

@@ -77,6 +77,13 @@ impl<C> Downgrade<C> {
         self.hold.id() == hold && self.call.is_some()
     }
 
+    /// Records that the store does not have the writer's hold any more.
+    fn writer_has_ended(&mut self, cx: &mut SlotContext<C>) {
+        if let Some(claim) = self.attempt.old_hold_has_ended() {
+            cx.emit(Effect::ReleaseLater(claim));
+        }
+    }
+
     /// The writer's turn has ended. Its end is reported.
     fn end_turn(&self, cx: &mut SlotContext<C>, end: impl Fn(&Turn)) {
         for turn in self.hold.turns().iter() {
@@ -96,12 +103,9 @@ impl<C: Call> Slot<C> {
             // The hold is lost. It is released when the caller drops the writer's turn.
             return cx.emit(Effect::Fail(call, Error::lost(self.key()).during("downgrade")));
         };
-        if hold.is_unsure() {
-            cx.emit(Effect::ReleaseLater(hold.claim().clone()));
-        }
         let terms = Terms { kind: Kind::Read, fences: NonZeroU8::MIN, ..hold.terms() };
         let mut attempt = cx.new_attempt(&self.id, terms);
-        attempt.from = Some(hold.claim().clone());
+        attempt.exchanges(hold.claim().clone(), hold.is_unsure());
         let call = Some(NewCall { ticket, caller, terms, patience: Patience::Forever, call });
         self.downgrade = Some(Box::new(Downgrade { attempt, hold, call, retry_at: None }));
         self.send_downgrade(cx);
@@ -129,7 +133,7 @@ impl<C: Call> Slot<C> {
             }
             // The writer's hold does not exist any more.
             Ok(Verdict::Busy { .. }) => {
-                downgrade.attempt.from = None;
+                downgrade.writer_has_ended(cx);
                 self.end_downgrade(*downgrade, Error::lost(self.key()), cx);
             }
             Err(error) => {
@@ -256,11 +260,11 @@ fn downgraded<C: Call>(
     cx: &mut SlotContext<C>,
 ) {
     let mut downgrade = downgrade;
+    downgrade.writer_has_ended(cx);
     // If the writer's turn was lost before, the store has perhaps granted the claim after another holder.
     let is_lost = !downgrade.hold.has_live_turn(cx.now);
     let hold = Hold::granted(&downgrade.attempt, fences, asked_at, valid_for, cx.now).filter(|_| !is_lost);
     let Some(hold) = hold else {
-        downgrade.attempt.from = None;
         fail(&mut downgrade, &Error::lost(slot.key()).during("downgrade"), cx);
         let (claim, unsure) = (downgrade.attempt.claim.clone(), downgrade.attempt.unsure);
         return cx.emit(Effect::Release { claim, unsure, report: None });

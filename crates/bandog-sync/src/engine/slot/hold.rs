@@ -135,6 +135,11 @@ impl Hold {
         self.validity.asked_at < moment
     }
 
+    /// Whether the request that granted or last renewed this hold was sent after this moment.
+    pub(super) fn began_after(&self, moment: Moment) -> bool {
+        self.validity.asked_at > moment
+    }
+
     pub(super) fn streak(&self) -> Streak {
         self.streak
     }

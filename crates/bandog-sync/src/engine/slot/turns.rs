@@ -168,11 +168,9 @@ impl<C: Call> Slot<C> {
     /// Releases the hold and claims a new one, in one request. So no other client can get the key between the two.
     fn exchange(&mut self, id: HoldId, terms: Terms, cx: &mut SlotContext<C>) {
         let Some(hold) = self.take_hold(id) else { return };
-        if hold.is_unsure() {
-            cx.emit(Effect::ReleaseLater(hold.claim().clone()));
-        }
         let mut attempt = cx.new_attempt(&self.id, terms);
-        (attempt.from, attempt.streak) = (Some(hold.claim().clone()), Some(hold.streak()));
+        attempt.exchanges(hold.claim().clone(), hold.is_unsure());
+        attempt.streak = Some(hold.streak());
         self.send_claim(attempt, cx);
     }
 
@@ -303,10 +301,14 @@ impl<C: Call> Slot<C> {
                     RenewalEffect::TooLate => self.lose(id, cx),
                 }
             }
-            Ok(Renewal::Gone) => self.lose(id, cx),
+            // If the renewal was sent before the claim was granted, it was the renewal of a place, and the hold began later.
+            Ok(Renewal::Gone) => {
+                if self.holds.get(id).is_none_or(|hold| !hold.began_after(asked_at)) {
+                    self.lose(id, cx);
+                }
+            }
             // The store does not have the hold, but a place of its claim: a late request of the claim has got this place
-            // after the hold had ended, or another server has taken over without the grant. If the renewal was sent before
-            // the claim was granted, the hold began later.
+            // after the hold had ended, or another server has taken over without the grant.
             Ok(Renewal::Waiting { .. }) => {
                 if self.holds.get(id).is_some_and(|hold| hold.began_before(asked_at)) {
                     self.lose(id, cx);
