@@ -27,7 +27,8 @@ impl Fence {
     }
 
     /// The number as a signed integer, for databases. The number is never negative: a fence is at most the microseconds
-    /// since 1970 plus the number of fences that were reserved. This sum is far below the maximum of `i64`.
+    /// since 1970 plus the number of fences that were reserved, or 64 times the number of a transaction of ZooKeeper. Both are
+    /// far below the maximum of `i64`.
     pub const fn as_i64(self) -> i64 {
         self.0.cast_signed()
     }

@@ -8,7 +8,7 @@ use crate::{Error, ErrorKind, Key};
 /// holds its lock ([`crate::Leases::fence_sql`]), or creates a record once ([`crate::Records::mark_sql`]).
 ///
 /// All values are texts, and the statement converts them. It returns one row, whose column `fence` is a `bigint`: the
-/// fence of the lock, or 1. If a condition is not met, the database refuses the statement with an error. On PostgreSQL, the
+/// fence of the lock, or 1. A statement that creates a record returns no row on MySQL and MariaDB. If a condition is not met, the database refuses the statement with an error. On PostgreSQL, the
 /// transaction then cannot commit. On MySQL and MariaDB it can: roll it back after each error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SqlStatement {

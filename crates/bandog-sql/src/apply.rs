@@ -12,8 +12,9 @@ use crate::{
     fault::Fault,
     job::Request,
     leases::Context,
+    listen::Channel,
     mutexes::{self, Decision},
-    session::Link,
+    session::{Decides, Link},
     states,
 };
 
@@ -47,6 +48,11 @@ struct Round {
 }
 
 impl Steps {
+    /// The number of steps.
+    pub(crate) fn len(&self) -> usize {
+        self.steps.len()
+    }
+
     pub(crate) fn add(&mut self, steps: Vec<Step>, reply: Reply) {
         self.calls.push((steps.len(), reply));
         self.answers.resize(self.answers.len() + steps.len(), None);
@@ -64,12 +70,12 @@ impl Steps {
     }
 
     /// The steps that have no answer yet, in rounds. The steps of one name keep their order.
-    fn rounds(&self, decides_mutexes: bool) -> Vec<Round> {
+    fn rounds(&self, is_plain: impl Fn(&Step) -> bool) -> Vec<Round> {
         let mut rounds: Vec<Round> = Vec::new();
         // For each name, the number of its last round, and whether the last step can share the round with another step.
         let mut last: HashMap<&Key, (usize, bool)> = HashMap::new();
         for (number, step) in self.steps.iter().enumerate().filter(|(number, _)| self.answers[*number].is_none()) {
-            let is_plain = decides_mutexes && is_plain(step);
+            let is_plain = is_plain(step);
             let round = match last.get(step.key()) {
                 Some((round, true)) if !is_plain => *round,
                 Some((round, _)) => round + 1,
@@ -105,23 +111,20 @@ impl Steps {
         }
     }
 
-    /// Keeps the answers. Returns whether another transaction has locked a row.
+    /// Keeps the answers. `others` gets the numbers of the steps that the statement did not decide.
     fn decide(
         &mut self,
         numbers: &[usize],
         decisions: impl IntoIterator<Item = Option<Decision>>,
         others: &mut Vec<usize>,
-    ) -> bool {
-        let mut is_locked = false;
+    ) {
         for (number, decision) in numbers.iter().zip(decisions) {
             match decision {
                 Some(Decision::Answer(answer)) => self.answers[*number] = Some(Ok(answer)),
                 Some(Decision::Complex) => others.push(*number),
-                Some(Decision::Locked) => is_locked = true,
                 None => {} // The statement has failed.
             }
         }
-        is_locked
     }
 
     /// Answers the steps of these numbers that have no answer, because their rows are locked.
@@ -139,17 +142,18 @@ impl Steps {
         let (released, claimed) = join(mutexes::release(link, &releases), mutexes::claim(link, context, &claims)).await;
         let mut others = std::mem::take(&mut round.others);
         // The answers of the one statement count even if the other one has failed.
-        let mut is_locked = self.decide(&round.claims, claimed.decisions, &mut others);
-        is_locked |= self.decide(&round.releases, released?.into_iter().map(Some), &mut others);
+        self.decide(&round.claims, claimed.decisions, &mut others);
+        self.decide(&round.releases, released?.into_iter().map(Some), &mut others);
         if let Some(fault) = claimed.failed {
             return Err(fault);
         }
         others.sort_unstable();
         if others.is_empty() {
-            return Ok(is_locked);
+            return Ok(false);
         }
         let steps: Vec<_> = others.iter().map(|number| &self.steps[*number]).collect();
         let answers = states::apply(link, context, &steps).await?;
+        let mut is_locked = false;
         for (number, answer) in others.into_iter().zip(answers) {
             is_locked |= answer.is_none();
             self.answers[number] = answer;
@@ -162,7 +166,8 @@ impl Steps {
 impl Request for Steps {
     async fn run(&mut self, link: &Link, context: &Context) -> Result<(), Fault> {
         self.answer_from_polls(context);
-        for round in self.rounds(link.statements.decide_mutexes()) {
+        let is_alone = self.steps.len() == 1;
+        for round in self.rounds(|step| is_plain(link, context, step, is_alone)) {
             let numbers = [&round.claims[..], &round.releases, &round.others].concat();
             if self.execute(round, link, context).await? {
                 // The steps of the next rounds come after those that have no answer yet.
@@ -182,11 +187,20 @@ impl Request for Steps {
 }
 
 /// Whether the statements for mutexes can decide this step.
-fn is_plain(step: &Step) -> bool {
-    let is_mutex = matches!(step.kind(), Kind::Mutex);
-    match step {
-        Step::Release(_) => is_mutex,
-        Step::Claim(claim) => is_mutex && claim.above.is_none(),
-        Step::Pass { from, to } => is_mutex && to.above.is_none() && check_pass(from.kind, to.kind).is_ok(),
+fn is_plain(link: &Link, context: &Context, step: &Step, is_alone: bool) -> bool {
+    if !matches!(step.kind(), Kind::Mutex) {
+        return false;
+    }
+    match (link.decides, step) {
+        (Decides::Nothing, _) => false,
+        // The statement would only find that the lock is not free.
+        (Decides::OneStep, Step::Pass { .. }) => false,
+        (Decides::OneStep, Step::Claim(claim)) => {
+            is_alone && claim.above.is_none() && !context.listener.has(Channel::of_lock(&claim.key))
+        }
+        (Decides::OneStep, Step::Release(_)) => is_alone,
+        (Decides::AllSteps, Step::Claim(claim)) => claim.above.is_none(),
+        (Decides::AllSteps, Step::Release(_)) => true,
+        (Decides::AllSteps, Step::Pass { from, to }) => to.above.is_none() && check_pass(from.kind, to.kind).is_ok(),
     }
 }

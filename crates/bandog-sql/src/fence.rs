@@ -18,24 +18,15 @@ pub(crate) fn check(context: &Context, holding: &Holding, fence: Fence) -> Resul
     Ok(statement(context, &holding.key, &context.statements.fence, &values))
 }
 
-/// The statement that creates a mark.
+/// The statement that creates a mark. Marks are records, so the layout of the locks does not matter.
 ///
 /// # Errors
-/// `Unavailable`: as [`check`]. `Unsupported`: the database is not PostgreSQL.
+/// `Unavailable`: as [`check`].
 pub(crate) fn mark(context: &Context, mark: &Mark) -> Result<SqlStatement> {
-    let text = match context.options.dialect {
-        // Marks are records, so the layout of the locks does not matter.
-        Dialect::Postgres => &context.statements.mark,
-        #[cfg(feature = "mysql")]
-        Dialect::MySql => {
-            let message = "transactions of your own can complete a run only on PostgreSQL";
-            return Err(Error::new(ErrorKind::Unsupported, message));
-        }
-    };
     let Mark { key, within: (record, run), obsolete: (from, until) } = mark;
     let name = |key: &Key| key.as_str().to_owned();
     let values = [name(key), name(record), run.clone(), id(context)?, name(from), name(until)];
-    Ok(statement(context, record, text, &values))
+    Ok(statement(context, record, &context.statements.mark, &values))
 }
 
 /// The id of the tables.

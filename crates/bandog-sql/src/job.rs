@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use async_trait::async_trait;
-use bandog_core::{Answer, Claim, Error, Renewal, Result, Step};
+use bandog_core::{Answer, Claim, Error, Renewal, Result, Step, Swap, Swaps};
 use tokio::sync::oneshot;
 
 use crate::{fault::Fault, leases::Context, session::Link};
@@ -22,6 +22,8 @@ pub(crate) enum Work {
     Apply(Vec<Step>, oneshot::Sender<Vec<Result<Answer>>>),
     /// Renewals. Several calls are executed together.
     Renew(Vec<Claim>, oneshot::Sender<Vec<Result<Renewal>>>),
+    /// Swaps of records. Several calls are executed together.
+    Swap(Vec<Swap>, oneshot::Sender<Result<Swaps>>),
     /// Any other request.
     Other(Box<dyn Request>),
 }
@@ -33,6 +35,7 @@ impl Work {
         match self {
             Self::Apply(steps, reply) => drop(reply.send(vec![Err(error); steps.len()])),
             Self::Renew(claims, reply) => drop(reply.send(vec![Err(error); claims.len()])),
+            Self::Swap(_, reply) => drop(reply.send(Err(error))),
             Self::Other(request) => request.finish(Some(error)),
         }
     }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog_core::{Answer, Claim, Error, ErrorKind, Renewal, Result, Step, rounded};
+use bandog_core::{Answer, Claim, Error, ErrorKind, Renewal, Result, Step, Swap, Swaps, rounded};
 use tokio::{
     sync::{mpsc, oneshot},
     time::{sleep, timeout, timeout_at},
@@ -18,12 +18,16 @@ use crate::{
     leases::Context,
     mutexes::Renewals,
     session::Session,
+    swaps::SwapCalls,
 };
 
 /// Number of requests that wait in a lane. Further callers wait until there is room, in their order.
 const CAPACITY: usize = 1024;
-/// Maximum number of calls that are executed together.
+/// Maximum number of calls that are taken from the queue together.
 const MAX_CALLS: usize = 64;
+/// Maximum number of steps that are executed together, unless one call has more. With more steps, the server needs more time
+/// for each of them.
+const MAX_STEPS: usize = 64;
 /// Maximum number of attempts at a request that other transactions disturb. Each attempt lasts as long as the timeout of
 /// a lock at most, so the deadline of the request is usually earlier.
 const MAX_ATTEMPTS: u32 = 50;
@@ -77,6 +81,15 @@ impl Lane {
             Ok(answers) => answers,
             Err(error) => vec![Err(error); claims.len()],
         }
+    }
+
+    /// Swaps records.
+    ///
+    /// # Cancel safety
+    /// As [`Lane::apply`].
+    pub(crate) async fn swap(&self, context: &Arc<Context>, swaps: &[Swap]) -> Result<Swaps> {
+        let (reply, answer) = oneshot::channel();
+        self.call(context, Work::Swap(swaps.to_vec(), reply), answer).await?
     }
 
     /// Executes a query.
@@ -142,6 +155,7 @@ async fn serve(context: Arc<Context>, mut jobs: mpsc::Receiver<Job>, reconnects:
 enum Joined {
     Apply(Steps, Instant),
     Renew(Renewals, Instant),
+    Swap(SwapCalls, Instant),
     Other(Box<dyn Request>, Instant),
 }
 
@@ -155,12 +169,16 @@ fn join_calls(batch: Vec<Job>, late: &Error) -> Vec<Joined> {
             continue;
         }
         match (work, joined.last_mut()) {
-            (Work::Apply(steps, reply), Some(Joined::Apply(call, until))) => {
+            (Work::Apply(steps, reply), Some(Joined::Apply(call, until))) if call.len() + steps.len() <= MAX_STEPS => {
                 call.add(steps, reply);
                 *until = deadline;
             }
             (Work::Renew(claims, reply), Some(Joined::Renew(call, until))) => {
                 call.add(claims, reply);
+                *until = deadline;
+            }
+            (Work::Swap(swaps, reply), Some(Joined::Swap(call, until))) if call.has_room_for(&swaps) => {
+                call.add(swaps, reply);
                 *until = deadline;
             }
             (Work::Apply(steps, reply), _) => {
@@ -172,6 +190,11 @@ fn join_calls(batch: Vec<Job>, late: &Error) -> Vec<Joined> {
                 let mut call = Renewals::default();
                 call.add(claims, reply);
                 joined.push(Joined::Renew(call, deadline));
+            }
+            (Work::Swap(swaps, reply), _) => {
+                let mut call = SwapCalls::default();
+                call.add(swaps, reply);
+                joined.push(Joined::Swap(call, deadline));
             }
             (Work::Other(request), _) => joined.push(Joined::Other(request, deadline)),
         }
@@ -224,6 +247,10 @@ impl Server {
                 let failed = self.attempt(deadline, &mut renewals).await;
                 renewals.finish(failed);
             }
+            Joined::Swap(mut swaps, deadline) => {
+                let failed = self.attempt(deadline, &mut swaps).await;
+                swaps.finish(failed);
+            }
             Joined::Other(mut request, deadline) => {
                 let failed = self.attempt(deadline, &mut *request).await;
                 request.finish(failed);
@@ -236,6 +263,9 @@ impl Server {
         let context = self.context.clone();
         let store = context.options.store();
         let late = || late(&store);
+        if deadline <= Instant::now() {
+            return Some(late()); // The requests before this one took too long.
+        }
         let mut attempts = 0;
         loop {
             let session = match timeout_at(deadline.into(), self.session()).await {

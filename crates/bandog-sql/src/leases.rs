@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use bandog_core::{
     Answer, Claim, ClientId, Error, Fence, Holding, Key, Kinds, Leases, LockState, Member, Notifier, Profile, Renewal,
-    Result, SqlStatement, Step, Subscription,
+    Result, SqlStatement, Step, Subscription, Swap, Swaps,
 };
 use tokio::sync::watch;
 
@@ -38,6 +38,8 @@ const MAY_UNDO: Duration = Duration::from_secs(10);
 /// - The time of the database decides when a lease expires. If its clock is set forward, leases expire too early.
 /// - A grant is answered when its transaction is committed. So it is as durable as the settings of the server say: with
 ///   `fsync` and `synchronous_commit`, or on MySQL `innodb_flush_log_at_trx_commit` = 1, it survives a crash of the server.
+///   On PostgreSQL a release does not wait for the disk. After a crash, a lock that was released shortly before (three times
+///   `wal_writer_delay`, 0.6 s by default) can stay held until its ttl ends.
 /// - The fences of a name rise, also after a crash. After a failover to a replica that has not got the last commits, they
 ///   rise too, if the clock of the new server is not behind.
 /// - After a failover to such a replica, a lock can be granted although a client holds it.
@@ -153,6 +155,11 @@ impl Sql {
     /// Renews leases.
     pub(crate) async fn renew_leases(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
         self.0.renewals.renew(self.context(), claims).await
+    }
+
+    /// Swaps records.
+    pub(crate) async fn swap_records(&self, swaps: &[Swap]) -> Result<Swaps> {
+        self.0.others.swap(self.context(), swaps).await
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {

@@ -33,6 +33,7 @@ mod session;
 mod shedlock;
 mod statements;
 mod states;
+mod swaps;
 #[cfg(test)]
 mod tests;
 mod value;

@@ -1,7 +1,7 @@
 //! Mutexes without a queue: one statement for many names. The statements contain the rules.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -23,13 +23,12 @@ const MAX_ATTEMPTS: u32 = 16;
 #[derive(Debug)]
 pub(crate) enum Decision {
     Answer(Answer),
-    /// The lock is more than a mutex without a queue. The statement has changed nothing.
+    /// The statement has changed nothing: the lock is more than a mutex without a queue, has no row, or another transaction
+    /// has locked its row.
     Complex,
-    /// Another transaction has locked the row. The statement has changed nothing.
-    Locked,
 }
 
-/// The results of claims, and the failure of the claims that have none.
+/// The results of claims, and the failure of a statement: the one that claims, or the one that creates rows.
 pub(crate) struct Claimed {
     pub(crate) decisions: Vec<Option<Decision>>,
     pub(crate) failed: Option<Fault>,
@@ -51,47 +50,24 @@ struct ClaimColumns<'a> {
 ///
 /// A lock gets its rows at its first claim. So that this takes no further round trip, the statement that creates rows is
 /// sent before the claims of all names that this process has not claimed yet. A claim that was granted is answered even
-/// if another statement has failed: its caller would not release it otherwise.
+/// if that statement has failed: its caller would not release it otherwise.
 pub(crate) async fn claim(link: &Link, context: &Context, steps: &[&Step]) -> Claimed {
     let asked: Vec<_> = steps.iter().filter_map(|step| asked(step)).collect();
-    let mut decisions: Vec<Option<Decision>> = asked.iter().map(|_| None).collect();
-    let failed = claim_in_two_passes(link, context, &asked, &mut decisions).await.err();
-    if failed.is_none() {
-        decisions.iter_mut().for_each(|decision| *decision = decision.take().or(Some(Decision::Locked)));
-    }
-    Claimed { decisions, failed }
-}
-
-/// Fills in the decisions. A claim without a decision has a row that is missing, or that another transaction has locked.
-async fn claim_in_two_passes(
-    link: &Link,
-    context: &Context,
-    asked: &[(&Claim, Option<ClaimId>)],
-    decisions: &mut [Option<Decision>],
-) -> Result<(), Fault> {
-    let all: Vec<_> = (0..asked.len()).collect();
     let new = context.known_names.unknown(asked.iter().map(|(claim, _)| &claim.key));
-    let mut kept = HashSet::new();
-    let claimed = claim_some(link, context, (asked, &all), decisions, &mut kept);
-    let (inserted, claimed) = join(insert(link, &new), claimed).await;
-    ignore_lock_timeout(inserted)?;
-    claimed?;
-    context.known_names.add(new);
-    let rest: Vec<_> = all.into_iter().filter(|number| decisions[*number].is_none()).collect();
-    if rest.is_empty() {
-        return Ok(());
+    let (inserted, claimed) = join(insert(link, &new), claim_all(link, context, &asked)).await;
+    let failed = inserted.err().filter(|fault| !fault.is_lock_timeout());
+    if failed.is_none() {
+        context.known_names.add(new);
     }
-    // The rows may be missing.
-    let missing: BTreeSet<_> = rest.iter().map(|number| asked[*number].0.key.clone()).collect();
-    kept.clear();
-    let claimed = claim_some(link, context, (asked, &rest), decisions, &mut kept);
-    let (inserted, claimed) = join(insert(link, &missing), claimed).await;
-    ignore_lock_timeout(inserted)?;
-    claimed?;
-    for number in kept {
-        decisions[number] = Some(Decision::Answer(Answer::Claimed(states::locked_out())));
+    match claimed {
+        Ok(decisions) if failed.is_none() => {
+            // The rows are missing or locked.
+            let others = |decision: Option<Decision>| decision.or(Some(Decision::Complex));
+            Claimed { decisions: decisions.into_iter().map(others).collect(), failed }
+        }
+        Ok(decisions) => Claimed { decisions, failed },
+        Err(fault) => Claimed { decisions: steps.iter().map(|_| None).collect(), failed: Some(fault) },
     }
-    Ok(())
 }
 
 /// Creates the rows of these locks, if they do not exist.
@@ -101,13 +77,6 @@ async fn insert(link: &Link, keys: &BTreeSet<Key>) -> Result<(), Fault> {
     }
     let names: Vec<_> = keys.iter().map(Key::as_str).collect();
     link.query(&link.statements.insert, &[&names]).await.map(drop)
-}
-
-fn ignore_lock_timeout(result: Result<(), Fault>) -> Result<(), Fault> {
-    match result {
-        Err(fault) if fault.is_lock_timeout() => Ok(()),
-        other => other,
-    }
 }
 
 /// The names whose rows exist, as far as this process knows. A name that is wrongly in this set costs one more round trip.
@@ -145,23 +114,18 @@ fn asked(step: &Step) -> Option<(&Claim, Option<ClaimId>)> {
     }
 }
 
-/// Sends the claims with these numbers. `kept` gets the numbers of those that could be granted, if the rows of their fences
-/// were there and free.
-async fn claim_some(
+/// Sends claims. A claim without a decision has a row that is missing, or that another transaction has locked.
+async fn claim_all(
     link: &Link,
     context: &Context,
-    (asked, numbers): (&[(&Claim, Option<ClaimId>)], &[usize]),
-    decisions: &mut [Option<Decision>],
-    kept: &mut HashSet<usize>,
-) -> Result<(), Fault> {
-    if numbers.is_empty() {
-        return Ok(());
+    asked: &[(&Claim, Option<ClaimId>)],
+) -> Result<Vec<Option<Decision>>, Fault> {
+    let mut decisions: Vec<_> = asked.iter().map(|_| None).collect();
+    if asked.is_empty() {
+        return Ok(decisions);
     }
-    let mut sorted = numbers.to_vec();
-    sorted.sort_unstable_by_key(|number| asked[*number].0.key.as_str());
     let mut columns = ClaimColumns::default();
-    for number in &sorted {
-        let (claim, other) = asked[*number];
+    for (claim, other) in asked {
         columns.names.push(claim.key.as_str());
         columns.ids.push(claim.id.to_string());
         columns.others.push(other.map(|other| other.to_string()));
@@ -173,39 +137,45 @@ async fn claim_some(
     let ClaimColumns { names, ids, others, ttls, fences, offers, waits } = &columns;
     let offered = ClaimId::OFFERED.to_string();
     let values = [names as Parameter<'_>, ids, others, ttls, fences, offers, waits, &offered];
-    let rows = link.query(&link.statements.claim, &values).await?;
-    for row in &rows {
-        let name: &str = row.try_get(0)?;
-        let found = sorted.binary_search_by_key(&name, |number| asked[*number].0.key.as_str());
-        let number = sorted[found.map_err(|_| strange(row))?];
-        if row.try_get::<Option<&str>>(1)? == Some("kept") {
-            kept.insert(number);
-        } else {
-            decisions[number] = decision(row, asked[number].0)?;
+    let rows = match link.transaction(&link.statements.claim, &values).await {
+        // On MariaDB the statement does not wait for rows that other transactions have locked.
+        Err(fault) if fault.is_lock_timeout() => {
+            link.roll_back().await?;
+            return Ok(decisions);
         }
+        rows => rows?,
+    };
+    let numbers = numbers(names);
+    for row in &rows {
+        let number = *numbers.get(row.try_get::<&str>(0)?).ok_or_else(|| strange(row))?;
+        decisions[number] = Some(decision(row, asked[number].0)?);
     }
-    Ok(())
+    Ok(decisions)
 }
 
-/// The result of a claim. None if the row is missing, or if another transaction has locked it.
-fn decision(row: &Row, claim: &Claim) -> Result<Option<Decision>, Fault> {
-    let verdict: Option<&str> = row.try_get(1)?;
+/// The place of each name.
+fn numbers<'n>(names: &[&'n str]) -> HashMap<&'n str, usize> {
+    names.iter().enumerate().map(|(number, name)| (*name, number)).collect()
+}
+
+/// The result of a claim.
+fn decision(row: &Row, claim: &Claim) -> Result<Decision, Fault> {
+    let verdict: &str = row.try_get(1)?;
     let verdict = match verdict {
-        None => return Ok(None),
-        Some("complex") => return Ok(Some(Decision::Complex)),
-        Some("granted" | "again") => {
+        "complex" => return Ok(Decision::Complex),
+        "granted" | "again" => {
             let last: i64 = row.try_get(2)?;
             let last = Fence::new(u64::try_from(last).map_err(|_| strange(row))?);
             let fences = Fences::ending(last, claim.fences);
             Verdict::Granted { fences, valid_for: claim.ttl, followers: Vec::new() }
         }
-        Some("busy") => {
+        "busy" => {
             let left: i64 = row.try_get(3)?;
             Verdict::Busy { retry_after: Duration::from_micros(left.max(0).unsigned_abs()), ahead: None }
         }
-        Some(_) => return Err(strange(row)),
+        _ => return Err(strange(row)),
     };
-    Ok(Some(Decision::Answer(Answer::Claimed(verdict))))
+    Ok(Decision::Answer(Answer::Claimed(verdict)))
 }
 
 /// Releases of mutexes. Each name is there once.
@@ -213,34 +183,42 @@ pub(crate) async fn release(link: &Link, steps: &[&Step]) -> Result<Vec<Decision
     if steps.is_empty() {
         return Ok(Vec::new());
     }
-    let mut claims: Vec<(usize, &Claim)> = Vec::with_capacity(steps.len());
-    for (number, step) in steps.iter().enumerate() {
-        match step {
-            Step::Release(claim) => claims.push((number, claim)),
-            Step::Claim(_) | Step::Pass { .. } => {}
-        }
-    }
-    claims.sort_unstable_by_key(|(_, claim)| claim.key.as_str());
-    let names: Vec<_> = claims.iter().map(|(_, claim)| claim.key.as_str()).collect();
-    let ids: Vec<_> = claims.iter().map(|(_, claim)| claim.id.to_string()).collect();
-    let offers: Vec<_> = claims.iter().map(|(_, claim)| claim.offers).collect();
-    let channels: Vec<_> = claims.iter().map(|(_, claim)| Channel::of_lock(&claim.key).to_string()).collect();
+    let claims: Vec<_> = steps.iter().filter_map(|step| released(step)).collect();
+    let names: Vec<_> = claims.iter().map(|claim| claim.key.as_str()).collect();
+    let ids: Vec<_> = claims.iter().map(|claim| claim.id.to_string()).collect();
+    let offers: Vec<_> = claims.iter().map(|claim| claim.offers).collect();
+    let channels: Vec<_> = claims.iter().map(|claim| Channel::of_lock(&claim.key).to_string()).collect();
     let (offered, offer) = (ClaimId::OFFERED.to_string(), micros(OFFER));
-    let rows = link.query(&link.statements.release, &[&names, &ids, &offers, &channels, &offered, &offer]).await?;
+    // A row that is missing or locked has no verdict.
     let mut decisions: Vec<_> = steps.iter().map(|_| Decision::Complex).collect();
+    let values = [&names as Parameter<'_>, &ids, &offers, &channels, &offered, &offer];
+    let rows = match link.transaction(&link.statements.release, &values).await {
+        // As in a claim.
+        Err(fault) if fault.is_lock_timeout() => {
+            link.roll_back().await?;
+            return Ok(decisions);
+        }
+        rows => rows?,
+    };
+    let numbers = numbers(&names);
     for row in &rows {
-        let (name, verdict): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
-        let found = claims.binary_search_by_key(&name, |(_, claim)| claim.key.as_str());
-        let (number, _) = claims[found.map_err(|_| strange(row))?];
-        decisions[number] = match verdict {
+        let number = *numbers.get(row.try_get::<&str>(0)?).ok_or_else(|| strange(row))?;
+        decisions[number] = match row.try_get(1)? {
             "freed" => Decision::Answer(Answer::Released(Released::Freed { others: None })),
             "not held" => Decision::Answer(Answer::Released(Released::NotHeld)),
             "complex" => Decision::Complex,
-            "locked" => Decision::Locked,
             _ => return Err(strange(row)),
         };
     }
     Ok(decisions)
+}
+
+/// The claim that a step releases.
+fn released(step: &Step) -> Option<&Claim> {
+    match step {
+        Step::Release(claim) => Some(claim),
+        Step::Claim(_) | Step::Pass { .. } => None,
+    }
 }
 
 /// The renewals of several calls.
@@ -276,7 +254,7 @@ impl Request for Renewals {
     async fn run(&mut self, link: &Link, context: &Context) -> Result<(), Fault> {
         let open: Vec<_> = (0..self.claims.len()).filter(|number| self.answers[*number].is_none()).collect();
         let asked: Vec<_> = open.iter().map(|number| &self.claims[*number]).collect();
-        let renewed = if link.statements.decide_mutexes() {
+        let renewed = if link.statements.renew_mutexes() {
             renew(link, &asked).await?
         } else {
             asked.iter().map(|_| None).collect()
@@ -323,7 +301,7 @@ pub(crate) async fn renew(link: &Link, claims: &[&Claim]) -> Result<Vec<Option<R
     let ids: Vec<_> = claims.iter().map(|claim| claim.id.to_string()).collect();
     let ttls: Vec<_> = claims.iter().map(|claim| micros(claim.ttl)).collect();
     let rows = link.query(&link.statements.renew, &[&names, &ids, &ttls]).await?;
-    let mut verdicts = std::collections::HashMap::with_capacity(rows.len());
+    let mut verdicts = HashMap::with_capacity(rows.len());
     for row in &rows {
         let place: (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
         let verdict: &str = row.try_get(2)?;

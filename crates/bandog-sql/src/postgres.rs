@@ -74,6 +74,10 @@ impl Client for Postgres {
         rows
     }
 
+    async fn transaction(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        self.query(text, parameters).await
+    }
+
     async fn end(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
         self.prepared(text).await?;
         // If the statement is refused, the server rolls the transaction back at the commit.

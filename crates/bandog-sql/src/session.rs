@@ -49,8 +49,21 @@ pub(crate) struct Link {
     pub(crate) statements: Arc<Statements>,
     /// The table that other programs write, too, if there is one.
     pub(crate) table: Option<Table>,
+    /// Which steps the statements for mutexes decide.
+    pub(crate) decides: Decides,
     /// Whether a transaction may be open.
     in_transaction: AtomicBool,
+}
+
+/// Which steps of mutexes are decided by statements, and not by [`LockState`](bandog_core::LockState).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Decides {
+    /// The claims, passes and releases of many names.
+    AllSteps,
+    /// A claim or a release that is executed alone.
+    #[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "only MariaDB needs it"))]
+    OneStep,
+    Nothing,
 }
 
 impl Session {
@@ -62,12 +75,13 @@ impl Session {
     pub(crate) async fn open(context: &Context) -> Result<Self> {
         let Connection { client, messages, discard } = connect(&context.options).await?;
         let (statements, in_transaction) = (context.statements.clone(), AtomicBool::new(false));
-        let link = Link { client, statements, table: None, in_transaction };
+        let link = Link { client, statements, table: None, decides: Decides::Nothing, in_transaction };
         let mut session = Self { link, messages, discard };
         let prepared = session.drive(|link| prepare(link, context)).await;
         let prepared = prepared.map_err(|fault| not_applied(fault.describe(&context.options.store())));
         match prepared {
-            Ok(table) => {
+            Ok((decides, table)) => {
+                session.link.decides = decides;
                 if let Some(table) = table {
                     session.link.statements = Arc::new(table.fill(&session.link.statements));
                     session.link.table = Some(table);
@@ -158,6 +172,14 @@ impl Link {
         self.client.begin(view, text, parameters).await
     }
 
+    /// Executes statements in one transaction, in one round trip. If a statement is refused, the transaction may still be open.
+    pub(crate) async fn transaction(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        self.in_transaction.store(true, Ordering::Relaxed);
+        let rows = self.client.transaction(text, parameters).await?;
+        self.in_transaction.store(false, Ordering::Relaxed);
+        Ok(rows)
+    }
+
     /// Executes the last statement of a transaction and commits, in one round trip.
     pub(crate) async fn end(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
         let rows = self.client.end(text, parameters).await?;
@@ -201,20 +223,21 @@ async fn ended(messages: &mut Messages) -> Fault {
 }
 
 /// Makes the settings of a session, creates the tables if they do not exist, and reads the table of other programs.
-async fn prepare(link: &Link, context: &Context) -> Result<Option<Table>, Fault> {
-    match context.options.dialect {
+async fn prepare(link: &Link, context: &Context) -> Result<(Decides, Option<Table>), Fault> {
+    let decides = match context.options.dialect {
         Dialect::Postgres => prepare_postgres(link, context).await?,
         #[cfg(feature = "mysql")]
         Dialect::MySql => crate::mysql::prepare(link, context).await?,
-    }
-    match &context.options.layout {
-        Layout::Leases | Layout::Advisory => Ok(None),
-        Layout::ShedLock(name) => shedlock::read(link, context, name).await.map(Some),
-        Layout::RowLock(name) => shedlock::read_rows(link, context, name).await.map(Some),
-    }
+    };
+    let table = match &context.options.layout {
+        Layout::Leases | Layout::Advisory => None,
+        Layout::ShedLock(name) => Some(shedlock::read(link, context, name).await?),
+        Layout::RowLock(name) => Some(shedlock::read_rows(link, context, name).await?),
+    };
+    Ok((decides, table))
 }
 
-async fn prepare_postgres(link: &Link, context: &Context) -> Result<(), Fault> {
+async fn prepare_postgres(link: &Link, context: &Context) -> Result<Decides, Fault> {
     let options = &context.options;
     if !options.may_have_pooler {
         refuse_pooler(link, context).await?;
@@ -253,12 +276,13 @@ async fn prepare_postgres(link: &Link, context: &Context) -> Result<(), Fault> {
     }
     schema::prepare(link, context, row.try_get(3)?, row.try_get(4)?).await?;
     if !link.statements.decide_mutexes() {
-        return Ok(());
+        return Ok(Decides::Nothing);
     }
     // Then a claim, a release and a renewal are one request each, from the first one on.
     let Statements { claim, insert, release, renew, .. } = &*link.statements;
     let texts = [claim, insert, release, renew];
-    join_all(texts.map(|text| link.prepare(text))).await.into_iter().collect()
+    join_all(texts.map(|text| link.prepare(text))).await.into_iter().collect::<Result<(), _>>()?;
+    Ok(Decides::AllSteps)
 }
 
 /// Refuses a connection that does not lead to one process of the server. The check comes before all settings: in the mode

@@ -157,6 +157,9 @@ statements! {
     schema,
     server,
     insert,
+    /// Claims mutexes without a queue. Empty in layouts without such a statement, as the next one.
+    claim,
+    release,
     /// Reads locks, and locks the rows of their leases and fences.
     lock,
     lock_leases,
@@ -181,6 +184,7 @@ statements! {
     /// Reads a setting.
     meta,
     lock_records,
+    lock_free_records,
     records,
     create_records,
     put_records,
@@ -192,16 +196,16 @@ statements! {
     time,
     settings,
     /// Checks a hold in a transaction of the user.
-    fence,;
-    postgres:
+    fence,
     /// Creates a record in a transaction of the user.
-    mark,
-    claim,
-    release,
+    mark,;
+    postgres:
     renew,;
     mysql:
     /// Reads the numbers of channels, which notifications raise.
     numbers,
+    /// Reads names of completed runs that nothing needs any more. On PostgreSQL, `mark` removes them.
+    old_marks,
     /// Takes the lock under which one session creates the tables.
     creation_lock,
     creation_unlock,;
@@ -230,9 +234,14 @@ impl Statements {
         }
     }
 
-    /// Whether there are statements that decide claims, releases and renewals of mutexes.
+    /// Whether there are statements that decide claims and releases of mutexes.
     pub(crate) fn decide_mutexes(&self) -> bool {
         !self.claim.is_empty()
+    }
+
+    /// Whether there is a statement that renews mutexes.
+    pub(crate) fn renew_mutexes(&self) -> bool {
+        !self.renew.is_empty()
     }
 }
 

@@ -2,10 +2,12 @@
 
 use bandog_core::{Result, SqlStatement};
 use bandog_schedule::Run;
+#[cfg(feature = "mysql")]
+use sqlx::MySql;
 use sqlx::{Database, Postgres, Transaction};
 
 use crate::{
-    execute,
+    checked,
     fault::{self, Purpose},
 };
 
@@ -33,10 +35,12 @@ pub trait CompleteIn<DB: Database> {
     /// for its end.
     ///
     /// # Errors
-    /// After an error, the transaction must be rolled back; dropping it does so.
+    /// After an error, the transaction must be rolled back; dropping it does so. MySQL and MariaDB would commit it
+    /// nevertheless, so there this call rolls back what the transaction has written, if it returns an error.
     /// - `ErrorKind::Lost`: another attempt has completed the run, another node has taken it over, or it has ended.
     /// - `ErrorKind::Misused`: the run is in no record of a store, the transaction is in another database than the
-    ///   scheduler's, it is a savepoint, or its isolation level is not READ COMMITTED.
+    ///   scheduler's, it is a savepoint, or its isolation level is not READ COMMITTED. MySQL and MariaDB have another
+    ///   default level; there, the level of the session counts.
     /// - `ErrorKind::Unsupported`: the scheduler's store is no database of this kind.
     /// - `ErrorKind::Denied`: the user of the transaction lacks a right.
     /// - `ErrorKind::Unavailable`: another transaction was in the way, or the database did not answer.
@@ -67,25 +71,36 @@ pub enum Completion {
     AlreadyCompleted,
 }
 
-impl CompleteIn<Postgres> for Run {
-    async fn complete_in(&self, tx: &mut Transaction<'_, Postgres>) -> Result<()> {
-        execute(Purpose::Complete, &self.completion_sql().await?, tx).await
-    }
-
-    async fn commit(&self, mut tx: Transaction<'_, Postgres>) -> Result<Completion> {
-        let statement = self.completion_sql().await?;
-        match execute(Purpose::Complete, &statement, &mut tx).await {
-            Ok(()) => {}
-            Err(error) if error.to_string().contains(COMPLETED) => {
-                tx.rollback().await.map_err(|error| fault::of_rollback(Purpose::Complete, &statement.key, error))?;
-                return Ok(Completion::AlreadyCompleted);
+/// Implements the trait for a database.
+macro_rules! complete_in {
+    ($database:ty) => {
+        impl CompleteIn<$database> for Run {
+            async fn complete_in(&self, tx: &mut Transaction<'_, $database>) -> Result<()> {
+                checked(Purpose::Complete, self.completion_sql().await, tx).await
             }
-            Err(error) => return Err(error),
+
+            async fn commit(&self, mut tx: Transaction<'_, $database>) -> Result<Completion> {
+                let statement = self.completion_sql().await?;
+                let key = statement.key.clone();
+                match checked(Purpose::Complete, Ok(statement), &mut tx).await {
+                    Ok(()) => {}
+                    Err(error) if error.to_string().contains(COMPLETED) => {
+                        let rolled_back = tx.rollback().await;
+                        rolled_back.map_err(|error| fault::of_rollback(Purpose::Complete, &key, error))?;
+                        return Ok(Completion::AlreadyCompleted);
+                    }
+                    Err(error) => return Err(error),
+                }
+                tx.commit().await.map_err(|error| fault::of_commit(Purpose::Complete, &key, error))?;
+                Ok(Completion::Committed)
+            }
         }
-        tx.commit().await.map_err(|error| fault::of_commit(Purpose::Complete, &statement.key, error))?;
-        Ok(Completion::Committed)
-    }
+    };
 }
+
+complete_in!(Postgres);
+#[cfg(feature = "mysql")]
+complete_in!(MySql);
 
 /// The words of the refusal of a run that was completed.
 const COMPLETED: &str = SqlStatement::COMPLETED;

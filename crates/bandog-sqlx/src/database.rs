@@ -1,15 +1,15 @@
-//! The databases whose transactions can check a lock.
+//! The databases whose transactions can check a lock or complete a run.
 
 use bandog_core::{SqlDialect, SqlStatement};
 use sqlx::{Database, Postgres, Transaction};
 #[cfg(feature = "mysql")]
 use sqlx::{Executor, MySql};
 
-/// A database whose transactions can check a lock.
+/// A database whose transactions can check a lock or complete a run.
 pub(crate) trait Supported: Database {
     const DIALECT: SqlDialect;
 
-    /// Executes a statement that returns one row.
+    /// Executes a statement. It returns at most one row.
     ///
     /// # Cancel safety
     /// If the future is dropped, the statement may have been executed.
@@ -31,7 +31,7 @@ impl Supported for Postgres {
     async fn execute(statement: &SqlStatement, tx: &mut Transaction<'_, Self>) -> Result<(), sqlx::Error> {
         let query =
             statement.values.iter().fold(sqlx::query(&statement.text), |query, value| query.bind(value.as_str()));
-        query.fetch_one(&mut **tx).await.map(drop)
+        query.fetch_optional(&mut **tx).await.map(drop)
     }
 
     /// The server refuses each further statement, and rolls back instead of the commit.
@@ -45,7 +45,7 @@ impl Supported for MySql {
     async fn execute(statement: &SqlStatement, tx: &mut Transaction<'_, Self>) -> Result<(), sqlx::Error> {
         let query =
             statement.values.iter().fold(sqlx::query(&statement.text), |query, value| query.bind(value.as_str()));
-        query.fetch_one(&mut **tx).await.map(drop)
+        query.fetch_optional(&mut **tx).await.map(drop)
     }
 
     /// A statement that was refused does not end the transaction. `and chain` begins the next one, so that a later

@@ -1,4 +1,4 @@
-//! Checks a lock of [bandog](https://docs.rs/bandog) inside a transaction of [`sqlx`].
+//! Checks a lock of [bandog](https://docs.rs/bandog) inside a transaction of [`sqlx`], or completes the run of a job there.
 //!
 //! A process can be stopped for longer than its lease, and then write although another process has the lock by now. If
 //! the data are in the same database as the locks, the transaction itself can check the lock. The database is PostgreSQL or,
@@ -76,7 +76,7 @@ macro_rules! fence_in {
     ($database:ty) => {
         impl FenceIn<$database> for Guard {
             async fn fence_in(&self, tx: &mut Transaction<'_, $database>) -> Result<()> {
-                check(self.fence_sql().await, tx).await
+                checked(Purpose::Fence, self.fence_sql().await, tx).await
             }
 
             async fn commit(&self, mut tx: Transaction<'_, $database>) -> Result<()> {
@@ -108,11 +108,15 @@ fence_in!(Postgres);
 #[cfg(feature = "mysql")]
 fence_in!(MySql);
 
-/// Checks a lock. If the check fails, also before it is sent, the writes of the transaction are undone on a database that
+/// Executes a statement. If it fails, also before it is sent, the writes of the transaction are undone on a database that
 /// would commit them.
-async fn check<DB: Supported>(statement: Result<SqlStatement>, tx: &mut Transaction<'_, DB>) -> Result<()> {
+async fn checked<DB: Supported>(
+    purpose: Purpose,
+    statement: Result<SqlStatement>,
+    tx: &mut Transaction<'_, DB>,
+) -> Result<()> {
     let checked = match statement {
-        Ok(statement) => execute(Purpose::Fence, &statement, tx).await,
+        Ok(statement) => execute(purpose, &statement, tx).await,
         Err(error) => Err(error),
     };
     // A savepoint is part of a transaction that the caller still uses.

@@ -1,5 +1,7 @@
 //! A PostgreSQL server for tests.
 
+mod replica;
+
 use std::fs::{self, File};
 use std::io;
 use std::net::SocketAddrV4;
@@ -70,12 +72,23 @@ impl PostgresServer {
     #[must_use]
     #[track_caller]
     pub fn start_with(settings: &[&str]) -> Self {
+        let args = settings.iter().flat_map(|setting| ["-c".to_owned(), (*setting).to_owned()]);
+        let server = Self::without_data(args.collect());
+        server.initialise();
+        server.launch();
+        server.sql("postgres", &format!("create role locks login password '{VERIFIER}'"));
+        server
+    }
+
+    /// A server that does not run, and has an empty directory and a janitor.
+    #[track_caller]
+    fn without_data(args: Vec<String>) -> Self {
         let dir = tempfile::Builder::new().prefix("bandog-postgres-").tempdir();
         let dir = dir.expect("cannot make a directory for postgres").keep();
         let mut server = Self {
             port: Port::reserve(),
             user: user_of_server(),
-            args: settings.iter().flat_map(|setting| ["-c".to_owned(), (*setting).to_owned()]).collect(),
+            args,
             databases: AtomicU32::new(0),
             server: Mutex::new(None),
             janitor: None,
@@ -87,9 +100,6 @@ impl PostgresServer {
         let mut janitor = Command::new("setsid");
         janitor.args(["sh", "-c", JANITOR]).arg(&server.dir).stdin(Stdio::piped()).stdout(Stdio::null());
         server.janitor = Some(janitor.spawn().expect("cannot start the janitor of postgres"));
-        server.initialise();
-        server.launch();
-        server.sql("postgres", &format!("create role locks login password '{VERIFIER}'"));
         server
     }
 

@@ -1,4 +1,4 @@
 -- Deletes the histories of records.
 -- $1 names
 -- Result: none.
-delete from bandog_line where name in ($1)
+delete l from ($rows(1 name)) cleared straight_join bandog_line l on l.name = cleared.name

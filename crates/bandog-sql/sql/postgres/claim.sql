@@ -1,7 +1,9 @@
--- Claims free mutexes. This statement contains the rules of `LockState` for mutexes without a queue. It locks its rows in
--- the order of their names, and the rows of fences after those of leases. Rows that another transaction has locked are
--- skipped: transactions of users can keep them for any time.
--- $1 names, sorted, without duplicates
+-- Claims mutexes. This statement contains the rules of `LockState` for mutexes without a queue. Rows that another
+-- transaction has locked are skipped: transactions of users can keep them for any time.
+--
+-- Each table is read by `any ($1)`: without it, a plan that was made while the tables were small could read a whole index.
+-- The updates do not find their rows by `ctid`: the statement would not see a row that was changed after its beginning.
+-- $1 names, without duplicates
 -- $2 the claims
 -- $3 the claims that the claims of $2 replace; null for a claim that replaces none
 -- $4 the ttls, in µs
@@ -9,48 +11,39 @@
 -- $6 whether the clients starve
 -- $7 whether the clients have subscribers, which a release must notify
 -- $8 the id of an offer
--- Result: one row for each name: name, verdict, last fence, remaining µs of the present hold. The verdict is `granted`,
--- `again` (the claim holds the lock already), `busy`, `complex` (the row has a state), `kept` (the claim could be granted,
--- but the row of the fence is missing or locked), or null (the row of the lease is missing or locked).
-with asked as (
-    select * from unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::boolean[], $7::boolean[])
-        as asked (name, id, other, ttl, fences, offers, waits)
-), locked as materialized (
-    select name, owner, expires, starving, wanted, state is null as is_plain
-    from bandog_lease where name = any ($1::text[]) order by name for update skip locked
-), timed as materialized (
-    select a.*, l.owner, l.expires, l.starving, l.wanted, l.is_plain, clock_timestamp() as now
-    from asked a join locked l on l.name = a.name
+-- Result: one row for each name whose rows exist and are not locked: name, verdict, last fence, remaining µs of the present
+-- hold. The verdict is `granted`, `again` (the claim holds the lock already), `busy` or `complex` (the row has a state).
+with locked as materialized (
+    select l.name, l.owner, l.expires, l.starving, l.wanted, l.state is null as is_plain, f.fence
+    from bandog_lease l join bandog_fence f on f.name = l.name
+    where l.name = any ($1::text[]) and f.name = any ($1::text[]) for update skip locked
 ), judged as materialized (
-    select *, case
+    select a.*, l.owner, l.expires, l.starving, l.wanted, l.fence, c.now, case
         when not is_plain then 'complex'
         when owner is null or expires <= now then 'granted'
         when owner = id then 'again'
         when owner = other or owner = $8::text and offers then 'granted'
         else 'busy'
-    end as ruling, owner is not null and expires > now as is_held
-    from timed
-), needed as materialized (
-    select f.name, f.fence from judged j join bandog_fence f on f.name = j.name
-    where j.ruling in ('granted', 'again') order by f.name for update of f skip locked
-), decided as materialized (
-    select j.*, n.fence,
-        case when j.ruling in ('granted', 'again') and n.name is null then 'kept' else j.ruling end as verdict
-    from judged j left join needed n on n.name = j.name
+    end as verdict, owner is not null and expires > now as is_held
+    from (select clock_timestamp() as now from (select count(*) from locked) as all_locked) c
+    cross join unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::boolean[], $7::boolean[])
+        as a (name, id, other, ttl, fences, offers, waits)
+    join locked l on l.name = a.name
 ), fenced as (
     update bandog_fence f
     set fence = greatest(f.fence, (extract(epoch from j.now) * 1000000)::bigint) + j.fences
-    from decided j where f.name = j.name and j.verdict = 'granted'
+    from judged j where f.name = any ($1::text[]) and f.name = j.name and j.verdict = 'granted'
     returning f.name, f.fence
 ), written as (
     update bandog_lease l set
         owner = case when j.verdict = 'busy' then l.owner else j.id end,
-        expires = case when j.verdict = 'busy' then l.expires else j.now + j.ttl * interval '1 microsecond' end,
+        expires = case when j.verdict = 'busy' then l.expires
+            else greatest(case when j.verdict = 'again' then l.expires end, j.now + j.ttl * interval '1 microsecond') end,
         starving = case when j.verdict = 'busy' then l.starving or j.offers else l.starving and j.is_held end,
         wanted = l.wanted or j.verdict = 'busy' and j.waits
-    from decided j
-    where l.name = j.name and (j.verdict in ('granted', 'again')
+    from judged j
+    where l.name = any ($1::text[]) and l.name = j.name and (j.verdict in ('granted', 'again')
         or j.verdict = 'busy' and (j.offers and not j.starving or j.waits and not j.wanted))
 )
-select a.name, j.verdict, coalesce(f.fence, j.fence), (extract(epoch from j.expires - j.now) * 1000000)::bigint
-from asked a left join decided j on j.name = a.name left join fenced f on f.name = a.name
+select j.name, j.verdict, coalesce(f.fence, j.fence), (extract(epoch from j.expires - j.now) * 1000000)::bigint
+from judged j left join fenced f on f.name = j.name

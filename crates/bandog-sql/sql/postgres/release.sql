@@ -1,28 +1,30 @@
--- Releases mutexes. This statement contains the rules of `LockState` for mutexes without a queue. It locks its rows in the
--- order of their names. Rows that another transaction has locked are skipped.
--- $1 names, sorted, without duplicates
+-- Releases mutexes. This statement contains the rules of `LockState` for mutexes without a queue. Rows that another
+-- transaction has locked are skipped. As in the statement for claims, each table is read by
+-- `any ($1)`.
+--
+-- The commit does not wait for the disk. If the server crashes within three times `wal_writer_delay` (0.6 s by default),
+-- the release is lost perhaps, and the lock stays held until its ttl ends. A lock that was granted again is never held by the released claim: the commit of the
+-- grant waits for the disk, and so for everything that was committed before it.
+-- $1 names, without duplicates
 -- $2 the claims
 -- $3 whether the releases take part in offers
 -- $4 the channels of the names
 -- $5 the id of an offer
 -- $6 the duration of an offer, in µs
--- Result: one row for each name: name, verdict, and a column without a meaning. The verdict is `freed`, `not held`,
--- `complex` (the row has a state) or `locked` (the row is skipped).
-with asked as (
-    select * from unnest($1::text[], $2::text[], $3::boolean[], $4::text[]) as asked (name, id, offers, channel)
-), locked as materialized (
+-- Result: one row for each name whose row exists and is not locked: name, verdict, and two columns without a meaning. The
+-- verdict is `freed`, `not held` or `complex` (the row has a state).
+with locked as materialized (
     select name, owner, expires, starving, wanted, state is null as is_plain
-    from bandog_lease where name = any ($1::text[]) order by name for update skip locked
-), timed as materialized (
-    select a.*, l.owner, l.expires, l.starving, l.wanted, l.is_plain, clock_timestamp() as now
-    from asked a join locked l on l.name = a.name
+    from bandog_lease where name = any ($1::text[]) for update skip locked
 ), judged as materialized (
-    select *, case
+    select a.*, l.starving, l.wanted, c.now, case
         when not is_plain then 'complex'
         when owner = id and expires > now then 'freed'
         else 'not held'
     end as verdict
-    from timed
+    from (select clock_timestamp() as now from (select count(*) from locked) as all_locked) c
+    cross join unnest($1::text[], $2::text[], $3::boolean[], $4::text[]) as a (name, id, offers, channel)
+    join locked l on l.name = a.name
 ), written as (
     update bandog_lease l set
         owner = case when j.verdict = 'not held' then l.owner when j.starving then $5::text end,
@@ -31,8 +33,7 @@ with asked as (
         starving = false,
         wanted = l.wanted and j.verdict = 'not held'
     from judged j
-    where l.name = j.name and (j.verdict = 'freed' or j.verdict = 'not held' and j.offers and j.starving)
+    where l.name = any ($1::text[]) and l.name = j.name and (j.verdict = 'freed' or j.verdict = 'not held' and j.offers and j.starving)
 )
-select a.name, coalesce(j.verdict, case when l.name is null then 'not held' else 'locked' end),
-    case when j.verdict = 'freed' and j.wanted then pg_notify(a.channel, '')::text end
-from asked a left join judged j on j.name = a.name left join bandog_lease l on l.name = a.name
+select j.name, j.verdict, case when j.verdict = 'freed' and j.wanted then pg_notify(j.channel, '')::text end, s.*
+from judged j cross join (select set_config('synchronous_commit', 'off', true) offset 0) s

@@ -11,8 +11,8 @@ with given as materialized (
     select * from unnest($1::text[], $2::text[], $3::timestamptz[], $4::boolean[], $5::boolean[], $6::text[], $7::bigint[])
         as given (name, owner, expires, starving, wanted, state, fence)
 ), fenced as (
-    update bandog_fence f set fence = g.fence from given g where f.name = g.name and g.fence is not null
+    update bandog_fence f set fence = g.fence from given g where f.name = any ($1::text[]) and f.name = g.name and g.fence is not null
 )
 update bandog_lease l
 set owner = g.owner, expires = g.expires, starving = g.starving, wanted = g.wanted, state = g.state
-from given g where l.name = g.name
+from given g where l.name = any ($1::text[]) and l.name = g.name

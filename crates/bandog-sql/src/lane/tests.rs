@@ -38,10 +38,12 @@ fn a_request_whose_deadline_has_passed_is_answered_and_was_not_applied() {
     };
     let (steps, mut applied) = oneshot::channel();
     let (renewals, mut renewed) = oneshot::channel();
+    let (swaps, mut swapped) = oneshot::channel();
     let (reply, mut queried) = oneshot::channel();
     let works = [
         Work::Apply(vec![Step::Claim(claim()), Step::Release(claim())], steps),
         Work::Renew(vec![claim()], renewals),
+        Work::Swap(Vec::new(), swaps),
         Work::Other(Box::new(Pending { query: Nothing, answer: None, reply })),
     ];
     let batch = works.into_iter().map(|work| Job { deadline, work }).collect();
@@ -52,5 +54,24 @@ fn a_request_whose_deadline_has_passed_is_answered_and_was_not_applied() {
     let renewed: Vec<_> = renewed.try_recv().unwrap();
     assert_eq!(renewed.len(), 1);
     renewed.into_iter().for_each(|answer| is_late(answer.unwrap_err()));
+    is_late(swapped.try_recv().unwrap().unwrap_err());
     is_late(queried.try_recv().unwrap().unwrap_err());
+}
+
+#[test]
+fn swaps_of_several_calls_are_done_together_up_to_a_limit() {
+    let swap = |text: &str| Swap::new(Key::new("k").unwrap(), None, text);
+    let large = "x".repeat(200_000);
+    let calls = [vec![swap("a")], vec![swap("b"); 63], vec![swap("c")], vec![swap(&large)], vec![swap(&large)]];
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let job = |swaps| Job { deadline, work: Work::Swap(swaps, oneshot::channel().0) };
+    let joined = join_calls(calls.into_iter().map(job).collect(), &late("here"));
+    let sizes: Vec<_> = joined
+        .iter()
+        .map(|joined| match joined {
+            Joined::Swap(calls, _) => calls.len(),
+            Joined::Apply(..) | Joined::Renew(..) | Joined::Other(..) => panic!("another kind"),
+        })
+        .collect();
+    assert_eq!(sizes, [64, 2, 1]);
 }

@@ -181,6 +181,10 @@ impl Client for MySql {
         self.send(format!("{begin}; {}", with_parameters(text, parameters))).await
     }
 
+    async fn transaction(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        self.send(format!("start transaction; {}; commit", with_parameters(text, parameters))).await
+    }
+
     async fn end(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
         // If the statement is refused, the server does not execute the commit.
         self.send(format!("{}; commit", with_parameters(text, parameters))).await

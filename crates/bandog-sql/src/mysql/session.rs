@@ -9,7 +9,7 @@ use crate::{
     leases::Context,
     options::{Layout, SqlOptions},
     schema,
-    session::Link,
+    session::{Decides, Link},
 };
 
 /// Maximum time for which a statement waits for a row that another transaction has locked: the smallest that all servers
@@ -25,7 +25,7 @@ const OLDEST_MARIADB: (u32, u32) = (10, 6);
 const OLDEST_MYSQL: (u32, u32) = (8, 0);
 
 /// Makes the settings of a session, and creates the tables if they do not exist.
-pub(crate) async fn prepare(link: &Link, context: &Context) -> Result<(), Fault> {
+pub(crate) async fn prepare(link: &Link, context: &Context) -> Result<Decides, Fault> {
     let options = &context.options;
     let limit = options.timeout;
     // Only MariaDB executes the comment. Its last setting keeps long lists of names as they are: as a subquery, they could
@@ -53,7 +53,14 @@ pub(crate) async fn prepare(link: &Link, context: &Context) -> Result<(), Fault>
         let message = format!("{}: the server is read-only; locks need the primary server", options.store());
         return Err(Error::unavailable(message).into());
     }
-    schema::prepare(link, context, row.try_get(3)?, row.try_get(4)?).await
+    schema::prepare(link, context, row.try_get(3)?, row.try_get(4)?).await?;
+    // On MySQL a statement that changes rows waits for a locked row for a second at least, and delays all others.
+    let decides = link.statements.decide_mutexes() && is_mariadb(version);
+    Ok(if decides { Decides::OneStep } else { Decides::Nothing })
+}
+
+fn is_mariadb(version: &str) -> bool {
+    version.contains("MariaDB")
 }
 
 /// The time zone of the session. The tables of bandog have no column that depends on it. ShedLock writes UTC times into
@@ -68,8 +75,7 @@ fn time_zone(options: &SqlOptions) -> &'static str {
 
 /// Whether the version has what the statements need: rows that are skipped if they are locked.
 fn check_version(store: &str, version: &str) -> Result<(), Error> {
-    let is_mariadb = version.contains("MariaDB");
-    let (name, oldest) = if is_mariadb { ("MariaDB", OLDEST_MARIADB) } else { ("MySQL", OLDEST_MYSQL) };
+    let (name, oldest) = if is_mariadb(version) { ("MariaDB", OLDEST_MARIADB) } else { ("MySQL", OLDEST_MYSQL) };
     // Old clients got a version that begins with `5.5.5-`.
     let number = version.strip_prefix("5.5.5-").unwrap_or(version);
     let mut parts = number.split(|c: char| !c.is_ascii_digit()).map_while(|part| part.parse::<u32>().ok());

@@ -25,8 +25,9 @@ use crate::{
 
 /// Number of steps in the long test.
 const STEPS: usize = 100_000;
-/// Maximum number of steps until a wrong rule must be found.
-const STEPS_OF_MUTANT: usize = 50_000;
+/// A wrong rule must be found in this number of steps, with one of these seeds.
+const STEPS_OF_MUTANT: usize = 25_000;
+const SEEDS_OF_MUTANT: u64 = 8;
 const NAMES: usize = 8;
 /// Maximum number of steps in a call. Long calls are quicker, and short calls find wrong rules earlier.
 const LONG_CALL: usize = 32;
@@ -37,7 +38,8 @@ const TICK: Duration = Duration::from_millis(100);
 const START: u64 = 1_790_000_000;
 
 /// Changes of the statements that are wrong.
-const MUTATIONS: [(&str, &str); 15] = [
+const MUTATIONS: [(&str, &str); 16] = [
+    ("case when j.verdict = 'again' then l.expires end", "null"),
     ("expires <= now then 'granted'", "expires < now then 'granted'"),
     ("owner = id then 'again'", "false then 'again'"),
     ("owner = $8::text and offers", "owner = $8::text"),
@@ -58,6 +60,9 @@ const MUTATIONS: [(&str, &str); 15] = [
 /// Number of steps in the long test on MariaDB, where each call is a transaction of two round trips.
 #[cfg(feature = "mysql")]
 const STEPS_ON_MYSQL: usize = 40_000;
+/// Number of steps that are executed alone.
+#[cfg(feature = "mysql")]
+const SINGLE_STEPS: usize = 3000;
 
 /// Changes of the statements for MySQL that are wrong. `LockState` decides there, so they are about what is stored.
 #[cfg(feature = "mysql")]
@@ -72,6 +77,18 @@ const MUTATIONS_ON_MYSQL: [(&str, &str); 10] = [
     ("l.starving, l.wanted", "l.wanted, l.starving"),
     ("timestampdiff(microsecond, '1970-01-01', l.expires)", "1000000 * timestampdiff(second, '1970-01-01', l.expires)"),
     ("coalesce((select f.fence from bandog_fence f where f.name = l.name), 0)", "0"),
+];
+
+/// Changes of the statements for a claim or a release that is executed alone.
+#[cfg(feature = "mysql")]
+const MUTATIONS_OF_ONE_STEP: [(&str, &str); 7] = [
+    ("and (owner is null or expires <= utc_timestamp(6))", ""),
+    ("state is null and (owner", "(owner"),
+    (") + $5)", ") + 1)"),
+    ("interval $4 microsecond", "interval 1 + $4 microsecond"),
+    ("owner = $2 and expires > utc_timestamp(6) and", "owner = $2 and"),
+    ("and owner = $2 and expires", "and expires"),
+    ("state is null and not starving", "state is null"),
 ];
 
 /// A lock of the store and its model.
@@ -153,7 +170,9 @@ impl World {
 
     fn step(&mut self) -> Step {
         match self.rng.u32(..10) {
-            0..=4 => Step::Claim(self.claim()),
+            // A claim that is sent again can have another ttl.
+            0 => Step::Claim(Claim { ttl: TICK * self.count(8).get(), ..self.claim() }),
+            1..=4 => Step::Claim(self.claim()),
             5..=8 => Step::Release(self.claim()),
             _ => {
                 let from = self.claim();
@@ -292,39 +311,44 @@ async fn the_statements_have_the_rules_of_lock_state() {
     assert_eq!(found, None, "seed {seed}");
 }
 
-#[tokio::test]
-async fn a_wrong_rule_in_a_statement_is_found() {
-    for (right, wrong) in MUTATIONS {
+/// Checks that random steps find each of these changes.
+async fn find(mutations: &[(&str, &str)], statements: Statements, options: fn() -> SqlOptions, max_steps: usize) {
+    for (right, wrong) in mutations {
         let replaced = std::cell::Cell::new(false);
-        let mutant = Statements::postgres().changed(|text| {
+        let mutant = statements.clone().changed(|text| {
             replaced.set(replaced.get() || text.contains(right));
             text.replace(right, wrong)
         });
         assert!(replaced.get(), "no statement contains {right:?}");
-        let found = run(options(), mutant, STEPS_OF_MUTANT, SHORT_CALL, 1).await;
+        let mut found = None;
+        for seed in 1..=SEEDS_OF_MUTANT {
+            found = found.or(run(options(), mutant.clone(), STEPS_OF_MUTANT, max_steps, seed).await);
+            if found.is_some() {
+                break;
+            }
+        }
         assert!(found.is_some(), "{wrong:?} instead of {right:?} was not found");
     }
+}
+
+#[tokio::test]
+async fn a_wrong_rule_in_a_statement_is_found() {
+    find(&MUTATIONS, Statements::postgres(), options, SHORT_CALL).await;
 }
 
 #[cfg(feature = "mysql")]
 #[tokio::test]
 async fn the_statements_for_mysql_store_what_lock_state_says() {
     let seed = fastrand::u64(..);
-    let found = run(options_of_mysql(), Statements::mysql(), STEPS_ON_MYSQL, LONG_CALL, seed).await;
-    assert_eq!(found, None, "seed {seed}");
+    for (steps, max_steps) in [(STEPS_ON_MYSQL, LONG_CALL), (SINGLE_STEPS, 1)] {
+        let found = run(options_of_mysql(), Statements::mysql(), steps, max_steps, seed).await;
+        assert_eq!(found, None, "seed {seed}");
+    }
 }
 
 #[cfg(feature = "mysql")]
 #[tokio::test]
 async fn a_wrong_statement_for_mysql_is_found() {
-    for (right, wrong) in MUTATIONS_ON_MYSQL {
-        let replaced = std::cell::Cell::new(false);
-        let mutant = Statements::mysql().changed(|text| {
-            replaced.set(replaced.get() || text.contains(right));
-            text.replace(right, wrong)
-        });
-        assert!(replaced.get(), "no statement contains {right:?}");
-        let found = run(options_of_mysql(), mutant, STEPS_OF_MUTANT, SHORT_CALL, 1).await;
-        assert!(found.is_some(), "{wrong:?} instead of {right:?} was not found");
-    }
+    find(&MUTATIONS_ON_MYSQL, Statements::mysql(), options_of_mysql, SHORT_CALL).await;
+    find(&MUTATIONS_OF_ONE_STEP, Statements::mysql(), options_of_mysql, 1).await;
 }

@@ -12,7 +12,8 @@ use std::{
 };
 
 use bandog_core::{
-    Answer, Claim, ClaimId, ClientId, Fences, Key, Kind, Leases, Pattern, Records, Renewal, Result, Step, Swap, Verdict,
+    Answer, Claim, ClaimId, ClientId, Fences, Key, Kind, Leases, Pattern, Records, Renewal, Result, Step, Swap,
+    Swapped, Verdict,
 };
 use bandog_sql::{Sql, SqlOptions};
 
@@ -77,5 +78,43 @@ pub(crate) async fn expect_names_by_their_beginning(store: &Sql) {
         found.sort();
         expected.sort();
         assert_eq!(found, expected, "{}", pattern.as_str());
+    }
+}
+
+/// Swaps records of several calls at once, while a raw session has locked the rows of the records `stuck` and `stuck, too`.
+/// `lock` locks the rows, and `unlock` ends the session's transaction.
+pub(crate) async fn expect_swaps_beside_locked_rows<T>(
+    store: &Sql,
+    lock: impl AsyncFnOnce() -> T,
+    unlock: impl AsyncFnOnce(T),
+) {
+    let keys: Vec<_> = ["a", "stuck", "b", "stuck, too", "c"].iter().map(|name| Key::new(*name).unwrap()).collect();
+    let created: Vec<_> = keys.iter().map(|key| Swap::new(key.clone(), None, "old")).collect();
+    let created = store.swap(&created).await.unwrap();
+    let raw = lock().await;
+    // No task runs before this one waits, so the calls are in the lane's queue together.
+    let mut calls = Vec::new();
+    for (key, created) in keys.iter().zip(created.each) {
+        let Ok(Swapped::Done(version)) = created else { panic!("{created:?}") };
+        let swaps = [Swap::new(key.clone(), version, "new"), Swap::new(key.clone(), version, "newer")];
+        let store = store.clone();
+        calls.push(tokio::spawn(async move { store.swap(&swaps).await }));
+    }
+    let stuck = [calls.remove(3), calls.remove(1)];
+    let check = |swaps: Result<bandog_core::Swaps>| {
+        let each = swaps.unwrap().each;
+        assert!(matches!(each[..], [Ok(Swapped::Done(Some(_))), Ok(Swapped::Differs(Some(_)))]), "{each:?}");
+    };
+    for call in calls {
+        check(tokio::time::timeout(SOON, call).await.expect("a call waits for the row of another one").unwrap());
+    }
+    assert!(stuck.iter().all(|call| !call.is_finished()));
+    unlock(raw).await;
+    for call in stuck {
+        check(tokio::time::timeout(SOON, call).await.unwrap().unwrap());
+    }
+    let reading = store.read(&keys, &[]).await.unwrap();
+    for record in reading.records {
+        assert_eq!(&*record.unwrap().unwrap().value, "new");
     }
 }

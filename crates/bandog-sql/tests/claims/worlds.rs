@@ -1,10 +1,19 @@
-//! All laws, with mutexes that also need a lock of the database. The databases differ in their servers only.
+//! What the laws on both databases share. Their second half are all laws with mutexes that also need a lock of the database.
 
 use std::{marker::PhantomData, time::Duration};
 
 use async_trait::async_trait;
 use bandog_conformance::{Can, Unkept, World};
 use bandog_sql::Sql;
+
+/// Maximum duration of a request. The server does more for a request than a store in memory, and other tests run beside it.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(4);
+
+/// The law of this test. A test runs on a thread with its name.
+pub(crate) fn law() -> String {
+    let thread = std::thread::current();
+    thread.name().and_then(|name| name.rsplit("::").next()).unwrap_or_default().to_owned()
+}
 
 /// The reason why laws about broken connections do not apply.
 const WITH_THE_CONNECTION: Unkept =

@@ -13,6 +13,7 @@ use bandog_sync::Client;
 use bandog_testkit::{PostgresServer, eventually_async};
 use tokio::sync::Notify;
 
+use crate::claims::expect_swaps_beside_locked_rows;
 use crate::support::{SERVER, SOON, TTL, claim, open, release, renew, take, try_take, url};
 
 #[tokio::test]
@@ -127,6 +128,19 @@ async fn a_row_that_stays_locked_delays_no_other_renewal_or_release() {
         assert_eq!(renew(&store, &stuck).await.unwrap(), Renewal::Extended { valid_for: TTL }, "{kind:?}");
         assert_eq!(release(&store, &stuck).await, Answer::Released(Released::Freed { others: None }), "{kind:?}");
     }
+}
+
+/// Swaps of several calls share a transaction, unless a row in it stays locked.
+#[tokio::test]
+async fn records_that_stay_locked_delay_no_swap_of_the_same_time() {
+    let database = SERVER.new_database();
+    let lock = async || {
+        let raw = raw(&database).await;
+        raw.batch_execute("begin; select from bandog.bandog_record where name like 'stuck%' for update").await.unwrap();
+        raw
+    };
+    let unlock = async |raw: tokio_postgres::Client| raw.batch_execute("rollback").await.unwrap();
+    expect_swaps_beside_locked_rows(&open(&url(&SERVER, &database)), lock, unlock).await;
 }
 
 /// Subscribers, records and the registry share a connection. None of them waits for a row of a lease.

@@ -18,10 +18,9 @@ use bandog_conformance::{Can, Unkept, World, conformance};
 use bandog_sql::{Sql, SqlOptions};
 use bandog_testkit::{PostgresServer, Wire};
 
-conformance!(OnPostgres);
+use crate::worlds::law;
 
-/// Maximum duration of a request. The server does more for a request than a store in memory, and other tests run beside it.
-const TIMEOUT: Duration = Duration::from_secs(4);
+conformance!(OnPostgres);
 
 /// The laws that restart the server.
 const RESTARTING: [&str; 1] = ["record_restart"];
@@ -59,7 +58,7 @@ impl World for OnPostgres {
     }
 
     fn slack(&self) -> Duration {
-        2 * TIMEOUT
+        2 * worlds::TIMEOUT
     }
 
     async fn left(&self) -> Vec<String> {
@@ -170,11 +169,5 @@ fn url(port: u16, database: &str) -> String {
 }
 
 fn at(url: &str) -> Sql {
-    Sql::new(SqlOptions::from_url(url).unwrap().timeout(TIMEOUT)).unwrap()
-}
-
-/// The law of this test. A test runs on a thread with its name.
-fn law() -> String {
-    let thread = std::thread::current();
-    thread.name().and_then(|name| name.rsplit("::").next()).unwrap_or_default().to_owned()
+    Sql::new(SqlOptions::from_url(url).unwrap().timeout(worlds::TIMEOUT)).unwrap()
 }

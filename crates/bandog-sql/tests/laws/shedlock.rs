@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bandog_conformance::{Can, Unkept, World, conformance};
 use bandog_sql::Sql;
 
-use crate::{OnPostgres, at, law, url};
+use crate::{OnPostgres, at, url, worlds::law};
 
 conformance!(OnShedLock);
 
@@ -92,7 +92,7 @@ impl World for OnShedLock {
     async fn lose_answers(&self, on: bool) -> Can {
         if law() == "ambiguous_acquire_on_the_wire" {
             return Err(Unkept::Cannot(
-                "a claim has two round trips, so the server grants nothing while its answers are lost",
+                "the first claim of a name has several round trips, so the server grants nothing while its answers are lost",
             ));
         }
         self.0.lose_answers(on).await

@@ -11,6 +11,7 @@ use bandog_testkit::{MariaDbServer, eventually_async};
 use mysql_async::prelude::Queryable;
 use tokio::sync::Notify;
 
+use crate::claims::expect_swaps_beside_locked_rows;
 use crate::support::{SERVER, SOON, TTL, claim, lock_waits, open, release, renew, take, try_take, url};
 
 #[tokio::test]
@@ -121,6 +122,21 @@ async fn a_row_that_stays_locked_delays_no_other_renewal_or_release() {
     raw.query_drop("rollback").await.unwrap();
     assert_eq!(renew(&store, &stuck).await.unwrap(), Renewal::Extended { valid_for: TTL });
     release(&store, &stuck).await;
+}
+
+/// Swaps of several calls share a transaction, unless a row in it stays locked.
+#[tokio::test]
+async fn records_that_stay_locked_delay_no_swap_of_the_same_time() {
+    let database = SERVER.new_database();
+    let lock = async || {
+        let mut raw = raw(&database).await;
+        raw.query_drop("start transaction; select * from bandog_record where name like 'stuck%' for update")
+            .await
+            .unwrap();
+        raw
+    };
+    let unlock = async |mut raw: mysql_async::Conn| raw.query_drop("rollback").await.unwrap();
+    expect_swaps_beside_locked_rows(&open(&url(&SERVER, &database)), lock, unlock).await;
 }
 
 /// Subscribers, records and the registry share a connection. None of them waits for a row of a lease.

@@ -7,8 +7,8 @@ use bandog_sql::Sql;
 use bandog_testkit::{MariaDbServer, eventually};
 
 use crate::{
-    OnMariaDb, TIMEOUT, at, url,
-    worlds::{Mode, OnHeld},
+    OnMariaDb, at, url,
+    worlds::{Mode, OnHeld, TIMEOUT},
 };
 
 mod rowlock {

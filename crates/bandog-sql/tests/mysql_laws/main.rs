@@ -18,10 +18,9 @@ use bandog_conformance::{Can, Unkept, World, conformance};
 use bandog_sql::{Sql, SqlOptions};
 use bandog_testkit::{MariaDbServer, Wire};
 
-conformance!(OnMariaDb);
+use crate::worlds::law;
 
-/// Maximum duration of a request. The server does more for a request than a store in memory, and other tests run beside it.
-const TIMEOUT: Duration = Duration::from_secs(4);
+conformance!(OnMariaDb);
 
 /// The laws that restart the server.
 const RESTARTING: [&str; 1] = ["record_restart"];
@@ -61,7 +60,7 @@ impl World for OnMariaDb {
     }
 
     fn slack(&self) -> Duration {
-        2 * TIMEOUT
+        2 * worlds::TIMEOUT
     }
 
     async fn left(&self) -> Vec<String> {
@@ -127,7 +126,7 @@ impl World for OnMariaDb {
     async fn lose_answers(&self, on: bool) -> Can {
         if law() == GRANTS_WITHOUT_ANSWERS {
             return Err(Unkept::Cannot(
-                "a claim has two round trips, so the server grants nothing while its answers are lost",
+                "the first claim of a name has several round trips, so the server grants nothing while its answers are lost",
             ));
         }
         self.wire.drop_replies(on);
@@ -176,11 +175,5 @@ fn url(port: u16, database: &str) -> String {
 }
 
 fn at(url: &str) -> Sql {
-    Sql::new(SqlOptions::from_url(url).unwrap().timeout(TIMEOUT)).unwrap()
-}
-
-/// The law of this test. A test runs on a thread with its name.
-fn law() -> String {
-    let thread = std::thread::current();
-    thread.name().and_then(|name| name.rsplit("::").next()).unwrap_or_default().to_owned()
+    Sql::new(SqlOptions::from_url(url).unwrap().timeout(worlds::TIMEOUT)).unwrap()
 }

@@ -1,4 +1,5 @@
-//! Runs of jobs that are completed in a transaction: their effects happen once.
+//! Runs of jobs that are completed in a transaction: their effects happen once. The tests run on each database, with the
+//! helper functions of its `support`.
 
 use std::{env, num::NonZeroU32, process::Command, sync::Arc, time::Duration};
 
@@ -8,10 +9,13 @@ use bandog::{
 };
 use bandog_sqlx::{CompleteIn, Completion};
 use bandog_testkit::{Process, eventually_async};
-use sqlx::{Connection, PgConnection};
+use sqlx::Connection;
 use tokio::sync::{mpsc, watch};
 
-use crate::support::{Database, SERVER, SOON, execute, write};
+use crate::support::{Database, RECORDS, SERVER, SHEDLOCK, SOON, connect, elsewhere, execute, repeatable_read, write};
+
+/// The numbers of old rows after the first runs. Each run looks at 100 rows. One of them is locked at first.
+const OLD_RUNS: [i64; 5] = [151, 52, 1, 1, 1];
 
 /// The environment variables of child processes: the URL of the database, and where the body waits.
 const URL: &str = "BANDOG_RUN_URL";
@@ -21,10 +25,6 @@ const CHILD: &str = "complete::a_child_process_runs_a_job";
 /// The prefix of a child's messages. The test harness prints to the same stream.
 const SAYS: &str = "child says: ";
 const LEASE: Duration = Duration::from_secs(1);
-
-async fn connect(url: &str) -> PgConnection {
-    PgConnection::connect(&format!("{url}?sslmode=disable")).await.unwrap()
-}
 
 /// Where the body of a child waits until its process is killed or continued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,7 +150,7 @@ async fn the_effects_of_a_run_happen_once_if_its_process_is_stopped_past_its_lea
     child.0.cont();
     // The child either notices that its session has expired, and drops the body, or its transaction is refused.
     running.stop().await.unwrap();
-    eventually_async(SOON, async || open_transactions(&database) == "0").await;
+    eventually_async(SOON, async || database.open_transactions() == "0").await;
     assert_eq!(database.writes(), "1");
     assert!(!child.0.stdout().iter().any(|line| line.contains("Committed")), "{:?}", child.0.stdout());
 
@@ -159,21 +159,13 @@ async fn the_effects_of_a_run_happen_once_if_its_process_is_stopped_past_its_lea
     child.0.stop();
     let (running, mut ends) = take_over(&database).await;
     // The body of this process has written, and waits for the transaction of the child.
-    let blocked =
-        "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
-    eventually_async(SOON, async || SERVER.sql(&database.0, blocked) == "1").await;
+    eventually_async(SOON, async || database.blocked() == "1").await;
     child.0.write_line("go on");
     child.0.cont();
     let ended = next(&mut ends).await;
     println!("the body of the next node has ended with {ended:?}");
     assert_eq!(database.writes(), "1");
     running.stop().await.unwrap();
-}
-
-fn open_transactions(database: &Database) -> String {
-    let open =
-        "select count(*) from pg_stat_activity where state like '%in transaction%' and datname = current_database()";
-    SERVER.sql(&database.0, open)
 }
 
 /// While the transaction of a run is open and has completed its run, other ticks of the job run, and the job is paused.
@@ -228,20 +220,22 @@ async fn the_rows_of_completed_runs_are_removed_by_later_runs() {
     let (ended, mut ends) = mpsc::unbounded_channel();
     // Old rows. Another transaction is removing the first of them. The first runs do not wait for it.
     let first = format!("schedule/done/ticks/{0:020}/{0:020}", 0);
-    let insert = "insert into bandog.bandog_record select 'schedule/done/ticks/' || lpad('', 20, '0') || '/' || \
-                  lpad(n::text, 20, '0'), 1, 'done' from generate_series(0, 249) n";
-    SERVER.sql(&database.0, insert);
-    let mut removing = database.connection().await;
+    let zeros = "0".repeat(20);
+    let rows: Vec<_> = (0..250).map(|n| format!("('schedule/done/ticks/{zeros}/{n:020}', 1, 'done')")).collect();
+    SERVER.sql(&database.0, &format!("insert into {RECORDS} values {}", rows.join(", ")));
+    let mut removing = connect(&database.url()).await;
     let mut removal = removing.begin().await.unwrap();
-    let one = format!("select from bandog.bandog_record where name = '{first}' for update");
-    assert_eq!(sqlx::query(&one).execute(&mut *removal).await.unwrap().rows_affected(), 1);
-    let count_old = "select count(*) from bandog.bandog_record where name like 'schedule/done/%' and version = 1";
+    let one = format!("select name from {RECORDS} where name = '{first}' for update");
+    assert_eq!(sqlx::query(&one).fetch_all(&mut *removal).await.unwrap().len(), 1);
+    let completed = format!("select count(*) from {RECORDS} where name like 'schedule/done/%'");
+    let count_old = format!("{completed} and version = 1");
+    let count = count_old.clone();
     let job = Job::fixed_rate("ticks", Duration::from_millis(100)).run(move |run: Run| {
-        let (ended, url) = (ended.clone(), url.clone());
+        let (ended, url, count) = (ended.clone(), url.clone(), count.clone());
         async move {
             let mut connection = connect(&url).await;
             let done = run.commit(connection.begin().await.unwrap()).await.unwrap();
-            let old: i64 = sqlx::query_scalar(count_old).fetch_one(&mut connection).await.unwrap();
+            let old: i64 = sqlx::query_scalar(&count).fetch_one(&mut connection).await.unwrap();
             ended.send((done, old)).unwrap();
         }
     });
@@ -253,15 +247,41 @@ async fn the_rows_of_completed_runs_are_removed_by_later_runs() {
         }
         let (done, old) = tokio::time::timeout(SOON, ends.recv()).await.unwrap().unwrap();
         assert_eq!(done, Completion::Committed);
-        if let Some(expected) = [151, 52, 1, 1, 1].get(number) {
+        if let Some(expected) = OLD_RUNS.get(number) {
             assert_eq!(old, *expected, "run {number}: only the row that is locked stays");
         }
     }
     running.stop().await.unwrap();
-    assert_eq!(SERVER.sql(&database.0, count_old), "0");
-    let rows = "select count(*) from bandog.bandog_record where name like 'schedule/done/%'";
-    let rows: usize = SERVER.sql(&database.0, rows).parse().unwrap();
+    assert_eq!(SERVER.sql(&database.0, &count_old), "0");
+    let rows: usize = SERVER.sql(&database.0, &completed).parse().unwrap();
     assert!(rows >= RUNS, "the rows of the last runs were removed too early: {rows}");
+}
+
+/// MySQL and MariaDB would commit a transaction after a statement that has failed.
+#[tokio::test]
+async fn a_program_that_ignores_a_refused_completion_writes_nothing() {
+    let database = Database::new();
+    let (client, url) = (database.client("").await, database.url());
+    let (ended, mut ends) = mpsc::unbounded_channel();
+    let job = Job::once("payout").run(move |run: Run| {
+        let (ended, url) = (ended.clone(), url.clone());
+        async move {
+            for what in ["one", "two"] {
+                let mut connection = connect(&url).await;
+                let mut tx = connection.begin().await.unwrap();
+                write(&mut tx, what).await;
+                let completed = run.complete_in(&mut tx).await;
+                tx.commit().await.unwrap();
+                ended.send(completed.map_err(|error| error.kind())).unwrap();
+            }
+        }
+    });
+    let running = Scheduler::over(&client).job(job).start().await.unwrap();
+    for expected in [Ok(()), Err(ErrorKind::Lost)] {
+        assert_eq!(tokio::time::timeout(SOON, ends.recv()).await.unwrap(), Some(expected));
+    }
+    assert_eq!(database.writes(), "one");
+    running.stop().await.unwrap();
 }
 
 /// The row that says that a run was completed does not stay for ever. A process that continues after its removal is
@@ -279,7 +299,7 @@ async fn a_run_that_has_ended_cannot_be_completed() {
     let first = tokio::time::timeout(SOON, received.recv()).await.unwrap().unwrap();
     tokio::time::timeout(SOON, received.recv()).await.unwrap().unwrap();
     // Pool and overlap allow one run, so the first one has ended.
-    let mut connection = database.connection().await;
+    let mut connection = connect(&database.url()).await;
     let mut tx = connection.begin().await.unwrap();
     write(&mut tx, "late").await;
     assert_eq!(execute(&first, &mut tx).await, Err(ErrorKind::Lost));
@@ -291,10 +311,7 @@ async fn a_run_that_has_ended_cannot_be_completed() {
 #[tokio::test]
 async fn a_run_is_completed_if_the_locks_are_in_the_table_of_shedlock() {
     let database = Database::new();
-    let table = "create table public.shedlock (name varchar(64) primary key, lock_until timestamp not null,
-            locked_at timestamp not null, locked_by varchar(255) not null);
-        grant select, insert, update on public.shedlock to locks";
-    SERVER.sql(&database.0, table);
+    SERVER.sql(&database.0, SHEDLOCK);
     let (client, url) = (database.client("&layout=shedlock").await, database.url());
     let (ended, mut ends) = mpsc::unbounded_channel();
     let job = Job::once("payout").run(move |run: Run| {
@@ -317,21 +334,21 @@ async fn a_run_is_completed_if_the_locks_are_in_the_table_of_shedlock() {
 
 #[tokio::test]
 async fn a_run_is_not_completed_where_this_would_prove_nothing() {
-    let (database, other) = (Database::new(), Database::new());
+    let database = Arc::new(Database::new());
     let client = database.client("").await;
-    other.client("").await.mutex("k").lock().await.unwrap().release().await.unwrap();
-    let (url, url_of_other) = (database.url(), other.url());
+    let url = database.url();
     let (ended, mut ends) = mpsc::unbounded_channel();
     let shared = Job::once("shared").run({
         let ended = ended.clone();
+        let database = database.clone();
         move |run: Run| {
-            let (ended, url, url_of_other) = (ended.clone(), url.clone(), url_of_other.clone());
+            let (ended, database) = (ended.clone(), database.clone());
             async move {
-                let mut connection = connect(&url).await;
-                let mut tx = connection.begin().await.unwrap();
-                sqlx::query("set transaction isolation level repeatable read").execute(&mut *tx).await.unwrap();
+                let mut connection = connect(&database.url()).await;
+                repeatable_read(&mut connection).await;
+                let tx = connection.begin().await.unwrap();
                 ended.send(("isolation", run.commit(tx).await)).unwrap();
-                let mut connection = connect(&url_of_other).await;
+                let mut connection = connect(&elsewhere(&database).await).await;
                 let tx = connection.begin().await.unwrap();
                 ended.send(("database", run.commit(tx).await)).unwrap();
             }
@@ -345,7 +362,6 @@ async fn a_run_is_not_completed_where_this_would_prove_nothing() {
     }
     running.stop().await.unwrap();
 
-    let url = database.url();
     let local = Job::once("local").run(move |run: Run| {
         let (ended, url) = (ended.clone(), url.clone());
         async move {

@@ -1,4 +1,4 @@
-//! Tests with a real PostgreSQL: the check of a lock in a transaction of the user.
+//! Tests with a real PostgreSQL: the check of a lock and the completion of a run in a transaction of the user.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 

@@ -13,6 +13,32 @@ pub(crate) const SOON: Duration = Duration::from_secs(20);
 /// The server of most tests. At the end of the process, its janitor stops it.
 pub(crate) static SERVER: LazyLock<PostgresServer> = LazyLock::new(PostgresServer::start);
 
+/// The table of ShedLock.
+pub(crate) const SHEDLOCK: &str = "create table public.shedlock (name varchar(64) primary key,
+        lock_until timestamp not null, locked_at timestamp not null, locked_by varchar(255) not null);
+    grant select, insert, update on public.shedlock to locks";
+
+/// The table of the records.
+pub(crate) const RECORDS: &str = "bandog.bandog_record";
+
+/// A connection to the database of this URL, at the level READ COMMITTED.
+pub(crate) async fn connect(url: &str) -> PgConnection {
+    PgConnection::connect(&format!("{url}?sslmode=disable")).await.unwrap()
+}
+
+/// The URL of another database with the tables of locks.
+pub(crate) async fn elsewhere(_: &Database) -> String {
+    let other = Database::new();
+    other.client("").await.mutex("k").lock().await.unwrap().release().await.unwrap();
+    other.url()
+}
+
+/// Sets the isolation level of the next transactions to REPEATABLE READ.
+pub(crate) async fn repeatable_read(connection: &mut PgConnection) {
+    let set = "set session characteristics as transaction isolation level repeatable read";
+    sqlx::query(set).execute(connection).await.unwrap();
+}
+
 /// A database with a table for the writes of a test.
 pub(crate) struct Database(pub(crate) String);
 
@@ -34,7 +60,22 @@ impl Database {
     }
 
     pub(crate) async fn connection(&self) -> PgConnection {
-        PgConnection::connect(&format!("{}?sslmode=disable", self.url())).await.unwrap()
+        connect(&self.url()).await
+    }
+
+    /// The number of open transactions.
+    pub(crate) fn open_transactions(&self) -> String {
+        self.sessions("state like '%in transaction%'")
+    }
+
+    /// The number of sessions that wait for a lock of another session.
+    pub(crate) fn blocked(&self) -> String {
+        self.sessions("wait_event_type = 'Lock'")
+    }
+
+    fn sessions(&self, condition: &str) -> String {
+        let count = "select count(*) from pg_stat_activity where datname = current_database() and";
+        SERVER.sql(&self.0, &format!("{count} {condition}"))
     }
 
     /// The committed writes.

@@ -1,7 +1,9 @@
-//! Tests with a real MariaDB: the check of a lock in a transaction of the user.
+//! Tests with a real MariaDB: the check of a lock and the completion of a run in a transaction of the user.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
+#[path = "../it/complete.rs"]
+mod complete;
 mod database;
 mod held_off;
 mod lost;

@@ -13,6 +13,33 @@ pub(crate) const SOON: Duration = Duration::from_secs(20);
 /// The server of most tests. At the end of the process, its janitor stops it.
 pub(crate) static SERVER: LazyLock<MariaDbServer> = LazyLock::new(MariaDbServer::start);
 
+/// The table of ShedLock.
+pub(crate) const SHEDLOCK: &str = "create table shedlock (name varchar(64) not null primary key,
+    lock_until timestamp(3) not null, locked_at timestamp(3) not null default current_timestamp(3),
+    locked_by varchar(255) not null)";
+
+/// The table of the records.
+pub(crate) const RECORDS: &str = "bandog_record";
+
+/// A connection to the database of this URL, at the level READ COMMITTED.
+pub(crate) async fn connect(url: &str) -> MySqlConnection {
+    let mut connection = MySqlConnection::connect(&format!("{url}?ssl-mode=DISABLED")).await.unwrap();
+    set_level(&mut connection, "read committed").await;
+    connection
+}
+
+/// The URL of a database whose tables are not those of the clients. The statements name the database, so the tables themselves
+/// become other ones.
+pub(crate) async fn elsewhere(database: &Database) -> String {
+    SERVER.sql(&database.0, "update bandog_meta set value = 'other' where name = 'id'");
+    database.url()
+}
+
+/// Sets the isolation level of the next transactions to REPEATABLE READ.
+pub(crate) async fn repeatable_read(connection: &mut MySqlConnection) {
+    set_level(connection, "repeatable read").await;
+}
+
 /// A database with a table for the writes of a test.
 pub(crate) struct Database(pub(crate) String);
 
@@ -42,6 +69,23 @@ impl Database {
         MySqlConnection::connect(&url).await.unwrap()
     }
 
+    /// The number of open transactions.
+    pub(crate) fn open_transactions(&self) -> String {
+        self.transactions("true")
+    }
+
+    /// The number of sessions that wait for a lock of another session.
+    pub(crate) fn blocked(&self) -> String {
+        self.transactions("t.trx_state = 'LOCK WAIT'")
+    }
+
+    fn transactions(&self, condition: &str) -> String {
+        // The server answers from a cache, and renews the cache only if no session has read it for 0.1 s.
+        let count = "do sleep(0.15); select count(*) from information_schema.innodb_trx t \
+            join information_schema.processlist p on p.id = t.trx_mysql_thread_id where p.db = database() and";
+        SERVER.sql(&self.0, &format!("{count} {condition}"))
+    }
+
     /// The committed writes.
     pub(crate) fn writes(&self) -> String {
         SERVER.sql(&self.0, "select coalesce(group_concat(what order by what separator ' '), '') from writes")
@@ -65,11 +109,11 @@ pub(crate) async fn write(tx: &mut Transaction<'_, MySql>, what: &str) {
     sqlx::query("insert into writes values (?)").bind(what).execute(&mut **tx).await.unwrap();
 }
 
-/// Executes the statement of a guard, as a program does that does not use the trait.
+/// Executes the statement of a guard or of a run, as a program does that does not use the trait. That of a run returns no row.
 pub(crate) async fn execute(statement: &SqlStatement, tx: &mut Transaction<'_, MySql>) -> Result<i64, ErrorKind> {
     let query = statement.values.iter().fold(sqlx::query(&statement.text), |query, value| query.bind(value));
-    match query.fetch_one(&mut **tx).await {
-        Ok(row) => Ok(row.get("fence")),
+    match query.fetch_optional(&mut **tx).await {
+        Ok(row) => Ok(row.map_or(1, |row| row.get("fence"))),
         Err(error) => {
             let said = error.as_database_error().expect("the database refuses the statement").message().to_owned();
             Err(statement.refusal(&said).unwrap_or_else(|| panic!("{said} is no refusal")).kind())

@@ -1,0 +1,132 @@
+//! Failovers: a replica takes the place of the server, with and without its last commits.
+
+use bandog_sync::{Client, Guard};
+use bandog_testkit::{PostgresServer, Wire, eventually_async};
+use tokio::{sync::watch, task::JoinHandle};
+
+use crate::support::{SOON, open};
+
+/// A server with a replica, and the address that clients use.
+struct Pair {
+    primary: PostgresServer,
+    replica: PostgresServer,
+    wire: Wire,
+    database: String,
+}
+
+impl Pair {
+    fn start() -> Self {
+        let primary = PostgresServer::start();
+        let database = primary.new_database();
+        Self { replica: primary.start_replica(), wire: primary.wire(), database, primary }
+    }
+
+    fn client(&self) -> Client {
+        let url = format!("postgres://{}@127.0.0.1:{}/{}", PostgresServer::LOCKS, self.wire.port(), self.database);
+        Client::options().over(open(&url)).unwrap()
+    }
+
+    /// Waits until the replica has all commits.
+    async fn catch_up(&self) {
+        let end = self.primary.sql("postgres", "select pg_current_wal_lsn()");
+        let reached = format!("select pg_last_wal_replay_lsn() >= '{end}'");
+        eventually_async(SOON, async || self.replica.sql("postgres", &reached) == "t").await;
+    }
+
+    /// Later commits do not reach the replica.
+    async fn stop_replication(&self) {
+        set(&self.replica, "primary_conninfo = ''");
+        eventually_async(SOON, async || self.replicas("true") == "0").await;
+    }
+
+    /// A commit is answered after the replica has it.
+    async fn make_synchronous(&self) {
+        set(&self.primary, "synchronous_standby_names = '*'");
+        eventually_async(SOON, async || self.replicas("sync_state = 'sync'") == "1").await;
+    }
+
+    /// The number of replicas with this property.
+    fn replicas(&self, property: &str) -> String {
+        self.primary.sql("postgres", &format!("select count(*) from pg_stat_replication where {property}"))
+    }
+
+    fn fail_over(&self) {
+        self.primary.kill();
+        self.wire.lead_to(self.replica.addr());
+        self.wire.cut();
+        self.replica.promote();
+    }
+}
+
+/// Changes a setting of a server that runs.
+fn set(server: &PostgresServer, setting: &str) {
+    server.sql("postgres", &format!("alter system set {setting}"));
+    server.sql("postgres", "select pg_reload_conf()");
+}
+
+/// The result of a try, after the client has connected to the new server.
+async fn try_lock(client: &Client, name: &str) -> Option<Guard> {
+    eventually_async(SOON, async || client.mutex(name).try_lock().await).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_the_replica_has_not_got_is_granted_again_with_a_greater_fence_and_its_holder_notices() {
+    let pair = Pair::start();
+    let (holder, other) = (pair.client(), pair.client());
+    let kept = holder.mutex("kept").lock().await.unwrap();
+    other.mutex("late").lock().await.unwrap().release().await.unwrap();
+    pair.catch_up().await;
+    pair.stop_replication().await;
+    for _ in 0..100 {
+        holder.mutex("late").lock().await.unwrap().release().await.unwrap();
+    }
+    let late = holder.mutex("late").lock().await.unwrap();
+    pair.fail_over();
+    let again = try_lock(&other, "late").await.expect("the new server does not know the holder");
+    assert!(again.fence() > late.fence(), "{} after {}", again.fence(), late.fence());
+    tokio::time::timeout(SOON, late.lost()).await.unwrap();
+
+    assert!(try_lock(&other, "kept").await.is_none(), "a lock that the replica has got was granted twice");
+    assert!(!kept.is_lost());
+    let fence = kept.fence();
+    kept.release().await.unwrap();
+    assert!(try_lock(&other, "kept").await.unwrap().fence() > fence);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_synchronous_replication_a_failover_loses_no_lock() {
+    let pair = Pair::start();
+    let (holder, other) = (pair.client(), pair.client());
+    holder.mutex("first").lock().await.unwrap().release().await.unwrap();
+    pair.make_synchronous().await;
+    // Locks are taken when the server is killed, too. A call without an answer fails.
+    let (taken, mut count) = watch::channel(0);
+    let (stop, stopped) = watch::channel(false);
+    let taking: JoinHandle<Vec<Guard>> = tokio::spawn({
+        let holder = holder.clone();
+        async move {
+            let mut guards = Vec::new();
+            for number in 0.. {
+                if *stopped.borrow() {
+                    break;
+                }
+                if let Ok(guard) = holder.mutex(format!("k{number}")).try_lock().await {
+                    guards.push(guard.expect("no other client takes the locks"));
+                    taken.send_replace(guards.len());
+                }
+            }
+            guards
+        }
+    });
+    count.wait_for(|count| *count >= 100).await.unwrap();
+    pair.fail_over();
+    stop.send_replace(true);
+    let guards = tokio::time::timeout(SOON, taking).await.unwrap().unwrap();
+    for guard in &guards {
+        assert!(try_lock(&other, guard.key().as_str()).await.is_none(), "{} was granted twice", guard.key());
+    }
+    assert!(!guards.iter().any(Guard::is_lost), "a guard was lost");
+    for guard in guards {
+        guard.release().await.expect("the new server has the hold");
+    }
+}
