@@ -5,11 +5,9 @@
 //! a node of their own in the queue, which they keep while they subscribe (see `waiters`). When this node is the first
 //! one, the next claim gets it. A claim that has a place ([`Claim::joins`]) keeps its own node.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::time::Duration;
 
-use bandog_core::{
-    Answer, Claim, Error, Family, Fence, Fences, Kind, PLACE, Released, Result, Step, Verdict, check_pass,
-};
+use bandog_core::{Answer, Claim, Error, Family, Kind, PLACE, Released, Result, Step, Verdict, check_pass};
 use tokio::time::{Instant, timeout};
 use zookeeper_client::Error as ZkError;
 
@@ -17,7 +15,7 @@ use crate::{
     fault,
     host::Shared,
     nodes::NodeText,
-    queue::{Ahead, Awaited, Position, fence_of},
+    queue::{Ahead, Awaited, Position, fences, number_of},
     semaphore::{Asked, is_of_a_semaphore},
     session::Session,
     table::{Line, Node, Permits},
@@ -52,7 +50,7 @@ impl Shared {
         let has_node = self.table.claim(claim.id).is_some();
         if queued.as_ref().is_some_and(|node| node.path.is_some()) && has_place(claim) && !has_node {
             // The place of the waiting calls becomes the place of the claim.
-            self.table.promote(&line, claim.id);
+            self.table.promote(&line, claim.id, self.unsure_until());
         }
         if let Some(mut node) = self.table.claim_of(claim.id, session.number) {
             // The claim was sent before.
@@ -85,7 +83,7 @@ impl Shared {
         }
         let Some(path) = &node.path else { return Ok(None) };
         // For a claim that was granted before, a write proves that the session is alive, and with it the node.
-        let proof = async { if node.fence.is_some() { session.prove().await.map(drop) } else { Ok(()) } };
+        let proof = async { if node.transaction.is_some() { session.prove().await.map(drop) } else { Ok(()) } };
         let (proof, position) = futures_util::join!(proof, self.position_of(session, &node.line, path));
         let position = position.map_err(|error| self.fault(error))?;
         if position == Position::Missing {
@@ -93,8 +91,8 @@ impl Shared {
             return Ok(None);
         }
         proof.map_err(|error| self.fault(error))?;
-        let fence = node.fence;
-        self.decide(session, claim, node, position, fence).await.map(Some)
+        let transaction = node.transaction;
+        self.decide(session, claim, node, position, transaction).await.map(Some)
     }
 
     /// Claims with the node of the waiting calls. None if the node does not exist any more.
@@ -128,8 +126,7 @@ impl Shared {
             Position::First if is_of_a_semaphore(&node.line) => self.take_in_place(session, claim, node).await,
             Position::First => {
                 // From here on the node belongs to the claim, also if the answer is lost.
-                self.table.promote(&node.line, claim.id);
-                self.table.update(claim.id, |node| node.until = self.unsure_until());
+                self.table.promote(&node.line, claim.id, self.unsure_until());
                 self.grant(session, claim, &node, None).await
             }
             Position::Missing => {
@@ -142,8 +139,7 @@ impl Shared {
     /// Takes permits with the node of the waiting calls, which is the first one. If there are no permits, the node waits on.
     async fn take_in_place(&self, session: &Session, claim: &Claim, node: Node) -> Result<Option<Verdict>> {
         // From here on the node belongs to the claim, also if the answer is lost.
-        self.table.promote(&node.line, claim.id);
-        self.table.update(claim.id, |node| node.until = self.unsure_until());
+        self.table.promote(&node.line, claim.id, self.unsure_until());
         match self.ask_for_permits(session, claim, &node, Position::First, false).await? {
             Asked::Granted(verdict) => Ok(Some(verdict)),
             Asked::At(Position::Missing) => {
@@ -179,6 +175,7 @@ impl Shared {
         passing: Option<(&Claim, &str)>,
     ) -> Result<Verdict> {
         let mut node = self.new_node(session, Line::of(claim));
+        node.joins = has_place(claim);
         self.table.keep_claim(claim.id, node.clone());
         let enqueued = match self.enqueue(session, &mut node, &NodeText::of(claim), passing.map(|(_, path)| path)).await
         {
@@ -198,22 +195,23 @@ impl Shared {
             return Err(self.fault(error));
         }
         // The node exists, so an error here is ambiguous.
-        let (position, fence) = enqueued.listed.map_err(|error| self.fault(error).ambiguous())?;
-        self.decide(session, claim, node, position, fence).await
+        let (position, transaction) = enqueued.listed.map_err(|error| self.fault(error).ambiguous())?;
+        self.decide(session, claim, node, position, transaction).await
     }
 
-    /// Grants or refuses a claim whose node is known. `fence` is the fence of a grant, if it is known.
+    /// Grants or refuses a claim whose node is known. `transaction` is the number of the transaction that granted the lock,
+    /// if it is known.
     async fn decide(
         &self,
         session: &Session,
         claim: &Claim,
         node: Node,
         position: Position,
-        fence: Option<u64>,
+        transaction: Option<u64>,
     ) -> Result<Verdict> {
         let position = match position {
             // A lock of another kind deletes its permits when it sees the node of this claim.
-            Position::Taken(Family::Semaphore, _) if node.fence.is_some() => Position::First,
+            Position::Taken(Family::Semaphore, _) if node.transaction.is_some() => Position::First,
             position if is_of_a_semaphore(&node.line) => {
                 let is_patient = !has_place(claim) && !self.will_wait(&node);
                 match self.ask_for_permits(session, claim, &node, position, is_patient).await? {
@@ -231,7 +229,7 @@ impl Shared {
         let mut in_the_way = None;
         match position {
             Position::First => {
-                if let Some(verdict) = self.grant(session, claim, &node, fence).await? {
+                if let Some(verdict) = self.grant(session, claim, &node, transaction).await? {
                     return Ok(verdict);
                 }
                 return Err(self.node_is_gone());
@@ -293,7 +291,7 @@ impl Shared {
             return Err(self.node_is_gone());
         }
         let listed = matches!(awaited, Awaited::Deletion(_)).then(Instant::now);
-        (node.waits, node.fence, node.listed) = (true, None, listed);
+        (node.waits, node.transaction, node.listed) = (true, None, listed);
         self.table.keep_claim(claim.id, node.clone());
         self.table.demote(claim.id);
         self.watch(session, claim, &node, awaited).await;
@@ -317,7 +315,7 @@ impl Shared {
             return Err(self.node_is_gone());
         }
         node.waits = true;
-        (node.fence, node.until) = (None, Instant::now() + PLACE);
+        (node.transaction, node.until) = (None, Instant::now() + PLACE);
         self.table.keep_claim(claim.id, node.clone());
         if self.table.has_subscribers(&node.line) {
             self.watch(session, claim, &node, ahead.awaited).await;
@@ -336,20 +334,20 @@ impl Shared {
         Ok(Verdict::Busy { retry_after: RETRY_AFTER, ahead })
     }
 
-    /// Grants the lock to a claim whose node is first. Without a known fence, a write of the node says the fence, and proves
-    /// that the session is alive. None if the node does not exist any more.
+    /// Grants the lock to a claim whose node is first. Without a known transaction, a write of the node says its number, and
+    /// proves that the session is alive. None if the node does not exist any more.
     pub(crate) async fn grant(
         &self,
         session: &Session,
         claim: &Claim,
         node: &Node,
-        fence: Option<u64>,
+        transaction: Option<u64>,
     ) -> Result<Option<Verdict>> {
-        let fence = match (fence, &node.path) {
-            (Some(fence), _) => fence,
+        let transaction = match (transaction, &node.path) {
+            (Some(transaction), _) => transaction,
             (None, None) => return Ok(None),
             (None, Some(path)) => match session.client.set_data(path, &NodeText::of(claim).bytes(), None).await {
-                Ok(stat) => fence_of(node.line.word, &stat),
+                Ok(stat) => number_of(node.line.word, &stat),
                 Err(error) if fault::is_gone(&error) => {
                     self.table.remove_claim(claim.id);
                     return Ok(None);
@@ -359,10 +357,9 @@ impl Shared {
         };
         let valid_for = claim.ttl.min(session.valid_for);
         self.table.update(claim.id, |node| {
-            (node.fence, node.waits, node.until) = (Some(fence), false, session.end_of(claim.ttl));
+            (node.transaction, node.waits, node.until) = (Some(transaction), false, session.end_of(claim.ttl));
         });
-        let fences = Fences::ending(Fence::new(fence), NonZeroU32::MIN);
-        Ok(Some(Verdict::Granted { fences, valid_for, followers: Vec::new() }))
+        Ok(Some(Verdict::Granted { fences: fences(transaction, claim.fences), valid_for, followers: Vec::new() }))
     }
 
     async fn release(&self, session: &Session, claim: &Claim) -> Result<Released> {

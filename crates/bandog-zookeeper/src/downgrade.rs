@@ -1,7 +1,8 @@
 //! The downgrade: the writer that holds a lock becomes a reader, in one transaction.
 //!
 //! The transaction deletes the node of the writer, and creates a node of a reader with the same number, as Curator names
-//! it. So the reader has the place of the writer, before all nodes that wait. Its fence is the number of this transaction.
+//! it. So the reader has the place of the writer, before all nodes that wait. Its fences are counted from the number of this
+//! transaction.
 
 use bandog_core::{Claim, Result, Verdict};
 use zookeeper_client::{CreateMode, Error as ZkError, MultiWriteError};
@@ -9,7 +10,7 @@ use zookeeper_client::{CreateMode, Error as ZkError, MultiWriteError};
 use crate::{
     host::Shared,
     nodes::{self, NodeText, Word},
-    queue::fence_of,
+    queue::number_of,
     session::Session,
     table::Line,
 };
@@ -55,10 +56,10 @@ impl Shared {
             }
         };
         let stat = session.client.check_stat(&path).await.map_err(|error| self.fault(error).ambiguous())?;
-        (node.fence, node.path) = (stat.map(|stat| fence_of(Word::Read, &stat)), Some(path));
+        (node.transaction, node.path) = (stat.map(|stat| number_of(Word::Read, &stat)), Some(path));
         self.table.remove_claim(from.id);
         self.table.keep_claim(to.id, node.clone());
-        if is_new && let Some(verdict) = self.grant(session, to, &node, node.fence).await? {
+        if is_new && let Some(verdict) = self.grant(session, to, &node, node.transaction).await? {
             return Ok(verdict);
         }
         self.claim(session, to).await

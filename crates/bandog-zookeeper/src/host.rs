@@ -21,7 +21,9 @@ use tokio::{
 use zookeeper_client::SessionState;
 
 use crate::{
-    check, fault, keeper,
+    check, fault,
+    folders::Folders,
+    keeper,
     key_locks::KeyLocks,
     options::ZooKeeperOptions,
     session::Session,
@@ -54,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) line_locks: KeyLocks<Line>,
     /// Orders the swaps of each record.
     pub(crate) record_locks: KeyLocks<Key>,
+    /// The folders of locks that existed a short time ago.
+    pub(crate) folders: Folders,
     pub(crate) weak: Weak<Self>,
     session: Mutex<Opened>,
     /// Why the last attempt to connect failed, if the servers say it.
@@ -83,6 +87,7 @@ impl ZooKeeper {
             key_locks: KeyLocks::default(),
             line_locks: KeyLocks::default(),
             record_locks: KeyLocks::default(),
+            folders: Folders::default(),
             weak: weak.clone(),
             session: Mutex::default(),
             why: Mutex::default(),

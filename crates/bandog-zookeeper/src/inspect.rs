@@ -1,7 +1,7 @@
 //! The trait [`Inspect`]: it shows locks, and takes a lock from its holder.
 
 use async_trait::async_trait;
-use bandog_core::{ClientId, Family, Fence, Finding, Holder, Inspect, Key, Kind, Member, Pattern, Result, Row};
+use bandog_core::{ClientId, Family, Finding, Holder, Inspect, Key, Kind, Member, Pattern, Result, Row};
 use futures_util::future::join_all;
 use zookeeper_client::{Error as ZkError, Stat};
 
@@ -9,7 +9,7 @@ use crate::{
     encoding::decode,
     host::{Shared, ZooKeeper},
     nodes::{self, LEASES, NodeText, QUEUE, Word},
-    queue::fence_of,
+    queue::{last_fence, number_of},
     session::Session,
 };
 
@@ -113,15 +113,9 @@ impl Seen {
             };
             return Holder { kind, ..Holder::new(name_of(&self.path)) };
         };
-        let fence = Some(Fence::new(fence_of(word, &self.stat)));
-        Holder {
-            owner: Some(text.owner),
-            kind: Some(text.kind),
-            fence,
-            last_fence: fence,
-            ttl: Some(text.ttl.min(session.valid_for)),
-            member: None,
-        }
+        let holder =
+            Holder { kind: Some(text.kind), ttl: Some(text.ttl.min(session.valid_for)), ..Holder::new(text.owner) };
+        holder.fenced(last_fence(number_of(word, &self.stat)))
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::{
 };
 use zookeeper_client::SessionState;
 
-use crate::{host::Shared, session::Session};
+use crate::{host::Shared, session::Session, table::Node};
 
 /// Delay before a deletion that had no answer is repeated.
 const RETRY: Duration = Duration::from_millis(200);
@@ -67,13 +67,8 @@ impl Shared {
         let expired = self.table.due(Instant::now()).into_iter().map(async |(id, line)| {
             let _turn = self.turn(&line).await;
             // The hold may have been renewed or released meanwhile.
-            let node = self.table.claim(id).filter(|node| node.until <= Instant::now());
-            let Some(node) = node else { return true };
-            let is_deleted = self.delete(session, &node).await.is_ok();
-            if is_deleted {
-                self.table.remove_claim(id);
-            }
-            is_deleted
+            let Some(node) = self.table.take_due(id, Instant::now()) else { return true };
+            self.delete_or_suspect(session, node).await
         });
         let left = self.table.left().into_iter().map(async |line| {
             let _turn = self.turn(&line).await;
@@ -88,14 +83,18 @@ impl Shared {
             }
             true
         });
-        let suspects = self.table.due_suspects(Instant::now()).into_iter().map(async |node| {
-            let is_deleted = self.delete(session, &node).await.is_ok();
-            if !is_deleted {
-                self.table.suspect(node);
-            }
-            is_deleted
-        });
+        let suspects = self.table.due_suspects(Instant::now());
+        let suspects = suspects.into_iter().map(async |node| self.delete_or_suspect(session, node).await);
         let (expired, left, suspects) = futures_util::join!(join_all(expired), join_all(left), join_all(suspects));
         expired.into_iter().chain(left).chain(suspects).all(|is_done| is_done)
+    }
+
+    /// Deletes a node that the table does not have any more. If there is no answer, the deletion is repeated.
+    async fn delete_or_suspect(&self, session: &Session, node: Node) -> bool {
+        let is_deleted = self.delete(session, &node).await.is_ok();
+        if !is_deleted {
+            self.table.suspect(node);
+        }
+        is_deleted
     }
 }

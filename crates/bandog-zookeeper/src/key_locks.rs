@@ -6,7 +6,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
+use tokio::{
+    sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock},
+    task::unconstrained,
+};
 
 /// A lock for each key that is in use. The calls get the lock of a key in the order in which they asked for it.
 #[derive(Debug)]
@@ -41,7 +44,8 @@ impl<K: Hash + Eq + Clone + Send + Sync> KeyLocks<K> {
     /// If the future is dropped, the call loses its place.
     pub(crate) async fn turn(&self, key: &K) -> KeyTurn<'_, K> {
         let (mut turn, lock) = self.prepare(key);
-        turn.guard = Guard::Exclusive { _guard: lock.write_owned().await };
+        // Without `unconstrained`, a task that has used up the poll budget of Tokio would get its place later than others.
+        turn.guard = Guard::Exclusive { _guard: unconstrained(lock.write_owned()).await };
         turn
     }
 
@@ -51,7 +55,7 @@ impl<K: Hash + Eq + Clone + Send + Sync> KeyLocks<K> {
     /// As [`KeyLocks::turn`].
     pub(crate) async fn shared_turn(&self, key: &K) -> KeyTurn<'_, K> {
         let (mut turn, lock) = self.prepare(key);
-        turn.guard = Guard::Shared { _guard: lock.read_owned().await };
+        turn.guard = Guard::Shared { _guard: unconstrained(lock.read_owned()).await };
         turn
     }
 

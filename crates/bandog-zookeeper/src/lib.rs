@@ -11,6 +11,7 @@ mod claims;
 mod downgrade;
 mod encoding;
 mod fault;
+mod folders;
 mod host;
 mod inspect;
 mod keeper;

@@ -94,13 +94,13 @@ pub(crate) fn digits(path: &str, word: Word) -> &str {
     after_last(path, word)
 }
 
-/// Sorts nodes in the order in which they get the lock. As in Curator, all children of the folder count, and the key is
-/// the text after the last word. A name without the word is its own key.
+/// Sorts nodes in the order in which they get the lock. As in Curator, all children of the folder count.
 pub(crate) fn sort(children: &mut [String], family: Family) {
     children.sort_by(|a, b| key(a, family).cmp(key(b, family)));
 }
 
-fn key(name: &str, family: Family) -> &str {
+/// The text by which a node is sorted, as in Curator: the text after the last word. A name without the word is its own key.
+pub(crate) fn key(name: &str, family: Family) -> &str {
     match family {
         Family::Mutex | Family::Semaphore => after_last(name, Word::Lock),
         Family::ReadWrite => after_last(after_last(name, Word::Read), Word::Write),
@@ -108,6 +108,13 @@ fn key(name: &str, family: Family) -> &str {
 }
 
 fn after_last(name: &str, word: Word) -> &str {
+    // Most names end with the word and ten digits, so the word needs no search.
+    if let Some((front, digits)) = name.len().checked_sub(10).and_then(|at| name.split_at_checked(at))
+        && front.ends_with(word.text())
+        && digits.bytes().all(|digit| digit.is_ascii_digit())
+    {
+        return digits;
+    }
     name.rfind(word.text()).map_or(name, |at| &name[at + word.text().len()..])
 }
 

@@ -1,6 +1,8 @@
 //! The folder of a lock: nodes are created, listed and deleted.
 
-use bandog_core::{Error, Family, Key, Result};
+use std::{collections::HashSet, num::NonZeroU32};
+
+use bandog_core::{Error, Family, Fence, Fences, Key, MAX_BLOCK, Result};
 use zookeeper_client::{CreateMode, Error as ZkError, Stat};
 
 use crate::{
@@ -79,7 +81,8 @@ impl Shared {
             protection: nodes::protection(),
             path: None,
             permits: Permits::None,
-            fence: None,
+            transaction: None,
+            joins: false,
             waits: false,
             session: session.number,
             until: self.unsure_until(),
@@ -91,6 +94,10 @@ impl Shared {
 
     /// Creates a node at the end of the queue, and lists the queue. Both requests are sent at once. `before_list` is a
     /// node whose deletion is sent between the two: its claim passes the lock on.
+    ///
+    /// The nodes of claims with places of their own have the order of the calls of this function. So the first of them
+    /// sends the creation of the folder, too. If the folder is missing nevertheless, and there are several such claims, the
+    /// claim fails, because its next node is perhaps behind those of later claims.
     pub(crate) async fn enqueue(
         &self,
         session: &Session,
@@ -105,6 +112,10 @@ impl Shared {
         let mut attempts = 0;
         loop {
             attempts += 1;
+            if node.line.has_one_claim() && self.folders.is_new(&node.line.key) {
+                // The creation of the node has the answer that counts.
+                drop(session.client.create(&folder, b"", &CreateMode::Container.with_acls(self.options.acl.acls())));
+            }
             let creation = session.client.create(&prefix, &data, &options);
             let deletion = before_list.map(|path| session.client.delete(path, None));
             let list = session.client.get_children(&folder);
@@ -120,15 +131,22 @@ impl Shared {
                     let listed = match list.await {
                         Ok((all, folder_stat)) => {
                             let is_next = word == Word::Lock || folder_stat.pzxid == stat.czxid;
-                            let fence = is_next.then(|| fence_of(word, &stat));
+                            let transaction = is_next.then(|| number_of(word, &stat));
                             let listing = self.listing(session, &folder, word.family(), all).await;
-                            listing.map(|listing| (listing.position(&path, word), fence))
+                            listing.map(|listing| (listing.position(&path, word), transaction))
                         }
                         Err(error) => Err(error),
                     };
                     return Ok(Enqueued { deleted, listed });
                 }
-                Err(ZkError::NoNode) if attempts < ATTEMPTS => session.make_folder(&folder).await?,
+                Err(ZkError::NoNode) if attempts < ATTEMPTS => {
+                    session.make_folder(&folder).await?;
+                    // No claim of this client is behind this one if there is no other one. The next creation is sent without
+                    // a pause, so it stays so.
+                    if node.line.has_one_claim() && node.joins && self.table.has_others_beside(&node.line) {
+                        return Err(ZkError::NoNode);
+                    }
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -228,16 +246,16 @@ impl Shared {
 pub(crate) struct Enqueued {
     /// The answer to the deletion, if there was one.
     pub(crate) deleted: Option<Result<(), ZkError>>,
-    /// The position, and the fence of the node if it is first. The fence of a reader or a writer is None if another node of
-    /// the folder was created or deleted since the creation: then a lock that waited longer may have got a greater fence
-    /// meanwhile.
+    /// The position, and the number of the node's transaction for its fences. The number of a reader or a writer is None if
+    /// another node of the folder was created or deleted since the creation: then a lock that waited longer may have got
+    /// greater fences meanwhile.
     pub(crate) listed: Result<(Position, Option<u64>), ZkError>,
 }
 
-/// The fence of a node. For a mutex, it is the number of the transaction that created the node, as a Java client reads it
-/// from its own node. For a reader or a writer, it is the number of the transaction that last wrote the node: its grant.
-/// Readers and a writer that has become a reader are not granted in the order of their creation.
-pub(crate) fn fence_of(word: Word, stat: &Stat) -> u64 {
+/// The number of the transaction from which the fences of a node are counted. For a mutex, it is the one that created the
+/// node, whose number a Java client reads from its own node. For a reader or a writer, it is the one that last wrote the
+/// node: its grant. Readers and a writer that has become a reader are not granted in the order of their creation.
+pub(crate) fn number_of(word: Word, stat: &Stat) -> u64 {
     let number = match word {
         Word::Lock | Word::Permits => stat.czxid,
         Word::Read | Word::Write => stat.mzxid,
@@ -245,28 +263,42 @@ pub(crate) fn fence_of(word: Word, stat: &Stat) -> u64 {
     u64::try_from(number).unwrap_or_default()
 }
 
-/// The nodes in the folder of a lock, in the order of one family.
+/// Number of fences of one transaction. It is the size of the largest block, and Java services multiply by it.
+const FENCES: u64 = MAX_BLOCK.get() as u64;
+
+/// The fences of a grant. Those of the transaction with the next number are greater.
+pub(crate) fn fences(number: u64, asked: NonZeroU32) -> Fences {
+    Fences::ending(last_fence(number), asked.min(MAX_BLOCK))
+}
+
+/// The last fence of a grant.
+pub(crate) fn last_fence(number: u64) -> Fence {
+    Fence::new(number.saturating_mul(FENCES).saturating_add(FENCES - 1))
+}
+
+/// The nodes in the folder of a lock. A folder can have thousands of nodes, and each claim reads them all, so they are not
+/// sorted.
 #[derive(Debug)]
 pub(crate) struct Listing {
     folder: String,
+    family: Family,
     children: Vec<String>,
     /// The family of the node with the lowest number, and the name of this node.
     used_by: Option<(Family, String)>,
 }
 
 impl Listing {
-    fn of(folder: &str, family: Family, mut children: Vec<String>) -> Self {
-        nodes::sort(&mut children, family);
+    fn of(folder: &str, family: Family, children: Vec<String>) -> Self {
         // The queue of a semaphore has a folder of its own.
         let first = nodes::first_of_a_family(&children).filter(|_| family != Family::Semaphore);
         let used_by = first.map(|(family, name)| (family, name.to_owned()));
-        Self { folder: folder.to_owned(), children, used_by }
+        Self { folder: folder.to_owned(), family, children, used_by }
     }
 
-    /// The position of a node of this family.
+    /// The position of a node of this family. Nodes with equal keys have the order of the list, as in Curator.
     pub(crate) fn position(&self, path: &str, word: Word) -> Position {
         let children = &self.children;
-        let own = path.rsplit_once('/').map_or(path, |(_, own)| own);
+        let own = name_in(path);
         let Some(at) = children.iter().position(|child| child == own) else { return Position::Missing };
         if !nodes::has_place(own, word.family()) {
             return Position::NoNumber;
@@ -275,17 +307,54 @@ impl Listing {
         if let Some((family, name)) = self.used_by.as_ref().filter(|(family, _)| *family != word.family()) {
             return Position::Taken(*family, path_of(name));
         }
-        let predecessor = match word {
-            Word::Lock | Word::Write | Word::Permits => at.checked_sub(1),
-            Word::Read => children[..at].iter().position(|child| Word::Write.is_in(child)),
-        };
-        let Some(predecessor) = predecessor else { return Position::First };
+        let order = |at: usize| (nodes::key(&children[at], self.family), at);
+        let (own, mut count, mut first, mut predecessor) = (order(at), 0, None, None);
+        for other in (0..children.len()).map(order).filter(|other| *other < own) {
+            count += 1;
+            first = Some(first.map_or(other, |first| other.min(first)));
+            match word {
+                Word::Lock | Word::Write | Word::Permits => predecessor = predecessor.max(Some(other)),
+                Word::Read if Word::Write.is_in(&children[other.1]) => {
+                    predecessor = Some(predecessor.map_or(other, |before| other.min(before)));
+                }
+                Word::Read => {}
+            }
+        }
+        let (Some((_, predecessor)), Some((_, first))) = (predecessor, first) else { return Position::First };
         Position::Behind(Ahead {
             awaited: Awaited::Deletion(path_of(&children[predecessor])),
-            first: path_of(&children[0]),
-            count: at,
+            first: path_of(&children[first]),
+            count,
         })
     }
+
+    /// The nodes for searches of many of them.
+    pub(crate) fn into_places(self) -> Places {
+        let is_taken = self.used_by.as_ref().is_some_and(|(family, _)| *family != self.family);
+        let first = self.children.iter().min_by_key(|child| nodes::key(child, self.family)).filter(|_| !is_taken);
+        Places { first: first.cloned(), names: self.children.into_iter().collect() }
+    }
+}
+
+/// The nodes in the folder of a lock, for searches of many of them.
+pub(crate) struct Places {
+    names: HashSet<String>,
+    /// The first node, unless the folder belongs to locks of another kind.
+    first: Option<String>,
+}
+
+impl Places {
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.names.contains(name_in(path))
+    }
+
+    pub(crate) fn is_first(&self, path: &str) -> bool {
+        self.first.as_deref() == Some(name_in(path))
+    }
+}
+
+fn name_in(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
 
 #[cfg(test)]

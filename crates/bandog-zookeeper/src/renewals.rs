@@ -9,7 +9,7 @@ use zookeeper_client::{Error as ZkError, OneshotWatcher};
 
 use crate::{
     host::Shared,
-    queue::{Listing, Position},
+    queue::{Listing, Places},
     session::Session,
     table::{Node, Permits},
 };
@@ -18,7 +18,7 @@ use crate::{
 const NODES: usize = 64;
 
 /// The folders of the places that are renewed.
-type Listings = HashMap<(Key, Family), Result<Listing, ZkError>>;
+type Folders = HashMap<(Key, Family), Result<Places, ZkError>>;
 
 impl Shared {
     /// Renews holds and places. One write proves that the session is alive, and with it all nodes that are watched. Each
@@ -31,7 +31,7 @@ impl Shared {
         folders.dedup();
         let listings = join_all(folders.into_iter().map(async |(key, family)| {
             let listing = self.list(session, &key, family).await;
-            ((key, family), listing)
+            ((key, family), listing.map(Listing::into_places))
         }));
         let holds = join_all(claims.iter().zip(&nodes).map(async |(claim, node)| match node {
             Some(node) if !node.waits => self.still_held(session, claim, node).await,
@@ -40,38 +40,47 @@ impl Shared {
         // The proof is sent first, so a server has applied it when it answers the other requests.
         let (proof, held, listings) = futures_util::join!(session.recent_proof(), holds, listings);
         let valid_for = proof.map_err(|error| self.fault(error))?;
-        let listings: Listings = listings.into_iter().collect();
+        let folders: Folders = listings.into_iter().collect();
         let answers = claims.iter().zip(nodes).zip(held).map(|((claim, node), held)| {
-            let renewal = match node.filter(|node| node.waits) {
-                Some(node) => self.place(claim, &node, &listings)?,
-                None if held? => Renewal::Extended { valid_for: claim.ttl.min(valid_for) },
-                None => Renewal::Gone,
+            let is_held = held?;
+            let Some(node) = node else { return Ok(Renewal::Gone) };
+            let renewal = if node.waits {
+                self.place(claim, &node, &folders)?
+            } else if is_held {
+                Renewal::Extended { valid_for: claim.ttl.min(valid_for) }
+            } else {
+                Renewal::Gone
             };
             let until = match renewal {
                 Renewal::Extended { .. } => session.end_of(claim.ttl),
                 Renewal::Waiting { .. } => Instant::now() + PLACE,
                 Renewal::Gone => return Ok(renewal),
             };
-            self.table.update(claim.id, |node| node.until = until);
-            Ok(renewal)
+            // Meanwhile the keeper has perhaps begun to delete the node, because its time was over. Or the claim has got the
+            // lock, and then the node lasts for longer than a place.
+            let is_extended = self.table.update_node(claim.id, &node, |present| {
+                if present.waits == node.waits {
+                    present.until = until;
+                }
+            });
+            Ok(if is_extended { renewal } else { Renewal::Gone })
         });
         Ok(answers.collect())
     }
 
     /// Whether a place exists.
-    fn place(&self, claim: &Claim, node: &Node, listings: &Listings) -> Result<Renewal> {
+    fn place(&self, claim: &Claim, node: &Node, folders: &Folders) -> Result<Renewal> {
         let Some(path) = &node.path else { return Ok(Renewal::Gone) };
-        let position = match listings.get(&(node.line.key.clone(), node.line.word.family())) {
-            Some(Ok(listing)) => listing.position(path, node.line.word),
+        let places = match folders.get(&(node.line.key.clone(), node.line.word.family())) {
+            Some(Ok(places)) => Some(places).filter(|places| places.has(path)),
             Some(Err(error)) => return Err(self.fault(error.clone())),
-            None => Position::Missing,
+            None => None,
         };
-        if position == Position::Missing {
-            self.table.remove_claim(claim.id);
+        let Some(places) = places else {
+            self.table.remove_node(claim.id, node);
             return Ok(Renewal::Gone);
-        }
-        let is_next = matches!(claim.kind, Kind::Fair) && position == Position::First;
-        Ok(Renewal::Waiting { is_next })
+        };
+        Ok(Renewal::Waiting { is_next: matches!(claim.kind, Kind::Fair) && places.is_first(path) })
     }
 
     /// Whether the node of a hold exists. If the node is not watched yet, or was not seen since the last reconnection, this
@@ -97,8 +106,8 @@ impl Shared {
             }
         }
         let is_new = !watchers.is_empty();
-        self.table.update(claim.id, |node| (node.is_seen, node.is_watched) = (true, node.is_watched || is_new));
-        if is_new {
+        let note = |node: &mut Node| (node.is_seen, node.is_watched) = (true, node.is_watched || is_new);
+        if self.table.update_node(claim.id, node, note) && is_new {
             self.report_change(claim.id, watchers);
         }
         Ok(true)
@@ -109,7 +118,7 @@ impl Shared {
         if let Permits::Taken(paths) = &node.permits {
             self.delete_all(session, paths).await.map_err(|error| self.fault(error))?;
         }
-        self.table.remove_claim(claim.id);
+        self.table.remove_node(claim.id, node);
         Ok(false)
     }
 }

@@ -48,8 +48,11 @@ pub(crate) struct Node {
     pub(crate) path: Option<String>,
     /// The permits that the node's claim has taken.
     pub(crate) permits: Permits,
-    /// The fence. None if no answer has granted the lock to the node's claim.
-    pub(crate) fence: Option<u64>,
+    /// The number of the transaction from which the fences of the grant are counted. None if no answer has granted the lock
+    /// to the node's claim.
+    pub(crate) transaction: Option<u64>,
+    /// Whether the claim keeps the node as its place if it is refused.
+    pub(crate) joins: bool,
     /// Whether the node only waits for the lock: see [`crate::nodes::NodeText::waiting`].
     pub(crate) waits: bool,
     /// The session that created the node.
@@ -145,11 +148,47 @@ impl Table {
         }
     }
 
+    /// Whether a claim of another line has a node of the same lock.
+    pub(crate) fn has_others_beside(&self, line: &Line) -> bool {
+        self.rows().claims.values().any(|node| node.line.key == line.key && node.line != *line)
+    }
+
     pub(crate) fn remove_claim(&self, id: ClaimId) {
         let mut rows = self.rows();
         if let Some(node) = rows.claims.remove(&id) {
             rows.watching.remove(&node.protection);
         }
+    }
+
+    /// Removes the node of a claim, unless the claim has a newer one by now.
+    pub(crate) fn remove_node(&self, id: ClaimId, node: &Node) {
+        let mut rows = self.rows();
+        if rows.claims.get(&id).is_some_and(|present| present.protection == node.protection) {
+            rows.claims.remove(&id);
+            rows.watching.remove(&node.protection);
+        }
+    }
+
+    /// Removes the node of a claim that must be deleted now. From then on, no renewal extends it.
+    pub(crate) fn take_due(&self, id: ClaimId, now: Instant) -> Option<Node> {
+        let mut rows = self.rows();
+        if rows.claims.get(&id)?.until > now {
+            return None;
+        }
+        let node = rows.claims.remove(&id)?;
+        rows.watching.remove(&node.protection);
+        Some(node)
+    }
+
+    /// Changes the node of a claim. Returns false if the claim does not have this node any more.
+    pub(crate) fn update_node(&self, id: ClaimId, node: &Node, change: impl FnOnce(&mut Node)) -> bool {
+        let mut rows = self.rows();
+        let present = rows.claims.get_mut(&id).filter(|present| present.protection == node.protection);
+        let Some(present) = present else { return false };
+        change(present);
+        let until = present.until;
+        self.plan(&mut rows, until);
+        true
     }
 
     /// Changes the node of a claim, if the table has it.
@@ -176,12 +215,12 @@ impl Table {
         }
     }
 
-    /// Makes the node of the waiting calls the node of this claim.
-    pub(crate) fn promote(&self, line: &Line, id: ClaimId) {
+    /// Makes the node of the waiting calls the node of this claim, until this moment.
+    pub(crate) fn promote(&self, line: &Line, id: ClaimId, until: Instant) {
         let mut rows = self.rows();
-        if let Some(node) = rows.queued.remove(line) {
+        if let Some(mut node) = rows.queued.remove(line) {
             rows.watching.remove(&node.protection);
-            let until = node.until;
+            node.until = until;
             rows.claims.insert(id, node);
             self.plan(&mut rows, until);
         }
@@ -307,5 +346,63 @@ impl Table {
 
     fn rows(&self) -> MutexGuard<'_, Rows> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{num::NonZeroU32, time::Duration};
+
+    use bandog_core::ClientId;
+
+    use super::*;
+
+    const TIME: Duration = Duration::from_secs(5);
+
+    fn node(claim: &Claim, protection: &str) -> Node {
+        Node {
+            line: Line::of(claim),
+            protection: protection.to_owned(),
+            path: None,
+            permits: Permits::None,
+            transaction: None,
+            joins: true,
+            waits: true,
+            session: 1,
+            until: Instant::now() + TIME,
+            is_watched: false,
+            is_seen: false,
+            listed: None,
+        }
+    }
+
+    /// Otherwise a renewal could extend a hold whose node the keeper deletes, and two clients would hold the lock.
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_extends_neither_a_node_that_is_deleted_nor_a_newer_one() {
+        let (table, id) = (Table::default(), ClaimId { client: ClientId::random(), number: 1 });
+        let claim = Claim {
+            key: Key::new("a").unwrap(),
+            id,
+            kind: Kind::Fair,
+            ttl: TIME,
+            fences: NonZeroU32::MIN,
+            above: None,
+            joins: true,
+            offers: false,
+        };
+        let (first, second) = (node(&claim, "first"), node(&claim, "second"));
+        table.keep_claim(id, first.clone());
+        assert!(table.take_due(id, Instant::now()).is_none());
+        assert!(table.update_node(id, &first, |node| node.until += TIME));
+        tokio::time::advance(TIME).await;
+        assert!(table.take_due(id, Instant::now()).is_none(), "it was extended");
+        tokio::time::advance(TIME).await;
+        assert_eq!(table.take_due(id, Instant::now()).unwrap().protection, "first");
+        assert!(!table.update_node(id, &first, |node| node.until += TIME));
+
+        table.keep_claim(id, second);
+        assert!(!table.update_node(id, &first, |node| node.until += TIME));
+        table.remove_node(id, &first);
+        assert_eq!(table.claim(id).unwrap().protection, "second");
     }
 }

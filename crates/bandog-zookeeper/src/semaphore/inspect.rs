@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use bandog_core::{Fence, Holder, Key, Kind, Result, Row};
+use bandog_core::{Holder, Key, Kind, Result, Row};
 use futures_util::future::join_all;
 use zookeeper_client::{Error as ZkError, Stat};
 
@@ -10,6 +10,7 @@ use crate::{
     host::Shared,
     inspect::was_a_folder_of_nodes,
     nodes::{self, LEASES, NodeText, QUEUE},
+    queue::last_fence,
     session::Session,
 };
 
@@ -59,13 +60,15 @@ impl Semaphore {
             let take = held.iter().filter(|other| other.owner() == seen.owner()).count();
             let take = u32::try_from(take).ok().and_then(NonZeroU32::new)?;
             let of = self.limit.and_then(NonZeroU32::new).unwrap_or(take).max(take);
-            let fence = seen.text.as_ref().and_then(|_| u64::try_from(seen.stat.czxid).ok()).map(Fence::new);
-            holders.push(Holder {
+            let holder = Holder {
                 kind: Some(Kind::Permits { take, of }),
-                fence,
-                last_fence: fence,
                 ttl: seen.text.as_ref().map(|text| text.ttl.min(session.valid_for)),
                 ..Holder::new(seen.owner())
+            };
+            let number = seen.text.as_ref().and_then(|_| u64::try_from(seen.stat.czxid).ok());
+            holders.push(match number {
+                Some(number) => holder.fenced(last_fence(number)),
+                None => holder,
             });
         }
         let kind = holders.first()?.kind;

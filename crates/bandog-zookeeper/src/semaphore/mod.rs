@@ -10,9 +10,7 @@ mod inspect;
 mod limit;
 mod taken;
 
-use std::num::NonZeroU32;
-
-use bandog_core::{Claim, Error, ErrorKind, Family, Fence, Fences, Kind, Result, Verdict};
+use bandog_core::{Claim, Error, ErrorKind, Family, Kind, Result, Verdict};
 use tokio::time::{Instant, timeout_at};
 use zookeeper_client::{CreateMode, Error as ZkError, MultiWriteError, MultiWriteResult};
 
@@ -20,7 +18,7 @@ use self::limit::Limit;
 use crate::{
     host::Shared,
     nodes::{self, LEASES, NodeText, Word},
-    queue::{Ahead, Awaited, Position},
+    queue::{Ahead, Awaited, Position, fences},
     session::Session,
     table::{Line, Node, Permits},
 };
@@ -236,24 +234,29 @@ impl Shared {
     /// Records the permits that a claim has taken, and grants the claim, unless a lock of another kind has got the name
     /// meanwhile.
     async fn took(&self, session: &Session, claim: &Claim, taken: Taken) -> Result<Asked> {
-        let fence = taken.nodes.first().map(|(_, czxid)| *czxid).filter(|czxid| *czxid > 0);
+        let transaction = taken.nodes.first().map(|(_, czxid)| *czxid).filter(|czxid| *czxid > 0);
         let paths: Vec<_> = taken.nodes.into_iter().map(|(path, _)| path).collect();
         self.table.update(claim.id, |node| {
             (node.path, node.permits) = (paths.first().cloned(), Permits::Taken(paths.clone()));
         });
-        let fence = self.fence_of_permits(session, fence, &paths).await?;
+        let transaction = self.transaction_of_permits(session, transaction, &paths).await?;
         if let Some((family, path)) = taken.others.map_err(|error| self.fault(error).ambiguous())? {
             self.delete_all(session, &paths).await.map_err(|error| self.fault(error).ambiguous())?;
             // The node in the queue was deleted with the transaction.
             self.table.remove_claim(claim.id);
             return Ok(Asked::At(Position::Taken(family, path)));
         }
-        let Some(fence) = fence else { return Ok(Asked::At(Position::Missing)) };
-        Ok(Asked::Granted(self.permits_granted(session, claim, fence)))
+        let Some(transaction) = transaction else { return Ok(Asked::At(Position::Missing)) };
+        Ok(Asked::Granted(self.permits_granted(session, claim, transaction)))
     }
 
-    /// The fence of a claim: the number of the transaction that created its nodes. Old servers do not say it in the answer.
-    async fn fence_of_permits(&self, session: &Session, known: Option<i64>, paths: &[String]) -> Result<Option<u64>> {
+    /// The number of the transaction that created the nodes of a claim. Old servers do not say it in the answer.
+    async fn transaction_of_permits(
+        &self,
+        session: &Session,
+        known: Option<i64>,
+        paths: &[String],
+    ) -> Result<Option<u64>> {
         let number = match (known, paths.first()) {
             (Some(number), _) => Some(number),
             (None, None) => None,
@@ -265,12 +268,12 @@ impl Shared {
         Ok(number.and_then(|number| u64::try_from(number).ok()))
     }
 
-    fn permits_granted(&self, session: &Session, claim: &Claim, fence: u64) -> Verdict {
+    fn permits_granted(&self, session: &Session, claim: &Claim, transaction: u64) -> Verdict {
         self.table.update(claim.id, |node| {
-            (node.fence, node.waits, node.until) = (Some(fence), false, session.end_of(claim.ttl));
+            (node.transaction, node.waits, node.until) = (Some(transaction), false, session.end_of(claim.ttl));
         });
-        let fences = Fences::ending(Fence::new(fence), NonZeroU32::MIN);
-        Verdict::Granted { fences, valid_for: claim.ttl.min(session.valid_for), followers: Vec::new() }
+        let (fences, valid_for) = (fences(transaction, claim.fences), claim.ttl.min(session.valid_for));
+        Verdict::Granted { fences, valid_for, followers: Vec::new() }
     }
 
     /// The family of another lock that has this name, and the path of its first node. None if no lock has it. The request is

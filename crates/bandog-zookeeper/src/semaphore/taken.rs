@@ -35,12 +35,12 @@ impl Shared {
         let own = children.iter().filter(|child| child.starts_with(&node.protection));
         let own: Vec<_> = own.map(|child| format!("{leases}/{child}")).collect();
         if own.len() == claim.kind.permits() as usize {
-            let known = node.fence.and_then(|fence| i64::try_from(fence).ok());
-            if let Some(fence) = self.fence_of_permits(session, known, &own).await? {
+            let known = node.transaction.and_then(|transaction| i64::try_from(transaction).ok());
+            if let Some(transaction) = self.transaction_of_permits(session, known, &own).await? {
                 self.table.update(claim.id, |node| {
                     (node.path, node.permits) = (own.first().cloned(), Permits::Taken(own.clone()));
                 });
-                return Ok(Some(self.permits_granted(session, claim, fence)));
+                return Ok(Some(self.permits_granted(session, claim, transaction)));
             }
         }
         // An operator has taken permits from the claim.

@@ -4,13 +4,14 @@ use std::{num::NonZeroU32, time::Duration};
 
 use bandog_core::{Answer, Claim, ClaimId, ClientId, Key, Kind, Leases, Notifier, Renewal, Step, Verdict};
 use bandog_testkit::ZooKeeperServer;
+use futures_util::future::join_all;
 
-use crate::{backend, soon};
+use crate::{backend, client, soon};
 
 /// How often a test repeats a call. It is greater than the number of pings and other requests in the same time.
 const TIMES: u32 = 60;
 
-fn claim(kind: Kind, name: &str, number: u64) -> Claim {
+pub(crate) fn claim(kind: Kind, name: &str, number: u64) -> Claim {
     Claim {
         key: Key::new(name).unwrap(),
         id: ClaimId { client: ClientId::random(), number },
@@ -30,19 +31,19 @@ fn received(server: &ZooKeeperServer) -> u32 {
     line.expect("the server counts its requests").parse().unwrap()
 }
 
-async fn apply(backend: &impl Leases, claim: &Claim) -> Verdict {
+pub(crate) async fn apply(backend: &impl Leases, claim: &Claim) -> Verdict {
     match backend.apply(&[Step::Claim(claim.clone())]).await.remove(0).unwrap() {
         Answer::Claimed(verdict) => verdict,
         other => panic!("{other:?}"),
     }
 }
 
-async fn granted(backend: &impl Leases, claim: &Claim) {
+pub(crate) async fn granted(backend: &impl Leases, claim: &Claim) {
     let verdict = apply(backend, claim).await;
     assert!(matches!(verdict, Verdict::Granted { .. }), "{verdict:?}");
 }
 
-async fn refused(backend: &impl Leases, claim: &Claim) {
+pub(crate) async fn refused(backend: &impl Leases, claim: &Claim) {
     let verdict = apply(backend, claim).await;
     assert!(matches!(verdict, Verdict::Busy { .. }), "{verdict:?}");
 }
@@ -151,4 +152,33 @@ async fn the_first_renewal_after_a_reconnection_asks_for_each_node() {
     assert!(sent >= TIMES, "{sent} requests");
     let sent = renew().await;
     assert!(sent < TIMES / 2, "{sent} requests");
+}
+
+/// Checks the requests and the fences of many calls that wait, each with a short turn.
+macro_rules! check_turns {
+    ($server:expr, $ours:expr, $theirs:expr) => {{
+        let first = soon($ours).await.unwrap();
+        let (fence, before) = (first.fence(), received($server));
+        let turns = join_all((0..TIMES).map(async |_| {
+            let guard = $ours.await.unwrap();
+            let fence = guard.fence();
+            guard.release().await.unwrap();
+            fence
+        }));
+        let (mut fences, released) = soon(async { tokio::join!(turns, first.release()) }).await;
+        released.unwrap();
+        let sent = received($server) - before;
+        assert!(sent < TIMES, "{sent} requests");
+        fences.insert(0, fence);
+        fences.push(soon($theirs).await.unwrap().fence());
+        assert!(fences.is_sorted_by(|before, fence| before < fence), "{fences:?}");
+    }};
+}
+
+#[tokio::test]
+async fn waiting_calls_of_one_client_have_their_turns_in_one_hold() {
+    let server = ZooKeeperServer::start();
+    let (ours, theirs) = (client(server.addr()), client(server.addr()));
+    check_turns!(&server, ours.mutex("orders").lock(), theirs.mutex("orders").lock());
+    check_turns!(&server, ours.rwlock("catalogue").write(), theirs.rwlock("catalogue").write());
 }

@@ -24,7 +24,7 @@ async fn a_claim_has_a_node_for_each_permit_and_none_in_the_queue() {
         assert_eq!(node[39..], format!("-lease-{at:010}"));
         let (data, stat) = java.get_data(&format!("/locks/{LEASES}/{node}")).await.unwrap();
         assert!(String::from_utf8(data).unwrap().ends_with(" permits:2/5"));
-        assert_eq!(stat.czxid.cast_unsigned(), guard.fence().get());
+        assert_eq!(stat.czxid.cast_unsigned() * 64, guard.fence().get());
     }
     let row = ours.show("gpus").await.unwrap();
     let take = |holder: &bandog_core::Holder| holder.kind.map(Kind::permits);
