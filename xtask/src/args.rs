@@ -101,6 +101,14 @@ pub(crate) enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Run the laws on every backend, and generate docs/guarantees-laws.md from their results.
+    ///
+    /// A full test run compares its results with the page.
+    Laws {
+        /// Run and change nothing, and fail if the page does not have every law and every backend.
+        #[arg(long)]
+        check: bool,
+    },
     /// Test the page of `bandog schedule` in a headless Chromium; needs Chromium and redis-server.
     Page {
         /// Make new pictures for the docs.
@@ -119,6 +127,7 @@ const EXAMPLES: &str = "Examples:
   cargo xtask compare --old OLD all kinds of locks beside Redisson, Curator and an older build
   cargo xtask exits --each 2000 two thousand exits of each kind
   cargo xtask fuzz              a million random inputs for each parser
+  cargo xtask laws              the laws on all backends, and the page with the results
   cargo xtask page              the page in a real browser
   cargo xtask check             formatting, clippy, docs
   cargo xtask release-check     the checks of docs/RELEASING.md

@@ -44,7 +44,7 @@ pub(crate) fn run(if_installed: bool, args: &[String]) -> Result<(), Fault> {
     let threads = if if_installed { "--test-threads=3" } else { "--test-threads=1" };
     let tests = ["test", "--manifest-path", RUST, "--no-fail-fast", "--", threads, "--show-output"];
     let mut tests = step::cargo(&tests);
-    let tests = tests.env("CARGO_TARGET_DIR", "interop/target").args(args);
+    let tests = tests.env("CARGO_TARGET_DIR", "target").args(args);
     let succeeded = step::watch("Java and bandog on one server", tests, |line| tally.see(line))?;
     for name in &tally.failures {
         eprintln!("failed: {name}");

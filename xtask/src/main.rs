@@ -6,6 +6,7 @@ mod exits;
 mod fault;
 mod fuzz;
 mod interop;
+mod laws;
 mod measure;
 mod page;
 mod promises;
@@ -46,6 +47,7 @@ fn run(task: Task) -> Result<(), Fault> {
         Task::Exits { args } => exits::run(&args),
         Task::Interop { if_installed, args } => interop::run(if_installed, &args),
         Task::Promises { check } => promises::run(check),
+        Task::Laws { check } => laws::run(check),
         Task::Page { pictures, args } => page::run(pictures, &args),
     }
 }

@@ -9,6 +9,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::fault::Fault;
+use crate::laws::Results;
 use crate::step;
 use crate::tally::Tally;
 use crate::test_programs;
@@ -36,7 +37,7 @@ const DEFAULT_LANES: NonZeroUsize = NonZeroUsize::new(2).expect("2 is not zero")
 /// The arguments of cargo for every run of the tests.
 ///
 /// The features of the facade that are not default features: SQLite links a C library, and the others add crates.
-const COMMON: &[&str] = &[
+pub(crate) const COMMON: &[&str] = &[
     "test",
     "--workspace",
     "--locked",
@@ -63,7 +64,7 @@ pub(crate) fn full() -> Result<(), Fault> {
 }
 
 /// The number of test programs that run at the same time.
-fn lanes() -> Result<NonZeroUsize, Fault> {
+pub(crate) fn lanes() -> Result<NonZeroUsize, Fault> {
     let Some(text) = env::var_os(LANES) else { return Ok(DEFAULT_LANES) };
     let lanes = text.to_str().and_then(|text| text.parse().ok());
     lanes.ok_or_else(|| Fault::failed(format!("{LANES} is {}; it must be a number above 0", text.display())))
@@ -126,15 +127,25 @@ impl Run {
         Ok(())
     }
 
-    /// Builds all test programs, and runs several of them at the same time.
+    /// Builds all test programs, and runs several of them at the same time. If all have succeeded, compares the results of
+    /// the laws with their page.
     fn side_by_side(&mut self) -> Result<(), Fault> {
         let lanes = lanes()?;
-        let Some(programs) = test_programs::build(COMMON)? else {
+        let Some(mut programs) = test_programs::build("building all tests", COMMON)? else {
             self.succeeded = false;
             return Ok(());
         };
+        test_programs::check_names(&programs)?;
+        let results = Results::new();
+        programs.iter_mut().for_each(|program| program.set(results.variable()));
         step::announce(&format!("all tests, on memory and on real servers; {lanes} programs at a time ({LANES})"));
         self.succeeded &= test_programs::run(programs, lanes, &mut self.tally)?;
+        if self.succeeded
+            && let Err(fault) = results.compare()
+        {
+            self.tally.failures.push(fault.to_string());
+            self.succeeded = false;
+        }
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! The test programs of the workspace, and a run of several of them at the same time.
 
 use std::collections::VecDeque;
+use std::env;
 use std::io::{BufRead, BufReader};
 use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
@@ -19,21 +20,28 @@ use crate::tally::Tally;
 /// The programs that take the longest, in this order. They start first, so that no lane is still busy with one of them
 /// when the others have nothing left to do.
 const LONG: &[&str] = &[
-    "bandog-redis laws",
-    "bandog-redis it",
-    "bandog-quorum it",
-    "bandog-cli servers",
-    "bandog-sync it",
-    "bandog-schedule it",
-    "bandog-zookeeper laws",
     "bandog-sql laws",
     "bandog-sql mysql_laws",
+    "bandog-cli servers",
+    "bandog-redis it",
+    "bandog-redis laws",
+    "bandog-schedule it",
+    "bandog-quorum it",
+    "bandog-sync it",
+    "bandog-zookeeper laws",
     "bandog-cli it",
 ];
 
 /// The programs that measure times, or that fill the machine with processes. They run after the others, one at a time.
 const ALONE: &[&str] =
     &["bandog-bench servers", "bandog-cli demo", "bandog-exits servers", "bandog-storm it", "bandog-storm servers"];
+
+/// The programs whose tests wait for timers and leases most of the time, so that more of them run at the same time than
+/// the machine has cores.
+const WAITING: &[&str] = &["bandog-quorum it", "bandog-redis laws", "bandog-sqlite laws", "bandog-zookeeper laws"];
+
+/// The environment variable with the number of tests that a program runs at the same time.
+const THREADS: &str = "RUST_TEST_THREADS";
 
 /// A test program that cargo has built.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,20 +52,28 @@ pub(crate) struct TestProgram {
     program: PathBuf,
     /// The folder of the package, in which the program runs.
     folder: PathBuf,
+    args: Vec<String>,
+    /// Variables of its environment.
+    variables: Vec<(&'static str, PathBuf)>,
 }
 
-/// Builds all test programs with these arguments of cargo. None if they cannot be built.
-pub(crate) fn build(args: &[&str]) -> Result<Option<Vec<TestProgram>>, Fault> {
+/// Builds test programs with these arguments of cargo. None if they cannot be built.
+pub(crate) fn build(what: &str, args: &[&str]) -> Result<Option<Vec<TestProgram>>, Fault> {
     let mut programs = Vec::new();
     let mut command = step::cargo(args);
     command.args(["--no-run", "--message-format=json-render-diagnostics"]);
-    let built = step::read("building all tests", &mut command, |line| programs.extend(TestProgram::of(line)))?;
-    let is_built = |name: &&&str| programs.iter().any(|program| program.name == **name);
-    if built && let Some(name) = LONG.iter().chain(ALONE).find(|name| !is_built(name)) {
-        return Err(Fault::failed(format!("no test program is called {name:?}; correct its name in xtask")));
-    }
+    let built = step::read(what, &mut command, |line| programs.extend(TestProgram::of(line)))?;
     programs.sort_by_key(|program| LONG.iter().position(|name| program.name == *name).unwrap_or(LONG.len()));
     Ok(built.then_some(programs))
+}
+
+/// Fails if one of [`LONG`], [`ALONE`] or [`WAITING`] is not among these programs, which are all programs.
+pub(crate) fn check_names(programs: &[TestProgram]) -> Result<(), Fault> {
+    let is_built = |name: &&&str| programs.iter().any(|program| program.name == **name);
+    match LONG.iter().chain(ALONE).chain(WAITING).find(|name| !is_built(name)) {
+        Some(name) => Err(Fault::failed(format!("no test program is called {name:?}; correct its name in xtask"))),
+        None => Ok(()),
+    }
 }
 
 /// Runs the programs, in this number of lanes, and then those of [`ALONE`]. The output of a program is printed when it
@@ -100,7 +116,23 @@ impl TestProgram {
         let package = package_of(message["package_id"].as_str()?)?.to_owned();
         let is_test = target["kind"].as_array()?.iter().any(|kind| kind == "test");
         let target = if is_test { target["name"].as_str()? } else { "unit tests" };
-        Some(Self { name: format!("{package} {target}"), package, program, folder })
+        let name = format!("{package} {target}");
+        Some(Self { name, package, program, folder, args: Vec::new(), variables: Vec::new() })
+    }
+
+    /// The package and the target, such as `bandog-redis laws`.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Adds an argument, such as a part of the names of the tests to run.
+    pub(crate) fn arg(&mut self, arg: &str) {
+        self.args.push(arg.to_owned());
+    }
+
+    /// Sets a variable of the environment.
+    pub(crate) fn set(&mut self, (name, path): (&'static str, &Path)) {
+        self.variables.push((name, path.to_owned()));
     }
 
     /// Runs the program, and prints its output as a whole. Returns whether it has succeeded.
@@ -136,8 +168,12 @@ impl TestProgram {
     /// which runs this task.
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        command.current_dir(&self.folder);
+        command.current_dir(&self.folder).args(&self.args).envs(self.variables.iter().cloned());
         command.env("CARGO_MANIFEST_DIR", &self.folder).env("CARGO_PKG_NAME", &self.package);
+        if WAITING.contains(&self.name.as_str()) && env::var_os(THREADS).is_none() {
+            let cores = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+            command.env(THREADS, cores.saturating_mul(NonZeroUsize::MIN.saturating_add(1)).to_string());
+        }
         command
     }
 }
@@ -172,6 +208,8 @@ mod tests {
             package: package.into(),
             program: "/w/target/laws-1".into(),
             folder: "/w/crates/x".into(),
+            args: Vec::new(),
+            variables: Vec::new(),
         };
         let of = |id, kind, test| TestProgram::of(&message(id, kind, test));
         assert_eq!(of("path+file:///w/crates/x#0.1.0", "test", true), Some(program("x laws", "x")));
@@ -191,6 +229,8 @@ mod tests {
             package: name.into(),
             program: program.into(),
             folder: "/".into(),
+            args: Vec::new(),
+            variables: Vec::new(),
         };
         let all_succeed = ["one", "two", ALONE[0], "three", ALONE[1]].map(|name| script(name, "true")).into();
         let (lanes, mut tally) = (NonZeroUsize::new(2).expect("two"), Tally::default());

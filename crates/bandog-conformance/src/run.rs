@@ -1,6 +1,8 @@
 //! The function that runs a law, and the macro that makes one test for each law.
 
 use std::{
+    env,
+    fs::OpenOptions,
     io::{self, Write},
     time::Duration,
 };
@@ -16,6 +18,10 @@ pub const CHILD: &str = "child_of_the_laws";
 /// Maximum time of a law.
 const LAW_TIMEOUT: Duration = Duration::from_secs(600);
 
+/// The environment variable with the path of a file. Each law that passes or does not apply appends a line to the file:
+/// the law's number and name, the world, `passed`, `in part` or `not promised`, and the reason, separated by tabs.
+const RESULTS: &str = "BANDOG_LAW_RESULTS";
+
 /// Runs one law on a new world. If the law does not apply to this world, or only to some kinds of locks, the reason is
 /// printed.
 ///
@@ -24,12 +30,30 @@ const LAW_TIMEOUT: Duration = Duration::from_secs(600);
 pub async fn keep<W: World>(number: u32, name: &str, law: impl AsyncFnOnce(&W) -> Law) {
     let world = W::start().await;
     let tried = time::timeout(LAW_TIMEOUT, law(&world)).await;
-    match tried.unwrap_or_else(|_| panic!("law {number} ({name}) did not end within {LAW_TIMEOUT:?} on {}", W::NAME)) {
-        Ok(()) => {}
-        Err(Unkept::Cannot(why)) => say(&format!("law {number} ({name}) does not apply to {}: {why}\n", W::NAME)),
-        Err(Unkept::Partly(rest)) => say(&format!("law {number} ({name}) applies to {} in part: {rest}\n", W::NAME)),
+    let (result, reason) = match tried
+        .unwrap_or_else(|_| panic!("law {number} ({name}) did not end within {LAW_TIMEOUT:?} on {}", W::NAME))
+    {
+        Ok(()) => ("passed", String::new()),
+        Err(Unkept::Cannot(why)) => {
+            say(&format!("law {number} ({name}) does not apply to {}: {why}\n", W::NAME));
+            ("not promised", why.to_owned())
+        }
+        Err(Unkept::Partly(rest)) => {
+            say(&format!("law {number} ({name}) applies to {} in part: {rest}\n", W::NAME));
+            ("in part", rest)
+        }
         Err(Unkept::Failed(error)) => panic!("law {number} ({name}) is broken by {}: {error}", W::NAME),
-    }
+    };
+    record(&format!("{number}\t{name}\t{}\t{result}\t{reason}\n", W::NAME));
+}
+
+/// Appends a line to the file that [`RESULTS`] names. One write appends the whole line, because several processes can
+/// write to the file at the same time.
+fn record(line: &str) {
+    let Some(path) = env::var_os(RESULTS) else { return };
+    let written = OpenOptions::new().append(true).create(true).open(&path);
+    let written = written.and_then(|mut file| file.write_all(line.as_bytes()));
+    written.unwrap_or_else(|error| panic!("cannot write to {}: {error}", path.display()));
 }
 
 /// Prints a line directly to stdout, because the test harness hides the output of `println!` if the test passes.

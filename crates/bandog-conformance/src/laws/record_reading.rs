@@ -4,7 +4,7 @@ use bandog_core::{Error, ErrorKind, Holding, MAX_KEY_LEN, Pattern, Records, Swap
 
 use crate::{
     Law, World,
-    kit::{MAX_WAIT, NAME, bare_claim, error_kind, odd_names, take},
+    kit::{MAX_WAIT, NAME, bare_claim, error_kind, odd_names, take, within},
     record_kit::{RECORD, delete, get, key, line, must_swap, record_and_history, swap, write},
 };
 
@@ -92,7 +92,8 @@ pub async fn record_and_lock_apart<W: World>(world: &W) -> Law {
     let (record, history) = record_and_history(&b, NAME).await?;
     assert_eq!((record.map(|record| record.version), history), (Some(version), lines));
 
-    let guard = take(&b, NAME).await?;
+    // If a session of the database has the lock, too, the holder frees it when it has noticed the eviction.
+    let guard = within(MAX_WAIT, "the lock after the eviction", b.mutex(NAME).lock()).await?;
     swap(&a, delete(NAME, Some(version))).await?;
     assert!(a.show(NAME).await?.is_held());
     guard.release().await?;
