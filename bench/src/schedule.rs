@@ -17,7 +17,7 @@ use std::{
 use bandog::schedule::Run;
 
 pub(crate) use self::{
-    claims::measure as claims,
+    claims::{measure as claims, measure_on_sql as claims_on_sql},
     crowd::{at_once, load, million},
     drift::measure as drift,
     idle::measure as idle,

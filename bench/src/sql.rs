@@ -1,6 +1,7 @@
 //! Locks on PostgreSQL and MariaDB against the floor, which is one row for each lock and two statements by hand: an insert
 //! or update that takes the lock if it is free, and an update that frees it.
 
+mod bloat;
 mod mariadb;
 mod postgres;
 
@@ -26,45 +27,96 @@ const DATABASE: &str = "bench";
 /// Number of connections of the floor if many tasks use it. With fewer or more connections it is slower on two cores.
 const POOL: usize = 8;
 
-/// The servers, which all parts share. They are stopped when this process ends.
-static SERVERS: LazyLock<[Server; 2]> = LazyLock::new(Server::start_all);
+pub(crate) use self::bloat::bloat;
+
+/// The servers, which all parts share. They are stopped when this process ends. Each commit waits for the disk, as it does
+/// with the default settings of both servers.
+pub(crate) static SERVERS: LazyLock<[Server; 2]> = LazyLock::new(|| Server::start_both(Commits::Durable));
+/// The same servers, but no commit waits for the disk. So their figures show the work of the processors.
+static FAST: LazyLock<[Server; 2]> = LazyLock::new(|| Server::start_both(Commits::InMemory));
+
+/// When a commit is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Commits {
+    /// When it is on the disk.
+    Durable,
+    /// When it is written to the cache of the operating system.
+    InMemory,
+}
 
 /// A server.
-enum Server {
+pub(crate) struct Server {
+    database: Database,
+    commits: Commits,
+}
+
+enum Database {
     Postgres(PostgresServer),
     MariaDb(MariaDbServer),
 }
 
 impl Server {
-    fn start_all() -> [Self; 2] {
-        let (postgres, mariadb) = (PostgresServer::start(), MariaDbServer::start());
+    fn start_both(commits: Commits) -> [Self; 2] {
+        let (postgres, mariadb) = match commits {
+            Commits::Durable => (
+                PostgresServer::start_with(&["fsync=on", "shared_buffers=128MB"]),
+                MariaDbServer::start_with(&["innodb-flush-method=O_DIRECT", "innodb-buffer-pool-size=128M"]),
+            ),
+            Commits::InMemory => (PostgresServer::start(), MariaDbServer::start()),
+        };
         postgres.create_database(DATABASE);
         mariadb.create_database(DATABASE);
-        [Self::Postgres(postgres), Self::MariaDb(mariadb)]
+        [Database::Postgres(postgres), Database::MariaDb(mariadb)].map(|database| Self { database, commits })
     }
 
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Postgres(_) => "PostgreSQL",
-            Self::MariaDb(_) => "MariaDB",
+    pub(crate) fn name(&self) -> &'static str {
+        match (&self.database, self.commits) {
+            (Database::Postgres(_), Commits::Durable) => "PostgreSQL",
+            (Database::MariaDb(_), Commits::Durable) => "MariaDB",
+            (Database::Postgres(_), Commits::InMemory) => "PostgreSQL without fsync",
+            (Database::MariaDb(_), Commits::InMemory) => "MariaDB without fsync",
+        }
+    }
+
+    /// Compares a ratio with the goal, which is for durable commits.
+    fn judge(&self, report: &mut Report, figure: &str, wanted: Wanted, ratio: f64) {
+        if self.commits == Commits::Durable {
+            report.judge(figure, wanted, Some(ratio));
         }
     }
 
     fn url(&self) -> String {
-        match self {
-            Self::Postgres(server) => format!("postgres://{}@{}/{DATABASE}", PostgresServer::LOCKS, server.addr()),
-            Self::MariaDb(server) => format!("mysql://{}@{}/{DATABASE}", MariaDbServer::LOCKS, server.addr()),
+        match &self.database {
+            Database::Postgres(server) => format!("postgres://{}@{}/{DATABASE}", PostgresServer::LOCKS, server.addr()),
+            Database::MariaDb(server) => format!("mysql://{}@{}/{DATABASE}", MariaDbServer::LOCKS, server.addr()),
         }
     }
 
+    /// The server, if it is PostgreSQL.
+    pub(crate) fn postgres(&self) -> Option<&PostgresServer> {
+        match &self.database {
+            Database::Postgres(server) => Some(server),
+            Database::MariaDb(_) => None,
+        }
+    }
+
+    /// The URL of the database, after a removal of all its data.
+    pub(crate) fn empty_url(&self) -> String {
+        match &self.database {
+            Database::Postgres(server) => server.create_database(DATABASE),
+            Database::MariaDb(server) => server.create_database(DATABASE),
+        }
+        self.url()
+    }
+
     /// The number of statements, or on PostgreSQL of transactions, that this database has executed.
-    fn statements(&self) -> u64 {
-        let count = match self {
-            Self::Postgres(server) => {
+    pub(crate) fn statements(&self) -> u64 {
+        let count = match &self.database {
+            Database::Postgres(server) => {
                 let columns = "xact_commit + xact_rollback";
                 server.sql("postgres", &format!("select {columns} from pg_stat_database where datname = '{DATABASE}'"))
             }
-            Self::MariaDb(server) => {
+            Database::MariaDb(server) => {
                 let table = "information_schema.global_status";
                 server.sql("mysql", &format!("select variable_value from {table} where variable_name = 'QUESTIONS'"))
             }
@@ -81,9 +133,9 @@ enum Floor {
 
 impl Floor {
     async fn dial(server: &Server, connections: usize) -> Arc<Self> {
-        Arc::new(match server {
-            Server::Postgres(_) => Self::Postgres(postgres::Floor::dial(&server.url(), connections).await),
-            Server::MariaDb(_) => Self::MariaDb(mariadb::Floor::dial(&server.url(), connections).await),
+        Arc::new(match server.database {
+            Database::Postgres(_) => Self::Postgres(postgres::Floor::dial(&server.url(), connections).await),
+            Database::MariaDb(_) => Self::MariaDb(mariadb::Floor::dial(&server.url(), connections).await),
         })
     }
 
@@ -98,7 +150,7 @@ impl Floor {
 
 /// Cycles of a lock and its release: one task, and 64 tasks with a name each.
 pub(crate) fn cycles(report: &mut Report) {
-    for server in &*SERVERS {
+    for server in SERVERS.iter().chain(&*FAST) {
         for (tasks, connections, wanted) in [(1, 1, 0.85), (64, POOL, 3.0)] {
             let (mut floors, mut ratios) = (Vec::new(), Vec::new());
             for round in 0..report.rounds {
@@ -112,7 +164,7 @@ pub(crate) fn cycles(report: &mut Report) {
             let figure = format!("{}, {tasks} tasks on own names", server.name());
             let against = format!("floor {:.0}/s, connections: {connections}", median(floors));
             report.row(&figure, format!("×{:.2}", median(ratios.clone())), against, "");
-            report.judge(&figure, Wanted::AtLeast(wanted), Some(median(ratios)));
+            server.judge(report, &figure, Wanted::AtLeast(wanted), median(ratios));
         }
     }
 }
@@ -133,7 +185,7 @@ fn floor(report: &Report, server: &Server, tasks: usize, connections: usize) -> 
 
 /// 64 tasks of one client on one name, against the floor of one task: a lock by hand that several tasks want is not faster.
 pub(crate) fn one_name(report: &mut Report) {
-    for server in &*SERVERS {
+    for server in SERVERS.iter().chain(&*FAST) {
         let mut ratios = Vec::new();
         for round in 0..report.rounds {
             let floor = floor(report, server, 1, 1);
@@ -147,7 +199,7 @@ pub(crate) fn one_name(report: &mut Report) {
         }
         let figure = format!("{}, 64 tasks on one name", server.name());
         report.row(&figure, format!("×{:.2}", median(ratios.clone())), "floor of 1 task".into(), "");
-        report.judge(&figure, Wanted::AtLeast(5.0), Some(median(ratios)));
+        server.judge(report, &figure, Wanted::AtLeast(5.0), median(ratios));
     }
 }
 
@@ -165,10 +217,10 @@ pub(crate) fn hand_off(report: &mut Report) {
                 "p50_ms": median, "most_ms": worst, "turns": turns}));
             let figure = format!("{}, hand-off of a lock that was held for {held:?}, p50 in ms", server.name());
             report.row(&figure, format!("p50 {median:.1} ms, at most {worst:.1} ms"), String::new(), "");
-            let wanted = match server {
-                Server::Postgres(_) => 10.0,
-                Server::MariaDb(_) if held < Duration::from_secs(1) => 60.0,
-                Server::MariaDb(_) => 300.0,
+            let wanted = match server.database {
+                Database::Postgres(_) => 10.0,
+                Database::MariaDb(_) if held < Duration::from_secs(1) => 60.0,
+                Database::MariaDb(_) => 300.0,
             };
             report.judge(&figure, Wanted::AtMost(wanted), Some(median));
         }
