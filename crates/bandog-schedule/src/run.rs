@@ -59,7 +59,7 @@ impl Kind {
 /// once: a node might stop in the middle of a run, and then another node takes the run over. Choose one of two
 /// remedies. Send [`Run::fence`] with each write, and let the resource refuse a fence that is smaller than the greatest
 /// fence that the resource has seen. Or use the job's name and [`Run::tick`] as an idempotency key. If the effects are in
-/// the PostgreSQL database of the scheduler, complete the run in the same transaction ([`Run::completion_sql`]).
+/// the PostgreSQL or MySQL database of the scheduler, complete the run in the same transaction ([`Run::completion_sql`]).
 #[derive(Debug, Clone)]
 pub struct Run {
     info: Arc<RunInfo>,
@@ -188,15 +188,15 @@ impl Run {
         self.info.cancel.is_stopping(self.attempt)
     }
 
-    /// A statement for your own transaction, on a store that is a database (PostgreSQL). It completes this run in the
-    /// transaction: of all attempts of the run, on any node, the transaction of one can commit. So the effects that are in
-    /// this transaction happen once, even if a process dies before the scheduler has recorded the end of the run, or
-    /// continues after another node has taken the run over. The crate `bandog-sqlx` executes it
+    /// A statement for your own transaction, on a store that is a database (PostgreSQL, MySQL, MariaDB). It completes this
+    /// run in the transaction: of all attempts of the run, on any node, the transaction of one can commit. So the effects
+    /// that are in this transaction happen once, even if a process dies before the scheduler has recorded the end of the
+    /// run, or continues after another node has taken the run over. The crate `bandog-sqlx` executes it
     /// (`run.complete_in(&mut tx)`).
     ///
     /// The transaction must be in the database of the scheduler, at the isolation level READ COMMITTED. Execute the
-    /// statement as the last one before the commit. If the database refuses it, the transaction cannot commit:
-    /// [`SqlStatement::refusal`] recognizes the error.
+    /// statement as the last one before the commit. If the database refuses it, roll the transaction back; PostgreSQL does
+    /// not commit it. [`SqlStatement::refusal`] recognizes the error.
     ///
     /// The end of the run is recorded as usual, when the body returns. If a process dies between the commit and this
     /// record, the run counts as interrupted. With [`crate::OnCrash::Retry`] another node then runs the body again, and
