@@ -152,19 +152,25 @@ impl Floor {
 pub(crate) fn cycles(report: &mut Report) {
     for server in SERVERS.iter().chain(&*FAST) {
         for (tasks, connections, wanted) in [(1, 1, 0.85), (64, POOL, 3.0)] {
-            let (mut floors, mut ratios) = (Vec::new(), Vec::new());
+            let engines = [Engine::OwnThread, Engine::CurrentRuntime];
+            let (mut floors, mut ratios) = (Vec::new(), engines.map(|_| Vec::new()));
             for round in 0..report.rounds {
                 let floor = floor(report, server, tasks, connections);
-                let ours = cycles::ours(report, &server.url(), Workers::Two, tasks, Engine::OwnThread);
-                report.raw(json!({"what": "sql-cycles", "server": server.name(), "round": round, "tasks": tasks,
-                    "connections_of_floor": connections, "ours": ours, "floor": floor, "ratio": ours / floor}));
+                for (engine, ratios) in engines.into_iter().zip(&mut ratios) {
+                    let ours = cycles::ours(report, &server.url(), Workers::Two, tasks, engine);
+                    report.raw(json!({"what": "sql-cycles", "server": server.name(), "round": round, "tasks": tasks,
+                        "engine": engine.name(), "connections_of_floor": connections, "ours": ours, "floor": floor,
+                        "ratio": ours / floor}));
+                    ratios.push(ours / floor);
+                }
                 floors.push(floor);
-                ratios.push(ours / floor);
             }
-            let figure = format!("{}, {tasks} tasks on own names", server.name());
-            let against = format!("floor {:.0}/s, connections: {connections}", median(floors));
-            report.row(&figure, format!("×{:.2}", median(ratios.clone())), against, "");
-            server.judge(report, &figure, Wanted::AtLeast(wanted), median(ratios));
+            for (engine, ratios) in engines.into_iter().zip(ratios) {
+                let figure = format!("{}, {tasks} tasks on own names, {}", server.name(), engine.name());
+                let against = format!("floor {:.0}/s, connections: {connections}", median(floors.clone()));
+                report.row(&figure, format!("×{:.2}", median(ratios.clone())), against, "");
+                server.judge(report, &figure, Wanted::AtLeast(wanted), median(ratios));
+            }
         }
     }
 }

@@ -137,7 +137,7 @@ async fn claim_all(
     let ClaimColumns { names, ids, others, ttls, fences, offers, waits } = &columns;
     let offered = ClaimId::OFFERED.to_string();
     let values = [names as Parameter<'_>, ids, others, ttls, fences, offers, waits, &offered];
-    let rows = match link.transaction(&link.statements.claim, &values).await {
+    let rows = match link.transaction(link.statements.claim_of(names.len()), &values).await {
         // On MariaDB the statement does not wait for rows that other transactions have locked.
         Err(fault) if fault.is_lock_timeout() => {
             link.roll_back().await?;
@@ -192,7 +192,7 @@ pub(crate) async fn release(link: &Link, steps: &[&Step]) -> Result<Vec<Decision
     // A row that is missing or locked has no verdict.
     let mut decisions: Vec<_> = steps.iter().map(|_| Decision::Complex).collect();
     let values = [&names as Parameter<'_>, &ids, &offers, &channels, &offered, &offer];
-    let rows = match link.transaction(&link.statements.release, &values).await {
+    let rows = match link.transaction(link.statements.release_of(names.len()), &values).await {
         // As in a claim.
         Err(fault) if fault.is_lock_timeout() => {
             link.roll_back().await?;

@@ -254,8 +254,13 @@ async fn prepare_postgres(link: &Link, context: &Context) -> Result<Decides, Fau
     // Each statement finds its rows by their names, and the plans of empty tables must also fit full tables.
     settings.push_str(
         "set default_transaction_isolation to 'read committed'; set timezone to 'UTC'; set jit to off;\
-         set enable_seqscan to off; set plan_cache_mode to force_generic_plan",
+         set enable_seqscan to off; set plan_cache_mode to force_generic_plan;",
     );
+    if matches!(options.layout, Layout::Leases) {
+        // These statements read each table once, by a list of names. PostgreSQL does not know how long the list is, so with
+        // nested loops it would read a table again for each name.
+        settings.push_str("set enable_nestloop to off;");
+    }
     link.execute(&settings).await?;
     let rows = link.query(&link.statements.server, &[&options.schema]).await?;
     let row = rows.first().ok_or(Fault::Broken(None))?;
@@ -279,8 +284,8 @@ async fn prepare_postgres(link: &Link, context: &Context) -> Result<Decides, Fau
         return Ok(Decides::Nothing);
     }
     // Then a claim, a release and a renewal are one request each, from the first one on.
-    let Statements { claim, insert, release, renew, .. } = &*link.statements;
-    let texts = [claim, insert, release, renew];
+    let Statements { claim, claim_one, insert, release, release_one, renew, .. } = &*link.statements;
+    let texts = [claim, claim_one, insert, release, release_one, renew];
     join_all(texts.map(|text| link.prepare(text))).await.into_iter().collect::<Result<(), _>>()?;
     Ok(Decides::AllSteps)
 }

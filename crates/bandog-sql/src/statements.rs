@@ -20,6 +20,8 @@ macro_rules! shared {
             claim: String::new(),
             release: String::new(),
             renew: String::new(),
+            claim_one: String::new(),
+            release_one: String::new(),
             ..$statements
         }
     }};
@@ -200,7 +202,10 @@ statements! {
     /// Creates a record in a transaction of the user.
     mark,;
     postgres:
-    renew,;
+    renew,
+    /// Claims one mutex. Empty if there is no such statement, as the next one.
+    claim_one,
+    release_one,;
     mysql:
     /// Reads the numbers of channels, which notifications raise.
     numbers,
@@ -237,6 +242,16 @@ impl Statements {
     /// Whether there are statements that decide claims and releases of mutexes.
     pub(crate) fn decide_mutexes(&self) -> bool {
         !self.claim.is_empty()
+    }
+
+    /// The statement for so many claims of mutexes.
+    pub(crate) fn claim_of(&self, count: usize) -> &str {
+        if count == 1 && !self.claim_one.is_empty() { &self.claim_one } else { &self.claim }
+    }
+
+    /// The statement for so many releases of mutexes.
+    pub(crate) fn release_of(&self, count: usize) -> &str {
+        if count == 1 && !self.release_one.is_empty() { &self.release_one } else { &self.release }
     }
 
     /// Whether there is a statement that renews mutexes.
