@@ -30,6 +30,9 @@ pub(crate) enum Literal {
     Each(Vec<String>),
 }
 
+/// The literal of a missing value.
+pub(crate) const NULL: &str = "null";
+
 /// Values that can be a part of the text of a statement. Texts are written as hexadecimal numbers, so no text can have a
 /// meaning in the statement.
 #[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "PostgreSQL gets the values beside the text"))]
@@ -83,7 +86,7 @@ impl Literals for [u8] {
 
 impl<T: Literals> Literals for Option<T> {
     fn literal(&self) -> Literal {
-        self.as_ref().map_or_else(|| Literal::One("null".into()), Literals::literal)
+        self.as_ref().map_or_else(|| Literal::One(NULL.into()), Literals::literal)
     }
 }
 

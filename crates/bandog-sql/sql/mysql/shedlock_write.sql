@@ -9,8 +9,7 @@
 -- $6 states, which are null
 -- $7 last fences; null if the fence has not changed
 -- Result: none.
-insert into bandog_fence (name, fence)
-select g.name, g.fence from ($rows(1 name, 7 fence)) g where g.fence is not null
+insert into bandog_fence (name, fence) $known(1, 7)
 on duplicate key update fence = values(fence);
 insert into bandog_lease (name, starving, wanted) values $values(1, 4, 5)
 on duplicate key update starving = values(starving), wanted = values(wanted);

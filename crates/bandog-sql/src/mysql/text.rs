@@ -1,16 +1,19 @@
 //! Puts the parameters into the text of a statement.
 
-use crate::value::{Literal, Parameter};
+use crate::value::{Literal, NULL, Parameter};
 
 /// The marker that stands for a query that returns the rows of all lists.
 const ROWS: &str = "$rows(";
 /// The marker that stands for the rows of some lists, as `insert` has them.
 const VALUES: &str = "$values(";
+/// The marker that stands for the rows of two lists whose second value is not null.
+const KNOWN: &str = "$known(";
 
 /// The text of a statement with its parameters.
 ///
 /// - `$1` is the first parameter. A list becomes its values, with commas between them.
 /// - `$values(1, 3)` becomes the rows of these lists: each row has brackets, and commas between its values.
+/// - `$known(1, 3)` becomes what `insert` needs for the rows of two lists whose second value is not null. There can be none.
 /// - `$rows(1 name, 3 fence)` becomes a query that returns the rows of these lists, with these names of the columns. The
 ///   server writes large values of such a query to a file, so no list of texts of any length is used in it.
 ///
@@ -26,6 +29,11 @@ pub(super) fn with_parameters(text: &str, parameters: &[Parameter<'_>]) -> Strin
         written.push_str(before);
         if let Some((numbers, after)) = marker.strip_prefix(VALUES).and_then(|rest| rest.split_once(')')) {
             write_values(&mut written, &literals, numbers);
+            rest = after;
+            continue;
+        }
+        if let Some((numbers, after)) = marker.strip_prefix(KNOWN).and_then(|rest| rest.split_once(')')) {
+            write_known(&mut written, &literals, numbers);
             rest = after;
             continue;
         }
@@ -81,6 +89,18 @@ fn write_values(written: &mut String, literals: &[Literal], numbers: &str) {
     }
 }
 
+fn write_known(written: &mut String, literals: &[Literal], numbers: &str) {
+    let lists = numbers.split_once(", ").and_then(|(one, two)| Some((list(literals, one)?, list(literals, two)?)));
+    let rows = lists.into_iter().flat_map(|(names, values)| names.iter().zip(values));
+    let rows: Vec<_> =
+        rows.filter(|(_, value)| *value != NULL).map(|(name, value)| format!("({name}, {value})")).collect();
+    if rows.is_empty() {
+        written.push_str("select null, null from dual where false");
+    } else {
+        written.extend(["values ", &rows.join(", ")]);
+    }
+}
+
 /// The list that is the parameter with this number.
 fn list<'l>(literals: &'l [Literal], number: &str) -> Option<&'l Vec<String>> {
     match literals.get(number.parse::<usize>().ok()?.checked_sub(1)?)? {
@@ -110,6 +130,15 @@ mod tests {
         let text = with_parameters("values $values(1, 3) on $2", &[&names, &fences, &times]);
         let first = "(x'61', '1970-01-01' + interval 0 microsecond)";
         assert_eq!(text, format!("values {first}, (x'62', null) on 1, 2"));
+    }
+
+    #[test]
+    fn rows_without_a_value_are_left_out() {
+        let (names, fences) = (vec!["a", "b", "c"], vec![Some(1_i64), None, Some(3)]);
+        let text = with_parameters("a $known(1, 2) b", &[&names, &fences]);
+        assert_eq!(text, "a values (x'61', 1), (x'63', 3) b");
+        let none = vec![None::<i64>; 3];
+        assert_eq!(with_parameters("$known(1, 2)", &[&names, &none]), "select null, null from dual where false");
     }
 
     #[test]
