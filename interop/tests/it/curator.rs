@@ -10,6 +10,7 @@ use crate::neighbour::{Neighbour, Program};
 mod contended;
 mod expired;
 mod foreign;
+mod leaders;
 mod numbers;
 mod read_write;
 mod semaphores;
