@@ -13,12 +13,14 @@ use crate::{
     objects::LockKind,
 };
 
+/// Number of turns of each thread. Each turn begins with a new candidate, and ends with its resignation.
+const TIMES: u64 = 20;
 /// Time for which a candidate campaigns while the other side leads.
 const BRIEFLY: Duration = Duration::from_millis(300);
 
 #[test]
 fn one_candidate_of_curator_and_bandog_leads_at_a_time() {
-    assert_eq!(lost_additions(LockKind::Leader, |_| "orders".into()), 0);
+    assert_eq!(lost_additions(LockKind::Leader, TIMES, |_| "orders".into()), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -46,7 +48,7 @@ async fn curator_sees_a_leader_of_bandog_and_a_mutex_of_the_same_name_is_free() 
     let place = Place::of_both(SESSION);
     let [java, ours] = [&place.neighbours[0], &place.neighbours[1]];
     ours.lock(LockKind::Leader, "a", "orders").lock();
-    let seen = java.ask("a", &["leader", "leader", "orders"]);
+    let seen = java.command("a", &["leader", "leader", "orders"]).answer(SOON);
     assert!(seen.ends_with(" mutex"), "the data of our node: {seen}");
     for neighbour in [java, ours] {
         let mutex = neighbour.lock(LockKind::Plain, "b", "orders");

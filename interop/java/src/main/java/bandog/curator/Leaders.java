@@ -38,13 +38,14 @@ final class Leaders implements Kind {
                 leads.get().remove(name).close();
                 return "freed";
             case "leader":
-                try (LeaderLatch observer = new LeaderLatch(curator, folder + name)) {
-                    return observer.getLeader().getId();
-                }
+                return new LeaderLatch(curator, folder + name).getLeader().getId();
             case "count":
                 return Counter.count(args[0], Integer.parseInt(args[1]), turn -> {
-                    try (LeaderLatch latch = lead(name)) {
+                    LeaderLatch latch = lead(name);
+                    try {
                         turn.run(0);
+                    } finally {
+                        latch.close();
                     }
                 });
             default:
