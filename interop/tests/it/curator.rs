@@ -10,7 +10,6 @@ use crate::neighbour::{Neighbour, Program};
 mod contended;
 mod expired;
 mod foreign;
-mod leaders;
 mod numbers;
 mod read_write;
 mod semaphores;

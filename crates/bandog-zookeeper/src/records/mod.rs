@@ -11,8 +11,8 @@ use std::{collections::HashMap, time::SystemTime};
 
 use async_trait::async_trait;
 use bandog_core::{
-    Error, ErrorKind, Holding, Key, Latches, Line, Notifier, Pattern, Reading, Record, Records, Result, Subscription,
-    Swap, Swapped, Swaps, Version,
+    Error, ErrorKind, Family, Holding, Key, Latches, Line, Notifier, Pattern, Reading, Record, Records, Result,
+    Subscription, Swap, Swapped, Swaps, Version,
 };
 use futures_util::future::join_all;
 use tokio::time::Instant;
@@ -22,7 +22,7 @@ use self::stored::{MAX_BYTES, Stored};
 use crate::{
     encoding::{OWN, decode, encode},
     host::{Shared, ZooKeeper},
-    nodes::{self, NodeText, Queue},
+    nodes::{self, NodeText},
     session::Session,
 };
 
@@ -284,13 +284,9 @@ impl Shared {
         }
     }
 
-    fn folder_of_mutex(&self, key: &Key) -> String {
-        self.queue_folder_of(key, Queue::of_mutex(key))
-    }
-
     /// The node with which a claim holds its lock, and the version of its data. None if the claim does not hold the lock.
     async fn holder(&self, session: &Session, holding: &Holding) -> Result<Option<(String, i32)>> {
-        let folder = self.folder_of_mutex(&holding.key);
+        let folder = self.folder(&holding.key);
         let children = match session.client.list_children(&folder).await {
             Ok(children) => children,
             Err(ZkError::NoNode) => return Ok(None),
@@ -306,7 +302,7 @@ impl Shared {
         mut children: Vec<String>,
         holding: &Holding,
     ) -> Result<Option<(String, i32)>> {
-        nodes::sort(&mut children, Queue::of_mutex(&holding.key));
+        nodes::sort(&mut children, Family::Mutex);
         let Some(first) = children.first() else { return Ok(None) };
         let path = format!("{folder}/{first}");
         let (data, stat) = match session.client.get_data(&path).await {
@@ -330,7 +326,7 @@ impl Shared {
                 self.read_chunk(&session, chunk, &mut records, &mut folders).await?;
             }
             let held = join_all(holdings.iter().map(async |holding| {
-                let folder = self.folder_of_mutex(&holding.key);
+                let folder = self.folder(&holding.key);
                 let children = folders.get(&folder).cloned().unwrap_or_default();
                 Ok(self.held_by(&session, &folder, children, holding).await?.is_some())
             }));
@@ -351,7 +347,7 @@ impl Shared {
         for wanted in chunk {
             match wanted {
                 Wanted::Record(key) => request.add_get_data(&self.record_path(key)),
-                Wanted::Holding(holding) => request.add_get_children(&self.folder_of_mutex(&holding.key)),
+                Wanted::Holding(holding) => request.add_get_children(&self.folder(&holding.key)),
             }
             .map_err(|error| self.fault(error))?;
         }
@@ -364,7 +360,7 @@ impl Shared {
                 }
                 (Wanted::Record(_), MultiReadResult::Error { err: ZkError::NoNode }) => records.push(Ok(None)),
                 (Wanted::Holding(holding), MultiReadResult::Children { children }) => {
-                    folders.insert(self.folder_of_mutex(&holding.key), children);
+                    folders.insert(self.folder(&holding.key), children);
                 }
                 (Wanted::Holding(_), MultiReadResult::Error { err: ZkError::NoNode }) => {}
                 (_, MultiReadResult::Error { err }) => return Err(self.fault(err)),

@@ -5,7 +5,6 @@
 mod acls;
 mod crowds;
 mod days;
-mod elections;
 mod ensemble;
 mod neighbours;
 mod outages;
