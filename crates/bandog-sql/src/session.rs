@@ -257,8 +257,9 @@ async fn prepare_postgres(link: &Link, context: &Context) -> Result<Decides, Fau
          set enable_seqscan to off; set plan_cache_mode to force_generic_plan;",
     );
     if matches!(options.layout, Layout::Leases) {
-        // These statements read each table once, by a list of names. PostgreSQL does not know how long the list is, so with
-        // nested loops it would read a table again for each name.
+        // The statements for many names read each table once, by a list of names. PostgreSQL does not know how long the
+        // list is, so with nested loops it would read a table again for each name. Joins without a condition stay nested
+        // loops. Their estimated cost is high, so `jit` must be off.
         settings.push_str("set enable_nestloop to off;");
     }
     link.execute(&settings).await?;
