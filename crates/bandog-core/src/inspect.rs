@@ -47,7 +47,7 @@ pub struct Holder {
     /// What the holder holds. None if the kind is unknown.
     pub kind: Option<Kind>,
     /// A fence ([`crate::Fence`]) that is not greater than the fence with which the holder writes. None if the holder
-    /// is not a bandog client.
+    /// is not a bandog client, or if too few nodes of a quorum have answered.
     ///
     /// A grant reserves a block of fences. The client's first caller writes with the first fence of the block. If the
     /// client then gives the lock to a second caller without a release, the second caller writes with the second fence.

@@ -190,14 +190,26 @@ impl<B: Backend> Quorum<B> {
     }
 }
 
-/// Whether `awaited` more answers cannot change which holds a majority has. `rows`: the locks at the nodes that have
-/// answered.
+/// Whether `awaited` more answers cannot change which holds a majority has, or their fences. `rows`: the locks at the nodes
+/// that have answered.
 fn is_decided<'r>(rows: impl Iterator<Item = &'r Row>, awaited: usize, needed: usize) -> bool {
-    let mut found = HashMap::<_, usize>::new();
+    let mut found = HashMap::<_, Vec<&Holder>>::new();
     for (row, holder) in rows.flat_map(|row| row.holders.iter().map(move |holder| (row, holder))) {
-        *found.entry((&row.name, holder.owner.as_deref().map(original), holder.kind)).or_default() += 1;
+        found.entry((&row.name, holder.owner.as_deref().map(original), holder.kind)).or_default().push(holder);
     }
-    found.into_values().all(|number| number >= needed || number + awaited < needed)
+    found.into_values().all(|same| {
+        let number = same.len();
+        let is_known = awaited == 0 || agreed(&same, needed).is_some();
+        number + awaited < needed || number >= needed && is_known
+    })
+}
+
+/// A holder with the fence that at least `needed` nodes have. The nodes that were not part of the grant can have other
+/// fences, smaller or greater ones.
+fn agreed<'h>(same: &[&'h Holder], needed: usize) -> Option<&'h Holder> {
+    let has_majority =
+        |holder: &Holder| same.iter().filter(|other| other.last_fence == holder.last_fence).count() >= needed;
+    same.iter().find(|holder| has_majority(holder)).copied()
 }
 
 /// The row of a lock with the holders that at least `needed` nodes have. The rows are of the same lock.
@@ -215,9 +227,9 @@ fn merged(mut rows: Vec<Row>, needed: usize) -> Row {
     }
     found.retain(|same| same.len() >= needed);
     let of_majority = |mut same: Vec<&Holder>| {
-        // More than half of the nodes have the fence of the grant, so it is in the middle.
-        same.sort_by_key(|holder| holder.last_fence);
-        let holder = same[same.len() / 2].clone();
+        // If too few nodes have answered, it is not known which of their fences is that of the grant.
+        let holder = agreed(&same, needed).cloned();
+        let holder = holder.unwrap_or_else(|| Holder { fence: None, last_fence: None, ..same[0].clone() });
         // The lock is free when fewer nodes than a majority have the hold. A hold without a ttl never expires.
         same.sort_by_key(|holder| Reverse(holder.ttl.unwrap_or(Duration::MAX)));
         Holder { ttl: same[needed - 1].ttl, ..holder }
@@ -236,4 +248,43 @@ fn distinct(members: Vec<Vec<Member>>) -> Vec<Member> {
         known.entry(member.id).or_insert(member);
     }
     known.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use bandog_core::{Fence, Kind};
+
+    use super::*;
+
+    /// The rows of nodes that have these last fences for one hold.
+    fn rows(fences: &[u64]) -> Vec<Row> {
+        let holder = || Holder { kind: Some(Kind::Mutex), ..Holder::new("a:1") };
+        let key = Key::new("a").expect("a key");
+        fences.iter().map(|fence| Row::held(&key, Some(Kind::Mutex), holder().fenced(Fence::new(*fence)))).collect()
+    }
+
+    #[test]
+    fn the_fence_is_that_of_a_majority() {
+        // (fences at the nodes that have answered, nodes that have not, the fence that is shown)
+        let cases: [(&[u64], usize, Option<Option<u64>>); 8] = [
+            (&[5], 2, None),
+            (&[5, 5], 1, Some(Some(5))),
+            (&[5, 7], 1, None),
+            (&[5, 7], 0, Some(None)),
+            (&[7, 5, 5], 0, Some(Some(5))),
+            (&[3, 5, 5], 0, Some(Some(5))),
+            (&[3, 5, 7], 0, Some(None)),
+            (&[], 1, Some(None)),
+        ];
+        for (fences, awaited, shown) in cases {
+            let rows = rows(fences);
+            assert_eq!(is_decided(rows.iter(), awaited, 2), shown.is_some(), "{fences:?} {awaited}");
+            if let (Some(shown), false) = (shown, rows.is_empty()) {
+                let row = merged(rows, 2);
+                assert_eq!(row.holders.len(), 1, "{fences:?}");
+                assert_eq!(row.holders[0].last_fence, shown.map(Fence::new), "{fences:?}");
+                assert_eq!(row.holders[0].fence.is_some(), shown.is_some(), "{fences:?}");
+            }
+        }
+    }
 }
