@@ -2,7 +2,10 @@
 
 use std::{error::Error, time::Duration};
 
-use bandog::blocking::{Client, Guard, WriteGuard};
+use bandog::{
+    Fence,
+    blocking::{Client, Guard, Leadership, Lost, WriteGuard},
+};
 use bandog_interop::counter::Counter;
 
 /// The reason why a command failed.
@@ -28,6 +31,7 @@ struct Held {
 pub(crate) enum Hold {
     Plain(Guard),
     Writer(WriteGuard),
+    Leader(Leadership),
 }
 
 impl Worker {
@@ -51,7 +55,7 @@ impl Worker {
 
     fn lock(&mut self, lock: (&str, &str), verb: &str, args: &[&str]) -> Answer {
         let id = format!("{} {}", lock.0, lock.1);
-        let fence = |hold: &Hold| hold.guard().fence().to_string();
+        let fence = |hold: &Hold| hold.fence().to_string();
         match verb {
             "lock" if lock.0 == "fenced" => {
                 let hold = self.wait(lock, None)?;
@@ -79,7 +83,7 @@ impl Worker {
             }
             "lost" => {
                 let held = self.held.iter().find(|held| held.id == id).ok_or("this thread does not hold the lock")?;
-                Ok(if held.guard.guard().lost().wait()? { "lost" } else { "released" }.into())
+                Ok(if held.guard.lost().wait()? { "lost" } else { "released" }.into())
             }
             "count" => self.count(Some(lock), args),
             "check" => self.repeat(Some(lock), args, |counter, _| counter.check()),
@@ -121,6 +125,8 @@ impl Worker {
             ("read", Some(wait)) => halves.try_read_for(wait)?.map(Hold::Plain),
             ("write", None) => Some(Hold::Writer(halves.write()?)),
             ("write", Some(wait)) => halves.try_write_for(wait)?.map(Hold::Writer),
+            ("leader", None) => Some(Hold::Leader(self.client.election(name).campaign()?)),
+            ("leader", Some(wait)) => self.client.election(name).campaign_for(wait)?.map(Hold::Leader),
             _ => return Err(format!("unknown kind {kind}").into()),
         };
         Ok(taken)
@@ -145,7 +151,7 @@ impl Worker {
         for _ in 0..times {
             let hold = lock.map(|lock| self.wait(lock, None)).transpose()?;
             let fenced = hold.as_ref().filter(|_| lock.is_some_and(|(kind, _)| kind == "fenced"));
-            turn(&counter, fenced.map_or(0, |hold| hold.guard().fence().get()))?;
+            turn(&counter, fenced.map_or(0, |hold| hold.fence().get()))?;
             if let Some(hold) = hold {
                 hold.release()?;
             }
@@ -175,10 +181,19 @@ impl Worker {
 }
 
 impl Hold {
-    fn guard(&self) -> &Guard {
+    fn fence(&self) -> Fence {
         match self {
-            Self::Plain(guard) => guard,
-            Self::Writer(guard) => guard,
+            Self::Plain(guard) => guard.fence(),
+            Self::Writer(guard) => guard.fence(),
+            Self::Leader(leadership) => leadership.fence(),
+        }
+    }
+
+    fn lost(&self) -> Lost {
+        match self {
+            Self::Plain(guard) => guard.lost(),
+            Self::Writer(guard) => guard.lost(),
+            Self::Leader(leadership) => leadership.lost(),
         }
     }
 
@@ -186,6 +201,7 @@ impl Hold {
         match self {
             Self::Plain(guard) => guard.release(),
             Self::Writer(guard) => guard.release(),
+            Self::Leader(leadership) => leadership.resign(),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bandog_core::{Answer, Claim, Error, Family, Kind, PLACE, Released, Result, Step, Verdict, check_pass};
 use tokio::time::{Instant, timeout};
-use zookeeper_client::Error as ZkError;
+use zookeeper_client::{Error as ZkError, Stat};
 
 use crate::{
     fault,
@@ -300,10 +300,25 @@ impl Shared {
 
     /// Writes into the node of a claim that it waits. Returns false if the node does not exist any more.
     async fn marked_as_waiting(&self, session: &Session, claim: &Claim, node: &Node) -> Result<bool> {
-        let Some(path) = &node.path else { return Ok(false) };
-        match session.client.set_data(path, &NodeText::waiting(claim).bytes(), None).await {
-            Ok(_) => Ok(true),
-            Err(error) if fault::is_gone(&error) => Ok(false),
+        let text = NodeText::waiting(claim, node.line.word);
+        Ok(self.marked(session, node, &text).await?.is_some())
+    }
+
+    /// Writes the data of a node that exists already, unless its data may not change. This also proves that the session is
+    /// alive. None if the node does not exist any more.
+    async fn marked(&self, session: &Session, node: &Node, text: &NodeText) -> Result<Option<Stat>> {
+        let Some(path) = &node.path else { return Ok(None) };
+        let written = if node.line.word.may_change() {
+            session.client.set_data(path, &text.bytes(), None).await.map(Some)
+        } else {
+            // The proof is sent first, so the session was alive when the server looked for the node.
+            let (proof, stat) = futures_util::join!(session.prove(), session.client.check_stat(path));
+            proof.map_err(|error| self.fault(error).ambiguous())?;
+            stat
+        };
+        match written {
+            Ok(stat) => Ok(stat),
+            Err(error) if fault::is_gone(&error) => Ok(None),
             Err(error) => Err(self.fault(error).ambiguous()),
         }
     }
@@ -334,8 +349,8 @@ impl Shared {
         Ok(Verdict::Busy { retry_after: RETRY_AFTER, ahead })
     }
 
-    /// Grants the lock to a claim whose node is first. Without a known transaction, a write of the node says its number, and
-    /// proves that the session is alive. None if the node does not exist any more.
+    /// Grants the lock to a claim whose node is first. If the transaction is not known, [`Self::marked`] says its number.
+    /// None if the node does not exist any more.
     pub(crate) async fn grant(
         &self,
         session: &Session,
@@ -343,16 +358,14 @@ impl Shared {
         node: &Node,
         transaction: Option<u64>,
     ) -> Result<Option<Verdict>> {
-        let transaction = match (transaction, &node.path) {
-            (Some(transaction), _) => transaction,
-            (None, None) => return Ok(None),
-            (None, Some(path)) => match session.client.set_data(path, &NodeText::of(claim).bytes(), None).await {
-                Ok(stat) => number_of(node.line.word, &stat),
-                Err(error) if fault::is_gone(&error) => {
+        let transaction = match transaction {
+            Some(transaction) => transaction,
+            None => match self.marked(session, node, &NodeText::of(claim)).await? {
+                Some(stat) => number_of(node.line.word, &stat),
+                None => {
                     self.table.remove_claim(claim.id);
                     return Ok(None);
                 }
-                Err(error) => return Err(self.fault(error).ambiguous()),
             },
         };
         let valid_for = claim.ttl.min(session.valid_for);

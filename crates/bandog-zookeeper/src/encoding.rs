@@ -9,6 +9,19 @@ pub(crate) const OWN: &str = "%bandog";
 /// Words that ZooKeeper refuses or reserves as the name of a node.
 const RESERVED: [&str; 3] = [".", "..", "zookeeper"];
 
+/// The beginning of the key of an election's mutex.
+const ELECTION: &str = "election/";
+
+/// The name of the election whose mutex this is.
+pub(crate) fn election_of(mutex: &str) -> Option<&str> {
+    mutex.strip_prefix(ELECTION).filter(|name| !name.is_empty())
+}
+
+/// The name of an election's mutex.
+pub(crate) fn mutex_of(election: &str) -> String {
+    format!("{ELECTION}{election}")
+}
+
 /// Encodes the name of a lock as the name of one node. Most names stay as they are. Characters that ZooKeeper refuses,
 /// the slash and the percent sign are percent-encoded.
 pub(crate) fn encode(name: &str) -> String {
@@ -61,6 +74,14 @@ mod tests {
             (encode("a/b"), encode("."), encode("zookeeper")),
             ("a%2Fb".into(), "%2E".into(), "%7Aookeeper".into())
         );
+    }
+
+    #[test]
+    fn an_election_has_the_name_behind_the_slash() {
+        assert_eq!(election_of(&mutex_of("a/b")), Some("a/b"));
+        for name in ["election/", "election", "shop:election/a", "a"] {
+            assert_eq!(election_of(name), None, "{name}");
+        }
     }
 
     #[test]

@@ -6,9 +6,9 @@ use futures_util::future::join_all;
 use zookeeper_client::{Error as ZkError, Stat};
 
 use crate::{
-    encoding::decode,
+    encoding::{decode, election_of, mutex_of},
     host::{Shared, ZooKeeper},
-    nodes::{self, LEASES, NodeText, QUEUE, Word},
+    nodes::{self, LEASES, NodeText, QUEUE, Queue, Word},
     queue::{last_fence, number_of},
     session::Session,
 };
@@ -37,10 +37,10 @@ impl Inspect for ZooKeeper {
     async fn show(&self, key: &Key) -> Result<Row> {
         let row = self.0.request(async |session| {
             let children = self.0.children(session, key).await?;
-            if let Some(semaphore) = self.0.look_at_semaphore(session, key, &children).await? {
+            if let Some(semaphore) = self.0.look_at_semaphore(session, key, &children.names).await? {
                 return Ok(semaphore.row(key, session).unwrap_or_else(|| Row::free(key)));
             }
-            Ok(self.0.read_queue(session, key, children).await?.row(key, session))
+            Ok(self.0.read_queue(session, children).await?.row(key, session))
         });
         row.await.map_err(|error| error.during("show").at(key))
     }
@@ -61,12 +61,19 @@ impl Inspect for ZooKeeper {
     }
 
     async fn forget(&self, key: &Key) -> Result<bool> {
-        let folder = self.0.folder(key);
         let forgotten = self.0.request(async |session| {
-            let is_unused = self.0.forget_semaphore(session, key).await?;
+            let is_election = election_of(key.as_str()).is_some();
+            let is_unused = is_election || self.0.forget_semaphore(session, key).await?;
+            let folder = self.0.queue_folder_of(key, Queue::of_mutex(key));
             let Some(stat) = session.client.check_stat(&folder).await? else { return Ok(true) };
-            if !is_unused || stat.num_children > 0 {
+            if !is_unused {
                 return Ok(false);
+            }
+            if stat.num_children > 0 {
+                // The folder stays. Perhaps an election and another lock share it.
+                let names = self.0.names_in(session, &folder).await?;
+                let of_queue = if is_election { Children::of_election } else { Children::of_lock };
+                return Ok(of_queue(folder, names).names.is_empty());
             }
             if !was_a_folder_of_nodes(&stat) {
                 return Ok(true); // The store keeps nothing for this name: the node belongs to another program.
@@ -85,8 +92,39 @@ impl Inspect for ZooKeeper {
     }
 }
 
-/// The queue of one lock.
-struct Queue(Vec<Seen>);
+/// The names of a lock's nodes.
+struct Children {
+    folder: String,
+    names: Vec<String>,
+    /// The queue, if it is known without the names.
+    queue: Option<Queue>,
+}
+
+/// The nodes of a lock, in the order of its queue.
+struct Queued(Vec<Seen>);
+
+impl Children {
+    /// The nodes of an election. Its folder can have the nodes of another lock, too.
+    fn of_election(folder: String, mut names: Vec<String>) -> Self {
+        names.retain(|name| !nodes::is_of_a_lock(name) && ![LEASES, QUEUE].contains(&name.as_str()));
+        Self { folder, names, queue: Some(Queue::Latch) }
+    }
+
+    /// The nodes of a lock that is not an election.
+    fn of_lock(folder: String, mut names: Vec<String>) -> Self {
+        names.retain(|name| !nodes::is_of_an_election(name));
+        Self { folder, names, queue: None }
+    }
+
+    /// Whether there is a node whose name is that of a lock's node. Folders of other programs have none.
+    fn has_nodes_of_locks(&self) -> bool {
+        let is_of_a_lock = match self.queue {
+            Some(Queue::Latch) => nodes::is_of_an_election,
+            _ => nodes::is_of_a_lock,
+        };
+        self.names.iter().any(|name| is_of_a_lock(name))
+    }
+}
 
 impl Seen {
     /// Whether the node belongs to a client that has not claimed the lock yet.
@@ -107,7 +145,7 @@ impl Seen {
         let word = self.word().unwrap_or(Word::Lock);
         let Some(text) = NodeText::read(&self.data) else {
             let kind = match word {
-                Word::Lock | Word::Permits => None,
+                Word::Lock | Word::Latch | Word::Permits => None,
                 Word::Read => Some(Kind::Read),
                 Word::Write => Some(Kind::Write),
             };
@@ -119,7 +157,7 @@ impl Seen {
     }
 }
 
-impl Queue {
+impl Queued {
     /// The nodes that hold the lock: the first one, or all readers before the first writer. A node that only waits does not
     /// hold it.
     fn holders(&self) -> impl Iterator<Item = &Seen> {
@@ -159,48 +197,80 @@ impl Shared {
             Err(ZkError::NoNode) => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
-        let names = folders.iter().filter_map(|folder| decode(folder)).filter(|name| pattern.matches(name));
-        let mut keys: Vec<Key> = names.filter_map(|name| Key::new(name).ok()).collect();
-        keys.sort();
+        let names = folders.iter().filter_map(|folder| decode(folder));
+        let names = names.filter(|name| pattern.matches(name) || pattern.matches(&mutex_of(name)));
+        let keys: Vec<Key> = names.filter_map(|name| Key::new(name).ok()).collect();
         let mut rows = Vec::new();
         for some in keys.chunks(FOLDERS) {
-            for row in join_all(some.iter().map(async |key| self.listed_row(session, key).await)).await {
-                rows.extend(row?);
+            for listed in join_all(some.iter().map(async |key| self.listed_rows(session, key).await)).await {
+                rows.extend(listed?.into_iter().filter(|row| pattern.matches(&row.name)));
             }
         }
+        rows.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(rows)
+    }
+
+    /// The rows of the locks in a folder that are held: of an election, and of another lock. `key` is that of the other lock.
+    async fn listed_rows(&self, session: &Session, key: &Key) -> Result<Vec<Row>, ZkError> {
+        let folder = self.folder(key);
+        let names = self.names_in(session, &folder).await?;
+        let mut rows = Vec::new();
+        if let Ok(election) = Key::new(mutex_of(key.as_str())) {
+            let children = Children::of_election(folder.clone(), names.clone());
+            rows.extend(self.listed_row(session, &election, children).await?);
+        }
+        rows.extend(self.listed_row(session, key, Children::of_lock(folder, names)).await?);
         Ok(rows)
     }
 
     /// The row of a lock that is held. None for a folder of another program: it has no nodes of locks, and their data are
     /// not read.
-    async fn listed_row(&self, session: &Session, key: &Key) -> Result<Option<Row>, ZkError> {
-        let children = self.children(session, key).await?;
-        if let Some(semaphore) = self.look_at_semaphore(session, key, &children).await? {
+    async fn listed_row(&self, session: &Session, key: &Key, children: Children) -> Result<Option<Row>, ZkError> {
+        if let Some(semaphore) = self.look_at_semaphore(session, key, &children.names).await? {
             return Ok(semaphore.row(key, session));
         }
-        if !children.iter().any(|child| nodes::is_of_a_lock(child)) {
+        if !children.has_nodes_of_locks() {
             return Ok(None);
         }
-        let row = self.read_queue(session, key, children).await?.row(key, session);
+        let row = self.read_queue(session, children).await?.row(key, session);
         Ok(Some(row).filter(Row::is_held))
     }
 
     /// The names of the nodes of a lock. Empty if the folder does not exist.
-    async fn children(&self, session: &Session, key: &Key) -> Result<Vec<String>, ZkError> {
-        match session.client.list_children(&self.folder(key)).await {
-            Ok(children) => Ok(children),
+    async fn children(&self, session: &Session, key: &Key) -> Result<Children, ZkError> {
+        if election_of(key.as_str()).is_some() {
+            let folder = self.queue_folder_of(key, Queue::Latch);
+            let names = self.names_in(session, &folder).await?;
+            let candidates = Children::of_election(folder, names);
+            if candidates.has_nodes_of_locks() {
+                return Ok(candidates);
+            }
+        }
+        // A read-write lock and a semaphore can have such a key, too.
+        let folder = self.folder(key);
+        let names = self.names_in(session, &folder).await?;
+        Ok(Children::of_lock(folder, names))
+    }
+
+    /// The names of the nodes in a folder.
+    async fn names_in(&self, session: &Session, folder: &str) -> Result<Vec<String>, ZkError> {
+        match session.client.list_children(folder).await {
+            Ok(names) => Ok(names),
             Err(ZkError::NoNode) => Ok(Vec::new()),
             Err(error) => Err(error),
         }
     }
 
     /// Reads the queue of a lock. Nodes that are deleted meanwhile are left out.
-    async fn read_queue(&self, session: &Session, key: &Key, mut children: Vec<String>) -> Result<Queue, ZkError> {
-        let folder = self.folder(key);
+    async fn read_queue(&self, session: &Session, children: Children) -> Result<Queued, ZkError> {
+        let Children { folder, names: mut children, queue } = children;
         // The folders of a semaphore that has used the name before.
         children.retain(|child| ![LEASES, QUEUE].contains(&child.as_str()));
-        let family = nodes::family(&children).unwrap_or(Family::Mutex);
-        nodes::sort(&mut children, family);
+        let queue = queue.unwrap_or_else(|| match nodes::family(&children) {
+            Some(Family::ReadWrite) => Queue::ReadWrite,
+            Some(Family::Mutex | Family::Semaphore) | None => Queue::Lock,
+        });
+        nodes::sort(&mut children, queue);
         let read = async |child: &String| {
             let path = format!("{folder}/{child}");
             match session.client.get_data(&path).await {
@@ -220,21 +290,21 @@ impl Shared {
                 queue.extend(seen?);
             }
         }
-        Ok(Queue(queue))
+        Ok(Queued(queue))
     }
 
     /// Deletes the nodes that hold the lock, if they belong to clients.
     async fn evict(&self, session: &Session, key: &Key) -> Result<Option<Row>, ZkError> {
         loop {
             let children = self.children(session, key).await?;
-            if let Some(semaphore) = self.look_at_semaphore(session, key, &children).await? {
+            if let Some(semaphore) = self.look_at_semaphore(session, key, &children.names).await? {
                 let Some(row) = semaphore.row(key, session) else { return Ok(None) };
                 if self.evict_permits(session, &semaphore).await? {
                     return Ok(Some(row));
                 }
                 continue;
             }
-            let queue = self.read_queue(session, key, children).await?;
+            let queue = self.read_queue(session, children).await?;
             let mut evicted = 0;
             for holder in queue.holders() {
                 if holder.stat.ephemeral_owner == 0 {

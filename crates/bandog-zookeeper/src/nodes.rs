@@ -2,18 +2,55 @@
 
 use std::time::Duration;
 
-use bandog_core::{Claim, Family, Kind};
+use bandog_core::{Claim, Family, Key, Kind};
 use uuid::Uuid;
+
+use crate::encoding::election_of;
 
 /// The word in the name of a node: what the node claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Word {
     /// A mutex, fair or not.
     Lock,
+    /// The mutex of an election, fair or not.
+    Latch,
     Read,
     Write,
     /// Permits of a semaphore. The node is in the queue of the semaphore, in the folder [`QUEUE`].
     Permits,
+}
+
+/// A queue in which nodes wait for each other. The queues of one folder are different locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Queue {
+    /// The nodes of a mutex.
+    Lock,
+    /// The candidates of an election. Its folder can have another queue, too, which does not matter to the candidates.
+    Latch,
+    /// Readers and writers.
+    ReadWrite,
+    /// The claims for permits. This queue has a folder of its own.
+    Permits,
+}
+
+impl Queue {
+    /// The queue of the mutex with this key.
+    pub(crate) fn of_mutex(key: &Key) -> Self {
+        Word::of(key, Kind::Mutex).queue()
+    }
+
+    pub(crate) fn family(self) -> Family {
+        match self {
+            Self::Lock | Self::Latch => Family::Mutex,
+            Self::ReadWrite => Family::ReadWrite,
+            Self::Permits => Family::Semaphore,
+        }
+    }
+
+    /// Whether no other queue can use the folder at the same time.
+    pub(crate) fn is_alone(self) -> bool {
+        matches!(self, Self::Lock | Self::ReadWrite)
+    }
 }
 
 /// The words that say which family uses a folder.
@@ -26,9 +63,10 @@ pub(crate) const LEASES: &str = "leases";
 const LEASE: &str = "lease-";
 
 impl Word {
-    /// The word of a kind.
-    pub(crate) fn of(kind: Kind) -> Self {
+    /// The word of a claim of this kind.
+    pub(crate) fn of(key: &Key, kind: Kind) -> Self {
         match kind {
+            Kind::Mutex | Kind::Fair if election_of(key.as_str()).is_some() => Self::Latch,
             Kind::Mutex | Kind::Fair => Self::Lock,
             Kind::Read => Self::Read,
             Kind::Write => Self::Write,
@@ -36,21 +74,33 @@ impl Word {
         }
     }
 
-    pub(crate) fn family(self) -> Family {
+    pub(crate) fn queue(self) -> Queue {
         match self {
-            Self::Lock => Family::Mutex,
-            Self::Read | Self::Write => Family::ReadWrite,
-            Self::Permits => Family::Semaphore,
+            Self::Lock => Queue::Lock,
+            Self::Latch => Queue::Latch,
+            Self::Read | Self::Write => Queue::ReadWrite,
+            Self::Permits => Queue::Permits,
         }
+    }
+
+    pub(crate) fn family(self) -> Family {
+        self.queue().family()
     }
 
     /// The text before the number in the name of a node. Curator has the same.
     fn text(self) -> &'static str {
         match self {
             Self::Lock | Self::Permits => "lock-",
+            Self::Latch => "latch-",
             Self::Read => "__READ__",
             Self::Write => "__WRIT__",
         }
+    }
+
+    /// Whether the data of a node may change. Curator's `LeaderLatch` waits only for the deletion of the node before its own: a
+    /// change of that node's data uses up the watch, and then the candidate waits for ever.
+    pub(crate) fn may_change(self) -> bool {
+        self != Self::Latch
     }
 
     /// Whether a node has this word, as Curator decides it.
@@ -86,7 +136,7 @@ pub(crate) fn lease_order(name: &str) -> &str {
 
 /// The text by which the queue of a semaphore is sorted.
 pub(crate) fn queue_order(name: &str) -> &str {
-    key(name, Family::Semaphore)
+    key(name, Queue::Permits)
 }
 
 /// The digits at the end of the path of a node of this crate.
@@ -95,15 +145,16 @@ pub(crate) fn digits(path: &str, word: Word) -> &str {
 }
 
 /// Sorts nodes in the order in which they get the lock. As in Curator, all children of the folder count.
-pub(crate) fn sort(children: &mut [String], family: Family) {
-    children.sort_by(|a, b| key(a, family).cmp(key(b, family)));
+pub(crate) fn sort(children: &mut [String], queue: Queue) {
+    children.sort_by(|a, b| key(a, queue).cmp(key(b, queue)));
 }
 
 /// The text by which a node is sorted, as in Curator: the text after the last word. A name without the word is its own key.
-pub(crate) fn key(name: &str, family: Family) -> &str {
-    match family {
-        Family::Mutex | Family::Semaphore => after_last(name, Word::Lock),
-        Family::ReadWrite => after_last(after_last(name, Word::Read), Word::Write),
+pub(crate) fn key(name: &str, queue: Queue) -> &str {
+    match queue {
+        Queue::Lock | Queue::Permits => after_last(name, Word::Lock),
+        Queue::Latch => after_last(name, Word::Latch),
+        Queue::ReadWrite => after_last(after_last(name, Word::Read), Word::Write),
     }
 }
 
@@ -119,8 +170,8 @@ fn after_last(name: &str, word: Word) -> &str {
 }
 
 /// Whether a node of this crate has a place in the order of the queue. Near the end of the numbers, it has none.
-pub(crate) fn has_place(name: &str, family: Family) -> bool {
-    key(name, family).parse().is_ok_and(|number| (0..=LAST_NUMBER).contains(&number))
+pub(crate) fn has_place(name: &str, queue: Queue) -> bool {
+    key(name, queue).parse().is_ok_and(|number| (0..=LAST_NUMBER).contains(&number))
 }
 
 /// The protected node with the lowest number, and its family, which uses the folder. All kinds of nodes get their numbers
@@ -145,6 +196,11 @@ pub(crate) fn family(children: &[String]) -> Option<Family> {
 /// no such nodes.
 pub(crate) fn is_of_a_lock(name: &str) -> bool {
     WORDS.iter().any(|word| has_number(name, word.text()))
+}
+
+/// Whether a node has the name of a candidate's node.
+pub(crate) fn is_of_an_election(name: &str) -> bool {
+    has_number(name, Word::Latch.text())
 }
 
 /// Whether a node has the name of a taken permit.
@@ -177,9 +233,10 @@ impl NodeText {
         Self { owner: claim.id.to_string(), ttl: claim.ttl, kind: claim.kind, waits: false }
     }
 
-    /// The data of a node of waiting calls.
-    pub(crate) fn waiting(claim: &Claim) -> Self {
-        Self { waits: true, ..Self::of(claim) }
+    /// The data of a node of waiting calls. A node whose data may not change never says that it waits: see
+    /// [`Word::may_change`].
+    pub(crate) fn waiting(claim: &Claim, word: Word) -> Self {
+        Self { waits: word.may_change(), ..Self::of(claim) }
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
@@ -225,7 +282,7 @@ mod tests {
             "3f2a9c__lock__0000000001",
         ]
         .map(String::from);
-        sort(&mut nodes, Family::Mutex);
+        sort(&mut nodes, Queue::Lock);
         assert_eq!(
             nodes,
             [
@@ -252,11 +309,21 @@ mod tests {
         let mut nodes =
             ["_c_x-lock-0000000000", "_c_a-__READ__0000000002", "_c_b-__WRIT__0000000001", "__WRIT__0000000000", "0"]
                 .map(String::from);
-        sort(&mut nodes, Family::ReadWrite);
+        sort(&mut nodes, Queue::ReadWrite);
         assert_eq!(
             nodes,
             ["0", "__WRIT__0000000000", "_c_b-__WRIT__0000000001", "_c_a-__READ__0000000002", "_c_x-lock-0000000000"]
         );
+    }
+
+    #[test]
+    fn the_queues_of_one_folder_are_behind_each_other() {
+        let (latch, lock, write) = ("_c_a-latch-0000000002", "_c_b-lock-0000000001", "_c_c-__WRIT__0000000000");
+        for (queue, first) in [(Queue::Latch, latch), (Queue::Lock, lock), (Queue::ReadWrite, write)] {
+            let mut nodes = [lock, latch, write, "leases", "locks", "0"].map(String::from);
+            sort(&mut nodes, queue);
+            assert_eq!(nodes[..2], ["0", first], "{queue:?}");
+        }
     }
 
     #[test]
@@ -283,8 +350,8 @@ mod tests {
         for (number, is_usable) in
             [("0000000000", true), ("2147383647", true), ("2147383648", false), ("-000000001", false)]
         {
-            assert_eq!(has_place(&format!("_c_x-lock-{number}"), Family::Mutex), is_usable, "{number}");
-            assert_eq!(has_place(&format!("_c_x-__READ__{number}"), Family::ReadWrite), is_usable, "{number}");
+            assert_eq!(has_place(&format!("_c_x-lock-{number}"), Queue::Lock), is_usable, "{number}");
+            assert_eq!(has_place(&format!("_c_x-__READ__{number}"), Queue::ReadWrite), is_usable, "{number}");
         }
     }
 

@@ -6,10 +6,10 @@ use bandog_core::{Error, Family, Fence, Fences, Key, MAX_BLOCK, Result};
 use zookeeper_client::{CreateMode, Error as ZkError, Stat};
 
 use crate::{
-    encoding::encode,
+    encoding::{election_of, encode},
     fault,
     host::Shared,
-    nodes::{self, LEASES, NodeText, QUEUE, Word},
+    nodes::{self, LEASES, NodeText, QUEUE, Queue, Word},
     semaphore::in_use,
     session::Session,
     table::{Line, Node, Permits},
@@ -52,20 +52,25 @@ pub(crate) enum Awaited {
 }
 
 impl Shared {
-    /// The path of a lock's folder.
+    /// The path of the folder of a lock that is not an election.
     pub(crate) fn folder(&self, key: &Key) -> String {
         format!("{}/{}", self.options.chroot, encode(key.as_str()))
     }
 
     /// The path of the folder that has the queue of a line.
     pub(crate) fn queue_folder(&self, line: &Line) -> String {
-        self.queue_folder_of(&line.key, line.word.family())
+        self.queue_folder_of(&line.key, line.word.queue())
     }
 
-    fn queue_folder_of(&self, key: &Key, family: Family) -> String {
-        match family {
-            Family::Mutex | Family::ReadWrite => self.folder(key),
-            Family::Semaphore => format!("{}/{QUEUE}", self.folder(key)),
+    /// The path of the folder that has this queue of a lock.
+    pub(crate) fn queue_folder_of(&self, key: &Key, queue: Queue) -> String {
+        match queue {
+            Queue::Lock | Queue::ReadWrite => self.folder(key),
+            Queue::Latch => {
+                let name = election_of(key.as_str()).unwrap_or(key.as_str());
+                format!("{}/{}", self.options.chroot, encode(name))
+            }
+            Queue::Permits => format!("{}/{QUEUE}", self.folder(key)),
         }
     }
 
@@ -130,9 +135,9 @@ impl Shared {
                     node.path = Some(path.clone());
                     let listed = match list.await {
                         Ok((all, folder_stat)) => {
-                            let is_next = word == Word::Lock || folder_stat.pzxid == stat.czxid;
+                            let is_next = matches!(word, Word::Lock | Word::Latch) || folder_stat.pzxid == stat.czxid;
                             let transaction = is_next.then(|| number_of(word, &stat));
-                            let listing = self.listing(session, &folder, word.family(), all).await;
+                            let listing = self.listing(session, &folder, word.queue(), all).await;
                             listing.map(|listing| (listing.position(&path, word), transaction))
                         }
                         Err(error) => Err(error),
@@ -168,21 +173,21 @@ impl Shared {
     pub(crate) async fn position_of(&self, session: &Session, line: &Line, path: &str) -> Result<Position, ZkError> {
         let folder = self.queue_folder(line);
         Ok(match session.client.list_children(&folder).await {
-            Ok(all) => self.listing(session, &folder, line.word.family(), all).await?.position(path, line.word),
+            Ok(all) => self.listing(session, &folder, line.word.queue(), all).await?.position(path, line.word),
             Err(ZkError::NoNode) => Position::Missing,
             Err(error) => return Err(error),
         })
     }
 
     /// The nodes in the folder of a lock. A folder that does not exist has none.
-    pub(crate) async fn list(&self, session: &Session, key: &Key, family: Family) -> Result<Listing, ZkError> {
-        let folder = self.queue_folder_of(key, family);
+    pub(crate) async fn list(&self, session: &Session, key: &Key, queue: Queue) -> Result<Listing, ZkError> {
+        let folder = self.queue_folder_of(key, queue);
         let all = match session.client.list_children(&folder).await {
             Ok(all) => all,
             Err(ZkError::NoNode) => Vec::new(),
             Err(error) => return Err(error),
         };
-        self.listing(session, &folder, family, all).await
+        self.listing(session, &folder, queue, all).await
     }
 
     /// Sorts the children of a folder. If the folder has permits that are taken, it belongs to a semaphore.
@@ -190,11 +195,11 @@ impl Shared {
         &self,
         session: &Session,
         folder: &str,
-        family: Family,
+        queue: Queue,
         all: Vec<String>,
     ) -> Result<Listing, ZkError> {
-        let has_permits = family != Family::Semaphore && all.iter().any(|child| child == LEASES);
-        let mut listing = Listing::of(folder, family, all);
+        let has_permits = queue.is_alone() && all.iter().any(|child| child == LEASES);
+        let mut listing = Listing::of(folder, queue, all);
         if has_permits && let Some(permit) = self.any_permit(session, folder).await? {
             listing.used_by = Some((Family::Semaphore, permit));
         }
@@ -257,7 +262,7 @@ pub(crate) struct Enqueued {
 /// node: its grant. Readers and a writer that has become a reader are not granted in the order of their creation.
 pub(crate) fn number_of(word: Word, stat: &Stat) -> u64 {
     let number = match word {
-        Word::Lock | Word::Permits => stat.czxid,
+        Word::Lock | Word::Latch | Word::Permits => stat.czxid,
         Word::Read | Word::Write => stat.mzxid,
     };
     u64::try_from(number).unwrap_or_default()
@@ -281,18 +286,17 @@ pub(crate) fn last_fence(number: u64) -> Fence {
 #[derive(Debug)]
 pub(crate) struct Listing {
     folder: String,
-    family: Family,
+    queue: Queue,
     children: Vec<String>,
     /// The family of the node with the lowest number, and the name of this node.
     used_by: Option<(Family, String)>,
 }
 
 impl Listing {
-    fn of(folder: &str, family: Family, children: Vec<String>) -> Self {
-        // The queue of a semaphore has a folder of its own.
-        let first = nodes::first_of_a_family(&children).filter(|_| family != Family::Semaphore);
+    fn of(folder: &str, queue: Queue, children: Vec<String>) -> Self {
+        let first = nodes::first_of_a_family(&children).filter(|_| queue.is_alone());
         let used_by = first.map(|(family, name)| (family, name.to_owned()));
-        Self { folder: folder.to_owned(), family, children, used_by }
+        Self { folder: folder.to_owned(), queue, children, used_by }
     }
 
     /// The position of a node of this family. Nodes with equal keys have the order of the list, as in Curator.
@@ -300,20 +304,20 @@ impl Listing {
         let children = &self.children;
         let own = name_in(path);
         let Some(at) = children.iter().position(|child| child == own) else { return Position::Missing };
-        if !nodes::has_place(own, word.family()) {
+        if !nodes::has_place(own, word.queue()) {
             return Position::NoNumber;
         }
         let path_of = |name: &str| format!("{}/{name}", self.folder);
         if let Some((family, name)) = self.used_by.as_ref().filter(|(family, _)| *family != word.family()) {
             return Position::Taken(*family, path_of(name));
         }
-        let order = |at: usize| (nodes::key(&children[at], self.family), at);
+        let order = |at: usize| (nodes::key(&children[at], self.queue), at);
         let (own, mut count, mut first, mut predecessor) = (order(at), 0, None, None);
         for other in (0..children.len()).map(order).filter(|other| *other < own) {
             count += 1;
             first = Some(first.map_or(other, |first| other.min(first)));
             match word {
-                Word::Lock | Word::Write | Word::Permits => predecessor = predecessor.max(Some(other)),
+                Word::Lock | Word::Latch | Word::Write | Word::Permits => predecessor = predecessor.max(Some(other)),
                 Word::Read if Word::Write.is_in(&children[other.1]) => {
                     predecessor = Some(predecessor.map_or(other, |before| other.min(before)));
                 }
@@ -330,8 +334,8 @@ impl Listing {
 
     /// The nodes for searches of many of them.
     pub(crate) fn into_places(self) -> Places {
-        let is_taken = self.used_by.as_ref().is_some_and(|(family, _)| *family != self.family);
-        let first = self.children.iter().min_by_key(|child| nodes::key(child, self.family)).filter(|_| !is_taken);
+        let is_taken = self.used_by.as_ref().is_some_and(|(family, _)| *family != self.queue.family());
+        let first = self.children.iter().min_by_key(|child| nodes::key(child, self.queue)).filter(|_| !is_taken);
         Places { first: first.cloned(), names: self.children.into_iter().collect() }
     }
 }
@@ -367,7 +371,7 @@ mod tests {
     /// The number of the node that a node waits for. None if it is first.
     fn awaited(own: &str, word: Word, children: &[&str]) -> Option<String> {
         let children = children.iter().map(ToString::to_string).collect();
-        match Listing::of("/f", word.family(), children).position(&format!("/f/{own}"), word) {
+        match Listing::of("/f", word.queue(), children).position(&format!("/f/{own}"), word) {
             Position::First => None,
             Position::Behind(Ahead { awaited: Awaited::Deletion(path), .. }) => Some(path[path.len() - 1..].to_owned()),
             other => panic!("{other:?}"),
@@ -395,7 +399,7 @@ mod tests {
         );
         let position = |name: &str, word: Word| {
             let children = vec![lock.to_owned(), read.to_owned()];
-            Listing::of("/f", word.family(), children).position(&format!("/f/{name}"), word)
+            Listing::of("/f", word.queue(), children).position(&format!("/f/{name}"), word)
         };
         assert_eq!(position(lock, Word::Lock), Position::First);
         assert_eq!(position(read, Word::Read), Position::Taken(Family::Mutex, format!("/f/{lock}")));

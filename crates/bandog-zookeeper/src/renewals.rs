@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 
-use bandog_core::{Claim, Family, Key, Kind, PLACE, Renewal, Result};
+use bandog_core::{Claim, Key, Kind, PLACE, Renewal, Result};
 use futures_util::future::join_all;
 use tokio::time::Instant;
 use zookeeper_client::{Error as ZkError, OneshotWatcher};
 
 use crate::{
     host::Shared,
+    nodes::Queue,
     queue::{Listing, Places},
     session::Session,
     table::{Node, Permits},
@@ -18,7 +19,7 @@ use crate::{
 const NODES: usize = 64;
 
 /// The folders of the places that are renewed.
-type Folders = HashMap<(Key, Family), Result<Places, ZkError>>;
+type Folders = HashMap<(Key, Queue), Result<Places, ZkError>>;
 
 impl Shared {
     /// Renews holds and places. One write proves that the session is alive, and with it all nodes that are watched. Each
@@ -26,12 +27,12 @@ impl Shared {
     pub(crate) async fn renew(&self, session: &Session, claims: &[Claim]) -> Result<Vec<Result<Renewal>>> {
         let nodes: Vec<_> = claims.iter().map(|claim| self.table.claim_of(claim.id, session.number)).collect();
         let places = nodes.iter().flatten().filter(|node| node.waits);
-        let mut folders: Vec<_> = places.map(|node| (node.line.key.clone(), node.line.word.family())).collect();
+        let mut folders: Vec<_> = places.map(|node| (node.line.key.clone(), node.line.word.queue())).collect();
         folders.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         folders.dedup();
-        let listings = join_all(folders.into_iter().map(async |(key, family)| {
-            let listing = self.list(session, &key, family).await;
-            ((key, family), listing.map(Listing::into_places))
+        let listings = join_all(folders.into_iter().map(async |(key, queue)| {
+            let listing = self.list(session, &key, queue).await;
+            ((key, queue), listing.map(Listing::into_places))
         }));
         let holds = join_all(claims.iter().zip(&nodes).map(async |(claim, node)| match node {
             Some(node) if !node.waits => self.still_held(session, claim, node).await,
@@ -71,7 +72,7 @@ impl Shared {
     /// Whether a place exists.
     fn place(&self, claim: &Claim, node: &Node, folders: &Folders) -> Result<Renewal> {
         let Some(path) = &node.path else { return Ok(Renewal::Gone) };
-        let places = match folders.get(&(node.line.key.clone(), node.line.word.family())) {
+        let places = match folders.get(&(node.line.key.clone(), node.line.word.queue())) {
             Some(Ok(places)) => Some(places).filter(|places| places.has(path)),
             Some(Err(error)) => return Err(self.fault(error.clone())),
             None => None,

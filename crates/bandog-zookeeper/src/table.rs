@@ -29,7 +29,7 @@ impl Line {
             Kind::Fair => Some(claim.id),
             Kind::Mutex | Kind::Read | Kind::Write | Kind::Permits { .. } => None,
         };
-        Self { key: claim.key.clone(), word: Word::of(claim.kind), claim: own }
+        Self { key: claim.key.clone(), word: Word::of(&claim.key, claim.kind), claim: own }
     }
 
     /// Whether the line has the node of one claim only.

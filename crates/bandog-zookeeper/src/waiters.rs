@@ -43,7 +43,7 @@ impl Shared {
         let mut node = self.new_node(session, line.clone());
         node.waits = true;
         self.table.keep_queued(node.clone());
-        let data = NodeText::waiting(claim);
+        let data = NodeText::waiting(claim, line.word);
         let enqueued = self.enqueue(session, &mut node, &data, None).await.map_err(|error| self.fault(error))?;
         self.table.keep_queued(node.clone());
         let (position, _) = enqueued.listed.map_err(|error| self.fault(error))?;

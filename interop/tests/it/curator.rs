@@ -1,6 +1,9 @@
 //! The real Curator 5.9.0 and bandog on one ZooKeeper server.
 
-use std::{thread, time::Duration};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use bandog_testkit::{ZooKeeperServer, eventually_async};
 use zookeeper_client::{Acls, Client, CreateMode};
@@ -10,6 +13,7 @@ use crate::neighbour::{Neighbour, Program};
 mod contended;
 mod expired;
 mod foreign;
+mod leaders;
 mod numbers;
 mod read_write;
 mod semaphores;
@@ -21,6 +25,8 @@ const SESSION: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_secs(3);
 /// Timeout that is reached only if the test fails.
 const LONG: Duration = Duration::from_secs(60);
+/// A node that exists for this time is not that of a refused claim.
+const LASTING: Duration = Duration::from_millis(500);
 /// The path of the lock's folder.
 const ORDERS: &str = "/locks/orders";
 
@@ -77,6 +83,20 @@ async fn wait_for_nodes(client: &Client, count: usize) {
             lasting += usize::from(read.is_ok_and(|(data, _)| !is_refused(&data)));
         }
         lasting == count
+    })
+    .await;
+}
+
+/// Waits until the election has this number of candidates that lead or wait for long. The data of their nodes do not say
+/// that they wait, so the nodes must have been the same for [`LASTING`].
+async fn wait_for_candidates(client: &Client, count: usize) {
+    let (mut before, mut since) = (Vec::new(), Instant::now());
+    eventually_async(LONG, async || {
+        let now = nodes(client).await;
+        if now != before {
+            (before, since) = (now, Instant::now());
+        }
+        before.len() == count && since.elapsed() > LASTING
     })
     .await;
 }

@@ -13,6 +13,8 @@ pub(crate) enum LockKind {
     Fair,
     Read,
     Write,
+    /// A candidate of an election: `LeaderLatch` of Curator.
+    Leader,
 }
 
 /// One object, used by one thread.
@@ -35,6 +37,7 @@ impl Neighbour {
             LockKind::Fair => "fair",
             LockKind::Read => "read",
             LockKind::Write => "write",
+            LockKind::Leader => "leader",
         };
         Lock(self.object(kind, thread, name))
     }

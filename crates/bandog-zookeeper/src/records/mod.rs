@@ -11,8 +11,8 @@ use std::{collections::HashMap, time::SystemTime};
 
 use async_trait::async_trait;
 use bandog_core::{
-    Error, ErrorKind, Family, Holding, Key, Latches, Line, Notifier, Pattern, Reading, Record, Records, Result,
-    Subscription, Swap, Swapped, Swaps, Version,
+    Error, ErrorKind, Holding, Key, Latches, Line, Notifier, Pattern, Reading, Record, Records, Result, Subscription,
+    Swap, Swapped, Swaps, Version,
 };
 use futures_util::future::join_all;
 use tokio::time::Instant;
@@ -22,7 +22,7 @@ use self::stored::{MAX_BYTES, Stored};
 use crate::{
     encoding::{OWN, decode, encode},
     host::{Shared, ZooKeeper},
-    nodes::{self, NodeText},
+    nodes::{self, NodeText, Queue},
     session::Session,
 };
 
@@ -284,9 +284,13 @@ impl Shared {
         }
     }
 
+    fn folder_of_mutex(&self, key: &Key) -> String {
+        self.queue_folder_of(key, Queue::of_mutex(key))
+    }
+
     /// The node with which a claim holds its lock, and the version of its data. None if the claim does not hold the lock.
     async fn holder(&self, session: &Session, holding: &Holding) -> Result<Option<(String, i32)>> {
-        let folder = self.folder(&holding.key);
+        let folder = self.folder_of_mutex(&holding.key);
         let children = match session.client.list_children(&folder).await {
             Ok(children) => children,
             Err(ZkError::NoNode) => return Ok(None),
@@ -302,7 +306,8 @@ impl Shared {
         mut children: Vec<String>,
         holding: &Holding,
     ) -> Result<Option<(String, i32)>> {
-        nodes::sort(&mut children, Family::Mutex);
+        let queue = Queue::of_mutex(&holding.key);
+        nodes::sort(&mut children, queue);
         let Some(first) = children.first() else { return Ok(None) };
         let path = format!("{folder}/{first}");
         let (data, stat) = match session.client.get_data(&path).await {
@@ -310,8 +315,15 @@ impl Shared {
             Err(ZkError::NoNode) => return Ok(None),
             Err(error) => return Err(self.fault(error)),
         };
-        let owner = holding.id.to_string();
-        let is_holder = NodeText::read(&data).is_some_and(|text| text.owner == owner && !text.waits);
+        let text = NodeText::read(&data).filter(|text| !text.waits);
+        let is_holder = match queue {
+            // The data name the claim that has created the node. Another claim of the client can lead with it.
+            Queue::Latch => match self.table.claim(holding.id) {
+                Some(node) => !node.waits && node.path.as_deref() == Some(path.as_str()),
+                None => text.is_some_and(|text| text.owner.starts_with(&format!("{}:", holding.id.client))),
+            },
+            _ => text.is_some_and(|text| text.owner == holding.id.to_string()),
+        };
         Ok(is_holder.then_some((path, stat.version)))
     }
 
@@ -326,7 +338,7 @@ impl Shared {
                 self.read_chunk(&session, chunk, &mut records, &mut folders).await?;
             }
             let held = join_all(holdings.iter().map(async |holding| {
-                let folder = self.folder(&holding.key);
+                let folder = self.folder_of_mutex(&holding.key);
                 let children = folders.get(&folder).cloned().unwrap_or_default();
                 Ok(self.held_by(&session, &folder, children, holding).await?.is_some())
             }));
@@ -347,7 +359,7 @@ impl Shared {
         for wanted in chunk {
             match wanted {
                 Wanted::Record(key) => request.add_get_data(&self.record_path(key)),
-                Wanted::Holding(holding) => request.add_get_children(&self.folder(&holding.key)),
+                Wanted::Holding(holding) => request.add_get_children(&self.folder_of_mutex(&holding.key)),
             }
             .map_err(|error| self.fault(error))?;
         }
@@ -360,7 +372,7 @@ impl Shared {
                 }
                 (Wanted::Record(_), MultiReadResult::Error { err: ZkError::NoNode }) => records.push(Ok(None)),
                 (Wanted::Holding(holding), MultiReadResult::Children { children }) => {
-                    folders.insert(self.folder(&holding.key), children);
+                    folders.insert(self.folder_of_mutex(&holding.key), children);
                 }
                 (Wanted::Holding(_), MultiReadResult::Error { err: ZkError::NoNode }) => {}
                 (_, MultiReadResult::Error { err }) => return Err(self.fault(err)),

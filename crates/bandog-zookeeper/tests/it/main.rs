@@ -5,6 +5,7 @@
 mod acls;
 mod crowds;
 mod days;
+mod elections;
 mod ensemble;
 mod neighbours;
 mod outages;

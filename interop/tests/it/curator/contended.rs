@@ -18,13 +18,13 @@ const MIXED: &[Program] = &[Program::Curator, Program::Curator, Program::BandogZ
 
 #[test]
 fn mutexes_of_curator_and_bandog_lose_no_addition() {
-    assert_eq!(lost_additions(|_| "orders".into()), 0);
+    assert_eq!(lost_additions(LockKind::Plain, TIMES, |_| "orders".into()), 0);
 }
 
 /// Checks that the other tests can fail: if each thread has a lock of its own, additions must be lost.
 #[test]
 fn with_different_names_additions_are_lost() {
-    assert!(lost_additions(|thread| format!("orders{thread}")) > 0);
+    assert!(lost_additions(LockKind::Plain, TIMES, |thread| format!("orders{thread}")) > 0);
 }
 
 #[test]
@@ -50,21 +50,21 @@ fn writers_of_curator_and_bandog_lose_no_addition_and_no_reader_sees_one() {
 }
 
 /// Adds to one counter from several threads of each neighbour. Returns the number of additions that were lost.
-fn lost_additions(name_of: impl Fn(usize) -> String) -> u64 {
+pub(super) fn lost_additions(kind: LockKind, times: u64, name_of: impl Fn(usize) -> String) -> u64 {
     let place = Place::start(SESSION, MIXED);
     let counter = CounterFile::new();
     let start = Instant::now();
     let locks: Vec<_> = (0..MIXED.len() * THREADS)
         .map(|number| {
             let neighbour = &place.neighbours[number % MIXED.len()];
-            neighbour.lock(LockKind::Plain, &number.to_string(), &name_of(number))
+            neighbour.lock(kind, &number.to_string(), &name_of(number))
         })
         .collect();
-    let counting: Vec<_> = locks.iter().map(|lock| lock.counts(counter.path(), TIMES)).collect();
+    let counting: Vec<_> = locks.iter().map(|lock| lock.counts(counter.path(), times)).collect();
     for pending in counting {
-        assert_eq!(pending.answer(LONG), TIMES.to_string());
+        assert_eq!(pending.answer(LONG), times.to_string());
     }
-    let all = locks.len() as u64 * TIMES;
+    let all = locks.len() as u64 * times;
     let lost = all - counter.count();
     println!("{lost} of {all} additions were lost, in {:.1} s", start.elapsed().as_secs_f64());
     lost

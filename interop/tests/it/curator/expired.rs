@@ -9,7 +9,7 @@ use bandog_testkit::eventually_async;
 use tokio::runtime::Builder;
 
 use crate::{
-    curator::{BOTH_WAYS, LONG, Place, SESSION, SHORT, nodes, sorted, wait_for_nodes},
+    curator::{BOTH_WAYS, LONG, Place, SESSION, SHORT, nodes, sorted, wait_for_candidates, wait_for_nodes},
     neighbour::{PendingAnswer, SOON},
     objects::{Lock, LockKind},
 };
@@ -96,7 +96,7 @@ async fn a_waiter_of_bandog_whose_session_expires_waits_again() {
 
 /// Runs a test with both orders of holder and waiter at the same time, because most of the time it waits for the end of a
 /// session.
-fn both_ways(test: impl AsyncFn(usize, usize) + Sync) {
+pub(super) fn both_ways(test: impl AsyncFn(usize, usize) + Sync) {
     thread::scope(|scope| {
         for [holder, waiter] in BOTH_WAYS {
             let test = &test;
@@ -110,10 +110,19 @@ fn both_ways(test: impl AsyncFn(usize, usize) + Sync) {
 
 /// A place where this neighbour holds the lock, and the other one waits in a session of its own.
 async fn one_waits(holder: usize, waiter: usize) -> (Place, PendingAnswer) {
+    one_waits_for(LockKind::Plain, holder, waiter).await
+}
+
+/// As [`one_waits`], with a lock of this kind.
+pub(super) async fn one_waits_for(kind: LockKind, holder: usize, waiter: usize) -> (Place, PendingAnswer) {
     let place = Place::of_both(SHORT);
-    plain(&place, holder).lock();
-    let waiting = plain(&place, waiter).waits();
-    wait_for_nodes(&place.client().await, 2).await;
+    place.neighbours[holder].lock(kind, "a", "orders").lock();
+    let waiting = place.neighbours[waiter].lock(kind, "a", "orders").waits();
+    let client = place.client().await;
+    match kind {
+        LockKind::Leader => wait_for_candidates(&client, 2).await,
+        _ => wait_for_nodes(&client, 2).await,
+    }
     (place, waiting)
 }
 
@@ -123,7 +132,7 @@ fn plain(place: &Place, index: usize) -> Lock {
 
 /// Waits for the grant, and checks that it comes with the end of the holder's session.
 #[track_caller]
-fn check(what: &str, began: Instant, waiting: PendingAnswer) {
+pub(super) fn check(what: &str, began: Instant, waiting: PendingAnswer) {
     assert_eq!(waiting.answer(LONG), "held");
     let took = began.elapsed();
     println!("{what}; the other side got the lock after {:.1} s", took.as_secs_f64());

@@ -178,6 +178,7 @@ impl Display for Action {
                     LockKind::Fair => "fair",
                     LockKind::Read => "read",
                     LockKind::Write => "write",
+                    LockKind::Leader => "leader",
                 };
                 match action {
                     LockAction::Lock => write!(f, "{kind} lock"),

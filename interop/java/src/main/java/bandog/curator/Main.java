@@ -38,7 +38,8 @@ public final class Main {
                         "lock", new Mutexes(name -> new InterProcessMutex(curator, folder + name)),
                         "read", readWrites.readers(),
                         "write", readWrites.writers(),
-                        "permits", new Semaphores(curator, folder)),
+                        "permits", new Semaphores(curator, folder),
+                        "leader", new Leaders(curator, folder)),
                 Set.of("java.lang.Object"));
     }
 }
