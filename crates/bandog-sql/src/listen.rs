@@ -16,7 +16,7 @@ use futures_util::StreamExt;
 use tokio::{
     sync::{Notify, oneshot},
     task::AbortHandle,
-    time::{sleep, timeout},
+    time::{MissedTickBehavior, interval, sleep, timeout},
 };
 
 use crate::{
@@ -32,6 +32,9 @@ use crate::{
 
 /// The prefix of the names of channels.
 const PREFIX: &str = "bandog_";
+
+/// Interval between two polls of a PostgreSQL server. Engines repeat their claims at a similar interval.
+const POLL_INTERVAL: Duration = Duration::from_millis(800);
 
 /// A channel. Different names can have the same channel. Then some notifications are unnecessary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -103,9 +106,10 @@ struct Subscribers {
     notifiers: Vec<(u64, Notifier)>,
     /// The claims of mutexes that wait for this channel, with the numbers of their subscriptions.
     claims: Vec<(u64, Key, ClaimId)>,
-    /// The lease of the lock, as the last poll has seen it. Only MySQL has polls.
+    /// The lease of the lock, as the last poll has seen it.
     lease: Option<PolledLease>,
-    /// The moment of the last call of [`Listener::forget_lease`]. Polls that were sent before it say nothing.
+    /// When this client has changed the lease, or was notified that another client has. Polls that were sent before it say
+    /// nothing.
     forgotten_at: Option<Instant>,
     /// Whether the session listens to the channel.
     is_active: bool,
@@ -198,7 +202,6 @@ impl Listener {
     }
 
     /// The names for whose mutexes claims wait, and their channels.
-    #[cfg(feature = "mysql")]
     pub(crate) fn waited_for(&self) -> HashMap<Key, Channel> {
         let state = self.state();
         let claims = state.channels.iter().flat_map(|(channel, found)| found.claims.iter().map(move |c| (c, channel)));
@@ -206,7 +209,6 @@ impl Listener {
     }
 
     /// Records what a poll has seen of the leases of these names. A channel with several names says nothing.
-    #[cfg(feature = "mysql")]
     pub(crate) fn polled(&self, names: &HashMap<Key, Channel>, leases: &HashMap<String, PolledLease>) {
         let mut state = self.state();
         for (key, channel) in names {
@@ -219,7 +221,11 @@ impl Listener {
 
     /// Forgets what a poll has seen of this lock: this client changes it.
     pub(crate) fn forget_lease(&self, key: &Key) {
-        if let Some(found) = self.state().channels.get_mut(&Channel::of_lock(key)) {
+        self.forget(Channel::of_lock(key));
+    }
+
+    fn forget(&self, channel: Channel) {
+        if let Some(found) = self.state().channels.get_mut(&channel) {
             found.forgotten_at = Some(Instant::now());
             if let Some(lease) = &mut found.lease {
                 lease.asked_at = None;
@@ -239,6 +245,11 @@ impl Listener {
     /// Waits until the subscribers have changed.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
+    }
+
+    /// Whether claims wait for mutexes.
+    fn has_claims(&self) -> bool {
+        self.state().channels.values().any(|found| !found.claims.is_empty())
     }
 
     fn is_needed(&self) -> bool {
@@ -359,10 +370,13 @@ async fn attend(context: &Context, session: Session, is_new_session: bool) -> Fa
     }
 }
 
-/// Listens until the connection ends, or the server does not answer in time.
+/// Listens until the connection ends, or the server does not answer in time. While claims wait for mutexes, the leases of
+/// all of them are polled together, so that these claims need not be sent again one by one.
 async fn listen(context: &Context, link: &Link, mut messages: Messages, is_new_session: bool) -> Fault {
     let (listener, limit) = (&context.listener, context.options.timeout);
     let mut listening = HashSet::new();
+    let mut polls = interval(POLL_INTERVAL);
+    polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         listener.confirm_known(&listening);
         let (missing, needless) = listener.difference(&listening);
@@ -370,15 +384,8 @@ async fn listen(context: &Context, link: &Link, mut messages: Messages, is_new_s
             let commands = missing.iter().map(|channel| format!("listen {channel};"));
             let commands: String =
                 commands.chain(needless.iter().map(|channel| format!("unlisten {channel};"))).collect();
-            let sent = tokio::select! {
-                biased;
-                fault = receive(listener, &mut messages) => return fault,
-                sent = timeout(limit, link.execute(&commands)) => sent,
-            };
-            match sent {
-                Ok(Ok(())) => {}
-                Ok(Err(fault)) => return fault,
-                Err(_) => return Fault::Broken(None),
+            if let Err(fault) = while_receiving(listener, &mut messages, limit, link.execute(&commands)).await {
+                return fault;
             }
             listening.retain(|channel| !needless.contains(channel));
             for channel in missing {
@@ -387,10 +394,41 @@ async fn listen(context: &Context, link: &Link, mut messages: Messages, is_new_s
             }
             continue;
         }
+        let is_polling = link.statements.decide_mutexes() && listener.has_claims();
         tokio::select! {
             fault = receive(listener, &mut messages) => return fault,
             () = listener.changed() => {}
+            _ = polls.tick(), if is_polling => {
+                if let Err(fault) = while_receiving(listener, &mut messages, limit, poll(listener, link)).await {
+                    return fault;
+                }
+            }
         }
+    }
+}
+
+/// Reads the leases of the mutexes for which claims wait.
+async fn poll(listener: &Listener, link: &Link) -> Result<(), Fault> {
+    let (asked_at, waited_for) = (Instant::now(), listener.waited_for());
+    let names: Vec<_> = waited_for.keys().map(Key::as_str).collect();
+    let rows = link.query(&link.statements.polled_leases, &[&names]).await?;
+    let answered_at = Instant::now();
+    let leases = rows.iter().map(|row| Ok((row.try_get(0)?, PolledLease::read(row, 1, asked_at, answered_at)?)));
+    listener.polled(&waited_for, &leases.collect::<Result<_, Fault>>()?);
+    Ok(())
+}
+
+/// Sends a request, and calls the notifiers meanwhile.
+async fn while_receiving(
+    listener: &Listener,
+    messages: &mut Messages,
+    limit: Duration,
+    request: impl Future<Output = Result<(), Fault>>,
+) -> Result<(), Fault> {
+    tokio::select! {
+        biased;
+        fault = receive(listener, messages) => Err(fault),
+        answered = timeout(limit, request) => answered.unwrap_or(Err(Fault::Broken(None))),
     }
 }
 
@@ -400,6 +438,8 @@ async fn receive(listener: &Listener, messages: &mut Messages) -> Fault {
         match messages.next().await {
             Some(Ok(channel)) => {
                 if let Some(channel) = channel.and_then(|name| Channel::parse(&name)) {
+                    // The claims that follow must not be answered with what an earlier poll has seen.
+                    listener.forget(channel);
                     listener.notify(channel);
                 }
             }
@@ -409,5 +449,5 @@ async fn receive(listener: &Listener, messages: &mut Messages) -> Fault {
     }
 }
 
-#[cfg(all(test, feature = "mysql"))]
+#[cfg(test)]
 mod tests;

@@ -1,15 +1,17 @@
-//! What the last poll of a MySQL server has seen of a lease.
+//! What the last poll has seen of a lease.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use bandog_core::{Claim, ClaimId};
 
-/// Time after which a poll says nothing about a lease any more. Polls are at most 0.4 s apart.
+use crate::{fault::Fault, row::Row};
+
+/// Time after which a poll says nothing about a lease any more. Polls are at most 0.4 s apart on MySQL, and 0.8 s on
+/// PostgreSQL.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// A lease that is held, and whose release notifies the channel.
 #[derive(Debug, Clone)]
-#[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "only MySQL has polls"))]
 pub(crate) struct PolledLease {
     pub(crate) owner: String,
     pub(crate) is_starving: bool,
@@ -21,8 +23,20 @@ pub(crate) struct PolledLease {
     pub(crate) asked_at: Option<Instant>,
 }
 
-#[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "only MySQL has polls"))]
 impl PolledLease {
+    /// Reads the owner, the time of the expiry, the remaining time in microseconds, and whether a client starves, from the
+    /// columns that begin with this one.
+    pub(crate) fn read(row: &Row, column: usize, asked_at: Instant, answered_at: Instant) -> Result<Self, Fault> {
+        let left: i64 = row.try_get(column + 2)?;
+        Ok(Self {
+            owner: row.try_get(column)?,
+            is_starving: row.try_get(column + 3)?,
+            expires: row.try_get(column + 1)?,
+            until: answered_at + Duration::from_micros(left.max(0).unsigned_abs()),
+            asked_at: Some(asked_at),
+        })
+    }
+
     /// The same with what an earlier poll has seen. An answer that comes late makes `until` late. The engine would take a
     /// later end for a new hold, so the end of one lease only becomes earlier.
     pub(crate) fn after(self, earlier: Option<&Self>) -> Self {

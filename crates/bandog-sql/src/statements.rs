@@ -205,7 +205,9 @@ statements! {
     renew,
     /// Claims one mutex. Empty if there is no such statement, as the next one.
     claim_one,
-    release_one,;
+    release_one,
+    /// Reads the leases for which claims wait. On MySQL, `numbers` reads them.
+    polled_leases,;
     mysql:
     /// Reads the numbers of channels, which notifications raise.
     numbers,

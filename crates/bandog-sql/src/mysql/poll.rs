@@ -114,15 +114,7 @@ async fn poll_once(link: &Link, names: &Vec<String>, waited_for: &HashMap<Key, C
             polled.numbers.insert(name, number);
             continue;
         }
-        let left: i64 = row.try_get(4)?;
-        let lease = PolledLease {
-            owner: row.try_get(2)?,
-            is_starving: row.try_get(5)?,
-            expires: row.try_get(3)?,
-            until: answered_at + Duration::from_micros(left.max(0).unsigned_abs()),
-            asked_at: Some(asked_at),
-        };
-        polled.leases.insert(name, lease);
+        polled.leases.insert(name, PolledLease::read(row, 2, asked_at, answered_at)?);
     }
     Ok(polled)
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod certificates;
 pub(crate) mod held;
+pub(crate) mod polls;
 pub(crate) mod shedlock;
 pub(crate) mod terminal;
 

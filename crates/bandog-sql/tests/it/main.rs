@@ -10,6 +10,7 @@ mod days;
 mod failover;
 mod held;
 mod login;
+mod polls;
 mod poolers;
 mod rights;
 mod rows;

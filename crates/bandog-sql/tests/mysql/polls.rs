@@ -2,12 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use bandog_core::{Claim, Key, Leases, Notifier, Records};
+use bandog_core::{Key, Notifier, Records};
 use bandog_sql::{Sql, SqlOptions};
 use bandog_sync::Client;
 use bandog_testkit::{MariaDbServer, eventually_async};
 
-use crate::support::{SERVER, SOON, claim, open, release, take, try_take, url};
+use crate::{
+    claims::polls::claims_are_answered_by_polls,
+    support::{SERVER, SOON, open, url},
+};
 
 /// Hand-offs in a row, of which the median counts.
 const HANDOFFS: usize = 9;
@@ -63,35 +66,12 @@ async fn a_poll_that_is_not_answered_is_given_up() {
 async fn a_claim_is_not_sent_again_while_a_poll_sees_the_lease() {
     let server = MariaDbServer::start();
     let database = server.new_database();
-    let (holder, waiter) = (open(&url(&server, &database)), open(&url(&server, &database)));
-    let (ours, theirs) = (claim("k"), claim("k"));
-    take(&holder, &ours).await;
-    let (woken, mut notified) = tokio::sync::watch::channel(());
-    assert!(try_take(&waiter, &theirs).await.unwrap().is_none());
-    let notifier = Notifier::new(move || woken.send_replace(()));
-    let subscription = waiter.subscribe(&theirs, notifier).await.unwrap();
     let transactions = || {
         let begun = "select variable_value from information_schema.global_status where variable_name = 'com_begin'";
         server.sql("mysql", begun)
     };
-    let is_answered_by_polls = async || {
-        let before = transactions();
-        assert!(try_take(&waiter, &theirs).await.unwrap().is_none());
-        transactions() == before
-    };
-    // Another claim is sent, and so is one that leaves a note.
-    for sent in [claim("k"), Claim { offers: true, ..theirs.clone() }] {
-        eventually_async(SOON, is_answered_by_polls).await;
-        let before = transactions();
-        assert!(try_take(&waiter, &sent).await.unwrap().is_none());
-        assert_ne!(transactions(), before, "{sent:?} was not sent");
-    }
-    notified.mark_unchanged();
-    release(&holder, &ours).await;
-    tokio::time::timeout(SOON, notified.changed()).await.unwrap().unwrap();
-    // For a moment, the lock is kept for claims that starve.
-    eventually_async(SOON, async || try_take(&waiter, &theirs).await.unwrap()).await;
-    drop(subscription);
+    let [holder, waiter] = [(); 2].map(|()| open(&url(&server, &database)));
+    claims_are_answered_by_polls(&holder, &waiter, transactions).await;
 }
 
 /// Rows that were changed by hand are not notified.
