@@ -6,7 +6,7 @@ use bandog_core::{Claim, ClaimId};
 
 use crate::{fault::Fault, row::Row};
 
-/// Time after which a poll says nothing about a lease any more. Polls are at most 0.4 s apart on MySQL, and 0.8 s on
+/// Time after which a poll says nothing about a lease any more. Polls are at most 0.45 s apart on MySQL, and 0.8 s on
 /// PostgreSQL.
 const FRESH: Duration = Duration::from_secs(1);
 

@@ -20,7 +20,7 @@ use crate::{
 /// Minimum and maximum interval between two polls. Between them, the interval is a part of the time since a channel was
 /// notified or got its first subscriber. So a waiter is late by a small part of the time for which it waits.
 const MIN_INTERVAL: Duration = Duration::from_millis(5);
-const MAX_INTERVAL: Duration = Duration::from_millis(400);
+const MAX_INTERVAL: Duration = Duration::from_millis(450);
 const PART: u32 = 40;
 
 /// What the task knows of a channel.

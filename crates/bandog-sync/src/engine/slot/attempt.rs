@@ -11,7 +11,7 @@ use std::time::Duration;
 use bandog_core::{Claim, Kind, Moment, PLACE, Step};
 
 use super::{
-    polls::{MAX_POLL_INTERVAL, Polls},
+    polls::{MAX_POLL_INTERVAL, Polls, slow_interval},
     streak::Streak,
 };
 use crate::engine::{backoff::jittered, msg::Terms};
@@ -170,7 +170,7 @@ impl Attempt {
     pub(super) fn poll_interval(&self, now: Moment, expects_notifications: bool, ahead: Option<u32>) -> Duration {
         match self.claim.kind {
             Kind::Mutex => self.polls.interval(now, expects_notifications),
-            Kind::Read | Kind::Write | Kind::Permits { .. } => jittered(MAX_POLL_INTERVAL),
+            Kind::Read | Kind::Write | Kind::Permits { .. } => slow_interval(now),
             // The claims before this claim are granted first. So a claim far back in the queue polls rarely.
             Kind::Fair => {
                 jittered(MAX_QUEUED_POLL_INTERVAL.min(MAX_POLL_INTERVAL * ahead.unwrap_or(0).saturating_add(1)))

@@ -19,6 +19,10 @@ use crate::engine::backoff::jittered;
 /// Maximum interval between two polls. The interval is random, and at least half of this.
 pub(super) const MAX_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Polls end at multiples of this time, so that the claims for many keys are sent together. One wake-up for each claim would
+/// cost a client that waits for a hundred keys several percent of a core.
+const GRID: Duration = Duration::from_millis(125);
+
 /// Maximum interval between two quick polls.
 const QUICK_INTERVAL: Duration = Duration::from_millis(20);
 /// Time for which a client polls quickly after it last saw that the lock changes hands.
@@ -75,7 +79,7 @@ impl Polls {
         if self.polls_quickly(now) {
             jittered(QUICK_INTERVAL)
         } else if subscribed {
-            jittered(MAX_POLL_INTERVAL)
+            slow_interval(now)
         } else {
             // Polls at this interval are frequent enough to distinguish a renewal from a new hold.
             jittered(MAX_POLL_INTERVAL.min((self.longest_remaining / 8).max(QUICK_INTERVAL)))
@@ -85,4 +89,11 @@ impl Polls {
     pub(super) fn polls_quickly(&self, now: Moment) -> bool {
         self.quick_until.is_some_and(|until| now < until)
     }
+}
+
+/// The random interval between two polls of a client that expects notifications: at most [`MAX_POLL_INTERVAL`].
+pub(super) fn slow_interval(now: Moment) -> Duration {
+    let end = (now + jittered(MAX_POLL_INTERVAL - GRID)).as_nanos();
+    let grid = u64::try_from(GRID.as_nanos()).unwrap_or(1);
+    Moment::from_nanos(end.next_multiple_of(grid)).since(now)
 }
