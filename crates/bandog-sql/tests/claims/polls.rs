@@ -7,7 +7,7 @@ use bandog_testkit::eventually_async;
 use super::{SOON, claim, release, take, try_take};
 
 /// Checks which claims are sent to the server while a subscriber waits. `sent`: a text that changes with each claim.
-pub(crate) async fn claims_are_answered_by_polls(holder: &Sql, waiter: &Sql, sent: impl Fn() -> String) {
+pub(crate) async fn claims_are_answered_by_polls(holder: &Sql, waiter: &Sql, sent: impl Fn() -> String + Sync) {
     let (ours, theirs) = (claim("k"), claim("k"));
     take(holder, &ours).await;
     let (woken, mut notified) = tokio::sync::watch::channel(());
