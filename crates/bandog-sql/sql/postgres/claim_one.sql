@@ -1,4 +1,5 @@
--- Claims one mutex. The rules are those of the statement for many claims, `claim`; this one takes the server half the time.
+-- Claims one mutex. The rules are those of `claim`, the statement for many names, with one name. The server needs about
+-- half the time for this one.
 -- $1 a list of one name
 -- $2, $3, $4, $5, $6, $7 lists of one value, as in `claim`
 -- $8 the id of an offer

@@ -1,5 +1,5 @@
--- Releases one mutex. The rules are those of the statement for many releases, `release`; this one takes the server half the
--- time. As in that statement, the commit does not wait for the disk.
+-- Releases one mutex. The rules are those of `release`, the statement for many names, with one name. The server needs about
+-- half the time for this one. The commit does not wait for the disk, as in `release`.
 -- $1 a list of one name
 -- $2, $3, $4 lists of one value, as in `release`
 -- $5 the id of an offer
