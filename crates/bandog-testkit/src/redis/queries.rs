@@ -1,6 +1,7 @@
 //! Queries that many tests make.
 
 use std::collections::BTreeMap;
+use std::io::{Error, ErrorKind};
 
 use super::RedisServer;
 
@@ -43,10 +44,18 @@ impl RedisServer {
     }
 
     /// The value of a field of `INFO`, such as `info("replication", "role")`. Empty if the section has no such field.
+    ///
+    /// Sentinels end all connections of a server whose role they change (`CLIENT KILL TYPE normal`). A request that
+    /// loses its connection so is sent again.
     #[must_use]
     #[track_caller]
     pub fn info(&self, section: &str, field: &str) -> String {
-        let info = self.cmd(&["INFO", section]);
+        let request = ["INFO", section];
+        let ended = |error: &Error| matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset);
+        let info = match self.try_cmd(&request) {
+            Err(error) if ended(&error) => self.cmd(&request),
+            answer => answer.unwrap_or_else(|error| panic!("{request:?}: {error}")),
+        };
         let head = format!("{field}:");
         info.text().lines().find_map(|line| line.strip_prefix(&head)).unwrap_or_default().to_owned()
     }
