@@ -33,6 +33,11 @@ impl Java {
         Self::start(folder, "bandog.curator.Bench", url)
     }
 
+    /// Starts a JVM with ShedLock from this folder, which `cargo xtask compare` builds.
+    pub(crate) fn shedlock(folder: &Path, url: &str) -> Self {
+        Self::start(folder, "bandog.shedlock.Bench", url)
+    }
+
     /// Starts a JVM with its default options.
     fn start(folder: &Path, class: &str, url: &str) -> Self {
         let jars = fs::read_to_string(folder.join("classpath"))

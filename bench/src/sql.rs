@@ -109,6 +109,24 @@ impl Server {
         self.url()
     }
 
+    /// Creates ShedLock's table, with the statement of its documentation.
+    pub(crate) fn create_table_of_shedlock(&self) {
+        match &self.database {
+            Database::Postgres(server) => server.sql(
+                DATABASE,
+                "create table shedlock (name varchar(64) primary key, lock_until timestamp not null,
+                    locked_at timestamp not null, locked_by varchar(255) not null);
+                grant select, insert, update on shedlock to locks",
+            ),
+            Database::MariaDb(server) => server.sql(
+                DATABASE,
+                "create table shedlock (name varchar(64) not null, lock_until timestamp(3) not null,
+                    locked_at timestamp(3) not null default current_timestamp(3), locked_by varchar(255) not null,
+                    primary key (name))",
+            ),
+        };
+    }
+
     /// The number of statements, or on PostgreSQL of transactions, that this database has executed.
     pub(crate) fn statements(&self) -> u64 {
         let count = match &self.database {

@@ -17,13 +17,11 @@ const RUST: &str = "interop/Cargo.toml";
 const REDISSON: &[&str] = &["--file", "interop/java/pom.xml"];
 /// Maven's arguments for Curator 5.9.0.
 const CURATOR: &[&str] = &["--file", "interop/java/curator.xml"];
+/// Maven's arguments for ShedLock 6.10.0.
+const SHEDLOCK: &[&str] = &["--file", "interop/java/shedlock.xml"];
 /// The Java sides, as Maven's arguments: both versions of Redisson, Curator and ShedLock.
-const JAVA: &[&[&str]] = &[
-    REDISSON,
-    &["--file", "interop/java/pom.xml", "--activate-profiles", "redisson-3.10.6"],
-    CURATOR,
-    &["--file", "interop/java/shedlock.xml"],
-];
+const JAVA: &[&[&str]] =
+    &[REDISSON, &["--file", "interop/java/pom.xml", "--activate-profiles", "redisson-3.10.6"], CURATOR, SHEDLOCK];
 
 /// The output of Maven, which is printed only if Maven fails.
 const LOG: &str = "target/xtask/maven.log";
@@ -62,11 +60,18 @@ fn build_java() -> Result<(), Fault> {
     JAVA.iter().try_for_each(|side| build_side(side))
 }
 
-/// Builds the Java sides with Redisson 4.7.0 and Curator 5.9.0, and returns their folders.
-pub(crate) fn build_current_java() -> Result<(&'static str, &'static str), Fault> {
-    build_side(REDISSON)?;
-    build_side(CURATOR)?;
-    Ok(("interop/java/target/redisson-4.7.0", "interop/java/target/curator-5.9.0"))
+/// Builds the Java sides with Redisson 4.7.0, Curator 5.9.0 and ShedLock 6.10.0. Returns their folders, each behind the
+/// option of the benchmark.
+pub(crate) fn build_current_java() -> Result<[&'static str; 6], Fault> {
+    [REDISSON, CURATOR, SHEDLOCK].into_iter().try_for_each(build_side)?;
+    Ok([
+        "--redisson",
+        "interop/java/target/redisson-4.7.0",
+        "--curator",
+        "interop/java/target/curator-5.9.0",
+        "--shedlock",
+        "interop/java/target/shedlock-6.10.0",
+    ])
 }
 
 /// Builds one Java side. Maven first runs without the network. If this fails, Maven runs again with the network. It fails

@@ -6,12 +6,13 @@ use std::process::Command;
 use crate::fault::Fault;
 use crate::interop;
 use crate::step;
-use crate::tools::{self, ALL_SERVERS, JDK, MAVEN, REDIS, ZOOKEEPER};
+use crate::tools::{self, ALL_SERVERS, JDK, MAVEN, REDIS};
 
 const PEERS: &str = "bench/peers/Cargo.toml";
 
 /// The parts and options of a comparison without arguments. It takes about a quarter of an hour.
-const COMPARED: [&str; 9] = ["kinds", "older", "curator", "--seconds", "0.3", "--rounds", "5", "--limit", "600"];
+const COMPARED: [&str; 10] =
+    ["kinds", "older", "curator", "sql-claims", "--seconds", "0.3", "--rounds", "5", "--limit", "600"];
 
 /// Measures bandog and the floor (the scripts of a lock without bandog), in one process.
 pub(crate) fn bench(args: &[String]) -> Result<(), Fault> {
@@ -30,12 +31,14 @@ pub(crate) fn peers(args: &[String]) -> Result<(), Fault> {
     step::run("the peers' benchmark", step::cargo(&run).env("CARGO_TARGET_DIR", "bench/peers/target").args(args))
 }
 
-/// Measures the kinds of locks beside Redisson and Curator, and the mutex beside an older build of the benchmark.
+/// Measures the kinds of locks beside Redisson and Curator, jobs beside ShedLock, and the mutex beside an older build of the
+/// benchmark.
 pub(crate) fn compare(old: Option<&Path>, args: &[String]) -> Result<(), Fault> {
-    tools::require(&[REDIS, ZOOKEEPER, JDK, MAVEN])?;
-    let (redisson, curator) = interop::build_current_java()?;
+    tools::require(&[JDK, MAVEN])?;
+    tools::ensure(ALL_SERVERS)?;
+    let folders = interop::build_current_java()?;
     let mut bench = step::cargo(&["run", "--release", "--locked", "--package", "bandog-bench", "--"]);
-    bench.args(["--redisson", redisson, "--curator", curator]);
+    bench.args(folders);
     bench.args(old.iter().flat_map(|old| [Path::new("--old"), old])).args(args);
     if args.is_empty() {
         bench.args(COMPARED);

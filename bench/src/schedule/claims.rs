@@ -2,6 +2,7 @@
 //! due.
 
 use std::{
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -16,8 +17,10 @@ use serde_json::json;
 use crate::{
     cycles::Engine,
     held::cpu_seconds,
+    java::Java,
+    kinds::Kind,
     measure::Workers,
-    report::{Report, median},
+    report::{Report, Wanted, median},
     sql,
 };
 
@@ -48,21 +51,52 @@ pub(crate) fn measure(report: &mut Report) {
     figures(report, &store, [1, 100, 4000]);
 }
 
-/// On PostgreSQL and MariaDB.
-pub(crate) fn measure_on_sql(report: &mut Report) {
+/// On PostgreSQL and MariaDB, beside the jobs of ShedLock. Without the folder of the Java side, ShedLock is not measured.
+pub(crate) fn measure_on_sql(report: &mut Report, shedlock: Option<&Path>) {
     for server in &*sql::SERVERS {
+        let theirs = shedlock.map(|folder| of_shedlock(report, server, folder));
         let store = Store {
             name: server.name(),
             unit: if server.postgres().is_some() { "transactions a run" } else { "statements a run" },
             empty: &|| server.empty_url(),
             calls: &|| server.statements(),
         };
-        figures(report, &store, [1, 100, 1000]);
+        let [_, ours, _] = figures(report, &store, [1, 100, 1000]);
+        let figure = format!("runs of 100 jobs a second on {}, beside one job of ShedLock", store.name);
+        report.judge(&figure, Wanted::AtLeast(5.0), theirs.map(|theirs| ours / theirs));
     }
 }
 
-fn figures(report: &mut Report, store: &Store<'_>, jobs: [usize; 3]) {
-    for jobs in jobs {
+/// Cycles of ShedLock's lock and unlock per second, over one connection. A job under ShedLock is at least such a cycle.
+fn of_shedlock(report: &mut Report, server: &sql::Server, folder: &Path) -> f64 {
+    let url = server.empty_url();
+    server.create_table_of_shedlock();
+    let mut java = Java::shedlock(folder, &url);
+    let mut cycles = |span| java.cycles(Kind::Mutex, 1, 1, span).per_second;
+    // Afterwards the JVM has compiled this code.
+    for _ in 0..2 {
+        cycles(Duration::from_secs(1).max(report.span));
+    }
+    let mut figures = Vec::new();
+    for round in 0..report.rounds {
+        let per_second = cycles(report.span);
+        report
+            .raw(json!({"what": "claims-shedlock", "store": server.name(), "round": round, "per_second": per_second}));
+        figures.push(per_second);
+    }
+    let all = median(figures);
+    report.row(
+        format!("lock and unlock of ShedLock, one connection to {}", server.name()),
+        format!("{all:.0}/s"),
+        String::new(),
+        "",
+    );
+    all
+}
+
+/// The runs per second for each number of jobs.
+fn figures(report: &mut Report, store: &Store<'_>, jobs: [usize; 3]) -> [f64; 3] {
+    jobs.map(|jobs| {
         let (mut figures, mut calls_of_a_run) = (Vec::new(), Vec::new());
         for round in 0..report.rounds {
             let url = (store.empty)();
@@ -72,13 +106,15 @@ fn figures(report: &mut Report, store: &Store<'_>, jobs: [usize; 3]) {
             figures.push(runs);
             calls_of_a_run.push(calls);
         }
+        let all = median(figures);
         report.row(
             format!("runs of {jobs} empty jobs, each due 1 ms after its last one, one node on {}", store.name),
-            format!("{:.0}/s", median(figures)),
+            format!("{all:.0}/s"),
             format!("{:.2} {}", median(calls_of_a_run), store.unit),
             "",
         );
-    }
+        all
+    })
 }
 
 /// Runs per second, commands per run, and the CPU time of this process in percent of a core.
