@@ -6,6 +6,7 @@
 //!
 //! A program uses this backend through the crate `bandog`, with a URL such as `zookeeper://host:2181/locks`.
 
+mod batches;
 mod check;
 mod claims;
 mod downgrade;

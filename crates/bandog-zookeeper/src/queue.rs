@@ -6,6 +6,7 @@ use bandog_core::{Error, Family, Fence, Fences, Key, MAX_BLOCK, Result};
 use zookeeper_client::{CreateMode, Error as ZkError, Stat};
 
 use crate::{
+    batches::{Creation, Folder},
     encoding::{election_of, encode},
     fault,
     host::Shared,
@@ -97,55 +98,42 @@ impl Shared {
         }
     }
 
-    /// Creates a node at the end of the queue, and lists the queue. Both requests are sent at once. `before_list` is a
-    /// node whose deletion is sent between the two: its claim passes the lock on.
+    /// Creates a node at the end of the queue, and lists the queue. `then_delete` is a node that is deleted after the
+    /// creation: its claim passes the lock on.
     ///
-    /// The nodes of claims with places of their own have the order of the calls of this function. So the first of them
-    /// sends the creation of the folder, too. If the folder is missing nevertheless, and there are several such claims, the
-    /// claim fails, because its next node is perhaps behind those of later claims.
+    /// The nodes of claims with places of their own have the order of the calls of this function. So their requests are
+    /// sent at once, and the first of them also sends the creation of the folder. If the folder is missing nevertheless, and
+    /// there are several such claims, the claim fails, because its next node is perhaps behind those of later claims.
     pub(crate) async fn enqueue(
         &self,
         session: &Session,
         node: &mut Node,
         data: &NodeText,
-        before_list: Option<&str>,
+        then_delete: Option<&str>,
     ) -> Result<Enqueued, ZkError> {
         let (folder, word) = (self.queue_folder(&node.line), node.line.word);
         let prefix = nodes::path_prefix(&folder, &node.protection, word);
-        let data = data.bytes();
-        let options = CreateMode::EphemeralSequential.with_acls(self.options.acl.acls());
+        let creation = Creation { folder, prefix, data: data.bytes(), then_delete: then_delete.map(str::to_owned) };
         let mut attempts = 0;
-        loop {
+        let created = loop {
             attempts += 1;
-            if node.line.has_one_claim() && self.folders.is_new(&node.line.key) {
+            let is_new = self.folders.is_new(&node.line.key);
+            if node.line.has_one_claim() && is_new {
                 // The creation of the node has the answer that counts.
-                drop(session.client.create(&folder, b"", &CreateMode::Container.with_acls(self.options.acl.acls())));
+                let options = CreateMode::Container.with_acls(self.options.acl.acls());
+                drop(session.client.create(&creation.folder, b"", &options));
             }
-            let creation = session.client.create(&prefix, &data, &options);
-            let deletion = before_list.map(|path| session.client.delete(path, None));
-            let list = session.client.get_children(&folder);
-            let created = creation.await;
-            let deleted = match deletion {
-                Some(deletion) => Some(deletion.await),
-                None => None,
+            // A missing folder would refuse the transaction of a whole batch.
+            let is_alone = node.line.has_one_claim() || is_new;
+            let created = if is_alone {
+                session.batches.create_alone(&creation).await
+            } else {
+                session.batches.create(creation.clone()).await
             };
             match created {
-                Ok((stat, sequence)) => {
-                    let path = format!("{prefix}{sequence}");
-                    node.path = Some(path.clone());
-                    let listed = match list.await {
-                        Ok((all, folder_stat)) => {
-                            let is_next = matches!(word, Word::Lock | Word::Latch) || folder_stat.pzxid == stat.czxid;
-                            let transaction = is_next.then(|| number_of(word, &stat));
-                            let listing = self.listing(session, &folder, word.queue(), all).await;
-                            listing.map(|listing| (listing.position(&path, word), transaction))
-                        }
-                        Err(error) => Err(error),
-                    };
-                    return Ok(Enqueued { deleted, listed });
-                }
+                Ok(created) => break created,
                 Err(ZkError::NoNode) if attempts < ATTEMPTS => {
-                    session.make_folder(&folder).await?;
+                    session.make_folder(&creation.folder).await?;
                     // No claim of this client is behind this one if there is no other one. The next creation is sent without
                     // a pause, so it stays so.
                     if node.line.has_one_claim() && node.joins && self.table.has_others_beside(&node.line) {
@@ -154,7 +142,18 @@ impl Shared {
                 }
                 Err(error) => return Err(error),
             }
-        }
+        };
+        node.path = Some(created.path.clone());
+        let listed = match created.listed {
+            Ok(Folder { children, last_change }) => {
+                let is_next = matches!(word, Word::Lock | Word::Latch) || last_change == created.transaction;
+                let transaction = is_next.then(|| u64::try_from(created.transaction).unwrap_or_default());
+                let listing = self.listing(session, &creation.folder, word.queue(), children).await;
+                listing.map(|listing| (listing.position(&created.path, word), transaction))
+            }
+            Err(error) => Err(error),
+        };
+        Ok(Enqueued { deleted: created.deleted, listed })
     }
 
     /// The error of a position that a node cannot keep. None for the other positions.
@@ -239,7 +238,7 @@ impl Shared {
                 None => return Ok(false),
             },
         };
-        match session.client.delete(&path, None).await {
+        match session.batches.delete(&path).await {
             Ok(()) => Ok(true),
             Err(error) if fault::is_gone(&error) => Ok(false),
             Err(error) => Err(error),

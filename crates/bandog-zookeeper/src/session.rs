@@ -11,6 +11,7 @@ use uuid::Uuid;
 use zookeeper_client::{Client, CreateMode, Error as ZkError, SessionState, Stat};
 
 use crate::{
+    batches::{Batches, Server},
     encoding::OWN,
     fault,
     options::{NodeAcl, ZooKeeperOptions},
@@ -24,6 +25,8 @@ pub(crate) struct Session {
     pub(crate) number: u64,
     /// Duration for which a write proves that the session is alive. See [`validity`].
     pub(crate) valid_for: Duration,
+    /// Creations and deletions of nodes.
+    pub(crate) batches: Batches,
     /// The node of this session that [`Session::prove`] writes.
     proof: String,
     acl: NodeAcl,
@@ -51,7 +54,9 @@ impl Session {
         let valid_for = validity(client.session_timeout());
         let proof = format!("{}/{OWN}/sessions/{}", options.chroot, Uuid::new_v4());
         let (proven, proving) = (Mutex::default(), tokio::sync::Mutex::default());
-        let session = Self { client, number, valid_for, proof, acl: options.acl, proven, proving };
+        let (acl, server) = (options.acl, Server { client: client.clone(), acl: options.acl, proof: proof.clone() });
+        let batches = Batches::new(server);
+        let session = Self { client, number, valid_for, batches, proof, acl, proven, proving };
         session.prove().await.map_err(|error| fault::of_request(&store, error))?;
         Ok(session)
     }

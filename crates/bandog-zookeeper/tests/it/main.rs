@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
 mod acls;
+mod batches;
 mod crowds;
 mod days;
 mod elections;

@@ -25,7 +25,7 @@ pub(crate) fn claim(kind: Kind, name: &str, number: u64) -> Claim {
 }
 
 /// The number of requests that the server has received.
-fn received(server: &ZooKeeperServer) -> u32 {
+pub(crate) fn received(server: &ZooKeeperServer) -> u32 {
     let answer = server.ask("srvr");
     let line = answer.lines().find_map(|line| line.strip_prefix("Received: "));
     line.expect("the server counts its requests").parse().unwrap()

@@ -1,0 +1,329 @@
+//! Creations and deletions of nodes, which are sent together: one transaction for all that begin at the same time, and one
+//! request that lists the folders.
+//!
+//! If ZooKeeper refuses one part of a transaction, nothing of it is applied. Then each part is sent alone.
+
+use std::{
+    iter, mem,
+    sync::{Mutex, PoisonError},
+};
+
+use futures_util::{FutureExt, future::join_all};
+use tokio::{runtime::Handle, sync::oneshot, task::yield_now};
+use zookeeper_client::{
+    Client, CreateMode, CreateOptions, Error as ZkError, MultiReadResult, MultiWriteError, MultiWriteResult,
+};
+
+use crate::options::NodeAcl;
+
+/// Maximum size of a transaction in bytes, as far as one of its parts alone is not larger. ZooKeeper refuses requests of
+/// more than 1 MiB.
+const MAX_BYTES: usize = 64 * 1024;
+
+/// What ZooKeeper adds to the path and the data of a part at most: numbers and lengths of the protocol, and the ACL.
+const BYTES_OF_A_PART: usize = 200;
+
+type Result<T, E = ZkError> = std::result::Result<T, E>;
+
+/// A node at the end of a queue.
+#[derive(Debug, Clone)]
+pub(crate) struct Creation {
+    /// The folder, which is listed after the creation.
+    pub(crate) folder: String,
+    /// The path of the node without its number.
+    pub(crate) prefix: String,
+    pub(crate) data: Vec<u8>,
+    /// A node that is deleted after the creation, before the list.
+    pub(crate) then_delete: Option<String>,
+}
+
+/// The answer to a creation.
+#[derive(Debug)]
+pub(crate) struct Created {
+    pub(crate) path: String,
+    /// The number of the transaction that created the node.
+    pub(crate) transaction: i64,
+    /// The answer to the deletion, if there was one.
+    pub(crate) deleted: Option<Result<()>>,
+    pub(crate) listed: Result<Folder>,
+}
+
+/// A folder after a creation.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    pub(crate) children: Vec<String>,
+    /// The number of the last transaction that created or deleted a child, read after the children.
+    pub(crate) last_change: i64,
+}
+
+/// Collects the parts of the next transaction.
+#[derive(Debug)]
+pub(crate) struct Batches {
+    server: Server,
+    runtime: Handle,
+    waiting: Mutex<Vec<Part>>,
+}
+
+/// How parts are sent.
+#[derive(Debug, Clone)]
+pub(crate) struct Server {
+    pub(crate) client: Client,
+    pub(crate) acl: NodeAcl,
+    /// A node of this session. A transaction that creates nodes writes it, and the answer has the number of the
+    /// transaction. The answers to the creations have none in ZooKeeper 3.8.0 (ZOOKEEPER-4026).
+    pub(crate) proof: String,
+}
+
+#[derive(Debug)]
+enum Part {
+    Create(Box<Creation>, oneshot::Sender<Result<Created>>),
+    Delete(String, oneshot::Sender<Result<()>>),
+}
+
+/// The call that sends the next batch, when it is dropped.
+struct Sending<'a>(&'a Batches);
+
+impl Drop for Sending<'_> {
+    fn drop(&mut self) {
+        self.0.send();
+    }
+}
+
+impl Batches {
+    /// The proof must exist. The calls are those of one runtime, which is the present one.
+    pub(crate) fn new(server: Server) -> Self {
+        Self { server, runtime: Handle::current(), waiting: Mutex::default() }
+    }
+
+    /// Creates a node in a folder that probably exists, together with the other parts of this moment, and lists the folder.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the node is perhaps created.
+    pub(crate) async fn create(&self, creation: Creation) -> Result<Created> {
+        self.part(|answer| Part::Create(Box::new(creation), answer)).await
+    }
+
+    /// As [`Batches::create`], but the requests are sent with the first poll.
+    pub(crate) async fn create_alone(&self, creation: &Creation) -> Result<Created> {
+        self.server.create(creation).await
+    }
+
+    /// Deletes a node, together with the other parts of this moment.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the node is perhaps deleted.
+    pub(crate) async fn delete(&self, path: &str) -> Result<()> {
+        self.part(|answer| Part::Delete(path.to_owned(), answer)).await
+    }
+
+    async fn part<T>(&self, part: impl FnOnce(oneshot::Sender<Result<T>>) -> Part) -> Result<T> {
+        let (sender, answer) = oneshot::channel();
+        let is_first = {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.push(part(sender));
+            waiting.len() == 1
+        };
+        if is_first {
+            // The other calls of this moment add their parts meanwhile. If this future is dropped, the batch is sent, too.
+            let _sending = Sending(self);
+            yield_now().await;
+        }
+        // There is no answer if the runtime is shutting down.
+        answer.await.unwrap_or(Err(ZkError::ConnectionLoss))
+    }
+
+    /// Sends all parts that wait.
+    fn send(&self) {
+        let parts = mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        for part in parts.into_iter().filter(Part::is_awaited) {
+            if bytes + part.bytes() > MAX_BYTES && !batch.is_empty() {
+                self.send_batch(mem::take(&mut batch));
+                bytes = 0;
+            }
+            bytes += part.bytes();
+            batch.push(part);
+        }
+        self.send_batch(batch);
+    }
+
+    fn send_batch(&self, parts: Vec<Part>) {
+        let server = self.server.clone();
+        let mut sent = async move { server.apply(parts).await }.boxed();
+        // The first poll sends the requests. Requests of later calls follow them.
+        if (&mut sent).now_or_never().is_none() {
+            self.runtime.spawn(sent);
+        }
+    }
+}
+
+impl Server {
+    async fn apply(&self, parts: Vec<Part>) {
+        if parts.len() < 2 {
+            return self.apply_alone(parts).await;
+        }
+        let (transaction, lists) = match (self.write(&parts), self.list(&parts)) {
+            (Ok(transaction), Ok(lists)) => (transaction, lists),
+            // The client library refuses one of the parts, for example because its path is wrong.
+            _ => return self.apply_alone(parts).await,
+        };
+        match transaction.await {
+            Ok(results) => {
+                let folders = self.folders(&parts, lists.await).await;
+                answer(parts, results, folders);
+            }
+            Err(MultiWriteError::OperationFailed { .. }) => self.apply_alone(parts).await,
+            Err(MultiWriteError::RequestFailed { source }) => {
+                parts.into_iter().for_each(|part| part.fail(source.clone()));
+            }
+        }
+    }
+
+    async fn apply_alone(&self, parts: Vec<Part>) {
+        join_all(parts.into_iter().filter(Part::is_awaited).map(async |part| match part {
+            Part::Create(creation, answer) => drop(answer.send(self.create(&creation).await)),
+            Part::Delete(path, answer) => drop(answer.send(self.client.delete(&path, None).await)),
+        }))
+        .await;
+    }
+
+    /// Sends the requests of one creation at once.
+    async fn create(&self, creation: &Creation) -> Result<Created> {
+        let Creation { folder, prefix, data, then_delete } = creation;
+        let creation = self.client.create(prefix, data, &self.mode());
+        let deletion = then_delete.as_ref().map(|path| self.client.delete(path, None));
+        let list = self.client.get_children(folder);
+        let created = creation.await;
+        let deleted = match deletion {
+            Some(deletion) => Some(deletion.await),
+            None => None,
+        };
+        let (stat, number) = created?;
+        let listed = list.await.map(|(children, stat)| Folder { children, last_change: stat.pzxid });
+        Ok(Created { path: format!("{prefix}{number}"), transaction: stat.czxid, deleted, listed })
+    }
+
+    /// Sends a transaction of all parts. Its last write is that of the proof.
+    fn write<'a>(
+        &'a self,
+        parts: &[Part],
+    ) -> Result<impl Future<Output = Result<Vec<MultiWriteResult>, MultiWriteError>> + use<'a>> {
+        let mut transaction = self.client.new_multi_writer();
+        for part in parts {
+            match part {
+                Part::Create(creation, _) => {
+                    transaction.add_create(&creation.prefix, &creation.data, &self.mode())?;
+                    if let Some(path) = &creation.then_delete {
+                        transaction.add_delete(path, None)?;
+                    }
+                }
+                Part::Delete(path, _) => transaction.add_delete(path, None)?,
+            }
+        }
+        transaction.add_set_data(&self.proof, b"", None)?;
+        Ok(transaction.commit())
+    }
+
+    /// Sends one request that lists the folder of each creation. For each, there are the children, and then the folder's
+    /// data and numbers.
+    fn list<'a>(&'a self, parts: &[Part]) -> Result<impl Future<Output = Result<Vec<MultiReadResult>>> + use<'a>> {
+        let mut lists = self.client.new_multi_reader();
+        for creation in parts.iter().filter_map(Part::creation) {
+            lists.add_get_children(&creation.folder)?;
+            lists.add_get_data(&creation.folder)?;
+        }
+        Ok(lists.commit())
+    }
+
+    /// The folders of all creations. Servers before 3.6 do not know the request that lists them all.
+    async fn folders(&self, parts: &[Part], lists: Result<Vec<MultiReadResult>>) -> Vec<Result<Folder>> {
+        if let Ok(lists) = lists {
+            let mut lists = lists.into_iter();
+            return iter::from_fn(|| Some(folder(lists.next()?, lists.next()?))).collect();
+        }
+        let creations = parts.iter().filter_map(Part::creation);
+        let lists: Vec<_> = creations.map(|creation| self.client.get_children(&creation.folder)).collect();
+        let lists = join_all(lists).await.into_iter();
+        lists.map(|list| list.map(|(children, stat)| Folder { children, last_change: stat.pzxid })).collect()
+    }
+
+    fn mode(&self) -> CreateOptions<'static> {
+        CreateMode::EphemeralSequential.with_acls(self.acl.acls())
+    }
+}
+
+/// Answers the parts of a transaction. `folders` are those of the creations.
+fn answer(parts: Vec<Part>, results: Vec<MultiWriteResult>, folders: Vec<Result<Folder>>) {
+    let transaction = results.last().and_then(|result| match result {
+        MultiWriteResult::SetData { stat } => Some(stat.mzxid),
+        _ => None,
+    });
+    let paths = results.into_iter().filter_map(|result| match result {
+        MultiWriteResult::Create { path, .. } => Some(path),
+        _ => None,
+    });
+    let mut created = paths.zip(folders);
+    for part in parts {
+        match part {
+            Part::Delete(_, answer) => drop(answer.send(Ok(()))),
+            Part::Create(creation, answer) => {
+                let deleted = creation.then_delete.map(|_| Ok(()));
+                let created = created.next().zip(transaction).ok_or_else(unexpected);
+                let created =
+                    created.map(|((path, listed), transaction)| Created { path, transaction, deleted, listed });
+                drop(answer.send(created));
+            }
+        }
+    }
+}
+
+/// The answers to the two reads of a folder.
+fn folder(children: MultiReadResult, numbers: MultiReadResult) -> Result<Folder> {
+    match (children, numbers) {
+        (MultiReadResult::Children { children }, MultiReadResult::Data { stat, .. }) => {
+            Ok(Folder { children, last_change: stat.pzxid })
+        }
+        (MultiReadResult::Error { err }, _) | (_, MultiReadResult::Error { err }) => Err(err),
+        _ => Err(unexpected()),
+    }
+}
+
+/// The error of an answer that does not belong to its request.
+fn unexpected() -> ZkError {
+    ZkError::UnmarshalError { entity: "a transaction", reason: &"its answers do not belong to its parts" }
+}
+
+impl Part {
+    fn creation(&self) -> Option<&Creation> {
+        match self {
+            Self::Create(creation, _) => Some(creation),
+            Self::Delete(..) => None,
+        }
+    }
+
+    /// Whether the caller still waits.
+    fn is_awaited(&self) -> bool {
+        match self {
+            Self::Create(_, answer) => !answer.is_closed(),
+            Self::Delete(_, answer) => !answer.is_closed(),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        BYTES_OF_A_PART
+            + match self {
+                Self::Create(creation, _) => {
+                    let deleted = creation.then_delete.as_ref().map_or(0, String::len);
+                    creation.prefix.len() + creation.data.len() + deleted
+                }
+                Self::Delete(path, _) => path.len(),
+            }
+    }
+
+    fn fail(self, error: ZkError) {
+        match self {
+            Self::Create(_, answer) => drop(answer.send(Err(error))),
+            Self::Delete(_, answer) => drop(answer.send(Err(error))),
+        }
+    }
+}
