@@ -256,7 +256,7 @@ async fn prepare_postgres(link: &Link, context: &Context) -> Result<Decides, Fau
         "set default_transaction_isolation to 'read committed'; set timezone to 'UTC'; set jit to off;\
          set enable_seqscan to off; set plan_cache_mode to force_generic_plan;",
     );
-    if matches!(options.layout, Layout::Leases) {
+    if !matches!(options.layout, Layout::ShedLock(_)) {
         // The statements for many names read each table once, by a list of names. PostgreSQL does not know how long the
         // list is, so with nested loops it would read a table again for each name. Joins without a condition stay nested
         // loops. Their estimated cost is high, so `jit` must be off.

@@ -17,7 +17,8 @@ const KNOWN: &str = "$known(";
 /// - `$rows(1 name, 3 fence)` becomes a query that returns the rows of these lists, with these names of the columns. The
 ///   server writes large values of such a query to a file, so no list of texts of any length is used in it.
 ///
-/// An empty list becomes an empty text, which is the name of nothing.
+/// An empty list becomes an empty text, which is the name of nothing. A marker whose number is not that of a parameter
+/// stays as it is, so the server refuses the statement.
 pub(super) fn with_parameters(text: &str, parameters: &[Parameter<'_>]) -> String {
     if !text.contains('$') {
         return text.to_owned();
@@ -61,7 +62,10 @@ fn write_rows(written: &mut String, literals: &[Literal], columns: &str) {
         let (number, name) = text.split_once(' ')?;
         Some((list(literals, number)?, name.to_owned()))
     };
-    let columns: Vec<_> = columns.split(", ").filter_map(column).collect();
+    let Some(columns) = columns.split(", ").map(column).collect::<Option<Vec<_>>>() else {
+        written.extend([ROWS, columns, ")"]);
+        return;
+    };
     if columns.iter().all(|(list, _)| list.is_empty()) {
         let columns: Vec<_> = columns.iter().map(|(_, name)| format!("null as {name}")).collect();
         written.extend(["select ", &columns.join(", "), " from dual where false"]);
@@ -80,7 +84,10 @@ fn write_rows(written: &mut String, literals: &[Literal], columns: &str) {
 }
 
 fn write_values(written: &mut String, literals: &[Literal], numbers: &str) {
-    let lists: Vec<_> = numbers.split(", ").filter_map(|number| list(literals, number)).collect();
+    let Some(lists) = numbers.split(", ").map(|number| list(literals, number)).collect::<Option<Vec<_>>>() else {
+        written.extend([VALUES, numbers, ")"]);
+        return;
+    };
     for row in 0..lists.first().map_or(0, |list| list.len()) {
         let values: Vec<_> = lists.iter().map(|list| list[row].as_str()).collect();
         written.push_str(if row == 0 { "(" } else { ", (" });
@@ -91,9 +98,12 @@ fn write_values(written: &mut String, literals: &[Literal], numbers: &str) {
 
 fn write_known(written: &mut String, literals: &[Literal], numbers: &str) {
     let lists = numbers.split_once(", ").and_then(|(one, two)| Some((list(literals, one)?, list(literals, two)?)));
-    let rows = lists.into_iter().flat_map(|(names, values)| names.iter().zip(values));
-    let rows: Vec<_> =
-        rows.filter(|(_, value)| *value != NULL).map(|(name, value)| format!("({name}, {value})")).collect();
+    let Some((names, values)) = lists else {
+        written.extend([KNOWN, numbers, ")"]);
+        return;
+    };
+    let rows = names.iter().zip(values).filter(|(_, value)| *value != NULL);
+    let rows: Vec<_> = rows.map(|(name, value)| format!("({name}, {value})")).collect();
     if rows.is_empty() {
         written.push_str("select null, null from dual where false");
     } else {
@@ -139,6 +149,9 @@ mod tests {
         assert_eq!(text, "a values (x'61', 1), (x'63', 3) b");
         let none = vec![None::<i64>; 3];
         assert_eq!(with_parameters("$known(1, 2)", &[&names, &none]), "select null, null from dual where false");
+        for wrong in ["$known(1, 3)", "$known(0, 1)", "$known(1)", "$values(1, 3)", "$rows(3 name)", "$3"] {
+            assert_eq!(with_parameters(wrong, &[&names, &fences]), wrong);
+        }
     }
 
     #[test]
