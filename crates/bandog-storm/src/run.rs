@@ -56,7 +56,8 @@ pub(crate) fn run(store: StoreKind, seed: u64, args: &Args) -> io::Result<Summar
     let log = Log::open(&files.faults())?;
     faults.iter().for_each(|fault| log.write(fault));
     let end = now();
-    let history = History::read(&files, &pool.lives, RESOURCES, faults, (nanos(pool.size.ttl), end))?;
+    let times = (nanos(pool.size.ttl), nanos(pool.size.place), end);
+    let history = History::read(&files, &pool.lives, RESOURCES, faults, times)?;
     let findings = check::check(&history);
     let mut summary = Summary::new(store, seed, args, &history, findings, wrong);
     (summary.traffic, summary.ended_in) = (traffic, ended_in);

@@ -8,7 +8,7 @@ use bandog_testkit::{Process, Wire, is_alive};
 use crate::{
     args::StoreKind,
     history::{Files, Nanos},
-    plan::{Kind, LONG_TTL, NAMES, SESSION, TIMEOUT, TTL},
+    plan::{Kind, LONG_TTL, NAMES, PLACE, SESSION, TIMEOUT, TTL},
     test_store::TestStore,
     worker::{DONE, ENDED},
 };
@@ -23,6 +23,8 @@ pub(crate) struct Size {
     tasks: u32,
     /// The watchdog's ttl.
     pub(crate) ttl: Duration,
+    /// Time for which the store keeps the place of a waiting client that it does not hear of.
+    pub(crate) place: Duration,
 }
 
 impl Size {
@@ -37,8 +39,13 @@ impl Size {
             | StoreKind::Postgres
             | StoreKind::Mariadb => TTL,
         };
+        let place = match store {
+            // A place is a node of the session.
+            StoreKind::Zookeeper | StoreKind::ZookeeperEnsemble => ttl,
+            _ => PLACE,
+        };
         match store {
-            StoreKind::Memory => Self { processes: 1, clients: 4, tasks: 6, ttl },
+            StoreKind::Memory => Self { processes: 1, clients: 4, tasks: 6, ttl, place },
             StoreKind::Sqlite
             | StoreKind::Redis
             | StoreKind::Sentinel
@@ -47,7 +54,7 @@ impl Size {
             | StoreKind::Postgres
             | StoreKind::Mariadb
             | StoreKind::Zookeeper
-            | StoreKind::ZookeeperEnsemble => Self { processes: 4, clients: 1, tasks: 6, ttl },
+            | StoreKind::ZookeeperEnsemble => Self { processes: 4, clients: 1, tasks: 6, ttl, place },
         }
     }
 }

@@ -39,6 +39,8 @@ pub(crate) struct History {
     pub(crate) resources: Vec<Vec<ResourceWrite>>,
     /// The watchdog's ttl.
     pub(crate) ttl: Nanos,
+    /// Time for which the store keeps the place of a waiting client that it does not hear of.
+    pub(crate) place: Nanos,
     /// The time when all clients had ended.
     pub(crate) end: Nanos,
     /// For each call, its index in `calls`. The key is the client and the id of the call.
@@ -171,9 +173,9 @@ impl History {
         lives: &[Life],
         names: usize,
         faults: Vec<Fault>,
-        (ttl, end): (Nanos, Nanos),
+        (ttl, place, end): (Nanos, Nanos, Nanos),
     ) -> io::Result<Self> {
-        let mut history = Self { faults, ttl, end, ..Self::default() };
+        let mut history = Self { faults, ttl, place, end, ..Self::default() };
         for life in lives {
             lines(&files.client(life.client), |event| history.add(life, event))?;
             // A process records that it did not run when it runs again. A killed process did not record this.

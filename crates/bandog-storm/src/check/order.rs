@@ -5,18 +5,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Call, Findings, History};
-use crate::{
-    fault::FaultKind,
-    history::{Nanos, nanos},
-    plan::PLACE,
-    share::Share,
-};
+use crate::{fault::FaultKind, history::Nanos, share::Share};
 
 const QUEUE: &str = "a fair mutex is granted in the order of its queue";
 const LATER: &str = "a fair mutex is granted to a waiting call before a call that began later";
 
-/// If a client could not reach the store for this time in total, its place might have expired.
-const PLACE_EXPIRES: Nanos = 2_500_000_000;
+/// If a client could not reach the store for this part of the time for which a place is kept, the place might have expired.
+const PLACE_EXPIRES: Nanos = 2;
 /// If a client could not reach the store for this time in total, the answer of its grant might have come too late. Then
 /// the call claims again, at the end of the queue.
 const ANSWER_IS_LATE: Nanos = 200_000_000;
@@ -118,7 +113,7 @@ impl<'a> Losses<'a> {
         // A short lease can expire before the client knows of the grant, even if the store answers fast.
         !call.watched
             || self.of_store.iter().any(|(begin, end)| *begin <= to && *end >= from)
-            || self.away(call, from.saturating_sub(nanos(PLACE)), to) > PLACE_EXPIRES
+            || self.away(call, from.saturating_sub(self.history.place), to) > self.history.place / PLACE_EXPIRES
             || self.away(call, from, to) > ANSWER_IS_LATE
     }
 

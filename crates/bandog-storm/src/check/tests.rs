@@ -4,8 +4,8 @@
 use super::{Findings, History, check};
 use crate::{
     fault::{Fault, FaultKind},
-    history::{CallId, Event, Nanos, Outcome, ResourceWrite, Verb},
-    plan::{GREATER_LIMIT, LIMIT},
+    history::{CallId, Event, Nanos, Outcome, ResourceWrite, Verb, nanos},
+    plan::{GREATER_LIMIT, LIMIT, PLACE},
     share::Share,
     step::{Reply, Step},
     worker_pool::Life,
@@ -23,7 +23,7 @@ struct Story(History, Share);
 
 impl Story {
     fn new() -> Self {
-        Self(History { resources: vec![Vec::new()], ttl: TTL, ..History::default() }, Share::Mutex)
+        Self(History { resources: vec![Vec::new()], ttl: TTL, place: nanos(PLACE), ..History::default() }, Share::Mutex)
     }
 
     /// All calls that follow ask for this share.

@@ -275,6 +275,30 @@ fn a_later_call_that_is_granted_before_a_waiting_one_is_found() {
     is_broken(&story(60, true), &[]);
 }
 
+/// On ZooKeeper, a place ends with the session of its client.
+#[test]
+fn a_place_can_expire_before_and_after_the_queue_was_read() {
+    let story = |place: u64, fault: u64| {
+        let mut story = Story::new();
+        story.0.place = place * MS;
+        story.of(Share::Fair).holds(1, 0, 1, 2_000, 1);
+        story.asks(2, 0, 10);
+        story.asks(3, 0, 20);
+        // Client 2 is first. The number of a claim is that of its fence.
+        story.queue(1_000, &[3, 2]);
+        story.fault(FaultKind::Refuse, fault, fault + 840, Some(2));
+        story.granted(3, 0, 2_000, 2);
+        story.releases(3, 0, 2_010);
+        story.granted(2, 0, 2_010, 3);
+        story.releases(2, 0, 2_020);
+        story.ends(2_100)
+    };
+    is_broken(&story(800, 150), &[]);
+    is_broken(&story(5_000, 150), &[QUEUE]);
+    // Long before the question.
+    is_broken(&story(200, 20), &[QUEUE]);
+}
+
 #[test]
 fn a_waiter_at_free_permits_is_found() {
     let story = |take| {
