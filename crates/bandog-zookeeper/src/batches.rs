@@ -4,8 +4,8 @@
 //! If ZooKeeper refuses one part of a transaction, nothing of it is applied. Then each part is sent alone.
 
 use std::{
-    iter, mem,
-    sync::{Mutex, PoisonError},
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use futures_util::{FutureExt, future::join_all};
@@ -72,6 +72,8 @@ pub(crate) struct Server {
     /// A node of this session. A transaction that creates nodes writes it, and the answer has the number of the
     /// transaction. The answers to the creations have none in ZooKeeper 3.8.0 (ZOOKEEPER-4026).
     pub(crate) proof: String,
+    /// Held while parts are sent. See [`Server::turn`].
+    pub(crate) sending: Arc<Mutex<()>>,
 }
 
 #[derive(Debug)]
@@ -80,7 +82,7 @@ enum Part {
     Delete(String, oneshot::Sender<Result<()>>),
 }
 
-/// The call that sends the next batch, when it is dropped.
+/// A call that sends the parts that wait, when it is dropped.
 struct Sending<'a>(&'a Batches);
 
 impl Drop for Sending<'_> {
@@ -89,8 +91,18 @@ impl Drop for Sending<'_> {
     }
 }
 
+/// The end of a call. After it, the part of a dropped call is not sent any more: a later call for the same node could have
+/// been sent before it.
+struct Leaving<'a>(&'a Server);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        drop(self.0.turn());
+    }
+}
+
 impl Batches {
-    /// The proof must exist. The calls are those of one runtime, which is the present one.
+    /// The proof must exist. Requests are sent by the present runtime.
     pub(crate) fn new(server: Server) -> Self {
         Self { server, runtime: Handle::current(), waiting: Mutex::default() }
     }
@@ -117,14 +129,13 @@ impl Batches {
     }
 
     async fn part<T>(&self, part: impl FnOnce(oneshot::Sender<Result<T>>) -> Part) -> Result<T> {
+        // Dropped last, when the channel is closed.
+        let _leaving = Leaving(&self.server);
         let (sender, answer) = oneshot::channel();
-        let is_first = {
-            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            waiting.push(part(sender));
-            waiting.len() == 1
-        };
-        if is_first {
-            // The other calls of this moment add their parts meanwhile. If this future is dropped, the batch is sent, too.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(part(sender));
+        {
+            // The other calls of this moment add their parts meanwhile. Each call can send the batch, so that none waits for
+            // a call that is not polled. If this future is dropped, the batch is sent, too.
             let _sending = Sending(self);
             yield_now().await;
         }
@@ -136,7 +147,7 @@ impl Batches {
     fn send(&self) {
         let parts = mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
         let (mut batch, mut bytes) = (Vec::new(), 0);
-        for part in parts.into_iter().filter(Part::is_awaited) {
+        for part in parts {
             if bytes + part.bytes() > MAX_BYTES && !batch.is_empty() {
                 self.send_batch(mem::take(&mut batch));
                 bytes = 0;
@@ -162,15 +173,24 @@ impl Server {
         if parts.len() < 2 {
             return self.apply_alone(parts).await;
         }
-        let (transaction, lists) = match (self.write(&parts), self.list(&parts)) {
-            (Ok(transaction), Ok(lists)) => (transaction, lists),
-            // The client library refuses one of the parts, for example because its path is wrong.
-            _ => return self.apply_alone(parts).await,
+        let sent = {
+            let _turn = self.turn();
+            let parts: Vec<_> = parts.into_iter().filter(Part::is_awaited).collect();
+            match (self.write(&parts), self.list(&parts)) {
+                (Ok(transaction), Ok(lists)) => Ok((parts, transaction, lists)),
+                // The client library refuses one of the parts, for example because its path is wrong.
+                _ => Err(parts),
+            }
+        };
+        let (parts, transaction, lists) = match sent {
+            Ok(sent) => sent,
+            Err(parts) => return self.apply_alone(parts).await,
         };
         match transaction.await {
             Ok(results) => {
-                let folders = self.folders(&parts, lists.await).await;
-                answer(parts, results, folders);
+                let created = answer_deletions(parts, results);
+                let folders = self.folders(&created, lists.await).await;
+                created.into_iter().zip(folders).for_each(|(created, listed)| created.answer(listed));
             }
             Err(MultiWriteError::OperationFailed { .. }) => self.apply_alone(parts).await,
             Err(MultiWriteError::RequestFailed { source }) => {
@@ -180,11 +200,25 @@ impl Server {
     }
 
     async fn apply_alone(&self, parts: Vec<Part>) {
-        join_all(parts.into_iter().filter(Part::is_awaited).map(async |part| match part {
-            Part::Create(creation, answer) => drop(answer.send(self.create(&creation).await)),
-            Part::Delete(path, answer) => drop(answer.send(self.client.delete(&path, None).await)),
-        }))
-        .await;
+        let mut sent = {
+            let _turn = self.turn();
+            let mut sent = join_all(parts.into_iter().filter(Part::is_awaited).map(async |part| match part {
+                Part::Create(creation, answer) => drop(answer.send(self.create(&creation).await)),
+                Part::Delete(path, answer) => drop(answer.send(self.client.delete(&path, None).await)),
+            }))
+            .boxed();
+            // The first poll sends the requests.
+            if (&mut sent).now_or_never().is_some() {
+                return;
+            }
+            sent
+        };
+        (&mut sent).await;
+    }
+
+    /// The turn to send. It lasts from the check that a caller still waits until its part is sent.
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        self.sending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends the requests of one creation at once.
@@ -203,7 +237,7 @@ impl Server {
         Ok(Created { path: format!("{prefix}{number}"), transaction: stat.czxid, deleted, listed })
     }
 
-    /// Sends a transaction of all parts. Its last write is that of the proof.
+    /// Sends a transaction of all parts. If there are creations, its last write is that of the proof.
     fn write<'a>(
         &'a self,
         parts: &[Part],
@@ -220,7 +254,9 @@ impl Server {
                 Part::Delete(path, _) => transaction.add_delete(path, None)?,
             }
         }
-        transaction.add_set_data(&self.proof, b"", None)?;
+        if parts.iter().any(|part| part.creation().is_some()) {
+            transaction.add_set_data(&self.proof, b"", None)?;
+        }
         Ok(transaction.commit())
     }
 
@@ -235,16 +271,20 @@ impl Server {
         Ok(lists.commit())
     }
 
-    /// The folders of all creations. Servers before 3.6 do not know the request that lists them all.
-    async fn folders(&self, parts: &[Part], lists: Result<Vec<MultiReadResult>>) -> Vec<Result<Folder>> {
-        if let Ok(lists) = lists {
-            let mut lists = lists.into_iter();
-            return iter::from_fn(|| Some(folder(lists.next()?, lists.next()?))).collect();
+    /// The folders of the nodes. Servers before 3.6 do not know the request that lists them all.
+    async fn folders(&self, nodes: &[NewNode], lists: Result<Vec<MultiReadResult>>) -> Vec<Result<Folder>> {
+        match lists {
+            Ok(lists) => {
+                let mut lists = lists.into_iter();
+                nodes.iter().map(|_| folder(lists.next(), lists.next())).collect()
+            }
+            Err(ZkError::Unimplemented) => {
+                let lists: Vec<_> = nodes.iter().map(|node| self.client.get_children(&node.creation.folder)).collect();
+                let lists = join_all(lists).await.into_iter();
+                lists.map(|list| list.map(|(children, stat)| Folder { children, last_change: stat.pzxid })).collect()
+            }
+            Err(error) => nodes.iter().map(|_| Err(error.clone())).collect(),
         }
-        let creations = parts.iter().filter_map(Part::creation);
-        let lists: Vec<_> = creations.map(|creation| self.client.get_children(&creation.folder)).collect();
-        let lists = join_all(lists).await.into_iter();
-        lists.map(|list| list.map(|(children, stat)| Folder { children, last_change: stat.pzxid })).collect()
     }
 
     fn mode(&self) -> CreateOptions<'static> {
@@ -252,38 +292,51 @@ impl Server {
     }
 }
 
-/// Answers the parts of a transaction. `folders` are those of the creations.
-fn answer(parts: Vec<Part>, results: Vec<MultiWriteResult>, folders: Vec<Result<Folder>>) {
+/// A node that a transaction has created.
+struct NewNode {
+    creation: Box<Creation>,
+    answer: oneshot::Sender<Result<Created>>,
+    /// The path of the node and the number of the transaction. None if the server's answer has none.
+    created: Option<(String, i64)>,
+}
+
+impl NewNode {
+    fn answer(self, listed: Result<Folder>) {
+        let deleted = self.creation.then_delete.map(|_| Ok(()));
+        let created = self.created.map(|(path, transaction)| Created { path, transaction, deleted, listed });
+        drop(self.answer.send(created.ok_or_else(unexpected)));
+    }
+}
+
+/// Answers the deletions of a transaction, and returns its creations.
+fn answer_deletions(parts: Vec<Part>, results: Vec<MultiWriteResult>) -> Vec<NewNode> {
     let transaction = results.last().and_then(|result| match result {
         MultiWriteResult::SetData { stat } => Some(stat.mzxid),
         _ => None,
     });
-    let paths = results.into_iter().filter_map(|result| match result {
+    let mut paths = results.into_iter().filter_map(|result| match result {
         MultiWriteResult::Create { path, .. } => Some(path),
         _ => None,
     });
-    let mut created = paths.zip(folders);
+    let mut created = Vec::new();
     for part in parts {
         match part {
             Part::Delete(_, answer) => drop(answer.send(Ok(()))),
             Part::Create(creation, answer) => {
-                let deleted = creation.then_delete.map(|_| Ok(()));
-                let created = created.next().zip(transaction).ok_or_else(unexpected);
-                let created =
-                    created.map(|((path, listed), transaction)| Created { path, transaction, deleted, listed });
-                drop(answer.send(created));
+                created.push(NewNode { creation, answer, created: paths.next().zip(transaction) });
             }
         }
     }
+    created
 }
 
 /// The answers to the two reads of a folder.
-fn folder(children: MultiReadResult, numbers: MultiReadResult) -> Result<Folder> {
+fn folder(children: Option<MultiReadResult>, numbers: Option<MultiReadResult>) -> Result<Folder> {
     match (children, numbers) {
-        (MultiReadResult::Children { children }, MultiReadResult::Data { stat, .. }) => {
+        (Some(MultiReadResult::Children { children }), Some(MultiReadResult::Data { stat, .. })) => {
             Ok(Folder { children, last_change: stat.pzxid })
         }
-        (MultiReadResult::Error { err }, _) | (_, MultiReadResult::Error { err }) => Err(err),
+        (Some(MultiReadResult::Error { err }), _) | (_, Some(MultiReadResult::Error { err })) => Err(err),
         _ => Err(unexpected()),
     }
 }

@@ -39,6 +39,13 @@ impl Folders {
         }
         recent.now.insert(key.clone()) && !recent.before.contains(key)
     }
+
+    /// Forgets the use of a lock's folder.
+    pub(crate) fn forget(&self, key: &Key) {
+        let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.now.remove(key);
+        recent.before.remove(key);
+    }
 }
 
 #[cfg(test)]
@@ -54,6 +61,8 @@ mod tests {
             assert!(!folders.is_new(&key));
         }
         assert!(folders.is_new(&other));
+        folders.forget(&key);
+        assert!(folders.is_new(&key) && !folders.is_new(&other));
     }
 
     #[test]

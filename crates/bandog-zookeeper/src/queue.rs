@@ -140,7 +140,11 @@ impl Shared {
                         return Err(ZkError::NoNode);
                     }
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    // The next creation is sent alone. A name that always fails would refuse each transaction it is in.
+                    self.folders.forget(&node.line.key);
+                    return Err(error);
+                }
             }
         };
         node.path = Some(created.path.clone());

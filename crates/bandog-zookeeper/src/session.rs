@@ -1,7 +1,7 @@
 //! One session with the ensemble, and the proof that it is alive.
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime},
 };
 
@@ -54,7 +54,10 @@ impl Session {
         let valid_for = validity(client.session_timeout());
         let proof = format!("{}/{OWN}/sessions/{}", options.chroot, Uuid::new_v4());
         let (proven, proving) = (Mutex::default(), tokio::sync::Mutex::default());
-        let (acl, server) = (options.acl, Server { client: client.clone(), acl: options.acl, proof: proof.clone() });
+        let (acl, server) = (
+            options.acl,
+            Server { client: client.clone(), acl: options.acl, proof: proof.clone(), sending: Arc::default() },
+        );
         let batches = Batches::new(server);
         let session = Self { client, number, valid_for, batches, proof, acl, proven, proving };
         session.prove().await.map_err(|error| fault::of_request(&store, error))?;
