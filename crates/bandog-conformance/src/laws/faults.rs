@@ -49,6 +49,8 @@ pub async fn ambiguous_acquire<W: World>(world: &W) -> Law {
         });
         crate::kit::until(|| wire.pending() == 0).await;
         asking.abort();
+        // The call is dropped when its task has ended, and not before. It can have got the lock meanwhile.
+        let _ = asking.await;
         nothing_left(world, &[&a]).await;
         assert!(is_free(&b, NAME).await?, "a dropped call left a hold after {fate:?}");
     }
@@ -76,6 +78,7 @@ pub async fn ambiguous_acquire_on_the_wire<W: World>(world: &W) -> Law {
     });
     bandog_testkit::eventually_async(MAX_WAIT, async || world.left().await.len() > 1).await;
     dropped.abort();
+    let _ = dropped.await;
     world.lose_answers(false).await?;
     guard.release().await?;
     nothing_left(world, &[&a, &b]).await;

@@ -51,6 +51,7 @@ pub async fn wait_timeout<W: World>(world: &W) -> Law {
         }
         if let Some(other_waiter) = other_waiter {
             other_waiter.abort();
+            let _ = other_waiter.await;
         }
     }
     // When `idle` returns, all waiters have ended, and the store has removed their data.
