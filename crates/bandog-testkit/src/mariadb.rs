@@ -218,7 +218,8 @@ impl MariaDbServer {
         let out = install.output().unwrap_or_else(|error| {
             panic!("cannot run mariadb-install-db ({error}); `cargo xtask test` installs what the tests need")
         });
-        assert!(out.status.success(), "mariadb-install-db failed: {}", String::from_utf8_lossy(&out.stdout));
+        let [stdout, stderr] = [&out.stdout, &out.stderr].map(|text| String::from_utf8_lossy(text));
+        assert!(out.status.success(), "mariadb-install-db failed ({}): {stderr}{stdout}", out.status);
     }
 
     /// Starts the server program, and waits until it answers.
