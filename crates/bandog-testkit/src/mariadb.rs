@@ -215,6 +215,8 @@ impl MariaDbServer {
         let mut install = self.command("mariadb-install-db");
         install.args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]);
         install.args(SMALL).arg(format!("--datadir={}", self.data().display())).stdin(Stdio::null());
+        // A server that starts deletes the temporary tables that it finds, also those of another installation.
+        install.arg(format!("--tmpdir={}", self.dir.display()));
         let out = install.output().unwrap_or_else(|error| {
             panic!("cannot run mariadb-install-db ({error}); `cargo xtask test` installs what the tests need")
         });
