@@ -11,7 +11,7 @@ fn bench(args: &[&str]) -> Output {
 fn every_part_of_the_bench_ends() {
     let Output { status, stdout, stderr } = bench(&["--short"]);
     let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
-    assert!(status.success(), "{stdout}\n{stderr}");
+    assert!(status.success(), "{status}\n{stderr}\n{stdout}\n{stderr}");
 }
 
 #[test]

@@ -64,7 +64,7 @@ async fn claims_and_releases_of_many_names_share_requests() {
         let second_fences = hold_all(&ours, &second).await;
         let (claimed, before) = (received(&server) - before, received(&server));
         assert!(claimed < NAMES / 4, "{claimed} requests");
-        // What the server stores is what the claims were told.
+        // The fence of each grant is the one that the server stores.
         for (fence, claim) in second_fences.iter().zip(&second) {
             let row = ours.show(&claim.key).await.unwrap();
             assert_eq!(row.holder().unwrap().last_fence, Some(*fence));
