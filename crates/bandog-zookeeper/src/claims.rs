@@ -14,7 +14,7 @@ use zookeeper_client::{Error as ZkError, Stat};
 use crate::{
     fault,
     host::Shared,
-    nodes::NodeText,
+    nodes::{NodeText, Word},
     queue::{Ahead, Awaited, Position, fences, number_of},
     semaphore::{Asked, is_of_a_semaphore},
     session::Session,
@@ -82,9 +82,7 @@ impl Shared {
             self.table.keep_claim(claim.id, node.clone());
         }
         let Some(path) = &node.path else { return Ok(None) };
-        // For a claim that was granted before, a write proves that the session is alive, and with it the node.
-        let proof = async { if node.transaction.is_some() { session.prove().await.map(drop) } else { Ok(()) } };
-        let (proof, position) = futures_util::join!(proof, self.position_of(session, &node.line, path));
+        let (proof, position) = self.proven_position(session, &node, path).await;
         let position = position.map_err(|error| self.fault(error))?;
         if position == Position::Missing {
             self.table.remove_claim(claim.id);
@@ -93,6 +91,23 @@ impl Shared {
         proof.map_err(|error| self.fault(error))?;
         let transaction = node.transaction;
         self.decide(session, claim, node, position, transaction).await.map(Some)
+    }
+
+    /// The position of a node of ours. If a grant depends on it, a write proves at the same time that the session is alive, and
+    /// with it the node: for a claim that was granted before, and for one that is perhaps first now.
+    async fn proven_position(
+        &self,
+        session: &Session,
+        node: &Node,
+        path: &str,
+    ) -> (Result<(), ZkError>, Result<Position, ZkError>) {
+        let is_perhaps_first = node.waits
+            && counts_from_creation(node)
+            && !self.table.is_watching(node)
+            && session.recently_proven().is_none();
+        let needs_proof = node.transaction.is_some() || is_perhaps_first;
+        let proof = async { if needs_proof { session.prove().await.map(drop) } else { Ok(()) } };
+        futures_util::join!(proof, self.position_of(session, &node.line, path))
     }
 
     /// Claims with the node of the waiting calls. None if the node does not exist any more.
@@ -105,7 +120,8 @@ impl Shared {
         if is_listed && self.table.is_watching(&node) {
             return Ok(Some(BUSY)); // The watch would have reported that the predecessor is gone.
         }
-        let position = self.position_of(session, &node.line, &path).await.map_err(|error| self.fault(error))?;
+        let (proof, position) = self.proven_position(session, &node, &path).await;
+        let position = position.and_then(|position| proof.map(|()| position)).map_err(|error| self.fault(error))?;
         match position {
             // A client that is refused because the lock is of another kind has a node for a moment. This client waits until
             // the node is gone.
@@ -306,10 +322,15 @@ impl Shared {
 
     /// Writes the data of a node that exists already, unless its data may not change. This also proves that the session is
     /// alive. None if the node does not exist any more.
-    async fn marked(&self, session: &Session, node: &Node, text: &NodeText) -> Result<Option<Stat>> {
+    pub(crate) async fn marked(&self, session: &Session, node: &Node, text: &NodeText) -> Result<Option<Stat>> {
         let Some(path) = &node.path else { return Ok(None) };
         let written = if node.line.word.may_change() {
-            session.client.set_data(path, &text.bytes(), None).await.map(Some)
+            let began = Instant::now();
+            let written = session.client.set_data(path, &text.bytes(), None).await.map(Some);
+            if written.is_ok() {
+                session.has_written(began);
+            }
+            written
         } else {
             // The proof is sent first, so the session was alive when the server looked for the node.
             let (proof, stat) = futures_util::join!(session.prove(), session.client.check_stat(path));
@@ -349,8 +370,8 @@ impl Shared {
         Ok(Verdict::Busy { retry_after: RETRY_AFTER, ahead })
     }
 
-    /// Grants the lock to a claim whose node is first. If the transaction is not known, [`Self::marked`] says its number.
-    /// None if the node does not exist any more.
+    /// Grants the lock to a claim whose node is first. If the transaction is not known, [`Self::marked`] says its number,
+    /// unless the grant needs no write. None if the node does not exist any more.
     pub(crate) async fn grant(
         &self,
         session: &Session,
@@ -358,21 +379,34 @@ impl Shared {
         node: &Node,
         transaction: Option<u64>,
     ) -> Result<Option<Verdict>> {
-        let transaction = match transaction {
-            Some(transaction) => transaction,
-            None => match self.marked(session, node, &NodeText::of(claim)).await? {
-                Some(stat) => number_of(node.line.word, &stat),
+        let (transaction, proven_for) = match (transaction, without_a_write(session, node)) {
+            (Some(transaction), _) => (transaction, session.valid_for),
+            (None, Some(proven)) => {
+                self.mark_later(session, claim, node);
+                proven
+            }
+            (None, None) => match self.marked(session, node, &NodeText::of(claim)).await? {
+                Some(stat) => (number_of(node.line.word, &stat), session.valid_for),
                 None => {
                     self.table.remove_claim(claim.id);
                     return Ok(None);
                 }
             },
         };
-        let valid_for = claim.ttl.min(session.valid_for);
+        let valid_for = claim.ttl.min(proven_for);
         self.table.update(claim.id, |node| {
             (node.transaction, node.waits, node.until) = (Some(transaction), false, session.end_of(claim.ttl));
         });
         Ok(Some(Verdict::Granted { fences: fences(transaction, claim.fences), valid_for, followers: Vec::new() }))
+    }
+
+    /// Sends the data of a node that waited until now, and does not await the answer. If the answer is lost, others see the
+    /// holder as a waiter until the first renewal, which writes the data again.
+    fn mark_later(&self, session: &Session, claim: &Claim, node: &Node) {
+        let Some(path) = node.path.as_ref().filter(|_| node.line.word.may_change()) else { return };
+        // The request is sent with this call.
+        drop(session.client.set_data(path, &NodeText::of(claim).bytes(), None));
+        self.table.update(claim.id, |node| node.is_unmarked = true);
     }
 
     async fn release(&self, session: &Session, claim: &Claim) -> Result<Released> {
@@ -424,4 +458,15 @@ fn has_place(claim: &Claim) -> bool {
         Kind::Fair | Kind::Write => claim.joins,
         Kind::Permits { .. } => claim.joins && claim.offers,
     }
+}
+
+/// Whether the fences of a grant are counted from the creation of its node, so that the grant needs no write.
+fn counts_from_creation(node: &Node) -> bool {
+    matches!(node.line.word, Word::Lock | Word::Latch)
+}
+
+/// If the grant to a node that is first needs no write: the number of the transaction that created the node, and the duration
+/// for which the session is proven to be alive.
+fn without_a_write(session: &Session, node: &Node) -> Option<(u64, Duration)> {
+    node.created.filter(|_| counts_from_creation(node)).zip(session.recently_proven())
 }

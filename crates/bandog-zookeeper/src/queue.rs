@@ -3,6 +3,7 @@
 use std::{collections::HashSet, num::NonZeroU32};
 
 use bandog_core::{Error, Family, Fence, Fences, Key, MAX_BLOCK, Result};
+use tokio::time::Instant;
 use zookeeper_client::{CreateMode, Error as ZkError, Stat};
 
 use crate::{
@@ -87,9 +88,11 @@ impl Shared {
             protection: nodes::protection(),
             path: None,
             permits: Permits::None,
+            created: None,
             transaction: None,
             joins: false,
             waits: false,
+            is_unmarked: false,
             session: session.number,
             until: self.unsure_until(),
             is_watched: false,
@@ -125,13 +128,17 @@ impl Shared {
             }
             // A missing folder would refuse the transaction of a whole batch.
             let is_alone = node.line.has_one_claim() || is_new;
+            let began = Instant::now();
             let created = if is_alone {
                 session.batches.create_alone(&creation).await
             } else {
                 session.batches.create(creation.clone()).await
             };
             match created {
-                Ok(created) => break created,
+                Ok(created) => {
+                    session.has_written(began);
+                    break created;
+                }
                 Err(ZkError::NoNode) if attempts < ATTEMPTS => {
                     session.make_folder(&creation.folder).await?;
                     // No claim of this client is behind this one if there is no other one. The next creation is sent without
@@ -147,11 +154,12 @@ impl Shared {
                 }
             }
         };
-        node.path = Some(created.path.clone());
+        let transaction = u64::try_from(created.transaction).unwrap_or_default();
+        (node.path, node.created) = (Some(created.path.clone()), Some(transaction));
         let listed = match created.listed {
             Ok(Folder { children, last_change }) => {
                 let is_next = matches!(word, Word::Lock | Word::Latch) || last_change == created.transaction;
-                let transaction = is_next.then(|| u64::try_from(created.transaction).unwrap_or_default());
+                let transaction = is_next.then_some(transaction);
                 let listing = self.listing(session, &creation.folder, word.queue(), children).await;
                 listing.map(|listing| (listing.position(&created.path, word), transaction))
             }

@@ -9,7 +9,7 @@ use zookeeper_client::{Error as ZkError, OneshotWatcher};
 
 use crate::{
     host::Shared,
-    nodes::Queue,
+    nodes::{NodeText, Queue},
     queue::{Listing, Places},
     session::Session,
     table::{Node, Permits},
@@ -88,6 +88,12 @@ impl Shared {
     /// function asks the server.
     async fn still_held(&self, session: &Session, claim: &Claim, node: &Node) -> Result<bool> {
         let Some(path) = &node.path else { return Ok(false) };
+        if node.is_unmarked {
+            if self.marked(session, node, &NodeText::of(claim)).await?.is_none() {
+                return self.has_lost_a_node(session, claim, node).await;
+            }
+            self.table.update_node(claim.id, node, |node| node.is_unmarked = false);
+        }
         if node.is_watched && node.is_seen {
             return Ok(true);
         }

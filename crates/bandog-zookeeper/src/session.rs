@@ -36,7 +36,7 @@ pub(crate) struct Session {
     proving: tokio::sync::Mutex<()>,
 }
 
-/// A proof counts for further renewals for this part of the time for which it is valid.
+/// A proof counts for further renewals and grants for this part of the time for which it is valid.
 const RECENT: u32 = 12;
 
 impl Session {
@@ -72,23 +72,32 @@ impl Session {
     pub(crate) async fn prove(&self) -> Result<SystemTime, ZkError> {
         let began = Instant::now();
         let time = self.write_proof().await?;
+        self.has_written(began);
+        Ok(time)
+    }
+
+    /// Records that the ensemble has committed a write of this session that began at this moment. Each write proves the same
+    /// as [`Session::prove`].
+    pub(crate) fn has_written(&self, began: Instant) {
         let mut proven = self.proven();
         *proven = proven.max(Some(began));
-        Ok(time)
+    }
+
+    /// Duration for which the session is proven to be alive, counted from now. None if the last proof did not begin a short
+    /// time ago.
+    pub(crate) fn recently_proven(&self) -> Option<Duration> {
+        let age = self.proven().map(|began| began.elapsed());
+        age.filter(|age| *age < self.valid_for / RECENT).map(|age| self.valid_for - age)
     }
 
     /// Duration for which the session is proven to be alive, counted from the begin of this call. A proof that began a
     /// short time ago at most is used again. Otherwise this function makes a new one, which simultaneous calls share.
     pub(crate) async fn recent_proof(&self) -> Result<Duration, ZkError> {
-        let recent = || {
-            let age = self.proven().map(|began| began.elapsed());
-            age.filter(|age| *age < self.valid_for / RECENT).map(|age| self.valid_for - age)
-        };
-        if let Some(valid_for) = recent() {
+        if let Some(valid_for) = self.recently_proven() {
             return Ok(valid_for);
         }
         let _proving = self.proving.lock().await;
-        if let Some(valid_for) = recent() {
+        if let Some(valid_for) = self.recently_proven() {
             return Ok(valid_for);
         }
         self.prove().await?;

@@ -48,6 +48,8 @@ pub(crate) struct Node {
     pub(crate) path: Option<String>,
     /// The permits that the node's claim has taken.
     pub(crate) permits: Permits,
+    /// The number of the transaction that created the node, if its answer has arrived.
+    pub(crate) created: Option<u64>,
     /// The number of the transaction from which the fences of the grant are counted. None if no answer has granted the lock
     /// to the node's claim.
     pub(crate) transaction: Option<u64>,
@@ -55,6 +57,8 @@ pub(crate) struct Node {
     pub(crate) joins: bool,
     /// Whether the node only waits for the lock: see [`crate::nodes::NodeText::waiting`].
     pub(crate) waits: bool,
+    /// Whether the data of the node perhaps say that it waits, although a claim holds the lock with it.
+    pub(crate) is_unmarked: bool,
     /// The session that created the node.
     pub(crate) session: u64,
     /// When the keeper deletes the node, unless it is renewed.
@@ -365,9 +369,11 @@ mod tests {
             protection: protection.to_owned(),
             path: None,
             permits: Permits::None,
+            created: None,
             transaction: None,
             joins: true,
             waits: true,
+            is_unmarked: false,
             session: 1,
             until: Instant::now() + TIME,
             is_watched: false,

@@ -8,6 +8,7 @@ mod crowds;
 mod days;
 mod elections;
 mod ensemble;
+mod handoffs;
 mod neighbours;
 mod outages;
 mod records;
