@@ -5,6 +5,7 @@ use std::time::Duration;
 use bandog_core::{Inspect, Renewal, Row};
 use bandog_testkit::{PostgresServer, eventually_async};
 
+use crate::claims::full;
 use crate::support::{SERVER, SOON, claim, open, release, renew, take, try_take, url};
 
 /// The test has a server of its own: while a transaction is open in any database of a server, sessions remove old versions
@@ -98,4 +99,35 @@ async fn a_read_of_named_locks_uses_the_index() {
     let rows = "select seq_tup_read + coalesce(idx_tup_fetch, 0) < 1000 from pg_stat_user_tables \
                 where relname = 'bandog_lease' and idx_tup_fetch > 2";
     eventually_async(SOON, async || SERVER.sql(&database, rows) == "t").await;
+}
+
+/// The planner must not decide for a scan, also if it knows little about the tables.
+#[tokio::test]
+async fn no_call_reads_the_rows_of_other_clients() {
+    let database = SERVER.new_database();
+    full::create(&url(&SERVER, &database)).await;
+    let others = full::ROWS;
+    SERVER.sql(
+        &database,
+        &format!(
+            "set search_path = bandog;
+            insert into bandog_fence select 'other/' || n, n from generate_series(1, {others}) n;
+            insert into bandog_lease select 'other/' || n, 'other:1', now() + '1 hour' from generate_series(1, {others}) n;
+            insert into bandog_record select 'other/' || n, n, 'text' from generate_series(1, {others}) n;
+            insert into bandog_line select 'other/' || n, 'slot', 'text' from generate_series(1, {others}) n"
+        ),
+    );
+    for statistics in ["", "analyze"] {
+        SERVER.sql(&database, statistics);
+        let read =
+            || -> u64 { SERVER.sql(&database, "select sum(seq_tup_read) from pg_stat_user_tables").parse().unwrap() };
+        let before = read();
+        full::use_all(&url(&SERVER, &database)).await;
+        // A session reports what it has read when it ends, at the latest.
+        let sessions =
+            format!("select count(*) from pg_stat_activity where datname = '{database}' and usename = 'locks'");
+        eventually_async(SOON, async || SERVER.sql("postgres", &sessions) == "0").await;
+        let rows = read() - before;
+        assert!(rows < u64::from(others), "{rows} rows were read by scans, {statistics:?}");
+    }
 }

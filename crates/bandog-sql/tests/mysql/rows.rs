@@ -6,6 +6,7 @@ use bandog_core::{Answer, ClientId, Inspect, Leases, Member, Pattern, Records, R
 use bandog_testkit::{MariaDbServer, eventually_async};
 use mysql_async::prelude::Queryable;
 
+use crate::claims::full;
 use crate::support::{SERVER, SOON, claim, lock_waits, open, release, renew, take, try_take, url};
 
 #[tokio::test]
@@ -151,4 +152,36 @@ async fn the_names_of_records_are_found_by_their_beginning() {
     let database = SERVER.new_database();
     let store = open(&url(&SERVER, &database));
     crate::claims::expect_names_by_their_beginning(&store).await;
+}
+
+/// The test has a server of its own, because the server counts the rows that all sessions read.
+#[tokio::test]
+async fn no_call_reads_the_rows_of_other_clients() {
+    let server = MariaDbServer::start();
+    let database = server.new_database();
+    full::create(&url(&server, &database)).await;
+    let others = full::ROWS;
+    server.sql(
+        &database,
+        &format!(
+            "insert into bandog_fence select concat('other/', seq), seq from seq_1_to_{others};
+            insert into bandog_lease (name, owner, expires)
+                select concat('other/', seq), 'other:1', utc_timestamp(6) + interval 1 hour from seq_1_to_{others};
+            insert into bandog_record select concat('other/', seq), seq, 'text' from seq_1_to_{others};
+            insert into bandog_line select concat('other/', seq), 'slot', 'text' from seq_1_to_{others}"
+        ),
+    );
+    for statistics in ["do 0", "analyze table bandog_fence, bandog_lease, bandog_record, bandog_line"] {
+        server.sql(&database, statistics);
+        // The rows that a session reads one after the other, of a table or of an index.
+        let read = || -> u64 {
+            let scanned = "variable_name in ('Handler_read_rnd_next', 'Handler_read_next', 'Handler_read_prev')";
+            let status = format!("select sum(variable_value) from information_schema.global_status where {scanned}");
+            server.sql("mysql", &status).parse().unwrap()
+        };
+        let before = read();
+        full::use_all(&url(&server, &database)).await;
+        let rows = read() - before;
+        assert!(rows < u64::from(others), "{rows} rows were read by scans, {statistics:?}");
+    }
 }
