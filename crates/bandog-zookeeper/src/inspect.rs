@@ -1,7 +1,9 @@
 //! The trait [`Inspect`]: it shows locks, and takes a lock from its holder.
 
 use async_trait::async_trait;
-use bandog_core::{ClientId, Family, Finding, Holder, Inspect, Key, Kind, Member, Pattern, Result, Row};
+use bandog_core::{
+    ClientId, Error, ErrorKind, Family, Finding, Holder, Inspect, Key, Kind, Member, Pattern, Result, Row,
+};
 use futures_util::future::join_all;
 use zookeeper_client::{Error as ZkError, Stat};
 
@@ -57,7 +59,7 @@ impl Inspect for ZooKeeper {
 
     async fn evict(&self, key: &Key) -> Result<Option<Row>> {
         let evicted = self.0.request(async |session| self.0.evict(session, key).await);
-        evicted.await.map_err(|error| error.during("evict").at(key))
+        evicted.await.flatten().map_err(|error| error.during("evict").at(key))
     }
 
     async fn forget(&self, key: &Key) -> Result<bool> {
@@ -294,21 +296,22 @@ impl Shared {
     }
 
     /// Deletes the nodes that hold the lock, if they belong to clients.
-    async fn evict(&self, session: &Session, key: &Key) -> Result<Option<Row>, ZkError> {
+    async fn evict(&self, session: &Session, key: &Key) -> Result<Result<Option<Row>>, ZkError> {
         loop {
             let children = self.children(session, key).await?;
             if let Some(semaphore) = self.look_at_semaphore(session, key, &children.names).await? {
-                let Some(row) = semaphore.row(key, session) else { return Ok(None) };
-                if self.evict_permits(session, &semaphore).await? {
-                    return Ok(Some(row));
+                let Some(row) = semaphore.row(key, session) else { return Ok(Ok(None)) };
+                match self.evict_permits(session, &semaphore).await? {
+                    Ok(true) => return Ok(Ok(Some(row))),
+                    Ok(false) => continue,
+                    Err(error) => return Ok(Err(error)),
                 }
-                continue;
             }
             let queue = self.read_queue(session, children).await?;
             let mut evicted = 0;
             for holder in queue.holders() {
                 if holder.stat.ephemeral_owner == 0 {
-                    return Err(ZkError::NoAuth); // No client holds the lock: a node that does not expire blocks it.
+                    return Ok(Err(self.is_of_no_client(&holder.path)));
                 }
                 match session.client.delete(&holder.path, Some(holder.stat.version)).await {
                     Ok(()) => evicted += 1,
@@ -317,10 +320,20 @@ impl Shared {
                 }
             }
             match queue.holders().count() {
-                0 => return Ok(None),
-                _ if evicted > 0 => return Ok(Some(queue.row(key, session))),
+                0 => return Ok(Ok(None)),
+                _ if evicted > 0 => return Ok(Ok(Some(queue.row(key, session)))),
                 _ => {}
             }
         }
+    }
+
+    /// The error if a node that does not expire blocks a lock. It is not deleted, because no client holds the lock with it.
+    pub(crate) fn is_of_no_client(&self, path: &str) -> Error {
+        let message = format!(
+            "{}: the node {path} is not ephemeral, so it belongs to no client that holds the lock; if no program needs it, \
+             delete it with the tools of ZooKeeper",
+            self.store
+        );
+        Error::new(ErrorKind::Denied, message)
     }
 }

@@ -1,6 +1,6 @@
 //! The options of the backend, and how they are read from a URL.
 
-use std::{fmt, time::Duration};
+use std::{borrow::Cow, fmt, time::Duration};
 
 use bandog_core::{Error, Result};
 use percent_encoding::percent_decode_str;
@@ -113,7 +113,7 @@ impl fmt::Debug for ZooKeeperOptions {
 }
 
 fn read_login(login: &str) -> Result<String> {
-    let decoded = percent_decode_str(login).decode_utf8().map_err(|_| wrong("its user or password is not UTF-8"))?;
+    let decoded = decode(login).ok_or_else(|| wrong("its user or password is not UTF-8, or has a % without a code"))?;
     if decoded.split_once(':').is_none_or(|(user, _)| user.is_empty()) {
         return Err(wrong("in front of the @, it must have a user, a colon and a password"));
     }
@@ -136,13 +136,27 @@ fn read_servers(hosts: &str) -> Result<String> {
 }
 
 fn read_chroot(chroot: &str) -> Result<String> {
-    let decoded = percent_decode_str(chroot).decode_utf8().map_err(|_| wrong("its folder is not UTF-8"))?;
+    // Java's client has one folder for all servers, too.
+    if chroot.contains(',') {
+        return Err(wrong(
+            "its folder has a comma; name all servers before the folder, as in zookeeper://one,two/locks, and write %2C \
+             for a comma in the folder",
+        ));
+    }
+    let decoded = decode(chroot).ok_or_else(|| wrong("its folder is not UTF-8, or has a % without a code"))?;
     let folder = decoded.trim_end_matches('/');
     let is_wrong = |part: &str| matches!(part, "" | "." | "..") || part.chars().any(char::is_control);
     if folder.split('/').skip(1).any(is_wrong) || folder == "/zookeeper" || folder.starts_with("/zookeeper/") {
         return Err(wrong("its folder is not a path of ZooKeeper, or is reserved"));
     }
     Ok(folder.to_owned())
+}
+
+/// The text without percent codes. None if a code is wrong.
+fn decode(text: &str) -> Option<Cow<'_, str>> {
+    let is_code = |rest: &str| rest.as_bytes().get(..2).is_some_and(|code| code.iter().all(u8::is_ascii_hexdigit));
+    let has_codes = text.split('%').skip(1).all(is_code);
+    percent_decode_str(text).decode_utf8().ok().filter(|_| has_codes)
 }
 
 fn read_session(value: &str) -> Result<Duration> {
@@ -171,6 +185,8 @@ mod tests {
         assert_eq!(options.session, Duration::from_millis(400));
         let shown = format!("{options:?}");
         assert!(shown.contains("zookeeper://one:2181,two:2182,[::1]:2181/a/b") && !shown.contains("p@ss"), "{shown}");
+        let comma = ZooKeeperOptions::from_url("zookeeper://one/a%2Cb").unwrap();
+        assert_eq!(comma.chroot, "/a,b");
         let plain = ZooKeeperOptions::from_url("zookeeper://localhost").unwrap();
         assert_eq!((plain.chroot.as_str(), plain.login, plain.session), ("", None, SESSION));
     }
@@ -185,6 +201,9 @@ mod tests {
             "zookeeper://one:0",
             "zookeeper://:1",
             "zookeeper://one/a//b",
+            "zookeeper://one/locks,two:2181/locks",
+            "zookeeper://one/50%",
+            "zookeeper://joe:p%zz@one",
             "zookeeper://one/../b",
             "zookeeper://one/zookeeper",
             "zookeeper://one?session=1ms",

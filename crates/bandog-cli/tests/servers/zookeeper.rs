@@ -67,6 +67,20 @@ fn permits_are_taken_shown_and_released_by_force_on_zookeeper() {
     ends(&mut holder, 76);
 }
 
+/// The lock of a scheduler's node is granted for less than the lease of the job, and renewed more often.
+#[test]
+fn a_run_lasts_for_longer_than_a_session_of_zookeeper() {
+    let (server, place) = (ZooKeeperServer::start(), Place::new());
+    let url = format!("zookeeper://{}/jobs?session=5s", server.addr());
+    let jobs = "[[job]]\nname = \"slow\"\nfixed_rate = \"7s\"\ncommand = \"sleep 6; echo completed\"\n";
+    std::fs::write(place.path("jobs.toml"), jobs).unwrap();
+    let file = place.path("jobs.toml");
+    let mut daemon = place.start(&["schedule", file.to_str().unwrap(), "--url", &url]);
+    daemon.stdout_line("completed", SOON);
+    daemon.term();
+    assert!(daemon.wait(SOON).success());
+}
+
 #[test]
 fn jobs_run_on_zookeeper() {
     let (server, place) = (ZooKeeperServer::start(), Place::new());

@@ -34,6 +34,8 @@ struct Session {
     lease: Duration,
     /// The lock and its claim. None while the session is being claimed.
     held: Option<(Guard, Holding)>,
+    /// The runs of the session are cancelled this time before it expires.
+    margin: Duration,
 }
 
 impl Sessions {
@@ -47,7 +49,7 @@ impl Sessions {
         if let Some(session) = self.of(lease) {
             return session.held.as_ref().filter(|(guard, _)| !guard.is_lost()).map(|(_, holding)| holding.clone());
         }
-        self.sessions.push(Session { lease, held: None });
+        self.sessions.push(Session { lease, held: None, margin: expiry_margin(lease, lease) });
         self.claim(lease, Duration::ZERO);
         None
     }
@@ -80,23 +82,24 @@ impl Sessions {
             }
         };
         let holding = guard.holding();
-        self.watch(&guard, lease, holding.clone(), Duration::ZERO);
+        let margin = expiry_margin(lease, guard.remaining());
+        self.watch(&guard, lease, holding.clone(), margin, Duration::ZERO);
         let (lost, then) = (guard.lost(), holding.clone());
         self.events.push(Box::pin(async move {
             lost.await;
             SessionEvent::Lost { lease, holding: then }
         }));
         if let Some(session) = self.sessions.iter_mut().find(|session| session.lease == lease) {
-            session.held = Some((guard, holding.clone()));
+            (session.held, session.margin) = (Some((guard, holding.clone())), margin);
         }
         Ok(holding)
     }
 
     /// Watches a session again. The session was close to its expiry, but a renewal might still save it.
     pub(super) fn watch_again(&self, lease: Duration, holding: &Holding) {
-        let held = self.of(lease).and_then(|session| session.held.as_ref());
-        if let Some((guard, _)) = held.filter(|(_, held)| held == holding) {
-            self.watch(guard, lease, holding.clone(), expiry_margin(lease));
+        let Some(session) = self.of(lease) else { return };
+        if let Some((guard, _)) = session.held.as_ref().filter(|(_, held)| held == holding) {
+            self.watch(guard, lease, holding.clone(), session.margin, session.margin);
         }
     }
 
@@ -145,9 +148,9 @@ impl Sessions {
         }));
     }
 
-    /// Adds the event that the session expires soon. The watch begins after this delay.
-    fn watch(&self, guard: &Guard, lease: Duration, holding: Holding, delay: Duration) {
-        let expiring = guard.expiring(expiry_margin(lease));
+    /// Adds the event that the session expires within `margin`. The watch begins after this delay.
+    fn watch(&self, guard: &Guard, lease: Duration, holding: Holding, margin: Duration, delay: Duration) {
+        let expiring = guard.expiring(margin);
         self.events.push(Box::pin(async move {
             if !delay.is_zero() {
                 time::sleep(delay).await;
@@ -158,9 +161,13 @@ impl Sessions {
     }
 }
 
-/// The runs of a session are cancelled this time before the session expires.
-fn expiry_margin(lease: Duration) -> Duration {
-    (lease / 6).min(Duration::from_secs(5))
+/// The time between the cancellation of the runs of a session and its expiry. ZooKeeper grants a lock for less than its own
+/// session, which can be much less than the lease, and the lock is renewed more often. With the margin of the lease, the runs
+/// would be cancelled between two renewals.
+fn expiry_margin(lease: Duration, valid_for: Duration) -> Duration {
+    // A store that grants the whole lease has needed some of it for its answer.
+    let granted = if valid_for >= lease * 3 / 4 { lease } else { valid_for };
+    (granted / 6).min(Duration::from_secs(5))
 }
 
 /// Claims the session lock with the lowest free number. So no number is greater than the maximum number of sessions

@@ -137,17 +137,21 @@ impl Shared {
     }
 
     /// Deletes the permits that are held, if they belong to clients. Returns false if none of them existed any more.
-    pub(crate) async fn evict_permits(&self, session: &Session, semaphore: &Semaphore) -> Result<bool, ZkError> {
+    pub(crate) async fn evict_permits(
+        &self,
+        session: &Session,
+        semaphore: &Semaphore,
+    ) -> Result<Result<bool>, ZkError> {
         let held = semaphore.held();
-        if held.iter().any(|seen| seen.stat.ephemeral_owner == 0) {
-            return Err(ZkError::NoAuth); // A node that does not expire takes a permit.
+        if let Some(stays) = held.iter().find(|seen| seen.stat.ephemeral_owner == 0) {
+            return Ok(Err(self.is_of_no_client(&stays.path)));
         }
         let paths: Vec<_> = held.iter().map(|seen| seen.path.clone()).collect();
         let mut existed = false;
         for some in paths.chunks(NODES) {
             existed |= self.delete_all(session, some).await?;
         }
-        Ok(existed)
+        Ok(Ok(existed))
     }
 
     /// Deletes the folders and the limit of a semaphore. Returns false if it is in use.
