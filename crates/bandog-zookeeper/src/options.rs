@@ -115,7 +115,10 @@ impl fmt::Debug for ZooKeeperOptions {
 fn read_login(login: &str) -> Result<String> {
     let decoded = decode(login).ok_or_else(|| wrong("its user or password is not UTF-8, or has a % without a code"))?;
     if decoded.split_once(':').is_none_or(|(user, _)| user.is_empty()) {
-        return Err(wrong("in front of the @, it must have a user, a colon and a password"));
+        return Err(wrong(
+            "in front of the @, it must have a user, a colon and a password; programs that bandog starts get its URL without \
+             the password",
+        ));
     }
     Ok(decoded.into_owned())
 }

@@ -9,6 +9,7 @@ use tracing::{
 };
 use tracing_subscriber::{
     Layer,
+    filter::Targets,
     layer::{Context, SubscriberExt},
     util::SubscriberInitExt,
 };
@@ -18,17 +19,19 @@ use super::{
     sanitized,
 };
 
-/// From now on, prints the warnings of the library. Each `-v` adds the next level of the library's log.
+/// From now on, prints the warnings of the library. Each `-v` adds the next level of the library's log. The clients of the
+/// stores have logs of their own, of which one level less is printed: their warnings repeat each attempt to connect.
 pub(crate) fn install_subscriber(verbosity: u8) {
-    let level = match verbosity {
-        0 => LevelFilter::WARN,
-        1 => LevelFilter::INFO,
-        2 => LevelFilter::DEBUG,
-        _ => LevelFilter::TRACE,
+    let (ours, clients) = match verbosity {
+        0 => (LevelFilter::WARN, LevelFilter::ERROR),
+        1 => (LevelFilter::INFO, LevelFilter::WARN),
+        2 => (LevelFilter::DEBUG, LevelFilter::INFO),
+        _ => (LevelFilter::TRACE, LevelFilter::DEBUG),
     };
+    let levels = Targets::new().with_default(clients).with_target("bandog", ours);
     queue::start();
     // This fails only if another subscriber is installed already. That subscriber is kept.
-    let _ = tracing_subscriber::registry().with(level).with(Printer).try_init();
+    let _ = tracing_subscriber::registry().with(levels).with(Printer).try_init();
 }
 
 /// Prints events as messages.

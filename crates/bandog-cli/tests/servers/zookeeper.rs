@@ -13,8 +13,9 @@ const SOON: Duration = Duration::from_secs(30);
 fn locks_are_taken_shown_and_released_by_force_on_zookeeper() {
     let (server, place) = (ZooKeeperServer::start(), Place::new());
     let url = format!("zookeeper://{}/locks", server.addr());
-    let ended = place.run(&["lock", "orders", "--url", &url, "--", "sh", "-c", "echo fence $BANDOG_FENCE"]);
-    ended.assert_ended(0, &[]);
+    let ended = place.run(&["lock", "orders", "-v", "--url", &url, "--", "sh", "-c", "echo fence $BANDOG_FENCE"]);
+    ended.assert_ended(0, &["fence"]);
+    assert!(!ended.stderr.contains("establish"), "the log of ZooKeeper's client: {ended:?}");
     let fence: u64 = ended.stdout.trim().strip_prefix("fence ").unwrap().parse().unwrap();
     assert!(fence > 0);
 

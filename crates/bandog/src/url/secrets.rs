@@ -178,6 +178,7 @@ fn is_known(name: &str) -> bool {
             | "sslcert"
             | "sslkey"
             | "session"
+            | "acl"
     )
 }
 
