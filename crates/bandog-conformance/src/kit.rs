@@ -113,6 +113,14 @@ pub(crate) async fn claim(backend: &impl Backend, claim: &Claim) -> Result<Optio
     }
 }
 
+/// Asserts that a claim or a pass that was sent again, and that held the lock, got the same fences as before. If the store
+/// does not keep them ([`World::keeps_fences`]), greater ones are right, too.
+#[track_caller]
+pub(crate) fn assert_again(world: &impl World, again: &Fences, before: &Fences) {
+    let is_greater = again.clone().take() > Some(before.last());
+    assert!(again == before || is_greater && world.keeps_fences().is_err(), "sent again: {again:?} after {before:?}");
+}
+
 /// Sends a release directly to the backend. Returns false if the claim does not hold the lock.
 pub(crate) async fn release(backend: &impl Backend, claim: &Claim) -> Result<bool, Error> {
     match only_answer(backend.apply(&[Step::Release(claim.clone())]).await)? {

@@ -78,7 +78,9 @@ fn a_writer_that_became_a_reader_wakes_readers_that_wait() {
         let writer = write(one, "a");
         writer.lock();
         let reader = waits(&pair, &read(two, "b"));
-        let other_writer = two.lock(LockKind::Write, "writer", "orders").waits_for(Duration::from_millis(1500));
+        // If the writer of Java did not sleep yet, it could take the notification that is meant for the reader of Java.
+        let other_writer = two.lock(LockKind::Write, "writer", "orders").waits_for(Duration::from_secs(3));
+        other_writer.wait_for_sleep();
         writer.downgrade();
         assert_eq!(reader.answer(SOON), "held");
         assert_eq!(other_writer.answer(SOON), "busy");
