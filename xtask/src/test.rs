@@ -43,7 +43,7 @@ pub(crate) const COMMON: &[&str] = &[
     "--locked",
     "--no-fail-fast",
     "--features",
-    "bandog/mysql,bandog/postgres,bandog/sqlite,bandog/zookeeper,bandog-sqlx/mysql",
+    "bandog/mysql,bandog/postgres,bandog/sqlite,bandog/zookeeper-tls,bandog-sqlx/mysql",
 ];
 
 /// Runs all tests. Installs the servers that they need, if these are missing.

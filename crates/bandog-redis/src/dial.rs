@@ -5,7 +5,6 @@ mod login;
 mod peer;
 mod probe;
 mod stream;
-mod tls;
 
 use std::{
     future::pending,
@@ -32,7 +31,7 @@ use self::{
     stream::{Socket, Stream},
 };
 use crate::{
-    options::{Address, RedisOptions},
+    options::{Address, RedisOptions, TLS_NAMES},
     sentinels,
 };
 
@@ -188,7 +187,7 @@ async fn reach(options: &RedisOptions, peer: &Peer, probes: &mut TlsProbeBudget)
         Address::Tls { host, port, files } => {
             let stream = tcp(host, *port).await.map_err(unreachable)?;
             let store = options.store();
-            let mut handshake = pin!(tls::shake_hands(&store, host, files, stream));
+            let mut handshake = pin!(bandog_tls::shake_hands(&store, host, files, &TLS_NAMES, stream));
             // A Redis server without TLS takes the bytes of the TLS handshake for the beginning of a command, and might
             // wait forever for the rest of this command.
             let stream = match timeout(TLS_SILENCE_TIMEOUT.min(options.timeout / 3), &mut handshake).await {

@@ -7,6 +7,8 @@ mod url;
 use std::{fmt, net::IpAddr, path::PathBuf, time::Duration};
 
 use bandog_core::Result;
+use bandog_tls::OptionNames;
+pub(crate) use bandog_tls::TlsFiles;
 
 pub(crate) use self::format::Format;
 pub use self::format::{Layout, Semaphores};
@@ -61,15 +63,8 @@ pub(crate) enum Address {
     Sentinels(Sentinels),
 }
 
-/// The PEM files for TLS. They are read at each connection attempt. So after a certificate was renewed, the next
-/// connection uses the new certificate.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct TlsFiles {
-    /// The file of the trusted authorities. If the value is None, the authorities that the system trusts are used.
-    pub(crate) ca: Option<PathBuf>,
-    /// The file of the client's certificate, and the file of the key of this certificate.
-    pub(crate) identity: Option<(PathBuf, PathBuf)>,
-}
+/// The options of a URL for TLS.
+pub(crate) const TLS_NAMES: OptionNames = OptionNames { ca: "ca", cert: "cert", key: "key", without_tls: "redis://" };
 
 impl RedisOptions {
     /// Reads a URL of one of these forms:

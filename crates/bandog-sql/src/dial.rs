@@ -2,7 +2,6 @@
 
 mod backend_key;
 mod stream;
-pub(crate) mod tls;
 
 use std::{
     io,
@@ -26,7 +25,7 @@ use tokio_postgres::{AsyncMessage, Client, Config, NoTls, config::SslMode, error
 
 pub(crate) use self::backend_key::BackendPid;
 use self::stream::{ServerStream, Socket};
-use crate::options::{Address, SqlOptions};
+use crate::options::{Address, SqlOptions, TLS_NAMES};
 
 /// Maximum duration of a connection attempt, even if the timeout of a request is longer.
 const MAX_DIAL_TIME: Duration = Duration::from_secs(5);
@@ -111,7 +110,7 @@ async fn reach(options: &SqlOptions) -> Result<Socket> {
                 let message = format!("{store}: the server has no TLS; enable it there, or write sslmode=disable");
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
-            Ok(Socket::Tls(Box::new(tls::shake_hands(&store, host, files, stream).await?)))
+            Ok(Socket::Tls(Box::new(bandog_tls::shake_hands(&store, host, files, &TLS_NAMES, stream).await?)))
         }
         #[cfg(unix)]
         Address::Unix { path } => tokio::net::UnixStream::connect(path).await.map(Socket::Unix).map_err(unreachable),

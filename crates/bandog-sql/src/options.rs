@@ -10,6 +10,8 @@ use std::{
 };
 
 use bandog_core::Result;
+use bandog_tls::OptionNames;
+pub(crate) use bandog_tls::TlsFiles;
 
 pub(crate) use self::layout::{Layout, RowTable, TableName};
 use crate::schema;
@@ -62,14 +64,9 @@ pub(crate) enum Address {
     Unix { path: PathBuf },
 }
 
-/// PEM files for TLS.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct TlsFiles {
-    /// The trusted authorities. None: those of the system.
-    pub(crate) ca: Option<PathBuf>,
-    /// The certificate of the client, and its private key.
-    pub(crate) identity: Option<(PathBuf, PathBuf)>,
-}
+/// The options of a URL for TLS.
+pub(crate) const TLS_NAMES: OptionNames =
+    OptionNames { ca: "sslrootcert", cert: "sslcert", key: "sslkey", without_tls: "sslmode=disable" };
 
 impl SqlOptions {
     /// The schema of the tables, unless the URL names another one.

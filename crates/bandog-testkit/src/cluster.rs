@@ -8,8 +8,9 @@ use std::ops::Deref;
 use std::time::Duration;
 
 pub use self::reused::ReusedCluster;
+use crate::authority::TlsFiles;
 use crate::eventually;
-use crate::redis::{RedisServer, TlsFiles};
+use crate::redis::RedisServer;
 use crate::resp::Reply;
 
 /// Number of the hash slots of a cluster.

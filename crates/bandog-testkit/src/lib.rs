@@ -21,6 +21,7 @@
 //!
 //! This crate runs on Linux only, because it needs `/proc` and the parent-death signal.
 
+mod authority;
 mod cluster;
 mod ear;
 mod ensemble;
@@ -40,6 +41,7 @@ mod version;
 mod wire;
 mod zookeeper;
 
+pub use authority::{Authority, TlsFiles};
 pub use cluster::{RedisCluster, ReusedCluster, moves};
 pub use ear::Ear;
 pub use ensemble::ZooKeeperEnsemble;
@@ -48,7 +50,7 @@ pub use mariadb::MariaDbServer;
 pub use pgbouncer::PgBouncer;
 pub use postgres::PostgresServer;
 pub use process::{Process, is_alive};
-pub use redis::{RedisServer, TlsFiles};
+pub use redis::RedisServer;
 pub use replica::Replica;
 pub use resp::{RawRedis, Reply};
 pub use rustix::process::Signal;

@@ -57,17 +57,6 @@ pub(crate) enum Mode {
     Sentinel(Vec<String>),
 }
 
-/// PEM files for a server with TLS.
-#[derive(Clone, Debug)]
-pub struct TlsFiles {
-    /// The certificate of the authority that signed the client certificates.
-    pub ca: PathBuf,
-    /// The server's certificate.
-    pub cert: PathBuf,
-    /// The private key of the server's certificate.
-    pub key: PathBuf,
-}
-
 impl RedisServer {
     /// The name and the password of a user with only the rights that locks need, as in `docs/redis.md`.
     pub const LEAST: &str = "locks:PASSWORD";

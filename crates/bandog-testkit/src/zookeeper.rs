@@ -11,6 +11,7 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, Signal};
 use tempfile::TempDir;
 
+use crate::authority::TlsFiles;
 use crate::port::Port;
 use crate::wire::Wire;
 use crate::{eventually, keeper, process};
@@ -40,6 +41,8 @@ pub struct ZooKeeperServer {
     lines: Vec<String>,
     /// The server's number in its ensemble. None if it is alone.
     number: Option<usize>,
+    /// The port for TLS. None if the server has none.
+    tls_port: Option<Port>,
     child: Mutex<Option<Child>>,
 }
 
@@ -63,6 +66,41 @@ impl ZooKeeperServer {
         server
     }
 
+    /// Starts a server that listens with TLS on a second port, with additional lines of its configuration. It requires a
+    /// client certificate of the same authority, unless a line is `ssl.clientAuth=none`. Both sides can have new files after
+    /// [`restart`](Self::restart).
+    #[must_use]
+    #[track_caller]
+    pub fn start_tls(files: &TlsFiles, lines: &[&str]) -> Self {
+        let port = Port::reserve();
+        let mut all: Vec<_> = lines.iter().map(ToString::to_string).collect();
+        all.extend([
+            format!("secureClientPort={}", port.number()),
+            "secureClientPortAddress=127.0.0.1".to_owned(),
+            "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory".to_owned(),
+            "authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider".to_owned(),
+            "ssl.keyStore.type=PEM".to_owned(),
+            "ssl.trustStore.type=PEM".to_owned(),
+            format!("ssl.trustStore.location={}", files.ca.display()),
+        ]);
+        let mut server = Self::new(all, None);
+        server.tls_port = Some(port);
+        let store = server.dir.path().join("store.pem");
+        server.lines.push(format!("ssl.keyStore.location={}", store.display()));
+        let read = |path| fs::read_to_string(path).expect("cannot read a file for TLS");
+        // The server wants the key and the certificate in one file.
+        fs::write(&store, read(&files.key) + &read(&files.cert)).expect("cannot write the files for TLS");
+        server.launch();
+        server
+    }
+
+    /// The server's address with TLS.
+    #[must_use]
+    #[track_caller]
+    pub fn tls_addr(&self) -> SocketAddrV4 {
+        self.tls_port.as_ref().expect("the server was started without TLS").addr()
+    }
+
     /// A server of an ensemble that does not run yet.
     pub(crate) fn in_ensemble(lines: Vec<String>, number: usize) -> Self {
         Self::new(lines, Some(number))
@@ -83,6 +121,7 @@ impl ZooKeeperServer {
             dir: dir.expect("cannot make a directory for ZooKeeper"),
             lines,
             number,
+            tls_port: None,
             child: Mutex::new(None),
         }
     }
@@ -221,6 +260,8 @@ impl ZooKeeperServer {
         let configuration = self.dir.path().join("zoo.cfg");
         fs::write(&configuration, self.configuration())?;
         let log = File::options().create(true).append(true).open(self.log_path())?;
+        // The manifest of the jar lacks two jars that a server with TLS needs.
+        let class_path = format!("{}:/usr/share/java/netty-codec.jar:/usr/share/java/netty-resolver.jar", Self::JAR);
         let mut command = keeper::command("java");
         command
             .args([
@@ -229,7 +270,7 @@ impl ZooKeeperServer {
                 "-XX:TieredStopAtLevel=1",
                 "-XX:ActiveProcessorCount=1",
                 "-cp",
-                Self::JAR,
+                &class_path,
             ])
             .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
             .arg(configuration)

@@ -1,17 +1,16 @@
 //! The health check: the servers of the URL, the session, and the duration of a write.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
-use bandog_core::{Finding, Result, rounded};
+use bandog_core::{Error, ErrorKind, Finding, Result, rounded};
 use futures_util::future::join_all;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
     time::{Instant, timeout},
 };
-use zookeeper_client::Client;
 
-use crate::{host::Shared, options::ZooKeeperOptions};
+use crate::{host::Shared, options::ZooKeeperOptions, session::connect, tls};
 
 /// Maximum size of the answer to a command of four letters, in bytes.
 const MAX_ANSWER: u64 = 64 * 1024;
@@ -27,17 +26,28 @@ enum Says {
     /// It has no connection to its ensemble.
     NotServing,
     Unreachable(String),
+    /// There is no connection over TLS, and a repetition cannot change it.
+    Refused(Error),
 }
 
 /// Why there is no connection: what the first server says that does not serve. None if all of them serve.
 pub(crate) async fn why_not(options: &ZooKeeperOptions, limit: Duration) -> Option<String> {
     let servers: Vec<&str> = options.servers.split(',').collect();
-    let said = join_all(servers.iter().map(|server| ask(server, limit))).await;
+    let said = join_all(servers.iter().map(|server| ask(server, options, limit))).await;
     servers.iter().zip(said).find_map(|(server, says)| match says {
         Says::Unreachable(why) => Some(format!("{server}: {why}")),
         Says::NotServing => Some(format!("{server} has no connection to the majority of its ensemble")),
+        Says::Refused(error) => Some(error.to_string()),
         Says::Mode(_) | Says::Nothing => None,
     })
+}
+
+/// Why no server can be used over TLS. None if the URL has no TLS, or if a repetition can succeed.
+pub(crate) async fn tls_refusal(options: &ZooKeeperOptions) -> Option<Error> {
+    options.tls.as_ref()?;
+    let said = join_all(options.servers.split(',').map(|server| ask(server, options, options.timeout))).await;
+    let refusals = said.into_iter().map(|says| if let Says::Refused(error) = says { Some(error) } else { None });
+    refusals.collect::<Option<Vec<_>>>()?.into_iter().next()
 }
 
 impl Shared {
@@ -50,7 +60,7 @@ impl Shared {
         let given = session.client.session_timeout();
         let mut findings = vec![about_session(self.options.session, given), about_write(took, given)];
         let servers: Vec<&str> = self.options.servers.split(',').collect();
-        let asked = join_all(servers.iter().map(|server| ask(server, self.timeout())));
+        let asked = join_all(servers.iter().map(|server| ask(server, &self.options, self.timeout())));
         let limited = join_all(servers.iter().map(|server| limit_of(server, &self.options)));
         let (said, limits) = futures_util::join!(asked, limited);
         findings.extend(servers.iter().zip(&said).map(|(server, says)| about_server(server, says)));
@@ -97,6 +107,9 @@ fn about_server(server: &str, says: &Says) -> Finding {
             format!("{server} has no connection to the majority of its ensemble"),
             "look at its log",
         ),
+        Says::Refused(error) => {
+            Finding::danger("server", error.to_string(), "mend the certificates, or remove the server from the URL")
+        }
         Says::Unreachable(why) => Finding::danger(
             "server",
             format!("{server} cannot be reached: {why}"),
@@ -128,8 +141,7 @@ fn about_limits(limits: &[(&str, Duration)]) -> Option<Finding> {
 /// The duration of the session that a server gives to this client. The session is closed at once. None if the server gives
 /// none in time.
 async fn limit_of(server: &str, options: &ZooKeeperOptions) -> Option<Duration> {
-    let connector = Client::connector().with_session_timeout(options.session).with_fail_eagerly();
-    let client = timeout(options.timeout, connector.connect(server)).await.ok()?.ok()?;
+    let (client, _) = timeout(options.timeout, connect(options, server)).await.ok()?.ok()?;
     Some(client.session_timeout())
 }
 
@@ -148,22 +160,52 @@ fn about_ensemble(said: &[Says]) -> Option<Finding> {
 }
 
 /// Sends `srvr` to a server, on a connection of its own.
-async fn ask(server: &str, limit: Duration) -> Says {
+async fn ask(server: &str, options: &ZooKeeperOptions, limit: Duration) -> Says {
+    match ask_once(server, options, limit).await {
+        // A server with TLS waits for more than four letters.
+        Says::Unreachable(_)
+            if options.tls.is_none() && timeout(limit / 4, tls::is_spoken_by(server)).await == Ok(true) =>
+        {
+            Says::Unreachable("it requires TLS: write zookeeper+tls:// in the URL".into())
+        }
+        says => says,
+    }
+}
+
+async fn ask_once(server: &str, options: &ZooKeeperOptions, limit: Duration) -> Says {
     let asked = async {
-        let mut stream = TcpStream::connect(server).await?;
-        stream.write_all(b"srvr").await?;
-        let mut answer = String::new();
-        stream.take(MAX_ANSWER).read_to_string(&mut answer).await?;
-        Ok::<_, std::io::Error>(answer)
+        let stream = TcpStream::connect(server).await.map_err(unreachable)?;
+        let Some(tls) = &options.tls else { return exchange(stream).await.map_err(unreachable) };
+        let store = options.store();
+        let stream = tls.shake_hands(&store, server, stream).await?;
+        // Some servers check the certificate of the client only after the handshake.
+        exchange(stream).await.map_err(|error| tls.refusal(&store, &error).unwrap_or_else(|| unreachable(error)))
     };
     match timeout(limit, asked).await {
         Err(_) => Says::Unreachable(format!("no answer within {}", rounded(limit))),
-        Ok(Err(error)) => Says::Unreachable(error.to_string()),
+        Ok(Err(error)) if error.kind() == ErrorKind::Unavailable => Says::Unreachable(error.to_string()),
+        Ok(Err(error)) => Says::Refused(error),
         Ok(Ok(answer)) => read(&answer),
     }
 }
 
-fn read(answer: &str) -> Says {
+fn unreachable(error: io::Error) -> Error {
+    Error::unavailable(error.to_string())
+}
+
+async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<Vec<u8>> {
+    stream.write_all(b"srvr").await?;
+    stream.flush().await?;
+    let mut answer = Vec::new();
+    stream.take(MAX_ANSWER).read_to_end(&mut answer).await?;
+    Ok(answer)
+}
+
+fn read(answer: &[u8]) -> Says {
+    if answer.is_empty() {
+        return Says::Unreachable("it closed the connection".into());
+    }
+    let answer = String::from_utf8_lossy(answer);
     if let Some(mode) = answer.lines().find_map(|line| line.strip_prefix("Mode: ")) {
         return Says::Mode(mode.trim().to_owned());
     }

@@ -128,7 +128,13 @@ impl Shared {
                 never = self.learn_why() => match never {},
             }
         };
-        timeout_at(deadline, usable).await.map_err(|_| self.no_connection())?
+        match timeout_at(deadline, usable).await {
+            Ok(Err(error)) if error.kind() == ErrorKind::Unavailable && self.why().is_some() => {
+                Err(self.no_connection())
+            }
+            Ok(answer) => answer,
+            Err(_) => Err(self.no_connection()),
+        }
     }
 
     /// Awaits the answer to a request until the deadline.
@@ -309,6 +315,9 @@ async fn open(backend: Weak<Shared>) -> Result<()> {
                 Ok(session) => return Ok(session),
                 Err(error) if error.kind() == ErrorKind::Unavailable => last = error,
                 Err(error) => return Err(error),
+            }
+            if let Some(refusal) = check::tls_refusal(&options).await {
+                return Err(refusal);
             }
             sleep(pause).await;
             pause = (pause * 2).min(MAX_PAUSE);

@@ -39,7 +39,7 @@ pub(crate) async fn keep(session: Arc<Session>, backend: Weak<Shared>) {
                 let Some(shared) = backend.upgrade() else { return };
                 match state {
                     SessionState::SyncConnected => shared.connected_again(),
-                    SessionState::Disconnected | SessionState::ConnectedReadOnly => {}
+                    SessionState::Disconnected | SessionState::ConnectedReadOnly => read_certificates(&session).await,
                     SessionState::AuthFailed | SessionState::Expired | SessionState::Closed => {
                         return shared.session_ended(&session);
                     }
@@ -57,6 +57,14 @@ pub(crate) async fn keep(session: Arc<Session>, backend: Weak<Shared>) {
             retry_at = Some(Instant::now() + RETRY);
         }
         shared.table.is_tidying.send_replace(false);
+    }
+}
+
+/// Reads the files for TLS again, so that the next connection uses certificates that were renewed meanwhile.
+async fn read_certificates(session: &Session) {
+    let Some(certificates) = &session.certificates else { return };
+    if let Err(error) = certificates.read_again().await {
+        tracing::warn!(target: "bandog", %error, "the present certificates for TLS stay in use");
     }
 }
 

@@ -27,6 +27,7 @@ mod renewals;
 mod semaphore;
 mod session;
 mod table;
+mod tls;
 mod waiters;
 
 pub use host::ZooKeeper;

@@ -6,12 +6,16 @@ use bandog_core::{Error, Result};
 use percent_encoding::percent_decode_str;
 use zookeeper_client::Acls;
 
+use crate::tls::{FileOptions, Tls};
+
 /// Default duration of a session.
 const SESSION: Duration = Duration::from_secs(10);
 /// Default of [`ZooKeeperOptions::timeout`].
 const TIMEOUT: Duration = Duration::from_secs(3);
 /// The port of ZooKeeper.
 const PORT: &str = "2181";
+/// The port for TLS in ZooKeeper's documentation. Servers have no default.
+const TLS_PORT: &str = "2281";
 
 /// The address of an ensemble, and the options of a client.
 ///
@@ -32,6 +36,8 @@ pub struct ZooKeeperOptions {
     pub(crate) acl: NodeAcl,
     pub(crate) session: Duration,
     pub(crate) timeout: Duration,
+    /// None: without TLS.
+    pub(crate) tls: Option<Tls>,
 }
 
 /// The users that may use the nodes of a client.
@@ -60,10 +66,20 @@ impl ZooKeeperOptions {
     /// duration of the session, between 400 ms and an hour; the default is 10 s. The servers can give another duration.
     /// With `acl=creator`, only the user of the URL may use the nodes that this client creates; the default is `acl=open`.
     ///
+    /// A URL that begins with `zookeeper+tls://` connects over TLS (feature `tls`), to port 2281 unless it names another one.
+    /// `ca=PATH` names the file of the trusted authorities; the default are those of the system. `cert=PATH&key=PATH` name
+    /// the certificate of the client and its private key. All files are in PEM format.
+    ///
     /// # Errors
-    /// The kind is [`ErrorKind::Misused`](bandog_core::ErrorKind::Misused) if the URL is wrong.
+    /// The kind is [`ErrorKind::Misused`](bandog_core::ErrorKind::Misused) if the URL is wrong, and
+    /// [`ErrorKind::Unsupported`](bandog_core::ErrorKind::Unsupported) for TLS without the feature `tls`.
     pub fn from_url(url: &str) -> Result<Self> {
-        let rest = url.strip_prefix("zookeeper://").ok_or_else(|| wrong("it does not begin with zookeeper://"))?;
+        let (rest, port) = match (url.strip_prefix("zookeeper://"), url.strip_prefix("zookeeper+tls://")) {
+            (Some(rest), _) => (rest, PORT),
+            (None, Some(rest)) => (rest, TLS_PORT),
+            (None, None) => return Err(wrong("it does not begin with zookeeper:// or zookeeper+tls://")),
+        };
+        let has_tls = port == TLS_PORT;
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, chroot) = place.find('/').map_or((place, ""), |at| place.split_at(at));
         let (login, hosts) = match authority.rsplit_once('@') {
@@ -71,24 +87,37 @@ impl ZooKeeperOptions {
             None => (None, authority),
         };
         let mut options = Self {
-            servers: read_servers(hosts)?,
+            servers: read_servers(hosts, port)?,
             chroot: read_chroot(chroot)?,
             login,
             acl: NodeAcl::Open,
             session: SESSION,
             timeout: TIMEOUT,
+            tls: None,
         };
+        let mut files = FileOptions::default();
         for option in query.split('&').filter(|option| !option.is_empty()) {
             match option.split_once('=') {
                 Some(("session", value)) => options.session = read_session(value)?,
                 Some(("acl", "open")) => options.acl = NodeAcl::Open,
                 Some(("acl", "creator")) => options.acl = NodeAcl::Creator,
                 Some(("acl", _)) => return Err(wrong("its acl must be open or creator")),
-                _ => return Err(wrong("its only options are session and acl")),
+                Some(("ca", path)) if has_tls => files.ca = Some(read_path(path)?),
+                Some(("cert", path)) if has_tls => files.cert = Some(read_path(path)?),
+                Some(("key", path)) if has_tls => files.key = Some(read_path(path)?),
+                Some(("ca" | "cert" | "key", _)) => {
+                    return Err(wrong("it has files for TLS, and does not begin with zookeeper+tls://"));
+                }
+                _ => return Err(wrong("its only options are session and acl, and with TLS ca, cert and key")),
             }
         }
-        if options.acl == NodeAcl::Creator && options.login.is_none() {
-            return Err(wrong("acl=creator needs a user and a password before the first host"));
+        if options.acl == NodeAcl::Creator && options.login.is_none() && files.cert.is_none() {
+            return Err(wrong(
+                "acl=creator needs a user and a password before the first host, or a certificate of the client",
+            ));
+        }
+        if has_tls {
+            options.tls = Some(Tls::new(files, &options.servers)?);
         }
         Ok(options)
     }
@@ -102,7 +131,8 @@ impl ZooKeeperOptions {
 
     /// The address without secrets, for messages.
     pub(crate) fn store(&self) -> String {
-        format!("zookeeper://{}{}", self.servers, self.chroot)
+        let scheme = if self.tls.is_some() { "zookeeper+tls" } else { "zookeeper" };
+        format!("{scheme}://{}{}", self.servers, self.chroot)
     }
 }
 
@@ -123,7 +153,7 @@ fn read_login(login: &str) -> Result<String> {
     Ok(decoded.into_owned())
 }
 
-fn read_servers(hosts: &str) -> Result<String> {
+fn read_servers(hosts: &str, default_port: &str) -> Result<String> {
     let servers = hosts.split(',').map(|host| {
         let is_v6_without_port = host.ends_with(']');
         match host.rsplit_once(':') {
@@ -132,7 +162,7 @@ fn read_servers(hosts: &str) -> Result<String> {
                 Ok(1..) if !name.is_empty() => Ok(host.to_owned()),
                 Ok(_) | Err(_) => Err(wrong("the port of a server must be a number from 1 to 65535")),
             },
-            Some(_) | None => Ok(format!("{host}:{PORT}")),
+            Some(_) | None => Ok(format!("{host}:{default_port}")),
         }
     });
     Ok(servers.collect::<Result<Vec<_>>>()?.join(","))
@@ -153,6 +183,11 @@ fn read_chroot(chroot: &str) -> Result<String> {
         return Err(wrong("its folder is not a path of ZooKeeper, or is reserved"));
     }
     Ok(folder.to_owned())
+}
+
+fn read_path(path: &str) -> Result<String> {
+    let decoded = decode(path).ok_or_else(|| wrong("the path of a file is not UTF-8, or has a % without a code"))?;
+    if decoded.is_empty() { Err(wrong("the path of a file is empty")) } else { Ok(decoded.into_owned()) }
 }
 
 /// The text without percent codes. None if a code is wrong.

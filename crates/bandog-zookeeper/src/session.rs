@@ -15,6 +15,7 @@ use crate::{
     encoding::OWN,
     fault,
     options::{NodeAcl, ZooKeeperOptions},
+    tls::Certificates,
 };
 
 /// A session. ZooKeeper deletes the nodes of the session when it expires.
@@ -27,6 +28,8 @@ pub(crate) struct Session {
     pub(crate) valid_for: Duration,
     /// Creations and deletions of nodes.
     pub(crate) batches: Batches,
+    /// The certificates of further connections of this session. None: without TLS.
+    pub(crate) certificates: Option<Certificates>,
     /// The node of this session that [`Session::prove`] writes.
     proof: String,
     acl: NodeAcl,
@@ -43,14 +46,7 @@ impl Session {
     /// Connects, and waits until the servers have made a session.
     pub(crate) async fn open(options: &ZooKeeperOptions, number: u64) -> Result<Self> {
         let store = options.store();
-        let mut connector = Client::connector().with_session_timeout(options.session).with_fail_eagerly();
-        if let Some(login) = &options.login {
-            connector = connector.with_auth("digest", login.as_bytes());
-        }
-        let client = connector
-            .connect(&attempts(&options.servers, options.session))
-            .await
-            .map_err(|error| fault::of_connection(&store, error))?;
+        let (client, certificates) = connect(options, &attempts(&options.servers, options.session)).await?;
         let valid_for = validity(client.session_timeout());
         let proof = format!("{}/{OWN}/sessions/{}", options.chroot, Uuid::new_v4());
         let (proven, proving) = (Mutex::default(), tokio::sync::Mutex::default());
@@ -59,7 +55,7 @@ impl Session {
             Server { client: client.clone(), acl: options.acl, proof: proof.clone(), sending: Arc::default() },
         );
         let batches = Batches::new(server);
-        let session = Self { client, number, valid_for, batches, proof, acl, proven, proving };
+        let session = Self { client, number, valid_for, batches, certificates, proof, acl, proven, proving };
         session.prove().await.map_err(|error| fault::of_request(&store, error))?;
         Ok(session)
     }
@@ -189,6 +185,24 @@ impl Session {
     pub(crate) fn end_of(&self, ttl: Duration) -> Instant {
         Instant::now() + ttl.min(self.valid_for)
     }
+}
+
+/// Opens a session with one of these servers. Returns also the certificates of its further connections.
+pub(crate) async fn connect(options: &ZooKeeperOptions, servers: &str) -> Result<(Client, Option<Certificates>)> {
+    let mut connector = Client::connector().with_session_timeout(options.session).with_fail_eagerly();
+    if let Some(login) = &options.login {
+        connector = connector.with_auth("digest", login.as_bytes());
+    }
+    let certificates = match &options.tls {
+        Some(tls) => Some(tls.read().await?),
+        None => None,
+    };
+    let connected = match &certificates {
+        Some(certificates) => certificates.connect(connector, servers).await,
+        None => connector.connect(servers).await,
+    };
+    let client = connected.map_err(|error| fault::of_connection(&options.store(), error))?;
+    Ok((client, certificates))
 }
 
 /// The time of a write, in milliseconds since 1970.

@@ -47,7 +47,10 @@ use crate::{
 /// - `sqlite:PATH`: one file, shared by processes of one machine (feature `sqlite`).
 /// - `zookeeper://user:password@host1:2181,host2:2181/folder`: a ZooKeeper ensemble (feature `zookeeper`). The user and the
 ///   password are those of the scheme `digest`. The lock `orders` is the folder `/folder/orders`, with the layout of
-///   Curator. There are mutexes. `?session=DURATION` is the requested duration of the session; the default is `10s`.
+///   Curator. There are locks of all kinds. `?session=DURATION` is the requested duration of the session; the default is
+///   `10s`.
+/// - `zookeeper+tls://host1:2281,host2:2281/folder`: the same over TLS (feature `zookeeper-tls`), with the options `ca`,
+///   `cert` and `key` of `rediss://`.
 /// - `memory:`: a new store in this process.
 /// - `memory:NAME`: the store with this name in this process. All clients that use the same name share it.
 ///

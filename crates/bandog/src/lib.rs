@@ -28,6 +28,7 @@
 //! | `schedule` | yes | jobs, `locked` and `scheduled`; otherwise cron, time zones and serde are not compiled |
 //! | `sqlite` | no | the backend for SQLite, which compiles a C library |
 //! | `zookeeper` | no | the backend for ZooKeeper |
+//! | `zookeeper-tls` | no | the same, also over TLS. It compiles a second library of cryptography, which takes long |
 //! | `test-util` | no | `Guard::lose`, which makes a test lose a lock |
 //!
 //! # In your tests

@@ -35,7 +35,7 @@ pub(crate) enum Scheme {
     Postgres,
     /// `sqlite:PATH`
     Sqlite,
-    /// `zookeeper://user:password@host:port,host:port/folder`
+    /// `zookeeper://user:password@host:port,host:port/folder`, or `zookeeper+tls://`
     ZooKeeper,
     /// `memory:` or `memory:NAME`
     Memory,
@@ -81,6 +81,7 @@ impl Parts {
             "postgres" | "postgresql" => (Scheme::Postgres, "postgres"),
             "sqlite" => (Scheme::Sqlite, "sqlite"),
             "zookeeper" => (Scheme::ZooKeeper, "zookeeper"),
+            "zookeeper+tls" => (Scheme::ZooKeeper, "zookeeper+tls"),
             "memory" => (Scheme::Memory, "memory"),
             other => return Err(unknown_scheme(other, &shown)),
         };
@@ -96,7 +97,9 @@ impl Parts {
                 check_host(rest, &shown)?;
                 check_login(rest, &shown)?;
             }
-            "redis+sentinel" | "rediss+sentinel" | "mysql" | "postgres" | "zookeeper" => check_login(rest, &shown)?,
+            "redis+sentinel" | "rediss+sentinel" | "mysql" | "postgres" | "zookeeper" | "zookeeper+tls" => {
+                check_login(rest, &shown)?
+            }
             "redis+cluster" | "rediss+cluster" => check_hosts(rest, &shown)?,
             "redis+quorum" | "rediss+quorum" => quorum::check(rest, &shown)?,
             _ => {}
@@ -207,6 +210,7 @@ fn own_options(scheme: &str) -> &'static [&'static str] {
             "sslkey",
         ],
         "zookeeper" => &["acl", "session"],
+        "zookeeper+tls" => &["acl", "session", "ca", "cert", "key"],
         _ => &[],
     }
 }
@@ -260,7 +264,7 @@ fn unknown_scheme(scheme: &str, shown: &str) -> Error {
         return Error::misused(format!(
             "the URL {shown:?} has the unknown scheme {scheme:?}; redis, rediss, redis+unix, redis+sentinel, \
              rediss+sentinel, redis+cluster, rediss+cluster, redis+quorum, rediss+quorum (also with valkey instead of \
-             redis), postgres, mysql, sqlite, zookeeper and memory are known"
+             redis), postgres, mysql, sqlite, zookeeper, zookeeper+tls and memory are known"
         ));
     };
     Error::new(ErrorKind::Unsupported, format!("the URL {shown:?}: {unsupported} not supported yet; write {what}"))

@@ -1,16 +1,17 @@
 use crate::house::{containing, root, sources, table};
 
-const FLOORS: [(&str, &[&str]); 18] = [
+const FLOORS: [(&str, &[&str]); 19] = [
     ("bandog-core", &[]),
     ("bandog-cron", &[]),
     ("bandog-judge", &[]),
+    ("bandog-tls", &["bandog-core"]),
     ("bandog-macros", &["bandog-cron"]),
     ("bandog-sync", &["bandog-core"]),
     ("bandog-quorum", &["bandog-core"]),
-    ("bandog-redis", &["bandog-core"]),
-    ("bandog-sql", &["bandog-core"]),
+    ("bandog-redis", &["bandog-core", "bandog-tls"]),
+    ("bandog-sql", &["bandog-core", "bandog-tls"]),
     ("bandog-sqlite", &["bandog-core"]),
-    ("bandog-zookeeper", &["bandog-core"]),
+    ("bandog-zookeeper", &["bandog-core", "bandog-tls"]),
     ("bandog-schedule", &["bandog-core", "bandog-cron", "bandog-sync"]),
     ("bandog-sqlx", &["bandog-core", "bandog-schedule", "bandog-sync"]),
     (
@@ -82,6 +83,7 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "bandog-redis",
         "bandog-sql",
         "bandog-sqlite",
+        "bandog-tls",
         "bandog-zookeeper",
         "bandog",
         "bandog-page",
@@ -115,9 +117,11 @@ fn only_the_engine_and_the_backends_connections_start_threads_or_tasks() {
         "crates/bandog-sqlite/src/watch.rs",
         "crates/bandog-sqlite/src/writer",
         "crates/bandog-sync/src/engine/runner.rs",
+        "crates/bandog-tls/src/handshake.rs",     // Files of certificates.
         "crates/bandog-zookeeper/src/batches.rs", // The answer to a transaction of several calls.
         "crates/bandog-zookeeper/src/host.rs",    // The keeper of a session.
         "crates/bandog-zookeeper/src/records/subscription.rs", // Watches of records.
+        "crates/bandog-zookeeper/src/tls/enabled.rs", // Files of certificates.
         "crates/bandog-zookeeper/src/waiters.rs", // Watches of nodes.
     ];
     let elsewhere = found.iter().filter(|path| !allowed.iter().any(|allowed| path.starts_with(allowed)));
@@ -213,21 +217,17 @@ fn only_one_crate_depends_on_sqlx() {
 #[test]
 fn feature_flags_are_few_and_written_down() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let features = ["default", "mysql", "postgres", "redis", "schedule", "sqlite", "test-util", "zookeeper"];
+    let features =
+        ["default", "mysql", "postgres", "redis", "schedule", "sqlite", "test-util", "zookeeper", "zookeeper-tls"];
     assert_eq!(table("bandog", "features"), features);
     assert_eq!(table("bandog-sync", "features"), ["test-util"]);
+    assert_eq!(table("bandog-zookeeper", "features"), ["tls"]);
     for feature in &features[1..] {
         assert!(readme.contains(&format!("`{feature}`")), "README.md does not mention the feature {feature}");
     }
-    for name in [
-        "bandog-core",
-        "bandog-cron",
-        "bandog-macros",
-        "bandog-redis",
-        "bandog-sqlite",
-        "bandog-zookeeper",
-        "bandog-cli",
-    ] {
+    for name in
+        ["bandog-core", "bandog-cron", "bandog-macros", "bandog-redis", "bandog-sqlite", "bandog-tls", "bandog-cli"]
+    {
         assert_eq!(table(name, "features"), [""; 0], "{name}");
     }
 }

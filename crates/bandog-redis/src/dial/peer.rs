@@ -14,8 +14,7 @@ use std::{
 
 use bandog_core::{Error, ErrorKind};
 
-use super::tls;
-use crate::options::{Address, RedisOptions};
+use crate::options::{Address, RedisOptions, TLS_NAMES};
 
 /// Maximum number of recorded bytes. They are enough to recognize the peer's protocol.
 const MAX_HEAD_LEN: usize = 16;
@@ -64,7 +63,7 @@ impl Peer {
                 let room = MAX_HEAD_LEN - state.head.len();
                 state.head.extend(bytes.iter().take(room));
             }
-            Err(error) => state.tls_error = tls::cause(error).cloned(),
+            Err(error) => state.tls_error = bandog_tls::cause(error).cloned(),
         }
     }
 
@@ -73,7 +72,7 @@ impl Peer {
     /// This error can occur after the client has finished the TLS handshake: some servers check the client's
     /// certificate only then.
     pub(super) fn tls_error(&self, store: &str) -> Option<Error> {
-        self.state().tls_error.as_ref().map(|fault| tls::refused(store, fault))
+        self.state().tls_error.as_ref().map(|fault| bandog_tls::refused(store, &TLS_NAMES, fault))
     }
 
     /// The error that says what the peer is. None if the peer seems to be Redis, or has sent nothing.

@@ -1,17 +1,13 @@
 //! Probes of TLS. The URL of a server may be wrong about TLS. If the URL seems to be wrong, a probe opens another
 //! connection and checks whether the server speaks TLS. A probe sends nothing secret.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, time::Duration};
 
-use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
     time::timeout,
 };
-use tokio_rustls::TlsConnector;
-
-use super::tls;
 
 /// Timeout of a probe.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -49,7 +45,7 @@ impl TlsProbeBudget {
 
     /// Whether the server at this address speaks TLS. False if the budget is used up.
     pub(super) async fn finds_tls(&mut self, host: &str, port: u16) -> bool {
-        self.take() && speaks_tls(host, port).await
+        self.take() && timeout(PROBE_TIMEOUT, bandog_tls::speaks_tls(host, port)).await == Ok(true)
     }
 }
 
@@ -63,22 +59,4 @@ async fn is_plain_redis(host: &str, port: u16) -> bool {
         io::Result::Ok(first)
     };
     matches!(timeout(PROBE_TIMEOUT, ask).await, Ok(Ok([b'+' | b'-'])))
-}
-
-/// Begins a TLS handshake, and checks whether the server takes part in it.
-async fn speaks_tls(host: &str, port: u16) -> bool {
-    let ask = async {
-        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .ok()?;
-        let config = builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth();
-        let name = ServerName::try_from(host.to_owned()).ok()?;
-        let stream = TcpStream::connect((host, port)).await.ok()?;
-        // This client trusts no authority, so it refuses every certificate, and the handshake always fails. The error
-        // InvalidMessage means that the server does not speak TLS. Any other TLS error means that the server speaks
-        // TLS.
-        let error = TlsConnector::from(Arc::new(config)).connect(name, stream).await.err()?;
-        tls::cause(&error).map(|cause| !matches!(cause, rustls::Error::InvalidMessage(_)))
-    };
-    matches!(timeout(PROBE_TIMEOUT, ask).await, Ok(Some(true)))
 }

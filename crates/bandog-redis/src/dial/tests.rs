@@ -39,7 +39,8 @@ async fn a_tls_connection_with_the_reset_switch_set_ends_with_a_tcp_reset() {
     };
     let client = async {
         let files = TlsFiles { ca: Some(path), identity: None };
-        tls::shake_hands("here", "localhost", &files, TcpStream::connect(address).await.unwrap()).await.unwrap()
+        let stream = TcpStream::connect(address).await.unwrap();
+        bandog_tls::shake_hands("here", "localhost", &files, &TLS_NAMES, stream).await.unwrap()
     };
     let (mut server, client) = tokio::join!(server, client);
     let reset = Reset::default();

@@ -1,13 +1,12 @@
 //! A Redis Cluster whose nodes require TLS.
 
 use bandog_core::{ErrorKind, Leases, Released, Renewal, Verdict};
-use bandog_testkit::{RedisCluster, RedisServer, eventually_async};
+use bandog_testkit::{Authority, RedisCluster, RedisServer, eventually_async};
 
 use crate::{
     cluster::names,
     help::{SOON, at, claim, is_granted, notifier, release, renew, take},
     moves::{begin_move, two_nodes},
-    tls::Authority,
 };
 
 /// The URL of one node. The client learns the other nodes from it.

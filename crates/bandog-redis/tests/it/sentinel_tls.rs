@@ -1,12 +1,11 @@
 //! Sentinels and servers that require TLS and have users of their own.
 
 use bandog_core::{ErrorKind, Leases, Released, Renewal};
-use bandog_testkit::{RedisServer, eventually, eventually_async};
+use bandog_testkit::{Authority, RedisServer, eventually, eventually_async};
 
 use crate::{
     help::{SOON, TTL, at, claim, fences, notifier, release, renew},
     sentinels::Watched,
-    tls::Authority,
 };
 
 /// A user of the sentinels with the rights of `docs/redis.md`.

@@ -1,24 +1,18 @@
 //! Locks over TLS, and the errors when the client or the server refuses the other side.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Instant,
-};
+use std::{fs, path::Path, process::Command, time::Instant};
 
 use bandog_core::{Error, ErrorKind, Inspect, Leases, Level, Released, Renewal};
-use bandog_testkit::{RedisServer, TlsFiles, Wire, eventually_async};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
-use tempfile::TempDir;
+use bandog_testkit::{Authority, RedisServer, TlsFiles, Wire, eventually_async};
+use rcgen::date_time_ymd;
 
 use crate::help::{SOON, at, claim, fences, notifier, release, renew, with_timeout};
 
 #[tokio::test]
 async fn locks_work_over_tls() {
     let authority = Authority::new("shop");
-    let server = RedisServer::start_tls(&authority.server(), &[]);
-    let redis = at(&authority.url(&server));
+    let server = RedisServer::start_tls(&for_localhost(&authority), &[]);
+    let redis = at(&url(&authority, &server));
     redis.ping().await.unwrap();
     let held = claim("k");
     fences(&redis, &held).await;
@@ -36,8 +30,8 @@ async fn locks_work_over_tls() {
 #[tokio::test]
 async fn each_of_many_steps_over_tls_is_answered() {
     let authority = Authority::new("shop");
-    let server = RedisServer::start_tls(&authority.server(), &[]);
-    let redis = at(&authority.url(&server));
+    let server = RedisServer::start_tls(&for_localhost(&authority), &[]);
+    let redis = at(&url(&authority, &server));
     let long = "n".repeat(1000);
     let claims: Vec<_> = (0..500).map(|number| claim(&format!("{number}{long}"))).collect();
     for steps in claims.chunks(32) {
@@ -51,7 +45,7 @@ async fn each_of_many_steps_over_tls_is_answered() {
 #[tokio::test]
 async fn a_server_of_an_untrusted_authority_is_refused() {
     let (authority, other) = (Authority::new("shop"), Authority::new("other"));
-    let server = RedisServer::start_tls(&authority.server(), &[]);
+    let server = RedisServer::start_tls(&for_localhost(&authority), &[]);
     let port = server.tls_addr().port();
     refused(&format!("rediss://locks:PASSWORD@localhost:{port}?ca={}", other.ca.display()), "we refuse", "?ca=PATH")
         .await;
@@ -62,8 +56,8 @@ async fn a_server_of_an_untrusted_authority_is_refused() {
 async fn a_server_with_another_name_is_refused() {
     let authority = Authority::new("shop");
     let server = RedisServer::start_tls(&authority.issue("elsewhere", |_| ()), &[]);
-    refused(&authority.url(&server), "we refuse", "not issued for this host").await;
-    let by_address = authority.url(&server).replace("localhost", "127.0.0.1");
+    refused(&url(&authority, &server), "we refuse", "not issued for this host").await;
+    let by_address = url(&authority, &server).replace("localhost", "127.0.0.1");
     refused(&by_address, "we refuse", "not issued for this host").await;
 }
 
@@ -71,7 +65,7 @@ async fn a_server_with_another_name_is_refused() {
 async fn a_certificate_may_be_issued_for_an_ip_address() {
     let authority = Authority::new("shop");
     let server = RedisServer::start_tls(&authority.issue("127.0.0.1", |_| ()), &[]);
-    at(&authority.url(&server).replace("localhost", "127.0.0.1")).ping().await.unwrap();
+    at(&url(&authority, &server).replace("localhost", "127.0.0.1")).ping().await.unwrap();
 }
 
 #[tokio::test]
@@ -82,7 +76,7 @@ async fn a_certificate_outside_its_validity_period_is_refused() {
             (params.not_before, params.not_after) = (date_time_ymd(from, 1, 1), date_time_ymd(to, 1, 1));
         });
         let server = RedisServer::start_tls(&files, &[]);
-        refused(&authority.url(&server), "we refuse", part).await;
+        refused(&url(&authority, &server), "we refuse", part).await;
     }
 }
 
@@ -91,8 +85,8 @@ async fn a_server_that_requires_a_client_certificate_gets_it() {
     let (authority, other) = (Authority::new("shop"), Authority::new("other"));
     for protocol in ["TLSv1.3", "TLSv1.2"] {
         let args = ["--tls-auth-clients", "yes", "--tls-protocols", protocol];
-        let server = RedisServer::start_tls(&authority.server(), &args);
-        let url = authority.url(&server);
+        let server = RedisServer::start_tls(&for_localhost(&authority), &args);
+        let url = url(&authority, &server);
         refused(&url, "the server", "?cert=PATH&key=PATH").await;
         refused(&with_identity(&url, &other.issue("till", |_| ())), "the server refuses our", "?cert=PATH").await;
         let redis = at(&with_identity(&url, &authority.issue("till", |_| ())));
@@ -104,7 +98,7 @@ async fn a_server_that_requires_a_client_certificate_gets_it() {
 #[tokio::test]
 async fn files_that_cannot_be_used_are_named() {
     let (authority, other) = (Authority::new("shop"), Authority::new("other"));
-    let server = RedisServer::start_tls(&authority.server(), &[]);
+    let server = RedisServer::start_tls(&for_localhost(&authority), &[]);
     let empty = authority.path("empty.pem");
     fs::write(&empty, "nothing\n").unwrap();
     let (mine, theirs) = (authority.issue("a", |_| ()), other.issue("b", |_| ()));
@@ -128,9 +122,9 @@ async fn files_that_cannot_be_used_are_named() {
 #[tokio::test]
 async fn a_renewed_certificate_is_used_by_the_next_connection() {
     let (authority, other) = (Authority::new("shop"), Authority::new("other"));
-    let server = RedisServer::start_tls(&authority.server(), &["--tls-auth-clients", "yes"]);
+    let server = RedisServer::start_tls(&for_localhost(&authority), &["--tls-auth-clients", "yes"]);
     let files = authority.issue("till", |_| ());
-    let redis = at(&with_identity(&authority.url(&server), &files));
+    let redis = at(&with_identity(&url(&authority, &server), &files));
     redis.ping().await.unwrap();
     let wrong = other.issue("till", |_| ());
     let (cert, key) = (fs::read(&files.cert).unwrap(), fs::read(&files.key).unwrap());
@@ -146,9 +140,9 @@ async fn a_renewed_certificate_is_used_by_the_next_connection() {
 #[tokio::test]
 async fn a_client_waits_while_its_certificate_files_are_being_replaced() {
     let authority = Authority::new("shop");
-    let server = RedisServer::start_tls(&authority.server(), &["--tls-auth-clients", "yes"]);
+    let server = RedisServer::start_tls(&for_localhost(&authority), &["--tls-auth-clients", "yes"]);
     let files = authority.issue("till", |_| ());
-    let redis = at(&with_identity(&authority.url(&server), &files));
+    let redis = at(&with_identity(&url(&authority, &server), &files));
     let (on_release, notified) = notifier();
     let _subscription = redis.subscribe(&claim("k"), on_release).await.unwrap();
     redis.ping().await.unwrap();
@@ -171,11 +165,11 @@ async fn a_client_waits_while_its_certificate_files_are_being_replaced() {
 #[tokio::test]
 async fn a_client_that_starts_reports_tls_errors_immediately() {
     let authority = Authority::new("shop");
-    let server = RedisServer::start_tls(&authority.server(), &[]);
+    let server = RedisServer::start_tls(&for_localhost(&authority), &[]);
     for (url, kind) in [
         (format!("rediss://localhost:{}", server.tls_addr().port()), ErrorKind::Denied),
         (format!("rediss://localhost:{}?ca=/none.pem", server.tls_addr().port()), ErrorKind::Misused),
-        (authority.url(&server).replace("PASSWORD", "wrong"), ErrorKind::Denied),
+        (url(&authority, &server).replace("PASSWORD", "wrong"), ErrorKind::Denied),
     ] {
         let client = bandog_sync::Client::options().over(at(&url)).unwrap();
         // If the error were temporary, the client would retry for five seconds.
@@ -196,14 +190,14 @@ async fn the_programs_own_crypto_provider_is_not_used() {
     let _ = other.install_default();
     assert!(rustls::crypto::CryptoProvider::get_default().unwrap().cipher_suites.is_empty());
     let authority = Authority::new("shop");
-    let server = RedisServer::start_tls(&authority.server(), &[]);
-    fences(&at(&authority.url(&server)), &claim("k")).await;
+    let server = RedisServer::start_tls(&for_localhost(&authority), &[]);
+    fences(&at(&url(&authority, &server)), &claim("k")).await;
 }
 
 #[tokio::test]
 async fn a_cut_connection_is_reopened() {
     let authority = Authority::new("shop");
-    let server = RedisServer::start_tls(&authority.server(), &[]);
+    let server = RedisServer::start_tls(&for_localhost(&authority), &[]);
     let wire = Wire::to(server.tls_addr());
     let redis = at(&format!("rediss://locks:PASSWORD@localhost:{}?ca={}", wire.port(), authority.ca.display()));
     let (on_release, notified) = notifier();
@@ -223,8 +217,8 @@ async fn a_cut_connection_is_reopened() {
 #[tokio::test]
 async fn servers_with_and_without_tls_are_distinguished() {
     let authority = Authority::new("shop");
-    let server = RedisServer::start_tls(&authority.server(), &[]);
-    let plain = authority.url(&server).replace(&server.tls_addr().port().to_string(), &server.port().to_string());
+    let server = RedisServer::start_tls(&for_localhost(&authority), &[]);
+    let plain = url(&authority, &server).replace(&server.tls_addr().port().to_string(), &server.port().to_string());
     let encrypted = format!("redis://localhost:{}", server.tls_addr().port());
     // Whether a Redis server without TLS answers a handshake depends on the random bytes of the handshake.
     for _ in 0..10 {
@@ -242,14 +236,14 @@ async fn servers_with_and_without_tls_are_distinguished() {
 #[tokio::test]
 async fn a_silent_server_is_retried() {
     let authority = Authority::new("shop");
-    let server = RedisServer::start_tls(&authority.server(), &[]);
+    let server = RedisServer::start_tls(&for_localhost(&authority), &[]);
     server.pause();
-    for url in [authority.url(&server), format!("redis://{}", server.addr())] {
+    for url in [url(&authority, &server), format!("redis://{}", server.addr())] {
         let error = with_timeout(&url, SOON / 5).ping().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     }
     server.resume();
-    at(&authority.url(&server)).ping().await.unwrap();
+    at(&url(&authority, &server)).ping().await.unwrap();
 }
 
 /// The trusted authorities depend on environment variables, so the client runs in another process: this test starts
@@ -262,7 +256,7 @@ fn the_systems_authorities_are_trusted() {
         return runtime.block_on(at(&url).ping()).unwrap();
     }
     let authority = Authority::new("shop");
-    let server = RedisServer::start_tls(&authority.server(), &[]);
+    let server = RedisServer::start_tls(&for_localhost(&authority), &[]);
     let run = |ca: &Path| {
         Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "tls::the_systems_authorities_are_trusted"])
@@ -297,51 +291,11 @@ fn with_identity(url: &str, files: &TlsFiles) -> String {
     format!("{url}&cert={}&key={}", files.cert.display(), files.key.display())
 }
 
-/// A certificate authority, and the directory of its files.
-pub(crate) struct Authority {
-    issuer: Issuer<'static, KeyPair>,
-    pub(crate) ca: PathBuf,
-    dir: TempDir,
+/// The files of a server for localhost.
+fn for_localhost(authority: &Authority) -> TlsFiles {
+    authority.issue("localhost", |_| ())
 }
 
-impl Authority {
-    pub(crate) fn new(name: &str) -> Self {
-        let dir = tempfile::Builder::new().prefix("bandog-tls-").tempdir().unwrap();
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new([]).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, name);
-        let ca = dir.path().join("ca.pem");
-        fs::write(&ca, params.self_signed(&key).unwrap().pem()).unwrap();
-        Self { issuer: Issuer::new(params, key), ca, dir }
-    }
-
-    /// The files of a server for localhost.
-    fn server(&self) -> TlsFiles {
-        self.issue("localhost", |_| ())
-    }
-
-    pub(crate) fn issue(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> TlsFiles {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
-        change(&mut params);
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        let files = TlsFiles {
-            ca: self.ca.clone(),
-            cert: self.path(&format!("{name}.crt")),
-            key: self.path(&format!("{name}.key")),
-        };
-        fs::write(&files.cert, certificate.pem()).unwrap();
-        fs::write(&files.key, key.serialize_pem()).unwrap();
-        files
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn url(&self, server: &RedisServer) -> String {
-        format!("rediss://locks:PASSWORD@localhost:{}?ca={}", server.tls_addr().port(), self.ca.display())
-    }
+fn url(authority: &Authority, server: &RedisServer) -> String {
+    format!("rediss://locks:PASSWORD@localhost:{}?ca={}", server.tls_addr().port(), authority.ca.display())
 }

@@ -4,14 +4,12 @@ use std::time::Duration;
 
 use bandog_core::{Error, ErrorKind, Result, rounded};
 use mysql_async::{ClientIdentity, Conn, DriverError, IoError, Opts, OptsBuilder, SslOpts};
-use rustls::crypto::{CryptoProvider, ring};
 use tokio::{task::spawn_blocking, time::timeout};
 
 use super::connection;
 use crate::{
     client::Connection,
-    dial::tls,
-    options::{Address, SqlOptions, TlsFiles},
+    options::{Address, SqlOptions, TLS_NAMES, TlsFiles},
 };
 
 /// Maximum duration of a connection attempt, even if the timeout of a request is longer.
@@ -58,15 +56,12 @@ async fn opts(options: &SqlOptions) -> Result<Opts> {
 
 /// The files for TLS. They are read here first, because the errors of the library do not name them.
 async fn ssl_opts(files: TlsFiles) -> Result<SslOpts> {
-    // The library uses the provider of the process. An error means that the process has chosen one meanwhile.
-    if CryptoProvider::get_default().is_none() {
-        let _ = ring::default_provider().install_default();
-    }
+    bandog_tls::choose_provider();
     let read = spawn_blocking(move || {
-        tls::config(&files)?;
+        bandog_tls::config(&files, &TLS_NAMES)?;
         let roots = match files.ca {
             Some(path) => vec![path.into()],
-            None => tls::certificates_of_the_system().into_iter().map(|root| root.to_vec().into()).collect(),
+            None => bandog_tls::certificates_of_the_system().into_iter().map(|root| root.to_vec().into()).collect(),
         };
         let identity = files.identity.map(|(cert, key)| ClientIdentity::new(cert.into(), key.into()));
         let opts = SslOpts::default().with_disable_built_in_roots(true).with_root_certs(roots);
@@ -90,13 +85,13 @@ fn refused(options: &SqlOptions, error: mysql_async::Error) -> Error {
                 _ => Error::unavailable(format!("{store}: {said}")),
             }
         }
-        mysql_async::Error::Io(IoError::Io(cause)) if is_tls(&cause) => tls::refused(&store, cause),
         mysql_async::Error::Io(IoError::Tls(cause)) => {
             Error::new(ErrorKind::Denied, format!("{store}: the TLS handshake failed")).caused_by(cause)
         }
-        mysql_async::Error::Io(IoError::Io(cause)) => {
-            Error::unavailable(format!("cannot reach {store}")).caused_by(cause)
-        }
+        mysql_async::Error::Io(IoError::Io(error)) => match bandog_tls::cause(&error) {
+            Some(cause) => bandog_tls::refused(&store, &TLS_NAMES, cause),
+            None => Error::unavailable(format!("cannot reach {store}")).caused_by(error),
+        },
         mysql_async::Error::Driver(DriverError::NoClientSslFlagFromServer) => {
             unsupported("the server has no TLS; enable it there, or write sslmode=disable".into())
         }
@@ -111,8 +106,4 @@ fn refused(options: &SqlOptions, error: mysql_async::Error) -> Error {
             Error::unavailable(format!("{store} closed the connection during the login"))
         }
     }
-}
-
-fn is_tls(cause: &std::io::Error) -> bool {
-    cause.get_ref().is_some_and(|cause| cause.is::<rustls::Error>())
 }

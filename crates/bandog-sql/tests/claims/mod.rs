@@ -1,6 +1,5 @@
 //! Helper functions of the tests with every database: claims.
 
-pub(crate) mod certificates;
 pub(crate) mod full;
 pub(crate) mod held;
 pub(crate) mod polls;

@@ -1,26 +1,25 @@
 //! Connections with TLS.
 
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use bandog_core::{ErrorKind, Leases};
-use bandog_testkit::PostgresServer;
+use bandog_testkit::{Authority, PostgresServer, TlsFiles};
 
-use crate::claims::certificates::Files;
 use crate::support::{SERVER, claim, open, take};
 
 /// A server with these certificates. It starts without TLS, and then reads its copies of the files.
-fn server_with(files: &Files) -> PostgresServer {
+fn server_with(files: &TlsFiles) -> PostgresServer {
     let server = PostgresServer::start();
-    let copy = |from: &str, to: &str| {
-        let text = fs::read_to_string(files.path(from)).unwrap();
+    let copy = |from: &Path, to: &str| {
+        let text = fs::read_to_string(from).unwrap();
         let path = server.directory().join("data").join(to);
         // The server itself writes its files, so that they have its user.
         server.sql("postgres", &format!("copy (select '') to '{}'", path.display()));
         fs::write(&path, text).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     };
-    copy("cert", "server.crt");
-    copy("key", "server.key");
+    copy(&files.cert, "server.crt");
+    copy(&files.key, "server.key");
     server.sql("postgres", "alter system set ssl = on");
     server.restart();
     server
@@ -28,9 +27,10 @@ fn server_with(files: &Files) -> PostgresServer {
 
 #[tokio::test]
 async fn the_certificate_of_the_server_is_checked() {
-    let files = Files::new("localhost");
+    let (authority, other) = (Authority::new("shop"), Authority::new("other"));
+    let files = authority.issue("localhost", |_| ());
     let server = server_with(&files);
-    let (port, database, ca) = (server.port(), server.new_database(), files.path("ca"));
+    let (port, database, ca) = (server.port(), server.new_database(), &files.ca);
     let url =
         |host: &str, options: &str| format!("postgres://{}@{host}:{port}/{database}?{options}", PostgresServer::LOCKS);
     let good = open(&url("localhost", &format!("sslmode=verify-full&sslrootcert={}", ca.display())));
@@ -39,8 +39,7 @@ async fn the_certificate_of_the_server_is_checked() {
         "select bool_and(ssl) from pg_stat_ssl s join pg_stat_activity a using (pid) where usename = 'locks'";
     assert_eq!(server.sql(&database, encrypted), "t");
 
-    let other = Files::new("localhost");
-    for (host, ca) in [("127.0.0.1", &ca), ("localhost", &other.path("ca"))] {
+    for (host, ca) in [("127.0.0.1", ca), ("localhost", &other.ca)] {
         let store = open(&url(host, &format!("sslmode=require&sslrootcert={}", ca.display())));
         let error = store.ping().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Denied, "{host}: {error}");

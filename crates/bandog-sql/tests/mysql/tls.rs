@@ -1,23 +1,25 @@
 //! Connections with TLS.
 
-use bandog_core::{ErrorKind, Leases};
-use bandog_testkit::MariaDbServer;
+use std::path::Path;
 
-use crate::claims::certificates::Files;
+use bandog_core::{ErrorKind, Leases};
+use bandog_testkit::{Authority, MariaDbServer, TlsFiles};
+
 use crate::support::{SERVER, claim, open, take};
 
 /// A server with these certificates.
-fn server_with(files: &Files) -> MariaDbServer {
-    let option = |name: &str, file: &str| format!("ssl-{name}={}", files.path(file).display());
-    let options = [option("ca", "ca"), option("cert", "cert"), option("key", "key")];
+fn server_with(files: &TlsFiles) -> MariaDbServer {
+    let option = |name: &str, file: &Path| format!("ssl-{name}={}", file.display());
+    let options = [option("ca", &files.ca), option("cert", &files.cert), option("key", &files.key)];
     MariaDbServer::start_with(&options.each_ref().map(String::as_str))
 }
 
 #[tokio::test]
 async fn the_certificate_of_the_server_is_checked() {
-    let files = Files::new("localhost");
+    let (authority, other) = (Authority::new("shop"), Authority::new("other"));
+    let files = authority.issue("localhost", |_| ());
     let server = server_with(&files);
-    let (port, database, ca) = (server.port(), server.new_database(), files.path("ca"));
+    let (port, database, ca) = (server.port(), server.new_database(), &files.ca);
     let url =
         |host: &str, options: &str| format!("mysql://{}@{host}:{port}/{database}?{options}", MariaDbServer::LOCKS);
     let good = open(&url("localhost", &format!("sslmode=verify-full&sslrootcert={}", ca.display())));
@@ -27,8 +29,7 @@ async fn the_certificate_of_the_server_is_checked() {
     let error = open(&url("localhost", "")).ping().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
 
-    let other = Files::new("localhost");
-    for (host, ca) in [("127.0.0.1", &ca), ("localhost", &other.path("ca"))] {
+    for (host, ca) in [("127.0.0.1", ca), ("localhost", &other.ca)] {
         let store = open(&url(host, &format!("sslmode=require&sslrootcert={}", ca.display())));
         let error = store.ping().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Denied, "{host}: {error}");

@@ -2,7 +2,8 @@
 
 use std::net::SocketAddrV4;
 
-use super::{RedisServer, TlsFiles};
+use super::RedisServer;
+use crate::authority::TlsFiles;
 use crate::port::Port;
 
 impl RedisServer {

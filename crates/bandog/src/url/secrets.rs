@@ -114,7 +114,7 @@ fn without_suspicious_login(url: String) -> String {
     let is_known = |head: &str| {
         let (server, way) = head.split_once('+').unwrap_or((head, ""));
         KNOWN.iter().any(|scheme| server.eq_ignore_ascii_case(scheme))
-            && ["", "unix", "sentinel", "cluster", "quorum"].iter().any(|known| way.eq_ignore_ascii_case(known))
+            && ["", "unix", "sentinel", "cluster", "quorum", "tls"].iter().any(|known| way.eq_ignore_ascii_case(known))
     };
     match url.split_once(':') {
         Some((head, rest)) if is_scheme(head) && !is_known(head) && !is_port(rest) && !rest.is_empty() => {
