@@ -80,6 +80,16 @@ async fn nodes(neighbour: &zookeeper_client::Client, name: &str) -> Vec<String> 
     neighbour.list_children(&format!("/locks/{name}")).await.unwrap_or_default()
 }
 
+/// Number of nodes of this folder that are places of waiting clients. Before, a refused claim has a node for a moment.
+async fn places(neighbour: &zookeeper_client::Client, name: &str) -> usize {
+    let mut places = 0;
+    for node in nodes(neighbour, name).await {
+        let read = neighbour.get_data(&format!("/locks/{name}/{node}")).await;
+        places += usize::from(read.is_ok_and(|(data, _)| data.ends_with(b" waits")));
+    }
+    places
+}
+
 /// Creates the folder of a lock, as Curator does.
 async fn make_folder(neighbour: &zookeeper_client::Client, name: &str) {
     let options = CreateMode::Container.with_acls(Acls::anyone_all());

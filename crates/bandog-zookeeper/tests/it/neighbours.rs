@@ -8,22 +8,14 @@ use bandog_testkit::{ZooKeeperServer, eventually_async};
 use bandog_zookeeper::{ZooKeeper, ZooKeeperOptions};
 use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 
-use crate::{SOON, backend, client, make_folder, neighbour, nodes, soon, take};
+use crate::{SOON, backend, client, make_folder, neighbour, nodes, places, soon, take};
 
 /// The beginning of the path of a node that Curator creates.
 const CURATOR: &str = "/locks/orders/_c_2b3f71b5-76fc-41fc-83c9-f63573c55b15-lock-";
 
-/// Whether a client of bandog has its place in the queue. Before, its refused claim has a node for a moment.
+/// Whether a client of bandog has its place in the queue.
 async fn waits(java: &zookeeper_client::Client) -> bool {
-    let mut nodes = nodes(java, "orders").await;
-    nodes.retain(|node| !CURATOR.ends_with(&node[..node.len().saturating_sub(10)]));
-    for node in nodes {
-        let read = java.get_data(&format!("/locks/orders/{node}")).await;
-        if read.is_ok_and(|(data, _)| data.ends_with(b" waits")) {
-            return true;
-        }
-    }
-    false
+    places(java, "orders").await > 0
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use bandog_testkit::{ZooKeeperServer, eventually_async};
 use futures_util::future::join_all;
 use zookeeper_client::{Acls, CreateMode, EventType};
 
-use crate::{SOON, backend, client, neighbour, nodes, soon};
+use crate::{SOON, backend, client, neighbour, nodes, places, soon};
 
 const LEASES: &str = "gpus/leases";
 const QUEUE: &str = "gpus/locks";
@@ -117,7 +117,7 @@ async fn only_the_first_waiter_watches_the_permits() {
     for (at, ours) in clients.iter().enumerate().skip(1) {
         let semaphore = ours.semaphore("gpus", 1);
         waiting.push(tokio::spawn(async move { semaphore.acquire().await }));
-        eventually_async(SOON, async || nodes(&java, QUEUE).await.len() == at).await;
+        eventually_async(SOON, async || places(&java, QUEUE).await == at).await;
     }
     for next in waiting {
         let (_, _, watcher) = java.get_and_watch_children(&format!("/locks/{LEASES}")).await.unwrap();
