@@ -55,11 +55,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         let Err(error) = client.ready().await else {
             return client.check().await.map(Some).map_err(|error| store.fault(&error));
         };
+        if error.is_retryable() {
+            return Err(store.fault(&error)); // The store does not answer.
+        }
         // Perhaps only one of several servers refuses the client. Then the findings say which one, and why.
         match client.check().await {
-            Ok(found) if !error.is_retryable() && found.iter().any(|finding| finding.level == Level::Danger) => {
-                Ok(Some(found))
-            }
+            Ok(found) if found.iter().any(|finding| finding.level == Level::Danger) => Ok(Some(found)),
             Ok(_) | Err(_) => Err(store.fault(&error)),
         }
     });

@@ -37,7 +37,7 @@ pub(crate) async fn why_not(options: &ZooKeeperOptions, limit: Duration) -> Opti
     servers.iter().zip(said).find_map(|(server, says)| match says {
         Says::Unreachable(why) => Some(format!("{server}: {why}")),
         Says::NotServing => Some(format!("{server} has no connection to the majority of its ensemble")),
-        Says::Refused(error) => Some(error.to_string()),
+        Says::Refused(error) => Some(error.without_kind()),
         Says::Mode(_) | Says::Nothing => None,
     })
 }
@@ -183,7 +183,7 @@ async fn ask_once(server: &str, options: &ZooKeeperOptions, limit: Duration) -> 
     };
     match timeout(limit, asked).await {
         Err(_) => Says::Unreachable(format!("no answer within {}", rounded(limit))),
-        Ok(Err(error)) if error.kind() == ErrorKind::Unavailable => Says::Unreachable(error.to_string()),
+        Ok(Err(error)) if error.kind() == ErrorKind::Unavailable => Says::Unreachable(error.without_kind()),
         Ok(Err(error)) => Says::Refused(error),
         Ok(Ok(answer)) => read(&answer),
     }
