@@ -39,6 +39,8 @@ pub struct ZooKeeperServer {
     dir: TempDir,
     /// Further lines of the configuration file.
     lines: Vec<String>,
+    /// Properties of its Java, such as `jute.maxbuffer=100000`.
+    properties: Vec<String>,
     /// The server's number in its ensemble. None if it is alone.
     number: Option<usize>,
     /// The port for TLS. None if the server has none.
@@ -62,6 +64,16 @@ impl ZooKeeperServer {
     #[track_caller]
     pub fn start_with(lines: &[&str]) -> Self {
         let server = Self::new(lines.iter().map(ToString::to_string).collect(), None);
+        server.launch();
+        server
+    }
+
+    /// Starts a server with these properties of its Java, such as `jute.maxbuffer=100000`.
+    #[must_use]
+    #[track_caller]
+    pub fn start_with_properties(properties: &[&str]) -> Self {
+        let mut server = Self::new(Vec::new(), None);
+        server.properties = properties.iter().map(ToString::to_string).collect();
         server.launch();
         server
     }
@@ -120,6 +132,7 @@ impl ZooKeeperServer {
             port: Port::reserve(),
             dir: dir.expect("cannot make a directory for ZooKeeper"),
             lines,
+            properties: Vec::new(),
             number,
             tls_port: None,
             child: Mutex::new(None),
@@ -272,6 +285,7 @@ impl ZooKeeperServer {
                 "-cp",
                 &class_path,
             ])
+            .args(self.properties.iter().map(|property| format!("-D{property}")))
             .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
             .arg(configuration)
             .stdin(Stdio::null())

@@ -1,21 +1,28 @@
-//! The health check: the servers of the URL, the session, and the duration of a write.
+//! The health check: the servers of the URL, what they give and accept, the session, the duration of a write, and the
+//! clock of the leader.
 
-use std::{io, time::Duration};
+use std::{
+    io,
+    time::{Duration, SystemTime},
+};
 
-use bandog_core::{Error, ErrorKind, Finding, Result, rounded};
+use bandog_core::{Clock, Error, ErrorKind, Finding, Result, rounded};
 use futures_util::future::join_all;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
     time::{Instant, timeout},
 };
+use zookeeper_client::{Client, Error as ZkError};
 
-use crate::{host::Shared, options::ZooKeeperOptions, session::connect, tls};
+use crate::{host::Shared, options::ZooKeeperOptions, records::MAX_BYTES, session::connect, tls};
 
 /// Maximum size of the answer to a command of four letters, in bytes.
 const MAX_ANSWER: u64 = 64 * 1024;
 /// A write that takes longer than this part of the session is a danger: a renewal writes twice in this time.
 const SLOW: u32 = 8;
+/// Differences between two clocks below this are not reported.
+const CLOCK_DIFFERENCE: Duration = Duration::from_secs(1);
 
 /// What a server says about itself.
 enum Says {
@@ -55,18 +62,21 @@ impl Shared {
         let deadline = self.deadline();
         let session = self.session(deadline).await?;
         let began = Instant::now();
-        self.answered(deadline, async { session.prove().await.map_err(|error| self.fault(error)) }).await?;
+        let prove = async { session.prove().await.map_err(|error| self.fault(error)) };
+        let written_at = self.answered(deadline, prove).await?;
         let took = began.elapsed();
         let given = session.client.session_timeout();
-        let mut findings = vec![about_session(self.options.session, given), about_write(took, given)];
+        let mut findings =
+            vec![about_session(self.options.session, given), about_write(took, given), about_clock(written_at, took)];
         let servers: Vec<&str> = self.options.servers.split(',').collect();
         let asked = join_all(servers.iter().map(|server| ask(server, &self.options, self.timeout())));
-        let limited = join_all(servers.iter().map(|server| limit_of(server, &self.options)));
-        let (said, limits) = futures_util::join!(asked, limited);
+        let tried = join_all(servers.iter().map(|server| limits_of(server, &self.options)));
+        let (said, limits) = futures_util::join!(asked, tried);
         findings.extend(servers.iter().zip(&said).map(|(server, says)| about_server(server, says)));
         findings.extend(about_ensemble(&said));
         let limits: Vec<_> = servers.iter().zip(limits).filter_map(|(server, limit)| Some((*server, limit?))).collect();
         findings.extend(about_limits(&limits));
+        findings.extend(about_requests(&limits));
         Ok(findings)
     }
 }
@@ -118,16 +128,32 @@ fn about_server(server: &str, says: &Says) -> Finding {
     }
 }
 
+/// No lock depends on this clock. `took`: the duration of the write.
+fn about_clock(written_at: SystemTime, took: Duration) -> Finding {
+    let ours = Clock::system().wall();
+    let difference = ours.duration_since(written_at).or_else(|_| written_at.duration_since(ours)).unwrap_or_default();
+    if difference < CLOCK_DIFFERENCE + took {
+        return Finding::fine("clock", "the clock of the leader agrees with the clock of this machine");
+    }
+    Finding::advice(
+        "clock",
+        format!("the clocks of the leader and of this machine differ by {} s", difference.as_secs()),
+        "synchronize both clocks; jobs start by the clock of the leader, and no lock depends on it",
+    )
+}
+
 /// Whether all servers give sessions of the same duration. None if fewer than two servers have given one.
-fn about_limits(limits: &[(&str, Duration)]) -> Option<Finding> {
+fn about_limits(limits: &[(&str, Limits)]) -> Option<Finding> {
     let [(_, first), others @ ..] = limits else { return None };
     if others.is_empty() {
         return None;
     }
-    if others.iter().all(|(_, limit)| limit == first) {
-        return Some(Finding::fine("session limits", format!("all servers give sessions of {}", rounded(*first))));
+    if others.iter().all(|(_, limits)| limits.session == first.session) {
+        let session = rounded(first.session);
+        return Some(Finding::fine("session limits", format!("all servers give sessions of {session}")));
     }
-    let each: Vec<_> = limits.iter().map(|(server, limit)| format!("{server} gives {}", rounded(*limit))).collect();
+    let gives = |(server, limits): &(&str, Limits)| format!("{server} gives {}", rounded(limits.session));
+    let each: Vec<_> = limits.iter().map(gives).collect();
     Some(Finding::danger(
         "session limits",
         format!(
@@ -138,11 +164,52 @@ fn about_limits(limits: &[(&str, Duration)]) -> Option<Finding> {
     ))
 }
 
-/// The duration of the session that a server gives to this client. The session is closed at once. None if the server gives
-/// none in time.
-async fn limit_of(server: &str, options: &ZooKeeperOptions) -> Option<Duration> {
+/// Whether the servers accept the largest request that this client sends. None if no server shows it.
+fn about_requests(limits: &[(&str, Limits)]) -> Option<Finding> {
+    let known = || limits.iter().filter_map(|(server, limits)| Some((*server, limits.accepts_records?)));
+    let refusing: Vec<_> = known().filter(|(_, accepts)| !accepts).map(|(server, _)| server).collect();
+    if refusing.is_empty() {
+        let text = format!("requests of {} KiB are accepted", MAX_BYTES / 1024);
+        return known().next().map(|_| Finding::fine("jute.maxbuffer", text));
+    }
+    Some(Finding::danger(
+        "jute.maxbuffer",
+        format!(
+            "{} accepts no request of {} KiB, so writes of long records and claims of many permits fail there",
+            refusing.join(", "),
+            MAX_BYTES / 1024
+        ),
+        "set the Java property jute.maxbuffer of all servers to 1048575, the default, or more",
+    ))
+}
+
+/// What a server gives to this client, and what it accepts.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// The duration of the session.
+    session: Duration,
+    /// Whether it accepts a request as large as the largest record. None if it is not known.
+    accepts_records: Option<bool>,
+}
+
+/// The limits of a server, from a session that is closed at once. None if the server gives none in time.
+async fn limits_of(server: &str, options: &ZooKeeperOptions) -> Option<Limits> {
     let (client, _) = timeout(options.timeout, connect(options, server)).await.ok()?.ok()?;
-    Some(client.session_timeout())
+    let accepts_records = timeout(options.timeout, accepts_records(&client)).await.ok().flatten();
+    Some(Limits { session: client.session_timeout(), accepts_records })
+}
+
+/// Whether a server accepts a request as large as the largest record. The request changes nothing, because the root never
+/// has this version. None if the server cannot be reached.
+async fn accepts_records(client: &Client) -> Option<bool> {
+    let mut transaction = client.new_multi_writer();
+    transaction.add_check_version("/", i32::MAX).ok()?;
+    transaction.add_set_data("/", &vec![0; MAX_BYTES], None).ok()?;
+    match transaction.commit().await.map_err(ZkError::from) {
+        // A server closes the connection if a request is too large. Then a small request succeeds.
+        Err(ZkError::ConnectionLoss) => client.check_stat("/").await.ok().map(|_| false),
+        Ok(_) | Err(_) => Some(true),
+    }
 }
 
 /// Whether the loss of one server stops all locks. None if the servers do not say it.
@@ -210,4 +277,23 @@ fn read(answer: &[u8]) -> Says {
         return Says::Mode(mode.trim().to_owned());
     }
     if answer.contains("not currently serving") { Says::NotServing } else { Says::Nothing }
+}
+
+#[cfg(test)]
+mod tests {
+    use bandog_core::Level;
+
+    use super::*;
+
+    #[test]
+    fn a_clock_is_reported_if_the_write_cannot_explain_the_difference() {
+        let now = Clock::system().wall();
+        let apart = |millis, took| {
+            let by = Duration::from_millis(millis);
+            [now + by, now - by].map(|at| about_clock(at, Duration::from_millis(took)).level)
+        };
+        assert_eq!(apart(900, 100), [Level::Fine; 2]);
+        assert_eq!(apart(3900, 3000), [Level::Fine; 2]);
+        assert_eq!(apart(90_000, 3000), [Level::Advice; 2]);
+    }
 }

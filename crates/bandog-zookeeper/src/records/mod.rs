@@ -18,7 +18,8 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 use zookeeper_client::{CreateMode, Error as ZkError, MultiReadResult, MultiWriteError};
 
-use self::stored::{MAX_BYTES, Stored};
+pub(crate) use self::stored::MAX_BYTES;
+use self::stored::Stored;
 use crate::{
     encoding::{OWN, decode, encode},
     host::{Shared, ZooKeeper},

@@ -226,6 +226,21 @@ async fn a_check_reports_servers_that_give_sessions_of_different_durations() {
     }
 }
 
+#[tokio::test]
+async fn a_check_reports_a_server_that_refuses_long_records() {
+    for (property, level) in [("jute.maxbuffer=500000", Level::Danger), ("jute.maxbuffer=600000", Level::Fine)] {
+        let server = ZooKeeperServer::start_with_properties(&[property]);
+        let client = client(server.addr());
+        let findings = client.check().await.unwrap();
+        let about = findings.iter().find(|finding| finding.subject == "jute.maxbuffer").expect("a finding");
+        assert_eq!(about.level, level, "{property}: {findings:?}");
+        let clock = findings.iter().find(|finding| finding.subject == "clock").expect("a finding");
+        assert_eq!(clock.level, Level::Fine, "{findings:?}");
+        // The check has changed nothing, and the client works on.
+        take(&client, "orders").await.release().await.unwrap();
+    }
+}
+
 /// The folder forbids the deletion of nodes for some time.
 #[tokio::test]
 async fn a_place_that_could_not_be_deleted_is_deleted_soon_after() {
