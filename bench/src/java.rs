@@ -1,4 +1,5 @@
-//! A JVM with another library of locks: `interop/java/src/main/java/bandog/Measurements.java`.
+//! A JVM with another library of locks (`interop/java/src/main/java/bandog/Measurements.java`), or with Quartz
+//! (`interop/java/src/main/java/bandog/quartz/Bench.java`).
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
@@ -38,6 +39,11 @@ impl Java {
         Self::start(folder, "bandog.shedlock.Bench", url)
     }
 
+    /// Starts a JVM with Quartz from this folder, which `cargo xtask compare` builds. It creates the tables of Quartz.
+    pub(crate) fn quartz(folder: &Path, url: &str) -> Self {
+        Self::start(folder, "bandog.quartz.Bench", url)
+    }
+
     /// Starts a JVM with its default options.
     fn start(folder: &Path, class: &str, url: &str) -> Self {
         let jars = fs::read_to_string(folder.join("classpath"))
@@ -68,6 +74,12 @@ impl Java {
         let answer = self.ask(&format!("hand-off {} {turns} {}", kind.name(), pause.as_millis()));
         let nanoseconds = answer.split(' ').map(|word| word.parse::<f64>().expect("a number"));
         nanoseconds.map(|nanoseconds| nanoseconds / 1e9).collect()
+    }
+
+    /// The firings per second of one scheduler of Quartz, with triggers that are always due.
+    pub(crate) fn firings(&mut self, triggers: usize, threads: usize, batch: usize, span: Duration) -> f64 {
+        let answer = self.ask(&format!("firings {triggers} {threads} {batch} {}", span.as_millis()));
+        answer.parse().expect("a number")
     }
 
     fn ask(&mut self, command: &str) -> String {

@@ -71,6 +71,9 @@ struct Args {
     /// The folder of ShedLock for `sql-claims`, which `cargo xtask compare` builds [default: ShedLock is not measured].
     #[arg(long)]
     shedlock: Option<PathBuf>,
+    /// The folder of Quartz for `sql-claims`, which `cargo xtask compare` builds [default: Quartz is not measured].
+    #[arg(long)]
+    quartz: Option<PathBuf>,
     /// An older build of this program, with which `older` compares this one [default: `older` measures nothing].
     #[arg(long)]
     old: Option<PathBuf>,
@@ -155,7 +158,7 @@ fn main() -> ExitCode {
         ("sql-idle", &sql::idle),
         ("sql-held", &|report| sql::held(report, hold)),
         ("sql-bloat", &sql::bloat),
-        ("sql-claims", &|report| schedule::claims_on_sql(report, args.shedlock.as_deref())),
+        ("sql-claims", &|report| schedule::claims_on_sql(report, args.shedlock.as_deref(), args.quartz.as_deref())),
         ("curator", &|report| curator::measure(report, args.curator.as_deref())),
         ("backends-cycles", &backends::cycles),
         ("backends-handoff", &backends::hand_off),

@@ -48,7 +48,7 @@ pub(crate) enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Measure all kinds of locks beside Redisson and Curator, jobs beside ShedLock, and the mutex beside an older build.
+    /// Measure all kinds of locks beside Redisson and Curator, jobs beside ShedLock and Quartz, and the mutex beside an older build.
     /// Print which figures are reached; needs a JDK and Maven.
     ///
     /// It takes about a quarter of an hour, and nothing else must run on the machine. The raw figures go to bench/runs.

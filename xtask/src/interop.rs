@@ -19,9 +19,16 @@ const REDISSON: &[&str] = &["--file", "interop/java/pom.xml"];
 const CURATOR: &[&str] = &["--file", "interop/java/curator.xml"];
 /// Maven's arguments for ShedLock 6.10.0.
 const SHEDLOCK: &[&str] = &["--file", "interop/java/shedlock.xml"];
-/// The Java sides, as Maven's arguments: both versions of Redisson, Curator and ShedLock.
-const JAVA: &[&[&str]] =
-    &[REDISSON, &["--file", "interop/java/pom.xml", "--activate-profiles", "redisson-3.10.6"], CURATOR, SHEDLOCK];
+/// Maven's arguments for Quartz 2.5.2, which is only measured.
+const QUARTZ: &[&str] = &["--file", "interop/java/quartz.xml"];
+/// The Java sides, as Maven's arguments: both versions of Redisson, Curator, ShedLock and Quartz.
+const JAVA: &[&[&str]] = &[
+    REDISSON,
+    &["--file", "interop/java/pom.xml", "--activate-profiles", "redisson-3.10.6"],
+    CURATOR,
+    SHEDLOCK,
+    QUARTZ,
+];
 
 /// The output of Maven, which is printed only if Maven fails.
 const LOG: &str = "target/xtask/maven.log";
@@ -60,10 +67,10 @@ fn build_java() -> Result<(), Fault> {
     JAVA.iter().try_for_each(|side| build_side(side))
 }
 
-/// Builds the Java sides with Redisson 4.7.0, Curator 5.9.0 and ShedLock 6.10.0. Returns their folders, each behind the
-/// option of the benchmark.
-pub(crate) fn build_current_java() -> Result<[&'static str; 6], Fault> {
-    [REDISSON, CURATOR, SHEDLOCK].into_iter().try_for_each(build_side)?;
+/// Builds the Java sides with Redisson 4.7.0, Curator 5.9.0, ShedLock 6.10.0 and Quartz 2.5.2. Returns their folders, each
+/// behind the option of the benchmark.
+pub(crate) fn build_current_java() -> Result<[&'static str; 8], Fault> {
+    [REDISSON, CURATOR, SHEDLOCK, QUARTZ].into_iter().try_for_each(build_side)?;
     Ok([
         "--redisson",
         "interop/java/target/redisson-4.7.0",
@@ -71,6 +78,8 @@ pub(crate) fn build_current_java() -> Result<[&'static str; 6], Fault> {
         "interop/java/target/curator-5.9.0",
         "--shedlock",
         "interop/java/target/shedlock-6.10.0",
+        "--quartz",
+        "interop/java/target/quartz-2.5.2",
     ])
 }
 

@@ -31,8 +31,8 @@ pub(crate) fn peers(args: &[String]) -> Result<(), Fault> {
     step::run("the peers' benchmark", step::cargo(&run).env("CARGO_TARGET_DIR", "bench/peers/target").args(args))
 }
 
-/// Measures the kinds of locks beside Redisson and Curator, jobs beside ShedLock, and the mutex beside an older build of the
-/// benchmark.
+/// Measures the kinds of locks beside Redisson and Curator, jobs beside ShedLock and Quartz, and the mutex beside an older
+/// build of the benchmark.
 pub(crate) fn compare(old: Option<&Path>, args: &[String]) -> Result<(), Fault> {
     tools::require(&[JDK, MAVEN])?;
     tools::ensure(ALL_SERVERS)?;

@@ -51,9 +51,13 @@ pub(crate) fn measure(report: &mut Report) {
     figures(report, &store, [1, 100, 4000]);
 }
 
-/// On PostgreSQL and MariaDB, beside the jobs of ShedLock. Without the folder of the Java side, ShedLock is not measured.
-pub(crate) fn measure_on_sql(report: &mut Report, shedlock: Option<&Path>) {
+/// On PostgreSQL and MariaDB, beside the jobs of ShedLock and of Quartz. Without the folder of a Java side, that library is
+/// not measured.
+pub(crate) fn measure_on_sql(report: &mut Report, shedlock: Option<&Path>, quartz: Option<&Path>) {
     for server in &*sql::SERVERS {
+        if let Some(folder) = quartz {
+            of_quartz(report, server, folder);
+        }
         let theirs = shedlock.map(|folder| of_shedlock(report, server, folder));
         let store = Store {
             name: server.name(),
@@ -92,6 +96,31 @@ fn of_shedlock(report: &mut Report, server: &sql::Server, folder: &Path) -> f64 
         "",
     );
     all
+}
+
+/// Firings of one node of Quartz per second: with its default number of threads, and with more threads and batches.
+fn of_quartz(report: &mut Report, server: &sql::Server, folder: &Path) {
+    let mut java = Java::quartz(folder, &server.empty_url());
+    // Afterwards the JVM has compiled this code.
+    java.firings(100, 10, 1, Duration::from_secs(2).max(report.span));
+    for (threads, batch) in [(10, 1), (25, 25)] {
+        let mut figures = Vec::new();
+        for round in 0..report.rounds {
+            let per_second = java.firings(100, threads, batch, report.span);
+            report.raw(json!({"what": "claims-quartz", "store": server.name(), "round": round, "threads": threads,
+                "batch": batch, "per_second": per_second}));
+            figures.push(per_second);
+        }
+        report.row(
+            format!(
+                "firings of 100 triggers of Quartz, one node on {}, {threads} threads, at most {batch} at once",
+                server.name()
+            ),
+            format!("{:.0}/s", median(figures)),
+            String::new(),
+            "",
+        );
+    }
 }
 
 /// The runs per second for each number of jobs.
