@@ -7,6 +7,7 @@ mod claims;
 
 mod check;
 mod days;
+mod failover;
 mod held;
 mod login;
 mod polls;
