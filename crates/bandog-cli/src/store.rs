@@ -169,7 +169,8 @@ impl Store {
         let is_from_bandog = self.from == UrlOrigin::Environment && is_under_bandog();
         let text = error.to_string();
         // The URL without the password has its user still, if it had one.
-        let has_no_password = ["requires a password", "this user or password"].iter().any(|words| text.contains(words));
+        let words = ["requires a password", "this user or password", "the password in the URL"];
+        let has_no_password = words.iter().any(|words| text.contains(words));
         if is_from_bandog && error.kind() == ErrorKind::Denied && has_no_password {
             let reason = "bandog passes BANDOG_URL to its commands without the password: pass the complete URL in a \
                           variable of your own, and set BANDOG_URL to it inside the command";

@@ -138,7 +138,10 @@ fn refused(options: &SqlOptions, error: tokio_postgres::Error) -> Error {
         // The client itself finds that the URL has no password, or that the server does not know the password.
         let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
         if [error.to_string(), cause].iter().any(|text| text.contains("password") || text.contains("authentication")) {
-            let message = format!("{store}: the login of the user {user:?} failed; check the password in the URL");
+            let message = match &options.password {
+                Some(_) => format!("{store}: the login of the user {user:?} failed; check the password in the URL"),
+                None => format!("{store} requires a password of the user {user:?}; write it into the URL"),
+            };
             return Error::new(ErrorKind::Denied, message).caused_by(error);
         }
         return Error::unavailable(format!("{store} closed the connection during the login")).caused_by(error);

@@ -93,3 +93,10 @@ fn each_tick_runs_on_one_of_two_nodes() {
     assert_eq!(ticks.len(), count, "a tick ran twice");
     place.run(&["jobs", "ls", "--url", &url]).assert_ended(0, &[]);
 }
+
+#[test]
+fn a_command_inside_a_command_says_why_it_has_no_password() {
+    let nested = format!("{} lock y -- true; exit $?", env!("CARGO_BIN_EXE_bandog"));
+    let ran = Place::new().run(&Place::lock("x", &["--url", &url()], &nested));
+    ran.assert_ended(77, &["bandog passes BANDOG_URL to its commands without the password"]);
+}
