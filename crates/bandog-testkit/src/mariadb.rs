@@ -1,4 +1,4 @@
-//! A MariaDB server for tests.
+//! A MariaDB or MySQL server for tests.
 
 use std::fs::{self, File};
 use std::io;
@@ -35,14 +35,19 @@ rm -rf "$0"
 /// the disk.
 const SMALL: [&str; 5] = [
     "--innodb-flush-method=nosync",
-    "--innodb-log-file-size=8M",
+    "--loose-innodb-log-file-size=8M",
     "--innodb-buffer-pool-size=32M",
     "--skip-name-resolve",
     "--max-connections=400",
 ];
 
+/// The environment variable with the path of another server program: a `mysqld` of MySQL.
+const OTHER_SERVER: &str = "BANDOG_TEST_MYSQLD";
+
 /// A `mariadbd` on its own port, with a directory of its own. It is stopped and its directory is removed when this value
 /// is dropped or when the test process ends, even if the process is killed.
+///
+/// If the environment variable `BANDOG_TEST_MYSQLD` names a server program of MySQL, it is used instead.
 ///
 /// The start takes about two seconds. So the tests of a program share one server, and each test uses a database of its
 /// own ([`MariaDbServer::new_database`]).
@@ -212,16 +217,24 @@ impl MariaDbServer {
     /// Creates the files of an empty server.
     #[track_caller]
     fn initialise(&self) {
-        let mut install = self.command("mariadb-install-db");
-        install.args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]);
-        install.args(SMALL).arg(format!("--datadir={}", self.data().display())).stdin(Stdio::null());
+        let (program, options): (PathBuf, &[&str]) = match other_server() {
+            Some(path) => (path, &["--no-defaults", "--initialize-insecure"]),
+            None => {
+                let options = &["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"];
+                (program("mariadb-install-db"), options)
+            }
+        };
+        let mut install = self.command(&program);
+        install.args(options).args(SMALL);
+        install.arg(format!("--datadir={}", self.data().display())).stdin(Stdio::null());
         // A server that starts deletes the temporary tables that it finds, also those of another installation.
         install.arg(format!("--tmpdir={}", self.dir.display()));
+        let name = program.display();
         let out = install.output().unwrap_or_else(|error| {
-            panic!("cannot run mariadb-install-db ({error}); `cargo xtask test` installs what the tests need")
+            panic!("cannot run {name} ({error}); `cargo xtask test` installs what the tests need")
         });
         let [stdout, stderr] = [&out.stdout, &out.stderr].map(|text| String::from_utf8_lossy(text));
-        assert!(out.status.success(), "mariadb-install-db failed ({}): {stderr}{stdout}", out.status);
+        assert!(out.status.success(), "{name} failed ({}): {stderr}{stdout}", out.status);
     }
 
     /// Starts the server program, and waits until it answers.
@@ -242,21 +255,23 @@ impl MariaDbServer {
 
     fn spawn(&self) -> io::Result<Child> {
         let log = File::options().create(true).append(true).open(self.dir.join("log"))?;
-        let mut command = self.command("mariadbd");
+        let mut command = self.command(&other_server().unwrap_or_else(|| program("mariadbd")));
         command.args(["--no-defaults", "--bind-address=127.0.0.1"]).arg(format!("--port={}", self.port()));
         for (option, file) in [("datadir", "data"), ("socket", "socket"), ("pid-file", "pid"), ("tmpdir", "data")] {
             command.arg(format!("--{option}={}", self.dir.join(file).display()));
         }
+        // MySQL also has another protocol, whose port would be the same for all servers.
+        command.arg("--loose-mysqlx=off");
         command.args(SMALL).args(&self.args).stdin(Stdio::null()).stderr(log.try_clone()?).stdout(log).spawn()
     }
 
-    /// A command that starts a program of MariaDB in a session of its own, as the user of the server.
-    fn command(&self, name: &str) -> Command {
+    /// A command that starts a program of the server in a session of its own, as the user of the server.
+    fn command(&self, program: &Path) -> Command {
         let mut command = Command::new("setsid");
         if let Some((user, group)) = self.user {
             command.args(["setpriv", &format!("--reuid={user}"), &format!("--regid={group}"), "--clear-groups"]);
         }
-        command.arg(program(name)).current_dir("/");
+        command.arg(program).current_dir("/");
         command
     }
 
@@ -303,6 +318,11 @@ fn user_of_server() -> Option<(u32, u32)> {
         Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
     };
     ids("mysql").or_else(|| ids("nobody"))
+}
+
+/// The server program that is used instead of `mariadbd`.
+fn other_server() -> Option<PathBuf> {
+    std::env::var_os(OTHER_SERVER).map(PathBuf::from)
 }
 
 /// The path of a program of MariaDB. Debian installs the server in a directory that is not in the `PATH` of every user.
