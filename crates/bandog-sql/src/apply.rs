@@ -193,12 +193,14 @@ fn is_plain(link: &Link, context: &Context, step: &Step, is_alone: bool) -> bool
     }
     match (link.decides, step) {
         (Decides::Nothing, _) => false,
-        // The statement would only find that the lock is not free.
-        (Decides::OneStep, Step::Pass { .. }) => false,
-        (Decides::OneStep, Step::Claim(claim)) => {
-            is_alone && claim.above.is_none() && !context.listener.has(Channel::of_lock(&claim.key))
+        // A lock for which this process subscribes is held, probably.
+        (Decides::UsualSteps, Step::Claim(claim)) => {
+            claim.above.is_none() && !context.listener.has(Channel::of_lock(&claim.key))
         }
-        (Decides::OneStep, Step::Release(_)) => is_alone,
+        (Decides::UsualSteps, Step::Release(_)) => true,
+        (Decides::UsualSteps, Step::Pass { from, to }) => {
+            is_alone && to.above.is_none() && check_pass(from.kind, to.kind).is_ok()
+        }
         (Decides::AllSteps, Step::Claim(claim)) => claim.above.is_none(),
         (Decides::AllSteps, Step::Release(_)) => true,
         (Decides::AllSteps, Step::Pass { from, to }) => to.above.is_none() && check_pass(from.kind, to.kind).is_ok(),

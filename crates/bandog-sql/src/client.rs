@@ -34,8 +34,8 @@ pub(crate) trait Client: Send + Sync {
     /// Begins a transaction and executes its first statement, in one round trip.
     async fn begin(&self, view: View, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault>;
 
-    /// Executes statements in a transaction of their own, in one round trip. PostgreSQL has one statement for each of these
-    /// transactions. If a statement is refused, the transaction may still be open.
+    /// Executes statements in a transaction of their own, in one round trip. The text is one prepared statement; on
+    /// MariaDB, it is a block that begins and ends the transaction. If it is refused, the transaction may still be open.
     async fn transaction(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault>;
 
     /// Executes the last statement of a transaction and commits, in one round trip. If the statement is refused, the

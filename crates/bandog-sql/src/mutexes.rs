@@ -1,5 +1,4 @@
-//! Mutexes without a queue: one statement for many names, and on PostgreSQL a shorter one for one name. The statements
-//! contain the rules.
+//! Mutexes without a queue: one statement for many names, and a shorter one for one name. The statements contain the rules.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},

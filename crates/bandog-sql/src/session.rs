@@ -60,9 +60,10 @@ pub(crate) struct Link {
 pub(crate) enum Decides {
     /// The claims, passes and releases of many names.
     AllSteps,
-    /// A claim or a release that is executed alone.
+    /// Claims of free mutexes, releases for which no client waits, and a pass that is executed alone. The statements answer
+    /// all steps or none.
     #[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "only MariaDB needs it"))]
-    OneStep,
+    UsualSteps,
     Nothing,
 }
 

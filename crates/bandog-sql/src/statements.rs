@@ -159,9 +159,12 @@ statements! {
     schema,
     server,
     insert,
-    /// Claims mutexes without a queue. Empty in layouts without such a statement, as the next one.
+    /// Claims mutexes without a queue. Empty in layouts without such a statement, as the next three.
     claim,
     release,
+    /// Claims one mutex.
+    claim_one,
+    release_one,
     /// Reads locks, and locks the rows of their leases and fences.
     lock,
     lock_leases,
@@ -203,9 +206,6 @@ statements! {
     mark,;
     postgres:
     renew,
-    /// Claims one mutex. Empty if there is no such statement, as the next one.
-    claim_one,
-    release_one,
     /// Reads the leases for which claims wait. On MySQL, `numbers` reads them.
     polled_leases,;
     mysql:
@@ -248,12 +248,12 @@ impl Statements {
 
     /// The statement for so many claims of mutexes.
     pub(crate) fn claim_of(&self, count: usize) -> &str {
-        if count == 1 && !self.claim_one.is_empty() { &self.claim_one } else { &self.claim }
+        if count == 1 { &self.claim_one } else { &self.claim }
     }
 
     /// The statement for so many releases of mutexes.
     pub(crate) fn release_of(&self, count: usize) -> &str {
-        if count == 1 && !self.release_one.is_empty() { &self.release_one } else { &self.release }
+        if count == 1 { &self.release_one } else { &self.release }
     }
 
     /// Whether there is a statement that renews mutexes.

@@ -1,7 +1,7 @@
 //! The parameters of statements.
 
 use std::{
-    fmt::Write as _,
+    fmt::{self, Display, Formatter},
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -22,40 +22,64 @@ impl<T: ToSql + Literals + Sync> Value for T {
     }
 }
 
-/// A value as a part of the text of a statement.
+/// A parameter of a statement for MySQL, which gets parameters as a part of the text or beside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "PostgreSQL gets the values beside the text"))]
+#[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "only MySQL needs it"))]
 pub(crate) enum Literal {
-    One(String),
-    Each(Vec<String>),
+    One(Scalar),
+    Each(Vec<Scalar>),
 }
 
-/// The literal of a missing value.
-pub(crate) const NULL: &str = "null";
+/// One value. As a text, it is what a statement has for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "only MySQL needs it"))]
+pub(crate) enum Scalar {
+    Null,
+    Number(i64),
+    Bytes(Vec<u8>),
+    Time(SystemTime),
+}
 
-/// Values that can be a part of the text of a statement. Texts are written as hexadecimal numbers, so no text can have a
-/// meaning in the statement.
-#[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "PostgreSQL gets the values beside the text"))]
+impl Display for Scalar {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("null"),
+            Self::Number(number) => write!(f, "{number}"),
+            // A hexadecimal number, so no text can have a meaning in the statement.
+            Self::Bytes(bytes) => {
+                f.write_str("x'")?;
+                bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+                f.write_str("'")
+            }
+            Self::Time(time) => {
+                let micros = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
+                write!(f, "'1970-01-01' + interval {micros} microsecond")
+            }
+        }
+    }
+}
+
+/// Values that a statement for MySQL can have as parameters.
+#[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "only MySQL needs it"))]
 pub(crate) trait Literals {
     fn literal(&self) -> Literal;
 }
 
 impl Literals for i64 {
     fn literal(&self) -> Literal {
-        Literal::One(self.to_string())
+        Literal::One(Scalar::Number(*self))
     }
 }
 
 impl Literals for bool {
     fn literal(&self) -> Literal {
-        Literal::One(i64::from(*self).to_string())
+        i64::from(*self).literal()
     }
 }
 
 impl Literals for SystemTime {
     fn literal(&self) -> Literal {
-        let micros = self.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
-        Literal::One(format!("'1970-01-01' + interval {micros} microsecond"))
+        Literal::One(Scalar::Time(*self))
     }
 }
 
@@ -73,28 +97,21 @@ impl Literals for String {
 
 impl Literals for [u8] {
     fn literal(&self) -> Literal {
-        let mut text = String::with_capacity(2 * self.len() + 3);
-        text.push_str("x'");
-        for byte in self {
-            // Writing to a String cannot fail.
-            let _ = write!(text, "{byte:02x}");
-        }
-        text.push('\'');
-        Literal::One(text)
+        Literal::One(Scalar::Bytes(self.to_vec()))
     }
 }
 
 impl<T: Literals> Literals for Option<T> {
     fn literal(&self) -> Literal {
-        self.as_ref().map_or_else(|| Literal::One(NULL.into()), Literals::literal)
+        self.as_ref().map_or(Literal::One(Scalar::Null), Literals::literal)
     }
 }
 
 impl<T: Literals> Literals for [T] {
     fn literal(&self) -> Literal {
         let each = self.iter().flat_map(|value| match value.literal() {
-            Literal::One(text) => vec![text],
-            Literal::Each(texts) => texts,
+            Literal::One(value) => vec![value],
+            Literal::Each(values) => values,
         });
         Literal::Each(each.collect())
     }

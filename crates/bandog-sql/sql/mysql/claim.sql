@@ -1,20 +1,40 @@
--- Claims a free mutex, in one round trip. All other claims are `complex`: they are decided by `LockState`, with rows that the
--- transaction has locked. The row of the lease is locked and changed first, and the fence only if the lease was free: a
--- transaction that checks a lock must not find another fence than that of its grant. If another transaction has locked a
--- row, the statement fails at once; transactions of users can keep rows for any time.
--- $1 one name
--- $2 the claim
--- $3 the claim that the claim replaces; not used
--- $4 the ttl, in µs
--- $5 the number of fences
--- $6, $7, $8 as on PostgreSQL; not used
--- Result: one row: name, verdict, last fence, and a number without a meaning. The verdict is `granted` or `complex`.
-set statement innodb_lock_wait_timeout = 0 for update bandog_lease
-set owner = $2, expires = utc_timestamp(6) + interval $4 microsecond, starving = false
-where name = $1 and state is null and (owner is null or expires <= utc_timestamp(6))
-    and exists (select 1 from bandog_fence f where f.name = $1);
-set @bandog_name = if(row_count() = 1, $1, null);
-set statement innodb_lock_wait_timeout = 0 for update bandog_fence
-set fence = last_insert_id(greatest(fence, timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))) + $5)
-where name = @bandog_name;
-select $1, if(row_count() = 1, 'granted', 'complex'), last_insert_id(), 0
+-- Claims mutexes that are free, in one transaction and one round trip: all of them, or none. It is one prepared statement for
+-- any number of names. `LockState` decides all other claims, with rows that the transaction has locked.
+--
+-- The rows of the leases are changed first, and the fences only if all leases were free: a transaction that checks a lock
+-- must not find another fence than that of its grant. `row_count()` is two for each row that was there and was changed. If
+-- another transaction has locked a row, the statement fails at once; transactions of users can keep rows for any time.
+--
+-- The columns are changed in the order of the text, and each condition sees the changes before it. So the new owner of a row
+-- marks that it was free. A claim that is repeated finds its id and a time that has not come, and changes nothing.
+-- $json(1, 2, 4, 5) the names, without duplicates; the claims; the ttls, in µs; the numbers of fences
+-- $3, $6, $7, $8 as on PostgreSQL; not used
+-- Result: if all claims are granted, one row for each: name, the verdict `granted`, last fence, and a number without a
+-- meaning. Otherwise no row.
+begin not atomic
+    start transaction;
+    set statement innodb_lock_wait_timeout = 0 for
+    insert into bandog_lease (name, owner, expires)
+    select unhex(j.name), unhex(j.id), utc_timestamp(6) + interval j.ttl microsecond
+    from json_table($json(1, 2, 4, 5), '$[*]' columns (
+        name varchar(2048) path '$[0]', id varchar(255) path '$[1]', ttl bigint path '$[2]')) j
+    on duplicate key update
+        owner = if(state is null and (expires <= utc_timestamp(6) or owner is null and expires is null),
+            values(owner), owner),
+        starving = if(owner = values(owner) and state is null and (expires is null or expires <= utc_timestamp(6)),
+            false, starving),
+        expires = if(owner = values(owner) and state is null and (expires is null or expires <= utc_timestamp(6)),
+            values(expires), expires);
+    if row_count() = 2 * $count(1) then
+        set statement innodb_lock_wait_timeout = 0 for
+        insert into bandog_fence (name, fence)
+        select unhex(j.name), timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) + j.fences
+        from json_table($json(1, 2, 4, 5), '$[*]' columns (
+            name varchar(2048) path '$[0]', fences bigint path '$[3]')) j
+        on duplicate key update fence = greatest(bandog_fence.fence + j.fences, values(fence))
+        returning name, 'granted', fence, 0;
+        commit;
+    else
+        rollback;
+    end if;
+end

@@ -8,13 +8,13 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures_util::stream;
-use mysql_async::{Conn, QueryResult, TextProtocol, prelude::Queryable};
+use mysql_async::{Conn, Params, QueryResult, Value, prelude::Protocol, prelude::Queryable};
 use tokio::{
     sync::{Notify, mpsc, oneshot},
     time::{sleep, timeout},
 };
 
-use super::text::with_parameters;
+use super::text::{prepared, with_parameters};
 use crate::{
     client::{Client, Connection, Discard, Messages, View},
     fault::Fault,
@@ -37,14 +37,13 @@ struct MySql {
 /// Statements, and the channel for their rows.
 struct Request {
     text: String,
+    /// The parameters of a prepared statement. None: the text has statements with all their parameters.
+    values: Option<Vec<Value>>,
     reply: oneshot::Sender<Result<Vec<Row>, Fault>>,
 }
 
 /// The columns of a row. None is null.
 type Columns = Vec<Option<Vec<u8>>>;
-
-/// The results of statements in one request.
-type TextResult<'c> = QueryResult<'c, 'static, TextProtocol>;
 
 /// Starts the task of a connection. An answer to a ping may take as long as `limit`, and one to statements twice as long:
 /// their callers have given up by then.
@@ -93,8 +92,8 @@ async fn work(conn: &mut Conn, requests: &mut mpsc::Receiver<Request>, limit: Du
         tokio::select! {
             biased;
             request = requests.recv() => {
-                let Request { text, reply } = request?;
-                let done = timeout(2 * limit, execute(conn, &text)).await.unwrap_or(Err(Fault::Broken(None)));
+                let Request { text, values, reply } = request?;
+                let done = timeout(2 * limit, execute(conn, &text, values)).await.unwrap_or(Err(Fault::Broken(None)));
                 let ended = match &done {
                     Err(Fault::Broken(said)) => Some(Fault::Broken(said.clone())),
                     Ok(_) | Err(Fault::Refused(_) | Fault::Described(_)) => None,
@@ -116,13 +115,11 @@ async fn work(conn: &mut Conn, requests: &mut mpsc::Receiver<Request>, limit: Du
 
 /// Executes statements. Returns the rows of the first query. If a second query returns a row, its columns are added to each
 /// row of the first query.
-async fn execute(conn: &mut Conn, text: &str) -> Result<Vec<Row>, Fault> {
-    let mut result = conn.query_iter(text).await?;
-    let sets = rows_of_queries(&mut result).await;
-    // The library keeps the error of a later statement, and the next request would fail with it.
-    let dropped = result.drop_result().await;
-    let sets = sets?;
-    dropped?;
+async fn execute(conn: &mut Conn, text: &str, values: Option<Vec<Value>>) -> Result<Vec<Row>, Fault> {
+    let sets = match values {
+        None => all_rows(conn.query_iter(text).await?).await?,
+        Some(values) => all_rows(conn.exec_iter(text, Params::Positional(values)).await?).await?,
+    };
     let mut sets = sets.into_iter();
     let (mut rows, further) = (sets.next().unwrap_or_default(), sets.next().unwrap_or_default());
     for added in further {
@@ -131,8 +128,18 @@ async fn execute(conn: &mut Conn, text: &str) -> Result<Vec<Row>, Fault> {
     Ok(rows.into_iter().map(Row::Texts).collect())
 }
 
+/// The rows of each query of a request.
+async fn all_rows<P: Protocol>(mut result: QueryResult<'_, 'static, P>) -> Result<Vec<Vec<Columns>>, Fault> {
+    let sets = rows_of_queries(&mut result).await;
+    // The library keeps the error of a later statement, and the next request would fail with it.
+    let dropped = result.drop_result().await;
+    let sets = sets?;
+    dropped?;
+    Ok(sets)
+}
+
 /// The rows of each query.
-async fn rows_of_queries(result: &mut TextResult<'_>) -> Result<Vec<Vec<Columns>>, Fault> {
+async fn rows_of_queries<P: Protocol>(result: &mut QueryResult<'_, 'static, P>) -> Result<Vec<Vec<Columns>>, Fault> {
     let mut sets = Vec::new();
     while !result.is_empty() {
         let has_rows = !result.columns_ref().is_empty();
@@ -144,11 +151,13 @@ async fn rows_of_queries(result: &mut TextResult<'_>) -> Result<Vec<Vec<Columns>
     Ok(sets)
 }
 
-/// The columns of a row. The server sends each value as a text.
+/// The columns of a row. The server sends each value as a text, and the numbers of prepared statements as numbers.
 fn columns(row: mysql_async::Row) -> Columns {
-    let text = |value| match value {
-        Some(mysql_async::Value::Bytes(text)) => Some(text),
-        _ => None,
+    let text = |value| match value? {
+        Value::Bytes(text) => Some(text),
+        Value::Int(number) => Some(number.to_string().into_bytes()),
+        Value::UInt(number) => Some(number.to_string().into_bytes()),
+        Value::NULL | Value::Float(_) | Value::Double(_) | Value::Date(..) | Value::Time(..) => None,
     };
     row.unwrap_raw().into_iter().map(text).collect()
 }
@@ -182,7 +191,8 @@ impl Client for MySql {
     }
 
     async fn transaction(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
-        self.send(format!("start transaction; {}; commit", with_parameters(text, parameters))).await
+        let (text, values) = prepared(text, parameters);
+        self.request(text, Some(values)).await
     }
 
     async fn end(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
@@ -193,8 +203,12 @@ impl Client for MySql {
 
 impl MySql {
     async fn send(&self, text: String) -> Result<Vec<Row>, Fault> {
+        self.request(text, None).await
+    }
+
+    async fn request(&self, text: String, values: Option<Vec<Value>>) -> Result<Vec<Row>, Fault> {
         let (reply, answer) = oneshot::channel();
-        self.requests.send(Request { text, reply }).await.map_err(|_| Fault::Broken(None))?;
+        self.requests.send(Request { text, values, reply }).await.map_err(|_| Fault::Broken(None))?;
         answer.await.map_err(|_| Fault::Broken(None))?
     }
 }

@@ -26,8 +26,8 @@ fn read(refusal: &ServerError) -> Refusal {
     let reason = match code {
         // MySQL has a code of its own for a statement that does not wait.
         1205 | 3572 => Reason::RowLocked,
-        // A deadlock, or a row that has changed since the transaction began.
-        1213 | 1020 => Reason::Disturbed,
+        // A deadlock, a row that has changed since the transaction began, or a prepared statement that is too old.
+        1213 | 1020 | 1615 => Reason::Disturbed,
         1062 => Reason::Duplicate,
         // The table or the database is missing, or the server is read-only.
         1146 | 1049 | 1290 | 1792 | 1836 => Reason::Gone,

@@ -54,9 +54,10 @@ pub(crate) async fn prepare(link: &Link, context: &Context) -> Result<Decides, F
         return Err(Error::unavailable(message).into());
     }
     schema::prepare(link, context, row.try_get(3)?, row.try_get(4)?).await?;
-    // On MySQL a statement that changes rows waits for a locked row for a second at least, and delays all others.
+    // MySQL has no statements that are blocks of others, and one that changes rows waits for a locked row for a second at
+    // least, and delays all others.
     let decides = link.statements.decide_mutexes() && is_mariadb(version);
-    Ok(if decides { Decides::OneStep } else { Decides::Nothing })
+    Ok(if decides { Decides::UsualSteps } else { Decides::Nothing })
 }
 
 fn is_mariadb(version: &str) -> bool {

@@ -1,6 +1,10 @@
-//! Puts the parameters into the text of a statement.
+//! Puts the parameters into the text of a statement, or beside it.
 
-use crate::value::{Literal, NULL, Parameter};
+use std::fmt::Write as _;
+
+use mysql_async::Value;
+
+use crate::value::{Literal, Parameter, Scalar};
 
 /// The marker that stands for a query that returns the rows of all lists.
 const ROWS: &str = "$rows(";
@@ -8,6 +12,10 @@ const ROWS: &str = "$rows(";
 const VALUES: &str = "$values(";
 /// The marker that stands for the rows of two lists whose second value is not null.
 const KNOWN: &str = "$known(";
+/// The marker that stands for a JSON text with the rows of some lists.
+const JSON: &str = "$json(";
+/// The marker that stands for the length of a list.
+const COUNT: &str = "$count(";
 
 /// The text of a statement with its parameters.
 ///
@@ -46,15 +54,109 @@ pub(super) fn with_parameters(text: &str, parameters: &[Parameter<'_>]) -> Strin
         let digits = marker[1..].find(|c: char| !c.is_ascii_digit()).unwrap_or(marker.len() - 1);
         let number: Option<usize> = marker[1..=digits].parse().ok();
         match number.and_then(|number| literals.get(number.checked_sub(1)?)) {
-            Some(Literal::One(literal)) => written.push_str(literal),
-            Some(Literal::Each(literals)) if literals.is_empty() => written.push_str("''"),
-            Some(Literal::Each(literals)) => written.push_str(&literals.join(", ")),
+            Some(Literal::One(value)) => append(&mut written, value),
+            Some(Literal::Each(values)) if values.is_empty() => written.push_str("''"),
+            Some(Literal::Each(values)) => append_all(&mut written, values),
             None => written.push_str(&marker[..=digits]),
         }
         rest = &marker[1 + digits..];
     }
     written.push_str(rest);
     written
+}
+
+/// The text of a prepared statement, and its parameters in the order of the text.
+///
+/// - `$1` is a parameter that is one value, or a list of one.
+/// - `$json(1, 3)` is the rows of these lists as an array of arrays, in which texts are hexadecimal numbers. So the text of the
+///   statement is the same for any number of rows.
+/// - `$count(1)` is the length of this list.
+///
+/// A marker for which there is no parameter stays as it is, so the server refuses the statement. Other `$` are kept.
+pub(super) fn prepared(text: &str, parameters: &[Parameter<'_>]) -> (String, Vec<Value>) {
+    let literals: Vec<_> = parameters.iter().map(|parameter| parameter.literal()).collect();
+    let (mut written, mut values) = (String::with_capacity(text.len()), Vec::new());
+    let mut rest = text;
+    while let Some((before, marker)) = rest.find('$').map(|at| rest.split_at(at)) {
+        written.push_str(before);
+        let of = |prefix: &str| marker.strip_prefix(prefix).and_then(|rest| rest.split_once(')'));
+        let (value, after) = match (of(JSON), of(COUNT)) {
+            (Some((numbers, after)), _) => (json_rows(&literals, numbers), after),
+            (None, Some((number, after))) => (list(&literals, number).map(|list| Value::UInt(list.len() as u64)), after),
+            (None, None) => {
+                let digits = marker[1..].find(|c: char| !c.is_ascii_digit()).unwrap_or(marker.len() - 1);
+                (one(&literals, &marker[1..=digits]), &marker[1 + digits..])
+            }
+        };
+        match value {
+            Some(value) => {
+                written.push('?');
+                values.push(value);
+                rest = after;
+            }
+            None => {
+                written.push('$');
+                rest = &marker[1..];
+            }
+        }
+    }
+    written.push_str(rest);
+    (written, values)
+}
+
+/// The parameter with this number, if it is one value.
+fn one(literals: &[Literal], number: &str) -> Option<Value> {
+    let scalar = match literals.get(number.parse::<usize>().ok()?.checked_sub(1)?)? {
+        Literal::One(scalar) => scalar,
+        Literal::Each(scalars) => match &scalars[..] {
+            [scalar] => scalar,
+            _ => return None,
+        },
+    };
+    match scalar {
+        Scalar::Null => Some(Value::NULL),
+        Scalar::Number(number) => Some(Value::Int(*number)),
+        Scalar::Bytes(bytes) => Some(Value::Bytes(bytes.clone())),
+        Scalar::Time(_) => None,
+    }
+}
+
+/// The rows of some lists as a JSON text.
+fn json_rows(literals: &[Literal], numbers: &str) -> Option<Value> {
+    let lists = numbers.split(", ").map(|number| list(literals, number)).collect::<Option<Vec<_>>>()?;
+    let mut text = String::from("[");
+    for row in 0..lists.first().map_or(0, |list| list.len()) {
+        text.push_str(if row == 0 { "[" } else { ",[" });
+        for (number, list) in lists.iter().enumerate() {
+            text.push_str(if number == 0 { "" } else { "," });
+            match &list[row] {
+                Scalar::Null => text.push_str("null"),
+                Scalar::Number(number) => append(&mut text, number),
+                Scalar::Bytes(bytes) => {
+                    text.push('"');
+                    bytes.iter().for_each(|byte| append(&mut text, format_args!("{byte:02x}")));
+                    text.push('"');
+                }
+                Scalar::Time(_) => return None,
+            }
+        }
+        text.push(']');
+    }
+    text.push(']');
+    Some(Value::Bytes(text.into_bytes()))
+}
+
+fn append(written: &mut String, value: impl std::fmt::Display) {
+    // Writing to a String cannot fail.
+    let _ = write!(written, "{value}");
+}
+
+/// Appends values, with commas between them.
+fn append_all<'v>(written: &mut String, values: impl IntoIterator<Item = &'v Scalar>) {
+    for (number, value) in values.into_iter().enumerate() {
+        written.push_str(if number == 0 { "" } else { ", " });
+        append(written, value);
+    }
 }
 
 fn write_rows(written: &mut String, literals: &[Literal], columns: &str) {
@@ -75,7 +177,7 @@ fn write_rows(written: &mut String, literals: &[Literal], columns: &str) {
         written.push_str(if row == 0 { "select " } else { " union all select " });
         for (number, (list, name)) in columns.iter().enumerate() {
             written.push_str(if number == 0 { "" } else { ", " });
-            written.push_str(&list[row]);
+            append(written, &list[row]);
             if row == 0 {
                 written.extend([" as ", name]);
             }
@@ -89,9 +191,8 @@ fn write_values(written: &mut String, literals: &[Literal], numbers: &str) {
         return;
     };
     for row in 0..lists.first().map_or(0, |list| list.len()) {
-        let values: Vec<_> = lists.iter().map(|list| list[row].as_str()).collect();
         written.push_str(if row == 0 { "(" } else { ", (" });
-        written.push_str(&values.join(", "));
+        append_all(written, lists.iter().map(|list| &list[row]));
         written.push(')');
     }
 }
@@ -102,7 +203,7 @@ fn write_known(written: &mut String, literals: &[Literal], numbers: &str) {
         written.extend([KNOWN, numbers, ")"]);
         return;
     };
-    let rows = names.iter().zip(values).filter(|(_, value)| *value != NULL);
+    let rows = names.iter().zip(values).filter(|(_, value)| **value != Scalar::Null);
     let rows: Vec<_> = rows.map(|(name, value)| format!("({name}, {value})")).collect();
     if rows.is_empty() {
         written.push_str("select null, null from dual where false");
@@ -112,7 +213,7 @@ fn write_known(written: &mut String, literals: &[Literal], numbers: &str) {
 }
 
 /// The list that is the parameter with this number.
-fn list<'l>(literals: &'l [Literal], number: &str) -> Option<&'l Vec<String>> {
+fn list<'l>(literals: &'l [Literal], number: &str) -> Option<&'l Vec<Scalar>> {
     match literals.get(number.parse::<usize>().ok()?.checked_sub(1)?)? {
         Literal::Each(list) => Some(list),
         Literal::One(_) => None,
@@ -151,6 +252,20 @@ mod tests {
         assert_eq!(with_parameters("$known(1, 2)", &[&names, &none]), "select null, null from dual where false");
         for wrong in ["$known(1, 3)", "$known(0, 1)", "$known(1)", "$values(1, 3)", "$rows(3 name)", "$3"] {
             assert_eq!(with_parameters(wrong, &[&names, &fences]), wrong);
+        }
+    }
+
+    #[test]
+    fn a_prepared_statement_is_the_same_for_any_number_of_rows() {
+        let (names, fences, missing) = (vec!["a", "\"]"], vec![Some(7_i64), None], None::<i64>);
+        let parameters: [Parameter<'_>; 5] = [&8_i64, &names, &fences, &missing, &vec!["b"]];
+        let (text, values) = prepared("a $1 $[0] $json(2, 3), $1 $4 $count(2) $5", &parameters);
+        assert_eq!(text, "a ? $[0] ?, ? ? ? ?");
+        let json = Value::Bytes(br#"[["61",7],["225d",null]]"#.to_vec());
+        let one = Value::Bytes(b"b".to_vec());
+        assert_eq!(values, [Value::Int(8), json, Value::Int(8), Value::NULL, Value::UInt(2), one]);
+        for wrong in ["$2", "$6", "$0", "$json(1)", "$json(2, 6)", "$json(2", "$count(1)", "$", "'$[*]'"] {
+            assert_eq!(prepared(wrong, &parameters), (wrong.to_owned(), Vec::new()));
         }
     }
 

@@ -32,6 +32,9 @@ const NAMES: usize = 8;
 /// Maximum number of steps in a call. Long calls are quicker, and short calls find wrong rules earlier.
 const LONG_CALL: usize = 32;
 const SHORT_CALL: usize = 12;
+/// Maximum number of steps in a call that the statements for usual steps often decide.
+#[cfg(feature = "mysql")]
+const FEW_STEPS: usize = 3;
 /// Unit of the time and of the ttls. They are multiples of it, so that holds often expire exactly at the time of a step.
 const TICK: Duration = Duration::from_millis(100);
 /// The time at the beginning: seconds since 1970.
@@ -98,16 +101,40 @@ const MUTATIONS_ON_MYSQL: [(&str, &str); 10] = [
     ("coalesce((select f.fence from bandog_fence f where f.name = l.name), 0)", "0"),
 ];
 
-/// Changes of the statements for a claim or a release that is executed alone.
+/// Changes of the statements for one claim and one release on MariaDB that are wrong. A change that only decides fewer steps
+/// is not wrong, because `LockState` decides the others.
 #[cfg(feature = "mysql")]
-const MUTATIONS_OF_ONE_STEP: [(&str, &str); 7] = [
-    ("and (owner is null or expires <= utc_timestamp(6))", ""),
+const MUTATIONS_OF_ONE_STEP: [(&str, &str); 10] = [
+    ("and (owner is null or expires <= utc_timestamp(6) or owner = $3)", ""),
+    ("or owner = $3)", "or owner <> $3)"),
     ("state is null and (owner", "(owner"),
+    ("coalesce(starving and expires > utc_timestamp(6), false)", "false"),
+    ("coalesce(starving and expires > utc_timestamp(6), false)", "starving"),
     (") + $5)", ") + 1)"),
+    ("fence + $5", "fence + 1"),
     ("interval $4 microsecond", "interval 1 + $4 microsecond"),
     ("owner = $2 and expires > utc_timestamp(6) and", "owner = $2 and"),
-    ("and owner = $2 and expires", "and expires"),
     ("state is null and not starving", "state is null"),
+];
+
+/// Changes of the statements for many claims and releases on MariaDB that are wrong.
+#[cfg(feature = "mysql")]
+const MUTATIONS_OF_MANY_STEPS: [(&str, &str); 14] = [
+    ("owner = if(state is null and (expires", "owner = if((expires"),
+    ("(expires <= utc_timestamp(6) or owner is null and expires is null)", "true"),
+    ("            false, starving)", "            starving, starving)"),
+    ("expires = if(owner = values(owner) and state is null and (expires is null or expires <= utc_timestamp(6)),", "expires = if(true,"),
+    ("if(owner = values(owner) and state is null and (expires is null or expires <= utc_timestamp(6)),\n            values(expires)",
+        "if(owner = values(owner),\n            values(expires)"),
+    ("interval j.ttl microsecond", "interval 1 + j.ttl microsecond"),
+    ("row_count() = 2 *", "row_count() <="),
+    (") + j.fences", ") + 1"),
+    ("fence + j.fences", "fence + 1"),
+    ("if(owner = values(owner) and expires > utc_timestamp(6) and state", "if(owner = values(owner) and state"),
+    ("if(owner = values(owner) and expires > utc_timestamp(6) and state", "if(expires > utc_timestamp(6) and state"),
+    ("not starving and not wanted", "not wanted"),
+    ("null, expires),", "null, null),"),
+    ("owner = if(expires is null, null, owner)", "owner = owner"),
 ];
 
 /// A lock of the store and its model.
@@ -373,7 +400,7 @@ async fn a_wrong_rule_in_a_statement_is_found() {
 #[tokio::test]
 async fn the_statements_for_mysql_store_what_lock_state_says() {
     let seed = fastrand::u64(..);
-    for (steps, max_steps) in [(STEPS_ON_MYSQL, LONG_CALL), (SINGLE_STEPS, 1)] {
+    for (steps, max_steps) in [(STEPS_ON_MYSQL, LONG_CALL), (STEPS_ON_MYSQL, FEW_STEPS), (SINGLE_STEPS, 1)] {
         let found = run(options_of_mysql(), Statements::mysql(), steps, max_steps, seed).await;
         assert_eq!(found, None, "seed {seed}");
     }
@@ -384,4 +411,5 @@ async fn the_statements_for_mysql_store_what_lock_state_says() {
 async fn a_wrong_statement_for_mysql_is_found() {
     find(&MUTATIONS_ON_MYSQL, Statements::mysql(), options_of_mysql, SHORT_CALL).await;
     find(&MUTATIONS_OF_ONE_STEP, Statements::mysql(), options_of_mysql, 1).await;
+    find(&MUTATIONS_OF_MANY_STEPS, Statements::mysql(), options_of_mysql, FEW_STEPS).await;
 }

@@ -1,0 +1,26 @@
+-- Claims a mutex that is free, or that the claim takes over from another claim, in one transaction and one round trip. It is
+-- one prepared statement. Otherwise as the statement for many names.
+-- $1 one name
+-- $2 the claim
+-- $3 the claim that the claim replaces, or null
+-- $4 the ttl, in µs
+-- $5 the number of fences
+-- $6, $7, $8 as in the statement for many names; not used
+-- Result: if the claim is granted, one row: name, the verdict `granted`, last fence, and a number without a meaning.
+-- Otherwise no row.
+begin not atomic
+    start transaction;
+    set statement innodb_lock_wait_timeout = 0 for
+    update bandog_lease
+    set starving = coalesce(starving and expires > utc_timestamp(6), false), owner = $2,
+        expires = utc_timestamp(6) + interval $4 microsecond
+    where name = $1 and state is null and (owner is null or expires <= utc_timestamp(6) or owner = $3);
+    if row_count() = 1 then
+        set statement innodb_lock_wait_timeout = 0 for
+        insert into bandog_fence (name, fence)
+        values ($1, timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) + $5)
+        on duplicate key update fence = greatest(fence + $5, values(fence))
+        returning name, 'granted', fence, 0;
+    end if;
+    commit;
+end
