@@ -9,6 +9,7 @@
 -- Result: if the claim is granted, one row: name, the verdict `granted`, last fence, and a number without a meaning.
 -- Otherwise no row.
 begin not atomic
+    declare granted boolean default false;
     start transaction;
     set statement innodb_lock_wait_timeout = 0 for
     update bandog_lease
@@ -17,10 +18,16 @@ begin not atomic
     where name = $1 and state is null and (owner is null or expires <= utc_timestamp(6) or owner = $3);
     if row_count() = 1 then
         set statement innodb_lock_wait_timeout = 0 for
-        insert into bandog_fence (name, fence)
-        values ($1, timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) + $5)
-        on duplicate key update fence = greatest(fence + $5, values(fence))
-        returning name, 'granted', fence, 0;
+        update bandog_fence
+        set fence = last_insert_id(greatest(fence, timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))) + $5)
+        where name = $1;
+        set granted = row_count() = 1;
     end if;
-    commit;
+    -- The row is sent after the commit. So the client wakes up once.
+    if granted then
+        commit;
+        select $1, 'granted', last_insert_id(), 0;
+    else
+        rollback;
+    end if;
 end

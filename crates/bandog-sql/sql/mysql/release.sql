@@ -16,8 +16,8 @@ begin not atomic
             null, expires),
         owner = if(expires is null, null, owner);
     if row_count() = 2 * $count(1) then
-        select unhex(j.name), 'freed' from json_table($json(1, 2), '$[*]' columns (name varchar(2048) path '$[0]')) j;
         commit;
+        select unhex(j.name), 'freed' from json_table($json(1, 2), '$[*]' columns (name varchar(2048) path '$[0]')) j;
     else
         rollback;
     end if;

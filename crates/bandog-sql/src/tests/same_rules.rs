@@ -111,7 +111,7 @@ const MUTATIONS_OF_ONE_STEP: [(&str, &str); 10] = [
     ("coalesce(starving and expires > utc_timestamp(6), false)", "false"),
     ("coalesce(starving and expires > utc_timestamp(6), false)", "starving"),
     (") + $5)", ") + 1)"),
-    ("fence + $5", "fence + 1"),
+    ("greatest(fence, timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))) + $5", "fence + $5"),
     ("interval $4 microsecond", "interval 1 + $4 microsecond"),
     ("owner = $2 and expires > utc_timestamp(6) and", "owner = $2 and"),
     ("state is null and not starving", "state is null"),
