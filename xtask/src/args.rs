@@ -21,8 +21,8 @@ pub(crate) enum Task {
     ///
     /// The tests start their own servers on free ports, and stop them. If a server program is missing, it is installed
     /// with apt-get. As root or with CI=true, this happens without a question. On a terminal, the task asks first. At
-    /// the end, the tests of the Redis backend run again on each server that BANDOG_TEST_SERVERS names (paths,
-    /// separated by colons).
+    /// the end, the tests of the Redis backend, or those of MySQL, run again on each server that BANDOG_TEST_SERVERS
+    /// names (paths of redis-server, valkey-server or mysqld, separated by colons).
     Test {
         /// Run only the tests that need no server, and print which tests are left out.
         #[arg(long)]

@@ -26,8 +26,17 @@ const NEED_SERVERS: &[(&str, &str)] = &[
 
 /// The environment variable with the paths of further servers, separated by colons.
 const SERVERS: &str = "BANDOG_TEST_SERVERS";
-/// The environment variable that names the server program for the testkit.
+/// The environment variable that names the server program of Redis for the testkit.
 const SERVER: &str = "BANDOG_TEST_SERVER";
+/// The environment variable that names the server program of MySQL for the testkit.
+const MYSQL_SERVER: &str = "BANDOG_TEST_MYSQLD";
+
+/// Tests that do not run on MySQL, with the reason.
+const NOT_ON_MYSQL: &[(&str, &str)] = &[
+    ("failover::", "their statements for replication are those of MariaDB"),
+    ("held::advisory::name_case_sensitive", "GET_LOCK of MySQL does not distinguish upper and lower case"),
+    ("held::advisory::name_roundtrip", "GET_LOCK of MySQL does not distinguish upper and lower case"),
+];
 
 /// The environment variable with the number of test programs that run at the same time.
 const LANES: &str = "BANDOG_TEST_LANES";
@@ -48,11 +57,15 @@ pub(crate) const COMMON: &[&str] = &[
 
 /// Runs all tests. Installs the servers that they need, if these are missing.
 pub(crate) fn full() -> Result<(), Fault> {
+    // A server that cannot be used is refused here, and not after the other tests.
+    let servers = further_servers();
+    for server in &servers {
+        is_mysql(&version(server)?)?;
+    }
     tools::ensure(ALL_SERVERS)?;
     let mut run = Run::start();
     run.side_by_side()?;
     run.cargo("all doctests", &["--doc"])?;
-    let servers = further_servers();
     for server in &servers {
         run.on_server(server)?;
     }
@@ -70,19 +83,35 @@ pub(crate) fn lanes() -> Result<NonZeroUsize, Fault> {
     lanes.ok_or_else(|| Fault::failed(format!("{LANES} is {}; it must be a number above 0", text.display())))
 }
 
-/// The further servers that the tests of the Redis backend run on.
+/// The further servers that the tests of the Redis backend, or of MySQL, run on.
 fn further_servers() -> Vec<PathBuf> {
     let paths = env::var_os(SERVERS).unwrap_or_default();
     env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty()).collect()
 }
 
-/// The name and version of a server, such as `Redis server v=7.0.15`.
+/// The name and version of a server, such as `Redis server v=7.0.15` or `mysqld Ver 9.7.4`.
 fn version(server: &Path) -> Result<String, Fault> {
     let cannot = |why: &dyn Display| Fault::unavailable(format!("cannot run {}: {why}", server.display()));
     let out = Command::new(server).arg("--version").output().map_err(|error| cannot(&error))?;
     let said = String::from_utf8_lossy(&out.stdout);
     let words: Vec<&str> = said.split_whitespace().take(3).collect();
-    if words.is_empty() { Err(cannot(&"it prints no version")) } else { Ok(words.join(" ")) }
+    let Some((program, rest)) = words.split_first() else { return Err(cannot(&"it prints no version")) };
+    // MySQL and MariaDB print the path of their program.
+    let name = Path::new(program).file_name().map_or(*program, |name| name.to_str().unwrap_or(program));
+    Ok([&[name], rest].concat().join(" "))
+}
+
+/// Whether a server of this version is one of MySQL, and not of Redis.
+///
+/// # Errors
+/// It is one of MariaDB, for which the testkit prepares the directory with other programs of the same version.
+fn is_mysql(version: &str) -> Result<bool, Fault> {
+    if ["mariadbd", "MariaDB"].iter().any(|name| version.contains(name)) {
+        return Err(Fault::failed(format!(
+            "{SERVERS} has {version}; of the SQL servers it can only have mysqld of MySQL"
+        )));
+    }
+    Ok(version.contains("mysqld"))
 }
 
 /// Whether a server was built with TLS. The server is started with a setting of TLS and without a certificate, and
@@ -149,14 +178,31 @@ impl Run {
         Ok(())
     }
 
-    /// Runs the tests of the Redis backend, including its laws, on another server.
+    /// Runs the tests of the Redis backend or of MySQL, including its laws, on another server.
     fn on_server(&mut self, server: &Path) -> Result<(), Fault> {
-        let what = format!("the tests of the Redis backend, on {} ({})", version(server)?, server.display());
+        let version = version(server)?;
+        if is_mysql(&version)? { self.on_mysql(server, &version) } else { self.on_redis(server, &version) }
+    }
+
+    fn on_mysql(&mut self, server: &Path, version: &str) -> Result<(), Fault> {
+        let what = format!("the tests of MySQL, on {version} ({})", server.display());
+        let mut command =
+            step::cargo(&["test", "--locked", "--no-fail-fast", "-p", "bandog-sql", "--features", "mysql"]);
+        command.args(["--test", "mysql", "--test", "mysql_laws", "--"]).env(MYSQL_SERVER, server);
+        for (tests, why) in NOT_ON_MYSQL {
+            command.args(["--skip", tests]);
+            self.left_out.push(format!("not run on {version}: {tests}, because {why}"));
+        }
+        self.succeeded &= step::watch(&what, &mut command, |line| self.tally.see(line))?;
+        Ok(())
+    }
+
+    fn on_redis(&mut self, server: &Path, version: &str) -> Result<(), Fault> {
+        let what = format!("the tests of the Redis backend, on {version} ({})", server.display());
         let mut command = step::cargo(&["test", "--locked", "--no-fail-fast", "-p", "bandog-redis", "--tests"]);
         command.env(SERVER, server);
         if !speaks_tls(server)? {
-            self.left_out
-                .push(format!("not run on {}: the tests of TLS, because it was built without TLS", version(server)?));
+            self.left_out.push(format!("not run on {version}: the tests of TLS, because it was built without TLS"));
             command.args(["--", "--skip", "tls::"]);
         }
         self.succeeded &= step::watch(&what, &mut command, |line| self.tally.see(line))?;

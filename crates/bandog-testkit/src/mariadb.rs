@@ -180,6 +180,26 @@ impl MariaDbServer {
         Ok(String::from_utf8_lossy(&out.stdout).trim_end().replace('\t', "|"))
     }
 
+    /// The sum of these counters of the server, such as `Com_begin`.
+    #[must_use]
+    #[track_caller]
+    pub fn status(&self, counters: &[&str]) -> u64 {
+        let names = counters.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+        // MariaDB and MySQL have different tables with the counters, but the same statement.
+        let rows = self.sql("mysql", &format!("show global status where variable_name in ({names})"));
+        let value = |row: &str| row.split_once('|').and_then(|(_, value)| value.parse::<u64>().ok());
+        let values: Option<Vec<u64>> = rows.lines().map(value).collect();
+        let values = values.filter(|values| values.len() == counters.len());
+        values.unwrap_or_else(|| panic!("{counters:?} are not all counters: {rows}")).iter().sum()
+    }
+
+    /// A table for the clause `from` of a statement. Its column `seq` has the numbers from 1 to `count`.
+    #[must_use]
+    pub fn numbers(count: u32) -> String {
+        let zeros = count.saturating_sub(1);
+        format!("json_table(concat('[0', repeat(',0', {zeros}), ']'), '$[*]' columns (seq for ordinality)) numbers")
+    }
+
     /// Kills the server. Its port refuses connections until [`restart`](Self::restart).
     #[track_caller]
     pub fn kill(&self) {

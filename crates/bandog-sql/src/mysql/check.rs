@@ -49,10 +49,11 @@ fn binary_log(exists: bool, sync: i64) -> Finding {
 
 fn doublewrite(value: &str) -> Finding {
     const NAME: &str = "innodb_doublewrite";
-    if matches!(value, "0" | "OFF") {
+    // With `DETECT_ONLY`, which only MySQL has, damaged pages are found and not repaired.
+    if matches!(value, "0" | "OFF" | "DETECT_ONLY") {
         return Finding::danger(
             NAME,
-            "it is off: after a crash of the server's machine, tables can be damaged",
+            format!("it is {value}: after a crash of the server's machine, tables can be damaged"),
             format!("set {NAME} = on in the configuration of the server"),
         );
     }

@@ -82,7 +82,9 @@ pub(super) fn prepared(text: &str, parameters: &[Parameter<'_>]) -> (String, Vec
         let of = |prefix: &str| marker.strip_prefix(prefix).and_then(|rest| rest.split_once(')'));
         let (value, after) = match (of(JSON), of(COUNT)) {
             (Some((numbers, after)), _) => (json_rows(&literals, numbers), after),
-            (None, Some((number, after))) => (list(&literals, number).map(|list| Value::UInt(list.len() as u64)), after),
+            (None, Some((number, after))) => {
+                (list(&literals, number).map(|list| Value::UInt(list.len() as u64)), after)
+            }
             (None, None) => {
                 let digits = marker[1..].find(|c: char| !c.is_ascii_digit()).unwrap_or(marker.len() - 1);
                 (one(&literals, &marker[1..=digits]), &marker[1 + digits..])

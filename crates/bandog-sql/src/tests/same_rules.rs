@@ -123,9 +123,14 @@ const MUTATIONS_OF_MANY_STEPS: [(&str, &str); 14] = [
     ("owner = if(state is null and (expires", "owner = if((expires"),
     ("(expires <= utc_timestamp(6) or owner is null and expires is null)", "true"),
     ("            false, starving)", "            starving, starving)"),
-    ("expires = if(owner = values(owner) and state is null and (expires is null or expires <= utc_timestamp(6)),", "expires = if(true,"),
-    ("if(owner = values(owner) and state is null and (expires is null or expires <= utc_timestamp(6)),\n            values(expires)",
-        "if(owner = values(owner),\n            values(expires)"),
+    (
+        "expires = if(owner = values(owner) and state is null and (expires is null or expires <= utc_timestamp(6)),",
+        "expires = if(true,",
+    ),
+    (
+        "if(owner = values(owner) and state is null and (expires is null or expires <= utc_timestamp(6)),\n            values(expires)",
+        "if(owner = values(owner),\n            values(expires)",
+    ),
     ("interval j.ttl microsecond", "interval 1 + j.ttl microsecond"),
     ("row_count() = 2 *", "row_count() <="),
     (") + j.fences", ") + 1"),
@@ -410,6 +415,9 @@ async fn the_statements_for_mysql_store_what_lock_state_says() {
 #[tokio::test]
 async fn a_wrong_statement_for_mysql_is_found() {
     find(&MUTATIONS_ON_MYSQL, Statements::mysql(), options_of_mysql, SHORT_CALL).await;
-    find(&MUTATIONS_OF_ONE_STEP, Statements::mysql(), options_of_mysql, 1).await;
-    find(&MUTATIONS_OF_MANY_STEPS, Statements::mysql(), options_of_mysql, FEW_STEPS).await;
+    // MySQL cannot execute these statements, so they are not used there.
+    if super::MARIADB.sql("mysql", "select version()").contains("MariaDB") {
+        find(&MUTATIONS_OF_ONE_STEP, Statements::mysql(), options_of_mysql, 1).await;
+        find(&MUTATIONS_OF_MANY_STEPS, Statements::mysql(), options_of_mysql, FEW_STEPS).await;
+    }
 }

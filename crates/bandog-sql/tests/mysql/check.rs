@@ -3,12 +3,12 @@
 use bandog_core::{Inspect, Level};
 use bandog_testkit::MariaDbServer;
 
-use crate::support::{SERVER, open, url};
+use crate::support::{BARE_SERVER, open, url};
 
 #[tokio::test]
 async fn the_check_reports_what_endangers_locks() {
-    let database = SERVER.new_database();
-    let store = open(&url(&SERVER, &database));
+    let database = BARE_SERVER.new_database();
+    let store = open(&url(&BARE_SERVER, &database));
     let level = async |subject: &str| {
         let findings = store.check().await.unwrap();
         findings.into_iter().find(|finding| finding.subject == subject).map(|finding| finding.level)
@@ -18,7 +18,7 @@ async fn the_check_reports_what_endangers_locks() {
     {
         assert_eq!(level(fine).await, Some(Level::Fine), "{fine}");
     }
-    SERVER.sql(&database, "alter table bandog_lease engine = Aria");
+    BARE_SERVER.sql(&database, "alter table bandog_client engine = MyISAM");
     assert_eq!(level("tables").await, Some(Level::Danger));
 }
 

@@ -66,10 +66,7 @@ async fn a_poll_that_is_not_answered_is_given_up() {
 async fn a_claim_is_not_sent_again_while_a_poll_sees_the_lease() {
     let server = MariaDbServer::start();
     let database = server.new_database();
-    let transactions = || {
-        let begun = "select variable_value from information_schema.global_status where variable_name = 'com_begin'";
-        server.sql("mysql", begun)
-    };
+    let transactions = || server.status(&["Com_begin"]).to_string();
     let [holder, waiter] = [(); 2].map(|()| open(&url(&server, &database)));
     claims_are_answered_by_polls(&holder, &waiter, transactions).await;
 }

@@ -32,7 +32,9 @@ async fn the_settings_of_the_server_do_not_matter() {
         "init-connect=set sql_safe_updates = 1, sql_select_limit = 1",
     ]);
     let database = "shop";
-    server.sql("mysql", "create database shop; grant all on shop.* to locks@'%'; set global tx_read_only = 1");
+    // The variable has one name in MariaDB and another in MySQL. Each server executes one of the comments.
+    let read_only = "set global /*M! tx_read_only *//*!80000 transaction_read_only */ = 1";
+    server.sql("mysql", &format!("create database shop; grant all on shop.* to locks@'%'; {read_only}"));
     let (store, other) = (open(&url(&server, database)), open(&url(&server, database)));
     let claims: Vec<_> = ["ä", "b", "c"].map(claim).to_vec();
     for claim in &claims {
@@ -125,7 +127,8 @@ async fn old_channels_are_deleted_in_portions_and_without_a_scan() {
     let (store, member) = (open(&url(&SERVER, &database)), Member::here(ClientId::random()));
     let announce = async || store.announce(&member, Duration::from_secs(60)).await;
     announce().await.unwrap();
-    SERVER.sql(&database, "insert into bandog_channel select concat('old ', seq), seq from seq_1_to_1500");
+    let numbers = MariaDbServer::numbers(1500);
+    SERVER.sql(&database, &format!("insert into bandog_channel select concat('old ', seq), seq from {numbers}"));
     SERVER.sql(
         &database,
         "insert into bandog_channel select 'new', timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))",
@@ -160,25 +163,21 @@ async fn no_call_reads_the_rows_of_other_clients() {
     let server = MariaDbServer::start();
     let database = server.new_database();
     full::create(&url(&server, &database)).await;
-    let others = full::ROWS;
+    let (others, numbers) = (full::ROWS, MariaDbServer::numbers(full::ROWS));
     server.sql(
         &database,
         &format!(
-            "insert into bandog_fence select concat('other/', seq), seq from seq_1_to_{others};
+            "insert into bandog_fence select concat('other/', seq), seq from {numbers};
             insert into bandog_lease (name, owner, expires)
-                select concat('other/', seq), 'other:1', utc_timestamp(6) + interval 1 hour from seq_1_to_{others};
-            insert into bandog_record select concat('other/', seq), seq, 'text' from seq_1_to_{others};
-            insert into bandog_line select concat('other/', seq), 'slot', 'text' from seq_1_to_{others}"
+                select concat('other/', seq), 'other:1', utc_timestamp(6) + interval 1 hour from {numbers};
+            insert into bandog_record select concat('other/', seq), seq, 'text' from {numbers};
+            insert into bandog_line select concat('other/', seq), 'slot', 'text' from {numbers}"
         ),
     );
     for statistics in ["do 0", "analyze table bandog_fence, bandog_lease, bandog_record, bandog_line"] {
         server.sql(&database, statistics);
         // The rows that a session reads one after the other, of a table or of an index.
-        let read = || -> u64 {
-            let scanned = "variable_name in ('Handler_read_rnd_next', 'Handler_read_next', 'Handler_read_prev')";
-            let status = format!("select sum(variable_value) from information_schema.global_status where {scanned}");
-            server.sql("mysql", &status).parse().unwrap()
-        };
+        let read = || server.status(&["Handler_read_rnd_next", "Handler_read_next", "Handler_read_prev"]);
         let before = read();
         full::use_all(&url(&server, &database)).await;
         let rows = read() - before;

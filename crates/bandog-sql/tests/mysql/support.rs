@@ -9,6 +9,10 @@ pub(crate) use crate::claims::{SOON, TTL, claim, open, release, renew, take, try
 /// The server of most tests. At the end of the process, its janitor stops it.
 pub(crate) static SERVER: LazyLock<MariaDbServer> = LazyLock::new(MariaDbServer::start);
 
+/// A server without a binary log and without TLS, both of which MySQL has by default. MariaDB has another option for TLS.
+pub(crate) static BARE_SERVER: LazyLock<MariaDbServer> =
+    LazyLock::new(|| MariaDbServer::start_with(&["skip-log-bin", "loose-skip-ssl", "tls-version="]));
+
 /// Held by the test that reads the list of transactions.
 static READING: Mutex<()> = Mutex::new(());
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use bandog_core::{ErrorKind, Leases};
 use bandog_testkit::{Authority, MariaDbServer, TlsFiles};
 
-use crate::support::{SERVER, claim, open, take};
+use crate::support::{BARE_SERVER, claim, open, take};
 
 /// A server with these certificates.
 fn server_with(files: &TlsFiles) -> MariaDbServer {
@@ -41,7 +41,7 @@ async fn the_certificate_of_the_server_is_checked() {
 
 #[tokio::test]
 async fn a_server_without_tls_is_refused() {
-    let url = format!("mysql://{}@127.0.0.1:{}/mysql?sslmode=require", MariaDbServer::LOCKS, SERVER.port());
+    let url = format!("mysql://{}@127.0.0.1:{}/mysql?sslmode=require", MariaDbServer::LOCKS, BARE_SERVER.port());
     let error = open(&url).ping().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
 }

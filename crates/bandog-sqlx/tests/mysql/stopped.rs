@@ -4,7 +4,7 @@ use std::{env, io::BufRead, process::Command, time::Duration};
 
 use bandog::{Client, ErrorKind, Guard};
 use bandog_sqlx::FenceIn;
-use bandog_testkit::{Process, eventually_async};
+use bandog_testkit::{MariaDbServer, Process, eventually_async};
 use sqlx::{Connection, MySql, MySqlConnection, Transaction};
 
 use crate::support::{Database, SERVER, SOON};
@@ -17,7 +17,7 @@ const CHILD: &str = "stopped::a_child_process_sweeps";
 const SAYS: &str = "child says: ";
 /// The lock of the sweep.
 const NAME: &str = "orders";
-const ORDERS: usize = 24;
+const ORDERS: u32 = 24;
 /// Orders of one transaction.
 const BATCH: i64 = 4;
 
@@ -93,7 +93,8 @@ fn database_with_orders() -> Database {
         &database.0,
         &format!(
             "create table orders (id int primary key); create table returns (id int);
-             insert into orders select seq from seq_1_to_{ORDERS}"
+             insert into orders select seq from {}",
+            MariaDbServer::numbers(ORDERS)
         ),
     );
     database
