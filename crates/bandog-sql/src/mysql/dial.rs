@@ -95,6 +95,14 @@ fn refused(options: &SqlOptions, error: mysql_async::Error) -> Error {
         mysql_async::Error::Driver(DriverError::NoClientSslFlagFromServer) => {
             unsupported("the server has no TLS; enable it there, or write sslmode=disable".into())
         }
+        // MySQL does not reveal which users exist: it asks for one of its kinds of login, which can be this one.
+        mysql_async::Error::Driver(DriverError::UnknownAuthPlugin { name }) if name == "sha256_password" => {
+            let says = "does not exist, or has the login sha256_password, which this client does not have";
+            Error::new(
+                ErrorKind::Denied,
+                format!("{store}: the user {user:?} {says}; check the user in the URL, or use caching_sha2_password"),
+            )
+        }
         mysql_async::Error::Driver(
             cause @ (DriverError::UnknownAuthPlugin { .. }
             | DriverError::MysqlOldPasswordDisabled
