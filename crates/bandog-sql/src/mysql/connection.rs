@@ -169,7 +169,7 @@ impl Client for MySql {
     }
 
     async fn prepare(&self, _: &str) -> Result<(), Fault> {
-        Ok(()) // The parameters are a part of the text, so there is nothing to prepare.
+        Ok(()) // The task sends requests in their order, and the library prepares a statement at its first use.
     }
 
     async fn has_pooler(&self) -> Result<bool, Fault> {

@@ -52,8 +52,7 @@ pub(super) fn with_parameters(text: &str, parameters: &[Parameter<'_>]) -> Strin
             continue;
         }
         let digits = marker[1..].find(|c: char| !c.is_ascii_digit()).unwrap_or(marker.len() - 1);
-        let number: Option<usize> = marker[1..=digits].parse().ok();
-        match number.and_then(|number| literals.get(number.checked_sub(1)?)) {
+        match literal(&literals, &marker[1..=digits]) {
             Some(Literal::One(value)) => append(&mut written, value),
             Some(Literal::Each(values)) if values.is_empty() => written.push_str("''"),
             Some(Literal::Each(values)) => append_all(&mut written, values),
@@ -108,7 +107,7 @@ pub(super) fn prepared(text: &str, parameters: &[Parameter<'_>]) -> (String, Vec
 
 /// The parameter with this number, if it is one value.
 fn one(literals: &[Literal], number: &str) -> Option<Value> {
-    let scalar = match literals.get(number.parse::<usize>().ok()?.checked_sub(1)?)? {
+    let scalar = match literal(literals, number)? {
         Literal::One(scalar) => scalar,
         Literal::Each(scalars) => match &scalars[..] {
             [scalar] => scalar,
@@ -214,9 +213,14 @@ fn write_known(written: &mut String, literals: &[Literal], numbers: &str) {
     }
 }
 
+/// The parameter with this number. The first one has the number 1.
+fn literal<'l>(literals: &'l [Literal], number: &str) -> Option<&'l Literal> {
+    literals.get(number.parse::<usize>().ok()?.checked_sub(1)?)
+}
+
 /// The list that is the parameter with this number.
 fn list<'l>(literals: &'l [Literal], number: &str) -> Option<&'l Vec<Scalar>> {
-    match literals.get(number.parse::<usize>().ok()?.checked_sub(1)?)? {
+    match literal(literals, number)? {
         Literal::Each(list) => Some(list),
         Literal::One(_) => None,
     }
