@@ -38,6 +38,9 @@ pub(crate) trait Client: Send + Sync {
     /// MariaDB, it is a block that begins and ends the transaction. If it is refused, the transaction may still be open.
     async fn transaction(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault>;
 
+    /// Executes one prepared statement that returns no rows, in a transaction of its own. Returns how many rows it has changed.
+    async fn change(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<u64, Fault>;
+
     /// Executes the last statement of a transaction and commits, in one round trip. If the statement is refused, the
     /// transaction may still be open.
     async fn end(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault>;

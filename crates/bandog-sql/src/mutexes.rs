@@ -11,8 +11,17 @@ use bandog_core::{Answer, Claim, ClaimId, Error, Fence, Fences, Key, OFFER, Rele
 use futures_util::future::join;
 use tokio::sync::oneshot;
 
+#[cfg(feature = "mysql")]
+use crate::{mysql::blocks, session::Decides};
 use crate::{
-    fault::Fault, job::Request, leases::Context, listen::Channel, row::Row, session::Link, states, value::Parameter,
+    fault::Fault,
+    job::Request,
+    leases::Context,
+    listen::Channel,
+    row::Row,
+    session::Link,
+    states,
+    value::Parameter,
 };
 
 /// Maximum number of attempts at a renewal whose row another transaction has locked: 65 ms together, on average. A node that
@@ -59,15 +68,13 @@ pub(crate) async fn claim(link: &Link, context: &Context, steps: &[&Step]) -> Cl
     if failed.is_none() {
         context.known_names.add(new);
     }
-    match claimed {
-        Ok(decisions) if failed.is_none() => {
-            // The rows are missing or locked.
-            let others = |decision: Option<Decision>| decision.or(Some(Decision::Complex));
-            Claimed { decisions: decisions.into_iter().map(others).collect(), failed }
-        }
-        Ok(decisions) => Claimed { decisions, failed },
-        Err(fault) => Claimed { decisions: steps.iter().map(|_| None).collect(), failed: Some(fault) },
+    let Claimed { mut decisions, failed: refused } = claimed;
+    let failed = failed.or(refused);
+    if failed.is_none() {
+        // The rows are missing or locked.
+        decisions.iter_mut().for_each(|decision| *decision = decision.take().or(Some(Decision::Complex)));
     }
+    Claimed { decisions, failed }
 }
 
 /// Creates the rows of these locks, if they do not exist.
@@ -115,7 +122,18 @@ fn asked(step: &Step) -> Option<(&Claim, Option<ClaimId>)> {
 }
 
 /// Sends claims. A claim without a decision has a row that is missing, or that another transaction has locked.
-async fn claim_all(
+async fn claim_all(link: &Link, context: &Context, asked: &[(&Claim, Option<ClaimId>)]) -> Claimed {
+    #[cfg(feature = "mysql")]
+    if link.decides == Decides::UsualSteps {
+        return blocks::claim(link, asked).await;
+    }
+    match claim_in_one_statement(link, context, asked).await {
+        Ok(decisions) => Claimed { decisions, failed: None },
+        Err(fault) => Claimed { decisions: asked.iter().map(|_| None).collect(), failed: Some(fault) },
+    }
+}
+
+async fn claim_in_one_statement(
     link: &Link,
     context: &Context,
     asked: &[(&Claim, Option<ClaimId>)],
@@ -137,14 +155,7 @@ async fn claim_all(
     let ClaimColumns { names, ids, others, ttls, fences, offers, waits } = &columns;
     let offered = ClaimId::OFFERED.to_string();
     let values = [names as Parameter<'_>, ids, others, ttls, fences, offers, waits, &offered];
-    let rows = match link.transaction(link.statements.claim_of(names.len()), &values).await {
-        // On MariaDB the statement does not wait for rows that other transactions have locked.
-        Err(fault) if fault.is_lock_timeout() => {
-            link.roll_back().await?;
-            return Ok(decisions);
-        }
-        rows => rows?,
-    };
+    let rows = link.transaction(link.statements.claim_of(names.len()), &values).await?;
     let numbers = numbers(names);
     for row in &rows {
         let number = *numbers.get(row.try_get::<&str>(0)?).ok_or_else(|| strange(row))?;
@@ -184,22 +195,19 @@ pub(crate) async fn release(link: &Link, steps: &[&Step]) -> Result<Vec<Decision
         return Ok(Vec::new());
     }
     let claims: Vec<_> = steps.iter().filter_map(|step| released(step)).collect();
+    #[cfg(feature = "mysql")]
+    if link.decides == Decides::UsualSteps {
+        return blocks::release(link, &claims).await;
+    }
     let names: Vec<_> = claims.iter().map(|claim| claim.key.as_str()).collect();
     let ids: Vec<_> = claims.iter().map(|claim| claim.id.to_string()).collect();
     let offers: Vec<_> = claims.iter().map(|claim| claim.offers).collect();
     let channels: Vec<_> = claims.iter().map(|claim| Channel::of_lock(&claim.key).to_string()).collect();
     let (offered, offer) = (ClaimId::OFFERED.to_string(), micros(OFFER));
+    let values = [&names as Parameter<'_>, &ids, &offers, &channels, &offered, &offer];
     // A row that is missing or locked has no verdict.
     let mut decisions: Vec<_> = steps.iter().map(|_| Decision::Complex).collect();
-    let values = [&names as Parameter<'_>, &ids, &offers, &channels, &offered, &offer];
-    let rows = match link.transaction(link.statements.release_of(names.len()), &values).await {
-        // As in a claim.
-        Err(fault) if fault.is_lock_timeout() => {
-            link.roll_back().await?;
-            return Ok(decisions);
-        }
-        rows => rows?,
-    };
+    let rows = link.transaction(link.statements.release_of(names.len()), &values).await?;
     let numbers = numbers(&names);
     for row in &rows {
         let number = *numbers.get(row.try_get::<&str>(0)?).ok_or_else(|| strange(row))?;
@@ -321,7 +329,7 @@ pub(crate) fn micros(duration: Duration) -> i64 {
 }
 
 /// The error for a row that no statement of bandog returns.
-fn strange(row: &Row) -> Fault {
+pub(crate) fn strange(row: &Row) -> Fault {
     let message = format!("the database has returned an unexpected row of {} columns", row.len());
     Fault::Described(Error::new(bandog_core::ErrorKind::Corrupt, message))
 }

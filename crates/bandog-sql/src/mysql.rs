@@ -1,5 +1,6 @@
 //! The client of a MySQL or MariaDB server.
 
+pub(crate) mod blocks;
 mod check;
 mod connection;
 mod dial;

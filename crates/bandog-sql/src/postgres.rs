@@ -78,6 +78,12 @@ impl Client for Postgres {
         self.query(text, parameters).await
     }
 
+    async fn change(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<u64, Fault> {
+        let statement = self.prepared(text).await?;
+        let parameters: Vec<_> = parameters.iter().map(|parameter| parameter.postgres()).collect();
+        Ok(self.client.execute(&statement, &parameters).await?)
+    }
+
     async fn end(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
         self.prepared(text).await?;
         // If the statement is refused, the server rolls the transaction back at the commit.

@@ -181,6 +181,11 @@ impl Link {
         Ok(rows)
     }
 
+    /// Executes one prepared statement that returns no rows, in a transaction of its own. Returns how many rows it has changed.
+    pub(crate) async fn change(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<u64, Fault> {
+        self.client.change(text, parameters).await
+    }
+
     /// Executes the last statement of a transaction and commits, in one round trip.
     pub(crate) async fn end(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
         let rows = self.client.end(text, parameters).await?;

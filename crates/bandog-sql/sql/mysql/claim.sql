@@ -1,38 +1,34 @@
 -- Claims mutexes that are free, in one transaction and one round trip: all of them, or none. It is one prepared statement for
--- any number of names. `LockState` decides all other claims, with rows that the transaction has locked.
+-- each length to which lists are filled up. `LockState` decides all other claims, with rows that the transaction has locked.
 --
 -- The rows of the leases are changed first, and the fences only if all leases were free: a transaction that checks a lock
--- must not find another fence than that of its grant. `row_count()` is two for each row that was there and was changed. If
--- another transaction has locked a row, the statement fails at once; transactions of users can keep rows for any time.
---
--- The columns are changed in the order of the text, and each condition sees the changes before it. So the new owner of a row
--- marks that it was free. A claim that is repeated finds its id and a time that has not come, and changes nothing.
--- $json(1, 2, 4, 5) the names, without duplicates; the claims; the ttls, in µs; the numbers of fences
--- $3, $6, $7, $8 as on PostgreSQL; not used
--- Result: if all claims are granted, one row for each: name, the verdict `granted`, last fence, and a number without a
--- meaning. Otherwise no row.
+-- must not find another fence than that of its grant. If another transaction has locked a row, the statement fails at once;
+-- transactions of users can keep rows for any time.
+-- $list(1) the names, without duplicates, filled up with empty names
+-- $count(1) the number of names
+-- $list(2) the claims
+-- $3 the claim that one claim replaces, as in `claim_one`; not used
+-- $4 the ttl of all claims, in µs
+-- $5 the number of fences of each claim
+-- Result: if all claims are granted, one row for each: name, last fence. Otherwise no row.
 begin not atomic
+    declare granted boolean default false;
     start transaction;
     set statement innodb_lock_wait_timeout = 0 for
-    insert into bandog_lease (name, owner, expires)
-    select unhex(j.name), unhex(j.id), utc_timestamp(6) + interval j.ttl microsecond
-    from json_table($json(1, 2, 4, 5), '$[*]' columns (
-        name varchar(2048) path '$[0]', id varchar(255) path '$[1]', ttl bigint path '$[2]')) j
-    on duplicate key update
-        owner = if(state is null and (expires <= utc_timestamp(6) or owner is null and expires is null),
-            values(owner), owner),
-        starving = if(owner = values(owner) and state is null and (expires is null or expires <= utc_timestamp(6)),
-            false, starving),
-        expires = if(owner = values(owner) and state is null and (expires is null or expires <= utc_timestamp(6)),
-            values(expires), expires);
-    if row_count() = 2 * $count(1) then
+    update bandog_lease force index (primary)
+    set starving = coalesce(starving and expires > utc_timestamp(6), false),
+        owner = elt(field(name, $list(1)), $list(2)),
+        expires = utc_timestamp(6) + interval $4 microsecond
+    where name in ($list(1)) and state is null and (owner is null or expires <= utc_timestamp(6));
+    if row_count() = $count(1) then
         set statement innodb_lock_wait_timeout = 0 for
-        insert into bandog_fence (name, fence)
-        select unhex(j.name), timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) + j.fences
-        from json_table($json(1, 2, 4, 5), '$[*]' columns (
-            name varchar(2048) path '$[0]', fences bigint path '$[3]')) j
-        on duplicate key update fence = greatest(bandog_fence.fence + j.fences, values(fence))
-        returning name, 'granted', fence, 0;
+        update bandog_fence force index (primary)
+        set fence = greatest(fence, timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))) + $5
+        where name in ($list(1));
+        set granted = row_count() = $count(1);
+    end if;
+    if granted then
+        select name, fence from bandog_fence force index (primary) where name in ($list(1));
         commit;
     else
         rollback;

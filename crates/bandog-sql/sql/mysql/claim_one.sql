@@ -5,9 +5,7 @@
 -- $3 the claim that the claim replaces, or null
 -- $4 the ttl, in µs
 -- $5 the number of fences
--- $6, $7, $8 as in the statement for many names; not used
--- Result: if the claim is granted, one row: name, the verdict `granted`, last fence, and a number without a meaning.
--- Otherwise no row.
+-- Result: if the claim is granted, one row: name, last fence. Otherwise no row.
 begin not atomic
     declare granted boolean default false;
     start transaction;
@@ -26,7 +24,7 @@ begin not atomic
     -- The row is sent after the commit. So the client wakes up once.
     if granted then
         commit;
-        select $1, 'granted', last_insert_id(), 0;
+        select $1, last_insert_id();
     else
         rollback;
     end if;

@@ -34,12 +34,20 @@ struct MySql {
     requests: mpsc::Sender<Request>,
 }
 
-/// Statements, and the channel for their rows.
+/// Statements, and the channel for their result.
 struct Request {
     text: String,
     /// The parameters of a prepared statement. None: the text has statements with all their parameters.
     values: Option<Vec<Value>>,
-    reply: oneshot::Sender<Result<Vec<Row>, Fault>>,
+    reply: oneshot::Sender<Result<Done, Fault>>,
+}
+
+/// The result of statements.
+struct Done {
+    /// The rows of the first query.
+    rows: Vec<Row>,
+    /// The number of rows that the last statement has changed.
+    changed: u64,
 }
 
 /// The columns of a row. None is null.
@@ -113,9 +121,9 @@ async fn work(conn: &mut Conn, requests: &mut mpsc::Receiver<Request>, limit: Du
     }
 }
 
-/// Executes statements. Returns the rows of the first query. If a second query returns a row, its columns are added to each
+/// Executes statements. If a second query returns a row, its columns are added to each
 /// row of the first query.
-async fn execute(conn: &mut Conn, text: &str, values: Option<Vec<Value>>) -> Result<Vec<Row>, Fault> {
+async fn execute(conn: &mut Conn, text: &str, values: Option<Vec<Value>>) -> Result<Done, Fault> {
     let sets = match values {
         None => all_rows(conn.query_iter(text).await?).await?,
         Some(values) => all_rows(conn.exec_iter(text, Params::Positional(values)).await?).await?,
@@ -125,7 +133,7 @@ async fn execute(conn: &mut Conn, text: &str, values: Option<Vec<Value>>) -> Res
     for added in further {
         rows.iter_mut().for_each(|row| row.extend(added.iter().cloned()));
     }
-    Ok(rows.into_iter().map(Row::Texts).collect())
+    Ok(Done { rows: rows.into_iter().map(Row::Texts).collect(), changed: conn.affected_rows() })
 }
 
 /// The rows of each query of a request.
@@ -192,7 +200,12 @@ impl Client for MySql {
 
     async fn transaction(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
         let (text, values) = prepared(text, parameters);
-        self.request(text, Some(values)).await
+        Ok(self.request(text, Some(values)).await?.rows)
+    }
+
+    async fn change(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<u64, Fault> {
+        let (text, values) = prepared(text, parameters);
+        Ok(self.request(text, Some(values)).await?.changed)
     }
 
     async fn end(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
@@ -203,10 +216,10 @@ impl Client for MySql {
 
 impl MySql {
     async fn send(&self, text: String) -> Result<Vec<Row>, Fault> {
-        self.request(text, None).await
+        Ok(self.request(text, None).await?.rows)
     }
 
-    async fn request(&self, text: String, values: Option<Vec<Value>>) -> Result<Vec<Row>, Fault> {
+    async fn request(&self, text: String, values: Option<Vec<Value>>) -> Result<Done, Fault> {
         let (reply, answer) = oneshot::channel();
         self.requests.send(Request { text, values, reply }).await.map_err(|_| Fault::Broken(None))?;
         answer.await.map_err(|_| Fault::Broken(None))?

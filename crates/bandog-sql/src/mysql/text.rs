@@ -12,10 +12,13 @@ const ROWS: &str = "$rows(";
 const VALUES: &str = "$values(";
 /// The marker that stands for the rows of two lists whose second value is not null.
 const KNOWN: &str = "$known(";
-/// The marker that stands for a JSON text with the rows of some lists.
-const JSON: &str = "$json(";
+/// The marker that stands for the values of a list in a prepared statement.
+const LIST: &str = "$list(";
 /// The marker that stands for the length of a list.
 const COUNT: &str = "$count(";
+/// The lengths to which a list in a prepared statement is filled up, so that there are few statements.
+const SHORT_LIST: usize = 8;
+pub(super) const LONG_LIST: usize = 64;
 
 /// The text of a statement with its parameters.
 ///
@@ -67,8 +70,8 @@ pub(super) fn with_parameters(text: &str, parameters: &[Parameter<'_>]) -> Strin
 /// The text of a prepared statement, and its parameters in the order of the text.
 ///
 /// - `$1` is a parameter that is one value, or a list of one.
-/// - `$json(1, 3)` is the rows of these lists as an array of arrays, in which texts are hexadecimal numbers. So the text of the
-///   statement is the same for any number of rows.
+/// - `$list(1)` is the values of this list, with commas between them. Further values are empty texts, until there are 8 or
+///   64. A longer list is refused.
 /// - `$count(1)` is the length of this list.
 ///
 /// A marker for which there is no parameter stays as it is, so the server refuses the statement. Other `$` are kept.
@@ -79,20 +82,21 @@ pub(super) fn prepared(text: &str, parameters: &[Parameter<'_>]) -> (String, Vec
     while let Some((before, marker)) = rest.find('$').map(|at| rest.split_at(at)) {
         written.push_str(before);
         let of = |prefix: &str| marker.strip_prefix(prefix).and_then(|rest| rest.split_once(')'));
-        let (value, after) = match (of(JSON), of(COUNT)) {
-            (Some((numbers, after)), _) => (json_rows(&literals, numbers), after),
+        let (found, after) = match (of(LIST), of(COUNT)) {
+            (Some((number, after)), _) => (list(&literals, number).and_then(|list| filled_up(list)), after),
             (None, Some((number, after))) => {
-                (list(&literals, number).map(|list| Value::UInt(list.len() as u64)), after)
+                (list(&literals, number).map(|list| vec![Value::UInt(list.len() as u64)]), after)
             }
             (None, None) => {
                 let digits = marker[1..].find(|c: char| !c.is_ascii_digit()).unwrap_or(marker.len() - 1);
-                (one(&literals, &marker[1..=digits]), &marker[1 + digits..])
+                (one(&literals, &marker[1..=digits]).map(|value| vec![value]), &marker[1 + digits..])
             }
         };
-        match value {
-            Some(value) => {
+        match found {
+            Some(found) => {
                 written.push('?');
-                values.push(value);
+                (1..found.len()).for_each(|_| written.push_str(", ?"));
+                values.extend(found);
                 rest = after;
             }
             None => {
@@ -107,44 +111,31 @@ pub(super) fn prepared(text: &str, parameters: &[Parameter<'_>]) -> (String, Vec
 
 /// The parameter with this number, if it is one value.
 fn one(literals: &[Literal], number: &str) -> Option<Value> {
-    let scalar = match literal(literals, number)? {
-        Literal::One(scalar) => scalar,
+    match literal(literals, number)? {
+        Literal::One(scalar) => value(scalar),
         Literal::Each(scalars) => match &scalars[..] {
-            [scalar] => scalar,
-            _ => return None,
+            [scalar] => value(scalar),
+            _ => None,
         },
-    };
+    }
+}
+
+/// The values of a list, and empty texts behind them. None if the list is too long.
+fn filled_up(list: &[Scalar]) -> Option<Vec<Value>> {
+    let length = [SHORT_LIST, LONG_LIST].into_iter().find(|length| list.len() <= *length)?;
+    let mut values = list.iter().map(value).collect::<Option<Vec<_>>>()?;
+    values.resize(length, Value::Bytes(Vec::new()));
+    Some(values)
+}
+
+/// A value beside a statement.
+fn value(scalar: &Scalar) -> Option<Value> {
     match scalar {
         Scalar::Null => Some(Value::NULL),
         Scalar::Number(number) => Some(Value::Int(*number)),
         Scalar::Bytes(bytes) => Some(Value::Bytes(bytes.clone())),
         Scalar::Time(_) => None,
     }
-}
-
-/// The rows of some lists as a JSON text.
-fn json_rows(literals: &[Literal], numbers: &str) -> Option<Value> {
-    let lists = numbers.split(", ").map(|number| list(literals, number)).collect::<Option<Vec<_>>>()?;
-    let mut text = String::from("[");
-    for row in 0..lists.first().map_or(0, |list| list.len()) {
-        text.push_str(if row == 0 { "[" } else { ",[" });
-        for (number, list) in lists.iter().enumerate() {
-            text.push_str(if number == 0 { "" } else { "," });
-            match &list[row] {
-                Scalar::Null => text.push_str("null"),
-                Scalar::Number(number) => append(&mut text, number),
-                Scalar::Bytes(bytes) => {
-                    text.push('"');
-                    bytes.iter().for_each(|byte| append(&mut text, format_args!("{byte:02x}")));
-                    text.push('"');
-                }
-                Scalar::Time(_) => return None,
-            }
-        }
-        text.push(']');
-    }
-    text.push(']');
-    Some(Value::Bytes(text.into_bytes()))
 }
 
 fn append(written: &mut String, value: impl std::fmt::Display) {
@@ -262,17 +253,29 @@ mod tests {
     }
 
     #[test]
-    fn a_prepared_statement_is_the_same_for_any_number_of_rows() {
+    fn a_prepared_statement_has_its_values_beside_it() {
         let (names, fences, missing) = (vec!["a", "\"]"], vec![Some(7_i64), None], None::<i64>);
         let parameters: [Parameter<'_>; 5] = [&8_i64, &names, &fences, &missing, &vec!["b"]];
-        let (text, values) = prepared("a $1 $[0] $json(2, 3), $1 $4 $count(2) $5", &parameters);
-        assert_eq!(text, "a ? $[0] ?, ? ? ? ?");
-        let json = Value::Bytes(br#"[["61",7],["225d",null]]"#.to_vec());
-        let one = Value::Bytes(b"b".to_vec());
-        assert_eq!(values, [Value::Int(8), json, Value::Int(8), Value::NULL, Value::UInt(2), one]);
-        for wrong in ["$2", "$6", "$0", "$json(1)", "$json(2, 6)", "$json(2", "$count(1)", "$", "'$[*]'"] {
+        let (text, values) = prepared("a $1 $[0] ($list(2)), $1 $4 $count(2) $5", &parameters);
+        assert_eq!(text, "a ? $[0] (?, ?, ?, ?, ?, ?, ?, ?), ? ? ? ?");
+        let bytes = |text: &str| Value::Bytes(text.as_bytes().to_vec());
+        let list = [bytes("a"), bytes("\"]"), bytes(""), bytes(""), bytes(""), bytes(""), bytes(""), bytes("")];
+        let others = [Value::Int(8), Value::NULL, Value::UInt(2), bytes("b")];
+        assert_eq!(values, [&[Value::Int(8)][..], &list, &others].concat());
+        for wrong in ["$2", "$6", "$0", "$list(1)", "$list(6)", "$list(2", "$count(1)", "$", "'$[*]'"] {
             assert_eq!(prepared(wrong, &parameters), (wrong.to_owned(), Vec::new()));
         }
+    }
+
+    #[test]
+    fn lists_of_a_prepared_statement_have_few_lengths() {
+        for (length, filled) in [(1, 8), (8, 8), (9, 64), (64, 64)] {
+            let (text, values) = prepared("$list(1)", &[&vec![1_i64; length]]);
+            assert_eq!(values.len(), filled);
+            assert_eq!(text, vec!["?"; filled].join(", "));
+            assert_eq!(values.iter().filter(|value| **value == Value::Int(1)).count(), length);
+        }
+        assert_eq!(prepared("$list(1)", &[&vec![1_i64; 65]]), ("$list(1)".to_owned(), Vec::new()));
     }
 
     #[test]
