@@ -92,6 +92,62 @@ async fn a_row_that_another_transaction_locks_delays_no_other_lock() {
     take(&store, &stuck).await;
 }
 
+/// A transaction of a user that checks a lock keeps the row of its fence.
+#[tokio::test]
+async fn a_transaction_that_checks_a_lock_delays_no_other_claim_of_a_batch() {
+    let database = SERVER.new_database();
+    let store = open(&url(&SERVER, &database));
+    let claims: Vec<_> = (0..20).map(|number| claim(&format!("name {number}"))).collect();
+    let batch = |step: fn(bandog_core::Claim) -> Step| claims.iter().cloned().map(step).collect::<Vec<_>>();
+    let fences = async || {
+        let answers = store.apply(&batch(Step::Claim)).await.into_iter().map(Result::unwrap);
+        let fence = |answer| match answer {
+            Answer::Claimed(bandog_core::Verdict::Granted { fences, .. }) => Some(fences.last()),
+            Answer::Claimed(bandog_core::Verdict::Busy { .. }) | Answer::Released(_) => None,
+        };
+        answers.map(fence).collect::<Vec<_>>()
+    };
+    let first = fences().await;
+    let freed = |answer: &bandog_core::Result<Answer>| {
+        matches!(answer, Ok(Answer::Released(Released::Freed { others: None })))
+    };
+    assert!(store.apply(&batch(Step::Release)).await.iter().all(freed));
+    let mut raw = raw(&database).await;
+    let check = "start transaction; select * from bandog_fence where name = 'name 7' lock in share mode";
+    raw.query_drop(check).await.unwrap();
+    let second = fences().await;
+    for (number, (first, second)) in first.iter().zip(&second).enumerate() {
+        assert!(first.is_some(), "name {number} was not granted at first");
+        assert_eq!(second.is_none(), number == 7, "name {number}");
+        assert!(second.is_none() || second > first, "the fence of name {number} does not rise");
+    }
+    raw.query_drop("rollback").await.unwrap();
+    assert!(take(&store, &claims[7]).await.last() > first[7].unwrap());
+    assert!(store.apply(&batch(Step::Release)).await.iter().all(freed));
+}
+
+/// A statement of MariaDB has 64 names at most, and one ttl.
+#[tokio::test]
+async fn a_call_can_have_more_claims_than_a_statement() {
+    let store = open(&url(&SERVER, &SERVER.new_database()));
+    let ttl = |number: u32| TTL + Duration::from_secs(u64::from(number % 2));
+    let new = |number| bandog_core::Claim { ttl: ttl(number), ..claim(&format!("name {number}")) };
+    let claims: Vec<_> = (0..150).map(new).collect();
+    for _ in 0..2 {
+        let steps: Vec<_> = claims.iter().cloned().map(Step::Claim).collect();
+        for (claim, answer) in claims.iter().zip(store.apply(&steps).await) {
+            let Answer::Claimed(bandog_core::Verdict::Granted { valid_for, .. }) = answer.unwrap() else {
+                panic!("{} is busy", claim.key);
+            };
+            assert_eq!(valid_for, claim.ttl);
+        }
+        let steps: Vec<_> = claims.iter().cloned().map(Step::Release).collect();
+        for (claim, answer) in claims.iter().zip(store.apply(&steps).await) {
+            assert_eq!(answer.unwrap(), Answer::Released(Released::Freed { others: None }), "{}", claim.key);
+        }
+    }
+}
+
 /// A connection to a database, for statements by hand.
 async fn raw(database: &str) -> mysql_async::Conn {
     let opts = mysql_async::OptsBuilder::default();
