@@ -11,18 +11,11 @@ use bandog_core::{Answer, Claim, ClaimId, Error, Fence, Fences, Key, OFFER, Rele
 use futures_util::future::join;
 use tokio::sync::oneshot;
 
+use crate::{
+    fault::Fault, job::Request, leases::Context, listen::Channel, row::Row, session::Link, states, value::Parameter,
+};
 #[cfg(feature = "mysql")]
 use crate::{mysql::blocks, session::Decides};
-use crate::{
-    fault::Fault,
-    job::Request,
-    leases::Context,
-    listen::Channel,
-    row::Row,
-    session::Link,
-    states,
-    value::Parameter,
-};
 
 /// Maximum number of attempts at a renewal whose row another transaction has locked: 65 ms together, on average. A node that
 /// writes records all the time keeps its lease locked on MySQL, with short gaps.

@@ -25,7 +25,10 @@ pub(crate) async fn claim(link: &Link, asked: &[(&Claim, Option<ClaimId>)]) -> C
         let group: Vec<_> = numbers.iter().map(|number| asked[*number]).collect();
         match claim_group(link, &group).await {
             Ok(decisions) => {
-                numbers.iter().zip(decisions).for_each(|(number, decision)| claimed.decisions[*number] = Some(decision));
+                numbers
+                    .iter()
+                    .zip(decisions)
+                    .for_each(|(number, decision)| claimed.decisions[*number] = Some(decision));
             }
             Err(fault) => {
                 claimed.failed = Some(fault);

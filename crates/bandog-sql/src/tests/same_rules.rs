@@ -121,7 +121,10 @@ const MUTATIONS_OF_ONE_STEP: [(&str, &str); 10] = [
 #[cfg(feature = "mysql")]
 const MUTATIONS_OF_MANY_STEPS: [(&str, &str); 14] = [
     ("and (owner is null or expires <= utc_timestamp(6));", ";"),
-    ("state is null and (owner is null or expires <= utc_timestamp(6));", "(owner is null or expires <= utc_timestamp(6));"),
+    (
+        "state is null and (owner is null or expires <= utc_timestamp(6));",
+        "(owner is null or expires <= utc_timestamp(6));",
+    ),
     ("or expires <= utc_timestamp(6));", "or true);"),
     ("owner = elt(field(name, $list(1)), $list(2)),", "owner = elt(1, $list(2)),"),
     ("coalesce(starving and expires > utc_timestamp(6), false),\n        owner", "starving,\n        owner"),
@@ -196,16 +199,7 @@ impl World {
             (TICK * 4, NonZeroU32::MIN.saturating_add(9))
         };
         let above = (self.rng.u32(..40) == 0).then(|| Fence::new(self.now.as_nanos() / 1000 + 70));
-        Claim {
-            key,
-            id,
-            kind,
-            ttl,
-            fences,
-            above,
-            joins: self.rng.bool(),
-            offers: self.rng.u32(..4) == 0,
-        }
+        Claim { key, id, kind, ttl, fences, above, joins: self.rng.bool(), offers: self.rng.u32(..4) == 0 }
     }
 
     /// A new claim, or one that was made before.

@@ -108,9 +108,8 @@ async fn a_transaction_that_checks_a_lock_delays_no_other_claim_of_a_batch() {
         answers.map(fence).collect::<Vec<_>>()
     };
     let first = fences().await;
-    let freed = |answer: &bandog_core::Result<Answer>| {
-        matches!(answer, Ok(Answer::Released(Released::Freed { others: None })))
-    };
+    let freed =
+        |answer: &bandog_core::Result<Answer>| matches!(answer, Ok(Answer::Released(Released::Freed { others: None })));
     assert!(store.apply(&batch(Step::Release)).await.iter().all(freed));
     let mut raw = raw(&database).await;
     let check = "start transaction; select * from bandog_fence where name = 'name 7' lock in share mode";
