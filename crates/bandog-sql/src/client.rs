@@ -39,6 +39,7 @@ pub(crate) trait Client: Send + Sync {
     async fn transaction(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault>;
 
     /// Executes one prepared statement that returns no rows, in a transaction of its own. Returns how many rows it has changed.
+    #[cfg(feature = "mysql")]
     async fn change(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<u64, Fault>;
 
     /// Executes the last statement of a transaction and commits, in one round trip. If the statement is refused, the

@@ -78,6 +78,7 @@ impl Client for Postgres {
         self.query(text, parameters).await
     }
 
+    #[cfg(feature = "mysql")]
     async fn change(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<u64, Fault> {
         let statement = self.prepared(text).await?;
         let parameters: Vec<_> = parameters.iter().map(|parameter| parameter.postgres()).collect();

@@ -182,6 +182,7 @@ impl Link {
     }
 
     /// Executes one prepared statement that returns no rows, in a transaction of its own. Returns how many rows it has changed.
+    #[cfg(feature = "mysql")]
     pub(crate) async fn change(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<u64, Fault> {
         self.client.change(text, parameters).await
     }
