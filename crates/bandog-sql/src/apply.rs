@@ -13,7 +13,7 @@ use crate::{
     job::Request,
     leases::Context,
     listen::Channel,
-    mutexes::{self, Decision},
+    mutexes::{self, Decided, Decision},
     session::{Decides, Link},
     states,
 };
@@ -139,12 +139,21 @@ impl Steps {
     async fn execute(&mut self, mut round: Round, link: &Link, context: &Context) -> Result<bool, Fault> {
         let steps = |numbers: &[usize]| numbers.iter().map(|number| &self.steps[*number]).collect::<Vec<_>>();
         let (releases, claims) = (steps(&round.releases), steps(&round.claims));
-        let (released, claimed) = join(mutexes::release(link, &releases), mutexes::claim(link, context, &claims)).await;
+        let (released, claimed) = match link.decides {
+            // See `mysql/blocks`: there, no statement may follow one whose answer is not there.
+            Decides::UsualSteps => match mutexes::release(link, &releases).await {
+                released if released.failed.is_some() => (released, Decided::nothing(claims.len())),
+                released => (released, mutexes::claim(link, context, &claims).await),
+            },
+            Decides::AllSteps | Decides::Nothing => {
+                join(mutexes::release(link, &releases), mutexes::claim(link, context, &claims)).await
+            }
+        };
         let mut others = std::mem::take(&mut round.others);
         // The answers of the one statement count even if the other one has failed.
         self.decide(&round.claims, claimed.decisions, &mut others);
-        self.decide(&round.releases, released?.into_iter().map(Some), &mut others);
-        if let Some(fault) = claimed.failed {
+        self.decide(&round.releases, released.decisions, &mut others);
+        if let Some(fault) = released.failed.or(claimed.failed) {
             return Err(fault);
         }
         others.sort_unstable();

@@ -1,4 +1,4 @@
-//! Mutexes without a queue: one statement for many names, and a shorter one for one name. The statements contain the rules.
+//! Mutexes without a queue: statements for many names, and a shorter one for one name. The statements contain the rules.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -30,10 +30,17 @@ pub(crate) enum Decision {
     Complex,
 }
 
-/// The results of claims, and the failure of a statement: the one that claims, or the one that creates rows.
-pub(crate) struct Claimed {
+/// The results of claims or releases, and the failure of a statement. The results of other statements count even so.
+pub(crate) struct Decided {
     pub(crate) decisions: Vec<Option<Decision>>,
     pub(crate) failed: Option<Fault>,
+}
+
+impl Decided {
+    /// No step is decided.
+    pub(crate) fn nothing(steps: usize) -> Self {
+        Self { decisions: (0..steps).map(|_| None).collect(), failed: None }
+    }
 }
 
 /// The columns of a claim.
@@ -53,7 +60,7 @@ struct ClaimColumns<'a> {
 /// A lock gets its rows at its first claim. So that this takes no further round trip, the statement that creates rows is
 /// sent before the claims of all names that this process has not claimed yet. A claim that was granted is answered even
 /// if that statement has failed: its caller would not release it otherwise.
-pub(crate) async fn claim(link: &Link, context: &Context, steps: &[&Step]) -> Claimed {
+pub(crate) async fn claim(link: &Link, context: &Context, steps: &[&Step]) -> Decided {
     let asked: Vec<_> = steps.iter().filter_map(|step| asked(step)).collect();
     let new = context.known_names.unknown(asked.iter().map(|(claim, _)| &claim.key));
     let (inserted, claimed) = join(insert(link, &new), claim_all(link, context, &asked)).await;
@@ -61,13 +68,13 @@ pub(crate) async fn claim(link: &Link, context: &Context, steps: &[&Step]) -> Cl
     if failed.is_none() {
         context.known_names.add(new);
     }
-    let Claimed { mut decisions, failed: refused } = claimed;
+    let Decided { mut decisions, failed: refused } = claimed;
     let failed = failed.or(refused);
     if failed.is_none() {
         // The rows are missing or locked.
         decisions.iter_mut().for_each(|decision| *decision = decision.take().or(Some(Decision::Complex)));
     }
-    Claimed { decisions, failed }
+    Decided { decisions, failed }
 }
 
 /// Creates the rows of these locks, if they do not exist.
@@ -115,14 +122,14 @@ fn asked(step: &Step) -> Option<(&Claim, Option<ClaimId>)> {
 }
 
 /// Sends claims. A claim without a decision has a row that is missing, or that another transaction has locked.
-async fn claim_all(link: &Link, context: &Context, asked: &[(&Claim, Option<ClaimId>)]) -> Claimed {
+async fn claim_all(link: &Link, context: &Context, asked: &[(&Claim, Option<ClaimId>)]) -> Decided {
     #[cfg(feature = "mysql")]
     if link.decides == Decides::UsualSteps {
         return blocks::claim(link, asked).await;
     }
     match claim_in_one_statement(link, context, asked).await {
-        Ok(decisions) => Claimed { decisions, failed: None },
-        Err(fault) => Claimed { decisions: asked.iter().map(|_| None).collect(), failed: Some(fault) },
+        Ok(decisions) => Decided { decisions, failed: None },
+        Err(fault) => Decided { failed: Some(fault), ..Decided::nothing(asked.len()) },
     }
 }
 
@@ -183,14 +190,21 @@ fn decision(row: &Row, claim: &Claim) -> Result<Decision, Fault> {
 }
 
 /// Releases of mutexes. Each name is there once.
-pub(crate) async fn release(link: &Link, steps: &[&Step]) -> Result<Vec<Decision>, Fault> {
-    if steps.is_empty() {
-        return Ok(Vec::new());
-    }
+pub(crate) async fn release(link: &Link, steps: &[&Step]) -> Decided {
     let claims: Vec<_> = steps.iter().filter_map(|step| released(step)).collect();
     #[cfg(feature = "mysql")]
     if link.decides == Decides::UsualSteps {
         return blocks::release(link, &claims).await;
+    }
+    match release_in_one_statement(link, &claims).await {
+        Ok(decisions) => Decided { decisions: decisions.into_iter().map(Some).collect(), failed: None },
+        Err(fault) => Decided { failed: Some(fault), ..Decided::nothing(claims.len()) },
+    }
+}
+
+async fn release_in_one_statement(link: &Link, claims: &[&Claim]) -> Result<Vec<Decision>, Fault> {
+    if claims.is_empty() {
+        return Ok(Vec::new());
     }
     let names: Vec<_> = claims.iter().map(|claim| claim.key.as_str()).collect();
     let ids: Vec<_> = claims.iter().map(|claim| claim.id.to_string()).collect();
@@ -199,7 +213,7 @@ pub(crate) async fn release(link: &Link, steps: &[&Step]) -> Result<Vec<Decision
     let (offered, offer) = (ClaimId::OFFERED.to_string(), micros(OFFER));
     let values = [&names as Parameter<'_>, &ids, &offers, &channels, &offered, &offer];
     // A row that is missing or locked has no verdict.
-    let mut decisions: Vec<_> = steps.iter().map(|_| Decision::Complex).collect();
+    let mut decisions: Vec<_> = claims.iter().map(|_| Decision::Complex).collect();
     let rows = link.transaction(link.statements.release_of(names.len()), &values).await?;
     let numbers = numbers(&names);
     for row in &rows {

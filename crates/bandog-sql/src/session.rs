@@ -60,8 +60,8 @@ pub(crate) struct Link {
 pub(crate) enum Decides {
     /// The claims, passes and releases of many names.
     AllSteps,
-    /// Claims of free mutexes, releases for which no client waits, and a pass that is executed alone. The statements answer
-    /// all steps or none.
+    /// Claims of free mutexes, releases for which no client waits, and a pass that is executed alone. Each statement
+    /// answers all of its steps or none.
     #[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "only MariaDB needs it"))]
     UsualSteps,
     Nothing,

@@ -1,5 +1,8 @@
 //! The usual steps of mutexes on MariaDB: claims of free mutexes, and releases for which no client waits. One statement
 //! changes all of its locks, or none. `LockState` decides the other steps.
+//!
+//! A statement that fails can leave its transaction open until it is rolled back. So no other statement is sent before its
+//! answer is there: the next one would commit the half of a claim, or be rolled back with it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,19 +11,19 @@ use bandog_core::{Answer, Claim, ClaimId, Fence, Fences, Released, Verdict};
 use super::text::LONG_LIST;
 use crate::{
     fault::Fault,
-    mutexes::{Claimed, Decision, micros, strange},
+    mutexes::{Decided, Decision, micros, strange},
     session::Link,
     value::Parameter,
 };
 
 /// Claims these mutexes. A second id is that of the claim that is replaced; such a claim is alone.
-pub(crate) async fn claim(link: &Link, asked: &[(&Claim, Option<ClaimId>)]) -> Claimed {
+pub(crate) async fn claim(link: &Link, asked: &[(&Claim, Option<ClaimId>)]) -> Decided {
     // A statement has one ttl and one number of fences.
     let mut groups: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     for (number, (claim, _)) in asked.iter().enumerate() {
         groups.entry((claim.ttl, claim.fences)).or_default().push(number);
     }
-    let mut claimed = Claimed { decisions: asked.iter().map(|_| None).collect(), failed: None };
+    let mut claimed = Decided::nothing(asked.len());
     for numbers in groups.values().flat_map(|numbers| numbers.chunks(LONG_LIST)) {
         let group: Vec<_> = numbers.iter().map(|number| asked[*number]).collect();
         match claim_group(link, &group).await {
@@ -66,14 +69,21 @@ async fn claim_group(link: &Link, group: &[(&Claim, Option<ClaimId>)]) -> Result
 }
 
 /// Releases these claims.
-pub(crate) async fn release(link: &Link, claims: &[&Claim]) -> Result<Vec<Decision>, Fault> {
-    let mut decisions = Vec::with_capacity(claims.len());
-    for group in claims.chunks(LONG_LIST) {
-        let are_freed = release_group(link, group).await?;
+pub(crate) async fn release(link: &Link, claims: &[&Claim]) -> Decided {
+    let mut released = Decided::nothing(claims.len());
+    for (group, decisions) in claims.chunks(LONG_LIST).zip(released.decisions.chunks_mut(LONG_LIST)) {
         let freed = || Decision::Answer(Answer::Released(Released::Freed { others: None }));
-        decisions.extend(group.iter().map(|_| if are_freed { freed() } else { Decision::Complex }));
+        match release_group(link, group).await {
+            Ok(are_freed) => {
+                decisions.fill_with(|| Some(if are_freed { freed() } else { Decision::Complex }));
+            }
+            Err(fault) => {
+                released.failed = Some(fault);
+                break;
+            }
+        }
     }
-    Ok(decisions)
+    released
 }
 
 async fn release_group(link: &Link, group: &[&Claim]) -> Result<bool, Fault> {

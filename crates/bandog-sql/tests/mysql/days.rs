@@ -147,6 +147,46 @@ async fn a_call_can_have_more_claims_than_a_statement() {
     }
 }
 
+/// Two statements for releases, and one for claims that is refused after a half of its work.
+#[tokio::test]
+async fn a_claim_that_is_refused_undoes_no_release_of_its_call_and_leaves_nothing() {
+    // With 65 releases, the last one is a statement of one name.
+    for count in [65, 70] {
+        let database = SERVER.new_database();
+        let store = open(&url(&SERVER, &database));
+        let held: Vec<_> = (0..count).map(|number| claim(&format!("held {number}"))).collect();
+        for held in &held {
+            take(&store, held).await;
+        }
+        let (checked, free) = (claim("checked"), claim("free"));
+        let mut fences = Vec::new();
+        for claim in [&checked, &free] {
+            fences.push(take(&store, claim).await.last());
+            release(&store, claim).await;
+        }
+        let mut raw = raw(&database).await;
+        let check = "start transaction; select * from bandog_fence where name = 'checked' lock in share mode";
+        raw.query_drop(check).await.unwrap();
+        let (checked, free) = (claim("checked"), claim("free"));
+        let releases = held.iter().cloned().map(Step::Release);
+        let steps: Vec<_> = releases.chain([Step::Claim(checked.clone()), Step::Claim(free.clone())]).collect();
+        let answers: Vec<_> = store.apply(&steps).await.into_iter().map(Result::unwrap).collect();
+        let (claimed, released) =
+            answers.split_last_chunk::<2>().map(|(released, claimed)| (claimed, released)).unwrap();
+        assert!(released.iter().all(|answer| *answer == Answer::Released(Released::Freed { others: None })));
+        let Answer::Claimed(bandog_core::Verdict::Granted { fences: granted, .. }) = &claimed[1] else {
+            panic!("{claimed:?}");
+        };
+        assert!(granted.last() > fences[1], "the fence does not rise");
+        assert!(matches!(claimed[0], Answer::Claimed(bandog_core::Verdict::Busy { .. })), "{claimed:?}");
+        raw.query_drop("rollback").await.unwrap();
+        for held in &held {
+            take(&store, &claim(held.key.as_str())).await;
+        }
+        assert!(take(&store, &claim("checked")).await.last() > fences[0], "the fence does not rise");
+    }
+}
+
 /// A connection to a database, for statements by hand.
 async fn raw(database: &str) -> mysql_async::Conn {
     let opts = mysql_async::OptsBuilder::default();
