@@ -90,7 +90,7 @@ pub struct LatchRow {
 /// In the default implementations, a latch is the record `latch/NAME`. The record has the count, and the ids of the
 /// operations that the store remembers. A backend without records returns
 /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) for each call. A backend that stores latches in another
-/// way implements all four methods.
+/// way implements all five methods.
 ///
 /// Each call can be repeated without harm.
 ///
@@ -107,8 +107,8 @@ pub struct LatchRow {
 /// };
 /// store.change_latch(&operation(1, LatchAction::Set(NonZeroU64::new(2).unwrap()))).await?;
 /// let count_down = operation(2, LatchAction::CountDown(NonZeroU64::MIN));
-/// assert_eq!(store.change_latch(&count_down).await?.count, 1);
-/// assert_eq!(store.change_latch(&count_down).await?.count, 1); // The same operation is counted once.
+/// assert_eq!(store.change_latch(&count_down).await?.unwrap().count, 1);
+/// assert_eq!(store.change_latch(&count_down).await?.unwrap().count, 1); // The same operation is counted once.
 /// assert_eq!(store.latch_count(&count_down.key).await?, 1);
 /// # Ok(()) }
 /// ```
@@ -119,14 +119,26 @@ pub trait Latches: Records {
     /// The operation is atomic. If the store remembers an operation with this id, it changes nothing, and the answer
     /// has the earlier [`LatchAnswer::has_changed`].
     ///
+    /// `None`: another operation has changed the latch at the same time, so this attempt has changed nothing. The caller
+    /// repeats it, after a pause if this happens again.
+    ///
     /// # Errors
     /// As [`crate::Leases::ping`]. The kind is [`ErrorKind::Denied`](crate::ErrorKind::Denied) if the store has other
     /// data under this name, and [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt) if the record was not written by
     /// bandog. [`crate::Error::maybe_applied`] reports whether the operation might have been applied.
-    async fn change_latch(&self, operation: &LatchOperation) -> Result<LatchAnswer> {
+    async fn change_latch(&self, operation: &LatchOperation) -> Result<Option<LatchAnswer>> {
         in_records::change(self, operation)
             .await
             .map_err(|error| error.during(operation.action.verb()).at(&operation.key))
+    }
+
+    /// Deletes what the store no longer needs of latches that are open, if the store does not delete it itself. A client
+    /// calls this after it has set a latch, so that the number of these latches does not grow.
+    ///
+    /// # Errors
+    /// As [`crate::Leases::ping`].
+    async fn clear_latches(&self) -> Result<()> {
+        in_records::clear(self).await.map_err(|error| error.during("clear_latches"))
     }
 
     /// The count of a latch. It is 0 if the latch does not exist.

@@ -8,10 +8,14 @@ use crate::{leases::Redis, names::LatchChannel, refusal, reply::text, script};
 
 #[async_trait]
 impl Latches for Redis {
-    async fn change_latch(&self, operation: &LatchOperation) -> Result<LatchAnswer> {
+    async fn change_latch(&self, operation: &LatchOperation) -> Result<Option<LatchAnswer>> {
         let reply = self.change(operation).await;
         let answer = reply.and_then(|reply| self.latch_answer(reply));
-        answer.map_err(|error| error.during(operation.action.verb()).at(&operation.key))
+        answer.map(Some).map_err(|error| error.during(operation.action.verb()).at(&operation.key))
+    }
+
+    async fn clear_latches(&self) -> Result<()> {
+        Ok(()) // The keys have a ttl.
     }
 
     async fn latch_count(&self, key: &Key) -> Result<u64> {

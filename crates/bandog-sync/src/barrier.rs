@@ -11,7 +11,7 @@ use self::state::{Arrivals, Party, Position, Visit};
 use crate::{
     Client, Guard, Notifications,
     pause::{check_timer, pause},
-    retry::Retries,
+    retry::{Retries, backoff},
 };
 
 /// Maximum number of parties of a barrier.
@@ -19,9 +19,6 @@ const MAX_PARTIES: u32 = 1000;
 /// Interval at which a waiting call polls the record, because a notification can be lost. It is also the maximum delay
 /// before a retry.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Minimum duration of an attempt to change the record, for the computation of pauses.
-const MIN_ATTEMPT: Duration = Duration::from_millis(1);
 
 /// A barrier: a number of calls of [`Barrier::wait`] wait for each other, across processes and machines. Created by
 /// [`Client::barrier`].
@@ -273,16 +270,6 @@ impl Barrier {
         tracing::debug!(%record, %error, retry_in = %rounded(delay), "a party of a barrier could not reach the store");
         pause(self.client.handle(), delay).await
     }
-}
-
-/// The pause after a swap that was refused because another party has changed the record. `attempt`: duration of the
-/// refused attempt. `missing`: maximum number of parties that try to change the record at the same time.
-///
-/// One party at a time can change the record. If each of `missing` parties chooses one of `missing` periods at random, a
-/// good part of them is alone in its period. But perhaps only a few parties try, so the first pauses are shorter.
-fn backoff(lost_swaps: u32, missing: u32, attempt: Duration) -> Duration {
-    let periods = 1_u32.checked_shl(lost_swaps).unwrap_or(u32::MAX).min(missing.max(2));
-    attempt.max(MIN_ATTEMPT).saturating_mul(periods).min(POLL_INTERVAL).mul_f64(fastrand::f64())
 }
 
 fn at(error: Error, record: &Key) -> Error {

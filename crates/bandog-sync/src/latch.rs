@@ -9,10 +9,13 @@ use bandog_core::{
 use futures_util::future::{Either, select};
 use tokio::time;
 
-use crate::{Client, Notifications, engine::FIRST_ANSWER};
+use crate::{Client, Notifications, engine::FIRST_ANSWER, retry::backoff};
 
 /// Delay before an operation without an answer is repeated.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
+
+/// The number of operations on one latch at the same time, for which the longest pauses are meant.
+const MAX_RIVALS: u32 = 1024;
 
 /// Minimum time for which the store remembers an operation.
 const MIN_REMEMBERED: Duration = Duration::from_secs(30);
@@ -34,7 +37,8 @@ const MAX_COUNT: u64 = 1 << 53;
 /// lock. On other stores, latches and locks have separate names, and the name of a latch has at most 1018 bytes.
 ///
 /// Each operation has an id, by which the store recognizes a repetition. The client repeats an operation that got no
-/// answer, for up to three request timeouts. The operation is still counted once.
+/// answer, for up to three request timeouts. The operation is still counted once. If operations of other clients come
+/// between, which is possible on all stores except Redis, the client repeats the operation until it is applied.
 ///
 /// This type is a handle. It is cheap to create, creating it does no I/O, and its clones are the same latch. A call
 /// borrows the handle until it returns, so bind the handle before a `join!` or a `select!`.
@@ -113,7 +117,7 @@ impl Latch {
     /// # Errors
     /// - `ErrorKind::Misused`: the name is not allowed, or the count is 0 or greater than 2^53.
     /// - `ErrorKind::Denied`: the store refused the request, or has other data under this name.
-    /// - `ErrorKind::Unavailable`: the store did not answer within three request timeouts. If `maybe_applied` of the
+    /// - `ErrorKind::Unavailable`: the store did not answer for three request timeouts. If `maybe_applied` of the
     ///   error is true, the operation might have been applied.
     /// - `ErrorKind::Unsupported`: the backend has no latches.
     /// - `ErrorKind::Closed`: the client was closed.
@@ -275,31 +279,52 @@ impl Latch {
     async fn change(&self, key: &Key, action: LatchAction) -> Result<LatchAnswer> {
         let handle = self.client.handle();
         let (clock, timeout) = (handle.clock, handle.timeout);
-        // The last repetition begins within two timeouts, and ends within three. The store remembers the operation for
-        // more than twice this time, because a request can also reach the store late.
+        // The last repetition begins within two timeouts of an answer, and ends within three. The store remembers the
+        // operation for more than twice this time, because a request can also reach the store late.
         let remember = MIN_REMEMBERED.max(timeout * 8);
         let id = OperationId { client: handle.id, number: handle.ticket() };
         let operation = LatchOperation { key: key.clone(), id, action, remember };
-        self.client.query(move |backend| Box::pin(answered(backend, operation, clock, timeout * 2))).await
+        self.client.query(move |backend| Box::pin(answered(backend, operation, clock, timeout))).await
     }
 }
 
-/// Applies an operation, and repeats it for `limit` if there is no answer.
+/// Applies an operation, and repeats it until the store has answered it. Returns an error if the store has not answered for
+/// three timeouts.
 async fn answered(
     backend: Arc<dyn Backend>,
     operation: LatchOperation,
     clock: Clock,
-    limit: Duration,
+    timeout: Duration,
 ) -> Result<LatchAnswer> {
-    let until = clock.now() + limit;
-    let mut maybe_applied = false;
+    let mut last_begin = clock.now() + timeout * 2;
+    let (mut refusals, mut maybe_applied) = (0, false);
     loop {
-        let error = match backend.change_latch(&operation).await {
-            Ok(answer) => return Ok(answer),
-            Err(error) => error,
+        let begin = clock.now();
+        // One attempt of a backend can be several requests.
+        let limit = pin!(time::sleep((last_begin + timeout).since(begin)));
+        let error = match select(backend.change_latch(&operation), limit).await {
+            Either::Left((Ok(Some(answer)), limit)) => {
+                if answer.has_changed && matches!(operation.action, LatchAction::Set(_)) {
+                    // Nobody needs its result. The next `set` tries it again.
+                    let _ = select(backend.clear_latches(), limit).await;
+                }
+                return Ok(answer);
+            }
+            Either::Left((Ok(None), _)) => {
+                refusals += 1;
+                let now = clock.now();
+                last_begin = now + timeout * 2;
+                time::sleep(backoff(refusals, MAX_RIVALS, now.since(begin))).await;
+                continue;
+            }
+            Either::Left((Err(error), _)) => error,
+            Either::Right(_) => {
+                let error = Error::unavailable("the store has not answered in time").ambiguous();
+                error.during(operation.action.verb()).at(&operation.key)
+            }
         };
         maybe_applied |= error.maybe_applied();
-        if !error.is_retryable() || clock.now() >= until {
+        if !error.is_retryable() || clock.now() >= last_begin {
             return Err(if maybe_applied { error.ambiguous() } else { error });
         }
         time::sleep(RETRY_DELAY).await;

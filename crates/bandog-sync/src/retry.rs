@@ -1,4 +1,5 @@
-//! Retries with random delays that grow, for calls that continue while the store does not answer.
+//! Retries with random delays that grow, for calls that continue while the store does not answer, or while other clients
+//! change the same record.
 
 use std::time::Duration;
 
@@ -8,6 +9,25 @@ use crate::{Guard, lock::Lock, pause::pause};
 
 /// Maximum delay before the first retry.
 const MAX_FIRST_DELAY: Duration = Duration::from_millis(100);
+
+/// Minimum duration of an attempt to change a record, for the computation of pauses.
+const MIN_ATTEMPT: Duration = Duration::from_millis(1);
+/// Maximum duration of an attempt in this computation. An attempt that lasts longer has waited for a store that did not
+/// answer.
+const MAX_ATTEMPT: Duration = Duration::from_millis(50);
+/// Maximum pause after an attempt that was refused.
+const MAX_BACKOFF: Duration = Duration::from_secs(1);
+
+/// The pause after an attempt to change a record that was refused because another client has changed it. `refusals`: the
+/// number of such attempts in a row. `attempt`: duration of this one. `rivals`: maximum number of clients that try to
+/// change the record at the same time.
+///
+/// One of them at a time can change the record. If each chooses one of as many periods as there are rivals at random, a
+/// good part of them is alone in its period. But perhaps only a few try, so the first pauses are shorter.
+pub(crate) fn backoff(refusals: u32, rivals: u32, attempt: Duration) -> Duration {
+    let periods = 1_u32.checked_shl(refusals).unwrap_or(u32::MAX).min(rivals.max(2));
+    attempt.clamp(MIN_ATTEMPT, MAX_ATTEMPT).saturating_mul(periods).min(MAX_BACKOFF).mul_f64(fastrand::f64())
+}
 
 /// The number of failures in a row, from which the next delay is computed.
 #[derive(Debug)]

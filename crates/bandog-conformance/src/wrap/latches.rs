@@ -12,8 +12,12 @@ macro_rules! impl_latches {
     ($wrapper:ident) => {
         #[async_trait]
         impl<B: Backend> Latches for $wrapper<B> {
-            async fn change_latch(&self, operation: &LatchOperation) -> Result<LatchAnswer> {
+            async fn change_latch(&self, operation: &LatchOperation) -> Result<Option<LatchAnswer>> {
                 self.inner().change_latch(operation).await
+            }
+
+            async fn clear_latches(&self) -> Result<()> {
+                self.inner().clear_latches().await
             }
 
             async fn latch_count(&self, key: &Key) -> Result<u64> {
@@ -37,8 +41,12 @@ impl_latches!(Forgetful);
 
 #[async_trait]
 impl<B: Backend> Latches for Counting<B> {
-    async fn change_latch(&self, operation: &LatchOperation) -> Result<LatchAnswer> {
+    async fn change_latch(&self, operation: &LatchOperation) -> Result<Option<LatchAnswer>> {
         self.inner().change_latch(operation).await
+    }
+
+    async fn clear_latches(&self) -> Result<()> {
+        self.inner().clear_latches().await
     }
 
     async fn latch_count(&self, key: &Key) -> Result<u64> {
@@ -57,8 +65,12 @@ impl<B: Backend> Latches for Counting<B> {
 
 #[async_trait]
 impl<B: Backend> Latches for WithoutSubscriptions<B> {
-    async fn change_latch(&self, operation: &LatchOperation) -> Result<LatchAnswer> {
+    async fn change_latch(&self, operation: &LatchOperation) -> Result<Option<LatchAnswer>> {
         self.inner().change_latch(operation).await
+    }
+
+    async fn clear_latches(&self) -> Result<()> {
+        self.inner().clear_latches().await
     }
 
     async fn latch_count(&self, key: &Key) -> Result<u64> {
@@ -76,8 +88,12 @@ impl<B: Backend> Latches for WithoutSubscriptions<B> {
 
 #[async_trait]
 impl<B: Backend> Latches for Delayed<B> {
-    async fn change_latch(&self, operation: &LatchOperation) -> Result<LatchAnswer> {
+    async fn change_latch(&self, operation: &LatchOperation) -> Result<Option<LatchAnswer>> {
         self.slowly(self.inner().change_latch(operation)).await
+    }
+
+    async fn clear_latches(&self) -> Result<()> {
+        self.slowly(self.inner().clear_latches()).await
     }
 
     async fn latch_count(&self, key: &Key) -> Result<u64> {
@@ -95,10 +111,17 @@ impl<B: Backend> Latches for Delayed<B> {
 
 #[async_trait]
 impl<B: Backend> Latches for Lossy<B> {
-    async fn change_latch(&self, operation: &LatchOperation) -> Result<LatchAnswer> {
+    async fn change_latch(&self, operation: &LatchOperation) -> Result<Option<LatchAnswer>> {
+        if self.is_overtaken() {
+            return Ok(None);
+        }
         let sent = operation.clone();
         let answer = self.send(|wire| async move { wire.inner().change_latch(&sent).await }).await;
         answer.unwrap_or_else(|error| Err(error.during(operation.action.verb()).at(&operation.key)))
+    }
+
+    async fn clear_latches(&self) -> Result<()> {
+        self.ask(self.inner().clear_latches()).await
     }
 
     async fn latch_count(&self, key: &Key) -> Result<u64> {
@@ -116,8 +139,12 @@ impl<B: Backend> Latches for Lossy<B> {
 
 #[async_trait]
 impl<B: Backend> Latches for Stopped<B> {
-    async fn change_latch(&self, operation: &LatchOperation) -> Result<LatchAnswer> {
+    async fn change_latch(&self, operation: &LatchOperation) -> Result<Option<LatchAnswer>> {
         self.through(self.inner().change_latch(operation)).await
+    }
+
+    async fn clear_latches(&self) -> Result<()> {
+        self.through(self.inner().clear_latches()).await
     }
 
     async fn latch_count(&self, key: &Key) -> Result<u64> {

@@ -56,6 +56,8 @@ struct LossyState {
     late: Duration,
     /// The number of lost calls.
     lost: usize,
+    /// The number of the next operations on latches before which another operation comes.
+    overtaken: usize,
 }
 
 impl<B: Backend> Lossy<B> {
@@ -63,7 +65,7 @@ impl<B: Backend> Lossy<B> {
     pub fn new(backend: B) -> Self {
         let random = fastrand::Rng::with_seed(0);
         let late = Duration::ZERO;
-        let state = LossyState { next: VecDeque::new(), always: None, random, rate: 0.0, late, lost: 0 };
+        let state = LossyState { next: VecDeque::new(), always: None, random, rate: 0.0, late, lost: 0, overtaken: 0 };
         Self(Arc::new(LossyShared { backend, state: Mutex::new(state) }))
     }
 
@@ -83,6 +85,11 @@ impl<B: Backend> Lossy<B> {
     /// Sets the fate of all calls from now on, except the calls whose fate was set with [`Lossy::next`].
     pub fn always(&self, fate: Fate) {
         self.state().always = Some(fate);
+    }
+
+    /// At the next operations on latches, as many as this number, another operation comes first: they change nothing.
+    pub fn overtake(&self, operations: usize) {
+        self.state().overtaken = operations;
     }
 
     /// From now on, no call is lost.
@@ -108,6 +115,14 @@ impl<B: Backend> Lossy<B> {
 
     fn state(&self) -> MutexGuard<'_, LossyState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether another operation comes before this operation on a latch.
+    pub(super) fn is_overtaken(&self) -> bool {
+        let mut state = self.state();
+        let left = state.overtaken.checked_sub(1);
+        state.overtaken = left.unwrap_or(0);
+        left.is_some()
     }
 
     /// Makes a call, or loses the call, as its fate requires. This function is for calls that are never late: if the

@@ -4,15 +4,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::state::LatchState;
 use crate::{
-    Error, ErrorKind, Key, LatchAction, LatchAnswer, LatchOperation, LatchRow, Notifier, Pattern, Record, Records,
-    Result, Subscription, Swap, Swapped,
+    Error, ErrorKind, Key, LatchAnswer, LatchOperation, LatchRow, Notifier, Pattern, Record, Records, Result,
+    Subscription, Swap, Swapped,
 };
 
 /// The beginning of the names of the records that have latches.
 const PREFIX: &str = "latch/";
-
-/// Maximum number of swaps of one call. A swap fails only if another operation on the same latch succeeds.
-const MAX_ATTEMPTS: usize = 1_000;
 
 /// Maximum number of records that one operation examines, to delete those of latches that are over.
 const MAX_CLEARED: usize = 256;
@@ -20,35 +17,30 @@ const MAX_CLEARED: usize = 256;
 /// Maximum number of records that one request of a list reads.
 const MAX_READ: usize = 256;
 
-pub(super) async fn change<R: Records + ?Sized>(records: &R, operation: &LatchOperation) -> Result<LatchAnswer> {
+/// Makes one attempt. `None` if another operation has changed the latch meanwhile.
+pub(super) async fn change<R: Records + ?Sized>(
+    records: &R,
+    operation: &LatchOperation,
+) -> Result<Option<LatchAnswer>> {
     let record = record_key(&operation.key)?;
-    let (mut now, mut present) = read(records, &record).await?;
-    for _ in 0..MAX_ATTEMPTS {
-        let mut state = state(present.as_ref())?;
-        let answer = match state.apply(operation, millis(now)) {
-            Ok(answer) => answer,
-            Err(earlier) => return Ok(earlier),
-        };
-        let notifies = answer.has_changed && answer.count == 0;
-        let from = present.map(|record| record.version);
-        let swap = Swap { notifies, ..Swap::new(record.clone(), from, state.to_string()) };
-        let mut swaps = records.swap(&[swap]).await.map_err(without_records)?;
-        match swaps.each.pop().unwrap_or_else(|| Err(too_few())).map_err(without_records)? {
-            Swapped::Done(_) => {
-                if matches!(operation.action, LatchAction::Set(_)) {
-                    // The answer does not depend on whether old records were deleted.
-                    let _ = clear(records, &record).await;
-                }
-                return Ok(answer);
-            }
-            Swapped::Differs(record) => (now, present) = (swaps.now, record),
-            refused @ (Swapped::Early(_) | Swapped::NotHeld) => {
-                let message = format!("the backend refused a swap without conditions: {refused:?}");
-                return Err(Error::new(ErrorKind::Corrupt, message));
-            }
+    let (now, present) = read(records, &record).await?;
+    let mut state = state(present.as_ref())?;
+    let answer = match state.apply(operation, millis(now)) {
+        Ok(answer) => answer,
+        Err(earlier) => return Ok(Some(earlier)),
+    };
+    let notifies = answer.has_changed && answer.count == 0;
+    let from = present.map(|record| record.version);
+    let swap = Swap { notifies, ..Swap::new(record, from, state.to_string()) };
+    let mut swaps = records.swap(&[swap]).await.map_err(without_records)?;
+    match swaps.each.pop().unwrap_or_else(|| Err(too_few())).map_err(without_records)? {
+        Swapped::Done(_) => Ok(Some(answer)),
+        Swapped::Differs(_) => Ok(None),
+        refused @ (Swapped::Early(_) | Swapped::NotHeld) => {
+            let message = format!("the backend refused a swap without conditions: {refused:?}");
+            Err(Error::new(ErrorKind::Corrupt, message))
         }
     }
-    Err(Error::unavailable(format!("other clients changed the latch {MAX_ATTEMPTS} times during this call")))
 }
 
 pub(super) async fn count<R: Records + ?Sized>(records: &R, key: &Key) -> Result<u64> {
@@ -81,11 +73,12 @@ pub(super) async fn subscribe<R: Records + ?Sized>(records: &R, key: &Key, notif
 }
 
 /// Deletes the records of latches that are over. A record of an open latch has to stay until its operations are
-/// forgotten, so the operation that opens the latch cannot delete the record. Every later operation that sets another
-/// latch deletes such records. `kept` is the record that this operation has written.
-async fn clear<R: Records + ?Sized>(records: &R, kept: &Key) -> Result<()> {
-    let mut names = records.names(&Pattern::new(format!("{PREFIX}*"))).await?;
-    names.retain(|name| name != kept);
+/// forgotten, so the operation that opens the latch cannot delete the record.
+pub(super) async fn clear<R: Records + ?Sized>(records: &R) -> Result<()> {
+    let mut names = match records.names(&Pattern::new(format!("{PREFIX}*"))).await {
+        Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(()),
+        names => names?,
+    };
     names.truncate(MAX_CLEARED);
     if names.is_empty() {
         return Ok(());

@@ -299,7 +299,7 @@ fn answer(has_changed: bool, count: u64) -> LatchAnswer {
 
 async fn change(redis: &Redis, operation: &LatchOperation) -> LatchAnswer {
     let changed: Result<_> = redis.change_latch(operation).await;
-    changed.unwrap()
+    changed.unwrap().unwrap()
 }
 
 /// A new operation.

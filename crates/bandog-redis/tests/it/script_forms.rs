@@ -53,7 +53,7 @@ async fn every_call_works_without_the_right_to_call_scripts_by_their_hash() {
     assert!(connect().show(&held.key).await.unwrap().is_held());
     assert_eq!(connect().list(&Pattern::all()).await.unwrap().len(), 2);
     assert!(connect().evict(&held.key).await.unwrap().is_some());
-    assert!(connect().change_latch(&set("latch", 1)).await.unwrap().has_changed);
+    assert!(connect().change_latch(&set("latch", 1)).await.unwrap().unwrap().has_changed);
 }
 
 /// If the rights change while a connection is open, the next call uses the form that is allowed then.

@@ -10,8 +10,9 @@ use crate::{
     step::{Reply, Step},
 };
 
-/// The client repeats an operation without an answer for this number of request timeouts.
-const REPEATED: u32 = 3;
+/// The client repeats an operation without an answer for three request timeouts. They begin anew if another operation
+/// comes first, which seldom happens here more than once.
+const REPEATED: u32 = 6;
 
 /// Makes calls until all tasks must end.
 pub(super) async fn run(mut task: Task) {

@@ -129,6 +129,42 @@ async fn an_operation_without_an_answer_is_repeated_for_two_timeouts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_operation_continues_while_others_change_the_latch() {
+    let wire = Lossy::new(memory());
+    let client = client(wire.clone());
+    let latch = client.latch("start");
+    latch.set(9).await.unwrap();
+    wire.overtake(100);
+    let began = Instant::now();
+    assert_eq!(soon(latch.count_down()).await.unwrap(), 8);
+    assert!(began.elapsed() > ms(9_000), "{:?}", began.elapsed());
+    // The time without an answer begins with the last answer.
+    wire.overtake(100);
+    wire.always(Fate::RequestLost);
+    let began = Instant::now();
+    let error = soon(latch.count_down()).await.unwrap_err();
+    assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, true), "{error}");
+    assert!(began.elapsed() > ms(9_000), "{:?}", began.elapsed());
+    assert_eq!(kind(soon(latch.count()).await), Some(ErrorKind::Unavailable));
+    wire.heal();
+    assert_eq!(latch.count().await.unwrap(), 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_ends_within_three_timeouts() {
+    // A backend may need several requests for one attempt. Here no attempt ends.
+    let store = memory();
+    let stopped = Stopped::new(store.clone());
+    stopped.stop(Which::Answers);
+    let latch = client(stopped).latch("start");
+    let began = Instant::now();
+    let error = soon(latch.set(3)).await.unwrap_err();
+    assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, true), "{error}");
+    assert!((9_000..=9_002).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
+    assert_eq!(client(store).latch("start").count().await.unwrap(), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn waits_leave_no_subscription_and_do_not_delay_a_close() {
     let counts = Counting::new(memory());
     let client = client(counts.clone());
