@@ -150,6 +150,14 @@ pub enum Released {
     NotHeld,
 }
 
+impl Released {
+    /// The answer of a backend that does not count the waiting clients, but knows whether there may be any: the release has
+    /// notified some, or the backend cannot notify them.
+    pub fn freed(may_have_waiters: bool) -> Self {
+        Self::Freed { others: (!may_have_waiters).then_some(0) }
+    }
+}
+
 /// The properties of a backend.
 #[derive(Debug, Clone)]
 pub struct Profile {

@@ -221,7 +221,7 @@ impl MemoryState {
         }
         let has_notified = self.subscribers.notify(key, next);
         match released {
-            Released::Freed { .. } => Released::Freed { others: if has_notified { None } else { Some(0) } },
+            Released::Freed { .. } => Released::freed(has_notified),
             released @ (Released::LeftQueue | Released::NotHeld) => released,
         }
     }

@@ -16,6 +16,9 @@ pub(crate) enum View {
     Snapshot,
 }
 
+/// The text of a statement, and its parameters.
+pub(crate) type Statement<'a> = (&'a str, &'a [Parameter<'a>]);
+
 /// A connection to a server. If a future of it is dropped, the server may still execute the statement.
 #[async_trait]
 pub(crate) trait Client: Send + Sync {
@@ -42,9 +45,10 @@ pub(crate) trait Client: Send + Sync {
     #[cfg(feature = "mysql")]
     async fn change(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<u64, Fault>;
 
-    /// Executes the last statement of a transaction and commits, in one round trip. If the statement is refused, the
-    /// transaction may still be open.
-    async fn end(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault>;
+    /// Executes the last statements of a transaction and commits, in one round trip; on MySQL, long ones need more. If one of
+    /// them is refused, nothing is committed, and the transaction may still be open. Returns the rows of the first statement;
+    /// the others return none.
+    async fn end(&self, statements: &[Statement<'_>]) -> Result<Vec<Row>, Fault>;
 }
 
 /// An open connection.

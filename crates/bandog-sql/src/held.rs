@@ -12,7 +12,7 @@ mod lock;
 mod steps;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -40,6 +40,8 @@ struct Keeper {
 /// The sessions that hold locks.
 pub(crate) struct Held {
     keepers: Mutex<HashMap<Key, Keeper>>,
+    /// Claims whose release is under way.
+    releasing: Mutex<HashSet<ClaimId>>,
     /// Sessions that hold no lock at present.
     idle: Mutex<Vec<Session>>,
     /// One permit for each session that may be open.
@@ -51,7 +53,13 @@ impl Held {
     /// At most `limit` sessions.
     pub(crate) fn new(limit: usize) -> Arc<Self> {
         let permits = Arc::new(Semaphore::new(limit));
-        Arc::new(Self { keepers: Mutex::default(), idle: Mutex::default(), permits, limit })
+        Arc::new(Self {
+            keepers: Mutex::default(),
+            releasing: Mutex::default(),
+            idle: Mutex::default(),
+            permits,
+            limit,
+        })
     }
 
     /// Takes the lock of the database for this claim, or extends it. `from` is a claim that passes the lock on. Returns
@@ -78,11 +86,11 @@ impl Held {
         self.ask(context, &claim.key, |reply| Command::Extend { id, ttl, reply }).await?
     }
 
-    /// Frees the lock, if this claim has it.
+    /// Frees the lock, if this claim has it. Returns whether its session had it until now.
     ///
     /// # Cancel safety
     /// If the future is dropped, the lock is freed nevertheless.
-    pub(crate) async fn free(self: &Arc<Self>, context: &Arc<Context>, claim: &Claim) -> Result<()> {
+    pub(crate) async fn free(self: &Arc<Self>, context: &Arc<Context>, claim: &Claim) -> Result<bool> {
         let id = claim.id;
         self.ask(context, &claim.key, |reply| Command::Free { id, reply }).await
     }
@@ -139,6 +147,17 @@ impl Held {
         self.keepers().get(&claim.key).is_some_and(|keeper| keeper.holder == Some(claim.id))
     }
 
+    /// Notes that the release of a claim is under way, until the returned value is dropped.
+    fn releasing(&self, claim: &Claim) -> Releasing<'_> {
+        self.releasing.lock().unwrap_or_else(PoisonError::into_inner).insert(claim.id);
+        Releasing { held: self, id: claim.id }
+    }
+
+    /// Whether the release of a claim is under way.
+    fn is_releasing(&self, claim: &Claim) -> bool {
+        self.releasing.lock().unwrap_or_else(PoisonError::into_inner).contains(&claim.id)
+    }
+
     /// Records the claim that has the lock of this name.
     fn set_holder(&self, key: &Key, holder: Option<ClaimId>) {
         if let Some(keeper) = self.keepers().get_mut(key) {
@@ -166,6 +185,18 @@ impl Held {
 
     fn idle(&self) -> MutexGuard<'_, Vec<Session>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The release of a claim that is under way.
+struct Releasing<'h> {
+    held: &'h Held,
+    id: ClaimId,
+}
+
+impl Drop for Releasing<'_> {
+    fn drop(&mut self) {
+        self.held.releasing.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
     }
 }
 

@@ -147,7 +147,7 @@ impl Query for Forget {
         let is_free = is_free.map(|is_free| is_free && !locked.is_kept(key));
         match is_free {
             Ok(true) => {
-                link.end(&link.statements.forget, &[&key.as_str()]).await?;
+                link.end(&[(&link.statements.forget, &[&key.as_str()])]).await?;
                 Ok(Ok(true))
             }
             Ok(false) | Err(_) => {

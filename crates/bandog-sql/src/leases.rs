@@ -289,7 +289,7 @@ impl Query for Want {
         let rows = link.begin(&link.statements.lock_leases, &[&&names[..]]).await?;
         let is_wanted: Option<bool> = rows.first().map(|row| row.try_get(4)).transpose()?;
         match is_wanted {
-            Some(false) => link.end(&link.statements.want, &[&&names[..]]).await.map(drop),
+            Some(false) => link.end(&[(&link.statements.want, &[&&names[..]])]).await.map(drop),
             Some(true) | None => link.roll_back().await,
         }
     }

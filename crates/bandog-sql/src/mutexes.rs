@@ -127,13 +127,31 @@ async fn claim_all(link: &Link, context: &Context, asked: &[(&Claim, Option<Clai
     if link.decides == Decides::UsualSteps {
         return blocks::claim(link, asked).await;
     }
-    match claim_in_one_statement(link, context, asked).await {
+    match claim_on_postgres(link, context, asked).await {
         Ok(decisions) => Decided { decisions, failed: None },
         Err(fault) => Decided { failed: Some(fault), ..Decided::nothing(asked.len()) },
     }
 }
 
-async fn claim_in_one_statement(
+async fn claim_on_postgres(
+    link: &Link,
+    context: &Context,
+    asked: &[(&Claim, Option<ClaimId>)],
+) -> Result<Vec<Option<Decision>>, Fault> {
+    // A lock for which this process subscribes is held, probably.
+    if let [(claim, None)] = asked
+        && !context.listener.has(Channel::of_lock(&claim.key))
+    {
+        let (name, id, ttl) = (claim.key.as_str(), claim.id.to_string(), micros(claim.ttl));
+        let values = [&name as Parameter<'_>, &id, &ttl, &i64::from(claim.fences.get())];
+        if let [row] = &link.transaction(&link.statements.claim_one, &values).await?[..] {
+            return Ok(vec![Some(granted(row, row.try_get(0)?, claim)?)]);
+        }
+    }
+    claim_many(link, context, asked).await
+}
+
+async fn claim_many(
     link: &Link,
     context: &Context,
     asked: &[(&Claim, Option<ClaimId>)],
@@ -155,7 +173,7 @@ async fn claim_in_one_statement(
     let ClaimColumns { names, ids, others, ttls, fences, offers, waits } = &columns;
     let offered = ClaimId::OFFERED.to_string();
     let values = [names as Parameter<'_>, ids, others, ttls, fences, offers, waits, &offered];
-    let rows = link.transaction(link.statements.claim_of(names.len()), &values).await?;
+    let rows = link.transaction(&link.statements.claim, &values).await?;
     let numbers = numbers(names);
     for row in &rows {
         let number = *numbers.get(row.try_get::<&str>(0)?).ok_or_else(|| strange(row))?;
@@ -174,18 +192,21 @@ fn decision(row: &Row, claim: &Claim) -> Result<Decision, Fault> {
     let verdict: &str = row.try_get(1)?;
     let verdict = match verdict {
         "complex" => return Ok(Decision::Complex),
-        "granted" | "again" => {
-            let last: i64 = row.try_get(2)?;
-            let last = Fence::new(u64::try_from(last).map_err(|_| strange(row))?);
-            let fences = Fences::ending(last, claim.fences);
-            Verdict::Granted { fences, valid_for: claim.ttl, followers: Vec::new() }
-        }
+        "granted" | "again" => return granted(row, row.try_get(2)?, claim),
         "busy" => {
             let left: i64 = row.try_get(3)?;
             Verdict::Busy { retry_after: Duration::from_micros(left.max(0).unsigned_abs()), ahead: None }
         }
         _ => return Err(strange(row)),
     };
+    Ok(Decision::Answer(Answer::Claimed(verdict)))
+}
+
+/// The result of a claim that is granted with this last fence.
+pub(crate) fn granted(row: &Row, last_fence: i64, claim: &Claim) -> Result<Decision, Fault> {
+    let last = Fence::new(u64::try_from(last_fence).map_err(|_| strange(row))?);
+    let fences = Fences::ending(last, claim.fences);
+    let verdict = Verdict::Granted { fences, valid_for: claim.ttl, followers: Vec::new() };
     Ok(Decision::Answer(Answer::Claimed(verdict)))
 }
 
@@ -196,16 +217,27 @@ pub(crate) async fn release(link: &Link, steps: &[&Step]) -> Decided {
     if link.decides == Decides::UsualSteps {
         return blocks::release(link, &claims).await;
     }
-    match release_in_one_statement(link, &claims).await {
+    match release_on_postgres(link, &claims).await {
         Ok(decisions) => Decided { decisions: decisions.into_iter().map(Some).collect(), failed: None },
         Err(fault) => Decided { failed: Some(fault), ..Decided::nothing(claims.len()) },
     }
 }
 
-async fn release_in_one_statement(link: &Link, claims: &[&Claim]) -> Result<Vec<Decision>, Fault> {
-    if claims.is_empty() {
-        return Ok(Vec::new());
+async fn release_on_postgres(link: &Link, claims: &[&Claim]) -> Result<Vec<Decision>, Fault> {
+    match claims {
+        [] => return Ok(Vec::new()),
+        [claim] => {
+            let (name, id) = (claim.key.as_str(), claim.id.to_string());
+            if !link.transaction(&link.statements.release_one, &[&name, &id]).await?.is_empty() {
+                return Ok(vec![Decision::Answer(Answer::Released(Released::freed(false)))]);
+            }
+        }
+        [_, ..] => {}
     }
+    release_many(link, claims).await
+}
+
+async fn release_many(link: &Link, claims: &[&Claim]) -> Result<Vec<Decision>, Fault> {
     let names: Vec<_> = claims.iter().map(|claim| claim.key.as_str()).collect();
     let ids: Vec<_> = claims.iter().map(|claim| claim.id.to_string()).collect();
     let offers: Vec<_> = claims.iter().map(|claim| claim.offers).collect();
@@ -214,12 +246,12 @@ async fn release_in_one_statement(link: &Link, claims: &[&Claim]) -> Result<Vec<
     let values = [&names as Parameter<'_>, &ids, &offers, &channels, &offered, &offer];
     // A row that is missing or locked has no verdict.
     let mut decisions: Vec<_> = claims.iter().map(|_| Decision::Complex).collect();
-    let rows = link.transaction(link.statements.release_of(names.len()), &values).await?;
+    let rows = link.transaction(&link.statements.release, &values).await?;
     let numbers = numbers(&names);
     for row in &rows {
         let number = *numbers.get(row.try_get::<&str>(0)?).ok_or_else(|| strange(row))?;
         decisions[number] = match row.try_get(1)? {
-            "freed" => Decision::Answer(Answer::Released(Released::Freed { others: None })),
+            "freed" => Decision::Answer(Answer::Released(Released::freed(row.try_get(2)?))),
             "not held" => Decision::Answer(Answer::Released(Released::NotHeld)),
             "complex" => Decision::Complex,
             _ => return Err(strange(row)),

@@ -6,11 +6,14 @@ use std::{
 };
 
 use async_trait::async_trait;
-use futures_util::{StreamExt, future::join};
+use futures_util::{
+    StreamExt,
+    future::{join, join_all},
+};
 use tokio_postgres::{AsyncMessage, SimpleQueryMessage, Statement};
 
 use crate::{
-    client::{Client, Connection, Messages, View},
+    client::{self, Client, Connection, Messages, View},
     dial::{self, BackendPid},
     fault::Fault,
     row::Row,
@@ -85,13 +88,16 @@ impl Client for Postgres {
         Ok(self.client.execute(&statement, &parameters).await?)
     }
 
-    async fn end(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
-        self.prepared(text).await?;
-        // If the statement is refused, the server rolls the transaction back at the commit.
-        let (rows, committed) = join(self.query(text, parameters), self.execute("commit")).await;
-        let rows = rows?;
+    async fn end(&self, statements: &[client::Statement<'_>]) -> Result<Vec<Row>, Fault> {
+        for (text, _) in statements {
+            self.prepared(text).await?;
+        }
+        // If a statement is refused, the server refuses the next ones, and rolls the transaction back at the commit.
+        let queries = join_all(statements.iter().map(|(text, parameters)| self.query(text, parameters)));
+        let (queried, committed) = join(queries, self.execute("commit")).await;
+        let mut rows = queried.into_iter().collect::<Result<Vec<_>, _>>()?;
         committed?;
-        Ok(rows)
+        Ok(if rows.is_empty() { Vec::new() } else { rows.swap_remove(0) })
     }
 }
 

@@ -99,7 +99,7 @@ impl Query for Read {
             let locks = link.begin_snapshot(&link.statements.show, &[&leases]).await?;
             (locks, link.query(&link.statements.records, &[&names]).await?)
         };
-        let ended = link.end(&link.statements.time, &[]).await?;
+        let ended = link.end(&[(&link.statements.time, &[])]).await?;
         let now = ended.first().ok_or(Fault::Broken(None))?.try_get(0)?;
         let read_at = locks.first().map(|row| row.try_get(READ_AT_COLUMN)).transpose()?.unwrap_or(now);
         let (found, locks) = (read_records(&rows)?, read_locks(&locks)?);

@@ -13,7 +13,7 @@ use bandog_core::{Error, ErrorKind, Result};
 use futures_util::{StreamExt, future::join_all};
 
 use crate::{
-    client::{Client, Connection, Discard, Messages, View},
+    client::{Client, Connection, Discard, Messages, Statement, View},
     dial::dial,
     fault::Fault,
     leases::Context,
@@ -187,9 +187,11 @@ impl Link {
         self.client.change(text, parameters).await
     }
 
-    /// Executes the last statement of a transaction and commits, in one round trip.
-    pub(crate) async fn end(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
-        let rows = self.client.end(text, parameters).await?;
+    /// Executes the last statements of a transaction and commits, in one round trip; on MySQL, long ones need more. If one of
+    /// them is refused, nothing is committed, and the transaction may still be open. Returns the rows of the first statement;
+    /// the others return none.
+    pub(crate) async fn end(&self, statements: &[Statement<'_>]) -> Result<Vec<Row>, Fault> {
+        let rows = self.client.end(statements).await?;
         self.in_transaction.store(false, Ordering::Relaxed);
         Ok(rows)
     }

@@ -162,8 +162,9 @@ statements! {
     /// Claims mutexes without a queue. Empty in layouts without such a statement, as the next three.
     claim,
     release,
-    /// Claims one mutex.
+    /// Claims one mutex, if it is free.
     claim_one,
+    /// Releases one mutex, if no client waits.
     release_one,
     /// Reads locks, and locks the rows of their leases and fences.
     lock,
@@ -244,16 +245,6 @@ impl Statements {
     /// Whether there are statements that decide claims and releases of mutexes.
     pub(crate) fn decide_mutexes(&self) -> bool {
         !self.claim.is_empty()
-    }
-
-    /// The statement for so many claims of mutexes.
-    pub(crate) fn claim_of(&self, count: usize) -> &str {
-        if count == 1 { &self.claim_one } else { &self.claim }
-    }
-
-    /// The statement for so many releases of mutexes.
-    pub(crate) fn release_of(&self, count: usize) -> &str {
-        if count == 1 { &self.release_one } else { &self.release }
     }
 
     /// Whether there is a statement that renews mutexes.

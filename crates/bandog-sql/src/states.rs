@@ -8,10 +8,14 @@ use std::{
 
 use async_trait::async_trait;
 use bandog_core::{
-    Answer, Claim, Error, ErrorKind, Fence, Holder, Key, Kind, LockState, Moment, Renewal, Result, Step, Verdict,
+    Answer, Claim, Error, ErrorKind, Fence, Holder, Key, Kind, LockState, Moment, Released, Renewal, Result, Step,
+    Verdict,
 };
 
-use crate::{fault::Fault, job::Query, leases::Context, listen::Channel, row::Row, session::Link, shedlock};
+use crate::{
+    client::Statement, fault::Fault, job::Query, leases::Context, listen::Channel, options::Layout, row::Row,
+    session::Link, shedlock, value::Parameter,
+};
 
 /// The owner of a row whose holds are those of readers or of permits.
 const COMPLEX: &str = "*";
@@ -152,15 +156,18 @@ impl Locked {
     }
 
     /// Notifies the waiters of a lock when the transaction commits: the subscribers of the name, if there are any, and the
-    /// claim that is next in the queue of a fair mutex.
-    pub(crate) fn notify(&mut self, key: &Key) {
-        let Some(Ok(stored)) = self.states.get_mut(key) else { return };
-        if std::mem::take(&mut stored.wanted) {
+    /// claim that is next in the queue of a fair mutex. Returns whether there are any.
+    pub(crate) fn notify(&mut self, key: &Key) -> bool {
+        let Some(Ok(stored)) = self.states.get_mut(key) else { return false };
+        let is_wanted = std::mem::take(&mut stored.wanted);
+        if is_wanted {
             self.channels.insert(Channel::of_lock(key).to_string());
         }
-        if let Some(next) = stored.state.next_in_queue(self.now) {
+        let next = stored.state.next_in_queue(self.now);
+        if let Some(next) = next {
             self.channels.insert(Channel::of_place(key, next).to_string());
         }
+        is_wanted || next.is_some()
     }
 
     /// Writes the changed locks and commits.
@@ -175,16 +182,16 @@ impl Locked {
         }
         let channels: Vec<_> = self.channels.into_iter().collect();
         let Columns { names, owners, expires, starving, wanted, states, fences } = &columns;
-        let writes = [names as crate::value::Parameter<'_>, owners, expires, starving, wanted, states, fences];
-        match (names.is_empty(), channels.is_empty()) {
-            (true, true) => link.commit().await,
-            (true, false) => link.end(&link.statements.notify, &[&channels]).await.map(drop),
-            (false, true) => link.end(&link.statements.write, &writes).await.map(drop),
-            (false, false) => {
-                link.query(&link.statements.write, &writes).await?;
-                link.end(&link.statements.notify, &[&channels]).await.map(drop)
-            }
+        let writes = [names as Parameter<'_>, owners, expires, starving, wanted, states, fences];
+        let mut last: Vec<Statement<'_>> = Vec::new();
+        if !names.is_empty() {
+            last.push((&link.statements.write, &writes));
         }
+        let notified = [&channels as Parameter<'_>];
+        if !channels.is_empty() {
+            last.push((&link.statements.notify, &notified));
+        }
+        link.end(&last).await.map(drop)
     }
 }
 
@@ -275,10 +282,15 @@ pub(crate) async fn apply(link: &Link, context: &Context, steps: &[&Step]) -> Re
             }
             Ok((stored.state.wakes_others(step, &answer), answer))
         });
-        if let Ok((true, _)) = answer {
-            locked.notify(key);
-        }
-        answers.push(Some(answer.map(|(_, answer)| answer)));
+        answers.push(Some(answer.map(|(wakes_others, answer)| {
+            let has_notified = wakes_others && locked.notify(key);
+            // Clients of other libraries wait without a mark.
+            let has_waiters = has_notified || matches!(context.options.layout, Layout::ShedLock(_));
+            match answer {
+                Answer::Released(Released::Freed { .. }) => Answer::Released(Released::freed(has_waiters)),
+                answer => answer,
+            }
+        })));
     }
     locked.commit(link).await?;
     Ok(answers)

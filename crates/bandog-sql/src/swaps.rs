@@ -199,6 +199,21 @@ struct Changes {
     channels: BTreeSet<String>,
 }
 
+/// The columns of records.
+#[derive(Default)]
+struct RecordRows<'a> {
+    names: Vec<&'a str>,
+    versions: Vec<i64>,
+    values: Vec<&'a [u8]>,
+}
+
+impl RecordRows<'_> {
+    /// The parameters of a statement that writes these rows.
+    fn values(&self) -> [Parameter<'_>; 3] {
+        [&self.names, &self.versions, &self.values]
+    }
+}
+
 impl Loaded {
     /// Begins a transaction, and locks the records and the leases that the swaps name. Leases are locked first, in all
     /// transactions.
@@ -278,54 +293,52 @@ impl Changes {
         }
     }
 
+    /// The new contents of the records that have a row, or of those that have none.
+    fn rows(&self, exist: bool) -> RecordRows<'_> {
+        let mut rows = RecordRows::default();
+        for (key, (exists, record)) in &self.records {
+            if let Some(record) = record.as_ref().filter(|_| *exists == exist) {
+                rows.names.push(key.as_str());
+                rows.versions.push(i64::try_from(record.version.get()).unwrap_or(i64::MAX));
+                rows.values.push(record.value.as_bytes());
+            }
+        }
+        rows
+    }
+
     /// Writes the changes and commits. Returns false if a record that is created exists already. Then the transaction is
     /// still open.
     async fn write(self, link: &Link) -> Result<bool, Fault> {
         let statements = &link.statements;
+        let created = self.rows(false);
+        if !created.names.is_empty() {
+            let rows = match link.query(&statements.create_records, &created.values()).await {
+                Err(fault) if fault.is_duplicate() => return Ok(false),
+                rows => rows?,
+            };
+            if rows.len() < created.names.len() {
+                return Ok(false);
+            }
+        }
         let cleared: Vec<_> = self.cleared.iter().map(Key::as_str).collect();
         // A record that was deleted and created again has a row only if it had one before.
         let deleted = self.records.iter().filter(|(_, (_, record))| record.is_none()).map(|(key, _)| key.as_str());
         let deleted: Vec<_> = deleted.collect();
-        if !cleared.is_empty() {
-            link.query(&statements.clear_lines, &[&cleared]).await?;
-        }
-        if !deleted.is_empty() {
-            link.query(&statements.delete_records, &[&deleted]).await?;
-        }
-        for (text, is_present) in [(&statements.put_records, true), (&statements.create_records, false)] {
-            let chosen = self.records.iter().filter_map(|(key, (exists, record))| {
-                let record = record.as_ref().filter(|_| *exists == is_present)?;
-                Some((key.as_str(), i64::try_from(record.version.get()).unwrap_or(i64::MAX), record.value.as_bytes()))
-            });
-            let (mut names, mut versions, mut values) = (Vec::new(), Vec::new(), Vec::new());
-            for (name, version, value) in chosen {
-                names.push(name);
-                versions.push(version);
-                values.push(value);
-            }
-            if names.is_empty() {
-                continue;
-            }
-            let rows = match link.query(text, &[&names as Parameter<'_>, &versions, &values]).await {
-                Err(fault) if fault.is_duplicate() => return Ok(false),
-                rows => rows?,
-            };
-            if !is_present && rows.len() < names.len() {
-                return Ok(false);
-            }
-        }
-        if !self.lines.is_empty() {
-            let names: Vec<_> = self.lines.keys().map(|(key, _)| key.as_str()).collect();
-            let slots: Vec<_> = self.lines.keys().map(|(_, slot)| slot.as_str()).collect();
-            let values: Vec<_> = self.lines.values().map(String::as_bytes).collect();
-            link.query(&statements.put_lines, &[&names as Parameter<'_>, &slots, &values]).await?;
-        }
-        let channels: Vec<_> = self.channels.into_iter().collect();
-        if channels.is_empty() {
-            link.commit().await?;
-        } else {
-            link.end(&statements.notify, &[&channels]).await?;
-        }
+        let put = self.rows(true);
+        let names: Vec<_> = self.lines.keys().map(|(key, _)| key.as_str()).collect();
+        let slots: Vec<_> = self.lines.keys().map(|(_, slot)| slot.as_str()).collect();
+        let lines: Vec<_> = self.lines.values().map(String::as_bytes).collect();
+        let channels: Vec<_> = self.channels.iter().map(String::as_str).collect();
+        let all: [(_, _, &[Parameter<'_>]); 5] = [
+            (&statements.clear_lines, &cleared, &[&cleared]),
+            (&statements.delete_records, &deleted, &[&deleted]),
+            (&statements.put_records, &put.names, &put.values()),
+            (&statements.put_lines, &names, &[&names, &slots, &lines]),
+            (&statements.notify, &channels, &[&channels]),
+        ];
+        let needed = all.into_iter().filter(|(_, names, _)| !names.is_empty());
+        let last: Vec<_> = needed.map(|(text, _, values)| (text.as_str(), values)).collect();
+        link.end(&last).await?;
         Ok(true)
     }
 }

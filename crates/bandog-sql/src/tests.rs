@@ -1,5 +1,6 @@
 //! Unit tests that need a server.
 
+mod ends;
 mod granted;
 mod reads;
 #[cfg(feature = "mysql")]
@@ -16,7 +17,8 @@ use crate::options::SqlOptions;
 static SERVER: LazyLock<PostgresServer> = LazyLock::new(PostgresServer::start);
 
 #[cfg(feature = "mysql")]
-static MARIADB: LazyLock<bandog_testkit::MariaDbServer> = LazyLock::new(bandog_testkit::MariaDbServer::start);
+static MARIADB: LazyLock<bandog_testkit::MariaDbServer> =
+    LazyLock::new(|| bandog_testkit::MariaDbServer::start_with(&["max-allowed-packet=2M"]));
 
 /// Options for a new database of MariaDB.
 #[cfg(feature = "mysql")]

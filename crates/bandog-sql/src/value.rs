@@ -40,6 +40,9 @@ pub(crate) enum Scalar {
     Time(SystemTime),
 }
 
+/// The digits of hexadecimal numbers. A format for each byte would be ten times slower.
+const HEX_DIGITS: [u8; 16] = *b"0123456789abcdef";
+
 impl Display for Scalar {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
@@ -47,9 +50,11 @@ impl Display for Scalar {
             Self::Number(number) => write!(f, "{number}"),
             // A hexadecimal number, so no text can have a meaning in the statement.
             Self::Bytes(bytes) => {
-                f.write_str("x'")?;
-                bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-                f.write_str("'")
+                let mut digits = Vec::with_capacity(2 * bytes.len());
+                for byte in bytes {
+                    digits.extend([byte >> 4, byte & 15].map(|digit| HEX_DIGITS[usize::from(digit)]));
+                }
+                write!(f, "x'{}'", String::from_utf8_lossy(&digits))
             }
             Self::Time(time) => {
                 let micros = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();

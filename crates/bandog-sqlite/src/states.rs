@@ -101,9 +101,7 @@ impl Table<'_> {
                 let ahead = ahead.map(|ahead| ahead.saturating_add(unread_ahead));
                 Ok(Answer::Claimed(Verdict::Busy { retry_after, ahead }))
             }
-            Answer::Released(Released::Freed { .. }) if !has_notified => {
-                Ok(Answer::Released(Released::Freed { others: Some(0) }))
-            }
+            Answer::Released(Released::Freed { .. }) => Ok(Answer::Released(Released::freed(has_notified))),
             answer @ (Answer::Claimed(_) | Answer::Released(_)) => Ok(answer),
         }
     }

@@ -175,7 +175,7 @@ impl<'t> Table<'t> {
                     self.write(sql::RELEASE, [key.as_str()])?;
                 }
                 if lease.wanted == Wanted::No {
-                    return Ok(Answer::Released(Released::Freed { others: Some(0) }));
+                    return Ok(Answer::Released(Released::freed(false)));
                 }
                 self.notify_after_commit(Topic::of(key));
             }
@@ -269,7 +269,7 @@ impl<'t> Table<'t> {
             }
             Step::Release(claim) => {
                 let row = params![claim.key.as_str(), claim.id.to_string(), self.boot(), now_ns];
-                let freed = Answer::Released(Released::Freed { others: Some(0) });
+                let freed = Answer::Released(Released::freed(false));
                 Ok((self.write(sql::FREE, row)? == 1).then_some(freed))
             }
             Step::Pass { .. } => Ok(None),

@@ -93,7 +93,8 @@ impl Mutex {
     /// Takes the lock if it is free now. Returns `None` if it is held.
     ///
     /// This call also returns `None` while the lock is reserved for clients that have waited for a second or more. Such
-    /// a reservation lasts for at most 250 ms.
+    /// a reservation lasts for at most 250 ms. A client that calls `try_lock` repeatedly does not count as waiting, so beside
+    /// busy clients it may get the lock late or never; [`Mutex::lock`] and [`Mutex::try_lock_for`] wait.
     ///
     /// # Errors
     /// As [`Mutex::lock`], and `ErrorKind::Unavailable` if the store does not answer within one request timeout.

@@ -11,8 +11,8 @@
 -- $4 the channels of the names
 -- $5 the id of an offer
 -- $6 the duration of an offer, in µs
--- Result: one row for each name whose row exists and is not locked: name, verdict, and two columns without a meaning. The
--- verdict is `freed`, `not held` or `complex` (the row has a state).
+-- Result: one row for each name whose row exists and is not locked: name, verdict, whether the release has notified a
+-- client, and a column without a meaning. The verdict is `freed`, `not held` or `complex` (the row has a state).
 with locked as materialized (
     select name, owner, expires, starving, wanted, state is null as is_plain
     from bandog_lease where name = any ($1::text[]) for update skip locked
@@ -35,5 +35,5 @@ with locked as materialized (
     from judged j
     where l.name = any ($1::text[]) and l.name = j.name and (j.verdict = 'freed' or j.verdict = 'not held' and j.offers and j.starving)
 )
-select j.name, j.verdict, case when j.verdict = 'freed' and j.wanted then pg_notify(j.channel, '')::text end, s.*
+select j.name, j.verdict, case when j.verdict = 'freed' and j.wanted then pg_notify(j.channel, '') end is not null, s.*
 from judged j cross join (select set_config('synchronous_commit', 'off', true) offset 0) s

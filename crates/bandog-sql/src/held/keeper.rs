@@ -18,7 +18,7 @@ use crate::{fault::Fault, leases::Context, session::Session};
 pub(super) enum Command {
     Take { id: ClaimId, from: Option<ClaimId>, ttl: Duration, reply: oneshot::Sender<Result<bool>> },
     Extend { id: ClaimId, ttl: Duration, reply: oneshot::Sender<Result<bool>> },
-    Free { id: ClaimId, reply: oneshot::Sender<()> },
+    Free { id: ClaimId, reply: oneshot::Sender<bool> },
 }
 
 /// A claim that has the lock, and the session that has it.
@@ -63,13 +63,13 @@ impl Keeper {
                 }
                 Event::Command(Command::Extend { id, ttl, reply }) => drop(reply.send(self.extend(id, ttl).await)),
                 Event::Command(Command::Free { id, reply }) => {
-                    if self.is_held_by(id) {
-                        self.free().await;
-                    }
+                    let was_held = self.is_held_by(id) && self.free().await;
                     // If the receiver is dropped, no caller waits for the answer.
-                    let _ = reply.send(());
+                    let _ = reply.send(was_held);
                 }
-                Event::Expired => self.free().await,
+                Event::Expired => {
+                    self.free().await;
+                }
                 Event::SessionEnded => {
                     self.set(None);
                     // The engine renews its holds now, and finds that this one is gone.
@@ -171,15 +171,18 @@ impl Keeper {
         Ok(false)
     }
 
-    /// Frees the lock, and keeps the session for the next one.
-    async fn free(&mut self) {
-        let Some(Hold { mut session, permit, .. }) = self.set(None) else { return };
+    /// Frees the lock, and keeps the session for the next one. Returns whether the session had the lock until now.
+    async fn free(&mut self) -> bool {
+        let Some(Hold { mut session, permit, .. }) = self.set(None) else { return false };
         let freed = session.drive(|link| lock::free(link, &self.context, &self.key));
-        match timeout(self.context.options.timeout, freed).await {
-            Ok(Ok(())) => self.park(session).await,
-            Ok(Err(_)) | Err(_) => session.discard(),
+        let was_held = matches!(timeout(self.context.options.timeout, freed).await, Ok(Ok(())));
+        if was_held {
+            self.park(session).await;
+        } else {
+            session.discard();
         }
         drop(permit);
+        was_held
     }
 
     /// Keeps a session without a lock for later. A session with an open transaction is closed.

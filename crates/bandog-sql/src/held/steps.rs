@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use bandog_core::{Answer, Claim, Error, Key, Renewal, Result, Step, Verdict};
+use bandog_core::{Answer, Claim, Error, Key, Released, Renewal, Result, Step, Verdict};
 use futures_util::future::join_all;
 use tokio::time::{sleep, timeout};
 
@@ -63,9 +63,16 @@ impl Sql {
             Step::Release(claim) => {
                 // The lease comes last: its release wakes waiters, which need both. If the database does not answer, its
                 // lock is freed when it does, or when the ttl has passed.
-                let freed = held.free(self.context(), claim).await;
-                let answer = self.lease(step).await;
-                freed.and(answer)
+                let _releasing = held.releasing(claim);
+                let was_held = held.free(self.context(), claim).await;
+                match (was_held, self.lease(step).await) {
+                    (Err(error), _) => Err(error),
+                    // The database has freed its lock when the session ended, so another session may have had it since.
+                    (Ok(false), Ok(Answer::Released(Released::Freed { .. }))) => {
+                        Ok(Answer::Released(Released::NotHeld))
+                    }
+                    (Ok(_), answer) => answer,
+                }
             }
         }
     }
@@ -79,7 +86,7 @@ impl Sql {
         if !held.take(context, claim, from.map(|from| from.id)).await? {
             if let Some(from) = from {
                 // Its session has ended. The engine does not release a claim that could not pass the lock on.
-                self.release_lease(from).await;
+                self.release_lease(held, from).await;
             }
             if context.listener.has(Channel::of_lock(&claim.key)) {
                 self.query(Want(claim.key.clone())).await?;
@@ -115,7 +122,7 @@ impl Sql {
             for (answer, claim) in answers.iter_mut().zip(claims) {
                 if is_gone(answer, claim) {
                     *answer = Ok(Renewal::Gone);
-                    gone.push(self.release_lease(claim));
+                    gone.push(self.release_lease(held, claim));
                 }
             }
             if gone.is_empty() {
@@ -127,7 +134,7 @@ impl Sql {
 
     async fn renew_one(&self, held: &Arc<Held>, claim: &Claim) -> Result<Renewal> {
         if !held.extend(self.context(), claim).await? {
-            self.release_lease(claim).await;
+            self.release_lease(held, claim).await;
             return Ok(Renewal::Gone);
         }
         let renewed = self.renew_leases(std::slice::from_ref(claim)).await.pop();
@@ -141,7 +148,12 @@ impl Sql {
 
     /// Releases the lease of a claim whose session has ended. The other connections may have ended, too, so the release is
     /// repeated for half the timeout of a request. If all attempts fail, the lease expires by itself.
-    async fn release_lease(&self, claim: &Claim) {
+    ///
+    /// A release that is under way releases the lease itself. Otherwise it would find the claim gone, and report a loss.
+    async fn release_lease(&self, held: &Held, claim: &Claim) {
+        if held.is_releasing(claim) {
+            return;
+        }
         let release = Step::Release(claim.clone());
         let released = async {
             while self.lease(&release).await.is_err() {

@@ -6,13 +6,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use bandog_core::{Answer, Claim, ClaimId, Fence, Fences, Released, Verdict};
+use bandog_core::{Answer, Claim, ClaimId, Released};
 
 use super::text::LONG_LIST;
 use crate::{
     fault::Fault,
-    mutexes::{Decided, Decision, micros, strange},
+    mutexes::{Decided, Decision, granted, micros},
     session::Link,
+    statements::Statements,
     value::Parameter,
 };
 
@@ -48,31 +49,28 @@ async fn claim_group(link: &Link, group: &[(&Claim, Option<ClaimId>)]) -> Result
     let (names, ids) = names_and_ids(group.iter().map(|(claim, _)| *claim));
     let (other, ttl, fences) = (other.map(|id| id.to_string()), micros(first.ttl), i64::from(first.fences.get()));
     let values = [&names as Parameter<'_>, &ids, &other, &ttl, &fences];
-    let granted = link.transaction(link.statements.claim_of(names.len()), &values).await;
-    let Some(rows) = if_not_locked(link, granted).await? else {
+    let Statements { claim, claim_one, .. } = &*link.statements;
+    let claimed = link.transaction(if group.len() == 1 { claim_one } else { claim }, &values).await;
+    let Some(rows) = if_not_locked(link, claimed).await? else {
         return Ok(group.iter().map(|_| Decision::Complex).collect());
     };
-    let mut last = HashMap::with_capacity(rows.len());
+    let mut rows_by_name = HashMap::with_capacity(rows.len());
     for row in &rows {
-        let fence: i64 = row.try_get(1)?;
-        last.insert(row.try_get::<&str>(0)?, Fence::new(u64::try_from(fence).map_err(|_| strange(row))?));
+        rows_by_name.insert(row.try_get::<&str>(0)?, row);
     }
-    let decision = |(claim, _): &(&Claim, _)| match last.get(claim.key.as_str()) {
-        Some(last) => {
-            let fences = Fences::ending(*last, claim.fences);
-            let verdict = Verdict::Granted { fences, valid_for: claim.ttl, followers: Vec::new() };
-            Decision::Answer(Answer::Claimed(verdict))
-        }
-        None => Decision::Complex,
+    let decision = |(claim, _): &(&Claim, _)| match rows_by_name.get(claim.key.as_str()) {
+        Some(row) => granted(row, row.try_get(1)?, claim),
+        None => Ok(Decision::Complex),
     };
-    Ok(group.iter().map(decision).collect())
+    group.iter().map(decision).collect()
 }
 
 /// Releases these claims.
 pub(crate) async fn release(link: &Link, claims: &[&Claim]) -> Decided {
     let mut released = Decided::nothing(claims.len());
     for (group, decisions) in claims.chunks(LONG_LIST).zip(released.decisions.chunks_mut(LONG_LIST)) {
-        let freed = || Decision::Answer(Answer::Released(Released::Freed { others: None }));
+        // The statements release only locks for which no client waits.
+        let freed = || Decision::Answer(Answer::Released(Released::freed(false)));
         match release_group(link, group).await {
             Ok(are_freed) => {
                 decisions.fill_with(|| Some(if are_freed { freed() } else { Decision::Complex }));
@@ -88,11 +86,11 @@ pub(crate) async fn release(link: &Link, claims: &[&Claim]) -> Decided {
 
 async fn release_group(link: &Link, group: &[&Claim]) -> Result<bool, Fault> {
     let (names, ids) = names_and_ids(group.iter().copied());
-    let (statement, values) = (link.statements.release_of(names.len()), [&names as Parameter<'_>, &ids]);
+    let (Statements { release, release_one, .. }, values) = (&*link.statements, [&names as Parameter<'_>, &ids]);
     let released = if names.len() == 1 {
-        link.change(statement, &values).await.map(|changed| changed == 1)
+        link.change(release_one, &values).await.map(|changed| changed == 1)
     } else {
-        link.transaction(statement, &values).await.map(|rows| !rows.is_empty())
+        link.transaction(release, &values).await.map(|rows| !rows.is_empty())
     };
     Ok(if_not_locked(link, released).await?.unwrap_or(false))
 }

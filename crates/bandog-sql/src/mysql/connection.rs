@@ -4,7 +4,7 @@
 //! owns the connection: it executes one statement after the other, also if their callers do not wait any more, and sends
 //! a ping while there is nothing to do.
 
-use std::{sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures_util::stream;
@@ -16,7 +16,7 @@ use tokio::{
 
 use super::text::{prepared, with_parameters};
 use crate::{
-    client::{Client, Connection, Discard, Messages, View},
+    client::{Client, Connection, Discard, Messages, Statement, View},
     fault::Fault,
     row::Row,
     value::Parameter,
@@ -24,6 +24,9 @@ use crate::{
 
 /// Number of statements that wait for the connection. A session sends one or two at a time.
 const CAPACITY: usize = 16;
+/// Statements are joined up to this length. The server ends a connection that sends more than `max_allowed_packet`, which is
+/// 16 MiB or more by default.
+const MAX_JOINED: usize = 1024 * 1024;
 /// Interval between pings of an idle connection: the time until a client learns that the server has restarted.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum time for the last message of a session.
@@ -208,9 +211,22 @@ impl Client for MySql {
         Ok(self.request(text, Some(values)).await?.changed)
     }
 
-    async fn end(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
-        // If the statement is refused, the server does not execute the commit.
-        self.send(format!("{}; commit", with_parameters(text, parameters))).await
+    async fn end(&self, statements: &[Statement<'_>]) -> Result<Vec<Row>, Fault> {
+        let mut rows = None;
+        let mut text = String::new();
+        let texts = statements.iter().map(|(statement, parameters)| with_parameters(statement, parameters));
+        // If a statement is refused, the server does not execute the next ones.
+        for next in texts.chain(["commit".into()]) {
+            if text.len() + next.len() > MAX_JOINED && !text.is_empty() {
+                let earlier = self.send(mem::take(&mut text)).await?;
+                rows.get_or_insert(earlier);
+            } else if !text.is_empty() {
+                text.push_str("; ");
+            }
+            text.push_str(&next);
+        }
+        let last = self.send(text).await?;
+        Ok(rows.unwrap_or(last))
     }
 }
 

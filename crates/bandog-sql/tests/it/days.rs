@@ -28,7 +28,7 @@ async fn holds_survive_the_end_of_all_connections() {
     let renewed = eventually_async(SOON, async || renew(&store, &ours).await).await;
     assert_eq!(renewed, Renewal::Extended { valid_for: TTL });
     eventually_async(SOON, async || *store.profile().epoch.borrow() > first_epoch).await;
-    assert_eq!(release(&store, &ours).await, Answer::Released(Released::Freed { others: None }));
+    assert_eq!(release(&store, &ours).await, Answer::Released(Released::Freed { others: Some(0) }));
     let mut next = take(&store, &claim("k")).await;
     assert!(next.take() > fences.take());
 }
@@ -103,6 +103,48 @@ async fn raw(database: &str) -> tokio_postgres::Client {
     client
 }
 
+/// A step for the lock `k` is decided while another transaction changes the row, so its decision depends on that change.
+#[tokio::test]
+async fn a_single_claim_or_release_does_not_overtake_a_transaction_that_grants_the_lock() {
+    for is_held in [false, true] {
+        let database = SERVER.new_database();
+        let (store, ours) = (open(&url(&SERVER, &database)), claim("k"));
+        take(&store, &ours).await;
+        if !is_held {
+            release(&store, &ours).await;
+        }
+        let raw = raw(&database).await;
+        let theirs = claim("k").id;
+        let grant = format!(
+            "begin; update bandog.bandog_lease
+            set owner = '{theirs}', expires = clock_timestamp() + interval '1 hour' where name = 'k'"
+        );
+        raw.batch_execute(&grant).await.unwrap();
+        let steps = [if is_held { Step::Release(ours) } else { Step::Claim(ours) }];
+        let is_waiting = async || {
+            let waiting = "select from pg_locks where not granted and transactionid = pg_current_xact_id()::xid";
+            (!raw.query(waiting, &[]).await.unwrap().is_empty()).then_some(())
+        };
+        let mut asking = std::pin::pin!(store.apply(&steps));
+        // A step that does not skip the row waits for the other transaction, and then changes the row.
+        let answered = tokio::select! {
+            answers = &mut asking => Some(answers),
+            () = eventually_async(SOON, is_waiting) => None,
+        };
+        raw.batch_execute("commit").await.unwrap();
+        let answer = match answered {
+            Some(mut answers) => answers.remove(0),
+            None => asking.await.remove(0),
+        };
+        match answer {
+            Ok(Answer::Claimed(Verdict::Busy { .. }) | Answer::Released(Released::NotHeld)) => {}
+            Err(error) if is_held => assert!(!error.maybe_applied(), "{error}"),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(SERVER.sql(&database, "select owner from bandog.bandog_lease where name = 'k'"), theirs.to_string());
+    }
+}
+
 /// The answers for the other locks are there, although the row of one lock stays locked.
 #[tokio::test]
 async fn a_row_that_stays_locked_delays_no_other_renewal_or_release() {
@@ -122,11 +164,11 @@ async fn a_row_that_stays_locked_delays_no_other_renewal_or_release() {
         assert_eq!(renewed[1].clone().unwrap(), Renewal::Extended { valid_for: TTL }, "{kind:?}");
         assert!(is_locked(renewed[0].as_ref().unwrap_err()), "{kind:?}: {renewed:?}");
         let released = store.apply(&[Step::Release(stuck.clone()), Step::Release(free.clone())]).await;
-        assert_eq!(released[1].clone().unwrap(), Answer::Released(Released::Freed { others: None }), "{kind:?}");
+        assert_eq!(released[1].clone().unwrap(), Answer::Released(Released::Freed { others: Some(0) }), "{kind:?}");
         assert!(is_locked(released[0].as_ref().unwrap_err()), "{kind:?}: {released:?}");
         raw.batch_execute("rollback").await.unwrap();
         assert_eq!(renew(&store, &stuck).await.unwrap(), Renewal::Extended { valid_for: TTL }, "{kind:?}");
-        assert_eq!(release(&store, &stuck).await, Answer::Released(Released::Freed { others: None }), "{kind:?}");
+        assert_eq!(release(&store, &stuck).await, Answer::Released(Released::Freed { others: Some(0) }), "{kind:?}");
     }
 }
 

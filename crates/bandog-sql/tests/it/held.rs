@@ -104,6 +104,20 @@ async fn the_check_tries_a_row() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_release_after_the_end_of_the_session_is_a_loss() {
+    for hand in both() {
+        held::a_release_after_the_end_of_the_session_is_a_loss(&hand).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_during_a_renewal_is_answered() {
+    for hand in both() {
+        held::a_release_during_a_renewal_is_answered(&hand).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_hold_expires_after_its_ttl() {
     for hand in both() {
         held::a_hold_expires_after_its_ttl(&hand).await;

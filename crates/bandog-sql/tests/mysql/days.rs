@@ -26,7 +26,7 @@ async fn holds_survive_the_end_of_all_connections() {
     let renewed = eventually_async(SOON, async || renew(&store, &ours).await).await;
     assert_eq!(renewed, Renewal::Extended { valid_for: TTL });
     eventually_async(SOON, async || *store.profile().epoch.borrow() > first_epoch).await;
-    assert_eq!(release(&store, &ours).await, Answer::Released(Released::Freed { others: None }));
+    assert_eq!(release(&store, &ours).await, Answer::Released(Released::Freed { others: Some(0) }));
     let mut next = take(&store, &claim("k")).await;
     assert!(next.take() > fences.take());
 }
@@ -108,8 +108,9 @@ async fn a_transaction_that_checks_a_lock_delays_no_other_claim_of_a_batch() {
         answers.map(fence).collect::<Vec<_>>()
     };
     let first = fences().await;
-    let freed =
-        |answer: &bandog_core::Result<Answer>| matches!(answer, Ok(Answer::Released(Released::Freed { others: None })));
+    let freed = |answer: &bandog_core::Result<Answer>| {
+        matches!(answer, Ok(Answer::Released(Released::Freed { others: Some(0) })))
+    };
     assert!(store.apply(&batch(Step::Release)).await.iter().all(freed));
     let mut raw = raw(&database).await;
     let check = "start transaction; select * from bandog_fence where name = 'name 7' lock in share mode";
@@ -142,7 +143,7 @@ async fn a_call_can_have_more_claims_than_a_statement() {
         }
         let steps: Vec<_> = claims.iter().cloned().map(Step::Release).collect();
         for (claim, answer) in claims.iter().zip(store.apply(&steps).await) {
-            assert_eq!(answer.unwrap(), Answer::Released(Released::Freed { others: None }), "{}", claim.key);
+            assert_eq!(answer.unwrap(), Answer::Released(Released::Freed { others: Some(0) }), "{}", claim.key);
         }
     }
 }
@@ -173,7 +174,7 @@ async fn a_claim_that_is_refused_undoes_no_release_of_its_call_and_leaves_nothin
         let answers: Vec<_> = store.apply(&steps).await.into_iter().map(Result::unwrap).collect();
         let (claimed, released) =
             answers.split_last_chunk::<2>().map(|(released, claimed)| (claimed, released)).unwrap();
-        assert!(released.iter().all(|answer| *answer == Answer::Released(Released::Freed { others: None })));
+        assert!(released.iter().all(|answer| *answer == Answer::Released(Released::Freed { others: Some(0) })));
         let Answer::Claimed(bandog_core::Verdict::Granted { fences: granted, .. }) = &claimed[1] else {
             panic!("{claimed:?}");
         };
@@ -212,7 +213,7 @@ async fn a_row_that_stays_locked_delays_no_other_renewal_or_release() {
     assert_eq!(renewed[1].clone().unwrap(), Renewal::Extended { valid_for: TTL });
     assert!(is_locked(renewed[0].as_ref().unwrap_err()), "{renewed:?}");
     let released = store.apply(&[Step::Release(stuck.clone()), Step::Release(free.clone())]).await;
-    assert_eq!(released[1].clone().unwrap(), Answer::Released(Released::Freed { others: None }));
+    assert_eq!(released[1].clone().unwrap(), Answer::Released(Released::Freed { others: Some(0) }));
     assert!(is_locked(released[0].as_ref().unwrap_err()), "{released:?}");
     raw.query_drop("rollback").await.unwrap();
     assert_eq!(renew(&store, &stuck).await.unwrap(), Renewal::Extended { valid_for: TTL });

@@ -10,29 +10,79 @@ use crate::support::{SOON, open};
 struct Pair {
     primary: MariaDbServer,
     replica: MariaDbServer,
+    words: &'static Words,
     wire: Wire,
     database: String,
 }
 
+/// The statements for replication. MariaDB and MySQL have different ones.
+struct Words {
+    prepare_primary: &'static str,
+    prepare_replica: &'static str,
+    /// `PORT` stands for the port of the primary, and `END` for the end of its binary log.
+    follow: &'static str,
+    /// The end of the binary log.
+    end: &'static str,
+    /// `END` stands for the end that the replica waits for. The result is 0, or a message that the time has passed.
+    wait: &'static str,
+    make_synchronous: &'static str,
+    synchronous_replicas: &'static str,
+    stop_reading: &'static str,
+    state: &'static str,
+    forget: &'static str,
+}
+
+const OF_MARIADB: Words = Words {
+    prepare_primary: "do 0",
+    prepare_replica: "set global rpl_semi_sync_slave_enabled = 1",
+    follow: "set global gtid_slave_pos = 'END';
+        change master to master_host = '127.0.0.1', master_port = PORT, master_user = 'replica',
+            master_password = 'SECRET', master_use_gtid = slave_pos, master_connect_retry = 1;
+        start slave",
+    end: "select @@gtid_binlog_pos",
+    wait: "select master_gtid_wait('END', 40)",
+    make_synchronous: "set global rpl_semi_sync_master_timeout = 3600000,
+        rpl_semi_sync_master_wait_point = 'AFTER_SYNC', rpl_semi_sync_master_enabled = 1",
+    synchronous_replicas: "show status like 'Rpl_semi_sync_master_clients'",
+    stop_reading: "stop slave io_thread",
+    state: "show slave status",
+    forget: "stop slave; reset slave all",
+};
+
+const OF_MYSQL: Words = Words {
+    // The users of the tests exist on both servers, so their statements must not be replicated.
+    prepare_primary: "install plugin rpl_semi_sync_source soname 'semisync_source.so'; reset binary logs and gtids",
+    prepare_replica: "install plugin rpl_semi_sync_replica soname 'semisync_replica.so'; reset binary logs and gtids;
+        set global rpl_semi_sync_replica_enabled = 1",
+    follow: "change replication source to source_host = '127.0.0.1', source_port = PORT, source_user = 'replica',
+            source_password = 'SECRET', source_auto_position = 1, source_connect_retry = 1, get_source_public_key = 1;
+        start replica",
+    end: "select @@global.gtid_executed",
+    wait: "select wait_for_executed_gtid_set('END', 40)",
+    make_synchronous: "set global rpl_semi_sync_source_timeout = 3600000,
+        rpl_semi_sync_source_wait_point = 'AFTER_SYNC', rpl_semi_sync_source_enabled = 1",
+    synchronous_replicas: "show status like 'Rpl_semi_sync_source_clients'",
+    stop_reading: "stop replica io_thread",
+    state: "show replica status",
+    forget: "stop replica; reset replica all",
+};
+
 impl Pair {
     fn start() -> Self {
-        let primary = MariaDbServer::start_with(&["log-bin=binlog", "server-id=1"]);
-        let replica = MariaDbServer::start_with(&["server-id=2"]);
+        // MariaDB ignores the two settings of MySQL.
+        let settings = ["log-bin=binlog", "loose-enforce-gtid-consistency=on", "loose-gtid-mode=on"];
+        let [primary, replica] = ["server-id=1", "server-id=2"]
+            .map(|number| MariaDbServer::start_with(&[&settings[..], &[number]].concat()));
+        let is_mariadb = primary.sql("mysql", "select version()").contains("MariaDB");
+        let words = if is_mariadb { &OF_MARIADB } else { &OF_MYSQL };
+        primary.sql("mysql", words.prepare_primary);
+        replica.sql("mysql", words.prepare_replica);
+        let end = primary.sql("mysql", words.end);
         primary.sql("mysql", "create user replica@'%' identified by 'SECRET'");
         primary.sql("mysql", "grant replication slave on *.* to replica@'%'");
-        let begin = primary.sql("mysql", "select @@gtid_binlog_pos");
-        let port = primary.port();
-        replica.sql(
-            "mysql",
-            &format!(
-                "set global gtid_slave_pos = '{begin}', rpl_semi_sync_slave_enabled = 1;
-                change master to master_host = '127.0.0.1', master_port = {port}, master_user = 'replica',
-                    master_password = 'SECRET', master_use_gtid = slave_pos, master_connect_retry = 1;
-                start slave"
-            ),
-        );
+        replica.sql("mysql", &words.follow.replace("PORT", &primary.port().to_string()).replace("END", &end));
         let database = primary.new_database();
-        let pair = Self { wire: primary.wire(), primary, replica, database };
+        let pair = Self { wire: primary.wire(), primary, replica, words, database };
         pair.catch_up();
         pair
     }
@@ -45,28 +95,28 @@ impl Pair {
 
     /// Waits until the replica has all commits.
     fn catch_up(&self) {
-        let end = self.primary.sql("mysql", "select @@gtid_binlog_pos");
-        let waited = self.replica.sql("mysql", &format!("select master_gtid_wait('{end}', 40)"));
-        assert_eq!(waited, "0", "{}", self.replica.sql("mysql", "show slave status"));
+        let end = self.primary.sql("mysql", self.words.end);
+        let waited = self.replica.sql("mysql", &self.words.wait.replace("END", &end));
+        assert_eq!(waited, "0", "{}", self.replica.sql("mysql", self.words.state));
+    }
+
+    /// From now on, the replica does not get the commits of the primary.
+    fn stop_reading(&self) {
+        self.replica.sql("mysql", self.words.stop_reading);
     }
 
     /// A commit is answered after the replica has it.
     fn make_synchronous(&self) {
-        self.primary.sql(
-            "mysql",
-            "set global rpl_semi_sync_master_timeout = 3600000, rpl_semi_sync_master_wait_point = 'AFTER_SYNC',
-                rpl_semi_sync_master_enabled = 1",
-        );
-        let replicas = "show status like 'Rpl_semi_sync_master_clients'";
-        eventually(SOON, || self.primary.sql("mysql", replicas).ends_with("|1"));
+        self.primary.sql("mysql", self.words.make_synchronous);
+        eventually(SOON, || self.primary.sql("mysql", self.words.synchronous_replicas).ends_with("|1"));
     }
 
     fn fail_over(&self) {
         self.primary.kill();
-        self.replica.sql("mysql", "stop slave io_thread");
+        self.stop_reading();
         // The replica applies what it has got.
-        eventually(SOON, || self.replica.sql("mysql", "show slave status").contains("has read all relay log"));
-        self.replica.sql("mysql", "stop slave; reset slave all");
+        eventually(SOON, || self.replica.sql("mysql", self.words.state).contains("has read all relay log"));
+        self.replica.sql("mysql", self.words.forget);
         self.wire.lead_to(self.replica.addr());
         self.wire.cut();
     }
@@ -84,7 +134,7 @@ async fn a_lock_that_the_replica_has_not_got_is_granted_again_with_a_greater_fen
     let kept = holder.mutex("kept").lock().await.unwrap();
     other.mutex("late").lock().await.unwrap().release().await.unwrap();
     pair.catch_up();
-    pair.replica.sql("mysql", "stop slave io_thread");
+    pair.stop_reading();
     for _ in 0..100 {
         holder.mutex("late").lock().await.unwrap().release().await.unwrap();
     }
