@@ -39,8 +39,13 @@ struct Ended {
 impl Demo {
     fn start(args: &[&str]) -> Self {
         let temp = tempfile::tempdir().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bandog"));
-        command.arg("demo").args(args).env("TMPDIR", temp.path()).env_remove("BANDOG_URL");
+        // The tests can run under a program that ignores a signal, such as `nohup`. Children inherit this.
+        let mut command = Command::new("env");
+        command
+            .args(["--default-signal", env!("CARGO_BIN_EXE_bandog"), "demo"])
+            .args(args)
+            .env("TMPDIR", temp.path())
+            .env_remove("BANDOG_URL");
         Self { process: Process::spawn(&command), temp, started: Instant::now() }
     }
 

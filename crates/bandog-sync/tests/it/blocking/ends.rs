@@ -155,7 +155,9 @@ fn an_interrupt_ends_a_process_that_waits() {
 
 /// Starts a child process, and waits until it holds its locks.
 fn holder(how: &str) -> Process {
-    let mut command = Command::new(env::current_exe().unwrap());
+    // A shell that runs the tests in the background makes them ignore interrupts, and children inherit this.
+    let mut command = Command::new("env");
+    command.arg("--default-signal").arg(env::current_exe().unwrap());
     command.args(["--exact", "blocking::ends::child", "--nocapture", "--test-threads=1"]).env(CHILD, how);
     let process = Process::spawn(&command);
     process.stdout_line("holds", PATIENCE);
