@@ -33,7 +33,6 @@ const MYSQL_SERVER: &str = "BANDOG_TEST_MYSQLD";
 
 /// Tests that do not run on MySQL, with the reason.
 const NOT_ON_MYSQL: &[(&str, &str)] = &[
-    ("failover::", "their statements for replication are those of MariaDB"),
     ("held::advisory::name_case_sensitive", "GET_LOCK of MySQL does not distinguish upper and lower case"),
     ("held::advisory::name_roundtrip", "GET_LOCK of MySQL does not distinguish upper and lower case"),
 ];
