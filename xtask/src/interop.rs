@@ -51,9 +51,7 @@ pub(crate) fn run(if_installed: bool, args: &[String]) -> Result<(), Fault> {
     let mut tests = step::cargo(&tests);
     let tests = tests.env("CARGO_TARGET_DIR", "target").args(args);
     let succeeded = step::watch("Java and bandog on one server", tests, |line| tally.see(line))?;
-    for name in &tally.failures {
-        eprintln!("failed: {name}");
-    }
+    tally.print_failures();
     let words = format!("{} in {:.1} s", tally.words(), start.elapsed().as_secs_f64());
     if succeeded {
         eprintln!("==> Java and Rust agree: {words}; the times are above");

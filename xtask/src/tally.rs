@@ -1,12 +1,21 @@
 //! Counts tests by the output of the test runner.
 
-/// The numbers of tests of a run, and the names of the failed tests.
+/// Maximum number of lines of one failed test that [`Tally::print_failures`] repeats.
+const MAX_LINES: usize = 40;
+
+/// The numbers of tests of a run, and the names and the output of the failed tests.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
     pub(crate) ignored: u64,
     pub(crate) failures: Vec<String>,
+    /// The first lines of the output of the failed tests, with the line that names each of them.
+    output: Vec<String>,
+    /// Whether the lines that follow are the output of failed tests.
+    is_in_failures: bool,
+    /// The number of lines of this output that are still repeated.
+    room: usize,
 }
 
 impl Tally {
@@ -16,8 +25,33 @@ impl Tally {
             self.passed += count(counts, "passed");
             self.failed += count(counts, "failed");
             self.ignored += count(counts, "ignored");
+            (self.is_in_failures, self.room) = (false, 0);
+        } else if matches!(line, "failures:" | "successes:") {
+            (self.is_in_failures, self.room) = (line == "failures:", 0);
         } else if let Some(name) = failure(line) {
             self.failures.push(name.to_owned());
+        } else if self.is_in_failures {
+            self.repeat(line);
+        }
+    }
+
+    fn repeat(&mut self, line: &str) {
+        if line.starts_with("---- ") {
+            self.room = MAX_LINES;
+        }
+        if self.room > 0 {
+            self.room -= 1;
+            self.output.push(line.to_owned());
+        }
+    }
+
+    /// Prints the output of the failed tests again, because it can be far up, and then their names.
+    pub(crate) fn print_failures(&self) {
+        for line in &self.output {
+            eprintln!("{line}");
+        }
+        for name in &self.failures {
+            eprintln!("failed: {name}");
         }
     }
 
@@ -59,7 +93,38 @@ test result: ok. 40 passed; 0 failed; 2 ignored; 0 measured; 7 filtered out; fin
         let mut tally = Tally::default();
         output.lines().for_each(|line| tally.see(line));
         let failures = vec!["a::c".to_owned()];
-        assert_eq!(tally, Tally { passed: 41, failed: 1, ignored: 2, failures });
+        assert_eq!(tally, Tally { passed: 41, failed: 1, ignored: 2, failures, ..Tally::default() });
         assert_eq!(tally.words(), "41 passed, 1 failed, 2 ignored");
+    }
+
+    #[test]
+    fn the_output_of_failed_tests_is_kept() {
+        let output = "\
+test b ... FAILED
+successes:
+
+---- a stdout ----
+from a
+
+successes:
+    a
+
+failures:
+
+---- b stdout ----
+from b
+
+failures:
+    b
+
+test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s
+after";
+        let mut tally = Tally::default();
+        output.lines().for_each(|line| tally.see(line));
+        assert_eq!(tally.output, ["---- b stdout ----", "from b", ""]);
+        let mut long = Tally::default();
+        let lines = ["failures:", "---- c stdout ----"].into_iter().chain([""; 100]);
+        lines.for_each(|line| long.see(line));
+        assert_eq!(long.output.len(), MAX_LINES);
     }
 }

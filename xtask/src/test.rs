@@ -213,9 +213,7 @@ impl Run {
         for line in &self.left_out {
             eprintln!("{line}");
         }
-        for name in &self.tally.failures {
-            eprintln!("failed: {name}");
-        }
+        self.tally.print_failures();
         let words = format!("{} in {:.1} s", self.tally.words(), self.start.elapsed().as_secs_f64());
         if self.succeeded {
             eprintln!("==> all tests passed: {words}");

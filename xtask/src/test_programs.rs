@@ -37,16 +37,9 @@ const LONG: &[&str] = &[
 const ALONE: &[&str] =
     &["bandog-bench servers", "bandog-cli demo", "bandog-exits servers", "bandog-storm it", "bandog-storm servers"];
 
-/// The programs whose tests wait for timers, leases and disks most of the time, so that more of them run at the same time
-/// than the machine has cores.
-const WAITING: &[&str] = &[
-    "bandog-quorum it",
-    "bandog-redis laws",
-    "bandog-sql laws",
-    "bandog-sql mysql_laws",
-    "bandog-sqlite laws",
-    "bandog-zookeeper laws",
-];
+/// The programs whose tests wait for timers and leases most of the time, so that more of them run at the same time than
+/// the machine has cores.
+const WAITING: &[&str] = &["bandog-quorum it", "bandog-redis laws", "bandog-sqlite laws", "bandog-zookeeper laws"];
 
 /// The environment variable with the number of tests that a program runs at the same time.
 const THREADS: &str = "RUST_TEST_THREADS";
