@@ -34,8 +34,9 @@ pub(crate) trait Client: Send + Sync {
     /// Whether a pooler is between the client and the server. The request needs no prepared statement.
     async fn has_pooler(&self) -> Result<bool, Fault>;
 
-    /// Begins a transaction and executes its first statement, in one round trip.
-    async fn begin(&self, view: View, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault>;
+    /// Begins a transaction and executes its first statements, in one round trip. If one of them is refused, the next ones are
+    /// not executed. Returns the rows of each. Only the last one may have several queries.
+    async fn begin(&self, view: View, statements: &[Statement<'_>]) -> Result<Vec<Vec<Row>>, Fault>;
 
     /// Executes statements in a transaction of their own, in one round trip. The text is one prepared statement; on
     /// MariaDB, it is a block that begins and ends the transaction. If it is refused, the transaction may still be open.

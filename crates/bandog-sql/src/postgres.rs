@@ -66,15 +66,15 @@ impl Client for Postgres {
         Ok(row.and_then(|text| text.parse().ok()) != self.pid.get())
     }
 
-    async fn begin(&self, view: View, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+    async fn begin(&self, view: View, statements: &[client::Statement<'_>]) -> Result<Vec<Vec<Row>>, Fault> {
         let begin = match view {
             View::Latest => "begin",
             View::Snapshot => "begin isolation level repeatable read read only",
         };
-        self.prepared(text).await?;
-        let (begun, rows) = join(self.execute(begin), self.query(text, parameters)).await;
+        self.prepare_all(statements).await?;
+        let (begun, queried) = join(self.execute(begin), self.query_all(statements)).await;
         begun?;
-        rows
+        queried
     }
 
     async fn transaction(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
@@ -89,19 +89,30 @@ impl Client for Postgres {
     }
 
     async fn end(&self, statements: &[client::Statement<'_>]) -> Result<Vec<Row>, Fault> {
-        for (text, _) in statements {
-            self.prepared(text).await?;
-        }
-        // If a statement is refused, the server refuses the next ones, and rolls the transaction back at the commit.
-        let queries = join_all(statements.iter().map(|(text, parameters)| self.query(text, parameters)));
-        let (queried, committed) = join(queries, self.execute("commit")).await;
-        let mut rows = queried.into_iter().collect::<Result<Vec<_>, _>>()?;
+        self.prepare_all(statements).await?;
+        // If a statement was refused, the server rolls the transaction back at the commit.
+        let (queried, committed) = join(self.query_all(statements), self.execute("commit")).await;
+        let mut rows = queried?;
         committed?;
         Ok(if rows.is_empty() { Vec::new() } else { rows.swap_remove(0) })
     }
 }
 
 impl Postgres {
+    /// Prepares statements, so that the first poll of [`Postgres::query_all`] sends them.
+    async fn prepare_all(&self, statements: &[client::Statement<'_>]) -> Result<(), Fault> {
+        for (text, _) in statements {
+            self.prepared(text).await?;
+        }
+        Ok(())
+    }
+
+    /// Executes statements of a transaction, in one round trip. If one of them is refused, the server refuses the next ones.
+    async fn query_all(&self, statements: &[client::Statement<'_>]) -> Result<Vec<Vec<Row>>, Fault> {
+        let queries = statements.iter().map(|(text, parameters)| self.query(text, parameters));
+        join_all(queries).await.into_iter().collect()
+    }
+
     /// The statement with this text. It is prepared when it is first used.
     async fn prepared(&self, text: &str) -> Result<Statement, Fault> {
         let known = self.cache().get(text).cloned();

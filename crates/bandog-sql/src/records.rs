@@ -10,6 +10,7 @@ use bandog_core::{
 
 use crate::{
     Sql,
+    client::{Statement, View},
     fault::Fault,
     fence,
     job::Query,
@@ -93,12 +94,9 @@ impl Query for Read {
         if names.is_empty() && leases.is_empty() {
             return Ok(Reading { now: server_time(link).await?, records: Vec::new(), held: Vec::new() });
         }
-        let (locks, rows) = if leases.is_empty() {
-            (Vec::new(), link.begin_snapshot(&link.statements.records, &[&names]).await?)
-        } else {
-            let locks = link.begin_snapshot(&link.statements.show, &[&leases]).await?;
-            (locks, link.query(&link.statements.records, &[&names]).await?)
-        };
+        let (show, records) = (&link.statements.show, &link.statements.records);
+        let first: [Statement<'_>; 2] = [(show, &[&leases]), (records, &[&names])];
+        let [locks, rows] = link.begin_with(View::Snapshot, first).await?;
         let ended = link.end(&[(&link.statements.time, &[])]).await?;
         let now = ended.first().ok_or(Fault::Broken(None))?.try_get(0)?;
         let read_at = locks.first().map(|row| row.try_get(READ_AT_COLUMN)).transpose()?.unwrap_or(now);

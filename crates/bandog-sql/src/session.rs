@@ -160,17 +160,20 @@ impl Link {
 
     /// Begins a transaction and executes its first statement, in one round trip.
     pub(crate) async fn begin(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
-        self.begin_with(View::Latest, text, parameters).await
+        let [rows] = self.begin_with(View::Latest, [(text, parameters)]).await?;
+        Ok(rows)
     }
 
-    /// Begins a transaction that sees one state of the database, and executes its first statement, in one round trip.
-    pub(crate) async fn begin_snapshot(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
-        self.begin_with(View::Snapshot, text, parameters).await
-    }
-
-    async fn begin_with(&self, view: View, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+    /// Begins a transaction and executes its first statements, in one round trip. Only the last one may have several queries.
+    /// If one of them is refused, the next ones are not executed. Returns the rows of each.
+    pub(crate) async fn begin_with<const N: usize>(
+        &self,
+        view: View,
+        statements: [Statement<'_>; N],
+    ) -> Result<[Vec<Row>; N], Fault> {
         self.in_transaction.store(true, Ordering::Relaxed);
-        self.client.begin(view, text, parameters).await
+        let rows = self.client.begin(view, &statements).await?;
+        rows.try_into().map_err(|_| Fault::Broken(None))
     }
 
     /// Executes statements in one transaction, in one round trip. If a statement is refused, the transaction may still be open.

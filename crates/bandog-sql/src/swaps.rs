@@ -10,13 +10,14 @@ use bandog_core::{Error, Holding, Key, Record, Result, Swap, Swapped, Swaps, Ver
 use tokio::sync::oneshot;
 
 use crate::{
+    client::{Statement, View},
     fault::Fault,
     job::Request,
     leases::Context,
     listen::Channel,
     records::{is_held, read_locks, read_records},
     session::Link,
-    states::{self, StoredState, server_time},
+    states::{self, StoredState},
     value::Parameter,
 };
 
@@ -26,9 +27,6 @@ const MAX_SWAPS: usize = 64;
 const MAX_BYTES: usize = 256 * 1024;
 /// Maximum number of attempts at swaps that create records which others create at the same time.
 const MAX_RACES: u32 = 20;
-
-/// The column after those of a record.
-const TIME_COLUMN: usize = 3;
 
 /// The swaps of a caller.
 struct Call {
@@ -226,19 +224,13 @@ impl Loaded {
             Rows::Wait => &link.statements.lock_records,
             Rows::IfFree => &link.statements.lock_free_records,
         };
-        let (locks, rows) = if leases.is_empty() {
-            (Vec::new(), link.begin(lock_records, &[&names]).await?)
-        } else {
-            let locks = link.begin(&link.statements.hold_leases, &[&leases]).await?;
-            (locks, link.query(lock_records, &[&names]).await?)
-        };
+        let (hold_leases, time) = (&link.statements.hold_leases, &link.statements.time);
+        // The time comes last, because the others wait for rows.
+        let first: [Statement<'_>; 3] = [(hold_leases, &[&leases]), (lock_records, &[&names]), (time, &[])];
+        let [locks, rows, time] = link.begin_with(View::Latest, first).await?;
+        let now = time.first().ok_or(Fault::Broken(None))?.try_get(0)?;
         let mut records = read_records(&rows)?;
         let records = keys.into_iter().map(|key| (key.clone(), records.remove(key.as_str()).transpose())).collect();
-        // On MySQL, the time is a further column, which saves a round trip.
-        let now = match rows.first() {
-            Some(row) if row.len() > TIME_COLUMN => row.try_get(TIME_COLUMN)?,
-            Some(_) | None => server_time(link).await?,
-        };
         Ok(Self { now, records, locks: read_locks(&locks)? })
     }
 

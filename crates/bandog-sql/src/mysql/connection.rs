@@ -47,8 +47,8 @@ struct Request {
 
 /// The result of statements.
 struct Done {
-    /// The rows of the first query.
-    rows: Vec<Row>,
+    /// The rows of each query.
+    sets: Vec<Vec<Columns>>,
     /// The number of rows that the last statement has changed.
     changed: u64,
 }
@@ -124,19 +124,35 @@ async fn work(conn: &mut Conn, requests: &mut mpsc::Receiver<Request>, limit: Du
     }
 }
 
-/// Executes statements. If a second query returns a row, its columns are added to each
-/// row of the first query.
+impl Done {
+    /// The rows of each of the statements. Only the last one can have a second query.
+    fn rows_of_each(mut self, statements: usize) -> Vec<Vec<Row>> {
+        let last = self.sets.split_off(self.sets.len().min(statements.saturating_sub(1)));
+        self.sets.into_iter().map(rows).chain([joined_rows(last)]).collect()
+    }
+}
+
+/// The rows of the first query. If the second query returns a row, its columns are added to each of them.
+fn joined_rows(sets: Vec<Vec<Columns>>) -> Vec<Row> {
+    let mut sets = sets.into_iter();
+    let (mut first, further) = (sets.next().unwrap_or_default(), sets.next().unwrap_or_default());
+    for added in further {
+        first.iter_mut().for_each(|row| row.extend(added.iter().cloned()));
+    }
+    rows(first)
+}
+
+fn rows(set: Vec<Columns>) -> Vec<Row> {
+    set.into_iter().map(Row::Texts).collect()
+}
+
+/// Executes statements.
 async fn execute(conn: &mut Conn, text: &str, values: Option<Vec<Value>>) -> Result<Done, Fault> {
     let sets = match values {
         None => all_rows(conn.query_iter(text).await?).await?,
         Some(values) => all_rows(conn.exec_iter(text, Params::Positional(values)).await?).await?,
     };
-    let mut sets = sets.into_iter();
-    let (mut rows, further) = (sets.next().unwrap_or_default(), sets.next().unwrap_or_default());
-    for added in further {
-        rows.iter_mut().for_each(|row| row.extend(added.iter().cloned()));
-    }
-    Ok(Done { rows: rows.into_iter().map(Row::Texts).collect(), changed: conn.affected_rows() })
+    Ok(Done { sets, changed: conn.affected_rows() })
 }
 
 /// The rows of each query of a request.
@@ -191,19 +207,22 @@ impl Client for MySql {
         self.send(text.to_owned()).await.map(drop)
     }
 
-    async fn begin(&self, view: View, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
-        let begin = match view {
-            View::Latest => "start transaction",
+    async fn begin(&self, view: View, statements: &[Statement<'_>]) -> Result<Vec<Vec<Row>>, Fault> {
+        let mut text = match view {
+            View::Latest => String::from("start transaction"),
             // The first statement takes the snapshot, so its time is not later than the snapshot. The time of a snapshot
             // that is taken here would not be known.
-            View::Snapshot => "set transaction isolation level repeatable read; start transaction read only",
+            View::Snapshot => "set transaction isolation level repeatable read; start transaction read only".into(),
         };
-        self.send(format!("{begin}; {}", with_parameters(text, parameters))).await
+        for (statement, parameters) in statements {
+            text.extend(["; ", &with_parameters(statement, parameters)]);
+        }
+        Ok(self.request(text, None).await?.rows_of_each(statements.len()))
     }
 
     async fn transaction(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
         let (text, values) = prepared(text, parameters);
-        Ok(self.request(text, Some(values)).await?.rows)
+        Ok(joined_rows(self.request(text, Some(values)).await?.sets))
     }
 
     async fn change(&self, text: &str, parameters: &[Parameter<'_>]) -> Result<u64, Fault> {
@@ -232,7 +251,7 @@ impl Client for MySql {
 
 impl MySql {
     async fn send(&self, text: String) -> Result<Vec<Row>, Fault> {
-        Ok(self.request(text, None).await?.rows)
+        Ok(joined_rows(self.request(text, None).await?.sets))
     }
 
     async fn request(&self, text: String, values: Option<Vec<Value>>) -> Result<Done, Fault> {
