@@ -25,12 +25,57 @@ type Reply = oneshot::Sender<Vec<Result<Answer>>>;
 #[derive(Default)]
 pub(crate) struct Steps {
     steps: Vec<Step>,
-    /// The answers until now.
-    answers: Vec<Option<Result<Answer>>>,
-    /// The number of steps of each call, and its channel.
-    calls: Vec<(usize, Reply)>,
+    answers: Answers,
     /// How often a step was left out, because another transaction had locked its row.
     attempts: u32,
+}
+
+/// The answers of the steps of several calls.
+#[derive(Default)]
+struct Answers {
+    /// The answers until now. An answer that was sent is no longer needed, but it is still an answer.
+    each: Vec<Option<Result<Answer>>>,
+    /// The number of steps of each call, and its channel. None after its answers were sent.
+    calls: Vec<(usize, Option<Reply>)>,
+}
+
+impl Answers {
+    /// Whether the step with this number has no answer.
+    fn is_open(&self, number: usize) -> bool {
+        self.each[number].is_none()
+    }
+
+    /// Keeps the answers of the steps with these numbers. `others` gets the numbers of the steps that the statement did not
+    /// decide.
+    fn decide(
+        &mut self,
+        numbers: &[usize],
+        decisions: impl IntoIterator<Item = Option<Decision>>,
+        others: &mut Vec<usize>,
+    ) {
+        for (number, decision) in numbers.iter().zip(decisions) {
+            match decision {
+                Some(Decision::Answer(answer)) => self.each[*number] = Some(Ok(answer)),
+                Some(Decision::Complex) => others.push(*number),
+                None => {} // The statement has failed.
+            }
+        }
+    }
+
+    /// Sends the answers of the calls that have all of them.
+    fn send(&mut self) {
+        let mut end = 0;
+        for (count, reply) in &mut self.calls {
+            let begin = end;
+            end += *count;
+            if self.each[begin..end].iter().all(Option::is_some)
+                && let Some(reply) = reply.take()
+            {
+                // If the receiver is dropped, no caller waits for the answers.
+                let _ = reply.send(self.each[begin..end].iter().flatten().cloned().collect());
+            }
+        }
+    }
 }
 
 /// Maximum number of attempts at a step whose row another transaction has locked. The delays between them are short, because
@@ -54,19 +99,18 @@ impl Steps {
     }
 
     pub(crate) fn add(&mut self, steps: Vec<Step>, reply: Reply) {
-        self.calls.push((steps.len(), reply));
-        self.answers.resize(self.answers.len() + steps.len(), None);
+        self.answers.calls.push((steps.len(), Some(reply)));
+        self.answers.each.resize(self.answers.each.len() + steps.len(), None);
         self.steps.extend(steps);
     }
 
     /// Sends the answers. The steps without an answer get this error.
-    pub(crate) fn finish(self, failed: Option<Error>) {
+    pub(crate) fn finish(mut self, failed: Option<Error>) {
         let failed = failed.unwrap_or_else(|| Error::unavailable("the step was not executed"));
-        let mut answers = self.answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(failed.clone())));
-        for (count, reply) in self.calls {
-            // If the receiver is dropped, no caller waits for the answers.
-            let _ = reply.send(answers.by_ref().take(count).collect());
+        for answer in self.answers.each.iter_mut() {
+            answer.get_or_insert_with(|| Err(failed.clone()));
         }
+        self.answers.send();
     }
 
     /// The steps that have no answer yet, in rounds. The steps of one name keep their order.
@@ -74,7 +118,7 @@ impl Steps {
         let mut rounds: Vec<Round> = Vec::new();
         // For each name, the number of its last round, and whether the last step can share the round with another step.
         let mut last: HashMap<&Key, (usize, bool)> = HashMap::new();
-        for (number, step) in self.steps.iter().enumerate().filter(|(number, _)| self.answers[*number].is_none()) {
+        for (number, step) in self.steps.iter().enumerate().filter(|(number, _)| self.answers.is_open(*number)) {
             let is_plain = is_plain(step);
             let round = match last.get(step.key()) {
                 Some((round, true)) if !is_plain => *round,
@@ -99,7 +143,7 @@ impl Steps {
     fn answer_from_polls(&mut self, context: &Context) {
         let mut steps: HashMap<&Key, u32> = HashMap::new();
         self.steps.iter().for_each(|step| *steps.entry(step.key()).or_default() += 1);
-        for (step, answer) in self.steps.iter().zip(&mut self.answers).filter(|(_, answer)| answer.is_none()) {
+        for (step, answer) in self.steps.iter().zip(&mut self.answers.each).filter(|(_, answer)| answer.is_none()) {
             let busy_for = match step {
                 Step::Claim(claim) if steps[&claim.key] == 1 => context.listener.busy_for(claim),
                 Step::Claim(_) | Step::Pass { .. } | Step::Release(_) => None,
@@ -111,61 +155,51 @@ impl Steps {
         }
     }
 
-    /// Keeps the answers. `others` gets the numbers of the steps that the statement did not decide.
-    fn decide(
-        &mut self,
-        numbers: &[usize],
-        decisions: impl IntoIterator<Item = Option<Decision>>,
-        others: &mut Vec<usize>,
-    ) {
-        for (number, decision) in numbers.iter().zip(decisions) {
-            match decision {
-                Some(Decision::Answer(answer)) => self.answers[*number] = Some(Ok(answer)),
-                Some(Decision::Complex) => others.push(*number),
-                None => {} // The statement has failed.
-            }
-        }
-    }
-
     /// Answers the steps of these numbers that have no answer, because their rows are locked.
     fn give_up(&mut self, numbers: &[usize]) {
         for number in numbers {
             let step = &self.steps[*number];
-            self.answers[*number].get_or_insert_with(|| states::given_up(step));
+            self.answers.each[*number].get_or_insert_with(|| states::given_up(step));
         }
     }
 
     /// Executes a round. Returns whether another transaction has locked a row. The steps of such rows get no answer.
     async fn execute(&mut self, mut round: Round, link: &Link, context: &Context) -> Result<bool, Fault> {
-        let steps = |numbers: &[usize]| numbers.iter().map(|number| &self.steps[*number]).collect::<Vec<_>>();
-        let (releases, claims) = (steps(&round.releases), steps(&round.claims));
-        let (released, claimed) = match link.decides {
-            // See `mysql/blocks`: there, no statement may follow one whose answer is not there.
-            Decides::UsualSteps => match mutexes::release(link, &releases).await {
-                released if released.failed.is_some() => (released, Decided::nothing(claims.len())),
-                released => (released, mutexes::claim(link, context, &claims).await),
-            },
-            Decides::AllSteps | Decides::Nothing => {
-                join(mutexes::release(link, &releases), mutexes::claim(link, context, &claims)).await
-            }
-        };
+        let Self { steps, answers, .. } = self;
+        let of = |numbers: &[usize]| numbers.iter().map(|number| &steps[*number]).collect::<Vec<_>>();
+        let (releases, claims) = (of(&round.releases), of(&round.claims));
         let mut others = std::mem::take(&mut round.others);
-        // The answers of the one statement count even if the other one has failed.
-        self.decide(&round.claims, claimed.decisions, &mut others);
-        self.decide(&round.releases, released.decisions, &mut others);
-        if let Some(fault) = released.failed.or(claimed.failed) {
+        // The answers of the one statement count even if the other one has failed. Those of the releases are sent at once, so
+        // their callers do not wait for the claims.
+        let released = async {
+            let Decided { decisions, failed } = mutexes::release(link, &releases).await;
+            answers.decide(&round.releases, decisions, &mut others);
+            answers.send();
+            failed
+        };
+        let (not_released, claimed) = match link.decides {
+            // See `mysql/blocks`: there, no statement may follow one whose answer is not there.
+            Decides::UsualSteps => match released.await {
+                Some(fault) => return Err(fault),
+                None => (None, mutexes::claim(link, context, &claims).await),
+            },
+            Decides::AllSteps | Decides::Nothing => join(released, mutexes::claim(link, context, &claims)).await,
+        };
+        answers.decide(&round.claims, claimed.decisions, &mut others);
+        if let Some(fault) = not_released.or(claimed.failed) {
             return Err(fault);
         }
         others.sort_unstable();
         if others.is_empty() {
             return Ok(false);
         }
+        answers.send();
         let steps: Vec<_> = others.iter().map(|number| &self.steps[*number]).collect();
         let answers = states::apply(link, context, &steps).await?;
         let mut is_locked = false;
         for (number, answer) in others.into_iter().zip(answers) {
             is_locked |= answer.is_none();
-            self.answers[number] = answer;
+            self.answers.each[number] = answer;
         }
         Ok(is_locked)
     }

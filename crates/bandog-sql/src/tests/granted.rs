@@ -1,7 +1,9 @@
 //! Claims that were granted: they are answered whatever happens to the statements beside them, and what other transactions
 //! can do with their rows.
 
-use bandog_core::{Answer, Claim, ClaimId, ClientId, ErrorKind, Key, Kind, Leases, Renewal, Result, Step, Verdict};
+use bandog_core::{
+    Answer, Claim, ClaimId, ClientId, ErrorKind, Key, Kind, Leases, Released, Renewal, Result, Step, Verdict,
+};
 use tokio::sync::oneshot;
 
 use super::options;
@@ -60,6 +62,35 @@ async fn a_granted_claim_is_answered_if_the_creation_of_rows_fails() {
     assert!(is_granted(&answers[0]), "{:?}: the client would not know its hold", answers[0]);
     let refused = answers[1].clone().expect_err("the lock has no row");
     assert!(refused.to_string().contains("zero"), "{refused}");
+}
+
+/// A release and claims of other callers are executed together. The claims take longer, because they wait for the disk.
+#[tokio::test]
+async fn a_release_is_answered_before_the_claims_beside_it() {
+    let options = options();
+    let store = Sql::new(options.clone()).expect("the options are right");
+    let ours = claim("ours");
+    assert!(is_granted(&store.apply(&[Step::Claim(ours.clone())]).await[0]));
+
+    let mut statements = Statements::postgres();
+    // A claim that never ends.
+    statements.claim = "select $1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::boolean[], \
+                        $7::boolean[], $8::text from pg_sleep(3600)"
+        .into();
+    let context = Context::new(options, statements);
+    let mut session = Session::open(&context).await.expect("the server is up");
+    let (mut steps, (reply, released), (others, mut claimed)) =
+        (Steps::default(), oneshot::channel(), oneshot::channel());
+    steps.add(vec![Step::Release(ours.clone())], reply);
+    steps.add(vec![Step::Claim(claim("b")), Step::Claim(claim("c"))], others);
+    let answers = tokio::select! {
+        answers = released => answers.expect("the answers were sent"),
+        ended = session.drive(|link| steps.run(link, &context)) => panic!("the claims have ended: {:?}", ended.is_ok()),
+    };
+    assert!(matches!(answers[..], [Ok(Answer::Released(Released::Freed { .. }))]), "{answers:?}");
+    assert!(claimed.try_recv().is_err(), "the claims have no answer yet");
+    session.discard();
+    assert!(is_granted(&store.apply(&[Step::Claim(ours)]).await[0]), "the release was committed");
 }
 
 /// A node that writes records all the time keeps its own lease, and the lease is renewed meanwhile.
