@@ -144,6 +144,7 @@ impl<B: Backend> Latches for Stopped<B> {
     }
 
     async fn clear_latches(&self) -> Result<()> {
+        self.gate(Which::Deletions).await;
         self.through(self.inner().clear_latches()).await
     }
 

@@ -17,6 +17,8 @@ pub enum Which {
     Answers,
     /// Only requests that subscribe. No other call is held.
     Subscriptions,
+    /// Only requests that delete the records of open latches. No other call is held.
+    Deletions,
 }
 
 /// A backend that can be stopped and continued. A held call has no timeout: it waits until the backend continues.
