@@ -19,6 +19,7 @@ use crate::{
     row::Row,
     session::Link,
     states::{self, StoredState, server_time},
+    value::Parameter,
 };
 
 /// The column of a lock that has the time at which the state of the database was read, or an earlier time.
@@ -94,9 +95,17 @@ impl Query for Read {
         if names.is_empty() && leases.is_empty() {
             return Ok(Reading { now: server_time(link).await?, records: Vec::new(), held: Vec::new() });
         }
-        let (show, records) = (&link.statements.show, &link.statements.records);
-        let first: [Statement<'_>; 2] = [(show, &[&leases]), (records, &[&names])];
-        let [locks, rows] = link.begin_with(View::Snapshot, first).await?;
+        let parameters: [Parameter<'_>; 1] = [&names];
+        let records: Statement<'_> = (&link.statements.records, &parameters);
+        // Without leases, the table of another library is not needed.
+        let (locks, rows) = if leases.is_empty() {
+            let [rows] = link.begin_with(View::Snapshot, [records]).await?;
+            (Vec::new(), rows)
+        } else {
+            let first: [Statement<'_>; 2] = [(&link.statements.show, &[&leases]), records];
+            let [locks, rows] = link.begin_with(View::Snapshot, first).await?;
+            (locks, rows)
+        };
         let ended = link.end(&[(&link.statements.time, &[])]).await?;
         let now = ended.first().ok_or(Fault::Broken(None))?.try_get(0)?;
         let read_at = locks.first().map(|row| row.try_get(READ_AT_COLUMN)).transpose()?.unwrap_or(now);

@@ -224,10 +224,18 @@ impl Loaded {
             Rows::Wait => &link.statements.lock_records,
             Rows::IfFree => &link.statements.lock_free_records,
         };
-        let (hold_leases, time) = (&link.statements.hold_leases, &link.statements.time);
+        let parameters: [Parameter<'_>; 1] = [&names];
         // The time comes last, because the others wait for rows.
-        let first: [Statement<'_>; 3] = [(hold_leases, &[&leases]), (lock_records, &[&names]), (time, &[])];
-        let [locks, rows, time] = link.begin_with(View::Latest, first).await?;
+        let last: [Statement<'_>; 2] = [(lock_records, &parameters), (&link.statements.time, &[])];
+        // Without leases, the table of another library is not needed.
+        let (locks, [rows, time]) = if leases.is_empty() {
+            (Vec::new(), link.begin_with(View::Latest, last).await?)
+        } else {
+            let [lock_records, time] = last;
+            let first: [Statement<'_>; 3] = [(&link.statements.hold_leases, &[&leases]), lock_records, time];
+            let [locks, rows, time] = link.begin_with(View::Latest, first).await?;
+            (locks, [rows, time])
+        };
         let now = time.first().ok_or(Fault::Broken(None))?.try_get(0)?;
         let mut records = read_records(&rows)?;
         let records = keys.into_iter().map(|key| (key.clone(), records.remove(key.as_str()).transpose())).collect();

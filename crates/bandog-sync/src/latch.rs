@@ -312,9 +312,9 @@ async fn answered(
             }
             Either::Left((Ok(None), _)) => {
                 refusals += 1;
-                let now = clock.now();
-                last_begin = now + timeout * 2;
-                time::sleep(backoff(refusals, MAX_RIVALS, now.since(begin))).await;
+                time::sleep(backoff(refusals, MAX_RIVALS, clock.now().since(begin))).await;
+                // The pause is no time without an answer.
+                last_begin = clock.now() + timeout * 2;
                 continue;
             }
             Either::Left((Err(error), _)) => error,

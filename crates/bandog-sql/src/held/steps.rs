@@ -66,7 +66,8 @@ impl Sql {
                 let _releasing = held.releasing(claim);
                 let was_held = held.free(self.context(), claim).await;
                 match (was_held, self.lease(step).await) {
-                    (Err(error), _) => Err(error),
+                    // A part of the release is perhaps done. If it is repeated, it finds the other part, or nothing.
+                    (Err(error), _) | (Ok(true), Err(error)) => Err(error.ambiguous()),
                     // The database has freed its lock when the session ended, so another session may have had it since.
                     (Ok(false), Ok(Answer::Released(Released::Freed { .. }))) => {
                         Ok(Answer::Released(Released::NotHeld))

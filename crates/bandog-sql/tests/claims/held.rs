@@ -25,6 +25,8 @@ pub(crate) struct ByHand {
     pub(crate) wait: &'static str,
     pub(crate) free: &'static str,
     pub(crate) success: &'static str,
+    /// The table of the leases.
+    pub(crate) leases: &'static str,
 }
 
 impl ByHand {
@@ -186,6 +188,29 @@ pub(crate) async fn a_release_during_a_renewal_is_answered(hand: &ByHand) {
         let answer = answers.remove(0);
         assert!(matches!(answer, Ok(Answer::Released(Released::Freed { .. }))), "round {round}: {answer:?}");
     }
+}
+
+/// A release that frees the lock of the database, and cannot change the lease, may have been applied. So its repetition, which
+/// finds no lock of the database, is no loss.
+pub(crate) async fn a_release_beside_a_locked_lease_is_no_loss(hand: &ByHand) {
+    let (store, ours) = (hand.store(), claim("k"));
+    take(&store, &ours).await;
+    let mut other = hand.session();
+    other.ask(&format!("begin; select name from {} where name = 'k' for update", hand.leases));
+    let error = store.apply(&[Step::Release(ours.clone())]).await.remove(0).unwrap_err();
+    assert!(error.maybe_applied(), "{error}");
+
+    other.ask("commit");
+    assert_eq!(release(&store, &ours).await, Answer::Released(Released::NotHeld));
+
+    let client = Client::options().over(store).unwrap();
+    let guard = client.mutex("k").lock().await.unwrap();
+    other.ask(&format!("begin; select name from {} where name = 'k' for update", hand.leases));
+    let (released, ()) = tokio::join!(guard.release(), async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        other.ask("commit");
+    });
+    assert!(released.is_ok(), "{released:?}");
 }
 
 /// A hold that is not renewed ends after its ttl, although its session lives.

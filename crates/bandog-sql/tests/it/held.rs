@@ -53,6 +53,7 @@ fn advisory() -> ByHand {
         wait: "select 't' from pg_advisory_lock(hashtextextended('k', 0))",
         free: "select pg_advisory_unlock_all()",
         success: "t",
+        leases: "bandog.bandog_lease",
     }
 }
 
@@ -114,6 +115,13 @@ async fn a_release_after_the_end_of_the_session_is_a_loss() {
 async fn a_release_during_a_renewal_is_answered() {
     for hand in both() {
         held::a_release_during_a_renewal_is_answered(&hand).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_beside_a_locked_lease_is_no_loss() {
+    for hand in both() {
+        held::a_release_beside_a_locked_lease_is_no_loss(&hand).await;
     }
 }
 

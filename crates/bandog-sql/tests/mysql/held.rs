@@ -50,6 +50,7 @@ fn advisory() -> ByHand {
         wait: "select get_lock('k', 60)",
         free: "do release_all_locks()",
         success: "1",
+        leases: "bandog_lease",
     }
 }
 
@@ -123,6 +124,14 @@ async fn a_release_during_a_renewal_is_answered() {
     let _alone = ALONE.lock().await;
     for hand in both() {
         held::a_release_during_a_renewal_is_answered(&hand).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_beside_a_locked_lease_is_no_loss() {
+    let _alone = ALONE.lock().await;
+    for hand in both() {
+        held::a_release_beside_a_locked_lease_is_no_loss(&hand).await;
     }
 }
 
