@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bandog_conformance::wrap::Counting;
 use bandog_core::{Answer, ErrorKind, Inspect, Leases, Level, Released, Renewal, Row, Step};
 use bandog_sql::{Sql, SqlOptions};
 use bandog_sync::Client;
@@ -203,11 +204,13 @@ pub(crate) async fn a_release_beside_a_locked_lease_is_no_loss(hand: &ByHand) {
     other.ask("commit");
     assert_eq!(release(&store, &ours).await, Answer::Released(Released::NotHeld));
 
-    let client = Client::options().over(store).unwrap();
+    let counts = Counting::new(store);
+    let client = Client::options().over(counts.clone()).unwrap();
     let guard = client.mutex("k").lock().await.unwrap();
     other.ask(&format!("begin; select name from {} where name = 'k' for update", hand.leases));
     let (released, ()) = tokio::join!(guard.release(), async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        // The second release repeats the first one.
+        eventually_async(SOON, async || (counts.releases() > 1).then_some(())).await;
         other.ask("commit");
     });
     assert!(released.is_ok(), "{released:?}");
