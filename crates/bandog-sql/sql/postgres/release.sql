@@ -14,16 +14,15 @@
 -- Result: one row for each name whose row exists and is not locked: name, verdict, whether the release has notified a
 -- client, and a column without a meaning. The verdict is `freed`, `not held` or `complex` (the row has a state).
 with locked as materialized (
-    select name, owner, expires, starving, wanted, state is null as is_plain
+    select name, owner, expires, starving, wanted, state is null as is_plain, clock_timestamp() as now
     from bandog_lease where name = any ($1::text[]) for update skip locked
 ), judged as materialized (
-    select a.*, l.starving, l.wanted, c.now, case
+    select a.*, l.starving, l.wanted, l.now, case
         when not is_plain then 'complex'
         when owner = id and expires > now then 'freed'
         else 'not held'
     end as verdict
-    from (select clock_timestamp() as now from (select count(*) from locked) as all_locked) c
-    cross join unnest($1::text[], $2::text[], $3::boolean[], $4::text[]) as a (name, id, offers, channel)
+    from unnest($1::text[], $2::text[], $3::boolean[], $4::text[]) as a (name, id, offers, channel)
     join locked l on l.name = a.name
 ), written as (
     update bandog_lease l set
@@ -35,5 +34,6 @@ with locked as materialized (
     from judged j
     where l.name = any ($1::text[]) and l.name = j.name and (j.verdict = 'freed' or j.verdict = 'not held' and j.offers and j.starving)
 )
-select j.name, j.verdict, case when j.verdict = 'freed' and j.wanted then pg_notify(j.channel, '') end is not null, s.*
-from judged j cross join (select set_config('synchronous_commit', 'off', true) offset 0) s
+select j.name, j.verdict, case when j.verdict = 'freed' and j.wanted then pg_notify(j.channel, '') end is not null,
+    (select set_config('synchronous_commit', 'off', true))
+from judged j

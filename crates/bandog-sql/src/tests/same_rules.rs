@@ -45,16 +45,19 @@ const TICK: Duration = Duration::from_millis(100);
 const START: u64 = 1_790_000_000;
 
 /// Changes of the statements that are wrong.
-const MUTATIONS: [(&str, &str); 18] = [
+const MUTATIONS: [(&str, &str); 21] = [
     ("then pg_notify(j.channel, '') end is not null", "then null end is not null"),
     ("wanted = l.wanted and j.verdict = 'not held'", "wanted = l.wanted"),
     ("case when j.verdict = 'again' then l.expires end", "null"),
+    ("then next else fence end", "then fence else fence end"),
+    ("then next else fence end", "then next else next end"),
+    ("set fence = j.next", "set fence = j.fence"),
     ("expires <= now then 'granted'", "expires < now then 'granted'"),
     ("owner = id then 'again'", "false then 'again'"),
     ("owner = $8::text and offers", "owner = $8::text"),
     ("owner = other or", ""),
-    ("greatest(f.fence,", "greatest(0,"),
-    (") + j.fences", ") + 1"),
+    ("greatest(l.fence,", "greatest(0,"),
+    (") + fences as next", ") + 1 as next"),
     ("l.starving and j.is_held end", "false end"),
     ("l.starving and j.is_held end", "l.starving end"),
     ("l.starving or j.offers", "l.starving"),
