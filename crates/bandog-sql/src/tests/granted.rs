@@ -93,6 +93,36 @@ async fn a_release_is_answered_before_the_claims_beside_it() {
     assert!(is_granted(&store.apply(&[Step::Claim(ours)]).await[0]), "the release was committed");
 }
 
+#[tokio::test]
+async fn the_commit_of_a_release_does_not_wait_for_the_disk_and_that_of_a_claim_does() {
+    let context = Context::new(options(), Statements::postgres());
+    let mut session = Session::open(&context).await.expect("the server is up");
+    let claims = ["a", "b"].map(claim);
+    for count in [1, 2] {
+        let claimed: Vec<_> = claims.iter().take(count).cloned().map(Step::Claim).collect();
+        let released: Vec<_> = claims.iter().take(count).cloned().map(Step::Release).collect();
+        let (claimed, released) = (claimed.iter().collect::<Vec<_>>(), released.iter().collect::<Vec<_>>());
+        let settings = session.drive(async |link| {
+            link.execute("begin").await?;
+            let granted = mutexes::claim(link, &context, &claimed).await;
+            let before = setting(link).await?;
+            let freed = mutexes::release(link, &released).await;
+            let after = setting(link).await?;
+            link.execute("commit").await?;
+            assert!([&granted, &freed].iter().all(|decided| decided.decisions.iter().all(Option::is_some)));
+            Ok((before, after, setting(link).await?))
+        });
+        let expected = ("on".to_owned(), "off".to_owned(), "on".to_owned());
+        assert_eq!(settings.await.expect("the server is up"), expected, "{count} names");
+    }
+}
+
+/// Whether the commit of the present transaction waits for the disk.
+async fn setting(link: &Link) -> std::result::Result<String, Fault> {
+    let rows = link.query("select current_setting('synchronous_commit')", &[]).await?;
+    Ok(rows[0].try_get::<&str>(0)?.to_owned())
+}
+
 /// A node that writes records all the time keeps its own lease, and the lease is renewed meanwhile.
 #[tokio::test]
 async fn a_transaction_that_needs_a_hold_delays_no_renewal_of_it() {
