@@ -1,9 +1,12 @@
 //! Claims that were granted: they are answered whatever happens to the statements beside them, and what other transactions
 //! can do with their rows.
 
+use std::time::Duration;
+
 use bandog_core::{
     Answer, Claim, ClaimId, ClientId, ErrorKind, Key, Kind, Leases, Released, Renewal, Result, Step, Verdict,
 };
+use bandog_testkit::eventually_async;
 use tokio::sync::oneshot;
 
 use super::options;
@@ -13,7 +16,7 @@ use crate::{
     fault::Fault,
     job::Request,
     leases::Context,
-    mutexes,
+    mutexes::{self, Decision},
     row::Row,
     session::{Link, Session},
     statements::Statements,
@@ -24,7 +27,7 @@ fn claim(name: &str) -> Claim {
         key: Key::new(name).expect("the name is right"),
         id: ClaimId { client: ClientId::random(), number: 1 },
         kind: Kind::Mutex,
-        ttl: std::time::Duration::from_secs(60),
+        ttl: Duration::from_secs(60),
         fences: std::num::NonZeroU32::MIN,
         above: None,
         joins: false,
@@ -91,6 +94,51 @@ async fn a_release_is_answered_before_the_claims_beside_it() {
     assert!(claimed.try_recv().is_err(), "the claims have no answer yet");
     session.discard();
     assert!(is_granted(&store.apply(&[Step::Claim(ours)]).await[0]), "the release was committed");
+}
+
+/// A claim of many names reads a row, and another client gets the lock before the claim has locked this row.
+#[tokio::test]
+async fn a_claim_of_many_names_sees_a_row_that_has_changed_since_its_statement_began() {
+    let options = options();
+    let store = Sql::new(options.clone()).expect("the options are right");
+    for name in ["a", "b"] {
+        let earlier = claim(name);
+        assert!(is_granted(&store.apply(&[Step::Claim(earlier.clone())]).await[0]));
+        store.apply(&[Step::Release(earlier)]).await.remove(0).expect("the server is up");
+    }
+    let mut statements = Statements::postgres();
+    let reads = "where l.name = any ($1::text[]) and f.name = any ($1::text[]) for update";
+    assert!(statements.claim.contains(reads));
+    // The row is read, and then the statement waits.
+    let waits = format!("where pg_advisory_xact_lock_shared(length(l.name)) is not null and {}", &reads[6..]);
+    statements.claim = statements.claim.replace(reads, &waits);
+    let context = Context::new(options.clone(), statements);
+    let mut claiming = Session::open(&context).await.expect("the server is up");
+    let other = Context::new(options, Statements::postgres());
+    let mut other = Session::open(&other).await.expect("the server is up");
+    other.drive(|link| link.execute("select pg_advisory_lock(1)")).await.expect("the server is up");
+
+    let claims = [claim("a"), claim("b")].map(Step::Claim);
+    let asked: Vec<_> = claims.iter().collect();
+    let claimed = claiming.drive(async |link| Ok(mutexes::claim(link, &context, &asked).await));
+    let before_its_end = async {
+        eventually_async(Duration::from_secs(20), async || {
+            let count = "select count(*) from pg_locks where locktype = 'advisory' and not granted";
+            let rows = other.drive(|link| link.query(count, &[])).await.expect("the server is up");
+            rows[0].try_get::<i64>(0).expect("a number") == 1
+        })
+        .await;
+        assert!(is_granted(&store.apply(&[Step::Claim(claim("a"))]).await[0]));
+        other.drive(|link| link.execute("select pg_advisory_unlock(1)")).await.expect("the server is up");
+    };
+    let (claimed, ()) = futures_util::future::join(claimed, before_its_end).await;
+    let decided = claimed.unwrap_or_else(|_: Fault| panic!("the server is up"));
+    assert!(decided.failed.is_none());
+    let [Some(Decision::Answer(a)), Some(Decision::Answer(b))] = &decided.decisions[..] else {
+        panic!("{:?}", decided.decisions)
+    };
+    assert!(matches!(a, Answer::Claimed(Verdict::Busy { .. })), "{a:?}");
+    assert!(matches!(b, Answer::Claimed(Verdict::Granted { .. })), "{b:?}");
 }
 
 #[tokio::test]
