@@ -124,3 +124,24 @@ async fn a_notification_while_a_claim_is_in_flight_is_not_forgotten() {
     drop(soon(waiter).await.unwrap().unwrap());
     assert_eq!(start.elapsed(), ms(0));
 }
+
+/// A call with a short limit arrives while the claim of another call is in flight. The refusal may be older than this call,
+/// and the next poll is after its end, so the client must claim the lock again.
+#[tokio::test(start_paused = true)]
+async fn a_short_call_that_arrives_while_a_claim_is_in_flight_gets_an_answer() {
+    let store = memory();
+    let wire = Stopped::new(store.clone());
+    let (ours, theirs) = (client(wire.clone()), client(store));
+    let guard = theirs.mutex("orders").lock().await.unwrap();
+    let patient = waiting(&ours, "orders").await;
+    ours.idle().await;
+    wire.stop(Which::Answers);
+    wire.until_held(1).await; // The call polls. The store refuses the claim, and the answer is held back.
+    let orders = ours.mutex("orders");
+    let brief = tokio::spawn(async move { orders.try_lock_for(ms(20)).await });
+    time::sleep(ms(1)).await; // The call waits now.
+    wire.go_on();
+    assert!(soon(brief).await.unwrap().unwrap().is_none());
+    guard.release().await.unwrap();
+    drop(soon(patient).await.unwrap().unwrap());
+}

@@ -130,8 +130,9 @@ impl<C: Call> Slot<C> {
             return;
         }
         // If a notification or a `try_lock` call arrived after the claim was sent, the store may have made its decision
-        // earlier. So the answer may be outdated, and the key is claimed again.
-        if is_notified || self.queue.has_try_locks() {
+        // earlier. So the answer may be outdated, and the key is claimed again. This also holds for a later call that
+        // ends before the next poll: it would end without any answer.
+        if is_notified || self.queue.has_try_locks() || self.queue.has_later_call_until(last_covered, retry_at) {
             return self.claim_next(cx);
         }
         if let Some(claim) = claim {

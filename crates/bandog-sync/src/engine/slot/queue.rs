@@ -168,6 +168,14 @@ impl<C> Queue<C> {
         first.into_iter().chain(others).for_each(|waiter| waiter.refusals_before += 1);
     }
 
+    /// Whether a call that arrived later than the call `covered` times out at this moment or before it.
+    pub(super) fn has_later_call_until(&self, covered: Option<Ticket>, moment: Moment) -> bool {
+        let from = covered.map_or(0, |ticket| ticket + 1);
+        let first = self.first.as_ref().filter(|(first, _)| *first >= from).map(|(_, waiter)| waiter);
+        let others = self.others.range(from..).map(|(_, waiter)| waiter);
+        first.into_iter().chain(others).any(|waiter| waiter.until.is_some_and(|until| until <= moment))
+    }
+
     /// Removes and returns the oldest `try_lock` call, unless it arrived later than the call `up_to`.
     pub(super) fn remove_try_lock(&mut self, up_to: Ticket) -> Option<Box<Waiter<C>>> {
         let first = self.try_locks.first().copied().filter(|first| *first <= up_to)?;
