@@ -1,6 +1,6 @@
 -- Releases mutexes. This statement contains the rules of `LockState` for mutexes without a queue. Rows that another
--- transaction has locked are skipped. As in the statement for claims, each table is read by
--- `any ($1)`.
+-- transaction has locked are skipped. As in the statement for claims, each table is read by `any ($1)`, and the time of a
+-- row before its lock.
 --
 -- The commit does not wait for the disk. If the server crashes within three times `wal_writer_delay` (0.6 s by default),
 -- the release is lost perhaps, and the lock stays held until its ttl ends. A lock that was granted again is never held by the released claim: the commit of the

@@ -139,7 +139,7 @@ async fn a_short_call_that_arrives_while_a_claim_is_in_flight_gets_an_answer() {
     wire.until_held(1).await; // The call polls. The store refuses the claim, and the answer is held back.
     let orders = ours.mutex("orders");
     let brief = tokio::spawn(async move { orders.try_lock_for(ms(20)).await });
-    time::sleep(ms(1)).await; // The call waits now.
+    tokio::task::yield_now().await; // The call is in the engine's queue now, before the answer.
     wire.go_on();
     assert!(soon(brief).await.unwrap().unwrap().is_none());
     guard.release().await.unwrap();

@@ -121,7 +121,7 @@ impl<C: Call> Slot<C> {
         let is_next = ahead.is_none_or(|ahead| ahead == 0);
         let retry_at = now + if is_next { poll.min(retry_after + Duration::from_millis(1)) } else { poll };
         self.stage = Stage::Waiting { attempt, retry_at };
-        self.queue.ignore_last_refusal(last_covered);
+        let first_end = self.queue.ignore_last_refusal(last_covered);
         while let Some(waiter) = last_covered.and_then(|last| self.queue.remove_try_lock(last)) {
             cx.emit(Effect::Refuse(waiter.call));
         }
@@ -130,9 +130,9 @@ impl<C: Call> Slot<C> {
             return;
         }
         // If a notification or a `try_lock` call arrived after the claim was sent, the store may have made its decision
-        // earlier. So the answer may be outdated, and the key is claimed again. This also holds for a later call that
-        // ends before the next poll: it would end without any answer.
-        if is_notified || self.queue.has_try_locks() || self.queue.has_later_call_until(last_covered, retry_at) {
+        // earlier. So the answer may be outdated, and the key is claimed again. This also holds for a call that arrived then
+        // and ends before the next poll: it would end without any answer.
+        if is_notified || self.queue.has_try_locks() || first_end.is_some_and(|end| end <= retry_at) {
             return self.claim_next(cx);
         }
         if let Some(claim) = claim {

@@ -160,20 +160,15 @@ impl<C> Queue<C> {
     }
 
     /// Lets the last refusal count only for the call `covered` and for earlier calls. If `covered` is `None`, the
-    /// refusal counts for no call.
-    pub(super) fn ignore_last_refusal(&mut self, covered: Option<Ticket>) {
+    /// refusal counts for no call. Returns when the first of the other calls times out.
+    pub(super) fn ignore_last_refusal(&mut self, covered: Option<Ticket>) -> Option<Moment> {
         let from = covered.map_or(0, |ticket| ticket + 1);
         let first = self.first.as_mut().filter(|(first, _)| *first >= from).map(|(_, waiter)| waiter);
         let others = self.others.range_mut(from..).map(|(_, waiter)| waiter);
-        first.into_iter().chain(others).for_each(|waiter| waiter.refusals_before += 1);
-    }
-
-    /// Whether a call that arrived later than the call `covered` times out at this moment or before it.
-    pub(super) fn has_later_call_until(&self, covered: Option<Ticket>, moment: Moment) -> bool {
-        let from = covered.map_or(0, |ticket| ticket + 1);
-        let first = self.first.as_ref().filter(|(first, _)| *first >= from).map(|(_, waiter)| waiter);
-        let others = self.others.range(from..).map(|(_, waiter)| waiter);
-        first.into_iter().chain(others).any(|waiter| waiter.until.is_some_and(|until| until <= moment))
+        first.into_iter().chain(others).fold(None, |first_end, waiter| {
+            waiter.refusals_before += 1;
+            earlier(first_end, waiter.until)
+        })
     }
 
     /// Removes and returns the oldest `try_lock` call, unless it arrived later than the call `up_to`.
