@@ -2,7 +2,8 @@
 
 use std::{
     fs,
-    time::{Duration, Instant, SystemTime},
+    sync::LazyLock,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use bandog::backend::{Records, Swap};
@@ -17,14 +18,21 @@ use crate::{
 /// Timeout for a node to notice a change. Nodes poll for changes once a second.
 const NOTICE: Duration = Duration::from_secs(2);
 
-/// The jobs of all tests. Jobs with a daily tick do not fire by themselves during a test.
+/// The hour of the daily ticks, in UTC and in Berlin. The next of these hours begins at least six hours from now, so no
+/// job with a daily tick fires during a test.
+static HOUR: LazyLock<u64> = LazyLock::new(|| {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 3600 % 24;
+    if (6..18).contains(&now) { 2 } else { 14 }
+});
+
+/// The jobs of all tests. `HOUR` is replaced by [`HOUR`].
 const JOBS: &str = r#"
 [pool]
 size = 8
 
 [[job]]
 name = "daily"
-cron = "0 0 2 * * ?"
+cron = "0 0 HOUR * * ?"
 zone = "Europe/Berlin"
 command = "echo run >> daily; echo noted"
 
@@ -35,12 +43,12 @@ command = "echo $BANDOG_TICK >> often"
 
 [[job]]
 name = "long"
-cron = "0 0 2 * * ?"
+cron = "0 0 HOUR * * ?"
 command = "echo begun >> long; until [ -e go ]; do sleep 0.02; done"
 
 [[job]]
 name = "bad"
-cron = "0 0 2 * * ?"
+cron = "0 0 HOUR * * ?"
 command = "exit 3"
 
 [[job]]
@@ -59,7 +67,7 @@ struct Site<'a> {
 
 impl<'a> Site<'a> {
     fn new(place: &'a Place, url: &'a str) -> Self {
-        fs::write(place.path("jobs.toml"), JOBS).unwrap();
+        fs::write(place.path("jobs.toml"), JOBS.replace("HOUR", &HOUR.to_string())).unwrap();
         let scheduler = scheduler(place, url);
         Self { place, url, scheduler }
     }
@@ -141,7 +149,9 @@ fn ls_and_show_print_each_job() {
             "zone"
         ]
     );
-    assert_eq!((&daily["trigger"], &daily["zone"]), (&"cron 0 0 2 * * ?".into(), &"Europe/Berlin".into()));
+    let hour = *HOUR;
+    let trigger = format!("cron 0 0 {hour} * * ?");
+    assert_eq!((&daily["trigger"], &daily["zone"]), (&trigger.as_str().into(), &"Europe/Berlin".into()));
     assert_eq!((&daily["enabled"], &list[3]["enabled"], &list[3]["next"]), (&true.into(), &false.into(), &Value::Null));
     assert_eq!(site.json(&["ls", "o*"]).as_array().unwrap().len(), 2);
     assert_eq!(site.json(&["ls", "nothing*"]), Value::Array(Vec::new()));
@@ -157,13 +167,13 @@ fn ls_and_show_print_each_job() {
     assert!(node["node"].as_str().unwrap().ends_with(&format!(":{}", site.scheduler.pid())), "{node}");
 
     let table = site.jobs(&["ls"]).stdout;
-    for words in
-        ["1 scheduler runs: ", "NAME ", "FIRES ", "cron 0 0 2 * * ?", "Europe/Berlin", "T02:00:00+0", "disabled"]
-    {
+    let tick = format!("T{hour:02}:00:00+0");
+    for words in ["1 scheduler runs: ", "NAME ", "FIRES ", &trigger, "Europe/Berlin", &tick, "disabled"] {
         assert!(table.contains(words), "{words}: {table}");
     }
     let one = site.jobs(&["show", "daily"]).stdout;
-    for words in ["At 02:00, every day", "overlap skip, catch_up once, on_crash abandon, lease 30s", "1 ok", "idle"] {
+    let fires = format!("At {hour:02}:00, every day");
+    for words in [&fires, "overlap skip, catch_up once, on_crash abandon, lease 30s", "1 ok", "idle"] {
         assert!(one.contains(words), "{words}: {one}");
     }
 }
@@ -310,7 +320,9 @@ fn next_prints_the_ticks_in_the_order_of_time() {
     let daily = site.jobs(&["next", "daily", "--count", "2"]);
     let lines: Vec<&str> = daily.stdout.lines().collect();
     assert!(
-        lines[0].starts_with("NEXT ") && lines[1].contains("T02:00:00+0") && lines[1].ends_with("daily"),
+        lines[0].starts_with("NEXT ")
+            && lines[1].contains(&format!("T{:02}:00:00+0", *HOUR))
+            && lines[1].ends_with("daily"),
         "{daily:?}"
     );
     assert_eq!(lines.len(), 3);
@@ -374,8 +386,8 @@ fn backfill_runs_ticks_of_the_past() {
     let store = Store::start();
     let (place, url) = store.place_and_url();
     let site = Site::new(place, url);
-    let range = ["--from", "2026-01-10T01:00:00Z", "--to", "2026-01-12T02:00:00+01:00"];
-    let ticks = ["2026-01-10T01:00:00Z", "2026-01-11T01:00:00Z", "2026-01-12T01:00:00Z"];
+    let ticks = [10, 11, 12].map(|day| format!("2026-01-{day}T{:02}:00:00Z", *HOUR - 1));
+    let range = ["--from", &ticks[0], "--to", &format!("2026-01-12T{:02}:00:00+01:00", *HOUR)];
     let dry = site.jobs(&[&["backfill", "daily", "--dry-run"], &range[..]].concat());
     assert_eq!(
         (dry.code, dry.stdout),
