@@ -401,7 +401,7 @@ fn backfill_runs_ticks_of_the_past() {
     let runs = site.json(&["history", "daily"]);
     let ran: Vec<_> = runs.as_array().unwrap().iter().rev().map(|run| (&run["tick"], &run["kind"])).collect();
     let kind = Value::from("backfill");
-    assert_eq!(ran, ticks.map(Value::from).iter().map(|tick| (tick, &kind)).collect::<Vec<_>>());
+    assert_eq!(ran, ticks.clone().map(Value::from).iter().map(|tick| (tick, &kind)).collect::<Vec<_>>());
     let json = site.json(&[&["backfill", "daily", "--dry-run"], &range[..]].concat());
     assert_eq!(fields(&json), ["count", "dry_run", "job", "ticks"]);
     let refused = |from: &str, to: &str, words: &str| {
