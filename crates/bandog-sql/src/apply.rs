@@ -21,13 +21,15 @@ use crate::{
 /// The channel for the answers of a call.
 type Reply = oneshot::Sender<Vec<Result<Answer>>>;
 
-/// The steps of several calls.
+/// The steps of several calls. Each [`Request::run`] executes some of them, and further calls can be added in between.
 #[derive(Default)]
 pub(crate) struct Steps {
     steps: Vec<Step>,
     answers: Answers,
-    /// How often a step was left out, because another transaction had locked its row.
+    /// How often the present round was repeated, because another transaction had locked a row.
     attempts: u32,
+    /// How many rounds of releases the claims have waited for.
+    waited: u32,
 }
 
 /// The answers of the steps of several calls.
@@ -82,6 +84,9 @@ impl Answers {
 /// all requests behind this one wait: 25 ms together, on average.
 const MAX_ATTEMPTS: u32 = 8;
 
+/// Maximum number of rounds of releases that claims wait for. There can be releases all the time.
+const MAX_WAITED: u32 = 2;
+
 /// Steps that are executed together. The order of steps of different names does not matter.
 #[derive(Debug, Default)]
 struct Round {
@@ -104,6 +109,26 @@ impl Steps {
         self.steps.extend(steps);
     }
 
+    /// Sends the answers of the calls that have all of them, and keeps the other calls. Returns whether there are any.
+    pub(crate) fn keep_open_calls(&mut self) -> bool {
+        self.answers.send();
+        let calls = std::mem::take(&mut self.answers.calls);
+        let mut steps = std::mem::take(&mut self.steps).into_iter().zip(std::mem::take(&mut self.answers.each));
+        for (count, reply) in calls {
+            let these = steps.by_ref().take(count);
+            if reply.is_none() {
+                these.for_each(drop);
+                continue;
+            }
+            for (step, answer) in these {
+                self.steps.push(step);
+                self.answers.each.push(answer);
+            }
+            self.answers.calls.push((count, reply));
+        }
+        !self.steps.is_empty()
+    }
+
     /// Sends the answers. The steps without an answer get this error.
     pub(crate) fn finish(mut self, failed: Option<Error>) {
         let failed = failed.unwrap_or_else(|| Error::unavailable("the step was not executed"));
@@ -113,30 +138,23 @@ impl Steps {
         self.answers.send();
     }
 
-    /// The steps that have no answer yet, in rounds. The steps of one name keep their order.
-    fn rounds(&self, is_plain: impl Fn(&Step) -> bool) -> Vec<Round> {
-        let mut rounds: Vec<Round> = Vec::new();
-        // For each name, the number of its last round, and whether the last step can share the round with another step.
-        let mut last: HashMap<&Key, (usize, bool)> = HashMap::new();
+    /// The next steps. The steps of one name keep their order, so most of them are in different rounds.
+    fn next_round(&self, is_plain: impl Fn(&Step) -> bool) -> Round {
+        let mut round = Round::default();
+        // Whether a further step of this name can be in this round.
+        let mut has_room: HashMap<&Key, bool> = HashMap::new();
         for (number, step) in self.steps.iter().enumerate().filter(|(number, _)| self.answers.is_open(*number)) {
             let is_plain = is_plain(step);
-            let round = match last.get(step.key()) {
-                Some((round, true)) if !is_plain => *round,
-                Some((round, _)) => round + 1,
-                None => 0,
-            };
-            last.insert(step.key(), (round, !is_plain));
-            if rounds.len() <= round {
-                rounds.resize_with(round + 1, Round::default);
-            }
-            let round = &mut rounds[round];
+            let fits = has_room.get(step.key()).is_none_or(|has_room| *has_room && !is_plain);
+            has_room.insert(step.key(), fits && !is_plain);
             match (is_plain, step) {
+                _ if !fits => {}
                 (false, _) => round.others.push(number),
                 (true, Step::Release(_)) => round.releases.push(number),
                 (true, Step::Claim(_) | Step::Pass { .. }) => round.claims.push(number),
             }
         }
-        rounds
+        round
     }
 
     /// Answers the claims of which a poll has just seen that they are still busy. The other steps change their locks, perhaps.
@@ -177,14 +195,7 @@ impl Steps {
             answers.send();
             failed
         };
-        let (not_released, claimed) = match link.decides {
-            // See `mysql/blocks`: there, no statement may follow one whose answer is not there.
-            Decides::UsualSteps => match released.await {
-                Some(fault) => return Err(fault),
-                None => (None, mutexes::claim(link, context, &claims).await),
-            },
-            Decides::AllSteps | Decides::Nothing => join(released, mutexes::claim(link, context, &claims)).await,
-        };
+        let (not_released, claimed) = join(released, mutexes::claim(link, context, &claims)).await;
         answers.decide(&round.claims, claimed.decisions, &mut others);
         if let Some(fault) = not_released.or(claimed.failed) {
             return Err(fault);
@@ -207,20 +218,30 @@ impl Steps {
 
 #[async_trait]
 impl Request for Steps {
+    /// Executes the next round.
     async fn run(&mut self, link: &Link, context: &Context) -> Result<(), Fault> {
         self.answer_from_polls(context);
         let is_alone = self.steps.len() == 1;
-        for round in self.rounds(|step| is_plain(link, context, step, is_alone)) {
-            let numbers = [&round.claims[..], &round.releases, &round.others].concat();
-            if self.execute(round, link, context).await? {
-                // The steps of the next rounds come after those that have no answer yet.
-                self.attempts += 1;
-                if self.attempts < MAX_ATTEMPTS {
-                    return Err(Fault::row_locked());
-                }
-                self.give_up(&numbers);
-            }
+        let mut round = self.next_round(|step| is_plain(link, context, step, is_alone));
+        // See `mysql/blocks`: there, no statement may follow one whose answer is not there. So the claims wait for the releases,
+        // and are executed together with those that arrive meanwhile.
+        let is_divided = link.decides == Decides::UsualSteps && !round.releases.is_empty() && !round.claims.is_empty();
+        let claims_wait = is_divided && self.waited < MAX_WAITED;
+        if is_divided {
+            let left_out = if claims_wait { &mut round.claims } else { &mut round.releases };
+            left_out.clear();
         }
+        let numbers = [&round.claims[..], &round.releases, &round.others].concat();
+        if self.execute(round, link, context).await? {
+            // The steps of the next rounds come after those that have no answer yet.
+            self.attempts += 1;
+            if self.attempts < MAX_ATTEMPTS {
+                return Err(Fault::row_locked());
+            }
+            self.give_up(&numbers);
+        }
+        self.attempts = 0;
+        self.waited = if claims_wait { self.waited + 1 } else { 0 };
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! A lane: one connection, and the task that executes requests on it, in their order.
 
 use std::{
+    collections::VecDeque,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -139,11 +140,20 @@ impl Lane {
 async fn serve(context: Arc<Context>, mut jobs: mpsc::Receiver<Job>, reconnects: bool) {
     let backoff = Backoff::default();
     let mut server = Server { context, session: None, reconnects, backoff, refused: None, opened: None };
-    let mut batch = Vec::with_capacity(MAX_CALLS);
-    while server.next(&mut jobs, &mut batch).await {
-        let late = late(&server.context.options.store());
-        for job in join_calls(std::mem::take(&mut batch), &late) {
-            server.execute(job).await;
+    let (mut waiting, mut left) = (VecDeque::with_capacity(MAX_CALLS), None);
+    loop {
+        while waiting.len() < MAX_CALLS
+            && let Ok(job) = jobs.try_recv()
+        {
+            waiting.push_back(job);
+        }
+        let late = || late(&server.context.options.store());
+        match join_calls(left.take(), &mut waiting, late) {
+            Some(joined) => left = server.execute(joined).await,
+            None => match server.next(&mut jobs).await {
+                Some(job) => waiting.push_back(job),
+                None => break,
+            },
         }
     }
     if let Some(session) = server.session.take() {
@@ -151,52 +161,74 @@ async fn serve(context: Arc<Context>, mut jobs: mpsc::Receiver<Job>, reconnects:
     }
 }
 
-/// The calls that are executed together.
-enum Joined {
-    Apply(Steps, Instant),
-    Renew(Renewals, Instant),
-    Swap(SwapCalls, Instant),
-    Other(Box<dyn Request>, Instant),
+/// Calls that are executed together, and the deadline of the last one.
+struct Joined {
+    calls: Calls,
+    deadline: Instant,
 }
 
-/// Joins neighbouring calls of the same kind. The calls whose deadline has passed are not executed. They get the error
-/// `late`.
-fn join_calls(batch: Vec<Job>, late: &Error) -> Vec<Joined> {
-    let (mut joined, now): (Vec<Joined>, _) = (Vec::new(), Instant::now());
-    for Job { deadline, work } in batch {
-        if deadline <= now {
-            work.refuse(late.clone());
-            continue;
-        }
-        match (work, joined.last_mut()) {
-            (Work::Apply(steps, reply), Some(Joined::Apply(call, until))) if call.len() + steps.len() <= MAX_STEPS => {
-                call.add(steps, reply);
-                *until = deadline;
-            }
-            (Work::Renew(claims, reply), Some(Joined::Renew(call, until))) => {
-                call.add(claims, reply);
-                *until = deadline;
-            }
-            (Work::Swap(swaps, reply), Some(Joined::Swap(call, until))) if call.has_room_for(&swaps) => {
-                call.add(swaps, reply);
-                *until = deadline;
-            }
-            (Work::Apply(steps, reply), _) => {
+enum Calls {
+    Apply(Steps),
+    Renew(Renewals),
+    Swap(SwapCalls),
+    Other(Box<dyn Request>),
+}
+
+impl Joined {
+    fn of(Job { deadline, work }: Job) -> Self {
+        let calls = match work {
+            Work::Apply(steps, reply) => {
                 let mut call = Steps::default();
                 call.add(steps, reply);
-                joined.push(Joined::Apply(call, deadline));
+                Calls::Apply(call)
             }
-            (Work::Renew(claims, reply), _) => {
+            Work::Renew(claims, reply) => {
                 let mut call = Renewals::default();
                 call.add(claims, reply);
-                joined.push(Joined::Renew(call, deadline));
+                Calls::Renew(call)
             }
-            (Work::Swap(swaps, reply), _) => {
+            Work::Swap(swaps, reply) => {
                 let mut call = SwapCalls::default();
                 call.add(swaps, reply);
-                joined.push(Joined::Swap(call, deadline));
+                Calls::Swap(call)
             }
-            (Work::Other(request), _) => joined.push(Joined::Other(request, deadline)),
+            Work::Other(request) => Calls::Other(request),
+        };
+        Self { calls, deadline }
+    }
+
+    /// Adds a call of the same kind. Returns the call if it must be executed later.
+    fn add(&mut self, Job { deadline, work }: Job) -> Option<Job> {
+        match (&mut self.calls, work) {
+            (Calls::Apply(call), Work::Apply(steps, reply)) if call.len() + steps.len() <= MAX_STEPS => {
+                call.add(steps, reply);
+            }
+            (Calls::Renew(call), Work::Renew(claims, reply)) => call.add(claims, reply),
+            (Calls::Swap(call), Work::Swap(swaps, reply)) if call.has_room_for(&swaps) => call.add(swaps, reply),
+            (_, work) => return Some(Job { deadline, work }),
+        }
+        self.deadline = deadline;
+        None
+    }
+}
+
+/// Joins the first calls with what is left of earlier ones, as far as they are of the same kind. Calls whose deadline has
+/// passed are not executed. They get the error `late`. Returns None if no call waits.
+fn join_calls(left: Option<Joined>, waiting: &mut VecDeque<Job>, late: impl Fn() -> Error) -> Option<Joined> {
+    let (mut joined, now) = (left, Instant::now());
+    while let Some(job) = waiting.pop_front() {
+        if job.deadline <= now {
+            job.work.refuse(late());
+            continue;
+        }
+        match &mut joined {
+            None => joined = Some(Joined::of(job)),
+            Some(joined) => {
+                if let Some(job) = joined.add(job) {
+                    waiting.push_front(job);
+                    break;
+                }
+            }
         }
     }
     joined
@@ -217,45 +249,51 @@ struct Server {
 }
 
 impl Server {
-    /// Waits for jobs. Notices meanwhile if the connection ends. Returns false if no job will come.
-    async fn next(&mut self, jobs: &mut mpsc::Receiver<Job>, batch: &mut Vec<Job>) -> bool {
+    /// Waits for a job. Notices meanwhile if the connection ends. Returns None if no job will come.
+    async fn next(&mut self, jobs: &mut mpsc::Receiver<Job>) -> Option<Job> {
         loop {
             let Some(session) = &mut self.session else {
                 // After an error that is not retryable, such as a refused login, the next request connects.
                 let connects = self.reconnects && self.refused.as_ref().is_none_or(|(_, error)| error.is_retryable());
                 tokio::select! {
                     biased;
-                    received = jobs.recv_many(batch, MAX_CALLS) => return received > 0,
+                    job = jobs.recv() => return job,
                     _ = self.session(), if connects => continue,
                 }
             };
             tokio::select! {
                 biased;
-                received = jobs.recv_many(batch, MAX_CALLS) => return received > 0,
+                job = jobs.recv() => return job,
                 _ = session.ended() => self.lose_session(),
             }
         }
     }
 
-    async fn execute(&mut self, joined: Joined) {
-        match joined {
-            Joined::Apply(mut steps, deadline) => {
+    /// Executes calls. Returns those that have no answer yet.
+    async fn execute(&mut self, joined: Joined) -> Option<Joined> {
+        let Joined { calls, deadline } = joined;
+        match calls {
+            Calls::Apply(mut steps) => {
                 let failed = self.attempt(deadline, &mut steps).await;
+                if failed.is_none() && steps.keep_open_calls() {
+                    return Some(Joined { calls: Calls::Apply(steps), deadline });
+                }
                 steps.finish(failed);
             }
-            Joined::Renew(mut renewals, deadline) => {
+            Calls::Renew(mut renewals) => {
                 let failed = self.attempt(deadline, &mut renewals).await;
                 renewals.finish(failed);
             }
-            Joined::Swap(mut swaps, deadline) => {
+            Calls::Swap(mut swaps) => {
                 let failed = self.attempt(deadline, &mut swaps).await;
                 swaps.finish(failed);
             }
-            Joined::Other(mut request, deadline) => {
+            Calls::Other(mut request) => {
                 let failed = self.attempt(deadline, &mut *request).await;
                 request.finish(failed);
             }
         }
+        None
     }
 
     /// Executes a request until it succeeds, fails for good, or its deadline has passed. Returns the error.

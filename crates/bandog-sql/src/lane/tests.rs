@@ -46,8 +46,8 @@ fn a_request_whose_deadline_has_passed_is_answered_and_was_not_applied() {
         Work::Swap(Vec::new(), swaps),
         Work::Other(Box::new(Pending { query: Nothing, answer: None, reply })),
     ];
-    let batch = works.into_iter().map(|work| Job { deadline, work }).collect();
-    assert!(join_calls(batch, &error).is_empty());
+    let mut waiting = works.into_iter().map(|work| Job { deadline, work }).collect();
+    assert!(join_calls(None, &mut waiting, || error.clone()).is_none());
     let applied: Vec<_> = applied.try_recv().unwrap();
     assert_eq!(applied.len(), 2);
     applied.into_iter().for_each(|answer| is_late(answer.unwrap_err()));
@@ -65,13 +65,41 @@ fn swaps_of_several_calls_are_done_together_up_to_a_limit() {
     let calls = [vec![swap("a")], vec![swap("b"); 63], vec![swap("c")], vec![swap(&large)], vec![swap(&large)]];
     let deadline = Instant::now() + Duration::from_secs(60);
     let job = |swaps| Job { deadline, work: Work::Swap(swaps, oneshot::channel().0) };
-    let joined = join_calls(calls.into_iter().map(job).collect(), &late("here"));
+    let mut waiting = calls.into_iter().map(job).collect();
+    let joined = std::iter::from_fn(|| join_calls(None, &mut waiting, || late("here")));
     let sizes: Vec<_> = joined
-        .iter()
-        .map(|joined| match joined {
-            Joined::Swap(calls, _) => calls.len(),
-            Joined::Apply(..) | Joined::Renew(..) | Joined::Other(..) => panic!("another kind"),
+        .map(|joined| match joined.calls {
+            Calls::Swap(calls) => calls.len(),
+            Calls::Apply(_) | Calls::Renew(_) | Calls::Other(_) => panic!("another kind"),
         })
         .collect();
     assert_eq!(sizes, [64, 2, 1]);
+}
+
+/// Otherwise a query would read locks before the steps that were sent before it.
+#[test]
+fn calls_of_another_kind_are_not_overtaken() {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let job = |work| Job { deadline, work };
+    let apply = || job(Work::Apply(vec![Step::Claim(claim())], oneshot::channel().0));
+    let query = || Work::Other(Box::new(Pending { query: Nothing, answer: None, reply: oneshot::channel().0 }));
+    let join = |left, waiting: &mut VecDeque<Job>| {
+        let joined = join_calls(left, waiting, || late("here")).map(|joined| joined.calls);
+        let steps = match &joined {
+            Some(Calls::Apply(steps)) => Some(steps.len()),
+            Some(Calls::Renew(_) | Calls::Swap(_) | Calls::Other(_)) | None => None,
+        };
+        (steps, waiting.len())
+    };
+    let mut waiting = VecDeque::from([apply(), job(query()), apply(), apply()]);
+    // What is left of earlier calls gets one more.
+    assert_eq!(join(Some(Joined::of(apply())), &mut waiting), (Some(2), 3));
+    // The rest of these calls is executed before the query.
+    assert_eq!(join(Some(Joined::of(apply())), &mut waiting), (Some(1), 3));
+    assert_eq!(join(None, &mut waiting), (None, 2), "the query");
+    assert_eq!(join(None, &mut waiting), (Some(2), 0));
+    // A batch has a limit.
+    let large = || job(Work::Apply(vec![Step::Claim(claim()); MAX_STEPS - 1], oneshot::channel().0));
+    let mut waiting = VecDeque::from([apply(), apply()]);
+    assert_eq!(join(Some(Joined::of(large())), &mut waiting), (Some(MAX_STEPS), 1));
 }

@@ -96,6 +96,46 @@ async fn a_release_is_answered_before_the_claims_beside_it() {
     assert!(is_granted(&store.apply(&[Step::Claim(ours)]).await[0]), "the release was committed");
 }
 
+/// On MariaDB claims wait for releases, also for those that arrive meanwhile, but not for long.
+#[cfg(feature = "mysql")]
+#[tokio::test]
+async fn on_mariadb_claims_wait_for_two_rounds_of_releases() {
+    let options = super::options_of_mysql();
+    let store = Sql::new(options.clone()).expect("the options are right");
+    let held = ["a", "b", "c"].map(claim);
+    let all_granted = |answers: &[Result<Answer>]| answers.iter().all(is_granted);
+    assert!(all_granted(&store.apply(&held.clone().map(Step::Claim)).await));
+
+    let context = Context::new(options, Statements::mysql());
+    let mut session = Session::open(&context).await.expect("the server is up");
+    let mut steps = Steps::default();
+    let add = |steps: &mut Steps, step: Step| {
+        let (reply, answers) = oneshot::channel();
+        steps.add(vec![step], reply);
+        answers
+    };
+    let [first, second, third] = held;
+    let mut claimed = vec![add(&mut steps, Step::Claim(claim("d")))];
+    for release in [first, second] {
+        let name = release.key.to_string();
+        let mut released = add(&mut steps, Step::Release(release));
+        session.drive(|link| steps.run(link, &context)).await.expect("the server is up");
+        assert!(steps.keep_open_calls(), "{name}: the claims were executed with the release");
+        let answers = released.try_recv().expect("the answer was sent");
+        assert!(matches!(answers[..], [Ok(Answer::Released(Released::Freed { .. }))]), "{name}: {answers:?}");
+        claimed.push(add(&mut steps, Step::Claim(claim(&name))));
+    }
+    let mut released = add(&mut steps, Step::Release(third));
+    session.drive(|link| steps.run(link, &context)).await.expect("the server is up");
+    assert!(steps.keep_open_calls(), "the third release was executed with the claims");
+    for answers in &mut claimed {
+        assert!(all_granted(&answers.try_recv().expect("the answer was sent")));
+    }
+    session.drive(|link| steps.run(link, &context)).await.expect("the server is up");
+    assert!(!steps.keep_open_calls());
+    released.try_recv().expect("the answer was sent").remove(0).expect("the lock is held");
+}
+
 /// A claim of many names reads a row, and another client gets the lock before the claim has locked this row.
 #[tokio::test]
 async fn a_claim_of_many_names_sees_a_row_that_has_changed_since_its_statement_began() {

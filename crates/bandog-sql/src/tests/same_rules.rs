@@ -333,8 +333,9 @@ async fn apply(link: &Link, context: &Context, steps: &[Step]) -> Result<Vec<Res
     let (reply, mut answers) = oneshot::channel();
     let mut call = Steps::default();
     call.add(steps.to_vec(), reply);
-    call.run(link, context).await?;
-    call.finish(None);
+    while call.keep_open_calls() {
+        call.run(link, context).await?;
+    }
     Ok(answers.try_recv().expect("the answers were sent"))
 }
 
