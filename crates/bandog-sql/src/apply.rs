@@ -1,7 +1,7 @@
 //! Steps: claims, passes and releases. Mutexes without a queue are decided by one statement for many names, and all other
 //! locks by [`LockState`](bandog_core::LockState).
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Instant};
 
 use async_trait::async_trait;
 use bandog_core::{Answer, Error, Key, Kind, Result, Step, Verdict, check_pass};
@@ -37,8 +37,15 @@ pub(crate) struct Steps {
 struct Answers {
     /// The answers until now. An answer that was sent is no longer needed, but it is still an answer.
     each: Vec<Option<Result<Answer>>>,
-    /// The number of steps of each call, and its channel. None after its answers were sent.
-    calls: Vec<(usize, Option<Reply>)>,
+    calls: Vec<Call>,
+}
+
+struct Call {
+    /// The number of its steps.
+    steps: usize,
+    deadline: Instant,
+    /// None after its answers were sent.
+    reply: Option<Reply>,
 }
 
 impl Answers {
@@ -67,11 +74,11 @@ impl Answers {
     /// Sends the answers of the calls that have all of them.
     fn send(&mut self) {
         let mut end = 0;
-        for (count, reply) in &mut self.calls {
+        for call in &mut self.calls {
             let begin = end;
-            end += *count;
+            end += call.steps;
             if self.each[begin..end].iter().all(Option::is_some)
-                && let Some(reply) = reply.take()
+                && let Some(reply) = call.reply.take()
             {
                 // If the receiver is dropped, no caller waits for the answers.
                 let _ = reply.send(self.each[begin..end].iter().flatten().cloned().collect());
@@ -103,28 +110,36 @@ impl Steps {
         self.steps.len()
     }
 
-    pub(crate) fn add(&mut self, steps: Vec<Step>, reply: Reply) {
-        self.answers.calls.push((steps.len(), Some(reply)));
+    /// Adds a call. Steps that have not begun by this deadline are not executed.
+    pub(crate) fn add(&mut self, steps: Vec<Step>, deadline: Instant, reply: Reply) {
+        self.answers.calls.push(Call { steps: steps.len(), deadline, reply: Some(reply) });
         self.answers.each.resize(self.answers.each.len() + steps.len(), None);
         self.steps.extend(steps);
     }
 
-    /// Sends the answers of the calls that have all of them, and keeps the other calls. Returns whether there are any.
-    pub(crate) fn keep_open_calls(&mut self) -> bool {
-        self.answers.send();
-        let calls = std::mem::take(&mut self.answers.calls);
-        let mut steps = std::mem::take(&mut self.steps).into_iter().zip(std::mem::take(&mut self.answers.each));
-        for (count, reply) in calls {
-            let these = steps.by_ref().take(count);
-            if reply.is_none() {
-                these.for_each(drop);
-                continue;
+    /// Sends the answers of the calls that have all of them, and keeps the other calls for the next round. If the deadline of a
+    /// call has passed, its other steps get the error `late`. Returns whether there are calls for the next round.
+    pub(crate) fn keep_open_calls(&mut self, late: impl Fn() -> Error) -> bool {
+        let (steps, each) = (std::mem::take(&mut self.steps), std::mem::take(&mut self.answers.each));
+        let (calls, now) = (std::mem::take(&mut self.answers.calls), Instant::now());
+        let mut each = steps.into_iter().zip(each);
+        for call in calls {
+            let (steps, mut answers): (Vec<_>, Vec<_>) = each.by_ref().take(call.steps).unzip();
+            if call.deadline <= now {
+                answers.iter_mut().for_each(|answer| *answer = answer.take().or_else(|| Some(Err(late()))));
             }
-            for (step, answer) in these {
-                self.steps.push(step);
-                self.answers.each.push(answer);
+            match call.reply {
+                Some(reply) if answers.iter().all(Option::is_some) => {
+                    // If the receiver is dropped, no caller waits for the answers.
+                    let _ = reply.send(answers.into_iter().flatten().collect());
+                }
+                Some(_) => {
+                    self.steps.extend(steps);
+                    self.answers.each.extend(answers);
+                    self.answers.calls.push(call);
+                }
+                None => {}
             }
-            self.answers.calls.push((count, reply));
         }
         !self.steps.is_empty()
     }
@@ -223,16 +238,28 @@ impl Request for Steps {
         self.answer_from_polls(context);
         let is_alone = self.steps.len() == 1;
         let mut round = self.next_round(|step| is_plain(link, context, step, is_alone));
-        // See `mysql/blocks`: there, no statement may follow one whose answer is not there. So the claims wait for the releases,
-        // and are executed together with those that arrive meanwhile.
-        let is_divided = link.decides == Decides::UsualSteps && !round.releases.is_empty() && !round.claims.is_empty();
-        let claims_wait = is_divided && self.waited < MAX_WAITED;
-        if is_divided {
-            let left_out = if claims_wait { &mut round.claims } else { &mut round.releases };
-            left_out.clear();
+        let mut claims_wait = false;
+        if link.decides == Decides::UsualSteps {
+            if self.attempts > 0 {
+                // Another transaction has locked a row, perhaps that of a release. No claim waits for it.
+                round.others.append(&mut round.releases);
+            }
+            // See `mysql/blocks`: there, no statement follows a block whose answer is not there. So the claims wait for the
+            // releases, and are executed together with those that arrive meanwhile.
+            let is_divided = !round.releases.is_empty() && !round.claims.is_empty();
+            claims_wait = is_divided && self.waited < MAX_WAITED;
+            if claims_wait {
+                round.claims.clear();
+                round.others.clear();
+            } else if is_divided {
+                round.releases.clear();
+            }
         }
         let numbers = [&round.claims[..], &round.releases, &round.others].concat();
-        if self.execute(round, link, context).await? {
+        let executed = self.execute(round, link, context).await;
+        // A poll that was sent before the end of the round can have read a lock before the round has changed it.
+        numbers.iter().for_each(|number| context.listener.forget_lease(self.steps[*number].key()));
+        if executed? {
             // The steps of the next rounds come after those that have no answer yet.
             self.attempts += 1;
             if self.attempts < MAX_ATTEMPTS {

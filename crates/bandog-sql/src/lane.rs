@@ -161,7 +161,7 @@ async fn serve(context: Arc<Context>, mut jobs: mpsc::Receiver<Job>, reconnects:
     }
 }
 
-/// Calls that are executed together, and the deadline of the last one.
+/// Calls that are executed together, and the latest of their deadlines.
 struct Joined {
     calls: Calls,
     deadline: Instant,
@@ -179,7 +179,7 @@ impl Joined {
         let calls = match work {
             Work::Apply(steps, reply) => {
                 let mut call = Steps::default();
-                call.add(steps, reply);
+                call.add(steps, deadline, reply);
                 Calls::Apply(call)
             }
             Work::Renew(claims, reply) => {
@@ -201,7 +201,7 @@ impl Joined {
     fn add(&mut self, Job { deadline, work }: Job) -> Option<Job> {
         match (&mut self.calls, work) {
             (Calls::Apply(call), Work::Apply(steps, reply)) if call.len() + steps.len() <= MAX_STEPS => {
-                call.add(steps, reply);
+                call.add(steps, deadline, reply);
             }
             (Calls::Renew(call), Work::Renew(claims, reply)) => call.add(claims, reply),
             (Calls::Swap(call), Work::Swap(swaps, reply)) if call.has_room_for(&swaps) => call.add(swaps, reply),
@@ -275,7 +275,7 @@ impl Server {
         match calls {
             Calls::Apply(mut steps) => {
                 let failed = self.attempt(deadline, &mut steps).await;
-                if failed.is_none() && steps.keep_open_calls() {
+                if failed.is_none() && steps.keep_open_calls(|| late(&self.context.options.store())) {
                     return Some(Joined { calls: Calls::Apply(steps), deadline });
                 }
                 steps.finish(failed);

@@ -303,10 +303,11 @@ async fn answered(
         // One attempt of a backend can be several requests.
         let limit = pin!(time::sleep((last_begin + timeout).since(begin)));
         let error = match select(backend.change_latch(&operation), limit).await {
-            Either::Left((Ok(Some(answer)), limit)) => {
+            Either::Left((Ok(Some(answer)), _)) => {
                 if answer.has_changed && matches!(operation.action, LatchAction::Set(_)) {
-                    // Nobody needs its result. The next `set` tries it again.
-                    let _ = select(backend.clear_latches(), limit).await;
+                    // The caller does not need its result, and waits for one timeout at most. The next `set` tries it again.
+                    let limit = timeout.min((last_begin + timeout).since(clock.now()));
+                    let _ = select(backend.clear_latches(), pin!(time::sleep(limit))).await;
                 }
                 return Ok(answer);
             }

@@ -1,7 +1,7 @@
 //! Claims that were granted: they are answered whatever happens to the statements beside them, and what other transactions
 //! can do with their rows.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bandog_core::{
     Answer, Claim, ClaimId, ClientId, ErrorKind, Key, Kind, Leases, Released, Renewal, Result, Step, Verdict,
@@ -39,6 +39,16 @@ async fn hold(link: &Link, name: &str) -> std::result::Result<Vec<Row>, Fault> {
     link.begin(&link.statements.hold_leases, &[&vec![name]]).await
 }
 
+/// A deadline that does not pass during a test.
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(60)
+}
+
+#[cfg(feature = "mysql")]
+fn late() -> bandog_core::Error {
+    bandog_core::Error::unavailable("late")
+}
+
 fn is_granted(answer: &Result<Answer>) -> bool {
     matches!(answer, Ok(Answer::Claimed(Verdict::Granted { .. })))
 }
@@ -58,7 +68,7 @@ async fn a_granted_claim_is_answered_if_the_creation_of_rows_fails() {
     let mut session = Session::open(&context).await.expect("the server is up");
     let (reply, mut answers) = oneshot::channel();
     let mut steps = Steps::default();
-    steps.add(vec![Step::Claim(claim("known")), Step::Claim(claim("new"))], reply);
+    steps.add(vec![Step::Claim(claim("known")), Step::Claim(claim("new"))], soon(), reply);
     let fault = session.drive(|link| steps.run(link, &context)).await.expect_err("the creation of rows fails");
     steps.finish(Some(fault.describe("db")));
     let answers = answers.try_recv().expect("the answers were sent");
@@ -84,8 +94,8 @@ async fn a_release_is_answered_before_the_claims_beside_it() {
     let mut session = Session::open(&context).await.expect("the server is up");
     let (mut steps, (reply, released), (others, mut claimed)) =
         (Steps::default(), oneshot::channel(), oneshot::channel());
-    steps.add(vec![Step::Release(ours.clone())], reply);
-    steps.add(vec![Step::Claim(claim("b")), Step::Claim(claim("c"))], others);
+    steps.add(vec![Step::Release(ours.clone())], soon(), reply);
+    steps.add(vec![Step::Claim(claim("b")), Step::Claim(claim("c"))], soon(), others);
     let answers = tokio::select! {
         answers = released => answers.expect("the answers were sent"),
         ended = session.drive(|link| steps.run(link, &context)) => panic!("the claims have ended: {:?}", ended.is_ok()),
@@ -94,6 +104,14 @@ async fn a_release_is_answered_before_the_claims_beside_it() {
     assert!(claimed.try_recv().is_err(), "the claims have no answer yet");
     session.discard();
     assert!(is_granted(&store.apply(&[Step::Claim(ours)]).await[0]), "the release was committed");
+}
+
+/// Adds a call of one step.
+#[cfg(feature = "mysql")]
+fn add(steps: &mut Steps, step: Step, deadline: Instant) -> oneshot::Receiver<Vec<Result<Answer>>> {
+    let (reply, answers) = oneshot::channel();
+    steps.add(vec![step], deadline, reply);
+    answers
 }
 
 /// On MariaDB claims wait for releases, also for those that arrive meanwhile, but not for long.
@@ -109,31 +127,76 @@ async fn on_mariadb_claims_wait_for_two_rounds_of_releases() {
     let context = Context::new(options, Statements::mysql());
     let mut session = Session::open(&context).await.expect("the server is up");
     let mut steps = Steps::default();
-    let add = |steps: &mut Steps, step: Step| {
-        let (reply, answers) = oneshot::channel();
-        steps.add(vec![step], reply);
-        answers
-    };
     let [first, second, third] = held;
-    let mut claimed = vec![add(&mut steps, Step::Claim(claim("d")))];
+    let mut claimed = vec![add(&mut steps, Step::Claim(claim("d")), soon())];
     for release in [first, second] {
         let name = release.key.to_string();
-        let mut released = add(&mut steps, Step::Release(release));
+        let mut released = add(&mut steps, Step::Release(release), soon());
         session.drive(|link| steps.run(link, &context)).await.expect("the server is up");
-        assert!(steps.keep_open_calls(), "{name}: the claims were executed with the release");
+        assert!(steps.keep_open_calls(late), "{name}: the claims were executed with the release");
         let answers = released.try_recv().expect("the answer was sent");
         assert!(matches!(answers[..], [Ok(Answer::Released(Released::Freed { .. }))]), "{name}: {answers:?}");
-        claimed.push(add(&mut steps, Step::Claim(claim(&name))));
+        claimed.push(add(&mut steps, Step::Claim(claim(&name)), soon()));
     }
-    let mut released = add(&mut steps, Step::Release(third));
+    let mut released = add(&mut steps, Step::Release(third), soon());
     session.drive(|link| steps.run(link, &context)).await.expect("the server is up");
-    assert!(steps.keep_open_calls(), "the third release was executed with the claims");
+    assert!(steps.keep_open_calls(late), "the third release was executed with the claims");
     for answers in &mut claimed {
         assert!(all_granted(&answers.try_recv().expect("the answer was sent")));
     }
     session.drive(|link| steps.run(link, &context)).await.expect("the server is up");
-    assert!(!steps.keep_open_calls());
+    assert!(!steps.keep_open_calls(late));
     released.try_recv().expect("the answer was sent").remove(0).expect("the lock is held");
+}
+
+/// A release of a locked row is repeated. The claims beside it are executed with the first repetition.
+#[cfg(feature = "mysql")]
+#[tokio::test]
+async fn on_mariadb_claims_do_not_wait_for_a_release_whose_row_is_locked() {
+    let options = super::options_of_mysql();
+    let store = Sql::new(options.clone()).expect("the options are right");
+    let ours = claim("a");
+    assert!(is_granted(&store.apply(&[Step::Claim(ours.clone())]).await[0]));
+    let context = Context::new(options, Statements::mysql());
+    let mut node = Session::open(&context).await.expect("the server is up");
+    let mut session = Session::open(&context).await.expect("the server is up");
+    assert_eq!(node.drive(|link| hold(link, "a")).await.expect("the row is free").len(), 1);
+
+    let mut steps = Steps::default();
+    let mut released = add(&mut steps, Step::Release(ours), soon());
+    let mut claimed = add(&mut steps, Step::Claim(claim("b")), soon());
+    for _ in 0..2 {
+        assert!(claimed.try_recv().is_err(), "the claim was executed before the release");
+        let fault = session.drive(|link| steps.run(link, &context)).await.expect_err("the row is locked");
+        assert!(fault.is_transient());
+    }
+    assert!(is_granted(&claimed.try_recv().expect("the answer was sent")[0]));
+    node.roll_back().await.expect("the transaction can be rolled back");
+    session.drive(|link| steps.run(link, &context)).await.expect("the server is up");
+    assert!(!steps.keep_open_calls(late));
+    released.try_recv().expect("the answer was sent").remove(0).expect("the lock is held");
+}
+
+/// Otherwise a claim would be granted after its caller has stopped waiting.
+#[cfg(feature = "mysql")]
+#[tokio::test]
+async fn a_claim_that_has_waited_until_its_deadline_is_not_executed() {
+    let options = super::options_of_mysql();
+    let store = Sql::new(options.clone()).expect("the options are right");
+    let ours = claim("a");
+    assert!(is_granted(&store.apply(&[Step::Claim(ours.clone())]).await[0]));
+    let context = Context::new(options, Statements::mysql());
+    let mut session = Session::open(&context).await.expect("the server is up");
+
+    let mut steps = Steps::default();
+    let mut released = add(&mut steps, Step::Release(ours), soon());
+    let mut claimed = add(&mut steps, Step::Claim(claim("b")), Instant::now());
+    session.drive(|link| steps.run(link, &context)).await.expect("the server is up");
+    assert!(!steps.keep_open_calls(late));
+    released.try_recv().expect("the answer was sent").remove(0).expect("the lock is held");
+    let refused = claimed.try_recv().expect("the answer was sent").remove(0).expect_err("the deadline has passed");
+    assert!(refused.to_string().contains("late") && !refused.maybe_applied(), "{refused}");
+    assert!(is_granted(&store.apply(&[Step::Claim(claim("b"))]).await[0]), "the claim was executed");
 }
 
 /// A claim of many names reads a row, and another client gets the lock before the claim has locked this row.

@@ -4,7 +4,7 @@
 use std::{
     collections::{HashMap, HashSet},
     num::NonZeroU32,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bandog_core::{
@@ -332,8 +332,8 @@ impl World {
 async fn apply(link: &Link, context: &Context, steps: &[Step]) -> Result<Vec<Result<Answer>>, crate::fault::Fault> {
     let (reply, mut answers) = oneshot::channel();
     let mut call = Steps::default();
-    call.add(steps.to_vec(), reply);
-    while call.keep_open_calls() {
+    call.add(steps.to_vec(), Instant::now() + Duration::from_secs(60), reply);
+    while call.keep_open_calls(|| panic!("the deadline has passed")) {
         call.run(link, context).await?;
     }
     Ok(answers.try_recv().expect("the answers were sent"))

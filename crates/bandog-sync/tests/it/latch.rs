@@ -178,8 +178,10 @@ async fn an_operation_ends_within_three_timeouts() {
 async fn a_deletion_that_hangs_does_not_hide_the_answer() {
     let stopped = Stopped::new(memory());
     stopped.stop(Which::Deletions);
-    let latch = client(stopped.clone()).latch("start");
+    let (latch, began) = (client(stopped.clone()).latch("start"), Instant::now());
     assert!(soon(latch.set(3)).await.unwrap());
+    // The call waits for the deletion for one timeout.
+    assert!((3_000..=3_002).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
     assert_eq!(stopped.held(), 1);
     assert_eq!(latch.count().await.unwrap(), 3);
 }
