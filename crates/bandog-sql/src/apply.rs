@@ -1,7 +1,7 @@
 //! Steps: claims, passes and releases. Mutexes without a queue are decided by one statement for many names, and all other
 //! locks by [`LockState`](bandog_core::LockState).
 
-use std::{collections::HashMap, time::Instant};
+use std::{collections::HashMap, iter::repeat_n, time::Instant};
 
 use async_trait::async_trait;
 use bandog_core::{Answer, Error, Key, Kind, Result, Step, Verdict, check_pass};
@@ -120,27 +120,21 @@ impl Steps {
     /// Sends the answers of the calls that have all of them, and keeps the other calls for the next round. If the deadline of a
     /// call has passed, its other steps get the error `late`. Returns whether there are calls for the next round.
     pub(crate) fn keep_open_calls(&mut self, late: impl Fn() -> Error) -> bool {
-        let (steps, each) = (std::mem::take(&mut self.steps), std::mem::take(&mut self.answers.each));
-        let (calls, now) = (std::mem::take(&mut self.answers.calls), Instant::now());
-        let mut each = steps.into_iter().zip(each);
+        let (Answers { each, calls }, now) = (&mut self.answers, Instant::now());
+        let mut answers = each.iter_mut();
         for call in calls {
-            let (steps, mut answers): (Vec<_>, Vec<_>) = each.by_ref().take(call.steps).unzip();
-            if call.deadline <= now {
-                answers.iter_mut().for_each(|answer| *answer = answer.take().or_else(|| Some(Err(late()))));
-            }
-            match call.reply {
-                Some(reply) if answers.iter().all(Option::is_some) => {
-                    // If the receiver is dropped, no caller waits for the answers.
-                    let _ = reply.send(answers.into_iter().flatten().collect());
-                }
-                Some(_) => {
-                    self.steps.extend(steps);
-                    self.answers.each.extend(answers);
-                    self.answers.calls.push(call);
-                }
-                None => {}
-            }
+            let is_late = call.deadline <= now;
+            answers.by_ref().take(call.steps).filter(|_| is_late).for_each(|answer| {
+                answer.get_or_insert_with(|| Err(late()));
+            });
         }
+        self.answers.send();
+        let Answers { each, calls } = &mut self.answers;
+        let are_open = calls.iter().flat_map(|call| repeat_n(call.reply.is_some(), call.steps));
+        let (mut of_steps, mut of_answers) = (are_open.clone(), are_open);
+        self.steps.retain(|_| of_steps.next().unwrap_or(true));
+        each.retain(|_| of_answers.next().unwrap_or(true));
+        calls.retain(|call| call.reply.is_some());
         !self.steps.is_empty()
     }
 

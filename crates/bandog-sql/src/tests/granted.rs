@@ -114,18 +114,24 @@ fn add(steps: &mut Steps, step: Step, deadline: Instant) -> oneshot::Receiver<Ve
     answers
 }
 
+/// A new database of MariaDB in which these mutexes are held, a backend, and a session.
+#[cfg(feature = "mysql")]
+async fn on_mariadb(held: &[Claim]) -> (Sql, Context, Session) {
+    let options = super::options_of_mysql();
+    let store = Sql::new(options.clone()).expect("the options are right");
+    let steps: Vec<_> = held.iter().cloned().map(Step::Claim).collect();
+    assert!(store.apply(&steps).await.iter().all(is_granted));
+    let context = Context::new(options, Statements::mysql());
+    let session = Session::open(&context).await.expect("the server is up");
+    (store, context, session)
+}
+
 /// On MariaDB claims wait for releases, also for those that arrive meanwhile, but not for long.
 #[cfg(feature = "mysql")]
 #[tokio::test]
 async fn on_mariadb_claims_wait_for_two_rounds_of_releases() {
-    let options = super::options_of_mysql();
-    let store = Sql::new(options.clone()).expect("the options are right");
     let held = ["a", "b", "c"].map(claim);
-    let all_granted = |answers: &[Result<Answer>]| answers.iter().all(is_granted);
-    assert!(all_granted(&store.apply(&held.clone().map(Step::Claim)).await));
-
-    let context = Context::new(options, Statements::mysql());
-    let mut session = Session::open(&context).await.expect("the server is up");
+    let (_, context, mut session) = on_mariadb(&held).await;
     let mut steps = Steps::default();
     let [first, second, third] = held;
     let mut claimed = vec![add(&mut steps, Step::Claim(claim("d")), soon())];
@@ -142,7 +148,7 @@ async fn on_mariadb_claims_wait_for_two_rounds_of_releases() {
     session.drive(|link| steps.run(link, &context)).await.expect("the server is up");
     assert!(steps.keep_open_calls(late), "the third release was executed with the claims");
     for answers in &mut claimed {
-        assert!(all_granted(&answers.try_recv().expect("the answer was sent")));
+        assert!(is_granted(&answers.try_recv().expect("the answer was sent")[0]));
     }
     session.drive(|link| steps.run(link, &context)).await.expect("the server is up");
     assert!(!steps.keep_open_calls(late));
@@ -153,13 +159,9 @@ async fn on_mariadb_claims_wait_for_two_rounds_of_releases() {
 #[cfg(feature = "mysql")]
 #[tokio::test]
 async fn on_mariadb_claims_do_not_wait_for_a_release_whose_row_is_locked() {
-    let options = super::options_of_mysql();
-    let store = Sql::new(options.clone()).expect("the options are right");
     let ours = claim("a");
-    assert!(is_granted(&store.apply(&[Step::Claim(ours.clone())]).await[0]));
-    let context = Context::new(options, Statements::mysql());
+    let (_, context, mut session) = on_mariadb(std::slice::from_ref(&ours)).await;
     let mut node = Session::open(&context).await.expect("the server is up");
-    let mut session = Session::open(&context).await.expect("the server is up");
     assert_eq!(node.drive(|link| hold(link, "a")).await.expect("the row is free").len(), 1);
 
     let mut steps = Steps::default();
@@ -181,13 +183,8 @@ async fn on_mariadb_claims_do_not_wait_for_a_release_whose_row_is_locked() {
 #[cfg(feature = "mysql")]
 #[tokio::test]
 async fn a_claim_that_has_waited_until_its_deadline_is_not_executed() {
-    let options = super::options_of_mysql();
-    let store = Sql::new(options.clone()).expect("the options are right");
     let ours = claim("a");
-    assert!(is_granted(&store.apply(&[Step::Claim(ours.clone())]).await[0]));
-    let context = Context::new(options, Statements::mysql());
-    let mut session = Session::open(&context).await.expect("the server is up");
-
+    let (store, context, mut session) = on_mariadb(std::slice::from_ref(&ours)).await;
     let mut steps = Steps::default();
     let mut released = add(&mut steps, Step::Release(ours), soon());
     let mut claimed = add(&mut steps, Step::Claim(claim("b")), Instant::now());
