@@ -63,6 +63,9 @@ pub struct LatchOperation {
     /// The minimum time for which the store remembers the operation. A client repeats the operation only within this
     /// time.
     pub remember: Duration,
+    /// The store may forget this client's operations with numbers below this one, because no attempt of them can reach
+    /// the store any more.
+    pub forget_before: u64,
 }
 
 /// The answer to an operation.
@@ -104,6 +107,7 @@ pub struct LatchRow {
 ///     id: OperationId { client, number },
 ///     action,
 ///     remember: Duration::from_secs(30),
+///     forget_before: 0,
 /// };
 /// store.change_latch(&operation(1, LatchAction::Set(NonZeroU64::new(2).unwrap()))).await?;
 /// let count_down = operation(2, LatchAction::CountDown(NonZeroU64::MIN));

@@ -232,7 +232,9 @@ impl Barrier {
                 }
                 Swapped::Differs(_) => {
                     lost_swaps += 1;
-                    let delay = backoff(lost_swaps, missing, clock.now().since(asked_at));
+                    // Perhaps only few of the missing parties try, so the first pauses are shorter.
+                    let periods = 1_u32.checked_shl(lost_swaps).unwrap_or(u32::MAX).min(missing.max(2));
+                    let delay = backoff(periods, clock.now().since(asked_at));
                     pause(self.client.handle(), delay).await?;
                     // The record has perhaps changed again during the pause.
                     asked_at = clock.now();

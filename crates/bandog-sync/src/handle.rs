@@ -13,7 +13,10 @@ use std::{
 use bandog_core::{Backend, ClientId, Clock, Error, Key, Kind, Kinds, Member, Profile, Result, no_records};
 use tokio::sync::mpsc;
 
-use crate::engine::{Engine, Msg, Runner, Terms, Ticket};
+use crate::{
+    engine::{Engine, Msg, Runner, Terms, Ticket},
+    latch::Operations,
+};
 
 /// Maximum time for which the drop of a handle waits for pending releases.
 const LAST_WAIT: Duration = Duration::from_millis(100);
@@ -42,6 +45,8 @@ pub(crate) struct Handle {
     /// The next number. The engine takes the numbers of claims from the same counter as the handle takes tickets (the
     /// numbers of calls and of record subscriptions), because a call for a fair mutex and its claim have the same number.
     numbers: Arc<AtomicU64>,
+    /// The operations on latches that have not ended.
+    pub(crate) latches: Arc<Operations>,
     /// Number of [`OutageReporter`]s.
     outage_reporters: AtomicUsize,
     /// Whether a log line has already said that the store does not let this user read the registry.
@@ -91,6 +96,7 @@ impl Handle {
             has_records,
             terms,
             numbers,
+            latches: Arc::default(),
             outage_reporters,
             denial_logged,
             silence_logged,

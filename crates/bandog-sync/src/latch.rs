@@ -9,13 +9,14 @@ use bandog_core::{
 use futures_util::future::{Either, select};
 use tokio::time;
 
-use crate::{Client, Notifications, engine::FIRST_ANSWER, retry::backoff};
+use self::turns::Operation;
+pub(crate) use self::turns::Operations;
+use crate::{Client, Notifications, engine::FIRST_ANSWER};
+
+mod turns;
 
 /// Delay before an operation without an answer is repeated.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
-
-/// The number of operations on one latch at the same time, for which the longest pauses are meant.
-const MAX_RIVALS: u32 = 1024;
 
 /// Minimum time for which the store remembers an operation.
 const MIN_REMEMBERED: Duration = Duration::from_secs(30);
@@ -282,9 +283,10 @@ impl Latch {
         // The last repetition begins within two timeouts of an answer, and ends within three. The store remembers the
         // operation for more than twice this time, because a request can also reach the store late.
         let remember = MIN_REMEMBERED.max(timeout * 8);
-        let id = OperationId { client: handle.id, number: handle.ticket() };
-        let operation = LatchOperation { key: key.clone(), id, action, remember };
-        self.client.query(move |backend| Box::pin(answered(backend, operation, clock, timeout))).await
+        let running = handle.latches.begin(key, || handle.ticket(), remember, clock);
+        let id = OperationId { client: handle.id, number: running.number() };
+        let operation = LatchOperation { key: key.clone(), id, action, remember, forget_before: 0 };
+        self.client.query(move |backend| Box::pin(answered(backend, operation, running, clock, timeout))).await
     }
 }
 
@@ -292,37 +294,52 @@ impl Latch {
 /// three timeouts.
 async fn answered(
     backend: Arc<dyn Backend>,
-    operation: LatchOperation,
+    mut operation: LatchOperation,
+    running: Operation,
     clock: Clock,
     timeout: Duration,
 ) -> Result<LatchAnswer> {
+    let no_answer = |operation: &LatchOperation| {
+        Error::unavailable("the store has not answered in time").during(operation.action.verb()).at(&operation.key)
+    };
     let mut last_begin = clock.now() + timeout * 2;
-    let (mut refusals, mut maybe_applied) = (0, false);
+    let (mut turn, mut maybe_applied) = (None, false);
     loop {
+        if turn.is_none() && running.needs_turn() {
+            let next = running.turn(timeout * 3).await.ok_or_else(|| no_answer(&operation))?;
+            running.pause(&next, timeout).await;
+            // Perhaps the store has answered other operations meanwhile.
+            last_begin = last_begin.max(running.silent_since() + timeout * 2);
+            turn = Some(next);
+        }
+        operation.forget_before = running.first_number();
         let begin = clock.now();
         // One attempt of a backend can be several requests.
         let limit = pin!(time::sleep((last_begin + timeout).since(begin)));
         let error = match select(backend.change_latch(&operation), limit).await {
-            Either::Left((Ok(Some(answer)), _)) => {
+            Either::Left((Ok(answer), _)) => {
+                let is_refused = answer.is_none();
+                running.is_answered(is_refused);
+                if let Some(turn) = &mut turn {
+                    turn.is_answered(is_refused, clock.now().since(begin));
+                }
+                let Some(answer) = answer else {
+                    if let Some(turn) = &turn {
+                        running.pause(turn, timeout).await;
+                    }
+                    last_begin = clock.now() + timeout * 2;
+                    continue;
+                };
+                drop(turn);
+                running.end(!maybe_applied);
                 if answer.has_changed && matches!(operation.action, LatchAction::Set(_)) {
                     // The caller does not need its result, and waits for one timeout at most. The next `set` tries it again.
-                    let limit = timeout.min((last_begin + timeout).since(clock.now()));
-                    let _ = select(backend.clear_latches(), pin!(time::sleep(limit))).await;
+                    let _ = select(backend.clear_latches(), pin!(time::sleep(timeout))).await;
                 }
                 return Ok(answer);
             }
-            Either::Left((Ok(None), _)) => {
-                refusals += 1;
-                time::sleep(backoff(refusals, MAX_RIVALS, clock.now().since(begin))).await;
-                // The pause is no time without an answer.
-                last_begin = clock.now() + timeout * 2;
-                continue;
-            }
             Either::Left((Err(error), _)) => error,
-            Either::Right(_) => {
-                let error = Error::unavailable("the store has not answered in time").ambiguous();
-                error.during(operation.action.verb()).at(&operation.key)
-            }
+            Either::Right(_) => no_answer(&operation).ambiguous(),
         };
         maybe_applied |= error.maybe_applied();
         if !error.is_retryable() || clock.now() >= last_begin {

@@ -18,14 +18,10 @@ const MAX_ATTEMPT: Duration = Duration::from_millis(50);
 /// Maximum pause after an attempt that was refused.
 const MAX_BACKOFF: Duration = Duration::from_secs(1);
 
-/// The pause after an attempt to change a record that was refused because another client has changed it. `refusals`: the
-/// number of such attempts in a row. `attempt`: duration of this one. `rivals`: maximum number of clients that try to
-/// change the record at the same time.
-///
-/// One of them at a time can change the record. If each chooses one of as many periods as there are rivals at random, a
-/// good part of them is alone in its period. But perhaps only a few try, so the first pauses are shorter.
-pub(crate) fn backoff(refusals: u32, rivals: u32, attempt: Duration) -> Duration {
-    let periods = 1_u32.checked_shl(refusals).unwrap_or(u32::MAX).min(rivals.max(2));
+/// The pause after an attempt to change a record that was refused because another client has changed it: a random part of
+/// this number of periods, each as long as the attempt. The best number is that of the clients that try to change the
+/// record at the same time, because one of them at a time can change it.
+pub(crate) fn backoff(periods: u32, attempt: Duration) -> Duration {
     attempt.clamp(MIN_ATTEMPT, MAX_ATTEMPT).saturating_mul(periods).min(MAX_BACKOFF).mul_f64(fastrand::f64())
 }
 

@@ -21,9 +21,18 @@ struct PastOperation {
     has_changed: bool,
 }
 
+impl PastOperation {
+    /// Whether the client of this later operation will not repeat the past one any more.
+    fn is_before(&self, later: &LatchOperation) -> bool {
+        let (client, number) = self.id.split_once(':').unwrap_or_default();
+        let number = number.parse::<u64>().ok().filter(|number| *number < later.forget_before);
+        number.is_some() && client == later.id.client.to_string()
+    }
+}
+
 impl LatchState {
-    /// Applies an operation at the store's time `now`, in milliseconds since 1970, and forgets expired operations. If
-    /// the operation was applied before, returns `Err` with its answer, and changes nothing.
+    /// Applies an operation at the store's time `now`, in milliseconds since 1970, and forgets operations that nobody
+    /// repeats any more. If the operation was applied before, returns `Err` with its answer, and changes nothing.
     pub(super) fn apply(&mut self, operation: &LatchOperation, now: u64) -> Result<LatchAnswer, LatchAnswer> {
         let id = operation.id.to_string();
         if let Some(past) = self.operations.iter().find(|past| past.id == id) {
@@ -37,7 +46,7 @@ impl LatchState {
             LatchAction::Delete => (exists, 0),
         };
         self.count = count;
-        self.operations.retain(|past| past.until > now);
+        self.operations.retain(|past| past.until > now && !past.is_before(operation));
         let remember = u64::try_from(operation.remember.as_millis()).unwrap_or(u64::MAX);
         self.operations.push(PastOperation { id, until: now.saturating_add(remember), has_changed });
         Ok(LatchAnswer { has_changed, count })
@@ -89,7 +98,13 @@ mod tests {
 
     fn operation(number: u64, action: LatchAction) -> LatchOperation {
         let id = OperationId { client: ClientId::random(), number };
-        LatchOperation { key: Key::new("start").unwrap(), id, action, remember: Duration::from_millis(100) }
+        LatchOperation {
+            key: Key::new("start").unwrap(),
+            id,
+            action,
+            remember: Duration::from_millis(100),
+            forget_before: 0,
+        }
     }
 
     fn number(number: u64) -> NonZeroU64 {
@@ -116,6 +131,30 @@ mod tests {
         assert_eq!(state.apply(&operation(6, LatchAction::Set(number(1))), 1201).unwrap().count, 1);
         assert_eq!(state.apply(&operation(7, LatchAction::Set(number(9))), 1201).unwrap().count, 1);
         assert_eq!(state.apply(&late, 1202), Err(LatchAnswer { has_changed: false, count: 1 }));
+    }
+
+    #[test]
+    fn operations_that_can_reach_the_store_no_more_are_forgotten() {
+        let (one, other) = (ClientId::random(), ClientId::random());
+        let operation = |client, number, forget_before| LatchOperation {
+            id: OperationId { client, number },
+            forget_before,
+            ..operation(0, LatchAction::Set(NonZeroU64::MIN))
+        };
+        let mut state = LatchState::default();
+        for (client, number) in [(one, 3), (one, 10), (other, 3), (one, 4)] {
+            state.apply(&operation(client, number, 0), 1000).unwrap();
+        }
+        let known =
+            |state: &LatchState| -> Vec<String> { state.operations.iter().map(|past| past.id.clone()).collect() };
+        state.apply(&operation(one, 11, 4), 1000).unwrap();
+        assert_eq!(known(&state), [format!("{one}:10"), format!("{other}:3"), format!("{one}:4"), format!("{one}:11")]);
+        state.apply(&operation(one, 12, 12), 1000).unwrap();
+        assert_eq!(known(&state), [format!("{other}:3"), format!("{one}:12")]);
+        // A repetition changes nothing, whatever the store may forget.
+        let before = state.clone();
+        assert!(state.apply(&operation(one, 12, 13), 1000).is_err());
+        assert_eq!(state, before);
     }
 
     #[test]

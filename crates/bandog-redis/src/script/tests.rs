@@ -66,6 +66,7 @@ fn every_header_documents_the_arguments_of_a_call() {
         id: OperationId { client: member.id, number: 7 },
         action: LatchAction::Delete,
         remember: Duration::from_secs(30),
+        forget_before: 0,
     };
     let form = ScriptForm::Hash;
     let calls = [

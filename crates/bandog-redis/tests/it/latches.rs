@@ -306,7 +306,7 @@ async fn change(redis: &Redis, operation: &LatchOperation) -> LatchAnswer {
 fn operation(name: &str, action: LatchAction) -> LatchOperation {
     static NUMBER: AtomicU64 = AtomicU64::new(1);
     let id = OperationId { client: ClientId::random(), number: NUMBER.fetch_add(1, Ordering::Relaxed) };
-    LatchOperation { key: key(name), id, action, remember: REMEMBER }
+    LatchOperation { key: key(name), id, action, remember: REMEMBER, forget_before: 0 }
 }
 
 pub(crate) fn set(name: &str, count: u64) -> LatchOperation {

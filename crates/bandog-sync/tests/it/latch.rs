@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bandog_conformance::wrap::{Counting, Fate, Forgetful, Lossy, Stopped, Which, WithoutSubscriptions};
+use bandog_conformance::wrap::{Counting, Delayed, Fate, Forgetful, Lossy, Stopped, Which, WithoutSubscriptions};
 use bandog_core::{ErrorKind, Memory, Pattern, Records};
 use bandog_sync::{Client, Latch};
 use tokio::{
@@ -134,12 +134,12 @@ async fn an_operation_continues_while_others_change_the_latch() {
     let client = client(wire.clone());
     let latch = client.latch("start");
     latch.set(9).await.unwrap();
-    wire.overtake(100);
+    wire.overtake(4_000);
     let began = Instant::now();
     assert_eq!(soon(latch.count_down()).await.unwrap(), 8);
     assert!(began.elapsed() > ms(9_000), "{:?}", began.elapsed());
     // The time without an answer begins with the last answer.
-    wire.overtake(100);
+    wire.overtake(4_000);
     wire.always(Fate::RequestLost);
     let began = Instant::now();
     let changing = tokio::spawn({
@@ -158,6 +158,109 @@ async fn an_operation_continues_while_others_change_the_latch() {
     assert_eq!(kind(soon(latch.count()).await), Some(ErrorKind::Unavailable));
     wire.heal();
     assert_eq!(latch.count().await.unwrap(), 8);
+}
+
+/// Starts this number of calls that count down.
+fn counting_down(latch: &Latch, calls: usize) -> Vec<JoinHandle<bandog_core::Result<u64>>> {
+    let call = |latch: Latch| tokio::spawn(async move { latch.count_down().await });
+    (0..calls).map(|_| call(latch.clone())).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn operations_of_one_client_take_turns_after_a_refusal() {
+    let wire = Lossy::new(memory());
+    // An answer takes 50 ms on average.
+    let latch = client(Delayed::new(wire.clone(), 1, ms(0), ms(100))).latch("start");
+    latch.set(100).await.unwrap();
+    for (refusals, at_least, at_most) in [(0, 0, 100), (20, 500, 2_000), (0, 0, 100)] {
+        wire.overtake(refusals);
+        let began = Instant::now();
+        for call in counting_down(&latch, 20) {
+            call.await.unwrap().unwrap();
+        }
+        let elapsed = began.elapsed().as_millis();
+        assert!((at_least..=at_most).contains(&elapsed), "{refusals} refusals: {elapsed} ms");
+    }
+    assert_eq!(latch.count().await.unwrap(), 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn operations_that_wait_for_their_turn_end_in_time() {
+    let wire = Lossy::new(memory());
+    let latch = client(wire.clone()).latch("start");
+    latch.set(100).await.unwrap();
+    wire.overtake(3);
+    wire.always(Fate::RequestLost);
+    let (calls, began) = (counting_down(&latch, 3), Instant::now());
+    time::sleep(ms(2_000)).await;
+    let late = counting_down(&latch, 3);
+    let mut ambiguous = 0;
+    for call in calls {
+        let error = soon(call).await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        ambiguous += usize::from(error.maybe_applied());
+        assert!((6_000..=9_100).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
+    }
+    assert!(ambiguous > 0);
+    for call in late {
+        assert_eq!(kind(soon(call).await.unwrap()), Some(ErrorKind::Unavailable));
+        assert!((8_000..=11_100).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
+    }
+    wire.heal();
+    assert_eq!(latch.count_down().await.unwrap(), 99);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_operation_leaves_its_turn_to_the_next_one() {
+    let wire = Lossy::new(memory());
+    let latch = client(wire.clone()).latch("start");
+    latch.set(100).await.unwrap();
+    wire.overtake(2);
+    wire.always(Fate::RequestLost);
+    let mut calls = counting_down(&latch, 2);
+    while wire.lost() == 0 {
+        time::sleep(ms(1)).await;
+    }
+    let (first, began) = (calls.remove(0), Instant::now());
+    first.abort();
+    assert!(first.await.unwrap_err().is_cancelled());
+    wire.heal();
+    assert_eq!(soon(calls.remove(0)).await.unwrap().unwrap(), 99);
+    assert!(began.elapsed() < ms(1_000), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_record_of_a_latch_does_not_grow_with_the_operations_of_a_client() {
+    let store = memory();
+    let wire = Lossy::new(store.clone());
+    let (one, other) = (client(wire.clone()).latch("start"), client(store.clone()).latch("start"));
+    let operations = async || {
+        let record = store.read(&[crate::kit::key("latch/start")], &[]).await.unwrap().records.remove(0).unwrap();
+        record.unwrap().value.lines().count() - 1
+    };
+    one.set(10_000).await.unwrap();
+    for _ in 0..100 {
+        one.count_down().await.unwrap();
+        other.count_down().await.unwrap();
+    }
+    assert_eq!(operations().await, 2, "the last operation of each client");
+    for call in counting_down(&one, 100) {
+        call.await.unwrap().unwrap();
+    }
+    one.count_down().await.unwrap();
+    assert_eq!(operations().await, 2);
+    // An attempt without an answer can reach the store late. Until it cannot do so any more, its operation is kept, and
+    // so are the later ones.
+    wire.next([Fate::Late(ms(20_000))]);
+    for _ in 0..10 {
+        one.count_down().await.unwrap();
+    }
+    assert_eq!(operations().await, 11);
+    time::sleep(ms(29_000)).await;
+    assert_eq!(one.count().await.unwrap(), 10_000 - 311, "the late attempt changes nothing");
+    time::sleep(ms(2_000)).await;
+    one.count_down().await.unwrap();
+    assert_eq!(operations().await, 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,253 @@
+//! The order of one client's operations on each latch.
+//!
+//! On a store without scripts, an operation reads the record of the latch and writes it, unless another operation has
+//! changed the record in between. So the store applies one of several operations at the same time, and refuses the
+//! others. After the first refusal the operations of one client take turns, so that only other clients are rivals.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bandog_core::{Clock, Key, Moment};
+use futures_util::future::{Either, select};
+use tokio::{
+    sync::{Mutex as AsyncMutex, OwnedMutexGuard},
+    time,
+};
+
+use crate::retry::backoff;
+
+/// Maximum of [`Pace::refusals`]. With longer pauses some operations wait for much longer than others, and with shorter
+/// ones many clients of one latch are slower.
+const MAX_REFUSALS: u32 = 8;
+
+/// A client's operations on latches that have not ended.
+#[derive(Debug, Default)]
+pub(crate) struct Operations(Mutex<Running>);
+
+#[derive(Debug, Default)]
+struct Running {
+    /// The numbers of the operations.
+    numbers: BTreeSet<u64>,
+    /// Operations that have ended, although an attempt may still reach the store. Their lowest number, and the time until
+    /// which the store remembers them.
+    unclear: Option<(u64, Moment)>,
+    latches: HashMap<Key, Arc<OnLatch>>,
+}
+
+/// The operations on one latch.
+#[derive(Debug)]
+struct OnLatch {
+    state: Mutex<State>,
+    turn: Arc<AsyncMutex<Pace>>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The number of operations.
+    operations: usize,
+    /// The begin of the time without an answer of the store. The pauses of operations do not belong to this time.
+    silent_since: Moment,
+    /// Whether the operations take turns.
+    has_turns: bool,
+}
+
+/// The pauses between attempts that were refused although the operation had the turn.
+#[derive(Debug, Default)]
+struct Pace {
+    /// Each refusal adds 1, and each success subtracts 1.
+    refusals: u32,
+    /// Duration of the last attempt.
+    attempt: Duration,
+}
+
+/// One operation that has not ended. The drop ends it.
+#[derive(Debug)]
+pub(super) struct Operation {
+    operations: Arc<Operations>,
+    on: Arc<OnLatch>,
+    key: Key,
+    number: u64,
+    /// The time for which the store remembers the operation.
+    remember: Duration,
+    clock: Clock,
+    /// Whether no attempt can reach the store any more.
+    is_clear: bool,
+}
+
+/// The turn of an operation. While it exists, no other operation of this client that takes turns changes the latch.
+#[derive(Debug)]
+pub(super) struct Turn(OwnedMutexGuard<Pace>);
+
+impl Operations {
+    /// Begins an operation. `next_number` returns a higher number at each call. `remember`: the time for which the store
+    /// remembers the operation.
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        key: &Key,
+        next_number: impl FnOnce() -> u64,
+        remember: Duration,
+        clock: Clock,
+    ) -> Operation {
+        let new = || {
+            let state = State { operations: 0, silent_since: clock.now(), has_turns: false };
+            Arc::new(OnLatch { state: Mutex::new(state), turn: Arc::default() })
+        };
+        let mut running = locked(&self.0);
+        // No operation that begins later may have a lower number, see `first_number`.
+        let number = next_number();
+        running.numbers.insert(number);
+        let on = Arc::clone(running.latches.entry(key.clone()).or_insert_with(new));
+        locked(&on.state).operations += 1;
+        drop(running);
+        Operation { operations: Arc::clone(self), on, key: key.clone(), number, remember, clock, is_clear: false }
+    }
+}
+
+impl Operation {
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// No attempt of an operation with a lower number can reach the store any more.
+    pub(super) fn first_number(&self) -> u64 {
+        let mut running = locked(&self.operations.0);
+        let now = self.clock.now();
+        running.unclear = running.unclear.filter(|(_, until)| *until > now);
+        let first = running.numbers.first().copied().unwrap_or(self.number);
+        running.unclear.map_or(first, |(number, _)| number.min(first))
+    }
+
+    /// The begin of the time in which the store has answered none of the client's operations on the latch.
+    pub(super) fn silent_since(&self) -> Moment {
+        locked(&self.on.state).silent_since
+    }
+
+    /// The store has answered an attempt.
+    pub(super) fn is_answered(&self, is_refused: bool) {
+        let now = self.clock.now();
+        let mut state = locked(&self.on.state);
+        state.silent_since = now;
+        state.has_turns |= is_refused;
+    }
+
+    /// Whether this operation must have the turn for its next attempt.
+    pub(super) fn needs_turn(&self) -> bool {
+        locked(&self.on.state).has_turns
+    }
+
+    /// Ends the operation. `is_clear`: the store has answered each attempt, so none can reach the store any more.
+    pub(super) fn end(mut self, is_clear: bool) {
+        self.is_clear = is_clear;
+    }
+
+    /// Waits for the turn. `None` if the store has answered none of the operations for this time, the beginning of which is
+    /// not before this call.
+    pub(super) async fn turn(&self, max_silence: Duration) -> Option<Turn> {
+        let begin = self.clock.now();
+        let rest = || (begin.max(self.silent_since()) + max_silence).since(self.clock.now());
+        let mut turn = pin!(Arc::clone(&self.on.turn).lock_owned());
+        while !rest().is_zero() {
+            if let Either::Left((pace, _)) = select(turn.as_mut(), pin!(time::sleep(rest()))).await {
+                return (!rest().is_zero()).then_some(Turn(pace));
+            }
+        }
+        None
+    }
+
+    /// Pauses before the next attempt if operations were refused although they had the turn.
+    pub(super) async fn pause(&self, turn: &Turn, max_pause: Duration) {
+        let Pace { refusals, attempt } = *turn.0;
+        if refusals > 0 {
+            let begin = self.clock.now();
+            time::sleep(backoff(refusals, attempt).min(max_pause)).await;
+            let mut state = locked(&self.on.state);
+            state.silent_since = state.silent_since + self.clock.now().since(begin);
+        }
+    }
+}
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        let mut running = locked(&self.operations.0);
+        running.numbers.remove(&self.number);
+        if !self.is_clear {
+            let (number, until) = running.unclear.unwrap_or((self.number, self.clock.now()));
+            running.unclear = Some((number.min(self.number), until.max(self.clock.now() + self.remember)));
+        }
+        let mut state = locked(&self.on.state);
+        state.operations -= 1;
+        if state.operations == 0 {
+            running.latches.remove(&self.key);
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Turn {
+    /// The store has answered an attempt of this duration.
+    pub(super) fn is_answered(&mut self, is_refused: bool, attempt: Duration) {
+        self.0.attempt = attempt;
+        let refusals = self.0.refusals;
+        self.0.refusals = if is_refused { MAX_REFUSALS.min(refusals + 1) } else { refusals.saturating_sub(1) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begin(operations: &Arc<Operations>, number: u64) -> Operation {
+        operations.begin(&Key::new("start").unwrap(), || number, Duration::from_secs(30), Clock::tokio())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_number_is_that_of_an_operation_which_can_reach_the_store() {
+        let operations = Arc::new(Operations::default());
+        let (one, two, three) = (begin(&operations, 1), begin(&operations, 2), begin(&operations, 3));
+        assert_eq!([&one, &two, &three].map(Operation::first_number), [1, 1, 1]);
+        one.end(true);
+        assert_eq!(three.first_number(), 2);
+        // An attempt of the second operation can reach the store late, and one of the fourth can do so even later.
+        two.end(false);
+        let four = begin(&operations, 4);
+        assert_eq!(three.first_number(), 2);
+        time::sleep(Duration::from_secs(20)).await;
+        drop(four);
+        time::sleep(Duration::from_secs(20)).await;
+        assert_eq!(three.first_number(), 2);
+        time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(three.first_number(), 3);
+        three.end(true);
+        let nine = begin(&operations, 9);
+        assert_eq!(nine.first_number(), 9);
+        nine.end(true);
+        let running = locked(&operations.0);
+        assert!(running.latches.is_empty() && running.numbers.is_empty() && running.unclear.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_for_the_turn_ends_when_the_store_answers_no_operation() {
+        let operations = Arc::new(Operations::default());
+        let [one, two, three] = [1, 2, 3].map(|number| begin(&operations, number));
+        assert!(!one.needs_turn());
+        one.is_answered(true);
+        assert!(two.needs_turn());
+        let silence = Duration::from_secs(9);
+        let turn = one.turn(silence).await.unwrap();
+        let waiting = tokio::spawn(async move { (two.turn(silence).await.is_none(), two.clock.now()) });
+        time::sleep(Duration::from_secs(5)).await;
+        one.is_answered(true);
+        let answered = one.clock.now();
+        let (is_over, over) = waiting.await.unwrap();
+        assert!(is_over && over.since(answered) >= silence && over.since(answered) < silence * 2);
+        drop(turn);
+        assert!(three.turn(silence).await.is_some());
+    }
+}
