@@ -43,7 +43,7 @@ use self::{
 struct Args {
     /// The parts to measure [default: all]: cycles, one-name, shares, handoff, quorum, cluster, replicas, sqlite, reentry,
     /// held, scale, cron, records, kinds, kinds-handoff, -queue, -memory, sql, or a part of it: sql-cycles, -one-name,
-    /// -handoff, -idle, -held, -bloat, -claims, curator, backends, or a part of it: backends-cycles, -handoff, -killed, older, schedule, or a
+    /// -handoff, -idle, -held, -bloat, -latches, -claims, curator, backends, or a part of it: backends-cycles, -handoff, -killed, older, schedule, or a
     /// part of it: schedule-jobs, -at-once, -lag, -claims, -takeover, -idle, -drift.
     what: Vec<String>,
     /// Duration of each measurement, in seconds [default: 1, or 0.02 with --short].
@@ -158,6 +158,7 @@ fn main() -> ExitCode {
         ("sql-idle", &sql::idle),
         ("sql-held", &|report| sql::held(report, hold)),
         ("sql-bloat", &sql::bloat),
+        ("sql-latches", &sql::latches),
         ("sql-claims", &|report| schedule::claims_on_sql(report, args.shedlock.as_deref(), args.quartz.as_deref())),
         ("curator", &|report| curator::measure(report, args.curator.as_deref())),
         ("backends-cycles", &backends::cycles),

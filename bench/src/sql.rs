@@ -347,3 +347,63 @@ pub(crate) fn held(report: &mut Report, hold: Duration) {
         report.judge(&figure, Wanted::AtMost(0.0), Some(lost as f64));
     }
 }
+
+/// Changes of one latch: by one task, and by the tasks of one or several clients, all of which wait for their answers.
+pub(crate) fn latches(report: &mut Report) {
+    for server in &*SERVERS {
+        let mut alone = Vec::new();
+        for (clients, tasks) in [(1, 1), (1, 28), (4, 7), (28, 1)] {
+            let (mut rates, mut delays) = (Vec::new(), Vec::new());
+            for round in 0..report.rounds {
+                let counted = Workers::Two.runtime().block_on(count_downs(&server.url(), clients, tasks, report.span));
+                let rate = counted.len() as f64 / report.span.as_secs_f64();
+                let [p50, p99, most] = [0.5, 0.99, 1.0].map(|share| quantile(&mut counted.clone(), share));
+                report.raw(json!({"what": "sql-latches", "server": server.name(), "round": round, "clients": clients,
+                    "tasks": tasks, "per_second": rate, "p50_ms": p50, "p99_ms": p99, "most_ms": most}));
+                rates.push(rate);
+                delays.extend(counted);
+            }
+            let rate = median(rates.clone());
+            let figure = format!("{}, count-downs of one latch, {clients} clients with {tasks} tasks", server.name());
+            let [p50, p99, most] = [0.5, 0.99, 1.0].map(|share| quantile(&mut delays, share));
+            let ours = format!("{rate:.0}/s, p50 {p50:.1} ms, p99 {p99:.0} ms, at most {most:.0} ms");
+            if alone.is_empty() {
+                alone = rates;
+            }
+            report.row(&figure, ours, format!("×{:.2} of 1 task", rate / median(alone.clone())), "");
+        }
+    }
+}
+
+/// The durations of all calls that count down, in milliseconds. Each task makes one call after the other.
+async fn count_downs(url: &str, clients: usize, tasks: usize, span: Duration) -> Vec<f64> {
+    let mut all = Vec::new();
+    for _ in 0..clients {
+        all.push(Engine::OwnThread.connect(url).await);
+    }
+    let latch = all[0].latch("parts");
+    latch.delete().await.expect("deleted");
+    latch.set(1 << 50).await.expect("set");
+    let until = Instant::now() + span;
+    let run = |client: &Client| {
+        let latch = client.latch("parts");
+        tokio::spawn(async move {
+            let mut delays = Vec::new();
+            while Instant::now() < until {
+                let start = Instant::now();
+                latch.count_down().await.expect("counted");
+                delays.push(1e3 * start.elapsed().as_secs_f64());
+            }
+            delays
+        })
+    };
+    let running: Vec<_> = all.iter().flat_map(|client| (0..tasks).map(|_| run(client))).collect();
+    let mut delays = Vec::new();
+    for task in running {
+        delays.extend(task.await.expect("no panic"));
+    }
+    for client in all {
+        client.close().await.expect("closed");
+    }
+    delays
+}

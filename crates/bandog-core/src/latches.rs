@@ -60,11 +60,11 @@ pub struct LatchOperation {
     pub id: OperationId,
     /// What the operation does.
     pub action: LatchAction,
-    /// The minimum time for which the store remembers the operation. A client repeats the operation only within this
-    /// time.
+    /// The minimum time for which the store remembers the operation, unless a later operation lets the store forget it.
+    /// A client repeats the operation only within this time.
     pub remember: Duration,
-    /// The store may forget this client's operations with numbers below this one, because no attempt of them can reach
-    /// the store any more.
+    /// The store may forget this client's operations with lower numbers, because no attempt of these can reach the store
+    /// any more.
     pub forget_before: u64,
 }
 

@@ -38,8 +38,9 @@ const MAX_COUNT: u64 = 1 << 53;
 /// lock. On other stores, latches and locks have separate names, and the name of a latch has at most 1018 bytes.
 ///
 /// Each operation has an id, by which the store recognizes a repetition. The client repeats an operation that got no
-/// answer, for up to three request timeouts. The operation is still counted once. If operations of other clients come
-/// between, which is possible on all stores except Redis, the client repeats the operation until it is applied.
+/// answer, for up to three request timeouts. The operation is still counted once. If other operations come between, which
+/// is possible on all stores except Redis, the client repeats the operation until it is applied. Then the operations of
+/// this client on the latch take turns.
 ///
 /// This type is a handle. It is cheap to create, creating it does no I/O, and its clones are the same latch. A call
 /// borrows the handle until it returns, so bind the handle before a `join!` or a `select!`.
@@ -290,62 +291,73 @@ impl Latch {
     }
 }
 
-/// Applies an operation, and repeats it until the store has answered it. Returns an error if the store has not answered for
-/// three timeouts.
+/// Applies an operation, and repeats it until the store has answered it. Returns an error if the store has not answered
+/// for three timeouts.
 async fn answered(
     backend: Arc<dyn Backend>,
     mut operation: LatchOperation,
-    running: Operation,
+    mut running: Operation,
     clock: Clock,
     timeout: Duration,
 ) -> Result<LatchAnswer> {
     let no_answer = |operation: &LatchOperation| {
         Error::unavailable("the store has not answered in time").during(operation.action.verb()).at(&operation.key)
     };
-    let mut last_begin = clock.now() + timeout * 2;
+    let mut begin = clock.now();
+    let mut last_begin = begin + timeout * 2;
     let (mut turn, mut maybe_applied) = (None, false);
     loop {
-        if turn.is_none() && running.needs_turn() {
+        // An operation that was perhaps applied does not wait, because the store forgets it after some time.
+        if turn.is_none() && !maybe_applied && running.needs_turn() {
             let next = running.turn(timeout * 3).await.ok_or_else(|| no_answer(&operation))?;
             running.pause(&next, timeout).await;
             // Perhaps the store has answered other operations meanwhile.
             last_begin = last_begin.max(running.silent_since() + timeout * 2);
             turn = Some(next);
         }
+        // If this process was stopped, perhaps the store has already forgotten the operation.
+        if maybe_applied && clock.now().since(begin) > operation.remember / 2 {
+            return Err(no_answer(&operation).ambiguous());
+        }
+        begin = clock.now();
         operation.forget_before = running.first_number();
-        let begin = clock.now();
+        running.set_unclear(true);
         // One attempt of a backend can be several requests.
         let limit = pin!(time::sleep((last_begin + timeout).since(begin)));
-        let error = match select(backend.change_latch(&operation), limit).await {
-            Either::Left((Ok(answer), _)) => {
-                let is_refused = answer.is_none();
-                running.is_answered(is_refused);
-                if let Some(turn) = &mut turn {
-                    turn.is_answered(is_refused, clock.now().since(begin));
-                }
-                let Some(answer) = answer else {
-                    if let Some(turn) = &turn {
-                        running.pause(turn, timeout).await;
-                    }
-                    last_begin = clock.now() + timeout * 2;
-                    continue;
-                };
-                drop(turn);
-                running.end(!maybe_applied);
-                if answer.has_changed && matches!(operation.action, LatchAction::Set(_)) {
-                    // The caller does not need its result, and waits for one timeout at most. The next `set` tries it again.
-                    let _ = select(backend.clear_latches(), pin!(time::sleep(timeout))).await;
-                }
-                return Ok(answer);
-            }
-            Either::Left((Err(error), _)) => error,
-            Either::Right(_) => no_answer(&operation).ambiguous(),
+        let answered = match select(backend.change_latch(&operation), limit).await {
+            Either::Left((answered, _)) => answered,
+            Either::Right(_) => Err(no_answer(&operation).ambiguous()),
         };
-        maybe_applied |= error.maybe_applied();
-        if !error.is_retryable() || clock.now() >= last_begin {
-            return Err(if maybe_applied { error.ambiguous() } else { error });
+        maybe_applied |= answered.as_ref().is_err_and(Error::maybe_applied);
+        running.set_unclear(maybe_applied);
+        let answer = match answered {
+            Ok(answer) => answer,
+            Err(error) if !error.is_retryable() || clock.now() >= last_begin => {
+                return Err(if maybe_applied { error.ambiguous() } else { error });
+            }
+            Err(_) => {
+                time::sleep(RETRY_DELAY).await;
+                continue;
+            }
+        };
+        running.is_answered(answer.is_none());
+        if let Some(turn) = &mut turn {
+            turn.is_answered(answer.is_none(), clock.now().since(begin));
         }
-        time::sleep(RETRY_DELAY).await;
+        let Some(answer) = answer else {
+            if let Some(turn) = &turn {
+                running.pause(turn, timeout).await;
+            }
+            // The pause is no time without an answer.
+            last_begin = clock.now() + timeout * 2;
+            continue;
+        };
+        drop((turn, running));
+        if answer.has_changed && matches!(operation.action, LatchAction::Set(_)) {
+            // The caller does not need its result, and waits for one timeout at most. The next `set` tries it again.
+            let _ = select(backend.clear_latches(), pin!(time::sleep(timeout))).await;
+        }
+        return Ok(answer);
     }
 }
 

@@ -31,8 +31,8 @@ impl PastOperation {
 }
 
 impl LatchState {
-    /// Applies an operation at the store's time `now`, in milliseconds since 1970, and forgets operations that nobody
-    /// repeats any more. If the operation was applied before, returns `Err` with its answer, and changes nothing.
+    /// Applies an operation at the store's time `now`, in milliseconds since 1970, and forgets operations that no
+    /// client repeats any more. If the operation was applied before, returns `Err` with its answer, and changes nothing.
     pub(super) fn apply(&mut self, operation: &LatchOperation, now: u64) -> Result<LatchAnswer, LatchAnswer> {
         let id = operation.id.to_string();
         if let Some(past) = self.operations.iter().find(|past| past.id == id) {

@@ -5,7 +5,7 @@
 //! others. After the first refusal the operations of one client take turns, so that only other clients are rivals.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -24,17 +24,15 @@ use crate::retry::backoff;
 /// ones many clients of one latch are slower.
 const MAX_REFUSALS: u32 = 8;
 
-/// A client's operations on latches that have not ended.
+/// One client's running operations on latches.
 #[derive(Debug, Default)]
 pub(crate) struct Operations(Mutex<Running>);
 
 #[derive(Debug, Default)]
 struct Running {
-    /// The numbers of the operations.
-    numbers: BTreeSet<u64>,
-    /// Operations that have ended, although an attempt may still reach the store. Their lowest number, and the time until
-    /// which the store remembers them.
-    unclear: Option<(u64, Moment)>,
+    /// The operations of which an attempt may still reach the store: `None` for a running operation. For an operation
+    /// that has ended without an answer: the time after which the client does not expect this any more.
+    numbers: BTreeMap<u64, Option<Moment>>,
     latches: HashMap<Key, Arc<OnLatch>>,
 }
 
@@ -49,7 +47,7 @@ struct OnLatch {
 struct State {
     /// The number of operations.
     operations: usize,
-    /// The begin of the time without an answer of the store. The pauses of operations do not belong to this time.
+    /// The start of the time without an answer of the store. The pauses of operations do not belong to this time.
     silent_since: Moment,
     /// Whether the operations take turns.
     has_turns: bool,
@@ -64,7 +62,7 @@ struct Pace {
     attempt: Duration,
 }
 
-/// One operation that has not ended. The drop ends it.
+/// One running operation. The drop ends it.
 #[derive(Debug)]
 pub(super) struct Operation {
     operations: Arc<Operations>,
@@ -74,8 +72,9 @@ pub(super) struct Operation {
     /// The time for which the store remembers the operation.
     remember: Duration,
     clock: Clock,
-    /// Whether no attempt can reach the store any more.
-    is_clear: bool,
+    start: Moment,
+    /// Whether an attempt may still reach the store.
+    is_unclear: bool,
 }
 
 /// The turn of an operation. While it exists, no other operation of this client that takes turns changes the latch.
@@ -92,18 +91,20 @@ impl Operations {
         remember: Duration,
         clock: Clock,
     ) -> Operation {
+        let start = clock.now();
         let new = || {
-            let state = State { operations: 0, silent_since: clock.now(), has_turns: false };
+            let state = State { operations: 0, silent_since: start, has_turns: false };
             Arc::new(OnLatch { state: Mutex::new(state), turn: Arc::default() })
         };
         let mut running = locked(&self.0);
         // No operation that begins later may have a lower number, see `first_number`.
         let number = next_number();
-        running.numbers.insert(number);
+        running.numbers.insert(number, None);
         let on = Arc::clone(running.latches.entry(key.clone()).or_insert_with(new));
         locked(&on.state).operations += 1;
         drop(running);
-        Operation { operations: Arc::clone(self), on, key: key.clone(), number, remember, clock, is_clear: false }
+        let (operations, key) = (Arc::clone(self), key.clone());
+        Operation { operations, on, key, number, remember, clock, start, is_unclear: false }
     }
 }
 
@@ -112,18 +113,26 @@ impl Operation {
         self.number
     }
 
-    /// No attempt of an operation with a lower number can reach the store any more.
+    /// The lowest number of the client's operations of which an attempt may still reach the store.
     pub(super) fn first_number(&self) -> u64 {
-        let mut running = locked(&self.operations.0);
-        let now = self.clock.now();
-        running.unclear = running.unclear.filter(|(_, until)| *until > now);
-        let first = running.numbers.first().copied().unwrap_or(self.number);
-        running.unclear.map_or(first, |(number, _)| number.min(first))
+        let (mut running, now) = (locked(&self.operations.0), self.clock.now());
+        while let Some(first) = running.numbers.first_entry() {
+            if first.get().is_none_or(|until| until > now) {
+                return *first.key();
+            }
+            first.remove();
+        }
+        self.number
     }
 
-    /// The begin of the time in which the store has answered none of the client's operations on the latch.
+    /// The start of the time in which the store has answered none of the client's operations on the latch.
     pub(super) fn silent_since(&self) -> Moment {
         locked(&self.on.state).silent_since
+    }
+
+    /// Whether an attempt may still reach the store after the end of the operation.
+    pub(super) fn set_unclear(&mut self, is_unclear: bool) {
+        self.is_unclear = is_unclear;
     }
 
     /// The store has answered an attempt.
@@ -139,16 +148,10 @@ impl Operation {
         locked(&self.on.state).has_turns
     }
 
-    /// Ends the operation. `is_clear`: the store has answered each attempt, so none can reach the store any more.
-    pub(super) fn end(mut self, is_clear: bool) {
-        self.is_clear = is_clear;
-    }
-
-    /// Waits for the turn. `None` if the store has answered none of the operations for this time, the beginning of which is
-    /// not before this call.
+    /// Waits for the turn. Returns `None` if the store has answered none of the operations for this time. The time starts
+    /// after the start of this operation.
     pub(super) async fn turn(&self, max_silence: Duration) -> Option<Turn> {
-        let begin = self.clock.now();
-        let rest = || (begin.max(self.silent_since()) + max_silence).since(self.clock.now());
+        let rest = || (self.start.max(self.silent_since()) + max_silence).since(self.clock.now());
         let mut turn = pin!(Arc::clone(&self.on.turn).lock_owned());
         while !rest().is_zero() {
             if let Either::Left((pace, _)) = select(turn.as_mut(), pin!(time::sleep(rest()))).await {
@@ -164,8 +167,8 @@ impl Operation {
         if refusals > 0 {
             let begin = self.clock.now();
             time::sleep(backoff(refusals, attempt).min(max_pause)).await;
-            let mut state = locked(&self.on.state);
-            state.silent_since = state.silent_since + self.clock.now().since(begin);
+            let (mut state, now) = (locked(&self.on.state), self.clock.now());
+            state.silent_since = now.min(state.silent_since + now.since(begin));
         }
     }
 }
@@ -173,10 +176,10 @@ impl Operation {
 impl Drop for Operation {
     fn drop(&mut self) {
         let mut running = locked(&self.operations.0);
-        running.numbers.remove(&self.number);
-        if !self.is_clear {
-            let (number, until) = running.unclear.unwrap_or((self.number, self.clock.now()));
-            running.unclear = Some((number.min(self.number), until.max(self.clock.now() + self.remember)));
+        if self.is_unclear {
+            running.numbers.insert(self.number, Some(self.clock.now() + self.remember));
+        } else {
+            running.numbers.remove(&self.number);
         }
         let mut state = locked(&self.on.state);
         state.operations -= 1;
@@ -210,26 +213,29 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_first_number_is_that_of_an_operation_which_can_reach_the_store() {
         let operations = Arc::new(Operations::default());
-        let (one, two, three) = (begin(&operations, 1), begin(&operations, 2), begin(&operations, 3));
+        let (one, mut two, three) = (begin(&operations, 1), begin(&operations, 2), begin(&operations, 3));
         assert_eq!([&one, &two, &three].map(Operation::first_number), [1, 1, 1]);
-        one.end(true);
+        drop(one);
         assert_eq!(three.first_number(), 2);
         // An attempt of the second operation can reach the store late, and one of the fourth can do so even later.
-        two.end(false);
-        let four = begin(&operations, 4);
-        assert_eq!(three.first_number(), 2);
+        two.set_unclear(true);
+        drop(two);
+        let mut four = begin(&operations, 4);
+        assert_eq!(four.first_number(), 2);
         time::sleep(Duration::from_secs(20)).await;
+        four.set_unclear(true);
         drop(four);
-        time::sleep(Duration::from_secs(20)).await;
-        assert_eq!(three.first_number(), 2);
+        let five = begin(&operations, 5);
+        assert_eq!(five.first_number(), 2);
         time::sleep(Duration::from_secs(10)).await;
-        assert_eq!(three.first_number(), 3);
-        three.end(true);
-        let nine = begin(&operations, 9);
-        assert_eq!(nine.first_number(), 9);
-        nine.end(true);
+        assert_eq!(five.first_number(), 3);
+        drop(three);
+        assert_eq!(five.first_number(), 4);
+        time::sleep(Duration::from_secs(20)).await;
+        assert_eq!(five.first_number(), 5);
+        drop(five);
         let running = locked(&operations.0);
-        assert!(running.latches.is_empty() && running.numbers.is_empty() && running.unclear.is_none());
+        assert!(running.latches.is_empty() && running.numbers.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
@@ -248,6 +254,7 @@ mod tests {
         let (is_over, over) = waiting.await.unwrap();
         assert!(is_over && over.since(answered) >= silence && over.since(answered) < silence * 2);
         drop(turn);
-        assert!(three.turn(silence).await.is_some());
+        assert!(three.turn(silence).await.is_none());
+        assert!(begin(&operations, 4).turn(silence).await.is_some());
     }
 }

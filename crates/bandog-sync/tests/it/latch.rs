@@ -230,6 +230,45 @@ async fn a_dropped_operation_leaves_its_turn_to_the_next_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_operation_is_not_repeated_when_the_store_has_forgotten_it() {
+    let store = memory();
+    let wire = Lossy::new(store.clone());
+    let latch = client(wire.clone()).latch("start");
+    latch.set(100).await.unwrap();
+    wire.next([Fate::ReplyLost]);
+    let call = counting_down(&latch, 1).remove(0);
+    let count = async || client(store.clone()).latch("start").count().await.unwrap();
+    while count().await == 100 {
+        time::sleep(ms(1)).await;
+    }
+    // The process is stopped for a minute.
+    time::advance(Duration::from_secs(60)).await;
+    let error = soon(call).await.unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, true), "{error}");
+    assert_eq!(count().await, 99);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_was_perhaps_applied_does_not_wait_for_its_turn() {
+    let wire = Lossy::new(memory());
+    let latch = client(wire.clone()).latch("start");
+    latch.set(100).await.unwrap();
+    wire.next([Fate::ReplyLost]);
+    let (first, began) = (counting_down(&latch, 1).remove(0), Instant::now());
+    while latch.count().await.unwrap() == 100 {
+        time::sleep(ms(1)).await;
+    }
+    // The second operation keeps the turn, because its requests are lost.
+    wire.next([Fate::RequestLost, Fate::Well]);
+    wire.next([Fate::RequestLost; 60]);
+    wire.overtake(1);
+    let second = counting_down(&latch, 1).remove(0);
+    assert_eq!(soon(first).await.unwrap().unwrap(), 99);
+    assert!(began.elapsed() < ms(100), "{:?}", began.elapsed());
+    assert_eq!(soon(second).await.unwrap().unwrap(), 98);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_record_of_a_latch_does_not_grow_with_the_operations_of_a_client() {
     let store = memory();
     let wire = Lossy::new(store.clone());
