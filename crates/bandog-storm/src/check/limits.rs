@@ -45,7 +45,8 @@ impl<'a> Limits<'a> {
         let until = self.changes.partition_point(|change| change.from <= at);
         self.changes[..until].iter().filter(|change| change.limit > LIMIT).any(|change| {
             let of_name = self.history.calls.iter().filter(|call| call.name == self.name);
-            let first = of_name.filter_map(super::Call::answered_at).min();
+            // Only a grant proves that the store knew the name.
+            let first = of_name.filter_map(|call| call.grant.as_ref()).map(|grant| grant.at).min();
             first.is_none_or(|first| first >= change.from)
                 || self.history.faults.iter().any(|fault| fault.kind.forgets() && fault.from <= change.to)
                 || self.may_be_undone(change)

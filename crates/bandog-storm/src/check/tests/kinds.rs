@@ -209,6 +209,18 @@ fn another_limit_is_documented_only_after_a_change_at_an_empty_store() {
 }
 
 #[test]
+fn a_call_without_an_answer_of_the_store_is_no_first_use_of_a_semaphore() {
+    let mut story = Story::new();
+    story.of(Share::Permits(1));
+    story.asks(1, 0, 10);
+    story.record(1, Event::Answered { call: 0, at: 20 * MS, outcome: Outcome::Unavailable });
+    story.limit(30, 31, GREATER_LIMIT, true);
+    story.asks(2, 0, 40);
+    story.record(2, Event::Answered { call: 0, at: 41 * MS, outcome: Outcome::OtherLimit });
+    is_broken(&story.ends(100), &[]);
+}
+
+#[test]
 fn a_fair_mutex_against_the_order_of_its_queue_is_found() {
     let story = |first: u64, second: u64, kind: Option<FaultKind>| {
         let mut story = Story::new();
