@@ -47,7 +47,7 @@ pub(crate) async fn prepare(link: &Link, context: &Context, has_schema: bool, ha
         let (store, schema, place) =
             (context.options.store(), &context.options.schema, context.options.dialect.place());
         let message = format!(
-            "{store}: the {place} {schema:?} has no tables of bandog, and create=false in the URL forbids to create them; an \
+            "{store}: {place} {schema:?} has no tables of bandog, and create=false in the URL forbids to create them; an \
              administrator can apply the output of `bandog schema --print`"
         );
         return Err(Error::new(ErrorKind::Unsupported, message).into());

@@ -1,9 +1,9 @@
 //! The databases whose transactions can check a lock or complete a run.
 
 use bandog_core::{SqlDialect, SqlStatement};
-use sqlx::{Database, Postgres, Transaction};
 #[cfg(feature = "mysql")]
-use sqlx::{Executor, MySql};
+use sqlx::MySql;
+use sqlx::{Database, Executor, Postgres, Transaction};
 
 /// A database whose transactions can check a lock or complete a run.
 pub(crate) trait Supported: Database {
@@ -18,10 +18,10 @@ pub(crate) trait Supported: Database {
         tx: &mut Transaction<'_, Self>,
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
-    /// Undoes what a transaction has written whose check has failed, if the database would commit it.
+    /// Makes sure that nothing is committed of what a transaction has written whose check has failed.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the transaction may have been rolled back.
+    /// If the future is dropped, the transaction must be rolled back.
     fn after_refusal(tx: &mut Transaction<'_, Self>) -> impl Future<Output = ()> + Send;
 }
 
@@ -34,8 +34,12 @@ impl Supported for Postgres {
         query.fetch_optional(&mut **tx).await.map(drop)
     }
 
-    /// The server refuses each further statement, and rolls back instead of the commit.
-    async fn after_refusal(_: &mut Transaction<'_, Self>) {}
+    /// After a statement that fails, the server refuses each further statement, and rolls back instead of the commit. The
+    /// check was such a statement, unless it failed before it was sent. If this one is not answered, the session has ended,
+    /// and the server rolls back.
+    async fn after_refusal(tx: &mut Transaction<'_, Self>) {
+        let _ = (&mut **tx).execute("select 'bandog: the check of this transaction has failed'::bigint").await;
+    }
 }
 
 #[cfg(feature = "mysql")]

@@ -44,8 +44,9 @@ pub trait FenceIn<DB: Database> {
     /// the lock was granted: at the levels REPEATABLE READ and SERIALIZABLE, an earlier one fails with `Unavailable`.
     ///
     /// # Errors
-    /// After an error, the transaction must be rolled back; dropping it does so. MySQL and MariaDB would commit it
-    /// nevertheless, so there this call rolls back what the transaction has written, if it returns an error.
+    /// After an error, the transaction must be rolled back; dropping it does so. If a program commits it nevertheless,
+    /// nothing of what it wrote before this call is committed: PostgreSQL rolls back although `commit` returns `Ok`, and
+    /// refuses further statements. On MySQL and MariaDB this call has rolled it back, and later statements are committed.
     /// - `ErrorKind::Lost`: the lock was lost, or an operator took it away.
     /// - `ErrorKind::Misused`: the lock is that of a reader or the permits of a semaphore, the transaction is in another
     ///   database than the lock, or it is a savepoint.
@@ -108,8 +109,7 @@ fence_in!(Postgres);
 #[cfg(feature = "mysql")]
 fence_in!(MySql);
 
-/// Executes a statement. If it fails, also before it is sent, the writes of the transaction are undone on a database that
-/// would commit them.
+/// Executes a statement. If it fails, also before it is sent, nothing of what the transaction has written can be committed.
 async fn checked<DB: Supported>(
     purpose: Purpose,
     statement: Result<SqlStatement>,

@@ -234,7 +234,7 @@ fn split_scheme<'a>(url: &'a str, shown: &str) -> Result<(&'a str, &'a str)> {
 }
 
 fn without_scheme(shown: &str) -> Error {
-    Error::misused(format!("the URL {shown:?} has no scheme; write redis:// in front of it"))
+    Error::misused(format!("the URL {shown:?} has no scheme; write redis://, postgres:// or mysql:// in front of it"))
 }
 
 fn unknown_scheme(scheme: &str, shown: &str) -> Error {

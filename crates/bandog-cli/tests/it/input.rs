@@ -64,7 +64,7 @@ fn bad_urls_are_refused_without_their_secrets() {
                 "redis+quorum, rediss+quorum (also with valkey instead of redis), postgres, mysql, sqlite, zookeeper, zookeeper+tls and memory are known",
             ],
         ),
-        ("app:hunter2@db", ["app", "write redis:// in front of it"]),
+        ("app:hunter2@db", ["app", "write redis://, postgres:// or mysql:// in front of it"]),
         ("redis://app:hunter2@db?lease=3s", ["\"lease\"", "watchdog, timeout and prefix"]),
         ("redis://app:hunt?er2@db", ["%3F", "--url"]),
         ("redis:app:hunter2@db", ["redis://", "--url"]),

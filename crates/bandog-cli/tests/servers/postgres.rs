@@ -38,7 +38,9 @@ fn the_printed_schema_creates_the_tables() {
     let place = Place::new();
     let database = SERVER.new_database();
     let url = format!("postgres://{}@127.0.0.1:{}/{database}?create=false", PostgresServer::LOCKS, SERVER.port());
-    place.run(&["lock", "x", "--url", &url, "--", "true"]).assert_ended(64, &["create=false"]);
+    place
+        .run(&["lock", "x", "--url", &url, "--", "true"])
+        .assert_ended(64, &[": the schema \"bandog\" has no tables of bandog", "create=false"]);
     let printed = place.run(&["schema", "--print", "--url", &url]);
     assert_eq!((printed.code, printed.stderr.as_str()), (0, ""));
     assert!(!printed.stdout.contains("PASSWORD"), "{printed:?}");

@@ -43,8 +43,10 @@ async fn an_expired_lease_that_no_client_took_fails_the_transaction() {
         tx.commit().await.unwrap(); // The server rolls it back.
         let mut tx = connection.begin().await.unwrap();
         write(&mut tx, "late").await;
+        // The client knows the loss, so it sends no check. A program that ignores the error writes nothing nevertheless.
         assert_eq!(guard.fence_in(&mut tx).await.unwrap_err().kind(), ErrorKind::Lost);
-        tx.rollback().await.unwrap();
+        assert!(sqlx::query("select 1").execute(&mut *tx).await.is_err());
+        tx.commit().await.unwrap(); // The server rolls it back.
         drop(guard);
         client.idle().await;
     }
@@ -109,7 +111,13 @@ async fn a_lock_with_several_holders_cannot_be_checked() {
     let permits = client.semaphore("s", 2).acquire().await.unwrap();
     for guard in [&reader, &permits] {
         assert_eq!(guard.fence_sql().await.unwrap_err().kind(), ErrorKind::Misused);
+        let mut connection = database.connection().await;
+        let mut tx = connection.begin().await.unwrap();
+        write(&mut tx, "unchecked").await;
+        assert_eq!(guard.fence_in(&mut tx).await.unwrap_err().kind(), ErrorKind::Misused);
+        tx.commit().await.unwrap(); // The server rolls it back.
     }
+    assert_eq!(database.writes(), "");
     let memory = bandog::connect("memory:").await.unwrap();
     let guard = memory.mutex("k").lock().await.unwrap();
     assert_eq!(guard.fence_sql().await.unwrap_err().kind(), ErrorKind::Unsupported);

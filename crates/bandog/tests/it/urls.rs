@@ -23,7 +23,7 @@ fn the_error_of_a_host_without_a_scheme_contains_the_right_url() {
     refused("cache.example:6379/2?timeout=1s", &["write redis://cache.example:6379/2?timeout=1s"]);
     refused("[::1]:6379", &["write redis://[::1]:6379"]);
     refused("localhost", &["redis://HOST"]);
-    refused("app:hunter2@db:6379", &["app:***@db:6379", "write redis:// in front of it"]);
+    refused("app:hunter2@db:6379", &["app:***@db:6379", "write redis://, postgres:// or mysql:// in front of it"]);
     assert!(ConnectOptions::parse("memory:6379").is_ok(), "the name of a memory store can be a number");
 }
 
