@@ -35,8 +35,8 @@ pub trait CompleteIn<DB: Database> {
     /// for its end.
     ///
     /// # Errors
-    /// After an error, the transaction must be rolled back; dropping it does so. MySQL and MariaDB would commit it
-    /// nevertheless, so there this call rolls back what the transaction has written, if it returns an error.
+    /// After an error, the transaction must be rolled back; dropping it does so. If a program commits it nevertheless,
+    /// the same happens as after [`FenceIn::fence_in`](crate::FenceIn::fence_in).
     /// - `ErrorKind::Lost`: another attempt has completed the run, another node has taken it over, or it has ended.
     /// - `ErrorKind::Misused`: the run is in no record of a store, the transaction is in another database than the
     ///   scheduler's, it is a savepoint, or its isolation level is not READ COMMITTED. MySQL and MariaDB have another

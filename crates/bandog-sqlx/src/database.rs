@@ -18,10 +18,13 @@ pub(crate) trait Supported: Database {
         tx: &mut Transaction<'_, Self>,
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
-    /// Makes sure that nothing is committed of what a transaction has written whose check has failed.
+    /// Prevents a transaction whose check was not sent from committing its writes.
     ///
     /// # Cancel safety
     /// If the future is dropped, the transaction must be rolled back.
+    fn refuse(tx: &mut Transaction<'_, Self>) -> impl Future<Output = ()> + Send;
+
+    /// The same for a transaction whose check has failed.
     fn after_refusal(tx: &mut Transaction<'_, Self>) -> impl Future<Output = ()> + Send;
 }
 
@@ -34,12 +37,14 @@ impl Supported for Postgres {
         query.fetch_optional(&mut **tx).await.map(drop)
     }
 
-    /// After a statement that fails, the server refuses each further statement, and rolls back instead of the commit. The
-    /// check was such a statement, unless it failed before it was sent. If this one is not answered, the session has ended,
-    /// and the server rolls back.
-    async fn after_refusal(tx: &mut Transaction<'_, Self>) {
+    /// After a statement that fails, the server refuses each further statement, and rolls back instead of the commit. If
+    /// this statement gets no answer, the session has ended, and the server rolls back.
+    async fn refuse(tx: &mut Transaction<'_, Self>) {
         let _ = (&mut **tx).execute("select 'bandog: the check of this transaction has failed'::bigint").await;
     }
+
+    /// The check was such a statement.
+    async fn after_refusal(_: &mut Transaction<'_, Self>) {}
 }
 
 #[cfg(feature = "mysql")]
@@ -54,7 +59,11 @@ impl Supported for MySql {
 
     /// A statement that was refused does not end the transaction. `and chain` begins the next one, so that a later
     /// statement is not committed at once. If this fails, the session has ended, and the server rolls back.
-    async fn after_refusal(tx: &mut Transaction<'_, Self>) {
+    async fn refuse(tx: &mut Transaction<'_, Self>) {
         let _ = (&mut **tx).execute("rollback and chain").await;
+    }
+
+    async fn after_refusal(tx: &mut Transaction<'_, Self>) {
+        Self::refuse(tx).await;
     }
 }

@@ -45,8 +45,9 @@ pub trait FenceIn<DB: Database> {
     ///
     /// # Errors
     /// After an error, the transaction must be rolled back; dropping it does so. If a program commits it nevertheless,
-    /// nothing of what it wrote before this call is committed: PostgreSQL rolls back although `commit` returns `Ok`, and
-    /// refuses further statements. On MySQL and MariaDB this call has rolled it back, and later statements are committed.
+    /// nothing of what it wrote before this call is committed, unless it is a savepoint: PostgreSQL rolls back although
+    /// the commit returns `Ok`, and refuses further statements. On MySQL and MariaDB this call has rolled back, and later
+    /// statements are committed. For this, an error is a request to the database too.
     /// - `ErrorKind::Lost`: the lock was lost, or an operator took it away.
     /// - `ErrorKind::Misused`: the lock is that of a reader or the permits of a semaphore, the transaction is in another
     ///   database than the lock, or it is a savepoint.
@@ -81,7 +82,8 @@ macro_rules! fence_in {
             }
 
             async fn commit(&self, mut tx: Transaction<'_, $database>) -> Result<()> {
-                self.fence_in(&mut tx).await?;
+                // After an error, the drop of the transaction rolls it back.
+                checked(Purpose::Fence, Ok(self.fence_sql().await?), &mut tx).await?;
                 tx.commit().await.map_err(|error| fault::of_commit(Purpose::Fence, self.key(), error))
             }
         }
@@ -97,7 +99,7 @@ macro_rules! fence_in {
             async fn commit(&self, mut tx: Transaction<'_, $database>) -> Result<()> {
                 let [first, others @ ..] = self.guards() else { return Err(Error::misused("there is no lock")) };
                 for guard in others {
-                    guard.fence_in(&mut tx).await?;
+                    checked(Purpose::Fence, Ok(guard.fence_sql().await?), &mut tx).await?;
                 }
                 first.commit(tx).await
             }
@@ -109,36 +111,35 @@ fence_in!(Postgres);
 #[cfg(feature = "mysql")]
 fence_in!(MySql);
 
-/// Executes a statement. If it fails, also before it is sent, nothing of what the transaction has written can be committed.
+/// Executes a statement. After an error, the transaction cannot commit what it has written, unless it is a savepoint.
 async fn checked<DB: Supported>(
     purpose: Purpose,
     statement: Result<SqlStatement>,
     tx: &mut Transaction<'_, DB>,
 ) -> Result<()> {
-    let checked = match statement {
-        Ok(statement) => execute(purpose, &statement, tx).await,
-        Err(error) => Err(error),
-    };
-    // A savepoint is part of a transaction that the caller still uses.
-    if checked.is_err() && DB::TransactionManager::get_transaction_depth(tx) == 1 {
-        DB::after_refusal(tx).await;
-    }
-    checked
-}
-
-/// Executes a statement.
-async fn execute<DB: Supported>(
-    purpose: Purpose,
-    statement: &SqlStatement,
-    tx: &mut Transaction<'_, DB>,
-) -> Result<()> {
-    // A lock in another kind of database has no statement for this transaction.
-    if statement.dialect != DB::DIALECT {
-        return Err(purpose.add_to(statement.other_database(), &statement.key));
-    }
     // The end of a savepoint undoes an error, so a failed check would not stop the transaction.
-    if DB::TransactionManager::get_transaction_depth(tx) > 1 {
-        return Err(fault::savepoint(purpose, &statement.key));
-    }
-    DB::execute(statement, tx).await.map_err(|error| fault::of_statement(purpose, statement, error))
+    let is_savepoint = DB::TransactionManager::get_transaction_depth(tx) > 1;
+    let fitting = statement.and_then(|statement| match statement.dialect {
+        // A lock in another kind of database has no statement for this transaction.
+        dialect if dialect != DB::DIALECT => Err(purpose.add_to(statement.other_database(), &statement.key)),
+        _ if is_savepoint => Err(fault::savepoint(purpose, &statement.key)),
+        _ => Ok(statement),
+    });
+    let error = match fitting {
+        Ok(statement) => match DB::execute(&statement, tx).await {
+            Ok(()) => return Ok(()),
+            Err(error) => {
+                DB::after_refusal(tx).await;
+                fault::of_statement(purpose, &statement, error)
+            }
+        },
+        Err(error) => {
+            // The caller still uses the transaction of a savepoint.
+            if !is_savepoint {
+                DB::refuse(tx).await;
+            }
+            error
+        }
+    };
+    Err(error)
 }

@@ -1,6 +1,6 @@
 //! The count-down latch: calls wait until a counter has reached zero.
 
-use std::{num::NonZeroU64, pin::pin, sync::Arc, time::Duration};
+use std::{future::poll_fn, num::NonZeroU64, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use bandog_core::{
     Backend, Clock, Error, Key, LatchAction, LatchAnswer, LatchOperation, LatchRow, MAX_TTL, Moment, OperationId,
@@ -11,7 +11,7 @@ use tokio::time;
 
 use self::turns::Operation;
 pub(crate) use self::turns::Operations;
-use crate::{Client, Notifications, engine::FIRST_ANSWER};
+use crate::{Client, Notifications, engine::FIRST_ANSWER, retry::backoff};
 
 mod turns;
 
@@ -119,8 +119,8 @@ impl Latch {
     /// # Errors
     /// - `ErrorKind::Misused`: the name is not allowed, or the count is 0 or greater than 2^53.
     /// - `ErrorKind::Denied`: the store refused the request, or has other data under this name.
-    /// - `ErrorKind::Unavailable`: the store did not answer for three request timeouts. If `maybe_applied` of the
-    ///   error is true, the operation might have been applied.
+    /// - `ErrorKind::Unavailable`: the store did not answer for three request timeouts, or the process was stopped after
+    ///   a request without an answer. If `maybe_applied` of the error is true, the operation might have been applied.
     /// - `ErrorKind::Unsupported`: the backend has no latches.
     /// - `ErrorKind::Closed`: the client was closed.
     ///
@@ -300,33 +300,40 @@ async fn answered(
     clock: Clock,
     timeout: Duration,
 ) -> Result<LatchAnswer> {
-    let no_answer = |operation: &LatchOperation| {
-        Error::unavailable("the store has not answered in time").during(operation.action.verb()).at(&operation.key)
-    };
+    let (key, verb) = (operation.key.clone(), operation.action.verb());
+    let no_answer = || Error::unavailable("the store has not answered in time").during(verb).at(&key);
     let mut begin = clock.now();
     let mut last_begin = begin + timeout * 2;
     let (mut turn, mut maybe_applied) = (None, false);
     loop {
         // An operation that was perhaps applied does not wait, because the store forgets it after some time.
         if turn.is_none() && !maybe_applied && running.needs_turn() {
-            let next = running.turn(timeout * 3).await.ok_or_else(|| no_answer(&operation))?;
+            let next = running.turn(timeout * 3).await.ok_or_else(no_answer)?;
             running.pause(&next, timeout).await;
             // Perhaps the store has answered other operations meanwhile.
             last_begin = last_begin.max(running.silent_since() + timeout * 2);
             turn = Some(next);
         }
-        // If this process was stopped, perhaps the store has already forgotten the operation.
-        if maybe_applied && clock.now().since(begin) > operation.remember / 2 {
-            return Err(no_answer(&operation).ambiguous());
-        }
+        // Until then, the store remembers an operation that was perhaps applied. This time passes during a stop of the
+        // process or of its machine.
+        let known_until = begin + operation.remember * 3 / 4;
+        let is_forgotten = || maybe_applied && clock.now() >= known_until;
         begin = clock.now();
+        let rest = (last_begin + timeout).since(begin);
+        if rest.is_zero() || is_forgotten() {
+            return Err(if maybe_applied { no_answer().ambiguous() } else { no_answer() });
+        }
         operation.forget_before = running.first_number();
         running.set_unclear(true);
+        let mut attempt = backend.change_latch(&operation);
+        let attempt = poll_fn(|context| match is_forgotten() {
+            true => Poll::Ready(Err(no_answer().ambiguous())),
+            false => attempt.as_mut().poll(context),
+        });
         // One attempt of a backend can be several requests.
-        let limit = pin!(time::sleep((last_begin + timeout).since(begin)));
-        let answered = match select(backend.change_latch(&operation), limit).await {
+        let answered = match select(attempt, pin!(time::sleep(rest))).await {
             Either::Left((answered, _)) => answered,
-            Either::Right(_) => Err(no_answer(&operation).ambiguous()),
+            Either::Right(_) => Err(no_answer().ambiguous()),
         };
         maybe_applied |= answered.as_ref().is_err_and(Error::maybe_applied);
         running.set_unclear(maybe_applied);
@@ -340,21 +347,25 @@ async fn answered(
                 continue;
             }
         };
-        running.is_answered(answer.is_none());
+        running.record_answer(answer.is_none());
+        let duration = clock.now().since(begin);
         if let Some(turn) = &mut turn {
-            turn.is_answered(answer.is_none(), clock.now().since(begin));
+            turn.record_answer(answer.is_none(), duration);
         }
         let Some(answer) = answer else {
-            if let Some(turn) = &turn {
-                running.pause(turn, timeout).await;
+            match &turn {
+                Some(turn) => running.pause(turn, timeout).await,
+                // Other operations like this one are rivals.
+                None if maybe_applied => time::sleep(backoff(running.rivals(), duration).min(timeout)).await,
+                None => {}
             }
-            // The pause is no time without an answer.
+            // The pause does not count as time without an answer.
             last_begin = clock.now() + timeout * 2;
             continue;
         };
         drop((turn, running));
         if answer.has_changed && matches!(operation.action, LatchAction::Set(_)) {
-            // The caller does not need its result, and waits for one timeout at most. The next `set` tries it again.
+            // The caller does not need its result, and waits for one timeout at most. The next `set` retries it.
             let _ = select(backend.clear_latches(), pin!(time::sleep(timeout))).await;
         }
         return Ok(answer);

@@ -22,7 +22,7 @@ struct PastOperation {
 }
 
 impl PastOperation {
-    /// Whether the client of this later operation will not repeat the past one any more.
+    /// Whether the client of this later operation no longer repeats the past one.
     fn is_before(&self, later: &LatchOperation) -> bool {
         let (client, number) = self.id.split_once(':').unwrap_or_default();
         let number = number.parse::<u64>().ok().filter(|number| *number < later.forget_before);
@@ -32,7 +32,7 @@ impl PastOperation {
 
 impl LatchState {
     /// Applies an operation at the store's time `now`, in milliseconds since 1970, and forgets operations that no
-    /// client repeats any more. If the operation was applied before, returns `Err` with its answer, and changes nothing.
+    /// client repeats. If the operation was applied before, returns `Err` with its answer, and changes nothing.
     pub(super) fn apply(&mut self, operation: &LatchOperation, now: u64) -> Result<LatchAnswer, LatchAnswer> {
         let id = operation.id.to_string();
         if let Some(past) = self.operations.iter().find(|past| past.id == id) {

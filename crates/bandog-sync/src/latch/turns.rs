@@ -33,12 +33,12 @@ struct Running {
     /// The operations of which an attempt may still reach the store: `None` for a running operation. For an operation
     /// that has ended without an answer: the time after which the client does not expect this any more.
     numbers: BTreeMap<u64, Option<Moment>>,
-    latches: HashMap<Key, Arc<OnLatch>>,
+    latches: HashMap<Key, Arc<SharedState>>,
 }
 
 /// The operations on one latch.
 #[derive(Debug)]
-struct OnLatch {
+struct SharedState {
     state: Mutex<State>,
     turn: Arc<AsyncMutex<Pace>>,
 }
@@ -66,7 +66,7 @@ struct Pace {
 #[derive(Debug)]
 pub(super) struct Operation {
     operations: Arc<Operations>,
-    on: Arc<OnLatch>,
+    shared: Arc<SharedState>,
     key: Key,
     number: u64,
     /// The time for which the store remembers the operation.
@@ -94,17 +94,17 @@ impl Operations {
         let start = clock.now();
         let new = || {
             let state = State { operations: 0, silent_since: start, has_turns: false };
-            Arc::new(OnLatch { state: Mutex::new(state), turn: Arc::default() })
+            Arc::new(SharedState { state: Mutex::new(state), turn: Arc::default() })
         };
         let mut running = locked(&self.0);
         // No operation that begins later may have a lower number, see `first_number`.
         let number = next_number();
         running.numbers.insert(number, None);
-        let on = Arc::clone(running.latches.entry(key.clone()).or_insert_with(new));
-        locked(&on.state).operations += 1;
+        let shared = Arc::clone(running.latches.entry(key.clone()).or_insert_with(new));
+        locked(&shared.state).operations += 1;
         drop(running);
         let (operations, key) = (Arc::clone(self), key.clone());
-        Operation { operations, on, key, number, remember, clock, start, is_unclear: false }
+        Operation { operations, shared, key, number, remember, clock, start, is_unclear: false }
     }
 }
 
@@ -127,7 +127,7 @@ impl Operation {
 
     /// The start of the time in which the store has answered none of the client's operations on the latch.
     pub(super) fn silent_since(&self) -> Moment {
-        locked(&self.on.state).silent_since
+        locked(&self.shared.state).silent_since
     }
 
     /// Whether an attempt may still reach the store after the end of the operation.
@@ -135,24 +135,29 @@ impl Operation {
         self.is_unclear = is_unclear;
     }
 
-    /// The store has answered an attempt.
-    pub(super) fn is_answered(&self, is_refused: bool) {
+    /// Records an answer of the store to an attempt.
+    pub(super) fn record_answer(&self, is_refused: bool) {
         let now = self.clock.now();
-        let mut state = locked(&self.on.state);
+        let mut state = locked(&self.shared.state);
         state.silent_since = now;
         state.has_turns |= is_refused;
     }
 
+    /// The number of the client's operations on the latch.
+    pub(super) fn rivals(&self) -> u32 {
+        u32::try_from(locked(&self.shared.state).operations).unwrap_or(u32::MAX)
+    }
+
     /// Whether this operation must have the turn for its next attempt.
     pub(super) fn needs_turn(&self) -> bool {
-        locked(&self.on.state).has_turns
+        locked(&self.shared.state).has_turns
     }
 
     /// Waits for the turn. Returns `None` if the store has answered none of the operations for this time. The time starts
     /// after the start of this operation.
     pub(super) async fn turn(&self, max_silence: Duration) -> Option<Turn> {
         let rest = || (self.start.max(self.silent_since()) + max_silence).since(self.clock.now());
-        let mut turn = pin!(Arc::clone(&self.on.turn).lock_owned());
+        let mut turn = pin!(Arc::clone(&self.shared.turn).lock_owned());
         while !rest().is_zero() {
             if let Either::Left((pace, _)) = select(turn.as_mut(), pin!(time::sleep(rest()))).await {
                 return (!rest().is_zero()).then_some(Turn(pace));
@@ -167,7 +172,7 @@ impl Operation {
         if refusals > 0 {
             let begin = self.clock.now();
             time::sleep(backoff(refusals, attempt).min(max_pause)).await;
-            let (mut state, now) = (locked(&self.on.state), self.clock.now());
+            let (mut state, now) = (locked(&self.shared.state), self.clock.now());
             state.silent_since = now.min(state.silent_since + now.since(begin));
         }
     }
@@ -181,7 +186,7 @@ impl Drop for Operation {
         } else {
             running.numbers.remove(&self.number);
         }
-        let mut state = locked(&self.on.state);
+        let mut state = locked(&self.shared.state);
         state.operations -= 1;
         if state.operations == 0 {
             running.latches.remove(&self.key);
@@ -194,8 +199,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Turn {
-    /// The store has answered an attempt of this duration.
-    pub(super) fn is_answered(&mut self, is_refused: bool, attempt: Duration) {
+    /// Records an answer of the store to an attempt of this duration.
+    pub(super) fn record_answer(&mut self, is_refused: bool, attempt: Duration) {
         self.0.attempt = attempt;
         let refusals = self.0.refusals;
         self.0.refusals = if is_refused { MAX_REFUSALS.min(refusals + 1) } else { refusals.saturating_sub(1) };
@@ -243,13 +248,13 @@ mod tests {
         let operations = Arc::new(Operations::default());
         let [one, two, three] = [1, 2, 3].map(|number| begin(&operations, number));
         assert!(!one.needs_turn());
-        one.is_answered(true);
+        one.record_answer(true);
         assert!(two.needs_turn());
         let silence = Duration::from_secs(9);
         let turn = one.turn(silence).await.unwrap();
         let waiting = tokio::spawn(async move { (two.turn(silence).await.is_none(), two.clock.now()) });
         time::sleep(Duration::from_secs(5)).await;
-        one.is_answered(true);
+        one.record_answer(true);
         let answered = one.clock.now();
         let (is_over, over) = waiting.await.unwrap();
         assert!(is_over && over.since(answered) >= silence && over.since(answered) < silence * 2);

@@ -215,12 +215,16 @@ async fn a_dropped_operation_leaves_its_turn_to_the_next_one() {
     let wire = Lossy::new(memory());
     let latch = client(wire.clone()).latch("start");
     latch.set(100).await.unwrap();
-    wire.overtake(2);
+    // The first operation has the turn, and its requests are lost. The second one waits.
+    wire.overtake(1);
     wire.always(Fate::RequestLost);
-    let mut calls = counting_down(&latch, 2);
+    let mut calls = counting_down(&latch, 1);
     while wire.lost() == 0 {
         time::sleep(ms(1)).await;
     }
+    calls.extend(counting_down(&latch, 1));
+    time::sleep(ms(1)).await;
+    assert_eq!(wire.lost(), 1, "the second operation did not wait");
     let (first, began) = (calls.remove(0), Instant::now());
     first.abort();
     assert!(first.await.unwrap_err().is_cancelled());
@@ -246,6 +250,28 @@ async fn an_operation_is_not_repeated_when_the_store_has_forgotten_it() {
     let error = soon(call).await.unwrap().unwrap_err();
     assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, true), "{error}");
     assert_eq!(count().await, 99);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_is_not_continued_when_the_store_has_forgotten_the_operation() {
+    let store = memory();
+    let wire = Lossy::new(store.clone());
+    let stopped = Stopped::new(wire.clone());
+    let latch = client(stopped.clone()).latch("start");
+    latch.set(100).await.unwrap();
+    wire.next([Fate::ReplyLost]);
+    let call = counting_down(&latch, 1).remove(0);
+    while wire.lost() == 0 {
+        time::sleep(ms(1)).await;
+    }
+    // The second attempt has not reached the store when the process is stopped for a minute.
+    stopped.stop(Which::Requests);
+    stopped.until_held(1).await;
+    stopped.go_on();
+    time::advance(Duration::from_secs(60)).await;
+    let error = soon(call).await.unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, true), "{error}");
+    assert_eq!(client(store.clone()).latch("start").count().await.unwrap(), 99);
 }
 
 #[tokio::test(start_paused = true)]
@@ -297,6 +323,8 @@ async fn the_record_of_a_latch_does_not_grow_with_the_operations_of_a_client() {
     assert_eq!(operations().await, 11);
     time::sleep(ms(29_000)).await;
     assert_eq!(one.count().await.unwrap(), 10_000 - 311, "the late attempt changes nothing");
+    one.count_down().await.unwrap();
+    assert_eq!(operations().await, 12);
     time::sleep(ms(2_000)).await;
     one.count_down().await.unwrap();
     assert_eq!(operations().await, 1);
