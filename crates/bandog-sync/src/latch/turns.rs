@@ -252,11 +252,13 @@ mod tests {
         assert!(two.needs_turn());
         let silence = Duration::from_secs(9);
         let turn = one.turn(silence).await.unwrap();
-        let waiting = tokio::spawn(async move { (two.turn(silence).await.is_none(), two.clock.now()) });
-        time::sleep(Duration::from_secs(5)).await;
-        one.record_answer(true);
-        let answered = one.clock.now();
-        let (is_over, over) = waiting.await.unwrap();
+        let waiting = async { (two.turn(silence).await.is_none(), two.clock.now()) };
+        let answering = async {
+            time::sleep(Duration::from_secs(5)).await;
+            one.record_answer(true);
+            one.clock.now()
+        };
+        let ((is_over, over), answered) = tokio::join!(waiting, answering);
         assert!(is_over && over.since(answered) >= silence && over.since(answered) < silence * 2);
         drop(turn);
         assert!(three.turn(silence).await.is_none());
