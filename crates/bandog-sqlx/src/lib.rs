@@ -65,8 +65,9 @@ pub trait FenceIn<DB: Database> {
     ///
     /// # Errors
     /// As [`FenceIn::fence_in`]. If the transaction was perhaps committed, because the answer was lost or the session was
-    /// ended during the commit, the kind is `ErrorKind::Unavailable` and `Error::maybe_applied` is true. If the database refuses the commit, for example
-    /// because of a deferred constraint, the kind is `ErrorKind::Denied`.
+    /// ended during the commit, the kind is `ErrorKind::Unavailable` and `Error::maybe_applied` is true. If the database
+    /// refuses the commit, for example because of a deferred constraint, the kind is `ErrorKind::Denied`. After an error
+    /// the transaction is rolled back, as after its drop.
     ///
     /// # Cancel safety
     /// If the future is dropped, the transaction is rolled back, unless the commit has been sent.

@@ -160,6 +160,14 @@ async fn an_operation_continues_while_others_change_the_latch() {
     assert_eq!(latch.count().await.unwrap(), 8);
 }
 
+/// A latch with the count 100, whose client loses calls as the test says.
+async fn lossy_latch(store: Memory) -> (Lossy<Memory>, Latch) {
+    let wire = Lossy::new(store);
+    let latch = client(wire.clone()).latch("start");
+    latch.set(100).await.unwrap();
+    (wire, latch)
+}
+
 /// Starts this number of calls that count down.
 fn counting_down(latch: &Latch, calls: usize) -> Vec<JoinHandle<bandog_core::Result<u64>>> {
     let call = |latch: Latch| tokio::spawn(async move { latch.count_down().await });
@@ -186,9 +194,7 @@ async fn operations_of_one_client_take_turns_after_a_refusal() {
 
 #[tokio::test(start_paused = true)]
 async fn operations_that_wait_for_their_turn_end_in_time() {
-    let wire = Lossy::new(memory());
-    let latch = client(wire.clone()).latch("start");
-    latch.set(100).await.unwrap();
+    let (wire, latch) = lossy_latch(memory()).await;
     wire.overtake(3);
     wire.always(Fate::RequestLost);
     let (calls, began) = (counting_down(&latch, 3), Instant::now());
@@ -212,9 +218,7 @@ async fn operations_that_wait_for_their_turn_end_in_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_operation_leaves_its_turn_to_the_next_one() {
-    let wire = Lossy::new(memory());
-    let latch = client(wire.clone()).latch("start");
-    latch.set(100).await.unwrap();
+    let (wire, latch) = lossy_latch(memory()).await;
     // The first operation has the turn, and its requests are lost. The second one waits.
     wire.overtake(1);
     wire.always(Fate::RequestLost);
@@ -236,9 +240,7 @@ async fn a_dropped_operation_leaves_its_turn_to_the_next_one() {
 #[tokio::test(start_paused = true)]
 async fn an_operation_is_not_repeated_when_the_store_has_forgotten_it() {
     let store = memory();
-    let wire = Lossy::new(store.clone());
-    let latch = client(wire.clone()).latch("start");
-    latch.set(100).await.unwrap();
+    let (wire, latch) = lossy_latch(store.clone()).await;
     wire.next([Fate::ReplyLost]);
     let call = counting_down(&latch, 1).remove(0);
     let count = async || client(store.clone()).latch("start").count().await.unwrap();
@@ -276,9 +278,7 @@ async fn an_attempt_is_not_continued_when_the_store_has_forgotten_the_operation(
 
 #[tokio::test(start_paused = true)]
 async fn an_operation_that_was_perhaps_applied_does_not_wait_for_its_turn() {
-    let wire = Lossy::new(memory());
-    let latch = client(wire.clone()).latch("start");
-    latch.set(100).await.unwrap();
+    let (wire, latch) = lossy_latch(memory()).await;
     wire.next([Fate::ReplyLost]);
     let (first, began) = (counting_down(&latch, 1).remove(0), Instant::now());
     while latch.count().await.unwrap() == 100 {
