@@ -264,7 +264,7 @@ fn unknown_scheme(scheme: &str, shown: &str) -> Error {
         return Error::misused(format!(
             "the URL {shown:?} has the unknown scheme {scheme:?}; redis, rediss, redis+unix, redis+sentinel, \
              rediss+sentinel, redis+cluster, rediss+cluster, redis+quorum, rediss+quorum (also with valkey instead of \
-             redis), postgres, mysql, sqlite, zookeeper, zookeeper+tls and memory are known"
+             redis), postgres, postgresql, mysql, mariadb, sqlite, zookeeper, zookeeper+tls and memory are known"
         ));
     };
     Error::new(ErrorKind::Unsupported, format!("the URL {shown:?}: {unsupported} not supported yet; write {what}"))

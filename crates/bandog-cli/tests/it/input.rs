@@ -61,7 +61,7 @@ fn bad_urls_are_refused_without_their_secrets() {
             "mongo://app:hunter2@db",
             [
                 "mongo",
-                "redis+quorum, rediss+quorum (also with valkey instead of redis), postgres, mysql, sqlite, zookeeper, zookeeper+tls and memory are known",
+                "redis+quorum, rediss+quorum (also with valkey instead of redis), postgres, postgresql, mysql, mariadb, sqlite, zookeeper, zookeeper+tls and memory are known",
             ],
         ),
         ("app:hunter2@db", ["app", "write redis://, postgres:// or mysql:// in front of it"]),
