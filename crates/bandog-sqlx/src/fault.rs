@@ -7,6 +7,9 @@ use sqlx::error::DatabaseError;
 /// failed, an operator or the system has ended the session, or an internal error. A pooler also answers with them. `HY` and
 /// `70` are those of MySQL.
 const UNKNOWN: [&str; 6] = ["08", "57", "58", "XX", "HY", "70"];
+/// The message about a statement that was cancelled.
+const CANCELLED: &str = "the statement was cancelled by a limit of its session or by an operator, perhaps while it waited \
+                         for another transaction; repeat the transaction";
 /// SQLSTATE: it is not known whether the statement was completed.
 const COMPLETION_UNKNOWN: &str = "40003";
 
@@ -17,6 +20,8 @@ enum Reason {
     Missing,
     /// Another transaction was in the way: a serialization failure, a deadlock, or a timeout of a lock.
     Contended,
+    /// The statement was cancelled, by a limit of its session or by an operator.
+    Cancelled,
     /// A right is missing.
     NoRight,
     Other,
@@ -29,6 +34,7 @@ fn reason(said: &dyn DatabaseError) -> Reason {
             1049 | 1146 => Reason::Missing,
             // The last one: a row has changed since the snapshot of the transaction.
             1205 | 1213 | 3572 | 1020 => Reason::Contended,
+            1317 | 1969 | 3024 => Reason::Cancelled,
             1044 | 1142 | 1143 | 1370 => Reason::NoRight,
             _ => Reason::Other,
         };
@@ -36,6 +42,7 @@ fn reason(said: &dyn DatabaseError) -> Reason {
     match said.code().as_deref() {
         Some("3F000" | "42P01") => Reason::Missing,
         Some("40001" | "40P01" | "55P03") => Reason::Contended,
+        Some("57014") => Reason::Cancelled,
         Some("42501") => Reason::NoRight,
         Some(_) | None => Reason::Other,
     }
@@ -105,6 +112,7 @@ pub(crate) fn of_statement(purpose: Purpose, statement: &SqlStatement, error: sq
             purpose.add_to(Error::new(ErrorKind::Denied, message), key).caused_by(error)
         }
         Reason::Contended => contended(purpose, key, error),
+        Reason::Cancelled => purpose.add_to(Error::unavailable(CANCELLED), key).caused_by(error),
         Reason::Other => purpose.add_to(Error::unavailable(purpose.refused()), key).caused_by(error),
     }
 }

@@ -48,6 +48,16 @@ fn the_recipes_show_the_code_of_the_example() {
 }
 
 #[test]
+fn the_readme_shows_the_code_of_the_example_of_transactions() {
+    let example = flush(&fs::read_to_string(root().join("crates/bandog-sqlx/examples/orders.rs")).unwrap());
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let section = readme.split("\n## ").find(|part| part.starts_with("A lock in your own transaction")).unwrap();
+    let block = section.split("```").nth(1).unwrap();
+    let function = block.split_once("async fn ").unwrap().1;
+    assert!(example.contains(&flush(function)), "README.md has other code than crates/bandog-sqlx/examples/orders.rs");
+}
+
+#[test]
 fn no_line_of_prose_is_long() {
     let mut long = Vec::new();
     for page in pages() {

@@ -7,12 +7,18 @@ use bandog::{
     ErrorKind,
     schedule::{Job, Jobs, OnCrash, Overlap, Run, Running, Scheduler},
 };
+use bandog_core::SqlStatement;
 use bandog_sqlx::{CompleteIn, Completion};
 use bandog_testkit::{Process, eventually_async};
-use sqlx::Connection;
-use tokio::sync::{mpsc, watch};
+use sqlx::{Connection, Transaction};
+use tokio::{
+    runtime::Handle,
+    sync::{mpsc, watch},
+};
 
-use crate::support::{Database, RECORDS, SERVER, SHEDLOCK, SOON, connect, elsewhere, execute, repeatable_read, write};
+use crate::support::{
+    Database, Db, RECORDS, SERVER, SHEDLOCK, SOON, connect, elsewhere, execute, repeatable_read, write,
+};
 
 /// The numbers of old rows after the first runs. Each run looks at 100 rows. One of them is locked at first.
 const OLD_RUNS: [i64; 5] = [151, 52, 1, 1, 1];
@@ -25,17 +31,21 @@ const CHILD: &str = "complete::a_child_process_runs_a_job";
 /// The prefix of a child's messages. The test harness prints to the same stream.
 const SAYS: &str = "child says: ";
 const LEASE: Duration = Duration::from_secs(1);
+/// The rows that say that a run was completed.
+const COMPLETED: &str = "name like 'schedule/done/%'";
 
 /// Where the body of a child waits until its process is killed or continued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StopAt {
     Write,
+    /// After the body has got the statement. It executes the statement in any case, also if its node has lost the run.
+    Statement,
     Check,
     Commit,
 }
 
 impl StopAt {
-    const ALL: [Self; 3] = [Self::Write, Self::Check, Self::Commit];
+    const ALL: [Self; 4] = [Self::Write, Self::Statement, Self::Check, Self::Commit];
 
     /// Reports this point. If the body waits here, blocks its thread: a process that is continued must not have noticed
     /// the loss of its session before it goes on.
@@ -53,6 +63,11 @@ async fn body(run: &Run, url: &str, stops_at: Option<StopAt>) -> bandog::Result<
     let mut tx = connection.begin().await.unwrap();
     write(&mut tx, &format!("{}", run.id())).await;
     StopAt::Write.reached(stops_at);
+    if stops_at == Some(StopAt::Statement) {
+        let statement = run.completion_sql().await?;
+        tokio::task::block_in_place(|| complete_late(&statement, tx));
+        return Ok(Completion::Committed);
+    }
     if stops_at == Some(StopAt::Check) {
         run.complete_in(&mut tx).await?;
         StopAt::Check.reached(stops_at);
@@ -62,6 +77,17 @@ async fn body(run: &Run, url: &str, stops_at: Option<StopAt>) -> bandog::Result<
     let done = run.commit(tx).await;
     StopAt::Commit.reached(stops_at);
     done
+}
+
+/// Executes the statement after the stop. The scheduler cannot cancel a body that blocks its thread.
+fn complete_late(statement: &SqlStatement, mut tx: Transaction<'_, Db>) {
+    StopAt::Statement.reached(Some(StopAt::Statement));
+    let executed = Handle::current().block_on(async {
+        let executed = execute(statement, &mut tx).await;
+        let end = if executed.is_ok() { tx.commit().await } else { tx.rollback().await };
+        end.map(|()| executed).unwrap()
+    });
+    println!("{SAYS}executed with {executed:?}");
 }
 
 /// A node with the job, which fires once.
@@ -168,6 +194,32 @@ async fn the_effects_of_a_run_happen_once_if_its_process_is_stopped_past_its_lea
     running.stop().await.unwrap();
 }
 
+/// The row that says that the run was completed is gone, and the statement of the stopped attempt is sent nevertheless.
+#[tokio::test]
+async fn the_effects_of_a_run_happen_once_if_its_process_is_stopped_until_the_row_of_the_run_is_removed() {
+    for is_removed in [false, true] {
+        let database = Database::new();
+        let mut child = Child::start(&database, StopAt::Statement);
+        child.0.stop();
+        let (running, mut ends) = take_over(&database).await;
+        assert_eq!(next(&mut ends).await, Completion::Committed);
+        running.idle().await;
+        if is_removed {
+            SERVER.sql(&database.0, &format!("update {RECORDS} set version = version - 660000000 where {COMPLETED}"));
+        }
+        Jobs::over(&database.client("").await).run("payout").await.unwrap();
+        assert_eq!(next(&mut ends).await, Completion::Committed);
+        let rows = SERVER.sql(&database.0, &format!("select count(*) from {RECORDS} where {COMPLETED}"));
+        assert_eq!(rows, if is_removed { "1" } else { "2" });
+        child.0.write_line("go on");
+        child.0.cont();
+        let said = child.says("executed with");
+        assert!(said.ends_with(&format!("Err({:?})", ErrorKind::Lost)), "removed: {is_removed}: {said}");
+        assert_eq!(database.writes(), "1 2", "removed: {is_removed}");
+        running.stop().await.unwrap();
+    }
+}
+
 /// While the transaction of a run is open and has completed its run, other ticks of the job run, and the job is paused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pause_and_other_ticks_fail_no_transaction() {
@@ -227,7 +279,7 @@ async fn the_rows_of_completed_runs_are_removed_by_later_runs() {
     let mut removal = removing.begin().await.unwrap();
     let one = format!("select name from {RECORDS} where name = '{first}' for update");
     assert_eq!(sqlx::query(&one).fetch_all(&mut *removal).await.unwrap().len(), 1);
-    let completed = format!("select count(*) from {RECORDS} where name like 'schedule/done/%'");
+    let completed = format!("select count(*) from {RECORDS} where {COMPLETED}");
     let count_old = format!("{completed} and version = 1");
     let count = count_old.clone();
     let job = Job::fixed_rate("ticks", Duration::from_millis(100)).run(move |run: Run| {

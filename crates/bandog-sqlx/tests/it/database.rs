@@ -1,13 +1,34 @@
 //! Transactions in the wrong database, and the rights of the user of a transaction.
 
-use bandog::ErrorKind;
-use bandog_sqlx::FenceIn;
-use sqlx::{Connection, PgConnection};
+use std::sync::Arc;
 
-use crate::support::{Database, SERVER, write};
+use bandog::{
+    ErrorKind,
+    schedule::{Job, Run, Scheduler},
+};
+use bandog_sqlx::{CompleteIn, Completion, FenceIn};
+use sqlx::{Connection, PgConnection};
+use tokio::sync::mpsc;
+
+use crate::support::{Database, SERVER, SOON, write};
 
 /// The page that lists the rights.
 const PAGE: &str = include_str!("../../../../docs/postgres.md");
+
+/// The rights of a check, one grant a line.
+fn grants() -> Vec<&'static str> {
+    let grants: Vec<_> =
+        PAGE.lines().filter(|line| line.starts_with("grant ") && line.ends_with(" to shop;")).collect();
+    assert!(grants.len() >= 2, "docs/postgres.md lists no rights");
+    grants
+}
+
+/// A connection of a role without a password.
+async fn connection_of(role: &str, database: &Database) -> PgConnection {
+    let (directory, port) = (SERVER.directory().display(), SERVER.port());
+    let url = format!("postgres://{role}@localhost/{}?host={directory}&port={port}", database.0);
+    PgConnection::connect(&url).await.unwrap()
+}
 
 #[tokio::test]
 async fn a_transaction_in_another_database_is_misused() {
@@ -44,17 +65,8 @@ async fn the_documented_rights_of_the_users_role_are_enough_and_needed() {
     let client = database.client("").await;
     let guard = client.mutex("k").lock().await.unwrap();
     SERVER.sql(&database.0, "create role shop login; grant insert on writes to shop");
-    let url = format!(
-        "postgres://shop@localhost/{}?host={}&port={}",
-        database.0,
-        SERVER.directory().display(),
-        SERVER.port()
-    );
-    let mut connection = PgConnection::connect(&url).await.unwrap();
-    let grants: Vec<_> =
-        PAGE.lines().filter(|line| line.starts_with("grant ") && line.ends_with(" to shop;")).collect();
-    assert!(grants.len() >= 2, "docs/postgres.md lists no rights");
-    for grant in grants {
+    let mut connection = connection_of("shop", &database).await;
+    for grant in grants() {
         let mut tx = connection.begin().await.unwrap();
         write(&mut tx, "without a right").await;
         let error = guard.commit(tx).await.unwrap_err();
@@ -65,4 +77,43 @@ async fn the_documented_rights_of_the_users_role_are_enough_and_needed() {
     write(&mut tx, "with all").await;
     guard.commit(tx).await.unwrap();
     assert_eq!(database.writes(), "with all");
+}
+
+/// The page describes these rights in words.
+#[tokio::test]
+async fn the_documented_rights_of_a_completion_are_enough() {
+    let database = Arc::new(Database::new());
+    let client = database.client("").await;
+    client.mutex("k").lock().await.unwrap().release().await.unwrap(); // Creates the tables.
+    let words = "needs the rights of a check, and to select, insert, update and delete rows of `bandog_record`";
+    assert!(PAGE.contains(words), "docs/postgres.md does not list the rights");
+    let check = grants().join("\n").replace(" to shop;", " to payer;");
+    SERVER.sql(
+        &database.0,
+        &format!(
+            "create role payer login; grant insert on writes to payer; {check}
+             grant select, insert, update, delete on bandog.bandog_record to payer"
+        ),
+    );
+    let (ended, mut ends) = mpsc::unbounded_channel();
+    let job = Job::once("payout").run({
+        let database = database.clone();
+        move |run: Run| {
+            let (ended, database) = (ended.clone(), database.clone());
+            async move {
+                for what in ["one", "two"] {
+                    let mut connection = connection_of("payer", &database).await;
+                    let mut tx = connection.begin().await.unwrap();
+                    write(&mut tx, what).await;
+                    ended.send(run.commit(tx).await.map_err(|error| (error.kind(), error.to_string()))).unwrap();
+                }
+            }
+        }
+    });
+    let running = Scheduler::over(&client).job(job).start().await.unwrap();
+    for expected in [Completion::Committed, Completion::AlreadyCompleted] {
+        assert_eq!(tokio::time::timeout(SOON, ends.recv()).await.unwrap(), Some(Ok(expected)));
+    }
+    assert_eq!(database.writes(), "one");
+    running.stop().await.unwrap();
 }

@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
+mod busy;
 mod complete;
 mod database;
+mod example;
 mod held_off;
 mod isolation;
 mod lost;

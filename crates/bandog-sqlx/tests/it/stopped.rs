@@ -1,40 +1,46 @@
 //! A process that is stopped for longer than its lease, between its writes and their commit: the sweep of orders is exact.
+//! The tests run on each database, with the helper functions of its `support`.
 
 use std::{env, io::BufRead, process::Command, time::Duration};
 
 use bandog::{Client, ErrorKind, Guard};
 use bandog_sqlx::FenceIn;
 use bandog_testkit::{Process, eventually_async};
-use sqlx::{Connection, PgConnection, Postgres, Transaction};
+use sqlx::{Connection, Transaction};
 
-use crate::support::{Database, SERVER, SOON};
+use crate::support::{Database, Db, DbConnection, SERVER, SOON, open};
 
 /// The environment variable with the URL of the database. Only child processes have it.
 const URL: &str = "BANDOG_SWEEP_URL";
+/// The environment variable with the watchdog's ttl of a child.
+const WATCHDOG: &str = "BANDOG_SWEEP_WATCHDOG";
 /// The test that a child process runs.
 const CHILD: &str = "stopped::a_child_process_sweeps";
 /// The prefix of a child's messages. The test harness prints to the same stream.
 const SAYS: &str = "child says: ";
 /// The lock of the sweep.
 const NAME: &str = "orders";
-const ORDERS: usize = 24;
+const ORDERS: u32 = 24;
 /// Orders of one transaction.
 const BATCH: i64 = 4;
+/// Grants to another client while a child is stopped for an hour.
+const GRANTS: usize = 3;
 
 /// Returns the goods of some unpaid orders to the stock. The table accepts a second return of the same order, so only the
 /// lock prevents it.
-async fn write_returns(tx: &mut Transaction<'_, Postgres>) -> usize {
+async fn write_returns(tx: &mut Transaction<'_, Db>) -> usize {
     let unpaid =
-        "select id from orders o where not exists (select from returns r where r.id = o.id) order by id limit $1";
-    let unpaid: Vec<(i32,)> = sqlx::query_as(unpaid).bind(BATCH).fetch_all(&mut **tx).await.unwrap();
+        "select id from orders o where not exists (select 1 from returns r where r.id = o.id) order by id limit";
+    let unpaid = format!("{unpaid} {BATCH}");
+    let unpaid: Vec<(i32,)> = sqlx::query_as(&unpaid).fetch_all(&mut **tx).await.unwrap();
     for (id,) in &unpaid {
-        sqlx::query("insert into returns values ($1)").bind(id).execute(&mut **tx).await.unwrap();
+        sqlx::query(&format!("insert into returns values ({id})")).execute(&mut **tx).await.unwrap();
     }
     unpaid.len()
 }
 
 /// One step of the sweep under the lock. Returns the number of orders.
-async fn sweep(guard: &Guard, connection: &mut PgConnection) -> usize {
+async fn sweep(guard: &Guard, connection: &mut DbConnection) -> usize {
     let mut tx = connection.begin().await.unwrap();
     let orders = write_returns(&mut tx).await;
     guard.commit(tx).await.unwrap();
@@ -44,14 +50,14 @@ async fn sweep(guard: &Guard, connection: &mut PgConnection) -> usize {
 /// The commands of the parent: the child writes, and waits for the next line before its check or before its commit.
 #[test]
 fn a_child_process_sweeps() {
-    let Ok(url) = env::var(URL) else {
+    let (Ok(url), Ok(watchdog)) = (env::var(URL), env::var(WATCHDOG)) else {
         println!("this is not a child process");
         return;
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let client = bandog::connect(format!("{url}?watchdog=1s&timeout=10s")).await.unwrap();
-        let mut connection = PgConnection::connect(&format!("{url}?sslmode=disable")).await.unwrap();
+        let client = bandog::connect(format!("{url}?watchdog={watchdog}&timeout=10s")).await.unwrap();
+        let mut connection = open(&url).await;
         let mut commands = std::io::stdin().lock().lines().map(Result::unwrap);
         while let Some(command) = commands.next() {
             let guard = client.mutex(NAME).lock().await.unwrap();
@@ -76,10 +82,10 @@ fn a_child_process_sweeps() {
 struct Child(Process);
 
 impl Child {
-    fn start(database: &Database) -> Self {
+    fn start(database: &Database, watchdog: &str) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["--exact", CHILD, "--nocapture", "--test-threads=1"]).env(URL, database.url());
-        Self(Process::spawn(&command))
+        command.args(["--exact", CHILD, "--nocapture", "--test-threads=1"]);
+        Self(Process::spawn(command.env(URL, database.url()).env(WATCHDOG, watchdog)))
     }
 
     fn says(&self, what: &str) -> String {
@@ -89,13 +95,7 @@ impl Child {
 
 fn database_with_orders() -> Database {
     let database = Database::new();
-    SERVER.sql(
-        &database.0,
-        &format!(
-            "create table orders (id int primary key); create table returns (id int);
-             grant all on orders, returns to locks; insert into orders select generate_series(1, {ORDERS})"
-        ),
-    );
+    database.create_orders(ORDERS);
     database
 }
 
@@ -109,7 +109,7 @@ fn expect_exact(database: &Database) {
     );
 }
 
-async fn sweep_all(client: &Client, connection: &mut PgConnection) {
+async fn sweep_all(client: &Client, connection: &mut DbConnection) {
     let guard = client.mutex(NAME).lock().await.unwrap();
     while sweep(&guard, connection).await > 0 {}
     guard.release().await.unwrap();
@@ -118,7 +118,7 @@ async fn sweep_all(client: &Client, connection: &mut PgConnection) {
 #[tokio::test]
 async fn a_holder_that_is_stopped_before_the_check_writes_nothing() {
     let database = database_with_orders();
-    let mut child = Child::start(&database);
+    let mut child = Child::start(&database, "1s");
     child.0.write_line("check last");
     assert!(child.says("written").ends_with(&format!(" {BATCH}")));
     child.0.stop();
@@ -132,10 +132,50 @@ async fn a_holder_that_is_stopped_before_the_check_writes_nothing() {
     expect_exact(&database);
 }
 
+/// What happens to the lock while its holder is stopped, besides grants to another client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meanwhile {
+    Grants,
+    Forgotten,
+    HeldByAnother,
+}
+
+/// The lease has expired an hour ago by the time of the database, and the holder does not know it.
+#[tokio::test]
+async fn a_holder_that_is_stopped_for_an_hour_writes_nothing() {
+    for meanwhile in [Meanwhile::Grants, Meanwhile::Forgotten, Meanwhile::HeldByAnother] {
+        let database = database_with_orders();
+        let mut child = Child::start(&database, "1h");
+        child.0.write_line("check last");
+        child.says("written");
+        child.0.stop();
+        let (client, mut connection) = (database.client("").await, database.connection().await);
+        assert!(client.mutex(NAME).try_lock().await.unwrap().is_none(), "the child does not hold the lock");
+        database.age_lease(NAME);
+        for _ in 0..GRANTS {
+            sweep_all(&client, &mut connection).await;
+        }
+        let next = match meanwhile {
+            Meanwhile::Grants => None,
+            Meanwhile::Forgotten => {
+                assert!(client.forget(NAME).await.unwrap());
+                None
+            }
+            Meanwhile::HeldByAnother => Some(client.mutex(NAME).lock().await.unwrap()),
+        };
+        child.0.write_line("go on");
+        child.0.cont();
+        let said = child.says("check last ended with");
+        assert!(said.ends_with(&format!("Err({:?})", ErrorKind::Lost)), "{meanwhile:?}: {said}");
+        expect_exact(&database);
+        assert!(next.is_none_or(|next| !next.is_lost()), "{meanwhile:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_holder_that_is_stopped_after_the_check_commits_before_the_next_holder() {
     let database = database_with_orders();
-    let mut child = Child::start(&database);
+    let mut child = Child::start(&database, "1s");
     child.0.write_line("check first");
     assert!(child.says("written").ends_with(&format!(" {BATCH}")));
     child.0.stop();

@@ -5,7 +5,7 @@ use std::{sync::LazyLock, time::Duration};
 use bandog::{Client, ErrorKind, Guard};
 use bandog_core::SqlStatement;
 use bandog_testkit::{PostgresServer, eventually_async};
-use sqlx::{Connection, PgConnection, Postgres, Row, Transaction};
+use sqlx::{Connection, PgConnection, PgPool, Postgres, Row, Transaction, postgres::PgPoolOptions};
 
 /// Timeout for expected events. A test reaches it only if it fails.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
@@ -21,9 +21,29 @@ pub(crate) const SHEDLOCK: &str = "create table public.shedlock (name varchar(64
 /// The table of the records.
 pub(crate) const RECORDS: &str = "bandog.bandog_record";
 
+/// The database, as a type of sqlx.
+pub(crate) type Db = Postgres;
+pub(crate) type DbConnection = PgConnection;
+
+/// The settings of a session that limit the time of a statement, and the wait for the lock of a row.
+pub(crate) const LIMITS: [&str; 2] = ["set statement_timeout = '300ms'", "set lock_timeout = '300ms'"];
+
+/// Locks all rows of fences.
+pub(crate) const LOCK_FENCES: &str = "select from bandog.bandog_fence for update";
+
 /// A connection to the database of this URL, at the level READ COMMITTED.
 pub(crate) async fn connect(url: &str) -> PgConnection {
+    open(url).await
+}
+
+/// A connection to the database of this URL, at the default level of the server.
+pub(crate) async fn open(url: &str) -> PgConnection {
     PgConnection::connect(&format!("{url}?sslmode=disable")).await.unwrap()
+}
+
+/// A pool with one connection.
+pub(crate) async fn narrow_pool(url: &str) -> PgPool {
+    PgPoolOptions::new().max_connections(1).connect(&format!("{url}?sslmode=disable")).await.unwrap()
 }
 
 /// The URL of another database with the tables of locks.
@@ -81,6 +101,23 @@ impl Database {
     /// The committed writes.
     pub(crate) fn writes(&self) -> String {
         SERVER.sql(&self.0, "select coalesce(string_agg(what, ' ' order by what), '') from writes")
+    }
+
+    /// Creates the tables of a sweep of orders.
+    pub(crate) fn create_orders(&self, count: u32) {
+        SERVER.sql(
+            &self.0,
+            &format!(
+                "create table orders (id int primary key); create table returns (id int);
+                 grant all on orders, returns to locks; insert into orders select generate_series(1, {count})"
+            ),
+        );
+    }
+
+    /// Makes the lease of a mutex end an hour earlier.
+    pub(crate) fn age_lease(&self, name: &str) {
+        let age = "update bandog.bandog_lease set expires = least(expires, now()) - interval '1 hour'";
+        SERVER.sql(&self.0, &format!("{age} where name = '{name}'"));
     }
 
     /// Waits until the lease of this name has expired by the clock of the database.

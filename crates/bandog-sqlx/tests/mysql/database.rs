@@ -1,13 +1,26 @@
 //! Transactions in the wrong database, and the rights of the user of a transaction.
 
-use bandog::ErrorKind;
-use bandog_sqlx::FenceIn;
-use sqlx::Connection;
+use std::sync::Arc;
 
-use crate::support::{Database, SERVER, write};
+use bandog::{
+    ErrorKind,
+    schedule::{Job, Run, Scheduler},
+};
+use bandog_sqlx::{CompleteIn, Completion, FenceIn};
+use sqlx::Connection;
+use tokio::sync::mpsc;
+
+use crate::support::{Database, SERVER, SOON, set_level, write};
 
 /// The page that lists the rights.
 const PAGE: &str = include_str!("../../../../docs/mysql.md");
+
+/// The rights of a check, one grant a line.
+fn grants() -> Vec<&'static str> {
+    let grants: Vec<_> = PAGE.lines().filter(|line| line.ends_with(" to app@'%';")).collect();
+    assert!(grants.len() >= 3, "docs/mysql.md lists no rights");
+    grants
+}
 
 /// The statement names the database of the lock, so a transaction may use another one of the same server.
 #[tokio::test]
@@ -54,9 +67,7 @@ async fn the_documented_rights_of_the_users_role_are_enough_and_needed() {
     let guard = client.mutex("k").lock().await.unwrap();
     SERVER.sql(&database.0, "create user app@'%' identified by 'PASSWORD'; grant insert on writes to app@'%'");
     let mut connection = database.connection_of("app:PASSWORD").await;
-    let grants: Vec<_> = PAGE.lines().filter(|line| line.ends_with(" to app@'%';")).collect();
-    assert!(grants.len() >= 3, "docs/mysql.md lists no rights");
-    for grant in grants {
+    for grant in grants() {
         let mut tx = connection.begin().await.unwrap();
         write(&mut tx, "without a right").await;
         let error = guard.commit(tx).await.unwrap_err();
@@ -67,4 +78,44 @@ async fn the_documented_rights_of_the_users_role_are_enough_and_needed() {
     write(&mut tx, "with all").await;
     guard.commit(tx).await.unwrap();
     assert_eq!(database.writes(), "with all");
+}
+
+/// The page describes these rights in words.
+#[tokio::test]
+async fn the_documented_rights_of_a_completion_are_enough() {
+    let database = Arc::new(Database::new());
+    let client = database.client("").await;
+    client.mutex("k").lock().await.unwrap().release().await.unwrap(); // Creates the tables.
+    let words = "needs the rights of a check, and to select, insert and update rows of `bandog_record`";
+    assert!(PAGE.contains(words), "docs/mysql.md does not list the rights");
+    let check = grants().join("\n").replace("shop.", "").replace(" to app@", " to payer@");
+    SERVER.sql(
+        &database.0,
+        &format!(
+            "create user payer@'%' identified by 'PASSWORD'; grant insert on writes to payer@'%'; {check}
+             grant select, insert, update on bandog_record to payer@'%'"
+        ),
+    );
+    let (ended, mut ends) = mpsc::unbounded_channel();
+    let job = Job::once("payout").run({
+        let database = database.clone();
+        move |run: Run| {
+            let (ended, database) = (ended.clone(), database.clone());
+            async move {
+                for what in ["one", "two"] {
+                    let mut connection = database.connection_of("payer:PASSWORD").await;
+                    set_level(&mut connection, "read committed").await;
+                    let mut tx = connection.begin().await.unwrap();
+                    write(&mut tx, what).await;
+                    ended.send(run.commit(tx).await.map_err(|error| (error.kind(), error.to_string()))).unwrap();
+                }
+            }
+        }
+    });
+    let running = Scheduler::over(&client).job(job).start().await.unwrap();
+    for expected in [Completion::Committed, Completion::AlreadyCompleted] {
+        assert_eq!(tokio::time::timeout(SOON, ends.recv()).await.unwrap(), Some(Ok(expected)));
+    }
+    assert_eq!(database.writes(), "one");
+    running.stop().await.unwrap();
 }

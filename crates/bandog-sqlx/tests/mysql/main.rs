@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
+#[path = "../it/busy.rs"]
+mod busy;
 #[path = "../it/complete.rs"]
 mod complete;
 mod database;
 mod held_off;
 mod lost;
+#[path = "../it/stopped.rs"]
 mod stopped;
 mod support;

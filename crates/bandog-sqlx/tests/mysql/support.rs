@@ -5,7 +5,7 @@ use std::{sync::LazyLock, time::Duration};
 use bandog::{Client, ErrorKind, Guard};
 use bandog_core::SqlStatement;
 use bandog_testkit::{MariaDbServer, eventually_async};
-use sqlx::{Connection, MySql, MySqlConnection, Row, Transaction};
+use sqlx::{Connection, MySql, MySqlConnection, MySqlPool, Row, Transaction, mysql::MySqlPoolOptions};
 
 /// Timeout for expected events. A test reaches it only if it fails.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
@@ -21,11 +21,31 @@ pub(crate) const SHEDLOCK: &str = "create table shedlock (name varchar(64) not n
 /// The table of the records.
 pub(crate) const RECORDS: &str = "bandog_record";
 
+/// The database, as a type of sqlx.
+pub(crate) type Db = MySql;
+pub(crate) type DbConnection = MySqlConnection;
+
+/// The settings of a session that limit the time of a statement, and the wait for the lock of a row.
+pub(crate) const LIMITS: [&str; 2] = ["set max_statement_time = 0.3", "set innodb_lock_wait_timeout = 1"];
+
+/// Locks all rows of fences.
+pub(crate) const LOCK_FENCES: &str = "select name from bandog_fence for update";
+
 /// A connection to the database of this URL, at the level READ COMMITTED.
 pub(crate) async fn connect(url: &str) -> MySqlConnection {
-    let mut connection = MySqlConnection::connect(&format!("{url}?ssl-mode=DISABLED")).await.unwrap();
+    let mut connection = open(url).await;
     set_level(&mut connection, "read committed").await;
     connection
+}
+
+/// A connection to the database of this URL, at the default level of the server.
+pub(crate) async fn open(url: &str) -> MySqlConnection {
+    MySqlConnection::connect(&format!("{url}?ssl-mode=DISABLED")).await.unwrap()
+}
+
+/// A pool with one connection.
+pub(crate) async fn narrow_pool(url: &str) -> MySqlPool {
+    MySqlPoolOptions::new().max_connections(1).connect(&format!("{url}?ssl-mode=DISABLED")).await.unwrap()
 }
 
 /// The URL of a database whose tables are not those of the clients. The statements name the database, so the tables themselves
@@ -65,8 +85,7 @@ impl Database {
 
     /// A connection of this user.
     pub(crate) async fn connection_of(&self, user: &str) -> MySqlConnection {
-        let url = format!("mysql://{user}@127.0.0.1:{}/{}?ssl-mode=DISABLED", SERVER.port(), self.0);
-        MySqlConnection::connect(&url).await.unwrap()
+        open(&format!("mysql://{user}@127.0.0.1:{}/{}", SERVER.port(), self.0)).await
     }
 
     /// The number of open transactions.
@@ -95,6 +114,24 @@ impl Database {
     pub(crate) fn expires(&self, names: &str) -> f64 {
         let least = "select min(timestampdiff(microsecond, '1970-01-01', expires)) / 1000000 from bandog_lease";
         SERVER.sql(&self.0, &format!("{least} where name like '{names}'")).parse().unwrap()
+    }
+
+    /// Creates the tables of a sweep of orders.
+    pub(crate) fn create_orders(&self, count: u32) {
+        SERVER.sql(
+            &self.0,
+            &format!(
+                "create table orders (id int primary key); create table returns (id int);
+                 insert into orders select seq from {}",
+                MariaDbServer::numbers(count)
+            ),
+        );
+    }
+
+    /// Makes the lease of a mutex end an hour earlier.
+    pub(crate) fn age_lease(&self, name: &str) {
+        let age = "update bandog_lease set expires = least(expires, utc_timestamp(6)) - interval 1 hour";
+        SERVER.sql(&self.0, &format!("{age} where name = '{name}'"));
     }
 
     /// Waits until the lease of this name has expired by the clock of the database.
