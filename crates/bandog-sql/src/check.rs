@@ -39,11 +39,55 @@ impl Query for Check {
             #[cfg(feature = "mysql")]
             Dialect::MySql => crate::mysql::findings(row, needed)?,
         };
+        findings.extend(defaults(link).await?);
+        findings.push(rights(link, context).await?);
         if holds_sessions {
             findings.extend(held::check::findings(link, context).await?);
         }
         Ok(findings)
     }
+}
+
+/// The settings of the server that the sessions of bandog replace.
+async fn defaults(link: &Link) -> Result<[Finding; 2], Fault> {
+    let rows = link.query(&link.statements.defaults, &[]).await?;
+    let row = rows.first().ok_or(Fault::Broken(None))?;
+    let (zone, of_system, isolation): (&str, &str, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(3)?);
+    let zone = if zone == "SYSTEM" { of_system } else { zone };
+    Ok([
+        Finding::fine("time zone", format!("it is {zone}; the tables of bandog do not depend on it")),
+        Finding::fine(
+            "isolation",
+            format!(
+                "the default is {}; the sessions of bandog use READ COMMITTED. Begin a transaction that checks a lock \
+                 after the lock is granted",
+                isolation.to_uppercase()
+            ),
+        ),
+    ])
+}
+
+/// Whether the user may read and write all tables. The statements need the rights and change no row.
+async fn rights(link: &Link, context: &Context) -> Result<Finding, Fault> {
+    let mut missing = Vec::new();
+    for (table, column) in context.options.dialect.tables() {
+        for (right, text) in [
+            ("select", format!("select count(*) from {table} where 1 = 0")),
+            ("insert", format!("insert into {table} select * from {table} where 1 = 0")),
+            ("update", format!("update {table} set {column} = {column} where 1 = 0")),
+            ("delete", format!("delete from {table} where 1 = 0")),
+        ] {
+            match link.execute(&text).await {
+                Err(fault) if fault.is_denied() => missing.push(format!("{right} on {table}")),
+                other => other?,
+            }
+        }
+    }
+    if missing.is_empty() {
+        return Ok(Finding::fine("rights", "the user may read and write all tables of bandog"));
+    }
+    let cure = format!("grant the rights that {} lists", context.options.dialect.page());
+    Ok(Finding::danger("rights", format!("the user lacks these rights: {}", missing.join(", ")), cure))
 }
 
 /// The findings for this row of PostgreSQL. A client needs up to this number of connections.

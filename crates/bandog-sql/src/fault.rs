@@ -37,6 +37,9 @@ pub(crate) enum Reason {
     Changed,
     /// A row exists already.
     Duplicate,
+    /// The server has interrupted the statement. A block of statements was perhaps committed before.
+    #[cfg(feature = "mysql")]
+    Interrupted,
     /// The server is overloaded, shuts down, or has cancelled the statement.
     Other,
 }
@@ -91,6 +94,11 @@ impl Fault {
         self.reason() == Some(Reason::Duplicate)
     }
 
+    /// Whether the user lacks a right.
+    pub(crate) fn is_denied(&self) -> bool {
+        self.reason() == Some(Reason::Denied)
+    }
+
     /// Whether the session cannot be used any more: it has ended, or the tables are gone, which a new session creates.
     pub(crate) fn ends_session(&self) -> bool {
         matches!(self, Self::Broken(_)) || self.reason() == Some(Reason::Gone)
@@ -118,6 +126,8 @@ impl Refusal {
             Reason::Changed => {
                 Error::new(ErrorKind::Corrupt, format!("{store}: {message}; the tables of bandog were changed"))
             }
+            #[cfg(feature = "mysql")]
+            Reason::Interrupted => Error::unavailable(format!("{store}: {message}")).ambiguous(),
             Reason::RowLocked | Reason::Disturbed | Reason::Gone | Reason::Duplicate | Reason::Other => {
                 Error::unavailable(format!("{store}: {message}"))
             }

@@ -7,7 +7,8 @@ use bandog_core::{ClientId, Error, ErrorKind};
 use crate::{
     fault::Fault,
     leases::Context,
-    options::{Dialect, Layout, RowTable, SqlOptions},
+    options::{Dialect, SqlOptions},
+    row::Row,
     session::Link,
     statements::Statements,
 };
@@ -15,7 +16,7 @@ use crate::{
 /// The frame of the statements for an administrator.
 const PRINTED: &str = include_str!("../sql/postgres/printed.sql");
 /// The version of the tables that this program knows.
-const VERSION: u32 = 1;
+const VERSION: &str = "1";
 /// The name of the row of `bandog_meta` that has the version of the tables.
 const VERSION_NAME: &str = "version";
 /// The name of the row of `bandog_meta` that has the id of the tables: a random text, which distinguishes databases.
@@ -25,94 +26,128 @@ const CREATION_LOCK: i64 = 0x6261_6e64_6f67;
 
 /// The statements for an administrator.
 pub(crate) fn text(options: &SqlOptions) -> String {
-    #[cfg(feature = "mysql")]
-    if options.dialect == Dialect::MySql {
-        return Statements::mysql().schema;
+    match options.dialect {
+        Dialect::Postgres => text_for_postgres(options),
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => text_for_mysql(options),
     }
+}
+
+fn text_for_postgres(options: &SqlOptions) -> String {
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     let names = [("$schema", quoted(&options.schema)), ("$user", quoted(&options.user))];
     let filled = names.iter().fold(PRINTED.to_owned(), |text, (name, value)| text.replace(name, value));
     let mut text = filled.replace("$tables", &Statements::postgres().schema);
-    if let Layout::ShedLock(table) | Layout::RowLock(RowTable { table, .. }) = &options.layout {
-        let (table, user) = (options.dialect.quoted(table), quoted(&options.user));
+    if let Some(table) = options.shared_table() {
         // The table belongs to other programs, so it must exist.
-        let _ = writeln!(text, "grant select, insert, update on {table} to {user};");
+        let _ = writeln!(text, "grant select, insert, update on {table} to {};", quoted(&options.user));
     }
     text
 }
 
-/// Creates the tables, unless they exist, and checks their version.
-pub(crate) async fn prepare(link: &Link, context: &Context, has_schema: bool, has_tables: bool) -> Result<(), Fault> {
-    if !has_tables && !context.options.creates_tables {
-        let (store, schema, place) =
-            (context.options.store(), &context.options.schema, context.options.dialect.place());
-        let message = format!(
-            "{store}: {place} {schema:?} has no tables of bandog, and create=false in the URL forbids to create them; an \
-             administrator can apply the output of `bandog schema --print`"
-        );
-        return Err(Error::new(ErrorKind::Unsupported, message).into());
+/// The rights are a comment, because a part of an account is the host from which its user comes.
+#[cfg(feature = "mysql")]
+fn text_for_mysql(options: &SqlOptions) -> String {
+    let database = options.schema.replace('`', "``");
+    let mut text = Statements::mysql().schema;
+    text.push_str(";\n\n-- The user of the locks needs these rights. Replace % with the host of its account.\n");
+    let user = options.user.replace('\'', "''");
+    let _ = writeln!(text, "-- grant select, insert, update, delete on `{database}`.* to '{user}'@'%';");
+    if let Some(table) = options.shared_table() {
+        let _ = writeln!(text, "-- grant select, insert, update on {table} to '{user}'@'%';");
     }
-    match context.options.dialect {
-        Dialect::Postgres if !has_tables => create(link, context, has_schema).await?,
-        Dialect::Postgres => {}
-        #[cfg(feature = "mysql")]
-        Dialect::MySql if context.options.creates_tables => create_on_mysql(link, has_tables).await?,
-        #[cfg(feature = "mysql")]
-        Dialect::MySql => {}
+    text
+}
+
+/// What the schema of the URL has. On MySQL, it is the database.
+pub(crate) struct Found {
+    has_schema: bool,
+    has_version_table: bool,
+    has_all_tables: bool,
+}
+
+impl Found {
+    /// Reads it from a row of the statement `server`.
+    pub(crate) fn read(row: &Row) -> Result<Self, Fault> {
+        Ok(Self { has_schema: row.try_get(3)?, has_version_table: row.try_get(4)?, has_all_tables: row.try_get(5)? })
     }
-    let rows = link.query(&link.statements.meta, &[&VERSION_NAME]).await?;
-    let found: Option<&str> = rows.first().map(|row| row.try_get(0)).transpose()?;
+
+    /// The version of the tables. The last statement of their creation writes it.
+    async fn version(&self, link: &Link) -> Result<Option<String>, Fault> {
+        if self.has_version_table { setting(link, VERSION_NAME).await } else { Ok(None) }
+    }
+
+    /// Whether tables are missing. Tables of another version are not completed.
+    fn is_incomplete(&self, version: Option<&str>) -> bool {
+        version.is_none_or(|version| version == VERSION && !self.has_all_tables)
+    }
+}
+
+/// Creates the tables that are missing, and checks their version.
+pub(crate) async fn prepare(link: &Link, context: &Context, found: &Found) -> Result<(), Fault> {
     let (store, schema, place) = (context.options.store(), &context.options.schema, context.options.dialect.place());
-    match found.map(str::parse::<u32>) {
-        Some(Ok(VERSION)) => read_id(link, context).await,
-        Some(Ok(version)) => Err(Fault::Described(Error::new(
+    let mut version = found.version(link).await?;
+    if found.is_incomplete(version.as_deref()) {
+        if context.options.creates_tables {
+            create(link, context).await?;
+            version = setting(link, VERSION_NAME).await?;
+        } else if !found.has_all_tables {
+            let message = format!(
+                "{store}: {place} {schema:?} does not have all tables of bandog, and create=false in the URL forbids to \
+                 create them; an administrator can apply the output of `bandog schema --print`"
+            );
+            return Err(Error::new(ErrorKind::Unsupported, message).into());
+        }
+    }
+    match version.as_deref() {
+        Some(VERSION) => read_id(link, context).await,
+        Some(version) => Err(Fault::Described(Error::new(
             ErrorKind::Unsupported,
             format!(
                 "{store}: the tables in {place} {schema:?} have version {version}, and this program knows version \
                  {VERSION}; use a newer bandog, or another one (in the URL)"
             ),
         ))),
-        Some(Err(_)) | None => Err(Fault::Described(Error::new(
+        None => Err(Fault::Described(Error::new(
             ErrorKind::Corrupt,
             format!("{store}: the table bandog_meta in {place} {schema:?} has no version"),
         ))),
     }
 }
 
+/// Reads a row of `bandog_meta`.
+async fn setting(link: &Link, name: &str) -> Result<Option<String>, Fault> {
+    let rows = link.query(&link.statements.meta, &[&name]).await?;
+    rows.first().map(|row| row.try_get(0)).transpose()
+}
+
 /// Reads the id of the tables. The first client writes it.
 async fn read_id(link: &Link, context: &Context) -> Result<(), Fault> {
-    let read = async || -> Result<Option<String>, Fault> {
-        let rows = link.query(&link.statements.meta, &[&ID_NAME]).await?;
-        rows.first().map(|row| row.try_get(0)).transpose()
-    };
-    let mut id = read().await?;
+    let mut id = setting(link, ID_NAME).await?;
     if id.is_none() {
         link.query(&link.statements.setting, &[&ID_NAME, &ClientId::random().to_string()]).await?;
-        id = read().await?;
+        id = setting(link, ID_NAME).await?;
     }
     context.set_id(id.ok_or(Fault::Broken(None))?);
     Ok(())
 }
 
-/// Creates the tables in one transaction. Sessions that do so at the same time wait for each other.
-async fn create(link: &Link, context: &Context, has_schema: bool) -> Result<(), Fault> {
-    let schema = &context.options.schema;
+/// Creates the tables that are missing. Sessions that do so at the same time wait for each other.
+async fn create(link: &Link, context: &Context) -> Result<(), Fault> {
+    match context.options.dialect {
+        Dialect::Postgres => create_on_postgres(link, context).await,
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => create_on_mysql(link, context).await,
+    }
+}
+
+/// Creates the tables in one transaction.
+async fn create_on_postgres(link: &Link, context: &Context) -> Result<(), Fault> {
     let lock = format!("select pg_advisory_xact_lock({CREATION_LOCK})");
     // The creator may take longer than the usual timeout of a lock.
     let begin = format!("begin; set local lock_timeout to 0; {lock}");
     link.execute(&begin).await?;
-    let created = async {
-        let rows = link.query(&link.statements.server, &[schema]).await?;
-        let row = rows.first().ok_or(Fault::Broken(None))?;
-        if row.try_get(4)? {
-            return Ok(()); // Another session was faster.
-        }
-        // A user without the right to create schemas may use one that exists.
-        let create_schema =
-            if has_schema || row.try_get(3)? { String::new() } else { format!("create schema {schema};") };
-        link.execute(&format!("{create_schema}{}", link.statements.schema)).await
-    };
-    match created.await {
+    match create_locked(link, context).await {
         Ok(()) => link.execute("commit").await,
         Err(fault) => {
             link.execute("rollback").await?;
@@ -121,19 +156,28 @@ async fn create(link: &Link, context: &Context, has_schema: bool) -> Result<(), 
     }
 }
 
-/// Creates the tables that are missing, unless the version is there, which is written last. Each statement is a transaction
-/// of its own. Sessions that do so at the same time wait for each other.
+/// Creates the tables. On MySQL, each statement is a transaction of its own.
 #[cfg(feature = "mysql")]
-async fn create_on_mysql(link: &Link, has_tables: bool) -> Result<(), Fault> {
-    if has_tables && !link.query(&link.statements.meta, &[&VERSION_NAME]).await?.is_empty() {
-        return Ok(());
-    }
+async fn create_on_mysql(link: &Link, context: &Context) -> Result<(), Fault> {
     // The server frees the lock also if the connection ends.
     let rows = link.query(&link.statements.creation_lock, &[]).await?;
     if !matches!(rows.first().map(|row| row.try_get(0)), Some(Ok(true))) {
         return Err(Fault::row_locked()); // Another session creates the tables and takes longer than the timeout.
     }
-    let created = link.execute(&link.statements.schema).await;
+    let created = create_locked(link, context).await;
     link.query(&link.statements.creation_unlock, &[]).await?;
     created
+}
+
+/// Creates the tables that are missing. No other session does so now.
+async fn create_locked(link: &Link, context: &Context) -> Result<(), Fault> {
+    let schema = &context.options.schema;
+    let rows = link.query(&link.statements.server, &[schema]).await?;
+    let found = Found::read(rows.first().ok_or(Fault::Broken(None))?)?;
+    if !found.is_incomplete(found.version(link).await?.as_deref()) {
+        return Ok(()); // Another session was faster.
+    }
+    // A user without the right to create schemas may use one that exists.
+    let create_schema = if found.has_schema { String::new() } else { format!("create schema {schema};") };
+    link.execute(&format!("{create_schema}{}", link.statements.schema)).await
 }

@@ -20,7 +20,7 @@ use crate::{
     options::{Dialect, Layout, SqlOptions},
     postgres,
     row::Row,
-    schema,
+    schema::{self, Found},
     shedlock::{self, Table},
     statements::Statements,
     value::Parameter,
@@ -31,6 +31,10 @@ pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 /// The server ends a session that keeps a transaction open for longer than this without a statement. Otherwise a process
 /// that is stopped inside a transaction would keep its rows locked.
 const IDLE_TRANSACTION: Duration = Duration::from_secs(2);
+/// Switches off the limits that would end a session, or a transaction that holds a lock. Older servers do not have them: the
+/// first one is of PostgreSQL 14, and the second one of PostgreSQL 17.
+const NO_LIMITS: &str = "select set_config(name, '0', false) from unnest(array['idle_session_timeout', \
+                         'transaction_timeout']) name where current_setting(name, true) is not null;";
 /// Maximum time for which a connection that is no longer needed closes.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The oldest supported version of the server: 12.
@@ -254,27 +258,7 @@ async fn prepare_postgres(link: &Link, context: &Context) -> Result<Decides, Fau
     if !options.may_have_pooler {
         refuse_pooler(link, context).await?;
     }
-    let mut settings = format!("set search_path to {}, pg_catalog;", options.schema);
-    let milliseconds = [
-        ("lock_timeout", LOCK_TIMEOUT.min(options.timeout / 3)),
-        ("statement_timeout", options.timeout),
-        ("idle_in_transaction_session_timeout", IDLE_TRANSACTION.max(options.timeout)),
-    ];
-    for (name, duration) in milliseconds {
-        let _ = write!(settings, "set {name} to {};", duration.as_millis());
-    }
-    // Each statement finds its rows by their names, and the plans of empty tables must also fit full tables.
-    settings.push_str(
-        "set default_transaction_isolation to 'read committed'; set timezone to 'UTC'; set jit to off;\
-         set enable_seqscan to off; set plan_cache_mode to force_generic_plan;",
-    );
-    if !matches!(options.layout, Layout::ShedLock(_)) {
-        // The statements for many names read each table once, by a list of names. PostgreSQL does not know how long the
-        // list is, so with nested loops it would read a table again for each name. Joins without a condition stay nested
-        // loops. Their estimated cost is high, so `jit` must be off.
-        settings.push_str("set enable_nestloop to off;");
-    }
-    link.execute(&settings).await?;
+    link.execute(&settings(options)).await?;
     let rows = link.query(&link.statements.server, &[&options.schema]).await?;
     let row = rows.first().ok_or(Fault::Broken(None))?;
     let store = options.store();
@@ -292,7 +276,7 @@ async fn prepare_postgres(link: &Link, context: &Context) -> Result<Decides, Fau
             Error::unavailable(format!("{store}: the server is a replica; locks need the primary server")).into()
         );
     }
-    schema::prepare(link, context, row.try_get(3)?, row.try_get(4)?).await?;
+    schema::prepare(link, context, &Found::read(row)?).await?;
     if !link.statements.decide_mutexes() {
         return Ok(Decides::Nothing);
     }
@@ -301,6 +285,35 @@ async fn prepare_postgres(link: &Link, context: &Context) -> Result<Decides, Fau
     let texts = [claim, claim_one, insert, release, release_one, renew];
     join_all(texts.map(|text| link.prepare(text))).await.into_iter().collect::<Result<(), _>>()?;
     Ok(Decides::AllSteps)
+}
+
+/// The settings of a session. They replace those of the server, of the database and of the user's role.
+fn settings(options: &SqlOptions) -> String {
+    // The limits come first: those of the role can be shorter than the next statement.
+    let mut settings = String::new();
+    let milliseconds = [
+        ("statement_timeout", options.timeout),
+        ("lock_timeout", LOCK_TIMEOUT.min(options.timeout / 3)),
+        ("idle_in_transaction_session_timeout", IDLE_TRANSACTION.max(options.timeout)),
+    ];
+    for (name, duration) in milliseconds {
+        let _ = write!(settings, "set {name} to {};", duration.as_millis());
+    }
+    // Each statement finds its rows by their names, and the plans of empty tables must also fit full tables.
+    let _ = write!(
+        settings,
+        "set search_path to {}, pg_catalog; {NO_LIMITS}\
+         set default_transaction_isolation to 'read committed'; set default_transaction_read_only to off;\
+         set timezone to 'UTC'; set jit to off; set enable_seqscan to off; set plan_cache_mode to force_generic_plan;",
+        options.schema
+    );
+    if !matches!(options.layout, Layout::ShedLock(_)) {
+        // The statements for many names read each table once, by a list of names. PostgreSQL does not know how long the
+        // list is, so with nested loops it would read a table again for each name. Joins without a condition stay nested
+        // loops. Their estimated cost is high, so `jit` must be off.
+        settings.push_str("set enable_nestloop to off;");
+    }
+    settings
 }
 
 /// Refuses a connection that does not lead to one process of the server. The check comes before all settings: in the mode

@@ -201,6 +201,8 @@ statements! {
     history,
     time,
     settings,
+    /// Reads the settings with which the sessions of other programs begin.
+    defaults,
     /// Checks a hold in a transaction of the user.
     fence,
     /// Creates a record in a transaction of the user.

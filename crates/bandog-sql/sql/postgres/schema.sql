@@ -1,25 +1,25 @@
--- Creates the tables of version 1, in the first schema of the search path. It runs in one transaction, under an advisory
--- lock.
+-- Creates the tables of version 1, as far as they are missing, in the first schema of the search path. It runs in one
+-- transaction, under an advisory lock.
 -- Parameters: none.
 -- Result: none.
 
 -- The version of these tables, their id (a random text, which the first client writes), and the settings that all clients
 -- share.
-create table bandog_meta (
+create table if not exists bandog_meta (
     name  text collate "C" not null primary key,
     value text not null
 );
-insert into bandog_meta (name, value) values ('version', '1');
+insert into bandog_meta (name, value) values ('version', '1') on conflict do nothing;
 
 -- The last fence of each lock. It never goes back, so the rows stay when the locks are free. Renewals do not touch them.
-create table bandog_fence (
+create table if not exists bandog_fence (
     name  text collate "C" not null primary key,  -- the lock
     fence bigint not null                         -- the last fence that was reserved
 ) with (fillfactor = 50);
 
 -- The leases. Only the name has an index: so an update of the other columns writes no index (a HOT update). Half of each
 -- page is free for such updates.
-create table bandog_lease (
+create table if not exists bandog_lease (
     name     text collate "C" not null primary key,  -- the lock
     owner    text,                      -- the claim that holds it; `*` if several can hold it; null if it is free
     expires  timestamptz,               -- the time at which the last hold expires; null if the lock is free
@@ -29,14 +29,14 @@ create table bandog_lease (
 ) with (fillfactor = 50);
 
 -- Small texts that are replaced as a whole, such as the state of a job.
-create table bandog_record (
+create table if not exists bandog_record (
     name    text collate "C" not null primary key,
     version bigint not null,            -- rises with each write: the time in µs, or the last version + 1
     value   bytea not null              -- UTF-8
 );
 
 -- The history of records. The lines of a record are deleted together with the record.
-create table bandog_line (
+create table if not exists bandog_line (
     name  text collate "C" not null,    -- the record
     slot  text collate "C" not null,    -- a new line replaces the line of the same slot
     value bytea not null,               -- UTF-8
@@ -44,7 +44,7 @@ create table bandog_line (
 );
 
 -- The clients that hold or wait for a lock. Operators read this table. No grant depends on it.
-create table bandog_client (
+create table if not exists bandog_client (
     id      text collate "C" not null primary key,
     host    text not null,
     pid     bigint not null,

@@ -8,7 +8,7 @@ use crate::{
     fault::Fault,
     leases::Context,
     options::{Layout, SqlOptions},
-    schema,
+    schema::{self, Found},
     session::{Decides, Link},
 };
 
@@ -28,15 +28,16 @@ const OLDEST_MYSQL: (u32, u32) = (8, 0);
 pub(crate) async fn prepare(link: &Link, context: &Context) -> Result<Decides, Fault> {
     let options = &context.options;
     let limit = options.timeout;
-    // Only MariaDB executes the comment. Its last setting keeps long lists of names as they are: as a subquery, they could
-    // be looked up in a scan, which locks all rows.
+    // Only MariaDB executes the comment. Two of its settings would replace `idle_transaction_timeout`. Its last setting keeps
+    // long lists of names as they are: as a subquery, they could be looked up in a scan, which locks all rows.
     let settings = format!(
         "set session sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'; set session time_zone = {};\
          set names utf8mb4; set session transaction isolation level read committed, read write;\
          set session autocommit = 1; set session completion_type = 0; set session sql_safe_updates = 0;\
-         set session sql_select_limit = default;\
+         set session sql_select_limit = 18446744073709551615; set session sql_big_selects = 1;\
          set session innodb_lock_wait_timeout = {}; set session wait_timeout = {};\
-         /*M! set session idle_transaction_timeout = {}, session max_statement_time = {},\
+         /*M! set session idle_transaction_timeout = {}, session idle_readonly_transaction_timeout = 0,\
+         session idle_write_transaction_timeout = 0, session max_statement_time = {},\
          session in_predicate_conversion_threshold = 0 */",
         time_zone(options),
         LOCK_TIMEOUT.as_secs(),
@@ -53,7 +54,7 @@ pub(crate) async fn prepare(link: &Link, context: &Context) -> Result<Decides, F
         let message = format!("{}: the server is read-only; locks need the primary server", options.store());
         return Err(Error::unavailable(message).into());
     }
-    schema::prepare(link, context, row.try_get(3)?, row.try_get(4)?).await?;
+    schema::prepare(link, context, &Found::read(row)?).await?;
     // MySQL has no statements that are blocks of others, and one that changes rows waits for a locked row for a second at
     // least, and delays all others.
     let decides = link.statements.decide_mutexes() && is_mariadb(version);

@@ -2,7 +2,7 @@
 
 use bandog_core::{Error, Result};
 
-use super::Dialect;
+use super::{Dialect, SqlOptions};
 
 /// Maximum length of an identifier that all databases have.
 const MAX_IDENTIFIER: usize = 63;
@@ -104,6 +104,16 @@ fn is_identifier(text: &str) -> bool {
     !text.is_empty() && text.chars().count() <= MAX_IDENTIFIER && text.chars().all(is_sign)
 }
 
+impl SqlOptions {
+    /// The table of other programs, as statements name it.
+    pub(crate) fn shared_table(&self) -> Option<String> {
+        match &self.layout {
+            Layout::Leases | Layout::Advisory => None,
+            Layout::ShedLock(table) | Layout::RowLock(RowTable { table, .. }) => Some(self.dialect.quoted(table)),
+        }
+    }
+}
+
 impl Dialect {
     /// A column, as statements name it.
     pub(crate) fn quoted_column(self, column: &str) -> String {
@@ -131,6 +141,24 @@ impl Dialect {
             #[cfg(feature = "mysql")]
             Self::MySql => format!("`{schema}`.`{table}`"),
         }
+    }
+
+    /// The tables of bandog, and the name of the first column of each.
+    pub(crate) fn tables(self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        const TABLES: [(&str, &str); 6] = [
+            ("bandog_meta", "name"),
+            ("bandog_fence", "name"),
+            ("bandog_lease", "name"),
+            ("bandog_record", "name"),
+            ("bandog_line", "name"),
+            ("bandog_client", "id"),
+        ];
+        let further = match self {
+            Self::Postgres => None,
+            #[cfg(feature = "mysql")]
+            Self::MySql => Some(("bandog_channel", "name")),
+        };
+        TABLES.into_iter().chain(further)
     }
 
     /// The page of the documentation.

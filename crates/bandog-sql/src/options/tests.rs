@@ -80,6 +80,16 @@ fn the_printed_schema_names_the_schema_and_the_user() {
     assert!(!text.contains("secret"), "{text}");
 }
 
+#[cfg(feature = "mysql")]
+#[test]
+fn the_printed_tables_for_mysql_name_the_rights() {
+    let text = read("mysql://o'dd:secret@db/sh%60op").schema_sql();
+    assert!(text.contains("-- grant select, insert, update, delete on `sh``op`.* to 'o''dd'@'%';"), "{text}");
+    assert!(!text.contains("secret"), "{text}");
+    let text = read("mysql://app@db/shop?mode=rowlock&table=tb_lock&column=lockname").schema_sql();
+    assert!(text.contains("-- grant select, insert, update on `shop`.`tb_lock` to 'app'@'%';"), "{text}");
+}
+
 #[test]
 fn a_wrong_url_is_refused_without_its_password() {
     for url in [

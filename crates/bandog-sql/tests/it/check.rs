@@ -1,6 +1,6 @@
 //! The check for operators.
 
-use bandog_core::{Inspect, Level};
+use bandog_core::{Inspect, Leases, Level};
 use bandog_testkit::PostgresServer;
 
 use crate::support::{SERVER, open, url};
@@ -15,11 +15,42 @@ async fn the_check_reports_what_endangers_locks() {
     };
     // The servers of tests write nothing to the disk.
     assert_eq!(level("fsync").await, Some(Level::Danger));
-    for fine in ["full_page_writes", "synchronous_commit", "tables", "replicas", "connections", "clock"] {
+    for fine in [
+        "full_page_writes",
+        "synchronous_commit",
+        "tables",
+        "replicas",
+        "connections",
+        "clock",
+        "rights",
+        "time zone",
+        "isolation",
+    ] {
         assert_eq!(level(fine).await, Some(Level::Fine), "{fine}");
     }
     SERVER.sql(&database, "alter table bandog.bandog_lease set unlogged");
     assert_eq!(level("tables").await, Some(Level::Danger));
+}
+
+#[tokio::test]
+async fn the_check_reports_missing_rights_and_what_the_sessions_replace() {
+    let database = SERVER.new_database();
+    SERVER.sql(&database, &format!("alter database {database} set timezone to 'Europe/Berlin'"));
+    SERVER.sql(&database, &format!("alter database {database} set default_transaction_isolation to 'serializable'"));
+    let administrator =
+        format!("postgres://postgres@/{database}?host={}&port={}", SERVER.directory().display(), SERVER.port());
+    open(&administrator).ping().await.unwrap();
+    let user = "locks";
+    SERVER.sql(&database, &format!("grant usage on schema bandog to {user}"));
+    SERVER.sql(&database, &format!("grant select, insert, update, delete on all tables in schema bandog to {user}"));
+    SERVER.sql(&database, &format!("revoke insert on bandog.bandog_line from {user}"));
+    SERVER.sql(&database, &format!("revoke delete on bandog.bandog_record from {user}"));
+    let findings = open(&url(&SERVER, &database)).check().await.unwrap();
+    let find = |subject: &str| findings.iter().find(|finding| finding.subject == subject).unwrap();
+    assert_eq!(find("rights").level, Level::Danger);
+    assert_eq!(find("rights").says, "the user lacks these rights: delete on bandog_record, insert on bandog_line");
+    assert!(find("time zone").says.contains("Europe/Berlin"), "{findings:?}");
+    assert!(find("isolation").says.contains("SERIALIZABLE"), "{findings:?}");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! The check for operators.
 
-use bandog_core::{Inspect, Level};
+use bandog_core::{Inspect, Leases, Level};
 use bandog_testkit::MariaDbServer;
 
 use crate::support::{BARE_SERVER, open, url};
@@ -13,9 +13,8 @@ async fn the_check_reports_what_endangers_locks() {
         let findings = store.check().await.unwrap();
         findings.into_iter().find(|finding| finding.subject == subject).map(|finding| finding.level)
     };
-    for fine in
-        ["server", "innodb_flush_log_at_trx_commit", "sync_binlog", "tables", "replicas", "connections", "clock"]
-    {
+    let ours = ["server", "tables", "replicas", "connections", "clock", "rights", "time zone", "isolation"];
+    for fine in ours.into_iter().chain(["innodb_flush_log_at_trx_commit", "sync_binlog"]) {
         assert_eq!(level(fine).await, Some(Level::Fine), "{fine}");
     }
     BARE_SERVER.sql(&database, "alter table bandog_client engine = MyISAM");
@@ -40,4 +39,28 @@ async fn the_check_reports_a_server_that_loses_commits() {
     for advice in ["sync_binlog", "replicas", "connections"] {
         assert_eq!(level(advice), Some(Level::Advice), "{advice}: {findings:?}");
     }
+}
+
+#[tokio::test]
+async fn the_check_reports_missing_rights_and_what_the_sessions_replace() {
+    let server = MariaDbServer::start_with(&["default-time-zone=+02:00", "transaction-isolation=SERIALIZABLE"]);
+    let database = server.new_database();
+    let administrator = format!("mysql://root@/{database}?socket={}", server.directory().join("socket").display());
+    open(&administrator).ping().await.unwrap();
+    let user = "locks@'%'";
+    server.sql("mysql", &format!("revoke all on {database}.* from {user}; grant select on {database}.* to {user}"));
+    for table in ["meta", "fence", "lease", "record", "line", "client", "channel"] {
+        let rights = match table {
+            "line" => "update, delete",
+            "record" => "insert, update",
+            _ => "insert, update, delete",
+        };
+        server.sql("mysql", &format!("grant {rights} on {database}.bandog_{table} to {user}"));
+    }
+    let findings = open(&url(&server, &database)).check().await.unwrap();
+    let find = |subject: &str| findings.iter().find(|finding| finding.subject == subject).unwrap();
+    assert_eq!(find("rights").level, Level::Danger);
+    assert_eq!(find("rights").says, "the user lacks these rights: delete on bandog_record, insert on bandog_line");
+    assert!(find("time zone").says.contains("+02:00"), "{findings:?}");
+    assert!(find("isolation").says.contains("SERIALIZABLE"), "{findings:?}");
 }

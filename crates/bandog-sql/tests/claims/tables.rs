@@ -1,0 +1,53 @@
+//! Tables that are missing.
+
+use bandog_core::{Answer, Inspect, Key, Pattern, Records, Released, Renewal, Swap, Swapped};
+use bandog_testkit::eventually_async;
+
+use super::{SOON, claim, open, release, renew, take, try_take};
+
+/// The tables of bandog that all databases have.
+pub(crate) const TABLES: [&str; 6] =
+    ["bandog_meta", "bandog_fence", "bandog_lease", "bandog_record", "bandog_line", "bandog_client"];
+
+/// Drops one table after the other, and uses the store after each. `drop_table` drops the table with this name.
+pub(crate) async fn expect_each_table_to_be_created_again(url: &str, tables: &[&str], drop_table: impl Fn(&str)) {
+    let store = open(url);
+    let first = claim("free");
+    let mut last = take(&store, &first).await.take();
+    release(&store, &first).await;
+    for table in tables {
+        let (held, key) = (claim(&format!("held while {table} is dropped")), Key::new(format!("r/{table}")).unwrap());
+        take(&store, &held).await;
+        drop_table(table);
+        // A call that found the table missing has changed nothing, so it is repeated.
+        let record = Swap::new(key.clone(), None, "text");
+        let swapped = eventually_async(SOON, async || store.swap(std::slice::from_ref(&record)).await?.each.remove(0));
+        assert!(matches!(swapped.await, Swapped::Done(_)), "{table}");
+        eventually_async(SOON, async || store.list(&Pattern::all()).await).await;
+        eventually_async(SOON, async || store.members().await).await;
+        eventually_async(SOON, async || store.history(&key).await).await;
+        let expected = if *table == "bandog_lease" { Renewal::Gone } else { Renewal::Extended { valid_for: held.ttl } };
+        assert_eq!(eventually_async(SOON, async || renew(&store, &held).await).await, expected, "{table}");
+        let next = claim("free");
+        let granted = eventually_async(SOON, async || try_take(&store, &next).await).await;
+        let fence = granted.expect("the lock is free").take();
+        assert!(fence > last, "{table}");
+        last = fence;
+        assert_eq!(release(&store, &next).await, Answer::Released(Released::Freed { others: Some(0) }), "{table}");
+        // A program that starts later finds all tables.
+        take(&open(url), &claim(&format!("after {table}"))).await;
+    }
+}
+
+/// Many clients use an empty database at the same moment.
+pub(crate) async fn expect_sessions_to_create_the_tables_together(url: &str) {
+    let calls: Vec<_> = (0..16)
+        .map(|number| {
+            let (store, claim) = (open(url), claim(&format!("k{number}")));
+            tokio::spawn(async move { try_take(&store, &claim).await })
+        })
+        .collect();
+    for call in calls {
+        assert!(call.await.unwrap().unwrap().is_some());
+    }
+}
