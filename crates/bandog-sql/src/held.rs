@@ -20,7 +20,7 @@ use std::{
 
 use bandog_core::{Claim, ClaimId, Error, Key, Result, rounded};
 use tokio::{
-    sync::{Semaphore, mpsc, oneshot},
+    sync::{Semaphore, mpsc, oneshot, watch},
     time::timeout,
 };
 
@@ -35,6 +35,20 @@ struct Keeper {
     commands: mpsc::Sender<Command>,
     /// The claim that has the lock. None as soon as its session has ended.
     holder: Option<ClaimId>,
+}
+
+/// The steps of a call, which are answered together. The value is whether one of its claims is granted: its caller must not
+/// wait until other claims have a connection, because it perhaps uses the connection for which they wait.
+pub(crate) struct Batch(watch::Sender<bool>);
+
+impl Batch {
+    fn new() -> Self {
+        Self(watch::Sender::new(false))
+    }
+
+    fn set_granted(&self) {
+        self.0.send_replace(true);
+    }
 }
 
 /// The sessions that hold locks.
@@ -63,7 +77,7 @@ impl Held {
     }
 
     /// Takes the lock of the database for this claim, or extends it. `from` is a claim that passes the lock on. Returns
-    /// whether the claim has the lock.
+    /// whether the claim has the lock. As soon as another claim of its `batch` is granted, it waits for no connection.
     ///
     /// # Cancel safety
     /// If the future is dropped, the claim may have the lock, until it is freed or its ttl has passed.
@@ -72,9 +86,10 @@ impl Held {
         context: &Arc<Context>,
         claim: &Claim,
         from: Option<ClaimId>,
+        batch: &Batch,
     ) -> Result<bool> {
-        let (id, ttl) = (claim.id, claim.ttl);
-        self.ask(context, &claim.key, |reply| Command::Take { id, from, ttl, reply }).await?
+        let (id, ttl, granted) = (claim.id, claim.ttl, batch.0.subscribe());
+        self.ask(context, &claim.key, |reply| Command::Take { id, from, ttl, granted, reply }).await?
     }
 
     /// Extends the time for which the claim has the lock. Returns whether it has the lock.

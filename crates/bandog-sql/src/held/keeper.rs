@@ -7,7 +7,7 @@ use std::{
 
 use bandog_core::{ClaimId, Error, Key, Result};
 use tokio::{
-    sync::{OwnedSemaphorePermit, mpsc, oneshot},
+    sync::{OwnedSemaphorePermit, mpsc, oneshot, watch},
     time::{sleep_until, timeout, timeout_at},
 };
 
@@ -16,9 +16,23 @@ use crate::{fault::Fault, leases::Context, session::Session};
 
 /// What a keeper does.
 pub(super) enum Command {
-    Take { id: ClaimId, from: Option<ClaimId>, ttl: Duration, reply: oneshot::Sender<Result<bool>> },
-    Extend { id: ClaimId, ttl: Duration, reply: oneshot::Sender<Result<bool>> },
-    Free { id: ClaimId, reply: oneshot::Sender<bool> },
+    Take {
+        id: ClaimId,
+        from: Option<ClaimId>,
+        ttl: Duration,
+        /// Whether another claim of the same call is granted.
+        granted: watch::Receiver<bool>,
+        reply: oneshot::Sender<Result<bool>>,
+    },
+    Extend {
+        id: ClaimId,
+        ttl: Duration,
+        reply: oneshot::Sender<Result<bool>>,
+    },
+    Free {
+        id: ClaimId,
+        reply: oneshot::Sender<bool>,
+    },
 }
 
 /// A claim that has the lock, and the session that has it.
@@ -58,8 +72,8 @@ impl Keeper {
         loop {
             match self.next().await {
                 // If a receiver is dropped, no caller waits for the answer. The engine releases such a claim.
-                Event::Command(Command::Take { id, from, ttl, reply }) => {
-                    drop(reply.send(self.take(id, from, ttl).await))
+                Event::Command(Command::Take { id, from, ttl, granted, reply }) => {
+                    drop(reply.send(self.take(id, from, ttl, granted).await))
                 }
                 Event::Command(Command::Extend { id, ttl, reply }) => drop(reply.send(self.extend(id, ttl).await)),
                 Event::Command(Command::Free { id, reply }) => {
@@ -104,7 +118,13 @@ impl Keeper {
         std::mem::replace(&mut self.hold, hold)
     }
 
-    async fn take(&mut self, id: ClaimId, from: Option<ClaimId>, ttl: Duration) -> Result<bool> {
+    async fn take(
+        &mut self,
+        id: ClaimId,
+        from: Option<ClaimId>,
+        ttl: Duration,
+        granted: watch::Receiver<bool>,
+    ) -> Result<bool> {
         if let Some(hold) = &mut self.hold {
             if hold.id != id && Some(hold.id) != from {
                 return Ok(false);
@@ -114,15 +134,26 @@ impl Keeper {
             return self.extend(id, ttl).await;
         }
         // It is shorter than the timeout of a request. So a request that waits for a permit fails with the cause.
-        let limit = self.context.options.timeout * 9 / 10;
-        let deadline = Instant::now() + limit;
-        let permit = timeout_at(deadline.into(), self.held.permits.clone().acquire_owned()).await;
-        let permit = permit.map_err(|_| self.held.full(limit))?;
-        let permit = permit.map_err(|_| Error::unavailable("the backend was dropped"))?;
+        let deadline = Instant::now() + self.context.options.timeout * 9 / 10;
+        let permit = self.permit(deadline, granted).await?;
         let until = Instant::now() + ttl;
         let Some(session) = self.lock(ttl, deadline).await? else { return Ok(false) };
         self.set(Some(Hold { id, session, until: until.max(Instant::now()), permit }));
         Ok(true)
+    }
+
+    /// Waits for a permit until the deadline, or until another claim of the same call is granted.
+    async fn permit(&mut self, deadline: Instant, mut granted: watch::Receiver<bool>) -> Result<OwnedSemaphorePermit> {
+        let asked_at = Instant::now();
+        tokio::select! {
+            biased;
+            permit = self.held.permits.clone().acquire_owned() => {
+                permit.map_err(|_| Error::unavailable("the backend was dropped"))
+            }
+            // An error means that no caller waits any more.
+            _ = granted.wait_for(|is_granted| *is_granted) => Err(self.held.full(asked_at.elapsed())),
+            () = sleep_until(deadline.into()) => Err(self.held.full(asked_at.elapsed())),
+        }
     }
 
     /// Takes the lock in a session. None: another session has it. A session that was idle may have ended meanwhile, so then

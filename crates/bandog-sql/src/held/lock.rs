@@ -8,6 +8,7 @@ use crate::{
     fault::Fault,
     leases::Context,
     options::{Dialect, Layout},
+    row::Row,
     session::Link,
 };
 
@@ -42,9 +43,8 @@ pub(super) async fn take(link: &Link, context: &Context, key: &Key, ttl: Duratio
 /// Locks the row, and creates it first if it is missing. It is created in a transaction of its own.
 async fn take_row(link: &Link, key: &Key) -> Result<bool, Fault> {
     for is_created in [false, true] {
-        let rows = match link.begin(&link.statements.hold_take, &[&key.as_str()]).await {
-            Err(fault) if fault.is_lock_timeout() => return Ok(false),
-            other => other?,
+        let Some(rows) = if_free(link.begin(&link.statements.hold_take, &[&key.as_str()]).await)? else {
+            return Ok(false);
         };
         if let Some(row) = rows.first() {
             let name: &str = row.try_get(0)?;
@@ -56,12 +56,21 @@ async fn take_row(link: &Link, key: &Key) -> Result<bool, Fault> {
             return Err(Error::new(ErrorKind::Denied, message).at(key).into());
         }
         link.roll_back().await?;
-        if !is_created {
-            link.query(&link.statements.hold_insert, &[&key.as_str()]).await?;
+        if !is_created && if_free(link.query(&link.statements.hold_insert, &[&key.as_str()]).await)?.is_none() {
+            return Ok(false);
         }
     }
     // Another session has deleted the row.
     Ok(false)
+}
+
+/// None if another session has the lock: it has locked the row, or the place of a missing row, or it has created the row in a
+/// transaction that is still open.
+fn if_free(done: Result<Vec<Row>, Fault>) -> Result<Option<Vec<Row>>, Fault> {
+    match done {
+        Err(fault) if fault.is_transient() => Ok(None),
+        done => done.map(Some),
+    }
 }
 
 async fn take_advisory(link: &Link, key: &Key) -> Result<bool, Fault> {

@@ -6,7 +6,7 @@ use bandog_core::{Answer, Claim, Error, Key, Released, Renewal, Result, Step, Ve
 use futures_util::future::join_all;
 use tokio::time::{sleep, timeout};
 
-use super::Held;
+use super::{Batch, Held};
 use crate::{
     leases::{Sql, Want},
     listen::Channel,
@@ -25,10 +25,11 @@ impl Sql {
         for (number, step) in steps.iter().enumerate() {
             names.entry(step.key()).or_default().push(number);
         }
+        let batch = &Batch::new();
         let each = names.into_values().map(|numbers| async move {
             let mut answers = Vec::with_capacity(numbers.len());
             for number in numbers {
-                answers.push((number, self.limited(self.step(held, &steps[number])).await));
+                answers.push((number, self.limited(self.step(held, &steps[number], batch)).await));
             }
             answers
         });
@@ -56,10 +57,10 @@ impl Sql {
         .ambiguous())
     }
 
-    async fn step(&self, held: &Arc<Held>, step: &Step) -> Result<Answer> {
+    async fn step(&self, held: &Arc<Held>, step: &Step, batch: &Batch) -> Result<Answer> {
         match step {
-            Step::Claim(claim) => self.claim(held, step, claim, None).await,
-            Step::Pass { from, to } => self.claim(held, step, to, Some(&**from)).await,
+            Step::Claim(claim) => self.claim(held, step, claim, None, batch).await,
+            Step::Pass { from, to } => self.claim(held, step, to, Some(&**from), batch).await,
             Step::Release(claim) => {
                 // The lease comes last: its release wakes waiters, which need both. If the database does not answer, its
                 // lock is freed when it does, or when the ttl has passed.
@@ -82,9 +83,16 @@ impl Sql {
     ///
     /// # Cancel safety
     /// If the future is dropped, the claim may have both. A release frees both.
-    async fn claim(&self, held: &Arc<Held>, step: &Step, claim: &Claim, from: Option<&Claim>) -> Result<Answer> {
+    async fn claim(
+        &self,
+        held: &Arc<Held>,
+        step: &Step,
+        claim: &Claim,
+        from: Option<&Claim>,
+        batch: &Batch,
+    ) -> Result<Answer> {
         let context = self.context();
-        if !held.take(context, claim, from.map(|from| from.id)).await? {
+        if !held.take(context, claim, from.map(|from| from.id), batch).await? {
             if let Some(from) = from {
                 // Its session has ended. The engine does not release a claim that could not pass the lock on.
                 self.release_lease(held, from).await;
@@ -100,7 +108,9 @@ impl Sql {
             Ok(Answer::Claimed(Verdict::Busy { .. }) | Answer::Released(_)) => false,
             Err(error) => error.maybe_applied(),
         };
-        if !may_be_granted {
+        if may_be_granted {
+            batch.set_granted();
+        } else {
             held.free(context, claim).await?;
         }
         answer

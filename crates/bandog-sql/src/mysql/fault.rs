@@ -29,6 +29,8 @@ fn read(refusal: &ServerError) -> Refusal {
         // A deadlock, a row that has changed since the transaction began, or a prepared statement that is too old.
         1213 | 1020 | 1615 => Reason::Disturbed,
         1062 => Reason::Duplicate,
+        // An operator, or the limit of a statement's time on MariaDB or MySQL.
+        1317 | 1969 | 3024 => Reason::Interrupted,
         // The table or the database is missing, or the server is read-only.
         1146 | 1049 | 1290 | 1792 | 1836 => Reason::Gone,
         1044 | 1045 | 1142 | 1143 | 1227 | 1370 => Reason::Denied,
