@@ -1,10 +1,12 @@
 //! Failovers: a replica takes the place of the server, with and without its last commits.
 
+use bandog_core::{Error, ErrorKind, Leases};
+use bandog_sql::Sql;
 use bandog_sync::{Client, Guard};
 use bandog_testkit::{MariaDbServer, Wire, eventually, eventually_async};
 use tokio::{sync::watch, task::JoinHandle};
 
-use crate::support::{SOON, open};
+use crate::support::{SOON, claim, open, release, take, try_take, url};
 
 /// A server with a replica, and the address that clients use.
 struct Pair {
@@ -88,9 +90,11 @@ impl Pair {
     }
 
     fn client(&self) -> Client {
-        let user = MariaDbServer::LOCKS;
-        let url = format!("mysql://{user}@127.0.0.1:{}/{}", self.wire.port(), self.database);
-        Client::options().over(open(&url)).unwrap()
+        Client::options().over(self.store()).unwrap()
+    }
+
+    fn store(&self) -> Sql {
+        open(&format!("mysql://{}@127.0.0.1:{}/{}", MariaDbServer::LOCKS, self.wire.port(), self.database))
     }
 
     /// Waits until the replica has all commits.
@@ -187,4 +191,63 @@ async fn with_semisynchronous_replication_a_failover_loses_no_lock() {
     for guard in guards {
         guard.release().await.expect("the new server has the hold");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_only_replica_is_refused_and_left_as_it_is() {
+    let pair = Pair::start();
+    pair.replica.sql("mysql", "set global read_only = 1");
+    let store = open(&url(&pair.replica, &pair.database));
+    let state = || {
+        let tables = "select table_name from information_schema.tables where table_schema = database()";
+        let sql = |statement| pair.replica.sql(&pair.database, statement);
+        [sql(tables), sql(pair.words.end), pair.replica.try_sql(&pair.database, "checksum table bandog_lease").unwrap()]
+    };
+    let expect_refused = |error: Error| {
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains("the server is read-only; locks need the primary server"), "{error}");
+        assert!(!error.maybe_applied(), "{error}");
+    };
+    let before = state();
+    expect_refused(store.ping().await.unwrap_err());
+    expect_refused(try_take(&store, &claim("k")).await.unwrap_err());
+    assert_eq!(state(), before);
+
+    // The replica gets the tables, and a lock that is held.
+    let held = claim("k");
+    let fence = take(&pair.store(), &held).await.last();
+    pair.catch_up();
+    let before = state();
+    expect_refused(try_take(&store, &claim("k")).await.unwrap_err());
+    expect_refused(store.apply(&[bandog_core::Step::Release(held.clone())]).await.remove(0).unwrap_err());
+    assert_eq!(state(), before);
+
+    pair.fail_over();
+    pair.replica.sql("mysql", "set global read_only = 0");
+    let theirs = claim("k");
+    assert!(eventually_async(SOON, async || try_take(&store, &theirs).await).await.is_none());
+    release(&store, &held).await;
+    assert!(take(&store, &theirs).await.last() > fence);
+}
+
+/// No replica confirms the commit of a claim. An operator kills the statement, and the claim stays granted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_that_is_interrupted_after_its_commit_may_be_granted() {
+    let pair = Pair::start();
+    let (store, ours) = (pair.store(), claim("k"));
+    take(&store, &ours).await;
+    release(&store, &ours).await;
+    pair.make_synchronous();
+    pair.stop_reading();
+    let claiming = tokio::spawn({
+        let (store, ours) = (store.clone(), ours.clone());
+        async move { try_take(&store, &ours).await }
+    });
+    let waits = "select id from information_schema.processlist where user = 'locks' and state like '%semi-sync ACK%'";
+    let id = eventually_async(SOON, async || Some(pair.primary.sql("mysql", waits)).filter(|id| !id.is_empty())).await;
+    pair.primary.sql("mysql", &format!("kill query {id}"));
+    let claimed = claiming.await.unwrap();
+    let owner = pair.primary.sql(&pair.database, "select owner from bandog_lease where name = 'k'");
+    assert_eq!(owner, ours.id.to_string());
+    assert!(claimed.as_ref().map_or_else(Error::maybe_applied, Option::is_some), "{claimed:?}");
 }

@@ -6,13 +6,19 @@
 mod claims;
 
 mod check;
+mod clock;
 mod days;
+mod deadlocks;
 mod failover;
 mod held;
+mod held_days;
 mod login;
 mod polls;
 mod rights;
 mod rows;
+mod settings;
 mod shedlock;
 mod support;
+mod tables;
 mod tls;
+mod waiters;

@@ -2,14 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use bandog_core::{Key, Notifier, Records};
+use bandog_core::{Key, Notifier, Records, Swap};
 use bandog_sql::{Sql, SqlOptions};
 use bandog_sync::Client;
 use bandog_testkit::{MariaDbServer, eventually_async};
+use mysql_async::prelude::Queryable;
 
 use crate::{
     claims::polls::claims_are_answered_by_polls,
-    support::{SERVER, SOON, open, url},
+    support::{SERVER, SOON, hand, open, url},
 };
 
 /// Hand-offs in a row, of which the median counts.
@@ -85,4 +86,38 @@ async fn a_lease_that_an_operator_deletes_is_found_by_the_next_claims() {
     SERVER.sql(&database, "update bandog_lease set owner = null, expires = null");
     tokio::time::timeout(SOON, waiting).await.unwrap().unwrap().release().await.unwrap();
     drop(guard);
+}
+
+/// One record is notified all the time, and a hundred others are quiet: all of them are read together.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn polls_beside_a_busy_name_keep_their_interval() {
+    const QUIET: usize = 100;
+    const ROUNDS: u32 = 100;
+    const INTERVAL: Duration = Duration::from_millis(10);
+    let server = MariaDbServer::start();
+    let database = server.new_database();
+    let (store, mut hand) = (open(&url(&server, &database)), hand(&server, &database).await);
+    let busy = Key::new("busy").unwrap();
+    let swap = Swap { notifies: true, ..Swap::new(busy.clone(), None, "text") };
+    store.swap(&[swap]).await.unwrap();
+    let (woken, mut notified) = tokio::sync::watch::channel(());
+    let mut subscriptions = Vec::new();
+    for number in 0..QUIET {
+        let key = Key::new(format!("quiet {number}")).unwrap();
+        subscriptions.push(store.subscribe_record(&key, Notifier::new(|| {})).await.unwrap());
+    }
+    let notifier = Notifier::new(move || woken.send_replace(()));
+    subscriptions.push(store.subscribe_record(&busy, notifier).await.unwrap());
+    // The first reading wakes no one up.
+    let (polls, start) = (|| server.status(&["Com_select"]), Instant::now());
+    let before = polls();
+    for _ in 0..ROUNDS {
+        notified.mark_unchanged();
+        // As a swap by another client, but without queries.
+        hand.query_drop("update bandog_channel set number = number + 1").await.unwrap();
+        tokio::time::timeout(SOON, notified.changed()).await.unwrap().unwrap();
+    }
+    let (polls, took) = (polls() - before, start.elapsed());
+    assert!(polls >= u64::from(ROUNDS) / 2, "{polls} polls have seen {ROUNDS} notifications");
+    assert!(u128::from(polls) <= took.as_millis() / INTERVAL.as_millis() + 2, "{polls} polls in {took:?}");
 }

@@ -3,11 +3,17 @@
 use bandog_core::{ErrorKind, Inspect, Kind, Leases, Pattern, Records, Renewal, Swap};
 
 use bandog_sql::SqlOptions;
+use bandog_sync::Client;
+use bandog_testkit::eventually_async;
 
-use crate::support::{SERVER, claim, open, release, renew, take, try_take, url};
+use crate::claims::full;
+use crate::support::{SERVER, SOON, claim, open, release, renew, take, try_take, url};
 
 /// The page that lists the rights.
 const PAGE: &str = include_str!("../../../../docs/mysql.md");
+
+/// The beginning of the statement that grants all rights, also that to create the tables.
+const WITH_TABLES: &str = "grant select, insert, update, delete, create on";
 
 /// The statements of the page that grant rights, for this database and the user of the tests.
 fn grants(beginning: &str, database: &str) -> String {
@@ -36,11 +42,68 @@ async fn the_documented_rights_are_enough() {
     assert!(swapped.each[0].is_ok(), "{swapped:?}");
     assert!(store.members().await.unwrap().is_empty());
     assert!(!store.check().await.unwrap().is_empty());
+    full::use_all(&url(&SERVER, &database)).await;
 
     let empty = SERVER.new_database();
     let revoke = format!("revoke all on {empty}.* from locks@'%'");
-    SERVER.sql("mysql", &format!("{revoke}; {}", grants("grant select, insert, update, delete, create on", &empty)));
+    SERVER.sql("mysql", &format!("{revoke}; {}", grants(WITH_TABLES, &empty)));
     take(&open(&url(&SERVER, &empty)), &claim("k")).await; // The user creates the tables.
+}
+
+/// All tests run with these rights.
+#[tokio::test]
+async fn the_user_of_the_tests_has_the_documented_rights() {
+    let database = SERVER.new_database();
+    let of_database = || {
+        let grants = SERVER.sql("mysql", "show grants for locks@'%'");
+        grants.lines().filter(|grant| grant.contains(&format!("`{database}`"))).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let given = of_database();
+    let revoke = format!("revoke all on {database}.* from locks@'%'");
+    SERVER.sql("mysql", &format!("{revoke}; {}", grants(WITH_TABLES, &database)));
+    assert_eq!(given, of_database());
+}
+
+/// The table is in a database on which the user has no other rights.
+#[tokio::test]
+async fn the_documented_rights_on_tables_of_other_programs_are_enough() {
+    let (database, other) = (SERVER.new_database(), SERVER.new_database());
+    SERVER.sql(
+        &other,
+        &format!(
+            "create table tb_lock (lockname varchar(64) not null primary key);
+             create table shedlock (name varchar(64) not null, lock_until timestamp(3) not null,
+                locked_at timestamp(3) not null default current_timestamp(3), locked_by varchar(255) not null,
+                primary key (name));
+             revoke all on {other}.* from locks@'%';
+             grant select, insert, update on {other}.tb_lock to locks@'%';
+             grant select, insert, update on {other}.shedlock to locks@'%'"
+        ),
+    );
+    let url = url(&SERVER, &database);
+    for layout in [
+        format!("mode=rowlock&table={other}.tb_lock&column=lockname"),
+        format!("layout=shedlock&table={other}.shedlock"),
+        "mode=advisory".to_owned(),
+    ] {
+        let client = || Client::options().over(open(&format!("{url}?{layout}"))).unwrap();
+        let (holder, waiter) = (client(), client());
+        let guard = holder.mutex(&database).lock().await.unwrap();
+        let waiting = tokio::spawn({
+            let mutex = waiter.mutex(&database);
+            async move { mutex.lock().await.unwrap() }
+        });
+        eventually_async(SOON, async || waiter.members().await.unwrap().len() == 2).await;
+        let fence = guard.fence();
+        guard.release().await.unwrap();
+        let guard = tokio::time::timeout(SOON, waiting).await.unwrap().unwrap();
+        assert!(guard.fence() > fence, "{layout}");
+        guard.release().await.unwrap();
+        assert!(!waiter.check().await.unwrap().is_empty());
+        for client in [holder, waiter] {
+            client.close().await.unwrap();
+        }
+    }
 }
 
 #[tokio::test]

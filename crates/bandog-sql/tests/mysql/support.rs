@@ -33,3 +33,14 @@ pub(crate) fn lock_waits(database: &str) -> String {
 pub(crate) fn url(server: &MariaDbServer, database: &str) -> String {
     format!("mysql://{}@127.0.0.1:{}/{database}", MariaDbServer::LOCKS, server.port())
 }
+
+/// A session by hand of the same user.
+pub(crate) async fn hand(server: &MariaDbServer, database: &str) -> mysql_async::Conn {
+    mysql_async::Conn::from_url(url(server, database)).await.unwrap()
+}
+
+/// The number of deadlocks that the server has found.
+pub(crate) fn deadlocks(server: &MariaDbServer) -> u64 {
+    let count = "select count from information_schema.innodb_metrics where name = 'lock_deadlocks'";
+    server.sql("mysql", count).parse().unwrap()
+}
