@@ -24,7 +24,7 @@ pub(crate) async fn findings(link: &Link, context: &Context) -> Result<Vec<Findi
     let mut findings = match context.options.dialect {
         Dialect::Postgres => {
             let row = rows.first().ok_or(Fault::Broken(None))?;
-            of_postgres(&context.options.layout, row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)
+            of_postgres(&context.options.layout, row.try_get(0)?, row.try_get(1)?)
         }
         #[cfg(feature = "mysql")]
         Dialect::MySql => of_mysql(&settings(&rows)?, context.options.connections),
@@ -35,13 +35,11 @@ pub(crate) async fn findings(link: &Link, context: &Context) -> Result<Vec<Findi
     Ok(findings)
 }
 
-/// The findings for a server of this version, with this limit of a transaction and this time of keepalives.
-fn of_postgres(layout: &Layout, version: i32, transaction: &str, keepalive: i32) -> Vec<Finding> {
+/// The findings for a server of this version, with this time of keepalives.
+fn of_postgres(layout: &Layout, version: i32, keepalive: i32) -> Vec<Finding> {
     match layout {
         Layout::Leases | Layout::ShedLock(_) => Vec::new(),
-        Layout::RowLock(_) => {
-            vec![limit_of_idle("idle_in_transaction_session_timeout"), limit_of_transaction(transaction)]
-        }
+        Layout::RowLock(_) => vec![limit_of_idle("idle_in_transaction_session_timeout")],
         Layout::Advisory if version >= ENDS_IDLE_SESSIONS => vec![limit_of_idle("idle_session_timeout")],
         Layout::Advisory => {
             let missing = Finding::danger(
@@ -56,18 +54,6 @@ fn of_postgres(layout: &Layout, version: i32, transaction: &str, keepalive: i32)
 
 fn limit_of_idle(name: &str) -> Finding {
     Finding::fine(name, "each session that holds a lock sets it to the ttl of the lock")
-}
-
-fn limit_of_transaction(limit: &str) -> Finding {
-    const NAME: &str = "transaction_timeout";
-    if limit == "0" {
-        return Finding::fine(NAME, "it is 0, or this version does not have it");
-    }
-    Finding::danger(
-        NAME,
-        format!("it is {limit}: a held lock is an open transaction, which the server ends after this time"),
-        format!("for the user of the locks: ALTER ROLE … SET {NAME} = 0"),
-    )
 }
 
 fn keepalives(seconds: i32) -> Finding {
@@ -150,11 +136,11 @@ mod tests {
 
     #[test]
     fn an_advisory_lock_needs_a_server_that_ends_idle_sessions() {
-        let old = of_postgres(&Layout::Advisory, 130_020, "0", 7200);
+        let old = of_postgres(&Layout::Advisory, 130_020, 7200);
         let expected = [("idle_session_timeout", Level::Danger), ("tcp_keepalives_idle", Level::Advice)];
         assert_eq!(levels(&old), expected);
-        assert_eq!(levels(&of_postgres(&Layout::Advisory, 130_020, "0", 60))[1].1, Level::Fine);
-        let new = of_postgres(&Layout::Advisory, 140_000, "0", 7200);
+        assert_eq!(levels(&of_postgres(&Layout::Advisory, 130_020, 60))[1].1, Level::Fine);
+        let new = of_postgres(&Layout::Advisory, 140_000, 7200);
         assert_eq!(levels(&new), [("idle_session_timeout", Level::Fine)]);
     }
 

@@ -14,7 +14,7 @@ use bandog_testkit::{PostgresServer, eventually_async};
 use tokio::sync::Notify;
 
 use crate::claims::expect_swaps_beside_locked_rows;
-use crate::support::{SERVER, SOON, TTL, claim, open, release, renew, take, try_take, url};
+use crate::support::{SERVER, SOON, TTL, claim, open, raw, release, renew, take, try_take, url};
 
 #[tokio::test]
 async fn holds_survive_the_end_of_all_connections() {
@@ -80,7 +80,7 @@ async fn a_row_that_another_transaction_locks_delays_no_other_lock() {
     let (stuck, free) = (claim("stuck"), claim("free"));
     take(&store, &stuck).await;
     release(&store, &stuck).await;
-    let raw = raw(&database).await;
+    let raw = raw(&SERVER, &database).await;
     raw.batch_execute("begin; select from bandog.bandog_lease where name = 'stuck' for update").await.unwrap();
     let steps = [Step::Claim(stuck.clone()), Step::Claim(free.clone())];
     let answers: Vec<_> = store.apply(&steps).await.into_iter().map(Result::unwrap).collect();
@@ -94,15 +94,6 @@ async fn a_row_that_another_transaction_locks_delays_no_other_lock() {
     take(&store, &stuck).await;
 }
 
-/// A connection to a database, for statements by hand.
-async fn raw(database: &str) -> tokio_postgres::Client {
-    let config =
-        format!("host={} port={} user=postgres dbname={database}", SERVER.directory().display(), SERVER.port());
-    let (client, connection) = tokio_postgres::connect(&config, tokio_postgres::NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
-}
-
 /// A step for the lock `k` is decided while another transaction changes the row, so its decision depends on that change.
 #[tokio::test]
 async fn a_single_claim_or_release_does_not_overtake_a_transaction_that_grants_the_lock() {
@@ -113,7 +104,7 @@ async fn a_single_claim_or_release_does_not_overtake_a_transaction_that_grants_t
         if !is_held {
             release(&store, &ours).await;
         }
-        let raw = raw(&database).await;
+        let raw = raw(&SERVER, &database).await;
         let theirs = claim("k").id;
         let grant = format!(
             "begin; update bandog.bandog_lease
@@ -154,7 +145,7 @@ async fn a_row_that_stays_locked_delays_no_other_renewal_or_release() {
         let [stuck, free] = ["stuck", "free"].map(|name| Claim { kind, ..claim(name) });
         take(&store, &stuck).await;
         take(&store, &free).await;
-        let raw = raw(&database).await;
+        let raw = raw(&SERVER, &database).await;
         raw.batch_execute("begin; select from bandog.bandog_lease where name = 'stuck' for update").await.unwrap();
         let is_locked = |error: &bandog_core::Error| {
             let words = error.to_string().contains("has locked the row");
@@ -177,7 +168,7 @@ async fn a_row_that_stays_locked_delays_no_other_renewal_or_release() {
 async fn records_that_stay_locked_delay_no_swap_of_the_same_time() {
     let database = SERVER.new_database();
     let lock = async || {
-        let raw = raw(&database).await;
+        let raw = raw(&SERVER, &database).await;
         raw.batch_execute("begin; select from bandog.bandog_record where name like 'stuck%' for update").await.unwrap();
         raw
     };
@@ -194,7 +185,7 @@ async fn a_waiter_for_a_row_that_stays_locked_delays_no_record() {
     release(&store, &stuck).await;
     // The connection is there.
     store.swap(&[Swap::new(Key::new("first").unwrap(), None, "text")]).await.unwrap();
-    let raw = raw(&database).await;
+    let raw = raw(&SERVER, &database).await;
     raw.batch_execute("begin; select from bandog.bandog_lease where name = 'stuck' for update").await.unwrap();
     let client = Client::options().over(store.clone()).unwrap();
     let waiting = tokio::spawn(async move { client.mutex("stuck").lock().await });
@@ -222,7 +213,7 @@ async fn a_claim_of_a_held_lock_is_busy_for_its_lease_while_its_fence_is_kept() 
         let store = open(&url(&SERVER, &database));
         let [ours, theirs] = [claim("k"), claim("k")].map(|claim| Claim { kind, joins: true, ..claim });
         take(&store, &ours).await;
-        let raw = raw(&database).await;
+        let raw = raw(&SERVER, &database).await;
         raw.batch_execute("begin; select from bandog.bandog_fence for share").await.unwrap();
         let busy_for = async || match store.apply(&[Step::Claim(theirs.clone())]).await.remove(0).unwrap() {
             Answer::Claimed(Verdict::Busy { retry_after, .. }) => retry_after,

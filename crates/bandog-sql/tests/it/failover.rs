@@ -1,10 +1,11 @@
 //! Failovers: a replica takes the place of the server, with and without its last commits.
 
+use bandog_core::{ErrorKind, Leases, Notifier, Records, Renewal, Swap, Swapped};
 use bandog_sync::{Client, Guard};
 use bandog_testkit::{PostgresServer, Wire, eventually_async};
 use tokio::{sync::watch, task::JoinHandle};
 
-use crate::support::{SOON, open};
+use crate::support::{SOON, claim, open, renew, try_take, url};
 
 /// A server with a replica, and the address that clients use.
 struct Pair {
@@ -129,4 +130,35 @@ async fn with_synchronous_replication_a_failover_loses_no_lock() {
     for guard in guards {
         guard.release().await.expect("the new server has the hold");
     }
+}
+
+/// A client has the address of a replica.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_is_refused_until_it_is_promoted() {
+    let primary = PostgresServer::start();
+    let database = primary.new_database();
+    let replica = primary.start_replica();
+    let store = open(&url(&replica, &database));
+    let (ours, schemas) = (claim("k"), "select count(*) from pg_namespace where nspname = 'bandog'");
+    let record = [Swap::new(ours.key.clone(), None, "text")];
+    for error in [
+        store.ping().await.unwrap_err(),
+        try_take(&store, &ours).await.unwrap_err(),
+        renew(&store, &ours).await.unwrap_err(),
+        store.swap(&record).await.unwrap_err(),
+        store.subscribe(&ours, Notifier::new(|| {})).await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains("is a replica"), "{error}");
+        assert!(!error.maybe_applied(), "{error}");
+    }
+    for server in [&primary, &replica] {
+        assert_eq!(server.sql(&database, schemas), "0", "a refused client has created tables");
+    }
+    replica.promote();
+    let granted = eventually_async(SOON, async || try_take(&store, &ours).await).await;
+    assert!(granted.is_some());
+    assert!(matches!(renew(&store, &ours).await.unwrap(), Renewal::Extended { .. }));
+    let swapped = eventually_async(SOON, async || store.swap(&record).await).await.each.remove(0);
+    assert!(matches!(swapped, Ok(Swapped::Done(_))), "{swapped:?}");
 }

@@ -12,6 +12,12 @@ use crate::{
     support::{SERVER, open, url},
 };
 
+/// Creates the table of the rows.
+pub(crate) const TABLE: &str =
+    "create table public.tb_lock (id serial primary key, lockname varchar(64) not null unique);
+     grant select, insert, update on public.tb_lock to locks;
+     grant usage on sequence public.tb_lock_id_seq to locks;";
+
 fn psql(database: &str) -> Terminal {
     let mut command = Command::new("psql");
     command.args(["-X", "-q", "-A", "-t", "-U", "postgres", "-d", database, "-p", &SERVER.port().to_string()]);
@@ -19,7 +25,7 @@ fn psql(database: &str) -> Terminal {
 }
 
 /// A database of each mode.
-fn both() -> [ByHand; 2] {
+pub(crate) fn both() -> [ByHand; 2] {
     [rowlock(), advisory()]
 }
 
@@ -31,12 +37,7 @@ fn rowlock() -> ByHand {
         success: "k",
         ..advisory()
     };
-    SERVER.sql(
-        &hand.database,
-        "create table public.tb_lock (id serial primary key, lockname varchar(64) not null unique);
-         grant select, insert, update on public.tb_lock to locks;
-         grant usage on sequence public.tb_lock_id_seq to locks;",
-    );
+    SERVER.sql(&hand.database, TABLE);
     let url = hand.url.replace("mode=advisory", "mode=rowlock&table=tb_lock&column=lockname");
     ByHand { url, ..hand }
 }

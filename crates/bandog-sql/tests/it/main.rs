@@ -6,14 +6,20 @@
 mod claims;
 
 mod check;
+mod clock;
 mod days;
 mod failover;
 mod held;
+mod held_days;
 mod login;
 mod polls;
 mod poolers;
 mod rights;
+mod roles;
 mod rows;
 mod shedlock;
+mod storms;
 mod support;
+mod tables;
 mod tls;
+mod waiters;

@@ -4,6 +4,7 @@ use bandog_core::{ErrorKind, Leases};
 
 use crate::claims::tables::{
     TABLES, expect_each_table_to_be_created_again, expect_sessions_to_create_the_tables_together,
+    expect_tables_with_other_names,
 };
 use crate::support::{SERVER, open, url};
 
@@ -23,6 +24,18 @@ async fn a_client_that_may_not_create_tables_refuses_a_schema_without_one_of_the
     let error = open(&format!("{url}?create=false")).ping().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert!(error.to_string().contains("does not have all tables of bandog"), "{error}");
+}
+
+#[tokio::test]
+async fn the_url_can_name_the_tables() {
+    let database = SERVER.new_database();
+    let count = |prefix: &str| {
+        let query = format!(
+            "select count(*) from pg_tables where schemaname = 'bandog' and starts_with(tablename, '{prefix}')"
+        );
+        SERVER.sql(&database, &query)
+    };
+    expect_tables_with_other_names(&url(&SERVER, &database), count, 6).await;
 }
 
 #[tokio::test]

@@ -1,0 +1,147 @@
+//! Settings of the user's role that would end sessions, or would refuse their statements.
+
+use std::time::Duration;
+
+use bandog_core::{Key, Leases, Notifier, Records, Swap, Swapped};
+use bandog_sync::{Client, Guard};
+use bandog_testkit::eventually_async;
+use tokio::sync::watch;
+
+use crate::{
+    claims::full,
+    held,
+    support::{SERVER, SOON, claim, open, raw, sessions, set_for_user, try_take, url},
+};
+
+/// Limits that are far shorter than a hold. PostgreSQL 13 and older do not have the last one.
+const LIMITS: [&str; 4] = [
+    "statement_timeout = '100ms'",
+    "lock_timeout = '1ms'",
+    "idle_in_transaction_session_timeout = '100ms'",
+    "idle_session_timeout = '150ms'",
+];
+
+/// Settings that change the meaning of a statement or of a transaction.
+const MEANINGS: [&str; 10] = [
+    "default_transaction_read_only = on",
+    "default_transaction_isolation = 'serializable'",
+    "default_transaction_deferrable = on",
+    "search_path = other, public",
+    "row_security = off",
+    "timezone = 'Asia/Kathmandu'",
+    "datestyle = 'German'",
+    "intervalstyle = 'sql_standard'",
+    "bytea_output = 'escape'",
+    "standard_conforming_strings = off",
+];
+
+/// Holds are renewed a few times a second.
+const TTL: Duration = Duration::from_secs(1);
+
+fn over(url: &str) -> Client {
+    Client::options().watchdog(TTL).over(open(url)).unwrap()
+}
+
+/// Waits until a lock was held for three ttls, by the clock of the server.
+async fn expect_three_ttls(database: &str, guard: &Guard) {
+    let lease = format!("from bandog.bandog_lease where name = '{}'", guard.key());
+    let first = SERVER.sql(database, &format!("select expires {lease}"));
+    let renewed = format!("select expires > timestamptz '{first}' + interval '3 s' {lease}");
+    eventually_async(SOON, async || SERVER.sql(database, &renewed) == "t").await;
+    assert!(!guard.is_lost());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_of_the_users_role_end_no_session_and_no_hold() {
+    let database = SERVER.new_database();
+    set_for_user(&SERVER, &database, &LIMITS);
+    let url = url(&SERVER, &database);
+    let (client, waiter, theirs) = (over(&url), open(&url), claim("k"));
+    let guard = client.mutex("k").lock().await.unwrap();
+    let (woken, mut notified) = watch::channel(());
+    let subscription = eventually_async(SOON, async || {
+        let woken = woken.clone();
+        waiter.subscribe(&theirs, Notifier::new(move || woken.send_replace(()))).await
+    });
+    let subscription = subscription.await;
+    assert!(eventually_async(SOON, async || try_take(&waiter, &theirs).await).await.is_none());
+
+    let before = sessions(&SERVER, &database);
+    expect_three_ttls(&database, &guard).await;
+    let after = sessions(&SERVER, &database);
+    assert!(before.is_subset(&after), "sessions were ended: {before:?}, then {after:?}");
+
+    notified.mark_unchanged();
+    guard.release().await.unwrap();
+    tokio::time::timeout(SOON, notified.changed()).await.unwrap().unwrap();
+    assert!(try_take(&waiter, &theirs).await.unwrap().is_some());
+    drop(subscription);
+}
+
+/// A statement may wait for a locked row for longer than the limits of the role.
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_of_the_users_role_cancel_no_statement() {
+    let database = SERVER.new_database();
+    set_for_user(&SERVER, &database, &LIMITS);
+    let (store, key) = (open(&url(&SERVER, &database)), Key::new("record").unwrap());
+    let create = [Swap::new(key.clone(), None, "old")];
+    let created = eventually_async(SOON, async || store.swap(&create).await).await.each.remove(0);
+    let Ok(Swapped::Done(version)) = created else { panic!("{created:?}") };
+    let hand = raw(&SERVER, &database).await;
+    hand.batch_execute("begin; select from bandog.bandog_record for update").await.unwrap();
+    let swapping = tokio::spawn({
+        let swap = Swap::new(key, version, "new");
+        async move { store.swap(&[swap]).await }
+    });
+    let waits = format!(
+        "select from pg_stat_activity where datname = '{database}' and wait_event_type = 'Lock'
+        and clock_timestamp() - query_start > interval '120 ms'"
+    );
+    eventually_async(SOON, async || hand.query_opt(&waits, &[]).await.unwrap()).await;
+    hand.batch_execute("rollback").await.unwrap();
+    let swapped = tokio::time::timeout(SOON, swapping).await.unwrap().unwrap().unwrap().each.remove(0);
+    assert!(matches!(swapped, Ok(Swapped::Done(_))), "{swapped:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_that_only_reads_by_default_can_use_everything() {
+    let database = SERVER.new_database();
+    let decoys = ["lease", "fence", "record", "line", "client", "meta"];
+    let decoys = decoys.map(|table| format!("create table other.bandog_{table} (n int)")).join(";");
+    SERVER.sql(&database, &format!("create schema other; {decoys}; grant all on schema other to locks"));
+    set_for_user(&SERVER, &database, &MEANINGS);
+    let url = url(&SERVER, &database);
+    full::create(&url).await;
+    full::use_all(&url).await;
+    let used = "select count(*) > 0 from bandog.bandog_fence";
+    assert_eq!(SERVER.sql(&database, used), "t");
+}
+
+/// In the modes, a hold is a session that sends nothing between two renewals.
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_of_the_users_role_end_no_lock_of_the_database() {
+    for hand in held::both() {
+        set_for_user(&SERVER, &hand.database, &LIMITS);
+        set_for_user(&SERVER, &hand.database, &MEANINGS);
+        let client = over(&hand.url);
+        let guard = client.mutex("k").lock().await.unwrap();
+        let mut session = (hand.terminal)(&hand.database);
+        let mut attempt = || {
+            let is_taken = session.ask(hand.attempt).last().is_some_and(|line| line == hand.success);
+            session.ask(hand.free);
+            is_taken
+        };
+        let before = sessions(&SERVER, &hand.database);
+        assert!(!attempt(), "{}", hand.url);
+        expect_three_ttls(&hand.database, &guard).await;
+        let after = sessions(&SERVER, &hand.database);
+        assert!(before.is_subset(&after), "{}: sessions were ended: {before:?}, then {after:?}", hand.url);
+        assert!(!attempt(), "{}: a held lock was taken", hand.url);
+        guard.release().await.unwrap();
+        assert!(attempt(), "{}", hand.url);
+        // The session that had the lock is kept for the next one.
+        let again = client.mutex("k").lock().await.unwrap();
+        assert!(!attempt(), "{}", hand.url);
+        again.release().await.unwrap();
+    }
+}
