@@ -22,6 +22,8 @@ enum Reason {
     Contended,
     /// The statement was cancelled, by a limit of its session or by an operator.
     Cancelled,
+    /// The session was ended before this statement, because the transaction was idle or open for too long.
+    TooLong,
     /// A right is missing.
     NoRight,
     Other,
@@ -43,6 +45,7 @@ fn reason(said: &dyn DatabaseError) -> Reason {
         Some("3F000" | "42P01") => Reason::Missing,
         Some("40001" | "40P01" | "55P03") => Reason::Contended,
         Some("57014") => Reason::Cancelled,
+        Some("25P03" | "25P04") => Reason::TooLong,
         Some("42501") => Reason::NoRight,
         Some(_) | None => Reason::Other,
     }
@@ -113,6 +116,7 @@ pub(crate) fn of_statement(purpose: Purpose, statement: &SqlStatement, error: sq
         }
         Reason::Contended => contended(purpose, key, error),
         Reason::Cancelled => purpose.add_to(Error::unavailable(CANCELLED), key).caused_by(error),
+        Reason::TooLong => too_long(purpose, key, error),
         Reason::Other => purpose.add_to(Error::unavailable(purpose.refused()), key).caused_by(error),
     }
 }
@@ -120,8 +124,10 @@ pub(crate) fn of_statement(purpose: Purpose, statement: &SqlStatement, error: sq
 /// The error of a commit.
 pub(crate) fn of_commit(purpose: Purpose, key: &Key, error: sqlx::Error) -> Error {
     let Some(said) = error.as_database_error() else { return no_answer(purpose, key, error).ambiguous() };
-    if reason(said) == Reason::Contended {
-        return contended(purpose, key, error);
+    match reason(said) {
+        Reason::Contended => return contended(purpose, key, error),
+        Reason::TooLong => return too_long(purpose, key, error),
+        Reason::Missing | Reason::Cancelled | Reason::NoRight | Reason::Other => {}
     }
     match said.code().as_deref() {
         Some(code) if !is_unknown(code) => {
@@ -150,6 +156,13 @@ fn no_answer(purpose: Purpose, key: &Key, error: sqlx::Error) -> Error {
 
 fn contended(purpose: Purpose, key: &Key, error: sqlx::Error) -> Error {
     purpose.add_to(Error::unavailable(purpose.contended()), key).caused_by(error)
+}
+
+/// The server rolls back before it ends such a session.
+fn too_long(purpose: Purpose, key: &Key, error: sqlx::Error) -> Error {
+    let message = "the database has ended the session and rolled back, because the transaction was open for longer than \
+                   a limit of its session; repeat the transaction";
+    purpose.add_to(Error::unavailable(message), key).caused_by(error)
 }
 
 #[cfg(test)]

@@ -161,6 +161,27 @@ async fn a_session_that_ends_in_the_commit_leaves_its_result_open() {
     assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, true), "{error}");
 }
 
+/// docs/postgres.md recommends this limit.
+#[tokio::test]
+async fn a_transaction_that_was_idle_for_too_long_writes_nothing_and_loses_no_lock() {
+    let database = Database::new();
+    let client = database.client("").await;
+    let guard = client.mutex("k").lock().await.unwrap();
+    let mut connection = database.connection().await;
+    sqlx::query("set idle_in_transaction_session_timeout = '200ms'").execute(&mut connection).await.unwrap();
+    let mut tx = connection.begin().await.unwrap();
+    write(&mut tx, "late").await;
+    bandog_testkit::eventually_async(SOON, async || database.open_transactions() == "0").await;
+    let error = guard.commit(tx).await.unwrap_err();
+    assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, false), "{error}");
+    assert!(error.to_string().contains("repeat the transaction"), "{error}");
+    let mut connection = database.connection().await;
+    let mut tx = connection.begin().await.unwrap();
+    write(&mut tx, "again").await;
+    guard.commit(tx).await.unwrap();
+    assert_eq!(database.writes(), "again");
+}
+
 /// The transaction commits only if all locks of the guard are held.
 #[tokio::test]
 async fn a_guard_of_several_locks_checks_each_of_them() {
