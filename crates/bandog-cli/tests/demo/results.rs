@@ -2,6 +2,7 @@
 
 use std::{process::Command, time::Duration};
 
+use bandog_testkit::{MariaDbServer, PostgresServer};
 use serde_json::Value;
 
 use crate::Demo;
@@ -61,13 +62,32 @@ fn one_phase_can_run_alone() {
     assert_without_lock(without.phase(false), 20);
 }
 
+fn assert_records_are_kept_and_removed(url: &str) {
+    let ended = Demo::start(&["--only", "with-lock", "--seconds", "10", "--json", "--url", url]).end();
+    ended.assert_code(0);
+    assert_with_lock(ended.phase(true), 100);
+    assert!(!format!("{}{}", ended.stdout, ended.stderr).contains("PASSWORD"), "{}{}", ended.stdout, ended.stderr);
+    assert_eq!(jobs(url), ["[]"]);
+}
+
 #[test]
 fn the_records_may_be_on_redis_and_are_removed() {
     let redis = bandog_testkit::RedisServer::start();
-    let ended = Demo::start(&["--only", "with-lock", "--seconds", "5", "--json", "--url", &redis.url()]).end();
-    ended.assert_code(0);
-    assert_with_lock(ended.phase(true), 100);
-    assert_eq!(jobs(&redis.url()), ["[]"]);
+    assert_records_are_kept_and_removed(&redis.url());
+}
+
+#[test]
+fn the_records_may_be_in_postgresql_and_are_removed() {
+    let server = PostgresServer::start();
+    let (port, database) = (server.port(), server.new_database());
+    assert_records_are_kept_and_removed(&format!("postgres://{}@127.0.0.1:{port}/{database}", PostgresServer::LOCKS));
+}
+
+#[test]
+fn the_records_may_be_in_mariadb_and_are_removed() {
+    let server = MariaDbServer::start();
+    let (port, database) = (server.port(), server.new_database());
+    assert_records_are_kept_and_removed(&format!("mysql://{}@127.0.0.1:{port}/{database}", MariaDbServer::LOCKS));
 }
 
 #[test]

@@ -4,6 +4,8 @@
 
 #[path = "../help/mod.rs"]
 mod help;
+#[path = "../http/mod.rs"]
+mod http;
 #[path = "../schedules/mod.rs"]
 mod schedules;
 #[path = "../verbs/mod.rs"]

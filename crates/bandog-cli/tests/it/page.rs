@@ -10,7 +10,10 @@ use std::{
 use bandog_testkit::{Process, eventually};
 use serde_json::Value;
 
-use crate::help::{Place, SOON, ends};
+use crate::{
+    help::{Place, SOON, ends},
+    http::{address, ask, get},
+};
 
 const TOKEN: &str = "correct-horse-battery-staple";
 
@@ -22,32 +25,6 @@ cron = "0 0 0 1 1 ?"
 zone = "Europe/Berlin"
 command = "echo \"token: ${BANDOG_HTTP_TOKEN:-none}\"; echo x >> ran"
 "#;
-
-/// The address that the command reports.
-fn address(process: &Process) -> String {
-    let line = process.stderr_line("the page is at http://", SOON);
-    line.split_once("http://").unwrap().1.split('/').next().unwrap().to_owned()
-}
-
-/// Sends one request, and returns the status and the body.
-fn ask(address: &str, method: &str, path: &str, header: &str, body: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(SOON)).unwrap();
-    let length = body.len();
-    let head = format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}");
-    let kind = "Content-Type: application/json";
-    stream.write_all(format!("{head}\r\n{kind}\r\n{header}\r\n\r\n{body}").as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
-}
-
-fn get(address: &str, path: &str) -> Value {
-    let (status, body) = ask(address, "GET", path, "X: y", "");
-    assert_eq!(status, 200, "{path}: {body}");
-    serde_json::from_str(&body).unwrap()
-}
 
 fn serving(place: &Place, more: &[&str]) -> Process {
     fs::write(place.path("jobs.toml"), JOBS).unwrap();

@@ -4,18 +4,23 @@
 
 #[path = "../help/mod.rs"]
 mod help;
+#[path = "../http/mod.rs"]
+mod http;
 #[path = "../schedules/mod.rs"]
 mod schedules;
 #[path = "../verbs/mod.rs"]
 mod verbs;
 
 mod away;
+mod databases;
+mod databases_away;
 mod doctor;
 mod holders;
 mod holds;
 mod jobs;
 mod kinds;
 mod mysql;
+mod passwords;
 mod postgres;
 mod refusals;
 mod replicas;

@@ -12,7 +12,8 @@ use crate::{
 /// The server of these tests. At the end of the process, its janitor stops it.
 static SERVER: LazyLock<MariaDbServer> = LazyLock::new(MariaDbServer::start);
 
-fn url() -> String {
+/// The URL of a new database.
+pub(crate) fn url() -> String {
     format!("mysql://{}@127.0.0.1:{}/{}", MariaDbServer::LOCKS, SERVER.port(), SERVER.new_database())
 }
 
@@ -31,6 +32,26 @@ fn a_held_lock_is_refused_shown_and_taken_away() {
     place.run(&["lock", "x", "--wait", "0s", "--url", &url, "--", "true"]).assert_ended(0, &[]);
     let doctor = place.run(&["doctor", "--json", "--url", &url]);
     assert!(doctor.stdout.contains("\"subject\":\"innodb_flush_log_at_trx_commit\""), "{doctor:?}");
+}
+
+/// The user of the locks may not create tables.
+#[test]
+fn the_printed_schema_creates_the_tables() {
+    let (place, database) = (Place::new(), SERVER.new_database());
+    let rights = format!("grant select, insert, update, delete on {database}.* to few@'%'");
+    SERVER.sql(&database, &format!("create user few@'%' identified by 'PASSWORD'; {rights}"));
+    let url = format!("mysql://few:PASSWORD@127.0.0.1:{}/{database}?create=false", SERVER.port());
+    let lock = ["lock", "x", "--url", &url, "--", "true"];
+    place.run(&lock).assert_ended(64, &["tables of bandog", "create=false", "bandog schema --print"]);
+    let printed = place.run(&["schema", "--print", "--url", &url]);
+    assert_eq!((printed.code, printed.stderr.as_str()), (0, ""));
+    assert!(!printed.stdout.contains("PASSWORD"), "{printed:?}");
+    SERVER.sql(&database, &printed.stdout);
+    place.run(&lock).assert_ended(0, &[]);
+    // An administrator may run it again.
+    SERVER.sql(&database, &printed.stdout);
+    let shown = place.run(&["show", "x", "--json", "--url", &url]);
+    assert!(shown.stdout.contains("\"held\":false"), "{shown:?}");
 }
 
 #[test]
