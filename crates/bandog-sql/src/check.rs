@@ -70,7 +70,7 @@ async fn defaults(link: &Link) -> Result<[Finding; 2], Fault> {
 /// Whether the user may read and write all tables. The statements need the rights and change no row.
 async fn rights(link: &Link, context: &Context) -> Result<Finding, Fault> {
     let mut missing = Vec::new();
-    for (table, column) in context.options.dialect.tables() {
+    for (table, column) in context.options.own_tables() {
         for (right, text) in [
             ("select", format!("select count(*) from {table} where 1 = 0")),
             ("insert", format!("insert into {table} select * from {table} where 1 = 0")),

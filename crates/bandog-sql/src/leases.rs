@@ -134,6 +134,7 @@ impl Sql {
             #[cfg(feature = "mysql")]
             (Layout::Advisory, Dialect::MySql) => Statements::mysql_advisory(),
         };
+        let statements = statements.named(&options.tables);
         let held = match options.layout {
             Layout::Leases | Layout::ShedLock(_) => None,
             Layout::RowLock(_) | Layout::Advisory => Some(Held::new(options.connections)),

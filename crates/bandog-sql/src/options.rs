@@ -32,6 +32,8 @@ pub struct SqlOptions {
     pub(crate) password: Option<String>,
     pub(crate) database: String,
     pub(crate) schema: String,
+    /// The beginning of the names of the tables.
+    pub(crate) tables: String,
     pub(crate) layout: Layout,
     /// Maximum number of sessions that hold locks of the database.
     pub(crate) connections: usize,
@@ -72,10 +74,14 @@ impl SqlOptions {
     /// The schema of the tables, unless the URL names another one.
     pub const SCHEMA: &str = "bandog";
 
+    /// The beginning of the names of the tables, unless the URL names another one.
+    pub const TABLES: &str = "bandog_";
+
     /// Reads a URL: `postgres://user:password@host:5432/database`. The port is 5432 and the database has the name of the
     /// user, unless the URL names them. Characters with a meaning in URLs are percent-encoded.
     ///
     /// - `?schema=NAME`: the schema of the tables; the default is `bandog`. It is created if it does not exist.
+    /// - `?tables=PREFIX`: the beginning of the names of the tables; the default is `bandog_`.
     /// - `?create=false`: the tables must exist. Then the user needs no right to create them. See
     ///   [`SqlOptions::schema_sql`].
     /// - `?pooler=session`: a pooler, such as PgBouncer, is between the client and the server, and is in the mode
@@ -94,7 +100,7 @@ impl SqlOptions {
     ///   `?sslkey=PATH`: the certificate of the client. All files are PEM.
     ///
     /// With the feature `mysql`: `mysql://user:password@host:3306/database`, or `mariadb://`. The tables are in this
-    /// database, which must exist. The options for TLS are the same. `?socket=/PATH`, with no host before it: the Unix
+    /// database, which must exist. The options for tables and TLS are the same. `?socket=/PATH`, with no host before it: the Unix
     /// socket.
     ///
     /// # Errors
@@ -133,6 +139,9 @@ impl SqlOptions {
         };
         if self.dialect == Dialect::Postgres && self.schema != Self::SCHEMA {
             options.push(format!("schema={}", self.schema));
+        }
+        if self.tables != Self::TABLES {
+            options.push(format!("tables={}", self.tables));
         }
         options.extend(self.layout.option());
         let sign = if options.is_empty() { "" } else { "?" };

@@ -37,7 +37,7 @@ fn text_for_postgres(options: &SqlOptions) -> String {
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     let names = [("$schema", quoted(&options.schema)), ("$user", quoted(&options.user))];
     let filled = names.iter().fold(PRINTED.to_owned(), |text, (name, value)| text.replace(name, value));
-    let mut text = filled.replace("$tables", &Statements::postgres().schema);
+    let mut text = filled.replace("$tables", &Statements::postgres().named(&options.tables).schema);
     if let Some(table) = options.shared_table() {
         // The table belongs to other programs, so it must exist.
         let _ = writeln!(text, "grant select, insert, update on {table} to {};", quoted(&options.user));
@@ -49,7 +49,7 @@ fn text_for_postgres(options: &SqlOptions) -> String {
 #[cfg(feature = "mysql")]
 fn text_for_mysql(options: &SqlOptions) -> String {
     let database = options.schema.replace('`', "``");
-    let mut text = Statements::mysql().schema;
+    let mut text = Statements::mysql().named(&options.tables).schema;
     text.push_str(";\n\n-- The user of the locks needs these rights. Replace % with the host of its account.\n");
     let user = options.user.replace('\'', "''");
     let _ = writeln!(text, "-- grant select, insert, update, delete on `{database}`.* to '{user}'@'%';");
@@ -110,7 +110,7 @@ pub(crate) async fn prepare(link: &Link, context: &Context, found: &Found) -> Re
         ))),
         None => Err(Fault::Described(Error::new(
             ErrorKind::Corrupt,
-            format!("{store}: the table bandog_meta in {place} {schema:?} has no version"),
+            format!("{store}: the table {}meta in {place} {schema:?} has no version", context.options.tables),
         ))),
     }
 }

@@ -1,5 +1,7 @@
 //! The SQL statements, without the comments at the beginning of their files.
 
+use crate::options::SqlOptions;
+
 /// Replaces the statements that read or write holds by those for ShedLock's table. The statements that decide mutexes, and
 /// those for transactions of users, are left out.
 macro_rules! shared {
@@ -136,8 +138,13 @@ macro_rules! statements {
                 advisory!("mysql", Self::mysql())
             }
 
-            /// The same statements with this change of each text.
-            #[cfg(test)]
+            /// The same statements for tables whose names have another beginning than [`SqlOptions::TABLES`].
+            pub(crate) fn named(self, tables: &str) -> Self {
+                if tables == SqlOptions::TABLES { self } else { self.changed(|text| text.replace(SqlOptions::TABLES, tables)) }
+            }
+
+            /// The same statements with this change of each text. Those of the locks of the database stay: they do not name
+            /// the tables of bandog.
             pub(crate) fn changed(self, change: impl Fn(&str) -> String) -> Self {
                 Self {
                     $($name: change(&self.$name),)+
@@ -262,4 +269,31 @@ fn body(file: &str) -> &str {
         rest = rest.split_once('\n').map_or("", |(_, rest)| rest);
     }
     rest.trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_statement_keeps_the_usual_names_of_the_tables() {
+        let all = [
+            Statements::postgres(),
+            Statements::postgres_shedlock(),
+            Statements::postgres_rowlock(),
+            Statements::postgres_advisory(),
+            #[cfg(feature = "mysql")]
+            Statements::mysql(),
+            #[cfg(feature = "mysql")]
+            Statements::mysql_shedlock(),
+            #[cfg(feature = "mysql")]
+            Statements::mysql_rowlock(),
+            #[cfg(feature = "mysql")]
+            Statements::mysql_advisory(),
+        ];
+        for statements in all {
+            let named = format!("{:?}", statements.named("shop_"));
+            assert!(named.contains("shop_lease") && !named.contains(SqlOptions::TABLES), "{named}");
+        }
+    }
 }

@@ -6,6 +6,6 @@
 select @@global.innodb_flush_log_at_trx_commit, @@global.log_bin, @@global.sync_binlog,
     cast(@@global.innodb_doublewrite as char), @@global.max_connections,
     (select coalesce(group_concat(table_name order by table_name separator '\n'), '') from information_schema.tables
-        where table_schema = database() and left(table_name, 7) = 'bandog_' and engine <> 'InnoDB'),
+        where table_schema = database() and left(table_name, char_length('bandog_')) = 'bandog_' and engine <> 'InnoDB'),
     version(), timestampdiff(microsecond, '1970-01-01', utc_timestamp(6));
 show global status like 'Threads_connected'

@@ -6,5 +6,5 @@ select current_setting('fsync'), current_setting('full_page_writes'), current_se
     (select count(*) from pg_stat_replication), current_setting('max_connections')::bigint,
     (select count(*) from pg_stat_activity where datname is not null),
     array(select c.relname::text from pg_class c join pg_namespace n on n.oid = c.relnamespace
-        where n.nspname = current_schema() and c.relname like 'bandog\_%' and c.relpersistence = 'u' order by 1),
+        where n.nspname = current_schema() and starts_with(c.relname, 'bandog_') and c.relpersistence = 'u' order by 1),
     current_setting('server_version'), clock_timestamp()

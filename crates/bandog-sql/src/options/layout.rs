@@ -112,6 +112,24 @@ impl SqlOptions {
             Layout::ShedLock(table) | Layout::RowLock(RowTable { table, .. }) => Some(self.dialect.quoted(table)),
         }
     }
+
+    /// The tables of bandog, and the name of the first column of each.
+    pub(crate) fn own_tables(&self) -> impl Iterator<Item = (String, &'static str)> {
+        const TABLES: [(&str, &str); 6] = [
+            ("meta", "name"),
+            ("fence", "name"),
+            ("lease", "name"),
+            ("record", "name"),
+            ("line", "name"),
+            ("client", "id"),
+        ];
+        let further = match self.dialect {
+            Dialect::Postgres => None,
+            #[cfg(feature = "mysql")]
+            Dialect::MySql => Some(("channel", "name")),
+        };
+        TABLES.into_iter().chain(further).map(|(table, column)| (format!("{}{table}", self.tables), column))
+    }
 }
 
 impl Dialect {
@@ -141,24 +159,6 @@ impl Dialect {
             #[cfg(feature = "mysql")]
             Self::MySql => format!("`{schema}`.`{table}`"),
         }
-    }
-
-    /// The tables of bandog, and the name of the first column of each.
-    pub(crate) fn tables(self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        const TABLES: [(&str, &str); 6] = [
-            ("bandog_meta", "name"),
-            ("bandog_fence", "name"),
-            ("bandog_lease", "name"),
-            ("bandog_record", "name"),
-            ("bandog_line", "name"),
-            ("bandog_client", "id"),
-        ];
-        let further = match self {
-            Self::Postgres => None,
-            #[cfg(feature = "mysql")]
-            Self::MySql => Some(("bandog_channel", "name")),
-        };
-        TABLES.into_iter().chain(further)
     }
 
     /// The page of the documentation.

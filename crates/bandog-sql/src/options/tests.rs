@@ -59,6 +59,7 @@ fn a_url_names_the_place_of_the_holds() {
             "postgres://app@db/shop?layout=shedlock&table=app.jobs",
             "postgres://db:5432/shop?layout=shedlock&table=app.jobs",
         ),
+        ("postgres://app@db/shop?tables=shop_locks_", "postgres://db:5432/shop?tables=shop_locks_"),
         ("postgres://app@db/shop?layout=leases", "postgres://db:5432/shop"),
         ("postgres://app@db/shop?mode=advisory&connections=3", "postgres://db:5432/shop?mode=advisory"),
         (
@@ -106,6 +107,9 @@ fn a_wrong_url_is_refused_without_its_password() {
         #[cfg(feature = "mysql")]
         "mysql://app:secret@/shop?socket=relative",
         "postgres://db/shop",
+        "postgres://app:secret@db/shop?tables=Locks",
+        "postgres://app:secret@db/shop?tables=lo-cks_",
+        "postgres://app:secret@db/shop?tables=1locks",
         "postgres://app:se@cret@db/shop",
         "postgres://app:se#cret@db/shop",
         "postgres://app:se@cr?secret@db/shop",

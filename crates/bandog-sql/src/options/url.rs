@@ -18,6 +18,8 @@ const SCHEMES: &[(&str, Dialect)] = &[
 ];
 /// Maximum length of an identifier in PostgreSQL.
 const MAX_IDENTIFIER: usize = 63;
+/// Maximum length of the beginning of the names of the tables. Every name has room for the rest of it.
+const MAX_TABLES: usize = 48;
 
 /// Reads a URL. Messages contain no part of the URL that can be a part of a password.
 pub(super) fn read(url: &str) -> Result<SqlOptions> {
@@ -59,8 +61,10 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
         Dialect::MySql => true,
     };
     if dialect == Dialect::Postgres {
-        check_schema(&schema)?;
+        check_identifier("schema", &schema, MAX_IDENTIFIER)?;
     }
+    let tables = options.take("tables").unwrap_or_else(|| SqlOptions::TABLES.to_owned());
+    check_identifier("beginning of the names of the tables", &tables, MAX_TABLES)?;
     let layout = layout(dialect, &schema, &mut options)?;
     let connections = connections(&layout, &mut options)?;
     options.check_empty()?;
@@ -71,6 +75,7 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
         password,
         database,
         schema,
+        tables,
         layout,
         connections,
         creates_tables,
@@ -120,9 +125,9 @@ impl Options {
     fn check_empty(&self) -> Result<()> {
         let Some(name) = self.0.keys().next() else { return Ok(()) };
         Err(Error::misused(format!(
-            "the URL of the database has the option {name:?}, which is unknown or not allowed here; schema, create, pooler, layout, mode, table, \
-             column, connections, \
-             host (for a Unix socket; of MySQL: socket), sslmode, sslrootcert, sslcert and sslkey are known"
+            "the URL of the database has the option {name:?}, which is unknown or not allowed here; schema, tables, create, \
+             pooler, layout, mode, table, column, connections, host (for a Unix socket; of MySQL: socket), sslmode, \
+             sslrootcert, sslcert and sslkey are known"
         )))
     }
 }
@@ -215,15 +220,15 @@ fn connections(layout: &Layout, options: &mut Options) -> Result<usize> {
     }
 }
 
-/// The schema is a part of statements, so it must be a plain name.
-fn check_schema(schema: &str) -> Result<()> {
+/// The text is a part of statements, so it must be a plain name.
+fn check_identifier(what: &str, text: &str, longest: usize) -> Result<()> {
     let is_letter = |c: char| c.is_ascii_lowercase() || c == '_';
-    let is_plain = schema.starts_with(is_letter) && schema.chars().all(|c| is_letter(c) || c.is_ascii_digit());
-    if is_plain && schema.len() <= MAX_IDENTIFIER {
+    let is_plain = text.starts_with(is_letter) && text.chars().all(|c| is_letter(c) || c.is_ascii_digit());
+    if is_plain && text.len() <= longest {
         return Ok(());
     }
     Err(Error::misused(format!(
-        "the schema {schema:?} must have 1 to {MAX_IDENTIFIER} lower-case letters, digits and _, and not begin with a digit"
+        "the {what} {text:?} must have 1 to {longest} lower-case letters, digits and _, and not begin with a digit"
     )))
 }
 

@@ -1,6 +1,6 @@
 //! Tables that are missing.
 
-use bandog_core::{Answer, Inspect, Key, Pattern, Records, Released, Renewal, Swap, Swapped};
+use bandog_core::{Answer, Inspect, Key, Level, Pattern, Records, Released, Renewal, Swap, Swapped};
 use bandog_testkit::eventually_async;
 
 use super::{SOON, claim, open, release, renew, take, try_take};
@@ -49,5 +49,26 @@ pub(crate) async fn expect_sessions_to_create_the_tables_together(url: &str) {
         .collect();
     for call in calls {
         assert!(call.await.unwrap().unwrap().is_some());
+    }
+}
+
+/// Two clients with different names of their tables are two stores. `count` counts the tables whose names begin so.
+pub(crate) async fn expect_tables_with_other_names(url: &str, count: impl Fn(&str) -> String, tables: usize) {
+    let (usual, named) = (open(url), open(&format!("{url}?tables=shop_locks_")));
+    for (store, prefix) in [(&named, "shop_locks_"), (&usual, "bandog_")] {
+        assert_eq!(count(prefix), "0");
+        let (held, key) = (claim("k"), Key::new("r").unwrap());
+        take(store, &held).await;
+        assert_eq!(count(prefix), tables.to_string());
+        let swapped = store.swap(&[Swap::new(key.clone(), None, "text")]).await.unwrap().each.remove(0);
+        assert!(matches!(swapped, Ok(Swapped::Done(_))), "{swapped:?}");
+        assert_eq!(store.list(&Pattern::all()).await.unwrap().len(), 1);
+        assert!(store.members().await.unwrap().is_empty());
+        assert_eq!(renew(store, &held).await.unwrap(), Renewal::Extended { valid_for: held.ttl });
+        let findings = store.check().await.unwrap();
+        for subject in ["tables", "rights"] {
+            let finding = findings.iter().find(|finding| finding.subject == subject).unwrap();
+            assert_eq!(finding.level, Level::Fine, "{finding:?}");
+        }
     }
 }
