@@ -10,8 +10,9 @@ const UNKNOWN: [&str; 6] = ["08", "57", "58", "XX", "HY", "70"];
 /// The message about a statement that was cancelled.
 const CANCELLED: &str = "the statement was cancelled by a limit of its session or by an operator, perhaps while it waited \
                          for another transaction; repeat the transaction";
-/// SQLSTATE: it is not known whether the statement was completed.
-const COMPLETION_UNKNOWN: &str = "40003";
+/// SQLSTATE: it is not known whether the statement was completed; and the limit of a transaction's time, which can end a
+/// session just after its commit.
+const COMPLETION_UNKNOWN: [&str; 2] = ["40003", "25P04"];
 
 /// Why a database has refused a statement or a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,8 +127,8 @@ pub(crate) fn of_commit(purpose: Purpose, key: &Key, error: sqlx::Error) -> Erro
     let Some(said) = error.as_database_error() else { return no_answer(purpose, key, error).ambiguous() };
     match reason(said) {
         Reason::Contended => return contended(purpose, key, error),
-        Reason::TooLong => return too_long(purpose, key, error),
-        Reason::Missing | Reason::Cancelled | Reason::NoRight | Reason::Other => {}
+        Reason::TooLong if !said.code().is_some_and(|code| is_unknown(&code)) => return too_long(purpose, key, error),
+        Reason::TooLong | Reason::Missing | Reason::Cancelled | Reason::NoRight | Reason::Other => {}
     }
     match said.code().as_deref() {
         Some(code) if !is_unknown(code) => {
@@ -147,7 +148,7 @@ pub(crate) fn of_rollback(purpose: Purpose, key: &Key, error: sqlx::Error) -> Er
 
 /// Whether a commit with this SQLSTATE may have been executed.
 fn is_unknown(code: &str) -> bool {
-    code == COMPLETION_UNKNOWN || UNKNOWN.iter().any(|class| code.starts_with(class))
+    COMPLETION_UNKNOWN.contains(&code) || UNKNOWN.iter().any(|class| code.starts_with(class))
 }
 
 fn no_answer(purpose: Purpose, key: &Key, error: sqlx::Error) -> Error {

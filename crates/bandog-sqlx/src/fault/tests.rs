@@ -49,7 +49,7 @@ fn commit(code: &'static str) -> Error {
 
 #[test]
 fn a_commit_is_refused_only_by_an_error_that_says_so() {
-    for code in ["08006", "08P01", "57P01", "57P02", "57014", "58000", "XX000", "40003"] {
+    for code in ["08006", "08P01", "57P01", "57P02", "57014", "58000", "XX000", "40003", "25P04"] {
         let error = commit(code);
         assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, true), "{code}");
     }
@@ -57,7 +57,7 @@ fn a_commit_is_refused_only_by_an_error_that_says_so() {
         let error = commit(code);
         assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Denied, false), "{code}");
     }
-    for code in ["40001", "40P01", "55P03", "25P03", "25P04"] {
+    for code in ["40001", "40P01", "55P03", "25P03"] {
         let error = commit(code);
         assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unavailable, false), "{code}");
     }
