@@ -65,7 +65,8 @@ async fn expect_repeated<T: Send + 'static>(table: &str, columns: &str, request:
     };
     let (answer, ()) = tokio::join!(request(open(&url(&SERVER, &database))), beside);
     eventually_async(SOON, async || sessions(&SERVER, &database).is_empty()).await;
-    eventually_async(SOON, async || (deadlocks(&database) == 1).then_some(())).await;
+    // The client may be faster with its second attempt than the other session with its row.
+    eventually_async(SOON, async || deadlocks(&database) > 0).await;
     answer
 }
 
