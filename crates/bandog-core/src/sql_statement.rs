@@ -50,7 +50,10 @@ impl SqlStatement {
     pub const OTHER_DATABASE: &str = "bandog: this is not the database of the lock";
     /// The words in the error of MySQL or MariaDB if the snapshot of the transaction is older than the grant.
     pub const TOO_EARLY: &str = "bandog: the transaction began before the lock was granted";
-    /// The words in the database's error if a mark exists already.
+    /// The words in the error of MariaDB if no transaction is open. A statement that changes a table has committed it.
+    pub const NO_TRANSACTION: &str = "bandog: no transaction is open";
+    /// The words in the database's error if a mark exists already. On PostgreSQL, no error if the same transaction has
+    /// created it.
     pub const COMPLETED: &str = "bandog: this run was completed already";
     /// The words in the database's error if the record of the job does not contain the run.
     pub const ENDED: &str = "bandog: this run has ended, or another node has taken it over";
@@ -78,6 +81,12 @@ impl SqlStatement {
                 let reason = words.strip_prefix("bandog: ").unwrap_or(words);
                 return Some(Error::new(kind, reason).during("complete").at(&self.key));
             }
+        }
+        if message.contains(Self::NO_TRANSACTION) {
+            let error = Error::misused(
+                "no transaction is open, so nothing can be undone; a statement such as create table commits the open one",
+            );
+            return Some(error.at(&self.key));
         }
         message.contains(Self::OTHER_DATABASE).then(|| self.other_database())
     }

@@ -8,6 +8,7 @@ use sqlx::{Database, Postgres, Transaction};
 
 use crate::{
     checked,
+    database::Supported,
     fault::{self, Purpose},
 };
 
@@ -31,7 +32,8 @@ use crate::{
 pub trait CompleteIn<DB: Database> {
     /// Completes this run in the transaction: of all attempts of the run, on any node, one transaction can commit.
     ///
-    /// Call it as the last statement before the commit. If a transaction of another attempt is still open, the call waits
+    /// Call it as the last statement before the commit. A further call in the same transaction, also of
+    /// [`CompleteIn::commit`], changes nothing. If a transaction of another attempt is still open, the call waits
     /// for its end.
     ///
     /// # Errors
@@ -76,14 +78,16 @@ macro_rules! complete_in {
     ($database:ty) => {
         impl CompleteIn<$database> for Run {
             async fn complete_in(&self, tx: &mut Transaction<'_, $database>) -> Result<()> {
-                checked(Purpose::Complete, self.completion_sql().await, tx).await
+                let statement = checked(Purpose::Complete, self.completion_sql().await, tx).await?;
+                let noted = <$database>::note_completed(&statement, tx).await;
+                noted.map_err(|error| fault::of_statement(Purpose::Complete, &statement, error))
             }
 
             async fn commit(&self, mut tx: Transaction<'_, $database>) -> Result<Completion> {
                 let statement = self.completion_sql().await?;
                 let key = statement.key.clone();
                 match checked(Purpose::Complete, Ok(statement), &mut tx).await {
-                    Ok(()) => {}
+                    Ok(_) => {}
                     Err(error) if error.to_string().contains(COMPLETED) => {
                         let rolled_back = tx.rollback().await;
                         rolled_back.map_err(|error| fault::of_rollback(Purpose::Complete, &key, error))?;

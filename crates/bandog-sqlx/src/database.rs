@@ -1,22 +1,44 @@
 //! The databases whose transactions can check a lock or complete a run.
 
+#[cfg(feature = "mysql")]
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use bandog_core::{SqlDialect, SqlStatement};
 #[cfg(feature = "mysql")]
 use sqlx::MySql;
 use sqlx::{Database, Executor, Postgres, Transaction};
 
+use crate::fault::Purpose;
+
 /// A database whose transactions can check a lock or complete a run.
 pub(crate) trait Supported: Database {
     const DIALECT: SqlDialect;
 
-    /// Executes a statement. It returns at most one row.
+    /// Executes a statement. Returns whether it has checked the lock or completed the run. Otherwise its result was empty:
+    /// a setting of the session limits the rows.
     ///
     /// # Cancel safety
     /// If the future is dropped, the statement may have been executed.
     fn execute(
+        purpose: Purpose,
+        statement: &SqlStatement,
+        tx: &mut Transaction<'_, Self>,
+    ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
+
+    /// Notes in the transaction that it has completed a run.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the note may have been made.
+    fn note_completed(
         statement: &SqlStatement,
         tx: &mut Transaction<'_, Self>,
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
+    /// Whether the transaction has this note, after the statement was refused because the run was completed.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the note may have been removed.
+    fn has_completed(statement: &SqlStatement, tx: &mut Transaction<'_, Self>) -> impl Future<Output = bool> + Send;
 
     /// Prevents a transaction whose check was not sent from committing its writes.
     ///
@@ -31,10 +53,24 @@ pub(crate) trait Supported: Database {
 impl Supported for Postgres {
     const DIALECT: SqlDialect = SqlDialect::Postgres;
 
-    async fn execute(statement: &SqlStatement, tx: &mut Transaction<'_, Self>) -> Result<(), sqlx::Error> {
+    async fn execute(
+        _: Purpose,
+        statement: &SqlStatement,
+        tx: &mut Transaction<'_, Self>,
+    ) -> Result<bool, sqlx::Error> {
         let query =
             statement.values.iter().fold(sqlx::query(&statement.text), |query, value| query.bind(value.as_str()));
-        query.fetch_optional(&mut **tx).await.map(drop)
+        Ok(query.fetch_optional(&mut **tx).await?.is_some())
+    }
+
+    /// The statement makes the note itself.
+    async fn note_completed(_: &SqlStatement, _: &mut Transaction<'_, Self>) -> Result<(), sqlx::Error> {
+        Ok(())
+    }
+
+    /// The statement is not refused then.
+    async fn has_completed(_: &SqlStatement, _: &mut Transaction<'_, Self>) -> bool {
+        false
     }
 
     /// After a statement that fails, the server refuses each further statement, and rolls back instead of the commit. If
@@ -51,10 +87,28 @@ impl Supported for Postgres {
 impl Supported for MySql {
     const DIALECT: SqlDialect = SqlDialect::MySql;
 
-    async fn execute(statement: &SqlStatement, tx: &mut Transaction<'_, Self>) -> Result<(), sqlx::Error> {
+    async fn execute(
+        purpose: Purpose,
+        statement: &SqlStatement,
+        tx: &mut Transaction<'_, Self>,
+    ) -> Result<bool, sqlx::Error> {
         let query =
             statement.values.iter().fold(sqlx::query(&statement.text), |query, value| query.bind(value.as_str()));
-        query.fetch_optional(&mut **tx).await.map(drop)
+        match purpose {
+            Purpose::Fence => Ok(query.fetch_optional(&mut **tx).await?.is_some()),
+            Purpose::Complete => Ok(query.execute(&mut **tx).await?.rows_affected() > 0),
+        }
+    }
+
+    /// The note is a savepoint: it ends with the transaction, and with a rollback to an earlier savepoint.
+    async fn note_completed(statement: &SqlStatement, tx: &mut Transaction<'_, Self>) -> Result<(), sqlx::Error> {
+        (&mut **tx).execute(format!("savepoint {}", note(statement)).as_str()).await.map(drop)
+    }
+
+    async fn has_completed(statement: &SqlStatement, tx: &mut Transaction<'_, Self>) -> bool {
+        let note = note(statement);
+        let query = format!("release savepoint {note}; savepoint {note}");
+        (&mut **tx).execute(query.as_str()).await.is_ok()
     }
 
     /// A statement that was refused does not end the transaction. `and chain` begins the next one, so that a later
@@ -66,4 +120,12 @@ impl Supported for MySql {
     async fn after_refusal(tx: &mut Transaction<'_, Self>) {
         Self::refuse(tx).await;
     }
+}
+
+/// The name of the savepoint that notes this completion. Only this process reads it.
+#[cfg(feature = "mysql")]
+fn note(statement: &SqlStatement) -> String {
+    let mut hasher = DefaultHasher::new();
+    statement.values.first().hash(&mut hasher);
+    format!("bandog_{:016x}", hasher.finish())
 }

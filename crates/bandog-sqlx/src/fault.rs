@@ -98,6 +98,18 @@ pub(crate) fn savepoint(purpose: Purpose, key: &Key) -> Error {
     purpose.add_to(Error::new(ErrorKind::Misused, message), key)
 }
 
+/// The error of a statement whose result was empty.
+pub(crate) fn no_row(purpose: Purpose, key: &Key) -> Error {
+    let message =
+        "the result of the check was empty; the session must not limit the rows of results, as sql_select_limit does";
+    purpose.add_to(Error::misused(message), key)
+}
+
+/// Whether the database has refused a completion because the run was completed.
+pub(crate) fn is_completed(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|said| said.message().contains(SqlStatement::COMPLETED))
+}
+
 /// The error of a statement.
 pub(crate) fn of_statement(purpose: Purpose, statement: &SqlStatement, error: sqlx::Error) -> Error {
     let key = &statement.key;

@@ -79,7 +79,7 @@ macro_rules! fence_in {
     ($database:ty) => {
         impl FenceIn<$database> for Guard {
             async fn fence_in(&self, tx: &mut Transaction<'_, $database>) -> Result<()> {
-                checked(Purpose::Fence, self.fence_sql().await, tx).await
+                checked(Purpose::Fence, self.fence_sql().await, tx).await.map(drop)
             }
 
             async fn commit(&self, mut tx: Transaction<'_, $database>) -> Result<()> {
@@ -112,12 +112,13 @@ fence_in!(Postgres);
 #[cfg(feature = "mysql")]
 fence_in!(MySql);
 
-/// Executes a statement. After an error, the transaction cannot commit what it has written, unless it is a savepoint.
+/// Executes a statement, and returns it. After an error, the transaction cannot commit what it has written, unless it is a
+/// savepoint.
 async fn checked<DB: Supported>(
     purpose: Purpose,
     statement: Result<SqlStatement>,
     tx: &mut Transaction<'_, DB>,
-) -> Result<()> {
+) -> Result<SqlStatement> {
     // The end of a savepoint undoes an error, so a failed check would not stop the transaction.
     let is_savepoint = DB::TransactionManager::get_transaction_depth(tx) > 1;
     let fitting = statement.and_then(|statement| match statement.dialect {
@@ -126,21 +127,26 @@ async fn checked<DB: Supported>(
         _ if is_savepoint => Err(fault::savepoint(purpose, &statement.key)),
         _ => Ok(statement),
     });
-    let error = match fitting {
-        Ok(statement) => match DB::execute(&statement, tx).await {
-            Ok(()) => return Ok(()),
-            Err(error) => {
-                DB::after_refusal(tx).await;
-                fault::of_statement(purpose, &statement, error)
-            }
-        },
+    let statement = match fitting {
+        Ok(statement) => statement,
         Err(error) => {
             // The caller still uses the transaction of a savepoint.
             if !is_savepoint {
                 DB::refuse(tx).await;
             }
-            error
+            return Err(error);
         }
     };
-    Err(error)
+    match DB::execute(purpose, &statement, tx).await {
+        Ok(true) => Ok(statement),
+        Ok(false) => {
+            DB::refuse(tx).await;
+            Err(fault::no_row(purpose, &statement.key))
+        }
+        Err(error) if fault::is_completed(&error) && DB::has_completed(&statement, tx).await => Ok(statement),
+        Err(error) => {
+            DB::after_refusal(tx).await;
+            Err(fault::of_statement(purpose, &statement, error))
+        }
+    }
 }

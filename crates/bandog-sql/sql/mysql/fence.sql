@@ -7,6 +7,8 @@
 -- a snapshot, the time of the expiry is not compared, because it does not see renewals. The variable with the level has
 -- one name in MariaDB and another in MySQL.
 --
+-- MariaDB knows if a transaction is open. A statement such as `create table` has committed it.
+--
 -- A function in a statement cannot raise an error with a text of its own. But the error about a name of a lock that is too
 -- long contains the name.
 -- $1 name
@@ -17,6 +19,8 @@
 select cast(case
     when coalesce((select m.value from $schema.bandog_meta m where m.name = 'id'), '') <> $3
         then get_lock(rpad('bandog: this is not the database of the lock', 200, ' '), 0)
+    /*M! when @@autocommit = 1 and @@in_transaction = 0
+        then get_lock(rpad('bandog: no transaction is open', 200, ' '), 0) */
     when locked.fence is null or locked.fence < cast($4 as signed)
         then get_lock(rpad('bandog: this claim does not hold the lock', 200, ' '), 0)
     when seen.fence is null or seen.fence < cast($4 as signed)

@@ -17,6 +17,8 @@ select $1,
     cast(case
         when coalesce((select m.value from $schema.bandog_meta m where m.name = 'id'), '') <> $4
             then get_lock(rpad('bandog: this is not the database of the lock', 200, ' '), 0)
+        /*M! when @@autocommit = 1 and @@in_transaction = 0
+            then get_lock(rpad('bandog: no transaction is open', 200, ' '), 0) */
         when false
                 /*M! or @@tx_isolation <> 'READ-COMMITTED' */ /*!80000 or @@transaction_isolation <> 'READ-COMMITTED' */
             then get_lock(rpad('bandog: a run can be completed at the isolation level READ COMMITTED only', 200, ' '), 0)

@@ -336,6 +336,44 @@ async fn a_program_that_ignores_a_refused_completion_writes_nothing() {
     running.stop().await.unwrap();
 }
 
+/// A further call in the same transaction must not report that another attempt has committed: the body would return `Ok`, and
+/// the effects would be lost.
+#[tokio::test]
+async fn a_run_can_be_completed_again_in_the_same_transaction() {
+    let database = Database::new();
+    let (client, url) = (database.client("").await, database.url());
+    let (ended, mut ends) = mpsc::unbounded_channel();
+    let job = Job::once("payout").run(move |run: Run| {
+        let (ended, url) = (ended.clone(), url.clone());
+        async move {
+            let mut connection = connect(&url).await;
+            let mut tx = connection.begin().await.unwrap();
+            run.complete_in(&mut tx).await.unwrap();
+            run.complete_in(&mut tx).await.unwrap();
+            tx.rollback().await.unwrap();
+            let mut tx = connection.begin().await.unwrap();
+            write(&mut tx, "one").await;
+            for _ in 0..3 {
+                run.complete_in(&mut tx).await.unwrap();
+            }
+            ended.send(run.commit(tx).await).unwrap();
+            // The session is the same, and the transaction another one.
+            let mut tx = connection.begin().await.unwrap();
+            write(&mut tx, "two").await;
+            assert_eq!(run.complete_in(&mut tx).await.map_err(|error| error.kind()), Err(ErrorKind::Lost));
+            tx.rollback().await.unwrap();
+            let mut tx = connection.begin().await.unwrap();
+            write(&mut tx, "three").await;
+            ended.send(run.commit(tx).await).unwrap();
+        }
+    });
+    let running = Scheduler::over(&client).job(job).start().await.unwrap();
+    assert_eq!(next(&mut ends).await, Completion::Committed);
+    assert_eq!(next(&mut ends).await, Completion::AlreadyCompleted);
+    assert_eq!(database.writes(), "one");
+    running.stop().await.unwrap();
+}
+
 /// The row that says that a run was completed does not stay for ever. A process that continues after its removal is
 /// refused, because the run is not under way any more.
 #[tokio::test]

@@ -84,6 +84,47 @@ async fn a_program_that_ignores_the_error_writes_nothing() {
     assert_eq!(database.writes(), "");
 }
 
+/// The statement would not be executed, and so would not check the lock.
+#[tokio::test]
+async fn a_session_that_limits_the_rows_of_results_cannot_check_a_lock() {
+    let database = Database::new();
+    let (client, operator) = (database.client("").await, database.client("").await);
+    let mut connection = database.connection().await;
+    sqlx::query("set sql_select_limit = 0").execute(&mut connection).await.unwrap();
+    let guard = client.mutex("k").lock().await.unwrap();
+    operator.evict("k").await.unwrap().unwrap();
+    let mut tx = connection.begin().await.unwrap();
+    write(&mut tx, "late").await;
+    let error = guard.fence_in(&mut tx).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misused, "{error}");
+    tx.commit().await.unwrap();
+    let mut tx = connection.begin().await.unwrap();
+    write(&mut tx, "late").await;
+    let error = guard.commit(tx).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misused, "{error}");
+    assert_eq!(database.writes(), "");
+}
+
+/// MariaDB commits a transaction before such a statement. Then no transaction is open, so a check would protect nothing.
+#[tokio::test]
+async fn a_check_without_an_open_transaction_is_misused() {
+    let database = Database::new();
+    let client = database.client("").await;
+    let mut connection = database.connection().await;
+    let guard = client.mutex("k").lock().await.unwrap();
+    let mut tx = connection.begin().await.unwrap();
+    sqlx::query("create table further (id int)").execute(&mut *tx).await.unwrap();
+    let error = guard.fence_in(&mut tx).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misused, "{error}");
+    assert!(error.to_string().contains("no transaction is open"), "{error}");
+    tx.rollback().await.unwrap();
+    // A session without `autocommit` has a transaction with its first statement.
+    sqlx::query("set autocommit = 0").execute(&mut connection).await.unwrap();
+    let statement = guard.fence_sql().await.unwrap();
+    let query = statement.values.iter().fold(sqlx::query(&statement.text), |query, value| query.bind(value.as_str()));
+    assert!(query.fetch_optional(&mut connection).await.unwrap().is_some());
+}
+
 #[tokio::test]
 async fn a_lock_that_was_granted_again_fails_the_transaction() {
     let database = Database::new();
