@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bandog_conformance::wrap::Counting;
-use bandog_core::{Answer, ErrorKind, Inspect, Leases, Level, Released, Renewal, Row, Step};
+use bandog_core::{Answer, ErrorKind, Inspect, Leases, Level, Released, Renewal, Step};
 use bandog_sql::{Sql, SqlOptions};
 use bandog_sync::Client;
 use bandog_testkit::eventually_async;
@@ -123,35 +123,41 @@ pub(crate) async fn the_number_of_connections_is_limited(hand: &ByHand) {
     take(&store, &claims[2]).await;
 }
 
-/// The session of a claim ends while another claim of the same batch still waits for a connection. The answer of the batch
-/// comes after the epoch, so it must not be a grant.
+/// The session of a claim ends while another claim of the same batch still waits. The answer of the batch comes after the epoch,
+/// so it must not be a grant.
 pub(crate) async fn a_session_that_ends_before_its_batch_is_answered_is_no_grant(hand: &ByHand) {
     let options = SqlOptions::from_url(&format!("{}&connections=1", hand.url)).unwrap();
     let store = Sql::new(options.timeout(Duration::from_secs(6))).unwrap();
-    let claims = [claim("k"), claim("other")];
-    // The first lock creates the tables.
-    take(&store, &claims[0]).await;
-    release(&store, &claims[0]).await;
-    let asking = tokio::spawn({
-        let (store, steps) = (store.clone(), claims.clone().map(Step::Claim));
-        async move { store.apply(&steps).await }
-    });
-    let other = hand.store();
-    let held = eventually_async(SOON, async || {
-        let rows = other.show_all(&claims.clone().map(|claim| claim.key)).await.unwrap();
-        rows.iter().position(Row::is_held)
-    });
-    let held = held.await;
-    (hand.end_sessions)(&hand.database);
-    let mut answers = tokio::time::timeout(SOON, asking).await.unwrap().unwrap();
-    let error = answers.swap_remove(held).unwrap_err();
+    let [ours, next] = [(); 2].map(|()| claim("k"));
+    let [first, second] = [(); 2].map(|()| claim("other"));
+    take(&store, &ours).await;
+    // The only connection is in use. So this claim waits, and the next one of its name waits behind it.
+    let steps = [Step::Claim(first.clone())];
+    let mut waiting = std::pin::pin!(store.apply(&steps));
+    tokio::select! {
+        biased;
+        answers = &mut waiting => panic!("{answers:?}"),
+        () = std::future::ready(()) => {}
+    }
+    let batch = [Step::Pass { from: Box::new(ours), to: next.clone() }, Step::Claim(second)];
+    let end = async {
+        let (other, id) = (hand.store(), next.id.to_string());
+        let is_passed = async || {
+            let row = other.show(&next.key).await.unwrap();
+            row.holders.iter().any(|holder| holder.owner.as_ref() == Some(&id))
+        };
+        eventually_async(SOON, is_passed).await;
+        (hand.end_sessions)(&hand.database);
+    };
+    let (mut answers, _, ()) = tokio::join!(store.apply(&batch), waiting, end);
+    let error = answers.swap_remove(0).unwrap_err();
     assert!(error.maybe_applied(), "{error}");
     // The other claim may have got the connection. Without it, the same claim, sent again, has both locks.
-    release(&store, &claims[1 - held]).await;
-    let again = eventually_async(SOON, async || try_take(&store, &claims[held]).await.ok().flatten());
+    release(&store, &first).await;
+    let again = eventually_async(SOON, async || try_take(&store, &next).await.ok().flatten());
     again.await;
     // A session that the database has ended may be noticed as late as here. Then the renewal fails, and is sent again.
-    let renewal = eventually_async(SOON, async || renew(&store, &claims[held]).await).await;
+    let renewal = eventually_async(SOON, async || renew(&store, &next).await).await;
     assert!(matches!(renewal, Renewal::Extended { .. }));
 }
 
