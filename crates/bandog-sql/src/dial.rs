@@ -78,8 +78,20 @@ pub(crate) async fn dial(options: &SqlOptions) -> Result<Connection> {
     let limit = (options.timeout * 9 / 10).min(MAX_DIAL_TIME);
     match timeout(limit, connect(options)).await {
         Ok(connection) => connection,
-        Err(_) => Err(Error::unavailable(format!("no connection to {} within {}", options.store(), rounded(limit)))),
+        Err(_) => Err(no_login(options, limit)),
     }
+}
+
+/// The error of a connection that was not made in time.
+pub(crate) fn no_login(options: &SqlOptions, limit: Duration) -> Error {
+    let (store, limit, server) = (options.store(), rounded(limit), options.dialect.server());
+    Error::unavailable(format!("no login at {store} within {limit}; check that {server} listens there"))
+}
+
+/// The error of a connection that ended during the login.
+pub(crate) fn ended_early(options: &SqlOptions) -> Error {
+    let (store, server) = (options.store(), options.dialect.server());
+    Error::unavailable(format!("{store} closed the connection during the login; check that {server} listens there"))
 }
 
 async fn connect(options: &SqlOptions) -> Result<Connection> {
@@ -144,7 +156,7 @@ fn refused(options: &SqlOptions, error: tokio_postgres::Error) -> Error {
             };
             return Error::new(ErrorKind::Denied, message).caused_by(error);
         }
-        return Error::unavailable(format!("{store} closed the connection during the login")).caused_by(error);
+        return ended_early(options).caused_by(error);
     };
     let said = refusal.message();
     let denied = |hint: &str| Error::new(ErrorKind::Denied, format!("{store}: {said}{hint}"));

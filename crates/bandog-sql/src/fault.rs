@@ -37,6 +37,9 @@ pub(crate) enum Reason {
     Changed,
     /// A row exists already.
     Duplicate,
+    /// A setting of the server does not allow such statements.
+    #[cfg(feature = "mysql")]
+    Unsupported,
     /// The server has interrupted the statement. A block of statements was perhaps committed before.
     #[cfg(feature = "mysql")]
     Interrupted,
@@ -126,6 +129,8 @@ impl Refusal {
             Reason::Changed => {
                 Error::new(ErrorKind::Corrupt, format!("{store}: {message}; the tables of bandog were changed"))
             }
+            #[cfg(feature = "mysql")]
+            Reason::Unsupported => Error::new(ErrorKind::Unsupported, format!("{store}: {message}")),
             #[cfg(feature = "mysql")]
             Reason::Interrupted => Error::unavailable(format!("{store}: {message}")).ambiguous(),
             Reason::RowLocked | Reason::Disturbed | Reason::Gone | Reason::Duplicate | Reason::Other => {

@@ -158,6 +158,15 @@ impl Dialect {
         }
     }
 
+    /// The server, in words.
+    pub(crate) fn server(self) -> &'static str {
+        match self {
+            Self::Postgres => "a PostgreSQL server",
+            #[cfg(feature = "mysql")]
+            Self::MySql => "a server of MySQL or MariaDB",
+        }
+    }
+
     /// What contains the tables.
     pub(crate) fn place(self) -> &'static str {
         match self {

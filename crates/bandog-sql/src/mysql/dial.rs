@@ -9,6 +9,7 @@ use tokio::{task::spawn_blocking, time::timeout};
 use super::connection;
 use crate::{
     client::Connection,
+    dial::{ended_early, no_login},
     options::{Address, SqlOptions, TLS_NAMES, TlsFiles},
 };
 
@@ -31,7 +32,7 @@ pub(crate) async fn dial(options: &SqlOptions) -> Result<Connection> {
     let connected = async { Conn::new(opts(options).await?).await.map_err(|error| refused(options, error)) };
     match timeout(limit, connected).await {
         Ok(conn) => Ok(connection::start(conn?, options.timeout)),
-        Err(_) => Err(Error::unavailable(format!("no connection to {} within {}", options.store(), rounded(limit)))),
+        Err(_) => Err(no_login(options, limit)),
     }
 }
 
@@ -79,6 +80,10 @@ fn refused(options: &SqlOptions, error: mysql_async::Error) -> Error {
             let said = &refusal.message;
             let denied = |hint: &str| Error::new(ErrorKind::Denied, format!("{store}: {said}{hint}"));
             match refusal.code {
+                1045 | 1698 if matches!(options.address, Address::Tcp { tls: None, .. }) => denied(
+                    "; check the user and the password in the URL, and if the server requires TLS, add \
+                     sslmode=verify-full",
+                ),
                 1045 | 1698 => denied("; check the user and the password in the URL"),
                 1044 | 1049 => denied("; create the database and grant rights on it, or name another one in the URL"),
                 1130 | 1227 | 1251 | 1820 | 1862 | 3118 | 3159 | 4151 => denied(""),
@@ -111,7 +116,7 @@ fn refused(options: &SqlOptions, error: mysql_async::Error) -> Error {
             "the server wants a login of the user {user:?} that this client does not have: {cause}"
         )),
         mysql_async::Error::Driver(_) | mysql_async::Error::Other(_) | mysql_async::Error::Url(_) => {
-            Error::unavailable(format!("{store} closed the connection during the login"))
+            ended_early(options)
         }
     }
 }

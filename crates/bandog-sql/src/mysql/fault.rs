@@ -29,6 +29,8 @@ fn read(refusal: &ServerError) -> Refusal {
         // A deadlock, a row that has changed since the transaction began, or a prepared statement that is too old.
         1213 | 1020 | 1615 => Reason::Disturbed,
         1062 => Reason::Duplicate,
+        // The format of the binary log does not fit READ COMMITTED.
+        1665 => Reason::Unsupported,
         // An operator, or the limit of a statement's time on MariaDB or MySQL.
         1317 | 1969 | 3024 => Reason::Interrupted,
         // The table or the database is missing, or the server is read-only.
@@ -38,6 +40,29 @@ fn read(refusal: &ServerError) -> Refusal {
         1054 | 1136 | 1264 | 1265 | 1364 | 1366 | 1406 => Reason::Changed,
         _ => Reason::Other,
     };
-    let hint = if reason == Reason::Denied { "; docs/mysql.md lists the rights that locks need" } else { "" };
+    let hint = match code {
+        1665 => "; set binlog_format to MIXED or ROW in the configuration of the server",
+        1461 => "; raise max_prepared_stmt_count in the configuration of the server",
+        _ if reason == Reason::Denied => "; docs/mysql.md lists the rights that locks need",
+        _ => "",
+    };
     Refusal { reason, message: format!("{message} (error {code}, SQLSTATE {state}){hint}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A block of statements can be interrupted after its commit.
+    #[test]
+    fn an_interrupted_statement_may_have_been_applied() {
+        for (code, is_ambiguous) in
+            [(1317, true), (1969, true), (3024, true), (1205, false), (1213, false), (1146, false)]
+        {
+            let refusal = ServerError { code, message: "words".into(), state: "70100".into() };
+            let error = Fault::from(Error::Server(refusal)).describe("db");
+            assert_eq!(error.kind(), bandog_core::ErrorKind::Unavailable, "{code}");
+            assert_eq!(error.maybe_applied(), is_ambiguous, "{code}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use bandog_core::{Error, Result};
 use super::{Address, Dialect, Layout, RowTable, SqlOptions, TableName, TlsFiles};
 
 /// The form of a URL. Error messages show it.
-const FORM: &str = "postgres://user[:password]@host[:port]/database[?schema=NAME&sslmode=verify-full]";
+const FORM: &str = "postgres://user[:password]@host[:port]/database[?option=value], or mysql:// in the same form";
 const SCHEMES: &[(&str, Dialect)] = &[
     ("postgres://", Dialect::Postgres),
     ("postgresql://", Dialect::Postgres),

@@ -38,3 +38,11 @@ async fn a_unix_socket_leads_to_the_same_locks() {
     take(&store, &claim("k")).await;
     assert!(store.profile().store.contains("host="));
 }
+
+#[tokio::test]
+async fn a_server_of_another_kind_is_refused_with_a_hint() {
+    let server = bandog_testkit::RedisServer::start();
+    let error = open(&format!("postgres://locks@127.0.0.1:{}/shop", server.port())).ping().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("check that a PostgreSQL server listens there"), "{error}");
+}

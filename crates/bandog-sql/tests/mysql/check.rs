@@ -1,6 +1,6 @@
 //! The check for operators.
 
-use bandog_core::{Inspect, Leases, Level};
+use bandog_core::{ErrorKind, Inspect, Leases, Level};
 use bandog_testkit::MariaDbServer;
 
 use crate::support::{BARE_SERVER, open, url};
@@ -63,4 +63,13 @@ async fn the_check_reports_missing_rights_and_what_the_sessions_replace() {
     assert_eq!(find("rights").says, "the user lacks these rights: delete on bandog_record, insert on bandog_line");
     assert!(find("time zone").says.contains("+02:00"), "{findings:?}");
     assert!(find("isolation").says.contains("SERIALIZABLE"), "{findings:?}");
+}
+
+/// This format does not allow the isolation level of the sessions.
+#[tokio::test]
+async fn a_server_whose_binary_log_has_statements_is_refused_with_the_cure() {
+    let server = MariaDbServer::start_with(&["log-bin", "binlog-format=STATEMENT"]);
+    let error = open(&url(&server, &server.new_database())).ping().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("set binlog_format to MIXED or ROW"), "{error}");
 }
