@@ -229,25 +229,3 @@ async fn a_read_only_replica_is_refused_and_left_as_it_is() {
     release(&store, &held).await;
     assert!(take(&store, &theirs).await.last() > fence);
 }
-
-/// No replica confirms the commit of a claim. An operator kills the statement, and the claim stays granted.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claim_that_is_interrupted_after_its_commit_may_be_granted() {
-    let pair = Pair::start();
-    let (store, ours) = (pair.store(), claim("k"));
-    take(&store, &ours).await;
-    release(&store, &ours).await;
-    pair.make_synchronous();
-    pair.stop_reading();
-    let claiming = tokio::spawn({
-        let (store, ours) = (store.clone(), ours.clone());
-        async move { try_take(&store, &ours).await }
-    });
-    let waits = "select id from information_schema.processlist where user = 'locks' and state like '%semi-sync ACK%'";
-    let id = eventually_async(SOON, async || Some(pair.primary.sql("mysql", waits)).filter(|id| !id.is_empty())).await;
-    pair.primary.sql("mysql", &format!("kill query {id}"));
-    let claimed = claiming.await.unwrap();
-    let owner = pair.primary.sql(&pair.database, "select owner from bandog_lease where name = 'k'");
-    assert_eq!(owner, ours.id.to_string());
-    assert!(claimed.as_ref().map_or_else(Error::maybe_applied, Option::is_some), "{claimed:?}");
-}

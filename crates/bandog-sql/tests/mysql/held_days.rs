@@ -93,53 +93,41 @@ async fn a_guard_is_lost_before_the_server_ends_a_session_that_is_cut_off() {
     }
 }
 
-/// An operator kills statements. A claim is granted or fails; it is granted to no one else meanwhile.
+/// An operator kills the statement that claims the lease, which waits for a locked table. The statements that take the lock of the
+/// database do not wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_statement_grants_nothing() {
-    const ROUNDS: usize = 20;
+async fn a_killed_claim_is_no_answer() {
     let server = MariaDbServer::start();
     for mode in [ROWLOCK, ADVISORY] {
         let database = new_database(&server);
-        let store = open(&mode.url(&server, &database));
+        let (store, first, ours) = (open(&mode.url(&server, &database)), claim("k"), claim("k"));
         // The first lock creates the tables and the row.
-        let first = claim("k");
         take(&store, &first).await;
         release(&store, &first).await;
-        let mut hand = hand(&server, &database).await;
-        let admin = format!("mysql://root@localhost/{database}?socket={}", server.directory().join("socket").display());
-        let killing = tokio::spawn(kill_statements(admin, hand.id()));
-        for round in 0..ROUNDS {
-            let ours = claim("k");
-            let claimed = async || {
-                let claimed = try_take(&store, &ours).await;
-                let is_unavailable = |error: &bandog_core::Error| error.kind() == ErrorKind::Unavailable;
-                assert!(claimed.as_ref().err().is_none_or(is_unavailable), "{}: {claimed:?}", mode.query);
-                claimed.ok().flatten()
-            };
-            eventually_async(SOON, &claimed).await;
-            assert!(!mode.is_taken(&mut hand).await, "{}, round {round}: the lock is there twice", mode.query);
-            release(&store, &ours).await;
-            // A session of ours whose statement was killed may end later than its claim.
-            eventually_async(SOON, async || mode.is_taken(&mut hand).await).await;
-            assert!(claimed().await.is_none(), "{}, round {round}: the lock is there twice", mode.query);
-            hand.query_drop(mode.free).await.unwrap();
-        }
-        assert!(!killing.is_finished());
-        killing.abort();
-    }
-}
+        let socket = server.directory().join("socket");
+        let mut admin = Conn::from_url(format!("mysql://root@localhost/{database}?socket={}", socket.display())).await;
+        let admin = admin.as_mut().unwrap();
+        admin.query_drop("lock tables bandog_lease write").await.unwrap();
+        let claiming = tokio::spawn({
+            let (store, ours) = (store.clone(), ours.clone());
+            async move { try_take(&store, &ours).await }
+        });
+        let waits =
+            "select id from information_schema.processlist where user = 'locks' and state like '%metadata lock%'";
+        let waiting = async || Some(server.sql("mysql", waits)).filter(|id| !id.is_empty());
+        let id = eventually_async(SOON, waiting).await;
+        server.sql("mysql", &format!("kill query {id}"));
+        let error = tokio::time::timeout(SOON, claiming).await.unwrap().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{}: {error}", mode.query);
+        assert!(error.to_string().contains("interrupted") && error.maybe_applied(), "{}: {error}", mode.query);
+        admin.query_drop("unlock tables").await.unwrap();
 
-/// Kills the statements of the user of the tests, except those of one session, all the time.
-async fn kill_statements(url: String, except: u32) {
-    let mut admin = Conn::from_url(url).await.unwrap();
-    let running = "select id from information_schema.processlist where user = 'locks' and command <> 'Sleep'";
-    loop {
-        let ids: Vec<u32> = admin.query(running).await.unwrap();
-        for id in ids.into_iter().filter(|id| *id != except) {
-            // An error means that the session has ended.
-            let _ = admin.query_drop(format!("kill query {id}")).await;
-        }
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        // The session of the killed statement may end later than its claim.
+        eventually_async(SOON, async || try_take(&store, &ours).await.unwrap()).await;
+        let mut hand = hand(&server, &database).await;
+        assert!(!mode.is_taken(&mut hand).await, "{}: the lock is there twice", mode.query);
+        release(&store, &ours).await;
+        assert!(mode.is_taken(&mut hand).await, "{}: the lock is not free after a release", mode.query);
     }
 }
 
