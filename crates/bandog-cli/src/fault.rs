@@ -72,7 +72,7 @@ fn advice(kind: ErrorKind) -> &'static str {
             "\n  check that the store runs and can be reached from here, and check the address in --url or BANDOG_URL"
         }
         ErrorKind::Denied => {
-            "\n  check the user, the password and the rights in the store, and whether the key belongs to another program"
+            "\n  check the user, the password and the rights in the store, and on Redis whether the key belongs to another program"
         }
         ErrorKind::Corrupt => "\n  use another place in --url or BANDOG_URL, or move the present data away",
         _ => "",
