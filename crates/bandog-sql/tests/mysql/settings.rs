@@ -64,6 +64,9 @@ async fn settings_that_change_the_meaning_of_statements_do_not_matter() {
 async fn expect_locks(url: &str, hand: &mut Conn) {
     let client = || Client::options().watchdog(TTL).over(open(url)).unwrap();
     let (holder, waiter) = (client(), client());
+    // Between its renewals, only pings keep the connections of this lock.
+    let idle = Client::options().watchdog(100 * TTL).over(open(url)).unwrap();
+    let idle = idle.mutex("idle").lock().await.unwrap();
     let guard = holder.mutex("k").lock().await.unwrap();
     let waiting = tokio::spawn({
         let mutex = waiter.mutex("k");
@@ -72,6 +75,8 @@ async fn expect_locks(url: &str, hand: &mut Conn) {
     let first = expiry(hand).await;
     eventually_async(SOON, async || expiry(hand).await.saturating_sub(first) > (TTL * TTLS).as_micros()).await;
     assert!(!guard.is_lost() && !waiting.is_finished(), "{url}");
+    assert!(!idle.is_lost(), "{url}");
+    idle.release().await.unwrap();
     let fence = guard.fence();
     guard.release().await.unwrap();
     let next = tokio::time::timeout(SOON, waiting).await.unwrap().unwrap().unwrap();
