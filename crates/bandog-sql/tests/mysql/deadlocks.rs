@@ -151,7 +151,7 @@ async fn lock_crosswise(mut hand: Conn, number: usize) -> usize {
     hand.query_drop("set session innodb_lock_wait_timeout = 1").await.unwrap();
     for round in 0..ROUNDS {
         rows.rotate_left(number + 1);
-        if (round + number) % 2 == 0 {
+        if (round + number).is_multiple_of(2) {
             rows.reverse();
         }
         hand.query_drop("start transaction").await.unwrap();
