@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bandog_core::{Error, ErrorKind, Result, rounded};
+use bandog_core::{Error, ErrorKind, Result};
 use mysql_async::{ClientIdentity, Conn, DriverError, IoError, Opts, OptsBuilder, SslOpts};
 use tokio::{task::spawn_blocking, time::timeout};
 
