@@ -52,8 +52,7 @@ impl SqlStatement {
     pub const TOO_EARLY: &str = "bandog: the transaction began before the lock was granted";
     /// The words in the error of MariaDB if no transaction is open. A statement that changes a table has committed it.
     pub const NO_TRANSACTION: &str = "bandog: no transaction is open";
-    /// The words in the database's error if a mark exists already. On PostgreSQL, no error if the same transaction has
-    /// created it.
+    /// The words in the database's error if a mark exists already, also if the same transaction has created it.
     pub const COMPLETED: &str = "bandog: this run was completed already";
     /// The words in the database's error if the record of the job does not contain the run.
     pub const ENDED: &str = "bandog: this run has ended, or another node has taken it over";
@@ -64,7 +63,8 @@ impl SqlStatement {
     /// a broken connection.
     ///
     /// - [`ErrorKind::Lost`]: the claim does not hold the lock, or the run was completed, has ended or was taken over.
-    /// - [`ErrorKind::Misused`]: the database is not the one that has the lock, or the isolation level is not allowed.
+    /// - [`ErrorKind::Misused`]: the database is not the one that has the lock, the isolation level is not allowed, or no
+    ///   transaction is open.
     /// - [`ErrorKind::Unavailable`]: the transaction has a snapshot that is older than the lock. A new one can succeed.
     pub fn refusal(&self, message: &str) -> Option<Error> {
         if message.contains(Self::LOST) {

@@ -97,6 +97,16 @@ impl Fault {
         self.reason() == Some(Reason::Duplicate)
     }
 
+    /// Whether the server may have committed the transaction of the statement.
+    pub(crate) fn may_be_committed(&self) -> bool {
+        match self.reason() {
+            #[cfg(feature = "mysql")]
+            Some(Reason::Interrupted) => true,
+            Some(_) => false,
+            None => matches!(self, Self::Broken(_)),
+        }
+    }
+
     /// Whether the user lacks a right.
     pub(crate) fn is_denied(&self) -> bool {
         self.reason() == Some(Reason::Denied)

@@ -35,7 +35,8 @@ pub(crate) fn text(options: &SqlOptions) -> String {
 
 fn text_for_postgres(options: &SqlOptions) -> String {
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-    let names = [("$schema", quoted(&options.schema)), ("$user", quoted(&options.user))];
+    let own: Vec<_> = options.own_tables().map(|(table, _)| table).collect();
+    let names = [("$schema", quoted(&options.schema)), ("$user", quoted(&options.user)), ("$names", own.join(", "))];
     let filled = names.iter().fold(PRINTED.to_owned(), |text, (name, value)| text.replace(name, value));
     let mut text = filled.replace("$tables", &Statements::postgres().named(&options.tables).schema);
     if let Some(table) = options.shared_table() {
@@ -52,7 +53,9 @@ fn text_for_mysql(options: &SqlOptions) -> String {
     let mut text = Statements::mysql().named(&options.tables).schema;
     text.push_str(";\n\n-- The user of the locks needs these rights. Replace % with the host of its account.\n");
     let user = options.user.replace('\'', "''");
-    let _ = writeln!(text, "-- grant select, insert, update, delete on `{database}`.* to '{user}'@'%';");
+    for (table, _) in options.own_tables() {
+        let _ = writeln!(text, "-- grant select, insert, update, delete on `{database}`.{table} to '{user}'@'%';");
+    }
     if let Some(table) = options.shared_table() {
         let _ = writeln!(text, "-- grant select, insert, update on {table} to '{user}'@'%';");
     }
@@ -87,17 +90,19 @@ impl Found {
 pub(crate) async fn prepare(link: &Link, context: &Context, found: &Found) -> Result<(), Fault> {
     let (store, schema, place) = (context.options.store(), &context.options.schema, context.options.dialect.place());
     let mut version = found.version(link).await?;
-    if found.is_incomplete(version.as_deref()) {
-        if context.options.creates_tables {
-            create(link, context).await?;
-            version = setting(link, VERSION_NAME).await?;
-        } else if !found.has_all_tables {
-            let message = format!(
-                "{store}: {place} {schema:?} does not have all tables of bandog, and create=false in the URL forbids to \
-                 create them; an administrator can apply the output of `bandog schema --print`"
-            );
-            return Err(Error::new(ErrorKind::Unsupported, message).into());
+    if context.options.creates_tables && found.is_incomplete(version.as_deref()) {
+        match create(link, context).await {
+            // A user that may not create tables, or not see all of them, can use those that are there.
+            Err(fault) if version.is_some() && fault.is_denied() => {}
+            created => created?,
         }
+        version = setting(link, VERSION_NAME).await?;
+    } else if version.is_none() && !found.has_version_table {
+        let message = format!(
+            "{store}: {place} {schema:?} has no tables of bandog, and create=false in the URL forbids to create them; an \
+             administrator can apply the output of `bandog schema --print`"
+        );
+        return Err(Error::new(ErrorKind::Unsupported, message).into());
     }
     match version.as_deref() {
         Some(VERSION) => read_id(link, context).await,
@@ -125,7 +130,9 @@ async fn setting(link: &Link, name: &str) -> Result<Option<String>, Fault> {
 async fn read_id(link: &Link, context: &Context) -> Result<(), Fault> {
     let mut id = setting(link, ID_NAME).await?;
     if id.is_none() {
-        link.query(&link.statements.setting, &[&ID_NAME, &ClientId::random().to_string()]).await?;
+        // After the table was dropped, the id stays.
+        let written = context.id().unwrap_or_else(|| ClientId::random().to_string());
+        link.query(&link.statements.setting, &[&ID_NAME, &written]).await?;
         id = setting(link, ID_NAME).await?;
     }
     context.set_id(id.ok_or(Fault::Broken(None))?);

@@ -276,6 +276,12 @@ async fn prepare_postgres(link: &Link, context: &Context) -> Result<Decides, Fau
             Error::unavailable(format!("{store}: the server is a replica; locks need the primary server")).into()
         );
     }
+    if row.try_get(6)? {
+        let message = format!(
+            "{store}: transactions are read-only by default (default_transaction_read_only); locks need to write"
+        );
+        return Err(Error::unavailable(message).into());
+    }
     schema::prepare(link, context, &Found::read(row)?).await?;
     if !link.statements.decide_mutexes() {
         return Ok(Decides::Nothing);
@@ -303,7 +309,7 @@ fn settings(options: &SqlOptions) -> String {
     let _ = write!(
         settings,
         "set search_path to {}, pg_catalog; {NO_LIMITS}\
-         set default_transaction_isolation to 'read committed'; set default_transaction_read_only to off;\
+         set default_transaction_isolation to 'read committed';\
          set timezone to 'UTC'; set jit to off; set enable_seqscan to off; set plan_cache_mode to force_generic_plan;",
         options.schema
     );

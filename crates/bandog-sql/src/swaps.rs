@@ -135,7 +135,9 @@ impl Request for SwapCalls {
         if !self.apart {
             match self.run_together(link).await {
                 // One of several calls is perhaps the cause.
-                Err(fault) if self.calls.len() > 1 && !fault.ends_session() => link.roll_back().await?,
+                Err(fault) if self.calls.len() > 1 && !fault.ends_session() && !fault.may_be_committed() => {
+                    link.roll_back().await?;
+                }
                 result => return result,
             }
             self.apart = true;

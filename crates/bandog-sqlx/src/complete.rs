@@ -8,7 +8,6 @@ use sqlx::{Database, Postgres, Transaction};
 
 use crate::{
     checked,
-    database::Supported,
     fault::{self, Purpose},
 };
 
@@ -32,15 +31,15 @@ use crate::{
 pub trait CompleteIn<DB: Database> {
     /// Completes this run in the transaction: of all attempts of the run, on any node, one transaction can commit.
     ///
-    /// Call it as the last statement before the commit. A further call in the same transaction, also of
-    /// [`CompleteIn::commit`], changes nothing. If a transaction of another attempt is still open, the call waits
+    /// Call it once, as the last statement before `tx.commit()`. [`CompleteIn::commit`] is both. If a transaction of another attempt is still open, the call waits
     /// for its end.
     ///
     /// # Errors
     /// After an error, the transaction must be rolled back; dropping it does so. If a program commits it nevertheless,
     /// the same happens as after [`FenceIn::fence_in`](crate::FenceIn::fence_in).
     /// - `ErrorKind::Lost`: another attempt has completed the run, another node has taken it over, or it has ended.
-    /// - `ErrorKind::Misused`: the run is in no record of a store, the transaction is in another database than the
+    /// - `ErrorKind::Misused`: this transaction has completed the run before; nothing was committed. No transaction is open
+    ///   (only MariaDB knows it), or the session limits the rows of results. The run is in no record of a store, the transaction is in another database than the
     ///   scheduler's, it is a savepoint, or its isolation level is not READ COMMITTED. MySQL and MariaDB have another
     ///   default level; there, the level of the session counts.
     /// - `ErrorKind::Unsupported`: the scheduler's store is no database of this kind.
@@ -78,16 +77,14 @@ macro_rules! complete_in {
     ($database:ty) => {
         impl CompleteIn<$database> for Run {
             async fn complete_in(&self, tx: &mut Transaction<'_, $database>) -> Result<()> {
-                let statement = checked(Purpose::Complete, self.completion_sql().await, tx).await?;
-                let noted = <$database>::note_completed(&statement, tx).await;
-                noted.map_err(|error| fault::of_statement(Purpose::Complete, &statement, error))
+                checked(Purpose::Complete, self.completion_sql().await, tx).await
             }
 
             async fn commit(&self, mut tx: Transaction<'_, $database>) -> Result<Completion> {
                 let statement = self.completion_sql().await?;
                 let key = statement.key.clone();
                 match checked(Purpose::Complete, Ok(statement), &mut tx).await {
-                    Ok(_) => {}
+                    Ok(()) => {}
                     Err(error) if error.to_string().contains(COMPLETED) => {
                         let rolled_back = tx.rollback().await;
                         rolled_back.map_err(|error| fault::of_rollback(Purpose::Complete, &key, error))?;

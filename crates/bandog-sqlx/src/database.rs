@@ -1,14 +1,14 @@
 //! The databases whose transactions can check a lock or complete a run.
 
-#[cfg(feature = "mysql")]
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use bandog_core::{SqlDialect, SqlStatement};
 #[cfg(feature = "mysql")]
 use sqlx::MySql;
 use sqlx::{Database, Executor, Postgres, Transaction};
 
 use crate::fault::Purpose;
+
+/// Rolls back, and begins the next transaction, so that a later statement is not committed at once.
+const UNDO: &str = "rollback and chain";
 
 /// A database whose transactions can check a lock or complete a run.
 pub(crate) trait Supported: Database {
@@ -25,20 +25,11 @@ pub(crate) trait Supported: Database {
         tx: &mut Transaction<'_, Self>,
     ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
 
-    /// Notes in the transaction that it has completed a run.
+    /// Undoes what the transaction has done. It stays open.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the note may have been made.
-    fn note_completed(
-        statement: &SqlStatement,
-        tx: &mut Transaction<'_, Self>,
-    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
-
-    /// Whether the transaction has this note, after the statement was refused because the run was completed.
-    ///
-    /// # Cancel safety
-    /// If the future is dropped, the note may have been removed.
-    fn has_completed(statement: &SqlStatement, tx: &mut Transaction<'_, Self>) -> impl Future<Output = bool> + Send;
+    /// If the future is dropped, the transaction must be rolled back.
+    fn undo(tx: &mut Transaction<'_, Self>) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// Prevents a transaction whose check was not sent from committing its writes.
     ///
@@ -63,14 +54,8 @@ impl Supported for Postgres {
         Ok(query.fetch_optional(&mut **tx).await?.is_some())
     }
 
-    /// The statement makes the note itself.
-    async fn note_completed(_: &SqlStatement, _: &mut Transaction<'_, Self>) -> Result<(), sqlx::Error> {
-        Ok(())
-    }
-
-    /// The statement is not refused then.
-    async fn has_completed(_: &SqlStatement, _: &mut Transaction<'_, Self>) -> bool {
-        false
+    async fn undo(tx: &mut Transaction<'_, Self>) -> Result<(), sqlx::Error> {
+        (&mut **tx).execute(UNDO).await.map(drop)
     }
 
     /// After a statement that fails, the server refuses each further statement, and rolls back instead of the commit. If
@@ -100,32 +85,17 @@ impl Supported for MySql {
         }
     }
 
-    /// The note is a savepoint: it ends with the transaction, and with a rollback to an earlier savepoint.
-    async fn note_completed(statement: &SqlStatement, tx: &mut Transaction<'_, Self>) -> Result<(), sqlx::Error> {
-        (&mut **tx).execute(format!("savepoint {}", note(statement)).as_str()).await.map(drop)
+    async fn undo(tx: &mut Transaction<'_, Self>) -> Result<(), sqlx::Error> {
+        (&mut **tx).execute(UNDO).await.map(drop)
     }
 
-    async fn has_completed(statement: &SqlStatement, tx: &mut Transaction<'_, Self>) -> bool {
-        let note = note(statement);
-        let query = format!("release savepoint {note}; savepoint {note}");
-        (&mut **tx).execute(query.as_str()).await.is_ok()
-    }
-
-    /// A statement that was refused does not end the transaction. `and chain` begins the next one, so that a later
-    /// statement is not committed at once. If this fails, the session has ended, and the server rolls back.
+    /// A statement that was refused does not end the transaction. If this fails, the session has ended, and the server rolls
+    /// back.
     async fn refuse(tx: &mut Transaction<'_, Self>) {
-        let _ = (&mut **tx).execute("rollback and chain").await;
+        let _ = Self::undo(tx).await;
     }
 
     async fn after_refusal(tx: &mut Transaction<'_, Self>) {
         Self::refuse(tx).await;
     }
-}
-
-/// The name of the savepoint that notes this completion. Only this process reads it.
-#[cfg(feature = "mysql")]
-fn note(statement: &SqlStatement) -> String {
-    let mut hasher = DefaultHasher::new();
-    statement.values.first().hash(&mut hasher);
-    format!("bandog_{:016x}", hasher.finish())
 }

@@ -105,6 +105,13 @@ pub(crate) fn no_row(purpose: Purpose, key: &Key) -> Error {
     purpose.add_to(Error::misused(message), key)
 }
 
+/// The error of a further completion in one transaction.
+pub(crate) fn completed_twice(key: &Key) -> Error {
+    let message = "this transaction has completed the run before, and nothing was committed; call complete_in and then \
+                   tx.commit(), or only commit";
+    Purpose::Complete.add_to(Error::misused(message), key)
+}
+
 /// Whether the database has refused a completion because the run was completed.
 pub(crate) fn is_completed(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(|said| said.message().contains(SqlStatement::COMPLETED))

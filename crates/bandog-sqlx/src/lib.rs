@@ -50,7 +50,8 @@ pub trait FenceIn<DB: Database> {
     /// statements are committed. For this, an error is a request to the database too.
     /// - `ErrorKind::Lost`: the lock was lost, or an operator took it away.
     /// - `ErrorKind::Misused`: the lock is that of a reader or the permits of a semaphore, the transaction is in another
-    ///   database than the lock, or it is a savepoint.
+    ///   database than the lock, or it is a savepoint. Or no transaction is open, which only MariaDB knows, or the session
+    ///   limits the rows of results to none.
     /// - `ErrorKind::Unsupported`: the lock is not in a database of this kind.
     /// - `ErrorKind::Denied`: the user of the transaction lacks a right.
     /// - `ErrorKind::Unavailable`: another transaction was in the way, or the database did not answer. A new transaction
@@ -79,7 +80,7 @@ macro_rules! fence_in {
     ($database:ty) => {
         impl FenceIn<$database> for Guard {
             async fn fence_in(&self, tx: &mut Transaction<'_, $database>) -> Result<()> {
-                checked(Purpose::Fence, self.fence_sql().await, tx).await.map(drop)
+                checked(Purpose::Fence, self.fence_sql().await, tx).await
             }
 
             async fn commit(&self, mut tx: Transaction<'_, $database>) -> Result<()> {
@@ -112,13 +113,12 @@ fence_in!(Postgres);
 #[cfg(feature = "mysql")]
 fence_in!(MySql);
 
-/// Executes a statement, and returns it. After an error, the transaction cannot commit what it has written, unless it is a
-/// savepoint.
+/// Executes a statement. After an error, the transaction cannot commit what it has written, unless it is a savepoint.
 async fn checked<DB: Supported>(
     purpose: Purpose,
     statement: Result<SqlStatement>,
     tx: &mut Transaction<'_, DB>,
-) -> Result<SqlStatement> {
+) -> Result<()> {
     // The end of a savepoint undoes an error, so a failed check would not stop the transaction.
     let is_savepoint = DB::TransactionManager::get_transaction_depth(tx) > 1;
     let fitting = statement.and_then(|statement| match statement.dialect {
@@ -137,16 +137,34 @@ async fn checked<DB: Supported>(
             return Err(error);
         }
     };
-    match DB::execute(purpose, &statement, tx).await {
-        Ok(true) => Ok(statement),
-        Ok(false) => {
-            DB::refuse(tx).await;
-            Err(fault::no_row(purpose, &statement.key))
-        }
-        Err(error) if fault::is_completed(&error) && DB::has_completed(&statement, tx).await => Ok(statement),
+    let error = match DB::execute(purpose, &statement, tx).await {
+        Ok(true) => return Ok(()),
+        Ok(false) => fault::no_row(purpose, &statement.key),
+        Err(error) if fault::is_completed(&error) => completed_before(&statement, error, tx).await,
         Err(error) => {
             DB::after_refusal(tx).await;
-            Err(fault::of_statement(purpose, &statement, error))
+            return Err(fault::of_statement(purpose, &statement, error));
         }
+    };
+    DB::refuse(tx).await;
+    Err(error)
+}
+
+/// The error of a run that is completed. Without what this transaction has done, the statement is refused again if another
+/// transaction has completed the run. Otherwise this one has, and its effects must not count as done.
+async fn completed_before<DB: Supported>(
+    statement: &SqlStatement,
+    refused: sqlx::Error,
+    tx: &mut Transaction<'_, DB>,
+) -> Error {
+    const PURPOSE: Purpose = Purpose::Complete;
+    let again = match DB::undo(tx).await {
+        Ok(()) => DB::execute(PURPOSE, statement, tx).await,
+        Err(error) => Err(error),
+    };
+    match again {
+        Err(error) if fault::is_completed(&error) => fault::of_statement(PURPOSE, statement, refused),
+        Err(error) => fault::of_statement(PURPOSE, statement, error),
+        Ok(_) => fault::completed_twice(&statement.key),
     }
 }

@@ -59,4 +59,14 @@ create table if not exists bandog_meta (
     name  varbinary(255) not null primary key,
     value longtext not null
 ) engine = InnoDB row_format = dynamic default charset = utf8mb4 collate = utf8mb4_bin;
+
+-- Fails if a table of another program has one of these names.
+select name, value from bandog_meta where 1 = 0;
+select name, fence from bandog_fence where 1 = 0;
+select name, owner, expires, starving, wanted, state from bandog_lease where 1 = 0;
+select name, version, value from bandog_record where 1 = 0;
+select name, slot, value from bandog_line where 1 = 0;
+select id, host, pid, program, since, waits, prefix, expires from bandog_client where 1 = 0;
+select name, number from bandog_channel where 1 = 0;
+
 insert ignore into bandog_meta (name, value) values ('version', '1')

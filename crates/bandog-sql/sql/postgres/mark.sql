@@ -3,8 +3,7 @@
 -- long ago can learn until then that its run was completed. Only the first 100 obsolete names are read; the names of a job
 -- rise with time, so these are the oldest. `$schema` is replaced by the schema of the tables.
 --
--- If another transaction has created the same record and is still open, the statement waits for its end. If this transaction
--- has created it, nothing is changed: a setting that ends with the transaction has the hashes of its records.
+-- If another transaction has created the same record and is still open, the statement waits for its end.
 -- $1 the name of the new record
 -- $2 the name of the other record
 -- $3 the text
@@ -32,17 +31,11 @@ select (case
         then 'bandog: this is not the database of the lock'
     when current_setting('transaction_isolation') <> 'read committed'
         then 'bandog: a run can be completed at the isolation level READ COMMITTED only'
-    when not exists (select from marked)
-        then case when position(own.hash in own.completed) > 0
-            then '1' else 'bandog: this run was completed already' end
+    when not exists (select from marked) then 'bandog: this run was completed already'
     when exists (
             select from $schema.bandog_record
             where name = $2::text and position(convert_to($3::text, 'UTF8') in value) > 0
         )
-        then case when set_config('bandog.completed', own.completed || own.hash, true) is not null then '1' end
+        then '1'
     else 'bandog: this run has ended, or another node has taken it over'
 end)::bigint as fence
-from (
-    select encode(sha256(convert_to($1::text, 'UTF8')), 'hex') as hash,
-        coalesce(current_setting('bandog.completed', true), '') as completed
-) own

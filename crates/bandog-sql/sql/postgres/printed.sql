@@ -8,5 +8,5 @@ set local search_path to $schema, pg_catalog;
 $tables
 
 grant usage on schema $schema to $user;
-grant select, insert, update, delete on all tables in schema $schema to $user;
+grant select, insert, update, delete on $names to $user;
 commit;

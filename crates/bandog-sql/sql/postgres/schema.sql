@@ -9,7 +9,6 @@ create table if not exists bandog_meta (
     name  text collate "C" not null primary key,
     value text not null
 );
-insert into bandog_meta (name, value) values ('version', '1') on conflict do nothing;
 
 -- The last fence of each lock. It never goes back, so the rows stay when the locks are free. Renewals do not touch them.
 create table if not exists bandog_fence (
@@ -54,3 +53,13 @@ create table if not exists bandog_client (
     prefix  text not null,
     expires timestamptz not null
 );
+
+-- Fails if a table of another program has one of these names.
+select name, value from bandog_meta where 1 = 0;
+select name, fence from bandog_fence where 1 = 0;
+select name, owner, expires, starving, wanted, state from bandog_lease where 1 = 0;
+select name, version, value from bandog_record where 1 = 0;
+select name, slot, value from bandog_line where 1 = 0;
+select id, host, pid, program, since, waits, prefix, expires from bandog_client where 1 = 0;
+
+insert into bandog_meta (name, value) values ('version', '1') on conflict do nothing;

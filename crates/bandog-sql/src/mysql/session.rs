@@ -38,7 +38,7 @@ pub(crate) async fn prepare(link: &Link, context: &Context) -> Result<Decides, F
          set session innodb_lock_wait_timeout = {}; set session wait_timeout = {};\
          /*M! set session idle_transaction_timeout = {}, session idle_readonly_transaction_timeout = 0,\
          session idle_write_transaction_timeout = 0, session max_statement_time = {},\
-         session in_predicate_conversion_threshold = 0 */",
+         session in_predicate_conversion_threshold = 0 */ /*!80000 ; set session max_execution_time = 0 */",
         time_zone(options),
         LOCK_TIMEOUT.as_secs(),
         IDLE.max(3 * limit).as_secs(),

@@ -1,6 +1,6 @@
 //! Tables that are missing.
 
-use bandog_core::{Answer, Inspect, Key, Level, Pattern, Records, Released, Renewal, Swap, Swapped};
+use bandog_core::{Answer, ErrorKind, Inspect, Key, Leases, Level, Pattern, Records, Released, Renewal, Swap, Swapped};
 use bandog_testkit::eventually_async;
 
 use super::{SOON, claim, open, release, renew, take, try_take};
@@ -70,5 +70,14 @@ pub(crate) async fn expect_tables_with_other_names(url: &str, count: impl Fn(&st
             let finding = findings.iter().find(|finding| finding.subject == subject).unwrap();
             assert_eq!(finding.level, Level::Fine, "{finding:?}");
         }
+    }
+}
+
+/// A table of another program has the name of a table of this store. Its rows must not be deleted.
+pub(crate) async fn expect_refused_tables(store: &bandog_sql::Sql) {
+    for _ in 0..2 {
+        let error = store.ping().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert_eq!(try_take(store, &claim("k")).await.unwrap_err().kind(), ErrorKind::Corrupt);
     }
 }

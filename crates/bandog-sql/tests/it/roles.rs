@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bandog_core::{Key, Leases, Notifier, Records, Swap, Swapped};
+use bandog_core::{ErrorKind, Key, Leases, Notifier, Records, Swap, Swapped};
 use bandog_sync::{Client, Guard};
 use bandog_testkit::eventually_async;
 use tokio::sync::watch;
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use crate::{
     claims::full,
     held,
-    support::{SERVER, SOON, claim, open, raw, sessions, set_for_user, try_take, url},
+    support::{SERVER, SOON, claim, open, raw, sessions, set_for_user, take, try_take, url},
 };
 
 /// Limits that are far shorter than a hold. PostgreSQL 13 and older do not have the last one.
@@ -22,8 +22,7 @@ const LIMITS: [&str; 4] = [
 ];
 
 /// Settings that change the meaning of a statement or of a transaction.
-const MEANINGS: [&str; 10] = [
-    "default_transaction_read_only = on",
+const MEANINGS: [&str; 9] = [
     "default_transaction_isolation = 'serializable'",
     "default_transaction_deferrable = on",
     "search_path = other, public",
@@ -104,7 +103,7 @@ async fn limits_of_the_users_role_cancel_no_statement() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_role_that_only_reads_by_default_can_use_everything() {
+async fn settings_of_the_users_role_change_no_statement() {
     let database = SERVER.new_database();
     let decoys = ["lease", "fence", "record", "line", "client", "meta"];
     let decoys = decoys.map(|table| format!("create table other.bandog_{table} (n int)")).join(";");
@@ -144,4 +143,18 @@ async fn settings_of_the_users_role_end_no_lock_of_the_database() {
         assert!(!attempt(), "{}", hand.url);
         again.release().await.unwrap();
     }
+}
+
+/// Operators and hosting services stop the writers of a database with this setting.
+#[tokio::test]
+async fn a_database_that_is_read_only_by_default_is_refused_until_it_can_write() {
+    let database = SERVER.new_database();
+    take(&open(&url(&SERVER, &database)), &claim("held")).await;
+    SERVER.sql(&database, &format!("alter database {database} set default_transaction_read_only to on"));
+    let store = open(&url(&SERVER, &database));
+    let error = try_take(&store, &claim("k")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("read-only by default"), "{error}");
+    SERVER.sql("postgres", &format!("alter database {database} reset default_transaction_read_only"));
+    take(&store, &claim("k")).await;
 }

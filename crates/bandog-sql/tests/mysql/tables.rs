@@ -1,10 +1,12 @@
 //! Tables that are missing, and sessions that create them at the same time.
 
+use bandog_core::{Inspect, Pattern};
+
 use crate::claims::tables::{
-    TABLES, expect_each_table_to_be_created_again, expect_sessions_to_create_the_tables_together,
-    expect_tables_with_other_names,
+    TABLES, expect_each_table_to_be_created_again, expect_refused_tables,
+    expect_sessions_to_create_the_tables_together, expect_tables_with_other_names,
 };
-use crate::support::{SERVER, url};
+use crate::support::{SERVER, claim, open, take, url};
 
 #[tokio::test]
 async fn each_table_that_is_missing_is_created_again() {
@@ -12,6 +14,34 @@ async fn each_table_that_is_missing_is_created_again() {
     let drop_table = |table: &str| drop(SERVER.sql(&database, &format!("drop table {table}")));
     let tables: Vec<_> = TABLES.into_iter().chain(["bandog_channel"]).collect();
     expect_each_table_to_be_created_again(&url(&SERVER, &database), &tables, drop_table).await;
+}
+
+#[tokio::test]
+async fn a_table_of_another_program_is_not_used() {
+    let database = SERVER.new_database();
+    SERVER.sql(
+        &database,
+        "create table oauth_client (id text, expires datetime); insert into oauth_client values ('a', '2000-01-01')",
+    );
+    expect_refused_tables(&open(&format!("{}?tables=oauth_", url(&SERVER, &database)))).await;
+    assert_eq!(SERVER.sql(&database, "select count(*) from oauth_client"), "1");
+}
+
+/// The server shows a user only the tables on which the user has a right.
+#[tokio::test]
+async fn a_user_that_may_read_some_tables_can_list_locks() {
+    let database = SERVER.new_database();
+    take(&open(&url(&SERVER, &database)), &claim("k")).await;
+    SERVER.sql(
+        &database,
+        &format!(
+            "create user reader@'%' identified by 'PASSWORD';
+        grant select on {database}.bandog_meta to reader@'%'; grant select on {database}.bandog_lease to reader@'%';
+        grant select on {database}.bandog_fence to reader@'%'"
+        ),
+    );
+    let reader = open(&url(&SERVER, &database).replace("locks:", "reader:"));
+    assert_eq!(reader.list(&Pattern::all()).await.unwrap().len(), 1);
 }
 
 #[tokio::test]

@@ -339,7 +339,7 @@ async fn a_program_that_ignores_a_refused_completion_writes_nothing() {
 /// A further call in the same transaction must not report that another attempt has committed: the body would return `Ok`, and
 /// the effects would be lost.
 #[tokio::test]
-async fn a_run_can_be_completed_again_in_the_same_transaction() {
+async fn a_run_that_is_completed_twice_in_one_transaction_is_misused() {
     let database = Database::new();
     let (client, url) = (database.client("").await, database.url());
     let (ended, mut ends) = mpsc::unbounded_channel();
@@ -348,29 +348,31 @@ async fn a_run_can_be_completed_again_in_the_same_transaction() {
         async move {
             let mut connection = connect(&url).await;
             let mut tx = connection.begin().await.unwrap();
+            write(&mut tx, "zero").await;
             run.complete_in(&mut tx).await.unwrap();
-            run.complete_in(&mut tx).await.unwrap();
-            tx.rollback().await.unwrap();
+            ended.send(run.commit(tx).await).unwrap();
             let mut tx = connection.begin().await.unwrap();
             write(&mut tx, "one").await;
-            for _ in 0..3 {
-                run.complete_in(&mut tx).await.unwrap();
+            run.complete_in(&mut tx).await.unwrap();
+            let again = run.complete_in(&mut tx).await;
+            // A program that ignores the error commits nothing.
+            let _ = tx.commit().await;
+            ended.send(again.map(|()| Completion::Committed)).unwrap();
+            for what in ["two", "three"] {
+                let mut tx = connection.begin().await.unwrap();
+                write(&mut tx, what).await;
+                ended.send(run.commit(tx).await).unwrap();
             }
-            ended.send(run.commit(tx).await).unwrap();
-            // The session is the same, and the transaction another one.
-            let mut tx = connection.begin().await.unwrap();
-            write(&mut tx, "two").await;
-            assert_eq!(run.complete_in(&mut tx).await.map_err(|error| error.kind()), Err(ErrorKind::Lost));
-            tx.rollback().await.unwrap();
-            let mut tx = connection.begin().await.unwrap();
-            write(&mut tx, "three").await;
-            ended.send(run.commit(tx).await).unwrap();
         }
     });
     let running = Scheduler::over(&client).job(job).start().await.unwrap();
+    for _ in 0..2 {
+        let error = tokio::time::timeout(SOON, ends.recv()).await.unwrap().unwrap().unwrap_err();
+        assert_eq!((error.kind(), error.verb()), (ErrorKind::Misused, Some("complete")), "{error}");
+    }
     assert_eq!(next(&mut ends).await, Completion::Committed);
     assert_eq!(next(&mut ends).await, Completion::AlreadyCompleted);
-    assert_eq!(database.writes(), "one");
+    assert_eq!(database.writes(), "two");
     running.stop().await.unwrap();
 }
 
