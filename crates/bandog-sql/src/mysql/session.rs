@@ -28,17 +28,19 @@ const OLDEST_MYSQL: (u32, u32) = (8, 0);
 pub(crate) async fn prepare(link: &Link, context: &Context) -> Result<Decides, Fault> {
     let options = &context.options;
     let limit = options.timeout;
-    // Only MariaDB executes the comment. Two of its settings would replace `idle_transaction_timeout`. Its last setting keeps
-    // long lists of names as they are: as a subquery, they could be looked up in a scan, which locks all rows.
+    // Only MySQL executes the first comment, and only MariaDB the second one. Two settings of the second one would replace
+    // `idle_transaction_timeout`. The last one keeps long lists of names as they are: as a subquery, they could be looked up
+    // in a scan, which locks all rows.
     let settings = format!(
         "set session sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'; set session time_zone = {};\
          set names utf8mb4; set session transaction isolation level read committed, read write;\
          set session autocommit = 1; set session completion_type = 0; set session sql_safe_updates = 0;\
          set session sql_select_limit = 18446744073709551615; set session sql_big_selects = 1;\
-         set session innodb_lock_wait_timeout = {}; set session wait_timeout = {};\
+         set session innodb_lock_wait_timeout = {}; set session wait_timeout = {}\
+         /*!80000 , session max_execution_time = 0 */;\
          /*M! set session idle_transaction_timeout = {}, session idle_readonly_transaction_timeout = 0,\
          session idle_write_transaction_timeout = 0, session max_statement_time = {},\
-         session in_predicate_conversion_threshold = 0 */ /*!80000 ; set session max_execution_time = 0 */",
+         session in_predicate_conversion_threshold = 0 */",
         time_zone(options),
         LOCK_TIMEOUT.as_secs(),
         IDLE.max(3 * limit).as_secs(),
