@@ -11,7 +11,7 @@ mod health;
 mod locked;
 mod locked_kinds;
 mod locked_shapes;
-mod readme;
+mod recipes;
 mod scheduled;
 mod sqlite_urls;
 mod testing;
