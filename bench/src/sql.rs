@@ -109,6 +109,13 @@ impl Server {
         self.url()
     }
 
+    /// Lets the user of the locks create the tables of other programs. Their indexes need more rights than bandog does.
+    pub(crate) fn allow_tables_of_others(&self) {
+        if let Database::MariaDb(server) = &self.database {
+            server.sql("mysql", &format!("grant all on {DATABASE}.* to locks@'%'"));
+        }
+    }
+
     /// Creates ShedLock's table, with the statement of its documentation.
     pub(crate) fn create_table_of_shedlock(&self) {
         match &self.database {
