@@ -404,7 +404,12 @@ async fn a_run_that_has_ended_cannot_be_completed() {
 async fn a_run_is_completed_if_the_locks_are_in_the_table_of_shedlock() {
     let database = Database::new();
     SERVER.sql(&database.0, SHEDLOCK);
-    let (client, url) = (database.client("&layout=shedlock").await, database.url());
+    let client = database.client("&layout=shedlock").await;
+    expect_one_completion(&database, &client, database.url()).await;
+}
+
+/// Commits twice in a run. The connections are of the user of this URL.
+pub(crate) async fn expect_one_completion(database: &Database, client: &bandog::Client, url: String) {
     let (ended, mut ends) = mpsc::unbounded_channel();
     let job = Job::once("payout").run(move |run: Run| {
         let (ended, url) = (ended.clone(), url.clone());
@@ -417,7 +422,7 @@ async fn a_run_is_completed_if_the_locks_are_in_the_table_of_shedlock() {
             }
         }
     });
-    let running = Scheduler::over(&client).job(job).start().await.unwrap();
+    let running = Scheduler::over(client).job(job).start().await.unwrap();
     assert_eq!(next(&mut ends).await, Completion::Committed);
     assert_eq!(next(&mut ends).await, Completion::AlreadyCompleted);
     assert_eq!(database.writes(), "one");

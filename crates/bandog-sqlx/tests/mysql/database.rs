@@ -1,16 +1,11 @@
 //! Transactions in the wrong database, and the rights of the user of a transaction.
 
-use std::sync::Arc;
-
-use bandog::{
-    ErrorKind,
-    schedule::{Job, Run, Scheduler},
-};
-use bandog_sqlx::{CompleteIn, Completion, FenceIn};
+use bandog::ErrorKind;
+use bandog_sqlx::FenceIn;
 use sqlx::Connection;
-use tokio::sync::mpsc;
 
-use crate::support::{Database, SERVER, SOON, set_level, write};
+use crate::complete::expect_one_completion;
+use crate::support::{Database, SERVER, write};
 
 /// The page that lists the rights.
 const PAGE: &str = include_str!("../../../../docs/mysql.md");
@@ -83,7 +78,7 @@ async fn the_documented_rights_of_the_users_role_are_enough_and_needed() {
 /// The page describes these rights in words.
 #[tokio::test]
 async fn the_documented_rights_of_a_completion_are_enough() {
-    let database = Arc::new(Database::new());
+    let database = Database::new();
     let client = database.client("").await;
     client.mutex("k").lock().await.unwrap().release().await.unwrap(); // Creates the tables.
     let words = "needs the rights of a check, and to select, insert and update rows of `bandog_record`";
@@ -96,26 +91,6 @@ async fn the_documented_rights_of_a_completion_are_enough() {
              grant select, insert, update on bandog_record to payer@'%'"
         ),
     );
-    let (ended, mut ends) = mpsc::unbounded_channel();
-    let job = Job::once("payout").run({
-        let database = database.clone();
-        move |run: Run| {
-            let (ended, database) = (ended.clone(), database.clone());
-            async move {
-                for what in ["one", "two"] {
-                    let mut connection = database.connection_of("payer:PASSWORD").await;
-                    set_level(&mut connection, "read committed").await;
-                    let mut tx = connection.begin().await.unwrap();
-                    write(&mut tx, what).await;
-                    ended.send(run.commit(tx).await.map_err(|error| (error.kind(), error.to_string()))).unwrap();
-                }
-            }
-        }
-    });
-    let running = Scheduler::over(&client).job(job).start().await.unwrap();
-    for expected in [Completion::Committed, Completion::AlreadyCompleted] {
-        assert_eq!(tokio::time::timeout(SOON, ends.recv()).await.unwrap(), Some(Ok(expected)));
-    }
-    assert_eq!(database.writes(), "one");
-    running.stop().await.unwrap();
+    let url = database.url().replace("locks:", "payer:");
+    expect_one_completion(&database, &client, url).await;
 }
