@@ -1,10 +1,10 @@
 //! The command line: subcommands and common options.
 
-use std::{process, time::Duration};
+use std::{env, ffi::OsString, process, time::Duration};
 
 use bandog::{MAX_TTL, MIN_TTL};
 use clap::{
-    ArgAction, Args as _, CommandFactory, Parser, Subcommand,
+    Arg, ArgAction, Args as _, CommandFactory, FromArgMatches, Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
@@ -16,7 +16,7 @@ use crate::{
     process_tree::heir,
     release,
     schedule::{self, keep},
-    schema, show, torture,
+    schema, show, store, torture,
 };
 
 /// Runs programs under locks that are shared by processes and machines.
@@ -42,6 +42,8 @@ struct Common {
     /// log of the library.
     #[arg(short, long, global = true, action = ArgAction::Count)]
     verbose: u8,
+    #[command(flatten)]
+    store: store::Args,
 }
 
 const EXAMPLES: &str = "\
@@ -105,6 +107,9 @@ impl Cli {
     pub(crate) fn run(self) -> Result<ExitCode, Fault> {
         match self.command {
             Command::Visible(visible) => {
+                if let Some(name) = visible.without_store().filter(|_| self.common.store.is_given()) {
+                    return Err(Fault::usage(format!("`bandog {name}` uses no store, so it has no --url")));
+                }
                 match (&visible, self.common.verbose) {
                     // Its report counts what the library would warn of, for each of its many clients.
                     (Visible::Torture(_), 0) => console::start(),
@@ -117,7 +122,33 @@ impl Cli {
     }
 }
 
+/// The names of the commands that use no store.
+const WITHOUT_STORE: [&str; 3] = ["cron", "completions", "man"];
+
 impl Visible {
+    /// The name of the command, if it uses no store.
+    fn without_store(&self) -> Option<&'static str> {
+        let [cron, completions, man] = WITHOUT_STORE;
+        match self {
+            Self::Cron(_) => Some(cron),
+            Self::Completions(_) => Some(completions),
+            Self::Man(_) => Some(man),
+            Self::Lock(_)
+            | Self::Show(_)
+            | Self::Ls(_)
+            | Self::Release(_)
+            | Self::Latch(_)
+            | Self::Limit(_)
+            | Self::Doctor(_)
+            | Self::Schema(_)
+            | Self::Torture(_)
+            | Self::Schedule(_)
+            | Self::Jobs(_)
+            | Self::Page(_)
+            | Self::Demo(_) => None,
+        }
+    }
+
     fn run(self) -> Result<ExitCode, Fault> {
         match self {
             Self::Lock(args) => lock::run(&args),
@@ -153,17 +184,30 @@ impl Hidden {
 
 /// The whole command line.
 pub(crate) fn command() -> clap::Command {
-    Cli::command()
+    without_url(Cli::command())
 }
 
 /// The command line without its hidden steps.
 pub(crate) fn visible_command() -> clap::Command {
-    Visible::augment_subcommands(Common::augment_args(clap::Command::new("bandog").version(env!("CARGO_PKG_VERSION"))))
+    let bandog = clap::Command::new("bandog").version(env!("CARGO_PKG_VERSION"));
+    without_url(Visible::augment_subcommands(Common::augment_args(bandog)))
+}
+
+/// Hides --url in the commands that use no store. [`Cli::run`] refuses it there.
+fn without_url(command: clap::Command) -> clap::Command {
+    let hidden = || Arg::new("url").long("url").value_name("URL").global(true).hide(true);
+    WITHOUT_STORE.into_iter().fold(command, |command, name| command.mut_subcommand(name, |verb| verb.arg(hidden())))
+}
+
+fn parse(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Cli, clap::Error> {
+    let mut command = command();
+    let mut matches = command.try_get_matches_from_mut(words)?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
 /// Reads the command line. If the user asks for the help or the version, this function prints the text and exits.
 pub(crate) fn read() -> Result<Cli, Fault> {
-    let error = match Cli::try_parse() {
+    let error = match parse(env::args_os()) {
         Ok(cli) => return Ok(cli),
         Err(error) => error,
     };

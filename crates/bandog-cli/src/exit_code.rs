@@ -17,6 +17,8 @@ pub(crate) enum ExitCode {
     Failed,
     /// The child's own code. If the child could not be started, the code is 126 or 127.
     Child(u8),
+    /// The code that the user has set with `-E` or `--lost-exit`.
+    Chosen(u8),
     /// 128 + N: signal N ended the child, or signal N ended bandog itself.
     Signal(i32),
     /// 64 (`EX_USAGE`): a wrong command line, name, duration or URL.
@@ -43,7 +45,7 @@ impl ExitCode {
         match self {
             Self::Done => 0,
             Self::Endangered | Self::Broken | Self::Failed => 1,
-            Self::Child(code) => code,
+            Self::Child(code) | Self::Chosen(code) => code,
             Self::Signal(number) => 128u8.wrapping_add(number.to_le_bytes()[0]),
             Self::Usage => 64,
             Self::Unavailable => 69,

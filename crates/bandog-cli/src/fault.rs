@@ -47,6 +47,11 @@ impl Fault {
         Self::new(error.kind().into(), format!("{error}\n  store: {store}{advice}"))
     }
 
+    /// The same error with the exit code that `change` returns for the present one.
+    pub(crate) fn with_code(self, change: impl FnOnce(ExitCode) -> ExitCode) -> Self {
+        Self { code: change(self.code), ..self }
+    }
+
     /// The message's first line, without the store and the advice.
     pub(crate) fn in_short(&self) -> String {
         self.message.lines().next().unwrap_or_default().to_owned()

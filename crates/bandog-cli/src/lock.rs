@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog::{Client, ConnectOptions, ErrorKind, Guard, Holder, Key, backend::Kind};
+use bandog::{All, AllGuard, Client, ConnectOptions, ErrorKind, Fence, Holder, Key, backend::Kind};
 use tokio::time::{sleep, timeout};
 
 pub(crate) use self::kind::Handle;
@@ -43,8 +43,8 @@ use crate::{
 /// the lock to another client: TERM first, KILL after --kill-after.
 ///
 /// CMD gets the lock's name in BANDOG_NAME, the fencing token of the grant in BANDOG_FENCE (it is greater for each
-/// later grant, so a resource that keeps the greatest can refuse a delayed writer), and the URL without its password in
-/// BANDOG_URL. BANDOG_HELD lists the locks that CMD runs under, so that a `bandog lock` inside CMD does not wait for
+/// later grant, so a resource that keeps the greatest can refuse a delayed writer), the fences of all locks in
+/// BANDOG_FENCES, a JSON object of names and fences, and the URL without its password in BANDOG_URL. BANDOG_HELD lists the locks that CMD runs under, so that a `bandog lock` inside CMD does not wait for
 /// one of them.
 ///
 /// Without --fair, --shared, --exclusive and --permits, the lock is a mutex: one holder at a time, in no guaranteed
@@ -58,6 +58,10 @@ pub(crate) struct Args {
     choice: kind::Choice,
     #[command(flatten)]
     limit: kind::Limit,
+    /// Another lock, which is held together with NAME: all or none. Repeat the option for more. The kind, the lease and
+    /// the wait are those of all locks; commands that take the same locks in different orders cannot deadlock.
+    #[arg(long, value_name = "NAME")]
+    also: Vec<String>,
     #[command(flatten)]
     store: store::Args,
     /// How long to wait for the lock; 0s tries once. Without this option there is no limit, but if the store has granted
@@ -71,6 +75,12 @@ pub(crate) struct Args {
     /// watchdog's ttl, 5s at most].
     #[arg(long, value_name = "DUR", value_parser = args::wait, allow_hyphen_values = true)]
     kill_after: Option<Duration>,
+    /// The exit code if other clients held the lock for the whole --wait, or the wait was part of a deadlock.
+    #[arg(short = 'E', long, visible_alias = "conflict-exit-code", value_name = "CODE", default_value_t = ExitCode::Busy.number(), allow_negative_numbers = true)]
+    busy_exit: u8,
+    /// The exit code if the lock was lost while CMD ran, or CMD was terminated before that could happen.
+    #[arg(long, value_name = "CODE", default_value_t = ExitCode::Lost.number(), allow_negative_numbers = true)]
+    lost_exit: u8,
     /// The program and its arguments.
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -88,7 +98,9 @@ Exit codes:
    70  bandog itself failed
    71  the operating system refused a process, a thread or a file
    75  other clients held the lock for the whole --wait, or the wait was part of a deadlock
+       (-E sets another code)
    76  the lock was lost while CMD ran, or CMD was terminated before that could happen
+       (--lost-exit sets another code)
    77  the store refuses: password, missing right, key of another type, damaged file,
        or the name is in use as another kind of lock
 
@@ -112,13 +124,15 @@ Examples:
   bandog lock catalogue --shared -- ./export.sh   beside other readers
   bandog lock catalogue --exclusive -- ./load.sh  while nobody reads
   bandog lock gpu --permits 2 --of 8 -- ./train   2 of 8 permits
+  bandog lock stock --also orders -- ./book       both or none
+  bandog lock nightly --wait 0s -E 0 -- ./report  a skipped run counts as success
   bandog lock migrate --wait 10m -- sh -c './migrate --fence \"$BANDOG_FENCE\"'
   BANDOG_URL=redis://app:secret@cache.example bandog lock orders -- ./sweep";
 
 /// Runs the command under the lock. Wrong arguments are reported before any I/O.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     let store = Store::of(&args.store)?;
-    Key::new(&args.name).map_err(|error| store.fault(&error))?;
+    let names = args.names(&store)?;
     let kind = args.choice.kind(&args.limit)?;
     let options = store.options()?;
     let ttl = args.lease.unwrap_or(options.ttl());
@@ -130,21 +144,46 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         let on_terminal = File::open("/dev/tty").is_ok();
         let signals = Signals::catch(on_terminal).map_err(|error| Fault::system("cannot catch signals", error))?;
         let client = store.client(options.program(args.program()).lends())?;
-        store.announce(&format!("locking {:?} in", args.name));
-        if args.wait.is_none()
-            && let Some(pid) = held_above(&args.name, kind, &store, &client).await
-        {
-            return Err(waits_for_itself(&args.name, &store, pid));
+        store.announce(&format!("locking {} in", waiting::title(&names)));
+        if args.wait.is_none() {
+            for name in &names {
+                if let Some(pid) = held_above(name, kind, &store, &client).await {
+                    return Err(waits_for_itself(name, &store, pid));
+                }
+            }
         }
-        let handle = Handle::new(&client, &args.name, kind, args.lease, &client.owner_under(held::lasting_claims()));
-        let mut run = Run { args, kind, store: &store, ttl, grace, on_terminal, signals, exit_timeout };
-        let code = run.under(&client, &handle).await;
+        let owner = client.owner_under(held::lasting_claims());
+        let locks = bandog::all(names.iter().map(|name| Handle::new(&client, name, kind, args.lease, &owner)));
+        let mut run = Run { args, names, kind, store: &store, ttl, grace, on_terminal, signals, exit_timeout };
+        let code = run.under(&client, &locks).await;
         run.leave(&client).await;
-        code
+        code.map_err(|fault| fault.with_code(|code| args.chosen(code)))
     })
 }
 
 impl Args {
+    /// The names of all locks. An error if one of them is not allowed, or given twice.
+    fn names(&self, store: &Store) -> Result<Vec<&str>, Fault> {
+        let mut names: Vec<&str> = Vec::new();
+        for name in [&self.name].into_iter().chain(&self.also) {
+            Key::new(name).map_err(|error| store.fault(&error))?;
+            if names.contains(&name.as_str()) {
+                return Err(Fault::usage(format!("the lock {name:?} is given twice")));
+            }
+            names.push(name);
+        }
+        Ok(names)
+    }
+
+    /// The exit code that the user has set for this end of the command.
+    fn chosen(&self, code: ExitCode) -> ExitCode {
+        match code {
+            ExitCode::Busy => ExitCode::Chosen(self.busy_exit),
+            ExitCode::Lost => ExitCode::Chosen(self.lost_exit),
+            other => other,
+        }
+    }
+
     /// The program name that the client registers in the store. The name contains no arguments of the command, because
     /// an argument might be a secret.
     fn program(&self) -> String {
@@ -207,6 +246,8 @@ const OUT_OF_REACH: Duration = Duration::from_secs(5);
 /// One run of the command.
 struct Run<'a> {
     args: &'a Args,
+    /// The names of all locks.
+    names: Vec<&'a str>,
     kind: Kind,
     store: &'a Store,
     /// The lease, or the watchdog's ttl.
@@ -221,14 +262,14 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Takes the lock, runs the command, and releases the lock.
-    async fn under(&mut self, client: &Client, handle: &Handle) -> Result<ExitCode, Fault> {
+    /// Takes the locks, runs the command, and releases the locks.
+    async fn under(&mut self, client: &Client, locks: &All) -> Result<ExitCode, Fault> {
         let started = Instant::now();
         let guard = match acquire(
-            handle,
+            locks,
             self.args.wait,
             &mut self.signals,
-            waiting::progress(client, &self.args.name, self.args.wait.is_some()),
+            waiting::progress(client, &self.names, self.args.wait.is_some()),
         )
         .await
         {
@@ -243,7 +284,9 @@ impl Run<'_> {
                 return Err(self.store.fault(&error));
             }
         };
-        tracing::info!("got {:?} with the fence {}", self.args.name, guard.fence().get());
+        for (name, fence) in self.names.iter().zip(guard.fences()) {
+            tracing::info!("got {name:?} with the fence {}", fence.get());
+        }
         let valid_for = guard.remaining();
         let mut processes = self.start(client, &guard)?;
         let grace = self.grace.within(valid_for, self.ttl, self.args.kill_after);
@@ -262,20 +305,17 @@ impl Run<'_> {
 
     /// Starts the command, and its heir: a helper process that kills the descendants of the command if bandog is
     /// killed.
-    fn start(&self, client: &Client, guard: &Guard) -> Result<ProcessTree, Fault> {
-        let fence = guard.fence().get().to_string();
+    fn start(&self, client: &Client, guard: &AllGuard) -> Result<ProcessTree, Fault> {
+        let fences = guard.fences();
+        let fence = fences.first().map(|fence| fence.get().to_string()).unwrap_or_default();
         // The heir recognizes the descendants of the command by these variables.
         let marks = [("BANDOG_NAME", self.args.name.clone()), ("BANDOG_FENCE", fence)];
         let heir = Heir::appoint(&marks)?;
-        let held = held::with(
-            &self.args.name,
-            &self.store.identity(client.store()),
-            self.kind,
-            guard.holding().id,
-            self.args.lease.is_some(),
-        );
+        let claims = self.names.iter().copied().zip(guard.guards().iter().map(|guard| guard.holding().id));
+        let held = held::with(claims, &self.store.identity(client.store()), self.kind, self.args.lease.is_some());
+        let all = [(held::VARIABLE, held), ("BANDOG_FENCES", self.fences(&fences))];
         let url = self.store.for_child().map(|url| (store::VARIABLE, url));
-        let variables = marks.into_iter().chain([(held::VARIABLE, held)]).chain(url).collect();
+        let variables = marks.into_iter().chain(all).chain(url).collect();
         let own_group = !self.on_terminal;
         ProcessTree::start(
             Child { command: &self.args.command, variables, stdin: Stdio::inherit(), own_group },
@@ -283,8 +323,14 @@ impl Run<'_> {
         )
     }
 
-    /// Releases the lock after the command has ended. `code` is the exit code of the command.
-    async fn release(&mut self, guard: Guard, code: ExitCode) -> Result<ExitCode, Fault> {
+    /// The value of BANDOG_FENCES: an object with the fence of each lock.
+    fn fences(&self, fences: &[Fence]) -> String {
+        let pairs = self.names.iter().zip(fences).map(|(name, fence)| (name.to_string(), fence.get().into()));
+        serde_json::Value::Object(pairs.collect()).to_string()
+    }
+
+    /// Releases the locks after the command has ended. `code` is the exit code of the command.
+    async fn release(&mut self, guard: AllGuard, code: ExitCode) -> Result<ExitCode, Fault> {
         let released = tokio::select! { biased;
             released = guard.release() => released,
             _ = self.signals.ending() => Ok(()), // The release continues until `leave` ends.
@@ -292,56 +338,64 @@ impl Run<'_> {
         match released {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::Lost => {
-                let Self { args: Args { name, .. }, store, .. } = self;
+                let (name, store) = (waiting::title(&self.names), self.store);
                 return Err(Fault::new(
                     ExitCode::Lost,
                     format!(
-                        "the lock {name:?} in {} was lost while the command ran, so another client may have held it too; \
+                        "the lock {name} in {} was lost while the command ran, so another client may have held it too; \
                          the command itself exited with {}",
                         store.redacted(),
                         code.number()
                     ),
                 ));
             }
-            Err(error) => report(&format!("{error}\n  {:?} is free after its ttl at the latest", self.args.name)),
+            Err(error) => report(&format!("{error}\n  the lock is free after its ttl at the latest")),
         }
         Ok(code)
     }
 
     /// The error if other clients held the lock for the whole --wait.
     async fn busy(&self, client: &Client) -> Fault {
-        let Self { args: Args { name, wait, .. }, kind, store, .. } = self;
+        let Self { args: Args { wait, .. }, names, kind, store, .. } = self;
         let has_waited = wait.is_some_and(|wait| wait >= NAMES_HOLDER_AFTER);
-        let row = match has_waited || waiting::is_reported() {
+        let mut rows = match has_waited || waiting::is_reported() {
             // If the holder has released the lock by now, or if the store is slow, the error names no holder.
-            true => timeout(EXIT_TIMEOUT, client.show(name)).await.ok().and_then(Result::ok),
-            false => None,
+            true => timeout(EXIT_TIMEOUT, client.holders(names)).await.ok().and_then(Result::ok).unwrap_or_default(),
+            false => Vec::new(),
         };
-        let holder = row.as_ref().and_then(holder_text::holders).map(|holder| format!("\n  held by {holder}"));
+        // Of several locks, this command has perhaps some, whose release is in flight.
+        rows.iter_mut().for_each(|row| row.holders.retain(|holder| !waiting::is_own(client, holder)));
+        let holder = rows.iter().find_map(|row| {
+            let holder = holder_text::holders(row)?;
+            Some(match names.len() {
+                1 => format!("\n  held by {holder}"),
+                _ => format!("\n  {:?} is held by {holder}", row.name),
+            })
+        });
         let holder =
             holder.unwrap_or_else(|| "\n  `bandog show` prints the holder, with the same name and store".into());
-        let busy = kind::busy_text(*kind, &format!("{name:?} in {}", store.redacted()));
+        let one = if names.len() > 1 { "one of " } else { "" };
+        let busy = kind::busy_text(*kind, &format!("{one}{} in {}", waiting::title(names), store.redacted()));
         Fault::new(ExitCode::Busy, format!("{busy}{holder}\n  a longer --wait may help"))
     }
 
     /// The error if the lock was lost, or about to be lost, while the command ran.
     fn lost(&self, danger: LockDanger, survivors: &[Process]) -> Fault {
-        let Self { args: Args { name, lease, .. }, store, .. } = self;
-        let store = store.redacted();
+        let (lease, name, store) = (self.args.lease, waiting::title(&self.names), self.store.redacted());
         let mut message = match danger {
             LockDanger::Expiring if lease.is_some() => {
-                format!("the lease of {name:?} in {store} was about to expire, so the command was terminated")
+                format!("the lease of {name} in {store} was about to expire, so the command was terminated")
             }
             LockDanger::Expiring => format!(
-                "the lock {name:?} could not be renewed in {store}, so the command was terminated before another client could \
+                "the lock {name} could not be renewed in {store}, so the command was terminated before another client could \
                  hold it"
             ),
             LockDanger::Expired => format!(
-                "the lock {name:?} in {store} had expired while bandog was stopped, so the command was killed; another \
+                "the lock {name} in {store} had expired while bandog was stopped, so the command was killed; another \
                  client may have held the lock meanwhile"
             ),
             LockDanger::Gone => format!(
-                "the lock {name:?} was taken away in {store} (by force, or because the store lost it), so the command was \
+                "the lock {name} was taken away in {store} (by force, or because the store lost it), so the command was \
                  terminated; another client may have held the lock meanwhile"
             ),
         };

@@ -61,8 +61,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     match rows {
         Some((locks, latches)) => {
             let none = if args.pattern == "*" { "no lock is held" } else { "no held lock or latch matches" };
-            row::print(&locks, &latches, none, args.format, &store.redacted())
+            row::print(&locks, &latches, none, args.format, &store)
         }
-        None => row::print_unused(&[], args.format, &store.redacted()),
+        None => row::print_unused(&[], args.format, &store),
     }
 }

@@ -63,10 +63,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         taken.map_err(|error| store.fault(&error))
     })?;
     if let Some(row) = taken {
-        return row::print_taken(&row, *format, &store.redacted());
+        return row::print_taken(&row, *format, &store);
     }
     if format.json {
-        row::print_not_taken(&Row::free(&key), &store.redacted())?;
+        row::print_not_taken(&Row::free(&key), &store)?;
     }
     Err(Fault::new(ExitCode::Busy, format!("{name:?} in {} is free", store.redacted())))
 }

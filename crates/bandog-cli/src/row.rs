@@ -16,6 +16,7 @@ use crate::{
     fault::Fault,
     holder_text,
     print::{self, Format},
+    store::Store,
 };
 
 /// The result of `bandog release --json`.
@@ -34,61 +35,68 @@ pub(crate) fn print(
     latches: &[LatchRow],
     none: &str,
     format: Format,
-    store: &str,
+    store: &Store,
 ) -> Result<ExitCode, Fault> {
-    let objects = || LockJson::all(locks, latches, store).iter().try_for_each(print::json);
+    let objects = || LockJson::all(locks, latches, &store.redacted()).iter().try_for_each(print::json);
     let lines = || match locks.is_empty() && latches.is_empty() {
-        true => writeln!(io::stdout().lock(), "in {store}\n{none}"),
+        true => writeln!(io::stdout().lock(), "in {}\n{none}", store.described()),
         false => table(locks, latches, store),
     };
     print::done(if format.json { objects() } else { lines() })
 }
 
 /// Prints one lock with all holders and waiters.
-pub(crate) fn print_one(row: &Row, format: Format, store: &str) -> Result<ExitCode, Fault> {
+pub(crate) fn print_one(row: &Row, format: Format, store: &Store) -> Result<ExitCode, Fault> {
     let rows = slice::from_ref(row);
     print::done(if format.json { json(rows, store) } else { table(rows, &[], store).and_then(|()| all_clients(row)) })
 }
 
 /// Prints a count-down latch that is not open.
-pub(crate) fn print_latch(row: &LatchRow, format: Format, store: &str) -> Result<ExitCode, Fault> {
+pub(crate) fn print_latch(row: &LatchRow, format: Format, store: &Store) -> Result<ExitCode, Fault> {
     let LatchRow { name, count } = row;
-    let text = || writeln!(io::stdout().lock(), "in {store}\n{} is a latch, and its count is {count}", escaped(name));
-    print::done(if format.json { print::json(&LockJson::latch(row, store)) } else { text() })
+    let text = || {
+        writeln!(
+            io::stdout().lock(),
+            "in {}\n{} is a latch, and its count is {count}",
+            store.described(),
+            escaped(name)
+        )
+    };
+    print::done(if format.json { print::json(&LockJson::latch(row, &store.redacted())) } else { text() })
 }
 
 /// Prints the result of `bandog release` if the command has taken the lock from its holder. `row` is the lock as it was
 /// before the command.
-pub(crate) fn print_taken(row: &Row, format: Format, store: &str) -> Result<ExitCode, Fault> {
+pub(crate) fn print_taken(row: &Row, format: Format, store: &Store) -> Result<ExitCode, Fault> {
     let text = || {
         let holder = holder_text::holders(row).unwrap_or_else(|| "an unknown holder".into());
-        writeln!(io::stdout().lock(), "took {:?} in {store} from {holder}", row.name)
+        writeln!(io::stdout().lock(), "took {:?} in {} from {holder}", row.name, store.redacted())
     };
-    let object = || print::json(&Taken { freed: true, before: LockJson::new(row, store) });
+    let object = || print::json(&Taken { freed: true, before: LockJson::new(row, &store.redacted()) });
     print::done(if format.json { object() } else { text() })
 }
 
 /// Prints the result of `bandog release --json` if the lock was free already.
-pub(crate) fn print_not_taken(row: &Row, store: &str) -> Result<ExitCode, Fault> {
-    print::done(print::json(&Taken { freed: false, before: LockJson::new(row, store) }))
+pub(crate) fn print_not_taken(row: &Row, store: &Store) -> Result<ExitCode, Fault> {
+    print::done(print::json(&Taken { freed: false, before: LockJson::new(row, &store.redacted()) }))
 }
 
 /// Prints the result of a query if the store does not exist yet. For a query of one lock, `rows` contains this lock as
 /// a free lock. For a query of all locks, `rows` is empty.
-pub(crate) fn print_unused(rows: &[Row], format: Format, store: &str) -> Result<ExitCode, Fault> {
-    let text = || writeln!(io::stdout().lock(), "in {store}\nno lock was ever taken here");
+pub(crate) fn print_unused(rows: &[Row], format: Format, store: &Store) -> Result<ExitCode, Fault> {
+    let text = || writeln!(io::stdout().lock(), "in {}\nno lock was ever taken here", store.described());
     print::done(if format.json { json(rows, store) } else { text() })
 }
 
 /// Prints one object per line.
-fn json(rows: &[Row], store: &str) -> io::Result<()> {
-    rows.iter().try_for_each(|row| print::json(&LockJson::new(row, store)))
+fn json(rows: &[Row], store: &Store) -> io::Result<()> {
+    rows.iter().try_for_each(|row| print::json(&LockJson::new(row, &store.redacted())))
 }
 
 /// Prints the name of the store, and a table with one line for each lock and each latch, sorted by name.
-fn table(locks: &[Row], latches: &[LatchRow], store: &str) -> io::Result<()> {
+fn table(locks: &[Row], latches: &[LatchRow], store: &Store) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "in {store}")?;
+    writeln!(out, "in {}", store.described())?;
     let locks = locks.iter().map(|row| (&row.name, cells(row)));
     let mut lines: Vec<_> = locks.chain(latches.iter().map(|row| (&row.name, cells_of_latch(row)))).collect();
     lines.sort_by_key(|(name, _)| *name);

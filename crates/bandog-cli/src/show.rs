@@ -66,9 +66,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         }
     })?;
     match row {
-        Some(Shown::Latch(row)) => row::print_latch(&row, args.format, &store.redacted()),
-        Some(Shown::Lock(row)) => row::print_one(&row, args.format, &store.redacted()),
-        None => row::print_unused(&[Row::free(&key)], args.format, &store.redacted()),
+        Some(Shown::Latch(row)) => row::print_latch(&row, args.format, &store),
+        Some(Shown::Lock(row)) => row::print_one(&row, args.format, &store),
+        None => row::print_unused(&[Row::free(&key)], args.format, &store),
     }
 }
 

@@ -25,8 +25,9 @@ pub(crate) struct Args {
     ///
     /// Without this option the variable BANDOG_URL names the store. If neither is set, the store is a SQLite file in
     /// the user's state directory. Every user of the machine can read a password on a command line, but only this user
-    /// can read one in the variable.
-    #[arg(long, value_name = "URL")]
+    /// can read one in the variable. The option can also be written before the command, as in `bandog --url URL ls`; if
+    /// it is given in both places, the last one counts.
+    #[arg(long, value_name = "URL", global = true)]
     url: Option<String>,
 }
 
@@ -43,6 +44,13 @@ enum UrlOrigin {
     Option,
     Environment,
     Default,
+}
+
+impl Args {
+    /// Whether the option is given.
+    pub(crate) fn is_given(&self) -> bool {
+        self.url.is_some()
+    }
 }
 
 impl Store {
@@ -154,6 +162,16 @@ impl Store {
     /// The URL without its password, for messages.
     pub(crate) fn redacted(&self) -> String {
         bandog::redact(&self.url)
+    }
+
+    /// The URL without its password, for the first line of a table. Says so if no option and no variable names the store:
+    /// otherwise a reader may take a forgotten variable for an empty store.
+    pub(crate) fn described(&self) -> String {
+        let url = self.redacted();
+        match self.from {
+            UrlOrigin::Option | UrlOrigin::Environment => url,
+            UrlOrigin::Default => format!("{url} ({})", self.origin()),
+        }
     }
 
     /// The URL for the child, without secrets. None if the user gave no URL.

@@ -51,6 +51,10 @@ const MAX_BACKOFF: Duration = Duration::from_millis(50);
 /// if a lock is held by another caller, the call releases all of its locks, waits for that lock first, and then takes
 /// the others again. Random delays after repeated refusals ensure that two such calls do not refuse each other forever.
 ///
+/// While a call waits for a lock, it keeps the locks of the same client that it has got already. So if the holder of one
+/// lock hangs, callers that need only the others wait, too. If that is too long, use [`All::try_lock_for`]: at its limit,
+/// the call releases all that it has.
+///
 /// Locks of different kinds are passed as [`AnyLock`] values:
 ///
 /// ```

@@ -1,10 +1,8 @@
-use clap::CommandFactory;
-
 use super::*;
 
 #[test]
 fn the_command_line_is_sound() {
-    Cli::command().debug_assert();
+    command().debug_assert();
 }
 
 #[test]
@@ -20,12 +18,12 @@ fn durations_have_a_unit_and_bounds() {
 #[test]
 fn an_option_before_its_subcommand_gets_a_hint() {
     let said = |words: &[&str]| {
-        let error = Cli::try_parse_from([&["bandog"], words].concat()).unwrap_err();
+        let error = parse([&["bandog"], words].concat()).unwrap_err();
         plain(&with_option_place(without_wrong_tip(error)))
     };
     for (words, example) in [
-        (&["--url", "sqlite:x", "jobs", "ls"][..], "`bandog ls --url`"),
-        (&["jobs", "--url", "sqlite:x", "ls"], "`bandog jobs ls --url`"),
+        (&["--force", "release", "x"][..], "`bandog release --force`"),
+        (&["jobs", "--count", "3", "next"], "`bandog jobs next --count`"),
         (&["--http=127.0.0.1:80", "schedule", "x"], "`bandog schedule --http`"),
     ] {
         let message = said(words);

@@ -1,34 +1,33 @@
-//! Waits for the lock. The wait ends when the lock is granted, when the time limit is over, or when a signal asks
+//! Waits for the locks. The wait ends when all are granted, when the time limit is over, or when a signal asks
 //! bandog to exit.
 
 use std::{convert::Infallible, time::Duration};
 
-use bandog::{Guard, Result};
+use bandog::{All, AllGuard, Result};
 use rustix::process::Signal;
 
-use super::kind::Handle;
 use crate::signals::Signals;
 
 /// How the wait ended.
 pub(super) enum Acquired {
-    Guard(Guard),
+    Guard(AllGuard),
     /// Other clients held the lock for the whole wait.
     Busy,
     /// A signal asked bandog to exit.
     Interrupted(Signal),
 }
 
-/// Waits for the lock: for at most `wait`, or without a limit if `wait` is none. `progress` is a future that never
+/// Waits for the locks: for at most `wait`, or without a limit if `wait` is none. `progress` is a future that never
 /// ends. It reports the holder during the wait.
 pub(super) async fn acquire(
-    handle: &Handle,
+    locks: &All,
     wait: Option<Duration>,
     signals: &mut Signals,
     progress: impl Future<Output = Infallible>,
 ) -> Result<Acquired> {
     let guard = tokio::select! { biased;
         signal = signals.ending() => return Ok(Acquired::Interrupted(signal)),
-        guard = lock(handle, wait) => guard?,
+        guard = lock(locks, wait) => guard?,
         never = progress => match never {},
     };
     // If a signal came at the same moment as the grant, the child must not be started. So the signal wins.
@@ -39,10 +38,10 @@ pub(super) async fn acquire(
     })
 }
 
-/// Takes the lock. None if other clients held the lock for the whole `wait`.
-async fn lock(handle: &Handle, wait: Option<Duration>) -> Result<Option<Guard>> {
+/// Takes the locks. None if other clients held one of them for the whole `wait`.
+async fn lock(locks: &All, wait: Option<Duration>) -> Result<Option<AllGuard>> {
     match wait {
-        Some(wait) => handle.try_lock_for(wait).await,
-        None => handle.lock().await.map(Some),
+        Some(wait) => locks.try_lock_for(wait).await,
+        None => locks.lock().await.map(Some),
     }
 }

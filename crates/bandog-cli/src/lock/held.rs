@@ -61,25 +61,32 @@ fn above() -> Vec<Held> {
     all().into_iter().filter(|held| held.is_among(&ancestors)).collect()
 }
 
-/// The value of BANDOG_HELD for a command that is about to run under this lock. The pid of the command is not known
-/// yet; [`with_own_pid`] adds it. `claim`: the claim that holds the lock. `has_lease`: whether the lease is fixed.
-pub(super) fn with(name: &str, store: &str, kind: Kind, claim: ClaimId, has_lease: bool) -> String {
-    let (name, store, kind, client) = (name.into(), store.into(), kind.to_string(), claim.client.to_string());
-    let claim = (!has_lease).then(|| claim.to_string());
-    let mut held = above();
-    held.push(Held { name, store, kind, client, claim, pid: 0, started: 0 });
-    text(&held)
+/// The value of BANDOG_HELD for a command that is about to run under these locks. The pid of the command is not known
+/// yet; [`with_own_pid`] adds it. `claims`: the claims that hold the locks. `has_lease`: whether the leases are fixed.
+pub(super) fn with<'a>(
+    claims: impl Iterator<Item = (&'a str, ClaimId)>,
+    store: &str,
+    kind: Kind,
+    has_lease: bool,
+) -> String {
+    let new = claims.map(|(name, claim)| {
+        let (name, store, kind, client) = (name.into(), store.into(), kind.to_string(), claim.client.to_string());
+        let claim = (!has_lease).then(|| claim.to_string());
+        Held { name, store, kind, client, claim, pid: 0, started: 0 }
+    });
+    text(&above().into_iter().chain(new).collect::<Vec<_>>())
 }
 
 /// Adds the pid of this process to the value of BANDOG_HELD, and returns the new value. This process is about to become
-/// the command of the last lock. None if this process runs under no lock.
+/// the command of the last locks. None if this process runs under no lock.
 pub(crate) fn with_own_pid() -> Option<String> {
     let mut held = all();
-    let last = held.last_mut()?;
-    // A pid of 0 means that `with` added the last lock for this process. Otherwise the last lock belongs to an
-    // ancestor.
-    if let (0, Some(process)) = (last.pid, process::ourselves()) {
-        (last.pid, last.started) = process.number();
+    if held.is_empty() {
+        return None;
+    }
+    // A pid of 0 means that `with` added the lock for this process. The other locks belong to ancestors.
+    if let Some(process) = process::ourselves() {
+        held.iter_mut().filter(|held| held.pid == 0).for_each(|held| (held.pid, held.started) = process.number());
     }
     Some(text(&held))
 }

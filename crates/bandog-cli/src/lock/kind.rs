@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use bandog::{Client, Guard, Mutex, Owner, Result, RwLock, Semaphore, backend::Kind};
+use bandog::{AnyLock, Client, Guard, Mutex, Owner, Result, RwLock, Semaphore, backend::Kind};
 
 use crate::fault::Fault;
 
@@ -75,16 +75,6 @@ impl Handle {
         }
     }
 
-    /// Waits for the lock without a limit.
-    pub(crate) async fn lock(&self) -> Result<Guard> {
-        match self {
-            Self::Mutex(mutex) => mutex.lock().await,
-            Self::Read(lock) => lock.read().await,
-            Self::Write(lock) => lock.write().await.map(Guard::from),
-            Self::Permits(semaphore) => semaphore.acquire().await,
-        }
-    }
-
     /// Waits for the lock, for at most `wait`. None if the lock was busy for the whole time.
     pub(crate) async fn try_lock_for(&self, wait: Duration) -> Result<Option<Guard>> {
         match self {
@@ -92,6 +82,17 @@ impl Handle {
             Self::Read(lock) => lock.try_read_for(wait).await,
             Self::Write(lock) => Ok(lock.try_write_for(wait).await?.map(Guard::from)),
             Self::Permits(semaphore) => semaphore.try_acquire_for(wait).await,
+        }
+    }
+}
+
+impl From<Handle> for AnyLock {
+    fn from(handle: Handle) -> Self {
+        match handle {
+            Handle::Mutex(mutex) => mutex.into(),
+            Handle::Read(lock) => Self::read(&lock),
+            Handle::Write(lock) => Self::write(&lock),
+            Handle::Permits(semaphore) => semaphore.into(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Reports the holder of the lock while `bandog lock` waits.
+//! Reports the holder of a lock while `bandog lock` waits.
 
 use std::{
     convert::Infallible,
@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bandog::{Client, ErrorKind};
+use bandog::{Client, ErrorKind, Holder};
 use tokio::time::sleep;
 use tracing::Level;
 
@@ -26,10 +26,10 @@ const SHARE: u32 = 50;
 
 /// Runs beside the wait, and never ends: reports the holder. If the user has set a limit to the wait, finds out whether the
 /// store can be reached, so that the wait lasts until this limit.
-pub(super) async fn progress(client: &Client, name: &str, is_limited: bool) -> Infallible {
+pub(super) async fn progress(client: &Client, names: &[&str], is_limited: bool) -> Infallible {
     let reach = async { if is_limited { reach(client).await } else { future::pending().await } };
     tokio::select! {
-        never = report_holder(client, name) => match never {},
+        never = report_holder(client, names) => match never {},
         never = reach => match never {},
     }
 }
@@ -49,28 +49,28 @@ async fn reach(client: &Client) -> Infallible {
 
 /// Reports the holder, and later each new holder, until the future is dropped. On a terminal, the report is a single
 /// line, which is redrawn. Without a terminal, there is a report only with `-v`.
-pub(super) async fn report_holder(client: &Client, name: &str) -> Infallible {
+async fn report_holder(client: &Client, names: &[&str]) -> Infallible {
     if !is_reported() {
         return future::pending().await;
     }
     let on_terminal = stderr().is_terminal();
     let began = Instant::now();
     sleep(QUIET).await;
-    let line = StatusLine::on_terminal();
+    let (line, title) = (StatusLine::on_terminal(), title(names));
     let mut before = None;
     loop {
         let queried_at = Instant::now();
-        let now = wait_reason(client, name).await;
+        let now = wait_reason(client, names).await;
         let took = queried_at.elapsed();
         let waited = humantime::format_duration(Duration::from_secs(began.elapsed().as_secs()));
         let changed = before.as_ref() != Some(&now);
         match &line {
-            Some(line) => line.draw(&format!("waiting {waited} for {name:?}, {}", now.brief)),
-            None if changed && on_terminal => report(&format!("waiting for {name:?}, {}", now.whole)),
+            Some(line) => line.draw(&format!("waiting {waited} for {title}, {}", now.brief)),
+            None if changed && on_terminal => report(&format!("waiting for {title}, {}", now.whole)),
             None => {}
         }
         if changed {
-            tracing::info!("waiting for {name:?}, {}", now.whole);
+            tracing::info!("waiting for {title}, {}", now.whole);
         }
         before = Some(now);
         sleep(PAUSE.max(took * SHARE)).await;
@@ -93,17 +93,29 @@ struct WaitReason {
 }
 
 /// Queries the store for the reason of the wait.
-async fn wait_reason(client: &Client, name: &str) -> WaitReason {
-    let (whole, brief) = match client.show(name).await {
-        Ok(mut row) => {
-            // With `?replicas=`, the server has a grant before the replicas have acknowledged it.
-            let own = format!("{}:", client.id());
-            let all = row.holders.len();
-            row.holders.retain(|holder| !holder.owner.as_ref().is_some_and(|owner| owner.starts_with(&own)));
-            if row.holders.is_empty() && all > 0 {
-                return WaitReason::plain("which this command has got, but its grant is not acknowledged yet");
-            }
-            (holder_text::holders(&row), holder_text::brief_holders(&row))
+async fn wait_reason(client: &Client, names: &[&str]) -> WaitReason {
+    let (whole, brief) = match client.holders(names).await {
+        Ok(mut rows) => {
+            // With `?replicas=`, the server has a grant before the replicas have acknowledged it. Of several locks, this
+            // command can have some already.
+            let is_own = |holder: &Holder| is_own(client, holder);
+            let has_all = rows.iter().all(|row| row.holders.iter().any(is_own));
+            rows.iter_mut().for_each(|row| row.holders.retain(|holder| !is_own(holder)));
+            let Some(row) = rows.iter().find(|row| !row.holders.is_empty()) else {
+                return WaitReason::plain(if has_all {
+                    "which this command has got, but its grant is not acknowledged yet"
+                } else {
+                    "which has no holder at this moment"
+                });
+            };
+            let named = |holder| {
+                if names.len() > 1 {
+                    format!("{:?} is held by {holder}", row.name)
+                } else {
+                    format!("held by {holder}")
+                }
+            };
+            (holder_text::holders(row).map(named), holder_text::brief_holders(row).map(named))
         }
         Err(error) if error.kind() == ErrorKind::Unavailable => {
             return WaitReason::plain("but the store does not answer");
@@ -111,10 +123,25 @@ async fn wait_reason(client: &Client, name: &str) -> WaitReason {
         Err(_) => return WaitReason::plain("its holder cannot be read"),
     };
     match (whole, brief) {
-        (Some(whole), Some(brief)) => {
-            WaitReason { whole: format!("held by {whole}"), brief: format!("held by {brief}") }
-        }
+        (Some(whole), Some(brief)) => WaitReason { whole, brief },
         _ => WaitReason::plain("which has no holder at this moment"),
+    }
+}
+
+/// Whether this command is the holder.
+pub(super) fn is_own(client: &Client, holder: &Holder) -> bool {
+    holder.client() == Some(client.id())
+}
+
+/// The names in a message: `"a"`, or `"a" and "b"`.
+pub(super) fn title(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [name] => format!("{name:?}"),
+        [first @ .., last] => {
+            let first: Vec<_> = first.iter().map(|name| format!("{name:?}")).collect();
+            format!("{} and {last:?}", first.join(", "))
+        }
     }
 }
 

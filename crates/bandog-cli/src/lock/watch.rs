@@ -1,6 +1,6 @@
 //! Watches the child and the lock, and terminates the child when the lock is in danger.
 
-use bandog::{Clock, Guard, backend::Moment};
+use bandog::{AllGuard, Clock, backend::Moment};
 use tokio::time::{interval, sleep};
 
 use super::grace::Grace;
@@ -34,7 +34,12 @@ pub(super) enum LockDanger {
 
 /// Watches until the child has ended, or until the lock is in danger. In the second case, this function terminates the
 /// child, because the child must not outlive the lock.
-pub(super) async fn watch(guard: &Guard, processes: &mut ProcessTree, signals: &mut Signals, grace: Grace) -> ChildEnd {
+pub(super) async fn watch(
+    guard: &AllGuard,
+    processes: &mut ProcessTree,
+    signals: &mut Signals,
+    grace: Grace,
+) -> ChildEnd {
     let mut deadline = Deadline::of(guard);
     let mut check = interval(grace.check_interval);
     let mut expiring = guard.expiring(grace.warning());
@@ -66,7 +71,7 @@ pub(super) async fn watch(guard: &Guard, processes: &mut ProcessTree, signals: &
 /// Sends TERM to all processes, and later KILL to the processes that still run. Returns the processes that cannot be
 /// killed.
 async fn end(
-    guard: &Guard,
+    guard: &AllGuard,
     processes: &mut ProcessTree,
     signals: &mut Signals,
     grace: Grace,
@@ -109,18 +114,18 @@ struct Deadline {
 }
 
 impl Deadline {
-    fn of(guard: &Guard) -> Self {
+    fn of(guard: &AllGuard) -> Self {
         let clock = Clock::system();
         Self { clock, latest: clock.now() + guard.remaining() }
     }
 
     /// Reads the present deadline of the lock. Each renewal moves the deadline.
-    fn observe(&mut self, guard: &Guard) {
+    fn observe(&mut self, guard: &AllGuard) {
         self.latest = self.latest.max(self.clock.now() + guard.remaining());
     }
 
     /// The reason why the lock is in danger. Call this when the lock is lost or about to expire.
-    fn danger(&self, guard: &Guard) -> LockDanger {
+    fn danger(&self, guard: &AllGuard) -> LockDanger {
         if !guard.is_lost() {
             return LockDanger::Expiring;
         }

@@ -113,3 +113,36 @@ fn a_waiter_gets_the_lock_of_a_holder_that_was_killed() {
     ends(&mut waiter, 0);
     assert!(start.elapsed().as_secs() < 4, "{:?}", start.elapsed());
 }
+
+/// A script can distinguish the codes of bandog from those of the command.
+#[test]
+fn the_codes_of_a_busy_and_of_a_lost_lock_can_be_chosen() {
+    let place = Place::new();
+    let url = format!("sqlite:{}?watchdog=1s", place.path("a.db").display());
+    let store = ["--url", url.as_str()];
+    let mut holder = place.start(&Place::lock(
+        "x",
+        &[&store[..], &["-E", "3", "--lost-exit", "4"]].concat(),
+        "echo in; exec sleep 1000",
+    ));
+    holder.stdout_line("in", SOON);
+    for (option, code) in [("-E", 3), ("--busy-exit", 0), ("--conflict-exit-code", 255)] {
+        let number = code.to_string();
+        let options = [&store[..], &["--wait", "0s", option, &number]].concat();
+        place.run(&Place::lock("x", &options, "exit 0")).assert_ended(code, &["another client holds \"x\""]);
+    }
+    place.run(&[&["release", "x", "--force"][..], &store].concat()).assert_ended(0, &[]);
+    ends(&mut holder, 4);
+    for code in [75, 76, 3] {
+        let ran = place.run(&Place::lock("x", &["-E", "1", "--lost-exit", "2"], &format!("exit {code}")));
+        assert_eq!((ran.code, ran.stderr.as_str()), (code, ""), "the code of the command stays");
+    }
+    for (option, wrong, reason) in [
+        ("-E", "256", "'--busy-exit <CODE>': 256 is not in 0..=255"),
+        ("-E", "-1", "-1 is not in 0..=255"),
+        ("-E", "busy", "invalid digit"),
+        ("--lost-exit", "256", "'--lost-exit <CODE>': 256 is not in 0..=255"),
+    ] {
+        place.run(&Place::lock("x", &[option, wrong], "exit 0")).assert_ended(64, &[reason]);
+    }
+}

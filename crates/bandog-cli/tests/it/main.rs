@@ -26,6 +26,7 @@ mod nested;
 mod page;
 mod queries;
 mod schedule;
+mod several;
 mod signals;
 mod store;
 mod stores;

@@ -53,7 +53,8 @@ fn people_get_tables() {
     for args in [&["show", "x"][..], &["ls"]] {
         let ran = place.run(args);
         let lines: Vec<&str> = ran.stdout.lines().collect();
-        assert!(lines[0].ends_with("state/bandog/locks.db"), "{ran:?}");
+        let store = "state/bandog/locks.db (the default without --url and BANDOG_URL)";
+        assert!(lines[0].starts_with("in sqlite:/") && lines[0].ends_with(store), "{ran:?}");
         assert!(lines[1].starts_with("NAME  "), "{ran:?}");
         assert!(lines[2].starts_with("x ") && lines[2].contains(&fence) && lines[2].contains("59m"), "{ran:?}");
         assert_eq!((ran.code, lines.len(), ran.stderr.as_str()), (0, 3, ""));
@@ -80,4 +81,49 @@ fn the_latches_of_a_store_that_does_not_exist_are_open() {
     assert!(!place.path("state").exists(), "only `set` creates the database");
     place.run(&["latch", "parts", "set", "2"]).assert_ended(0, &[]);
     assert_eq!(place.run(&["latch", "parts", "down"]).stdout, "1\n");
+}
+
+/// A reader of a table sees that no option and no variable has named the store.
+#[test]
+fn a_table_says_that_its_store_is_the_default() {
+    let place = Place::new();
+    let default = "locks.db (the default without --url and BANDOG_URL)\n";
+    let first_line = |args: &[&str]| {
+        let ran = place.run(args);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        ran.stdout.split_inclusive('\n').next().unwrap_or_default().to_owned()
+    };
+    for args in [&["ls"][..], &["show", "x"]] {
+        assert!(first_line(args).ends_with(default), "no store yet: {args:?}");
+    }
+    place.run(&["latch", "x", "set", "2"]).assert_ended(0, &[]);
+    for args in [&["ls"][..], &["show", "x"], &["ls", "z*"], &["show", "y"]] {
+        assert!(first_line(args).ends_with(default), "{args:?}");
+        let named = [args, &["--url", "sqlite:state/bandog/locks.db"]].concat();
+        assert!(first_line(&named).ends_with("locks.db\n"), "{named:?}");
+    }
+}
+
+#[test]
+fn the_store_can_be_named_before_the_command() {
+    let place = Place::new();
+    place.run(&["--url", "sqlite:a.db", "lock", "x", "--", "true"]).assert_ended(0, &[]);
+    assert!(place.path("a.db").exists() && !place.path("state").exists());
+    for args in [
+        &["--url=sqlite:a.db", "show", "x"][..],
+        &["--url", "sqlite:a.db", "ls"],
+        &["--url", "sqlite:a.db", "jobs", "ls"],
+        &["jobs", "--url", "sqlite:a.db", "ls"],
+        &["-v", "--url", "sqlite:a.db", "latch", "x", "count"],
+        &["--url", "sqlite:other.db", "ls", "--url", "sqlite:a.db"],
+    ] {
+        place.run(args).assert_ended(0, &[]);
+        assert!(!place.path("state").exists() && !place.path("other.db").exists(), "{args:?}");
+    }
+    place.run(&["--url", "sqlite:b.db", "ls"]).assert_ended(69, &["b.db\" (from --url) does not exist"]);
+    for args in [&["--url", "sqlite:a.db", "cron", "explain", "@daily"][..], &["completions", "bash", "--url", "x"]] {
+        place.run(args).assert_ended(64, &["uses no store, so it has no --url"]);
+    }
+    assert!(!place.run(&["cron", "next", "--help"]).stdout.contains("--url"));
+    assert!(place.run(&["--help"]).stdout.contains("--url <URL>"));
 }
