@@ -43,6 +43,8 @@ struct ErrorParts {
     source: Option<Cause>,
     /// Whether the store might have applied the request although the client got no answer.
     maybe_applied: bool,
+    /// Whether the store has refused the data of one transaction. The same work can succeed with other data.
+    about_data: bool,
 }
 
 /// The kind of an error.
@@ -79,7 +81,8 @@ impl Error {
     /// is called.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self(Arc::new(ErrorParts { kind, verb: None, key: None, message, source: None, maybe_applied: false }))
+        let (verb, key, source) = (None, None, None);
+        Self(Arc::new(ErrorParts { kind, verb, key, message, source, maybe_applied: false, about_data: false }))
     }
 
     /// Creates an error of the kind [`ErrorKind::Misused`]: the caller passed a wrong value or made a wrong call.
@@ -131,6 +134,13 @@ impl Error {
         self.with(|parts| parts.maybe_applied = true)
     }
 
+    /// Marks the error as one about the data of a transaction, such as a constraint that is checked at the commit. The same
+    /// work can succeed later, so [`Error::is_permanent`] is false.
+    #[must_use]
+    pub fn about_data(self) -> Self {
+        self.with(|parts| parts.about_data = true)
+    }
+
     /// The text of the error without its kind. A message that contains the texts of several errors uses it, so that the
     /// kind is printed once, at the end.
     ///
@@ -170,6 +180,11 @@ impl Error {
         self.0.maybe_applied
     }
 
+    /// Whether the store has refused the data of one transaction.
+    pub(crate) fn is_about_data(&self) -> bool {
+        self.0.about_data
+    }
+
     /// The verb (the operation that failed), if it is known.
     pub fn verb(&self) -> Option<&'static str> {
         self.0.verb
@@ -178,6 +193,11 @@ impl Error {
     /// The key, if the error has one.
     pub fn key(&self) -> Option<&Key> {
         self.0.key.as_ref()
+    }
+
+    /// The beginning of the structure in `{:#?}`.
+    pub(crate) fn structure(kind: ErrorKind, is_permanent: bool) -> String {
+        format!("bandog::Error {{ kind: {kind:?}, is_permanent: {is_permanent},")
     }
 
     /// The beginning of the text: the verb and the key.
@@ -220,9 +240,13 @@ impl fmt::Display for Error {
     }
 }
 
+/// The text of the error. With `{:#?}`, its structure.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        if !f.alternate() {
+            return fmt::Display::fmt(self, f);
+        }
+        write!(f, "{} text: {:?} }}", Self::structure(self.kind(), self.is_permanent()), self.to_string())
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::{
     Claim, ClientId, Error, ErrorKind, Fence, Fences, Holding, Inspect, Key, Kind, Kinds, Latches, LockState, Member,
-    Notifier, Result, SqlStatement, Subscription,
+    Notifier, Result, SqlDialect, SqlStatement, Subscription,
 };
 
 /// One step of [`Leases::apply`].
@@ -175,6 +175,10 @@ pub struct Profile {
     /// The time for which a failover or a crash of the store can undo a step after its answer. After a reconnection, the
     /// client sends the releases of this time again. Zero if the store undoes nothing.
     pub may_undo: Duration,
+    /// The database whose transactions can check a lock ([`Leases::fence_sql`]). None if the store has no such transactions.
+    pub checks_locks_in: Option<SqlDialect>,
+    /// The database whose transactions can complete a run of a job ([`crate::Records::mark_sql`]).
+    pub completes_runs_in: Option<SqlDialect>,
     /// The clock that decides when a lease expires, as text for messages.
     pub expiry: &'static str,
     /// Maximum number of steps in one call of [`Leases::apply`]. The answers to the steps of a call come together. So a
@@ -199,6 +203,8 @@ impl Profile {
             has_records: true,
             fence_survives_failover: true,
             may_undo: Duration::ZERO,
+            checks_locks_in: None,
+            completes_runs_in: None,
             expiry: "this machine's clock",
             max_steps: Self::MAX_STEPS,
             epoch: watch::channel(1).1,

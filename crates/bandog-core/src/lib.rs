@@ -25,6 +25,7 @@ mod leases;
 mod lock_state;
 mod member;
 mod memory;
+mod outcome;
 mod records;
 mod sql_statement;
 mod subscription;
@@ -42,6 +43,7 @@ pub use leases::{Answer, Backend, Leases, Profile, Released, Renewal, Step, Verd
 pub use lock_state::{Hold, Limit, LockState, Place, check_pass};
 pub use member::{BlockedCall, BlockedCalls, MAX_BLOCKED, MAX_BLOCKED_HOLDS, MAX_WAITS, Member};
 pub use memory::Memory;
+pub use outcome::{Failure, Outcome};
 pub use records::{Holding, Line, Reading, Record, Records, Swap, Swapped, Swaps, Version, no_records};
 pub use sql_statement::{Mark, SqlDialect, SqlStatement};
 pub use subscription::{Notifier, Subscription};

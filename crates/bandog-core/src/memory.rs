@@ -133,6 +133,8 @@ impl Leases for Memory {
             has_records: true,
             fence_survives_failover: true,
             may_undo: Duration::ZERO,
+            checks_locks_in: None,
+            completes_runs_in: None,
             expiry: "this process's clock",
             max_steps: Profile::MAX_STEPS,
             epoch: self.epoch.subscribe(),

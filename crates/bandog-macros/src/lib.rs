@@ -6,6 +6,7 @@ mod duration;
 mod keys;
 mod kind;
 mod locked;
+mod none;
 mod scheduled;
 mod signature;
 mod template;
@@ -111,9 +112,28 @@ mod words; // Suggests and lists the allowed words in compile errors.
 /// ```
 ///
 /// ```compile_fail,E0277
+/// struct Failed; // without `impl From<bandog::Error>`
+///
+/// #[bandog::locked(name = "orders")]
+/// async fn sweep(client: &bandog::Client) -> Result<u64, Failed> {
+///     Ok(42)
+/// }
+/// ```
+///
+/// ```compile_fail,E0277
 /// #[bandog::locked(name = "orders", wait = "5s")]
 /// async fn sweep(client: &bandog::Client) -> bandog::Result<u64> { // not an Option, as `wait` requires
 ///     Ok(42)
+/// }
+/// ```
+///
+/// Without `wait`, the call waits until the lock is free. So a body that returns `Ok(Some(…))` only is refused, because its
+/// `Ok(None)` can never come:
+///
+/// ```compile_fail
+/// #[bandog::locked(name = "orders")] // `wait = "0s"` is missing
+/// async fn sweep(client: &bandog::Client) -> bandog::Result<Option<u64>> {
+///     Ok(Some(42))
 /// }
 /// ```
 ///

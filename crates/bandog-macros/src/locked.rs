@@ -10,7 +10,7 @@ use crate::{
     duration,
     keys::{self, Keys},
     kind::{self, Kind},
-    signature, template,
+    none, signature, template,
 };
 
 /// The keys that the attribute accepts.
@@ -72,6 +72,9 @@ impl Locked {
         let wait = keys.text("wait", "5s")?;
         let wait = wait.map(|text| duration::read("wait", &text, Duration::ZERO..=duration::LONGEST, "0s and 365d"));
         let kind = Kind::read(&mut keys)?;
+        if wait.is_none() {
+            none::refuse(function)?;
+        }
         Ok(Self {
             name: template::name(name, &params)?,
             client: client(keys.take("client"), &params)?,

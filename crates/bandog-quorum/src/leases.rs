@@ -250,6 +250,8 @@ impl<B: Backend> Leases for Quorum<B> {
             has_records: false,
             fence_survives_failover: profiles.iter().all(|profile| profile.fence_survives_failover),
             may_undo: profiles.iter().map(|profile| profile.may_undo).max().unwrap_or_default(),
+            checks_locks_in: None,
+            completes_runs_in: None,
             expiry: "the clocks of the nodes",
             epoch: self.tasks.epoch(),
         }

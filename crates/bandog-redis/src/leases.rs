@@ -314,6 +314,8 @@ impl Leases for Redis {
             has_records: true,
             fence_survives_failover: true,
             may_undo: MAY_UNDO,
+            checks_locks_in: None,
+            completes_runs_in: None,
             expiry: "the Redis server's clock",
             max_steps: if self.replicas.are_required() { 1 } else { Profile::MAX_STEPS },
             epoch: self.servers.epoch(),

@@ -3,13 +3,12 @@
 
 use std::{collections::BTreeMap, fmt, panic::Location, str::FromStr, sync::Arc, time::Duration};
 
-use bandog_core::{Error, Result};
+use bandog_core::{Error, Failure, Outcome, Result};
 use bandog_cron::Time;
 
 use crate::{
-    Job, Outcome, Scheduler,
+    Job, Scheduler,
     inject::{Given, Inject, WantedValues},
-    run::Failure,
 };
 
 /// The error about an attribute without a trigger.
@@ -63,6 +62,9 @@ pub enum Piece {
 /// A key and the pieces of its text.
 pub(crate) type Text<'a> = (&'static str, &'a [Piece]);
 
+/// The result of a declared function: its failure, if it has failed.
+pub type Ended = Option<Failure>;
+
 /// A job that is being built from an attribute and its function.
 #[derive(Debug)]
 pub struct Declaring {
@@ -111,18 +113,9 @@ impl Declaring {
     }
 }
 
-/// The result of a declared function.
-pub struct Ended(Option<Failure>);
-
-impl Outcome for Ended {
-    fn failure(self) -> Option<Failure> {
-        self.0
-    }
-}
-
 /// Converts the result of a declared function to a common type.
 pub fn ended<O: Outcome>(outcome: O) -> Ended {
-    Ended(outcome.failure())
+    outcome.failure()
 }
 
 /// The job that these texts describe. If a text is wrong, the first such error becomes the job's error, and the start

@@ -5,15 +5,14 @@ mod draft;
 
 use std::{fmt, num::NonZeroU32, panic::Location, sync::Arc, time::Duration};
 
-use bandog_core::{Error, MAX_TTL, Result, check_ttl};
+use bandog_core::{Error, Failure, MAX_TTL, Outcome, Result, check_ttl};
 use bandog_cron::{DayMatch, Daylight, Dialect, Phrasing, Time};
 
 use self::draft::{CronDraft, TriggerDraft};
 use crate::{
-    CatchUp, OnCrash, Outcome, Overlap, Retry, Run, Scope, StoreDown,
+    CatchUp, OnCrash, Overlap, Retry, Run, Scope, StoreDown,
     inject::{Shares, WantedValues},
     policy::Policy,
-    run::Failure,
     trigger::MIN_PERIOD,
 };
 
@@ -107,7 +106,7 @@ impl Job {
 
     /// Sets the body: an async function of the [`Run`] that returns `()` or a `Result`. The body runs as a task of the
     /// runtime in which the scheduler was started. Errors and panics are failures: they are logged, counted and
-    /// recorded, and the run is retried according to [`Job::retry`]. Failures never stop the schedule. The history
+    /// recorded, and the run is retried according to [`Job::retry`], unless the error can never succeed ([`Outcome`]). Failures never stop the schedule. The history
     /// keeps the first [`crate::MAX_ERROR`] bytes of an error's text.
     ///
     /// # Cancel safety
@@ -137,7 +136,7 @@ impl Job {
             let body = Arc::clone(&body);
             Box::pin(async move {
                 let done = tokio::task::spawn_blocking(move || body(run).failure()).await;
-                done.unwrap_or_else(|ended| Some(Failure(ended.to_string())))
+                done.unwrap_or_else(|ended| Some(Failure::new(ended.to_string())))
             })
         }));
         self

@@ -29,6 +29,7 @@ mod simulate;
 mod state;
 mod trigger;
 
+pub use bandog_core::Outcome;
 pub use bandog_cron::{DayMatch, Daylight, Dialect, Time};
 pub use declared::{Declared, declared};
 pub use inject::Shared;
@@ -37,7 +38,7 @@ pub use jobs::{Jobs, MAX_REASON};
 pub use nodes::MAX_NODE;
 pub use policy::{CatchUp, MAX_DEATHS, OnCrash, Overlap, Retry, Scope, StoreDown};
 pub use rows::{Fire, JobRow, NodeRow, Paused, Pauses, RunRow, State};
-pub use run::{Kind, MAX_ERROR, MAX_NOTE, Outcome, Run};
+pub use run::{Kind, MAX_ERROR, MAX_NOTE, Run};
 pub use scheduler::{Running, Scheduler};
 pub use simulate::{TestRun, TestScheduler, TestSetting};
 

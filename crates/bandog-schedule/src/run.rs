@@ -1,10 +1,6 @@
 //! A run of a job, as its body sees it.
 
-use std::{
-    error::Error as StdError,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bandog_core::{Error, ErrorKind, Fence, Mark, Records, SqlStatement};
 use bandog_cron::Time;
@@ -238,59 +234,5 @@ impl RunInfo {
     /// Removes and returns the last note. This is called at the run's end, so later notes are not recorded.
     pub(crate) fn take_note(&self) -> Option<String> {
         self.note.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-/// The result of a body: `()`, or a `Result`. An error counts as a failure of the run.
-#[diagnostic::on_unimplemented(
-    message = "a job must return `()` or `Result<(), E>`, where `E` can be converted into a boxed error",
-    label = "a scheduler cannot tell whether this value is a failure"
-)]
-pub trait Outcome {
-    /// The failure, or none if the run succeeded.
-    fn failure(self) -> Option<Failure>;
-}
-
-/// The text of a failure.
-pub struct Failure(pub(crate) String);
-
-impl Failure {
-    /// Shortens the text to its first [`MAX_ERROR`] bytes.
-    pub(crate) fn cut(mut self) -> Self {
-        if self.0.len() > MAX_ERROR {
-            let end = (0..=MAX_ERROR).rev().find(|at| self.0.is_char_boundary(*at)).unwrap_or(0);
-            self.0.truncate(end);
-            self.0.shrink_to_fit();
-        }
-        self
-    }
-}
-
-impl fmt::Debug for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl Outcome for () {
-    fn failure(self) -> Option<Failure> {
-        None
-    }
-}
-
-impl<E: Into<Box<dyn StdError + Send + Sync>>> Outcome for Result<(), E> {
-    fn failure(self) -> Option<Failure> {
-        let error = self.err()?.into();
-        let mut text = error.to_string();
-        let mut cause = error.source();
-        while let Some(source) = cause {
-            let source_text = source.to_string();
-            // Many errors already contain the text of their cause.
-            if !text.contains(&source_text) {
-                text = format!("{text}: {source_text}");
-            }
-            cause = source.source();
-        }
-        Some(Failure(text))
     }
 }

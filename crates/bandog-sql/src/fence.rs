@@ -4,6 +4,17 @@ use bandog_core::{Error, ErrorKind, Fence, Holding, Key, Mark, Result, SqlDialec
 
 use crate::{leases::Context, options::Dialect};
 
+impl Dialect {
+    /// The dialect of the statements for users.
+    pub(crate) fn for_users(self) -> SqlDialect {
+        match self {
+            Self::Postgres => SqlDialect::Postgres,
+            #[cfg(feature = "mysql")]
+            Self::MySql => SqlDialect::MySql,
+        }
+    }
+}
+
 /// The statement that checks a hold.
 ///
 /// # Errors
@@ -37,17 +48,17 @@ fn id(context: &Context) -> Result<String> {
 /// A statement that the user executes in another session. `values` are those of `$1`, `$2` and so on.
 fn statement(context: &Context, key: &Key, text: &str, values: &[String]) -> SqlStatement {
     let schema = &context.options.schema;
-    let key = key.clone();
+    let (key, dialect) = (key.clone(), context.options.dialect.for_users());
     match context.options.dialect {
         Dialect::Postgres => {
             let text = text.replace("$schema", &format!("\"{schema}\""));
-            SqlStatement { key, dialect: SqlDialect::Postgres, text, values: values.to_vec() }
+            SqlStatement { key, dialect, text, values: values.to_vec() }
         }
         #[cfg(feature = "mysql")]
         Dialect::MySql => {
             let schema = format!("`{}`", schema.replace('`', "``"));
             let (text, values) = with_question_marks(text, &schema, values);
-            SqlStatement { key, dialect: SqlDialect::MySql, text, values }
+            SqlStatement { key, dialect, text, values }
         }
     }
 }

@@ -240,7 +240,8 @@ impl Leases for Sql {
     }
 
     fn profile(&self) -> Profile {
-        let Context { options, epoch, .. } = &**self.context();
+        let Context { options, epoch, statements, .. } = &**self.context();
+        let dialect = options.dialect.for_users();
         Profile {
             store: options.store(),
             timeout: options.timeout,
@@ -251,6 +252,8 @@ impl Leases for Sql {
             has_records: true,
             fence_survives_failover: true,
             may_undo: MAY_UNDO,
+            checks_locks_in: statements.can_keep_fences().then_some(dialect),
+            completes_runs_in: Some(dialect),
             expiry: "the clock of the database server",
             max_steps: Profile::MAX_STEPS,
             epoch: epoch.subscribe(),

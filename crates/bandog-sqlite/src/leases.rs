@@ -73,6 +73,8 @@ impl Leases for Sqlite {
             has_records: true,
             fence_survives_failover: true,
             may_undo: Duration::ZERO,
+            checks_locks_in: None,
+            completes_runs_in: None,
             expiry: "the machine's boot clock",
             max_steps: Profile::MAX_STEPS,
             epoch: context.epoch.subscribe(),

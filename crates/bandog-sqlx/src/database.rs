@@ -11,7 +11,7 @@ use crate::fault::Purpose;
 const UNDO: &str = "rollback and chain";
 
 /// A database whose transactions can check a lock or complete a run.
-pub(crate) trait Supported: Database {
+pub trait Supported: Database {
     const DIALECT: SqlDialect;
 
     /// Executes a statement. Returns whether it has checked the lock or completed the run. Otherwise its result was empty:

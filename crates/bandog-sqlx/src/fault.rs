@@ -54,7 +54,7 @@ fn reason(said: &dyn DatabaseError) -> Reason {
 
 /// What a statement or a commit was for: the verb of its errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub enum Purpose {
     /// The check of a lock.
     Fence,
     /// The completion of a run.
@@ -151,7 +151,8 @@ pub(crate) fn of_commit(purpose: Purpose, key: &Key, error: sqlx::Error) -> Erro
     }
     match said.code().as_deref() {
         Some(code) if !is_unknown(code) => {
-            purpose.add_to(Error::new(ErrorKind::Denied, "the database refused the commit"), key).caused_by(error)
+            let refused = Error::new(ErrorKind::Denied, "the database refused the commit").about_data();
+            purpose.add_to(refused, key).caused_by(error)
         }
         Some(_) | None => {
             let message = "the session has ended during the commit, so the transaction may have been committed";
@@ -170,7 +171,7 @@ fn is_unknown(code: &str) -> bool {
     COMPLETION_UNKNOWN.contains(&code) || UNKNOWN.iter().any(|class| code.starts_with(class))
 }
 
-fn no_answer(purpose: Purpose, key: &Key, error: sqlx::Error) -> Error {
+pub(crate) fn no_answer(purpose: Purpose, key: &Key, error: sqlx::Error) -> Error {
     purpose.add_to(Error::unavailable("the database did not answer"), key).caused_by(error)
 }
 

@@ -15,9 +15,12 @@
 //! # Ok(()) }
 //! ```
 //!
+//! [`check`] is for the start of a program: it refuses a store that has no such transactions, and a pool for another database.
+//!
 //! Until the transaction ends, no other client gets the lock, even if its lease expires meanwhile. The order of holders
 //! is the order of their commits. `docs/postgres.md` and `docs/mysql.md` describe the isolation levels and the rights.
 
+mod check;
 mod complete;
 mod database;
 mod fault;
@@ -28,7 +31,10 @@ use bandog_sync::{AllGuard, Guard};
 use sqlx::MySql;
 use sqlx::{Database, Postgres, Transaction, TransactionManager};
 
-pub use self::complete::{CompleteIn, Completion};
+pub use self::{
+    check::check,
+    complete::{CompleteIn, Completion},
+};
 use self::{database::Supported, fault::Purpose};
 
 /// Checks the lock of a guard in a transaction of the database `DB`.

@@ -10,12 +10,13 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Backend, ClientId, Clock, Error, Key, Kind, Kinds, Member, Profile, Result, no_records};
+use bandog_core::{Backend, ClientId, Clock, Error, Key, Kind, Member, Result, no_records};
 use tokio::sync::mpsc;
 
 use crate::{
     engine::{Engine, Msg, Runner, Terms, Ticket},
     latch::Operations,
+    profile::StoreProfile,
 };
 
 /// Maximum time for which the drop of a handle waits for pending releases.
@@ -29,17 +30,10 @@ pub(crate) struct Handle {
     mailbox: mpsc::UnboundedSender<Msg>,
     pub(crate) id: ClientId,
     pub(crate) clock: Clock,
-    /// A description of the store, without secrets.
-    store: String,
+    pub(crate) profile: StoreProfile,
     prefix: String,
     /// The client's program and machine, as `program@host`.
     pub(crate) identity: String,
-    /// Timeout of one request.
-    pub(crate) timeout: Duration,
-    /// The kinds of locks that the backend supports.
-    kinds: Kinds,
-    /// Whether the backend has records.
-    has_records: bool,
     /// The terms (such as the ttl) of a lock for which the user has set no options.
     terms: Terms,
     /// The next number. The engine takes the numbers of claims from the same counter as the handle takes tickets (the
@@ -59,7 +53,7 @@ pub(crate) struct Handle {
 
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle").field("id", &self.id).field("store", &self.store).finish_non_exhaustive()
+        f.debug_struct("Handle").field("id", &self.id).field("store", &self.profile.store).finish_non_exhaustive()
     }
 }
 
@@ -76,7 +70,7 @@ impl Handle {
         let (mailbox, messages) = mpsc::unbounded_channel();
         let (id, prefix) = (member.id, member.prefix.clone());
         let identity = format!("{}@{}", member.program, member.host);
-        let Profile { store, timeout, kinds, has_records, .. } = backend.profile();
+        let profile = StoreProfile::of(backend.profile());
         let numbers = Arc::new(AtomicU64::new(1));
         let engine =
             Engine::new(Arc::new(backend), member, terms, max_waiting.get(), clock, messages, Arc::clone(&numbers));
@@ -88,12 +82,9 @@ impl Handle {
             mailbox,
             id,
             clock,
-            store,
+            profile,
             prefix,
             identity,
-            timeout,
-            kinds,
-            has_records,
             terms,
             numbers,
             latches: Arc::default(),
@@ -112,7 +103,7 @@ impl Handle {
     }
 
     pub(crate) fn store(&self) -> &str {
-        &self.store
+        &self.profile.store
     }
 
     /// The ttl of locks without a lease.
@@ -122,8 +113,8 @@ impl Handle {
 
     /// The terms of a lock of this kind for which the user has set no options.
     pub(crate) fn terms(&self, kind: Kind) -> Result<Terms> {
-        if !self.kinds.contains(kind) {
-            return Err(Error::misused(format!("{} has no locks of the kind {}", self.store, kind.name())));
+        if !self.profile.kinds.contains(kind) {
+            return Err(Error::misused(format!("{} has no locks of the kind {}", self.profile.store, kind.name())));
         }
         let fences = if kind.has_one_fence() { NonZeroU8::MIN } else { self.terms.fences };
         Ok(Terms { kind, fences, ..self.terms })
@@ -131,7 +122,7 @@ impl Handle {
 
     /// Refuses a backend without records before anything is locked. `verb` is the operation that needs them.
     pub(crate) fn check_records(&self, verb: &'static str) -> Result<()> {
-        if self.has_records { Ok(()) } else { Err(no_records(verb)) }
+        if self.profile.has_records { Ok(()) } else { Err(no_records(verb)) }
     }
 
     /// Returns true at the first call, and false at each later call. The caller logs that it may not read the registry only

@@ -280,7 +280,7 @@ impl Latch {
     /// repetitions is over.
     async fn change(&self, key: &Key, action: LatchAction) -> Result<LatchAnswer> {
         let handle = self.client.handle();
-        let (clock, timeout) = (handle.clock, handle.timeout);
+        let (clock, timeout) = (handle.clock, handle.profile.request_timeout);
         // The last repetition begins within two timeouts of an answer, and ends within three. The store remembers the
         // operation for more than twice this time, because a request can also reach the store late.
         let remember = MIN_REMEMBERED.max(timeout * 8);

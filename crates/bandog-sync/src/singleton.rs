@@ -2,7 +2,7 @@
 
 use std::{any::Any, panic::AssertUnwindSafe, pin::pin, time::Duration};
 
-use bandog_core::{Fence, Key, Result, rounded};
+use bandog_core::{Failure, Fence, Key, Outcome, Result, rounded};
 use futures_util::{
     FutureExt,
     future::{Either, select},
@@ -13,9 +13,6 @@ use crate::{
     pause::{check_timer, pause},
     retry::Retries,
 };
-
-/// The result of a task. The error is boxed, so that a task can use `?` with every type of error.
-type TaskResult = std::result::Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
 /// Maximum delay before any retry. A run that takes at least this time also resets the number of failures to zero.
 const MAX_DELAY: Duration = Duration::from_secs(30);
@@ -32,8 +29,14 @@ impl Client {
     ///   can run the task. This call waits for the lock again after a random delay. The maximum delay is 100 ms after
     ///   the first failure, and doubles with each further failure, up to 30 s. After a run of 30 s or more, the delays
     ///   begin at 100 ms again.
-    /// - **It returns `Ok(())`.** The lock is released, and the call returns. This ends the task only in this process:
+    /// - **It returns an error that can never succeed**, such as one of `ErrorKind::Unsupported`
+    ///   ([`bandog_core::Error::is_permanent`], also as a source of the task's error). It is logged as an error, and the call
+    ///   returns it.
+    /// - **It returns `Ok(())` or `()`.** The lock is released, and the call returns. This ends the task only in this process:
     ///   a waiting replica runs it next. For work that must run once in the whole cluster, use a job.
+    ///
+    /// The task returns `()`, or `Result<(), E>` with any type of error, such as `anyhow::Result<()>` ([`Outcome`]). If the
+    /// closure uses `?`, write its return type.
     ///
     /// Each run gets a clone of the closure. So everything that the closure captures must be borrowed or `Clone`. A run
     /// does not see changes that an earlier run made to its clone.
@@ -50,7 +53,7 @@ impl Client {
     /// # let sent = Cell::new(0);
     /// # async fn shutdown(sent: &Cell<u32>) { while sent.get() < 2 { tokio::task::yield_now().await } }
     /// # let send_batch = async |_fence: bandog::Fence| { sent.set(sent.get() + 1); Ok::<(), std::io::Error>(()) };
-    /// let relay = client.singleton("outbox-relay", async |guard| {
+    /// let relay = client.singleton("outbox-relay", async |guard: &bandog::Guard| -> std::io::Result<()> {
     ///     loop {
     ///         send_batch(guard.fence()).await?; // An error is logged. Another replica can take over.
     ///         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -67,6 +70,7 @@ impl Client {
     /// # Errors
     /// - `ErrorKind::Misused`: the name is not allowed, or the call was made outside a Tokio runtime.
     /// - `ErrorKind::Denied`: the store refused the request.
+    /// - The task's error, if it can never succeed: `ErrorKind::Unsupported`, `Misused` or `Denied`.
     /// - `ErrorKind::Closed`: the client was closed with [`Client::close`], which also cancels the task.
     ///
     /// It is no error if the store does not answer: the call continues to wait.
@@ -77,10 +81,10 @@ impl Client {
     /// # Cancel safety
     /// If the future is dropped while the task runs, the task is dropped, and then the lock is released. If the call
     /// still waits for the lock, the call leaves the queue.
-    pub async fn singleton(
+    pub async fn singleton<R: Outcome>(
         &self,
         name: impl AsRef<str>,
-        task: impl AsyncFnOnce(&Guard) -> TaskResult + Clone,
+        task: impl AsyncFnOnce(&Guard) -> R + Clone,
     ) -> Result<()> {
         self.mutex(name).singleton(task).await
     }
@@ -95,7 +99,7 @@ impl Mutex {
     /// # use std::time::Duration;
     /// # let client = bandog::testing::client();
     /// let relay = client.mutex("outbox-relay").watchdog(Duration::from_secs(5));
-    /// relay.singleton(async |guard| Ok(println!("leads under fence {}", guard.fence()))).await
+    /// relay.singleton(async |guard| println!("leads under fence {}", guard.fence())).await
     /// # }
     /// ```
     ///
@@ -107,7 +111,7 @@ impl Mutex {
     ///
     /// # Cancel safety
     /// As [`Client::singleton`].
-    pub async fn singleton(&self, task: impl AsyncFnOnce(&Guard) -> TaskResult + Clone) -> Result<()> {
+    pub async fn singleton<R: Outcome>(&self, task: impl AsyncFnOnce(&Guard) -> R + Clone) -> Result<()> {
         let key = self.lock.key()?;
         check_timer("singleton")?;
         let (clock, mut retries) = (self.lock.handle().clock, Retries::up_to(MAX_DELAY));
@@ -119,7 +123,7 @@ impl Mutex {
             if clock.now().since(began) >= MAX_DELAY {
                 retries.reset();
             }
-            let Some(delay) = end.log(key, fence, retries.next_delay()) else { return Ok(()) };
+            let Some(delay) = end.log(key, fence, retries.next_delay())? else { return Ok(()) };
             pause(self.lock.handle(), delay).await.map_err(|error| error.during("lock").at(key))?;
         }
     }
@@ -128,41 +132,50 @@ impl Mutex {
 /// How one run of the task ended.
 enum RunEnd {
     Done,
-    Failed(String),
+    Failed(Failure),
     Lost,
 }
 
 impl RunEnd {
     /// Logs how the run ended. Returns the delay before the next run, or `None` if there is no next run.
-    fn log(self, key: &Key, fence: Fence, delay: Duration) -> Option<Duration> {
+    ///
+    /// # Errors
+    /// The error of the task, if it can never succeed.
+    fn log(self, key: &Key, fence: Fence, delay: Duration) -> Result<Option<Duration>> {
         match self {
             Self::Done => {
                 tracing::info!(%key, %fence, "the singleton task is done");
-                None
+                Ok(None)
             }
-            Self::Failed(error) => {
+            Self::Failed(failure) => {
+                let error = failure.text();
+                if let Some(permanent) = failure.permanent() {
+                    tracing::error!(%key, %fence, error, "the singleton task ends, because it can never succeed");
+                    return Err(permanent.clone());
+                }
                 tracing::warn!(%key, %fence, error, retry_in = %rounded(delay), "the singleton task failed");
-                Some(delay)
+                Ok(Some(delay))
             }
             Self::Lost => {
                 tracing::warn!(%key, %fence, retry_in = %rounded(delay), "the singleton task was cancelled: its lock was lost");
-                Some(delay)
+                Ok(Some(delay))
             }
         }
     }
 }
 
 /// Runs the task until the task ends or the lock is lost. Then releases the lock.
-async fn run(guard: Guard, task: impl AsyncFnOnce(&Guard) -> TaskResult) -> Result<RunEnd> {
+async fn run<R: Outcome>(guard: Guard, task: impl AsyncFnOnce(&Guard) -> R) -> Result<RunEnd> {
     let end = {
         // The closure is called inside the async block, so that a panic is caught even if it happens before the closure
         // returns its future.
         let running = AssertUnwindSafe(async { task(&guard).await }).catch_unwind();
         match select(guard.lost(), pin!(running)).await {
             Either::Left(((), _)) => RunEnd::Lost,
-            Either::Right((Ok(Ok(())), _)) => RunEnd::Done,
-            Either::Right((Ok(Err(error)), _)) => RunEnd::Failed(error.to_string()),
-            Either::Right((Err(panic), _)) => RunEnd::Failed(format!("it panicked: {}", panic_message(&*panic))),
+            Either::Right((Ok(outcome), _)) => outcome.failure().map_or(RunEnd::Done, RunEnd::Failed),
+            Either::Right((Err(panic), _)) => {
+                RunEnd::Failed(Failure::new(format!("it panicked: {}", panic_message(&*panic))))
+            }
         }
     };
     match (end, guard.check_held()) {

@@ -93,6 +93,8 @@ impl Leases for ZooKeeper {
             has_records: true,
             fence_survives_failover: true,
             may_undo: Duration::ZERO,
+            checks_locks_in: None,
+            completes_runs_in: None,
             expiry: "the session with ZooKeeper",
             max_steps: Profile::MAX_STEPS,
             epoch: self.0.epoch.subscribe(),

@@ -70,7 +70,7 @@ mod url;
 #[doc(inline)]
 pub use bandog_core::{
     Backend, ClientId, Clock, Error, ErrorKind, Fence, Finding, Holder, Key, LatchRow, Level, MAX_KEY_LEN, MAX_TTL,
-    MIN_TTL, Member, Pattern, Result, Row, SqlDialect, SqlStatement, Waiting,
+    MIN_TTL, Member, Outcome, Pattern, Result, Row, SqlDialect, SqlStatement, Waiting,
 };
 #[cfg(feature = "schedule")]
 #[doc(inline)]
@@ -78,7 +78,8 @@ pub use bandog_macros::{locked, scheduled};
 #[doc(inline)]
 pub use bandog_sync::{
     All, AllExpiring, AllGuard, AllLost, AnyLock, Arrival, Barrier, Client, ClientOptions, Election, Expiring, Guard,
-    Health, Latch, Leader, Leadership, Lost, Mutex, Notifications, Observer, Owner, RwLock, Semaphore, WriteGuard, all,
+    Health, Latch, Leader, Leadership, Lost, Mutex, Notifications, Observer, Owner, RwLock, Semaphore, StoreProfile,
+    WriteGuard, all,
 };
 
 pub use self::connect::{ConnectOptions, connect};

@@ -12,8 +12,9 @@ use crate::{Client, Error, Guard, Mutex, RwLock, Semaphore, WriteGuard};
 /// The return type of a locked function, which is a function under `#[bandog::locked]`.
 #[diagnostic::on_unimplemented(
     message = "a function under `#[bandog::locked]` must return `Result<T, E>` with `E: From<bandog::Error>`",
-    label = "this is not such a `Result`",
-    note = "a lock can fail: the store may be unavailable, or the lock may be lost"
+    label = "`{Self}` is not such a `Result`",
+    note = "a lock can fail: the store may be unavailable, or the lock may be lost",
+    note = "an error type of your own needs `impl From<bandog::Error>`; `anyhow::Error` and boxed errors have it"
 )]
 pub trait Returned {
     /// The value that the function returns if the lock failed with this error.
@@ -24,8 +25,9 @@ pub trait Returned {
 /// whole wait.
 #[diagnostic::on_unimplemented(
     message = "a function under `#[bandog::locked(wait = …)]` must return `Result<Option<T>, E>` with `E: From<bandog::Error>`",
-    label = "this is not such a `Result`",
-    note = "`Ok(None)` means that the lock was busy for the whole wait"
+    label = "`{Self}` is not such a `Result`",
+    note = "`Ok(None)` means that the lock was busy for the whole wait",
+    note = "an error type of your own needs `impl From<bandog::Error>`; `anyhow::Error` and boxed errors have it"
 )]
 pub trait Tried {
     /// The value that the function returns if its lock failed with this error.
@@ -35,12 +37,15 @@ pub trait Tried {
     fn busy() -> Self;
 }
 
+// With the attribute, the compiler names the trait, whose message is above, and not the missing `From`.
+#[diagnostic::do_not_recommend]
 impl<T, E: From<Error>> Returned for Result<T, E> {
     fn failed(error: Error) -> Self {
         Err(error.into())
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T, E: From<Error>> Tried for Result<Option<T>, E> {
     fn failed(error: Error) -> Self {
         Err(error.into())

@@ -15,6 +15,12 @@ fn rejects_function(function: &str, message: &str, place: &str) {
     refuses(expand, ("name = \"orders\"", function), message, place);
 }
 
+#[track_caller]
+fn accepts(attribute: &str, function: &str) {
+    let expanded = expand(attribute.parse().unwrap(), function.parse().unwrap());
+    assert!(expanded.is_ok(), "{attribute} on {function}: {:?}", expanded.err());
+}
+
 #[test]
 fn wrong_keys_are_refused() {
     rejects_attribute("nmae = \"a\"", "unknown key `nmae`; did you mean `name`?", "nmae");
@@ -137,4 +143,28 @@ fn functions_that_cannot_lock_are_refused() {
         let found = faults(expand, "name = \"a\"", item);
         assert!(found[0].0.starts_with("`#[bandog::locked]` must be on a function with a body: "), "{found:?}");
     }
+}
+
+/// Without `wait` the lock is never busy. A body that may have a `None` of its own is accepted.
+#[test]
+fn an_option_whose_none_can_never_come_is_refused() {
+    let message = "this function never returns `Ok(None)`: without `wait`, the call waits until the lock is free. Write \
+                   wait = \"0s\" if `Ok(None)` means that the lock is busy, or return `Result<T, E>`";
+    for body in ["Ok(Some(1))", "work().await?; if done() { return Err(x) } Ok(Some(work().await?))"] {
+        let function = format!("async fn f(client: &Client) -> bandog::Result<Option<u64>> {{ {body} }}");
+        refuses(expand, ("name = \"orders\"", &function), message, "Option<u64>");
+        accepts("name = \"orders\", wait = \"0s\"", &function);
+    }
+    for body in [
+        "find().await",
+        "Ok(None)",
+        "Ok(found)",
+        "if none() { return Ok(None) } Ok(Some(1))",
+        "todo!()",
+        "or_none!(x); Ok(Some(1))",
+    ] {
+        let function = format!("async fn f(client: &Client) -> Result<Option<u64>> {{ {body} }}");
+        accepts("name = \"orders\"", &function);
+    }
+    accepts("name = \"orders\"", "async fn f(client: &Client) -> Result<Vec<u64>> { Ok(vec![1]) }");
 }

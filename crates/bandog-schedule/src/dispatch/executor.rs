@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{Clock, Moment, rounded};
+use bandog_core::{Clock, Failure, Moment, rounded};
 use bandog_sync::Client;
 use futures_util::future::{BoxFuture, Either, select};
 use tokio::{sync::mpsc, time};
@@ -21,7 +21,7 @@ use crate::{
     job::{Body, run_body},
     meters,
     policy::Policy,
-    run::{Failure, RunInfo},
+    run::RunInfo,
 };
 
 /// Maximum number of runs in a chunk. Each full chunk has a tokio task that spawns the tasks of its runs.
@@ -204,18 +204,22 @@ async fn execute(body: Body, policy: Arc<Policy>, limit: Option<Box<RetryDeadlin
         let failed = match end {
             AttemptEnd::Ok => return report.end(State::Ok, None),
             AttemptEnd::Cancelled => return report.end(report.cancelled(), Some("it was cancelled".into())),
-            AttemptEnd::Failed(state, error) => (state, error),
+            AttemptEnd::Failed(state, failure) => (state, failure),
         };
         retries += 1;
         // Whether the retry after this backoff starts before the deadline.
         let in_time = |backoff: &Duration| limit.as_ref().is_none_or(|limit| limit.allows(*backoff));
+        let (job, error) = (&report.info.name, failed.1.text().to_owned());
         let Some(backoff) = policy.retry.backoff(retries).filter(in_time) else {
-            return report.end(failed.0, Some(failed.1));
+            return report.end(failed.0, Some(error));
         };
-        let job = &report.info.name;
-        tracing::warn!(%job, error = failed.1, "the job failed; the retry starts in {}", rounded(backoff));
+        if failed.1.permanent().is_some() {
+            tracing::error!(%job, error, "the job failed, and is not retried, because it can never succeed");
+            return report.end(failed.0, Some(error));
+        }
+        tracing::warn!(%job, error, "the job failed; the retry starts in {}", rounded(backoff));
         if Box::pin(time::timeout(backoff, report.info.cancel.cancelled())).await.is_ok() {
-            return report.end(report.cancelled(), Some(failed.1));
+            return report.end(report.cancelled(), Some(error));
         }
         report.attempt += 1;
     }
@@ -224,8 +228,8 @@ async fn execute(body: Body, policy: Arc<Policy>, limit: Option<Box<RetryDeadlin
 /// How an attempt ended.
 enum AttemptEnd {
     Ok,
-    /// The state of the run if there is no retry, and the error.
-    Failed(State, String),
+    /// The state of the run if there is no retry, and the failure.
+    Failed(State, Failure),
     Cancelled,
 }
 
@@ -255,8 +259,8 @@ async fn run_attempt(body: &Body, policy: &Policy, report: &EndReport) -> Attemp
     match (is_timeout, rest) {
         // The body succeeded within the job's grace.
         (_, Ok(None)) => AttemptEnd::Ok,
-        (true, Ok(Some(Failure(error)))) => AttemptEnd::Failed(State::TimedOut, error),
-        (true, Err(_)) => AttemptEnd::Failed(State::TimedOut, timeout_text(policy.timeout)),
+        (true, Ok(Some(failure))) => AttemptEnd::Failed(State::TimedOut, failure),
+        (true, Err(_)) => AttemptEnd::Failed(State::TimedOut, Failure::new(timeout_text(policy.timeout))),
         (false, Ok(Some(_)) | Err(_)) => AttemptEnd::Cancelled,
     }
 }
@@ -266,7 +270,7 @@ fn finished(done: Option<Failure>, cancel: &CancelToken) -> AttemptEnd {
     match done {
         None => AttemptEnd::Ok,
         Some(_) if cancel.reason().is_some() => AttemptEnd::Cancelled,
-        Some(Failure(error)) => AttemptEnd::Failed(State::Failed, error),
+        Some(failure) => AttemptEnd::Failed(State::Failed, failure),
     }
 }
 

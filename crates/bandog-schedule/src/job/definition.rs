@@ -2,10 +2,10 @@
 
 use std::{any::Any, panic::AssertUnwindSafe, sync::Arc};
 
-use bandog_core::{Error, Result};
+use bandog_core::{Error, Failure, Result};
 use futures_util::{FutureExt, future::BoxFuture};
 
-use crate::{Run, policy::Policy, run::Failure, trigger::Trigger};
+use crate::{Run, policy::Policy, run::MAX_ERROR, trigger::Trigger};
 
 /// Maximum length of a job's name, in bytes.
 pub const MAX_NAME: usize = 200;
@@ -33,8 +33,9 @@ pub(crate) struct JobDefinition {
 pub(crate) async fn run_body(body: &Body, run: Run) -> Option<Failure> {
     let making = AssertUnwindSafe(async { body(run).await });
     let failure = making.catch_unwind().await;
-    let failure = failure.unwrap_or_else(|panic| Some(Failure(format!("it panicked: {}", panic_message(&*panic)))));
-    failure.map(Failure::cut)
+    let failure =
+        failure.unwrap_or_else(|panic| Some(Failure::new(format!("it panicked: {}", panic_message(&*panic)))));
+    failure.map(|failure| failure.cut(MAX_ERROR))
 }
 
 /// The text of a panic.

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::Clock;
+use bandog_core::{Clock, Error, ErrorKind};
 use bandog_schedule::{Job, Overlap, Retry, Run, RunRow, Running, Scheduler, Scope, State, TestScheduler};
 use tokio::{
     sync::mpsc,
@@ -297,4 +297,22 @@ async fn a_run_that_begins_while_the_node_stops_or_is_cancelled_is_stopping_too(
     time::sleep(secs(2)).await;
     running.stop().await.unwrap();
     assert!(!sees.recv().await.unwrap(), "the node stops, and the run is not cancelled");
+}
+
+/// An error that can never succeed is not retried, and logged once as an error.
+#[tokio::test(start_paused = true)]
+async fn an_error_that_can_never_succeed_is_not_retried() {
+    let (log, _guard) = bandog_testkit::Ear::of_thread("bandog");
+    let failing = |kind| {
+        minutely().retry(Retry::times(3)).run(move |_: Run| async move { Err::<(), _>(Error::new(kind, "as it must")) })
+    };
+    for (kind, attempts) in [(ErrorKind::Unsupported, 1), (ErrorKind::Misused, 1), (ErrorKind::Denied, 1)] {
+        let runs = history(|| failing(kind)).await;
+        assert_eq!((runs[0].state, runs[0].attempt), (State::Failed, attempts), "{kind:?}: {runs:?}");
+    }
+    let lines = log.heard("is not retried");
+    assert!(!lines.is_empty() && lines.iter().all(|line| line.starts_with("ERROR")), "{lines:?}");
+    for kind in [ErrorKind::Unavailable, ErrorKind::Lost] {
+        assert_eq!(history(|| failing(kind)).await[0].attempt, 4, "{kind:?}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use bandog::ErrorKind;
 use bandog_sqlx::FenceIn;
-use sqlx::{Connection, PgConnection};
+use sqlx::{Connection, PgConnection, PgPool};
 
 use crate::complete::expect_one_completion;
 use crate::support::{Database, SERVER, write};
@@ -18,11 +18,10 @@ fn grants() -> Vec<&'static str> {
     grants
 }
 
-/// A connection of a role without a password.
-async fn connection_of(role: &str, database: &Database) -> PgConnection {
+/// The URL for a role without a password.
+fn url_of(role: &str, database: &Database) -> String {
     let (directory, port) = (SERVER.directory().display(), SERVER.port());
-    let url = format!("postgres://{role}@localhost/{}?host={directory}&port={port}", database.0);
-    PgConnection::connect(&url).await.unwrap()
+    format!("postgres://{role}@localhost/{}?host={directory}&port={port}", database.0)
 }
 
 #[tokio::test]
@@ -60,14 +59,17 @@ async fn the_documented_rights_of_the_users_role_are_enough_and_needed() {
     let client = database.client("").await;
     let guard = client.mutex("k").lock().await.unwrap();
     SERVER.sql(&database.0, "create role shop login; grant insert on writes to shop");
-    let mut connection = connection_of("shop", &database).await;
+    let mut connection = PgConnection::connect(&url_of("shop", &database)).await.unwrap();
+    let pool = PgPool::connect(&url_of("shop", &database)).await.unwrap();
     for grant in grants() {
+        assert_eq!(bandog_sqlx::check(&client, &pool).await.unwrap_err().kind(), ErrorKind::Denied);
         let mut tx = connection.begin().await.unwrap();
         write(&mut tx, "without a right").await;
         let error = guard.commit(tx).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Denied, "before {grant:?}: {error}");
         SERVER.sql(&database.0, grant);
     }
+    bandog_sqlx::check(&client, &pool).await.unwrap();
     let mut tx = connection.begin().await.unwrap();
     write(&mut tx, "with all").await;
     guard.commit(tx).await.unwrap();

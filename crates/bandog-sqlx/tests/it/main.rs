@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
 mod busy;
+mod check;
 mod complete;
 mod database;
 mod example;

@@ -2,10 +2,11 @@
 
 use bandog::ErrorKind;
 use bandog_sqlx::FenceIn;
+use bandog_testkit::MariaDbServer;
 use sqlx::Connection;
 
 use crate::complete::expect_one_completion;
-use crate::support::{Database, SERVER, write};
+use crate::support::{Database, SERVER, narrow_pool, write};
 
 /// The page that lists the rights.
 const PAGE: &str = include_str!("../../../../docs/mysql.md");
@@ -62,13 +63,16 @@ async fn the_documented_rights_of_the_users_role_are_enough_and_needed() {
     let guard = client.mutex("k").lock().await.unwrap();
     SERVER.sql(&database.0, "create user app@'%' identified by 'PASSWORD'; grant insert on writes to app@'%'");
     let mut connection = database.connection_of("app:PASSWORD").await;
+    let pool = narrow_pool(&database.url().replace(MariaDbServer::LOCKS, "app:PASSWORD")).await;
     for grant in grants() {
+        assert_eq!(bandog_sqlx::check(&client, &pool).await.unwrap_err().kind(), ErrorKind::Denied);
         let mut tx = connection.begin().await.unwrap();
         write(&mut tx, "without a right").await;
         let error = guard.commit(tx).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Denied, "before {grant:?}: {error}");
         SERVER.sql(&database.0, &grant.replace("shop.", ""));
     }
+    bandog_sqlx::check(&client, &pool).await.unwrap();
     let mut tx = connection.begin().await.unwrap();
     write(&mut tx, "with all").await;
     guard.commit(tx).await.unwrap();

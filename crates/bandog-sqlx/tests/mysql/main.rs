@@ -4,6 +4,8 @@
 
 #[path = "../it/busy.rs"]
 mod busy;
+#[path = "../it/check.rs"]
+mod check;
 #[path = "../it/complete.rs"]
 mod complete;
 mod database;

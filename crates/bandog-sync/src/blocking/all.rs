@@ -102,8 +102,8 @@ impl All {
         let all = self.by_this_thread()?;
         let (locks, handle) = all.size()?;
         // The engines end the call earlier than this: only the calls without a wait can take a request timeout each.
-        let engine_limit =
-            limit.saturating_add(handle.timeout.saturating_mul(u32::try_from(locks).unwrap_or(u32::MAX)));
+        let engine_limit = limit
+            .saturating_add(handle.profile.request_timeout.saturating_mul(u32::try_from(locks).unwrap_or(u32::MAX)));
         let guard = answer(all.try_lock_for(limit), engine_limit, handle.clock)?;
         Ok(guard.map(AllGuard::new))
     }
@@ -187,7 +187,8 @@ impl AllGuard {
     pub fn release(self) -> Result<()> {
         thread::may_block("release")?;
         let handles = self.guard.guards().iter().map(crate::Guard::handle);
-        let Some((limit, clock)) = handles.map(|handle| (handle.timeout * 2, handle.clock)).max_by_key(|limit| limit.0)
+        let Some((limit, clock)) =
+            handles.map(|handle| (handle.profile.request_timeout * 2, handle.clock)).max_by_key(|limit| limit.0)
         else {
             return Ok(());
         };

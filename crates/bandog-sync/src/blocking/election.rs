@@ -131,7 +131,7 @@ impl Leadership {
     pub fn resign(self) -> Result<()> {
         thread::may_block("release").map_err(|error| error.at(self.leadership.guard().key()))?;
         let handle = self.leadership.guard().handle();
-        let (limit, clock) = (handle.timeout * 3, handle.clock);
+        let (limit, clock) = (handle.profile.request_timeout * 3, handle.clock);
         answer(self.leadership.resign(), limit, clock)
     }
 

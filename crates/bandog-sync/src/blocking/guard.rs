@@ -103,7 +103,7 @@ impl Guard {
     /// - `ErrorKind::Misused`: the call was made in async code. The lock is released in the background.
     pub fn release(self) -> Result<()> {
         thread::may_block("release").map_err(|error| error.at(self.key()))?;
-        let (clock, limit) = (self.guard.handle().clock, self.guard.handle().timeout * 2);
+        let (clock, limit) = (self.guard.handle().clock, self.guard.handle().profile.request_timeout * 2);
         answer(self.guard.release(), limit, clock)
     }
 

@@ -20,7 +20,7 @@ pub(super) fn try_acquire_for(lock: &Lock, limit: Duration) -> Result<Option<Gua
     let lock = by_this_thread(lock)?;
     let handle = lock.handle();
     // The time after which the engine ends the call.
-    let engine_limit = if limit.is_zero() { handle.timeout } else { limit };
+    let engine_limit = if limit.is_zero() { handle.profile.request_timeout } else { limit };
     let guard = answer(lock.try_acquire_for(limit), engine_limit, handle.clock)?;
     Ok(guard.map(Guard::new))
 }

@@ -51,7 +51,7 @@ fn spawn_replica(replica: usize, client: &Client, log: &Log) -> JoinHandle<Resul
         client
             .singleton("relay", async |guard| {
                 let _running = Running::begin(replica, guard, &log);
-                std::future::pending().await
+                std::future::pending::<()>().await;
             })
             .await
     })
@@ -179,7 +179,7 @@ async fn an_error_gives_leadership_away_and_is_retried_after_a_delay() {
     let failing = {
         let (ours, begun) = (ours.clone(), Arc::clone(&begun));
         tokio::spawn(async move {
-            ours.singleton("relay", async |_| {
+            ours.singleton("relay", async |_: &Guard| -> Result<(), std::num::ParseIntError> {
                 begun.lock().unwrap().push(time::Instant::now());
                 "no number".parse::<u32>()?;
                 Ok(())
@@ -220,7 +220,7 @@ async fn after_a_long_run_earlier_failures_do_not_count() {
         let runs = delays.borrow().len();
         time::sleep(if runs == 8 { Duration::from_secs(31) } else { ms(1) }).await;
         ended.set(time::Instant::now());
-        if runs == 10 { Ok(()) } else { Err("not yet".into()) }
+        if runs == 10 { Ok(()) } else { Err("not yet") }
     });
     soon(task).await.unwrap();
     let delays = delays.into_inner();
@@ -241,7 +241,7 @@ async fn a_panic_counts_as_a_failure() {
                 time::sleep(ms(10)).await;
                 panic!("after {} ms", 10)
             }
-            _ => Ok(()),
+            _ => {}
         }
     });
     soon(task).await.unwrap();
@@ -255,7 +255,6 @@ async fn a_task_that_is_done_releases_the_lock_and_ends_the_call() {
     let (ours, theirs) = (client(store.clone()), client(store.clone()));
     let done = ours.singleton("relay", async |guard| {
         drop(Running::begin(0, guard, &log));
-        Ok(())
     });
     done.await.unwrap();
     assert_eq!(held(&store).await, [""; 0]);
@@ -275,7 +274,7 @@ async fn a_closed_client_ends_its_singletons() {
     let waiting = spawn_replica(1, &waits, &log);
     let resting = {
         let rests = rests.clone();
-        tokio::spawn(async move { rests.singleton("fails", async |_| Err("always".into())).await })
+        tokio::spawn(async move { rests.singleton("fails", async |_| Err("always")).await })
     };
     time::sleep(Duration::from_secs(600)).await;
     for (client, call) in [(waits, waiting), (leads, leading), (rests, resting)] {
@@ -318,9 +317,9 @@ async fn a_store_that_is_away_is_waited_for_and_a_refusal_is_an_error() {
     until_led_by(&log, 0).await;
     call.abort();
 
-    let bad_name = ours.singleton("", async |_| Ok(())).await;
+    let bad_name = ours.singleton("", async |_| ()).await;
     assert_eq!(kind(bad_name), Some(ErrorKind::Misused));
-    let bad_ttl = ours.mutex("relay").watchdog(ms(1)).singleton(async |_| Ok(())).await;
+    let bad_ttl = ours.mutex("relay").watchdog(ms(1)).singleton(async |_| ()).await;
     assert_eq!(kind(bad_ttl), Some(ErrorKind::Misused));
 }
 
@@ -332,7 +331,6 @@ async fn a_singleton_uses_the_ttl_of_its_mutex() {
     let relay = client.mutex("relay").watchdog(ms(5_000));
     let call = relay.singleton(async |guard| {
         left.set(guard.remaining());
-        Ok(())
     });
     call.await.unwrap();
     assert!(left.get() > ms(4_000) && left.get() < ms(5_000), "{left:?}");
@@ -342,7 +340,7 @@ async fn a_singleton_uses_the_ttl_of_its_mutex() {
 #[test]
 fn a_singleton_outside_a_runtime_is_misused() {
     let client = Client::over(Memory::new(Clock::system())).unwrap();
-    let call = pin!(client.singleton("relay", async |_| Ok(())));
+    let call = pin!(client.singleton("relay", async |_| ()));
     let Poll::Ready(Err(error)) = call.poll(&mut Context::from_waker(Waker::noop())) else { panic!("the call waits") };
     assert_eq!(error.kind(), ErrorKind::Misused);
     assert!(error.to_string().contains("Tokio runtime"), "{error}");
@@ -358,7 +356,7 @@ async fn tasks_of_every_kind_are_accepted() {
     client.singleton("function", function).await.unwrap();
     let counter = Cell::new(0);
     client
-        .singleton("counts", async |guard| {
+        .singleton("counts", async |guard: &Guard| -> Result<(), Error> {
             counter.set(counter.get() + 1);
             if counter.get() < 3 {
                 Err(Error::lost(guard.key()))?;
@@ -374,4 +372,52 @@ async fn tasks_of_every_kind_are_accepted() {
         }
     });
     assert!(time::timeout(ms(60_000), endless).await.is_err());
+}
+
+/// An error that can never succeed ends the call at once, also if it is the source of another error. Other replicas run into it
+/// too, and the lock is free. It is logged once, as an error.
+#[tokio::test(start_paused = true)]
+async fn an_error_that_can_never_succeed_ends_the_call() {
+    #[derive(Debug)]
+    struct Wrapped(Error);
+    impl std::fmt::Display for Wrapped {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("the order was not paid")
+        }
+    }
+    impl std::error::Error for Wrapped {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+    let (log, _guard) = bandog_testkit::Ear::of_thread("bandog");
+    let store = memory();
+    let client = client(store.clone());
+    for (wanted, error) in [
+        (ErrorKind::Unsupported, Error::new(ErrorKind::Unsupported, "no transactions here")),
+        (ErrorKind::Misused, Error::misused("the name is empty")),
+        (ErrorKind::Denied, Error::new(ErrorKind::Denied, "a right is missing")),
+    ] {
+        let runs = Cell::new(0);
+        let task = async |_: &Guard| -> Result<(), Wrapped> {
+            runs.set(runs.get() + 1);
+            Err(Wrapped(error.clone()))
+        };
+        let ended =
+            time::timeout(ms(60_000), client.singleton("relay", task)).await.expect("the call repeats the task");
+        assert_eq!((kind(ended), runs.get()), (Some(wanted), 1));
+        assert_eq!(held(&store).await, [""; 0]);
+    }
+    let lines = log.heard("it can never succeed");
+    assert!(lines.len() == 3 && lines.iter().all(|line| line.starts_with("ERROR")), "{lines:?}");
+    assert!(lines[0].contains("the order was not paid: no transactions here (Unsupported)"), "{lines:?}");
+
+    let runs = Cell::new(0);
+    let task = async |_: &Guard| {
+        runs.set(runs.get() + 1);
+        let refused = Error::new(ErrorKind::Denied, "a constraint refuses the commit").about_data();
+        if runs.get() < 3 { Err(refused) } else { Ok(()) }
+    };
+    soon(client.singleton("relay", task)).await.unwrap();
+    assert_eq!(runs.get(), 3, "other data can succeed");
 }

@@ -1,6 +1,7 @@
 //! Tests of URLs, of the clients made from them, and of the attributes.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod any_error;
 mod cluster;
 mod compose;
 mod connecting;

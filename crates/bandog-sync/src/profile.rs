@@ -1,0 +1,75 @@
+//! What a store can do, for programs that check it at their start.
+
+use std::time::Duration;
+
+use bandog_core::{ClaimId, Fence, Holding, Kinds, Profile, Result, SqlDialect, SqlStatement};
+
+use crate::Client;
+
+/// What a store can do. Returned by [`Client::profile`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoreProfile {
+    /// A description of the store, without secrets.
+    pub store: String,
+    /// The kinds of locks that the store has. A lock of another kind is refused with `ErrorKind::Misused`.
+    pub kinds: Kinds,
+    /// Whether the store has records. Elections, barriers, latches and jobs need them.
+    pub has_records: bool,
+    /// The database whose transactions can check a lock ([`crate::Guard::fence_sql`], `guard.commit(tx)` of
+    /// `bandog-sqlx`). `None` if the store has no such transactions.
+    pub checks_locks_in: Option<SqlDialect>,
+    /// The database whose transactions can complete a run of a job (`run.commit(tx)` of `bandog-sqlx`). `None` if the store
+    /// has no such transactions.
+    pub completes_runs_in: Option<SqlDialect>,
+    /// Whether fences continue to rise after the store has failed over to a replica.
+    pub fence_survives_failover: bool,
+    /// The time for which a failover or a crash of the store can undo a grant after its answer. Zero if the store undoes
+    /// nothing.
+    pub may_undo: Duration,
+    /// Maximum duration of one request.
+    pub request_timeout: Duration,
+}
+
+impl StoreProfile {
+    pub(crate) fn of(profile: Profile) -> Self {
+        Self {
+            store: profile.store,
+            kinds: profile.kinds,
+            has_records: profile.has_records,
+            checks_locks_in: profile.checks_locks_in,
+            completes_runs_in: profile.completes_runs_in,
+            fence_survives_failover: profile.fence_survives_failover,
+            may_undo: profile.may_undo,
+            request_timeout: profile.timeout,
+        }
+    }
+}
+
+impl Client {
+    /// What the store of this client can do, so that a program can check it at its start. This call does no I/O.
+    /// `bandog_sqlx::check` also asks the database of a pool.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+    /// let client = bandog::connect("memory:").await?;
+    /// let profile = client.profile();
+    /// assert!(profile.has_records);
+    /// if profile.completes_runs_in.is_none() {
+    ///     println!("{} cannot complete runs in a transaction of mine", profile.store);
+    /// }
+    /// # client.close().await }
+    /// ```
+    pub fn profile(&self) -> &StoreProfile {
+        &self.handle().profile
+    }
+
+    /// A statement that checks a lock that no claim holds, for `bandog_sqlx::check`: a database that refuses it because the
+    /// lock is not held is the right one.
+    #[doc(hidden)]
+    pub async fn check_sql(&self) -> Result<SqlStatement> {
+        let holding = Holding { key: self.handle().key("bandog-check")?, id: ClaimId { client: self.id(), number: 0 } };
+        self.ready().await?; // The statement contains the id of the store, which the connection reads.
+        self.query(move |backend| Box::pin(async move { backend.fence_sql(&holding, Fence::new(1)).await })).await
+    }
+}
