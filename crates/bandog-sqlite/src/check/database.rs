@@ -21,6 +21,10 @@ const LAST_AFFECTED_VERSION: i32 = 3_051_002;
 /// Ranges of older SQLite versions that have the fix. The end of each range is not included.
 const REPAIRED: [std::ops::Range<i32>; 2] = [3_044_006..3_045_000, 3_050_007..3_051_000];
 
+/// The cure for a version with that bug.
+const REPAIRED_BUILD: &str = "build with rusqlite 0.39 or later, whose SQLite is 3.51.3 or later; if another crate, such \
+    as sqlx 0.8, requires an older one, build with LIBSQLITE3_SYS_USE_PKG_CONFIG=1 against a newer SQLite of the system";
+
 /// Number of steps of SQLite's virtual machine between two checks of the clock.
 const CLOCK_STEPS: i32 = 10_000;
 
@@ -108,7 +112,7 @@ pub(crate) fn version(number: i32, is_current: bool) -> Finding {
     let name = rusqlite::version();
     if number <= LAST_AFFECTED_VERSION && !REPAIRED.iter().any(|repaired| repaired.contains(&number)) {
         let says = format!("SQLite {name} may, very rarely, damage a database that several processes write");
-        return Finding::advice(SUBJECT, says, "build with rusqlite 0.39 or later, whose SQLite is 3.51.3 or later");
+        return Finding::advice(SUBJECT, says, REPAIRED_BUILD);
     }
     if !is_current {
         let says = format!("SQLite {name}; the tables have an older version, without newer features");
