@@ -1,5 +1,7 @@
 //! The guard of a lock, and two futures: [`Lost`] resolves when the lock is lost, and [`Expiring`] shortly before that.
 
+mod lease;
+
 use std::{
     fmt,
     pin::Pin,

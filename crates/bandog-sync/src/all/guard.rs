@@ -96,6 +96,18 @@ impl AllGuard {
         join_all(self.guards.iter().map(Guard::fence_sql)).await.into_iter().collect()
     }
 
+    /// Extends the fixed leases of all locks. Returns the first error, in the order in which the locks were given to
+    /// [`crate::all`]; the other locks are extended nevertheless. See [`Guard::extend`].
+    ///
+    /// # Errors
+    /// As [`Guard::extend`].
+    ///
+    /// # Cancel safety
+    /// As [`Guard::extend`].
+    pub async fn extend(&self, ttl: Duration) -> Result<()> {
+        join_all(self.guards.iter().map(|guard| guard.extend(ttl))).await.into_iter().collect()
+    }
+
     /// Releases all locks. If the release of one lock fails, the others are released nevertheless. Returns the first
     /// error, in the order in which the locks were given to [`crate::all`].
     ///

@@ -179,6 +179,15 @@ impl AllGuard {
         wait(self.guard.fence_sql())
     }
 
+    /// Extends the fixed leases of all locks. See [`crate::AllGuard::extend`].
+    ///
+    /// # Errors
+    /// As [`super::Guard::extend`].
+    pub fn extend(&self, ttl: Duration) -> Result<()> {
+        thread::may_block("extend")?;
+        wait(self.guard.extend(ttl))
+    }
+
     /// Releases all locks. If the release of one lock fails, the others are released nevertheless. Returns the first
     /// error, in the order in which the locks were given to [`all`].
     ///

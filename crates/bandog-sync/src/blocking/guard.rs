@@ -92,6 +92,16 @@ impl Guard {
         wait(self.guard.fence_sql())
     }
 
+    /// Extends a fixed lease: from now on, the lock is held for at least `ttl`. A worker that calls this between the steps of
+    /// its work loses the lock when it hangs. See [`crate::Guard::extend`].
+    ///
+    /// # Errors
+    /// As [`crate::Guard::extend`]. `ErrorKind::Misused` also if the call was made in async code.
+    pub fn extend(&self, ttl: Duration) -> Result<()> {
+        thread::may_block("extend").map_err(|error| error.at(self.key()))?;
+        wait(self.guard.extend(ttl))
+    }
+
     /// Releases the lock and reports the result. If a thread has several guards of this lock, only the last guard
     /// releases the lock.
     ///

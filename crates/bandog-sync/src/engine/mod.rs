@@ -379,6 +379,7 @@ impl Engine {
             // of `release()` gets `ErrorKind::Closed`.
             Msg::Release { slot, hold, ticket, report } => self.on(&slot, Event::TurnEnded { hold, ticket, report }),
             Msg::WarnBefore { slot, hold, ticket, grace } => self.on(&slot, Event::WarnBefore { hold, ticket, grace }),
+            Msg::Extend { slot, hold, ttl, report } => self.on(&slot, Event::Extend { hold, ttl, report }),
             Msg::Recheck(key) => self.recheck(&key),
             Msg::SubscribeRecord { id, key, notifier } => self.subscribe_record(id, key, notifier),
             Msg::SubscribeLatch { id, key, notifier, until } => self.subscribe_latch(id, key, notifier, until),

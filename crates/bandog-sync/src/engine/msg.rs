@@ -58,6 +58,14 @@ pub(crate) enum Msg {
         ticket: Ticket,
         grace: Duration,
     },
+    /// A caller extends the fixed lease of a turn to at least `ttl`.
+    Extend {
+        slot: SlotId,
+        hold: HoldId,
+        ttl: Duration,
+        /// Where the result goes. It is dropped if the lock is lost or the client is closed.
+        report: oneshot::Sender<Result<()>>,
+    },
     /// An operator has changed the key. If this client holds the key, the engine asks the store whether the hold still
     /// exists.
     Recheck(Key),
@@ -175,6 +183,7 @@ impl fmt::Debug for Msg {
             Self::Cancel { .. } => "Cancel",
             Self::Release { .. } => "Release",
             Self::WarnBefore { .. } => "WarnBefore",
+            Self::Extend { .. } => "Extend",
             Self::Recheck(_) => "Recheck",
             Self::SubscribeRecord { .. } => "SubscribeRecord",
             Self::SubscribeLatch { .. } => "SubscribeLatch",

@@ -14,6 +14,7 @@ mod deadlock;
 mod election;
 mod ending;
 mod expiring;
+mod extend;
 mod fair;
 mod health;
 mod kit;

@@ -6,6 +6,7 @@ mod cluster;
 mod compose;
 mod connecting;
 mod emptied;
+mod extended;
 mod fuzz;
 mod handed_over;
 mod health;

@@ -195,9 +195,9 @@ impl<C: Call> Slot<C> {
                 RenewalEffect::TooLate => self.fail_downgrade(&Error::lost(&self.id.key), cx),
             },
             // A request without an answer has perhaps passed the hold on. The next answer to the pass shows it.
-            Ok(Renewal::Gone | Renewal::Waiting { .. }) => hold.renewal_failed(asked_at, now),
+            Ok(Renewal::Gone | Renewal::Waiting { .. }) => hold.renewal_failed(asked_at, now, cx.timeout),
             Err(error) => {
-                hold.renewal_failed(asked_at, now);
+                hold.renewal_failed(asked_at, now, cx.timeout);
                 cx.emit(Effect::RenewalFailed(error));
             }
         }

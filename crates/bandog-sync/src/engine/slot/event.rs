@@ -27,7 +27,7 @@ use crate::{
     turn_status::TurnStatus,
 };
 
-/// Where the result of a release goes.
+/// Where the result of a release or of an extension goes.
 pub(in crate::engine) type Report = oneshot::Sender<Result<()>>;
 
 /// Where the answer to a waiting call goes. The slot only keeps this value, and returns it to the engine with an
@@ -68,6 +68,8 @@ pub(in crate::engine) enum Event<C> {
     TurnEnded { hold: HoldId, ticket: Ticket, report: Option<Report> },
     /// The futures of this turn must be woken when `grace` is left before the deadline.
     WarnBefore { hold: HoldId, ticket: Ticket, grace: Duration },
+    /// A caller extends the fixed lease of this hold to at least `ttl`. `report`: where the result goes.
+    Extend { hold: HoldId, ttl: Duration, report: Report },
     /// The hold of a fair mutex gets the call that directly follows in the store's queue, or `None` if there is no such
     /// call any more. This answers [`Effect::PassOn`].
     Follow { hold: HoldId, fence: Fence, follower: Option<(Ticket, Box<Waiter<C>>)>, report: Option<Report> },
@@ -127,7 +129,7 @@ pub(in crate::engine) enum Effect<C> {
     Refuse(C),
     /// Answer this call with an error.
     Fail(C, Error),
-    /// Report the result of a release.
+    /// Report the result of a release or of an extension.
     Report(Report, Result<()>),
     /// The store has granted the key to this client.
     HoldBegan,

@@ -20,7 +20,9 @@ use std::{sync::Arc, time::Duration};
 use bandog_core::{Claim, Fence, Fences, Kind, Moment};
 
 use super::{
+    Report,
     attempt::Attempt,
+    lease::Lease,
     streak::Streak,
     turn::{Turn, Turns},
     validity::{NextRenewal, Validity},
@@ -63,8 +65,8 @@ pub(super) struct Hold {
     fences: Fences,
     /// How long the store keeps this hold.
     validity: Validity,
-    /// The end of a fixed lease. `None` if the watchdog renews the hold without an end.
-    lease_end: Option<Moment>,
+    /// The fixed lease. `None` if the watchdog renews the hold without an end.
+    lease: Option<Box<Lease>>,
     turns: Turns,
     /// What is planned for the next renewal.
     renewal: NextRenewal,
@@ -104,7 +106,7 @@ impl Hold {
             terms,
             fences,
             validity,
-            lease_end,
+            lease: lease_end.map(Lease::until),
             turns: Turns::Empty,
             renewal: next_renewal(validity, lease_end),
             wake_at: until,
@@ -196,6 +198,11 @@ impl Hold {
         self.turns.iter().any(|turn| turn.max_hold_has_ended(now))
     }
 
+    /// The end of a fixed lease.
+    fn lease_end(&self) -> Option<Moment> {
+        self.lease.as_ref().map(|lease| lease.end())
+    }
+
     /// When the hold's timer is due.
     pub(super) fn wake_at(&self) -> Moment {
         self.wake_at
@@ -284,6 +291,8 @@ impl Hold {
     pub(super) fn lose(&mut self) {
         self.is_lost = true;
         self.turns.iter().for_each(|turn| turn.status.lose());
+        // The callers read the status of their turn when their reports are dropped.
+        self.lease.iter_mut().for_each(|lease| lease.lose());
     }
 
     /// Marks a renewal as queued, to find out whether the store still has the hold. Returns true if the caller must now
@@ -302,9 +311,9 @@ impl Hold {
 
     /// The claim for a renewal that is sent now. `None` means that a fixed lease has expired.
     pub(super) fn renewal_sent(&mut self, now: Moment, round_trip: Duration) -> Option<Claim> {
-        // The renewal of a fixed lease asks the store for the remaining time as the new ttl, so it does not extend the
+        // The renewal of a fixed lease asks the store for the remaining time as the new ttl, unless a caller extends the
         // lease.
-        let ttl = self.lease_end.map_or(self.terms.ttl, |end| end.since(now));
+        let ttl = self.lease.as_mut().map_or(self.terms.ttl, |lease| lease.ttl_of_renewal(now));
         if ttl.is_zero() {
             return None;
         }
@@ -319,7 +328,8 @@ impl Hold {
     /// Records a renewal that has succeeded. If two renewals have succeeded, the renewal that was sent later sets the
     /// deadline. The deadline can also move to an earlier moment, because a store can give less time than before.
     pub(super) fn extended(&mut self, asked_at: Moment, valid_for: Duration, now: Moment) -> RenewalEffect {
-        if self.lease_end.is_some_and(|end| self.validity.store_until() >= end) {
+        let valid_for = self.lease.as_mut().map_or(valid_for, |lease| lease.renewed(asked_at, valid_for, now));
+        if self.lease_end().is_some_and(|end| self.validity.store_until() >= end) {
             self.schedule_renewal(asked_at, NextRenewal::Never, now);
             return RenewalEffect::Unchanged;
         }
@@ -331,12 +341,32 @@ impl Hold {
                 return RenewalEffect::TooLate;
             }
         }
-        self.schedule_renewal(asked_at, next_renewal(Validity::new(asked_at, valid_for), self.lease_end), now);
+        self.schedule_renewal(asked_at, next_renewal(Validity::new(asked_at, valid_for), self.lease_end()), now);
         RenewalEffect::Renewed
     }
 
-    /// Records a renewal that has failed, and plans to repeat it soon.
-    pub(super) fn renewal_failed(&mut self, asked_at: Moment, now: Moment) {
+    /// Lets the next renewal ask for at least this time, if the hold has a fixed lease. Returns true if the caller must now
+    /// request that renewal.
+    pub(super) fn extend(&mut self, ttl: Duration, report: Report, now: Moment) -> bool {
+        let Some(lease) = &mut self.lease else { return false };
+        lease.extend(ttl, report);
+        let is_queued = matches!(self.renewal, NextRenewal::Queued);
+        self.renewal = NextRenewal::Queued;
+        self.schedule(now);
+        !is_queued
+    }
+
+    /// The callers that have extended the lease with this renewal or an earlier one.
+    pub(super) fn extension_answered(&mut self, asked_at: Moment) -> Vec<Report> {
+        self.lease.as_mut().map(|lease| lease.answered(asked_at)).unwrap_or_default()
+    }
+
+    /// Records a renewal that has failed, and plans to repeat it soon. `timeout`: the store may still apply it for this
+    /// time.
+    pub(super) fn renewal_failed(&mut self, asked_at: Moment, now: Moment, timeout: Duration) {
+        if let Some(lease) = &mut self.lease {
+            lease.renewal_failed(asked_at, now + timeout);
+        }
         let delay = MAX_RETRY_DELAY.min(self.validity.valid_for / 10);
         self.schedule_renewal(asked_at, NextRenewal::At(now + delay), now);
     }
@@ -428,6 +458,30 @@ mod tests {
         assert_eq!(hold.renewal_sent(at(11_000), ms(1)).unwrap().ttl, ms(19_000));
         assert_eq!(hold.extended(at(11_000), ms(19_000), at(11_001)), RenewalEffect::Renewed);
         assert_eq!((hold.wake_at(), status.remaining(at(11_001))), (at(29_810), ms(18_809)), "the end of the lease");
+    }
+
+    /// A renewal with a short ttl that the store applies after the extension would end the hold earlier.
+    #[test]
+    fn an_extension_counts_only_for_the_time_that_an_earlier_request_without_answer_would_leave() {
+        let timeout = ms(3000);
+        let (mut hold, status) = granted_hold(ms(30_000), false);
+        let extend = |hold: &mut Hold, ttl, now| {
+            assert!(hold.extend(ms(ttl), tokio::sync::oneshot::channel().0, at(now)));
+            hold.renewal_sent(at(now), ms(1)).unwrap().ttl
+        };
+        assert_eq!(extend(&mut hold, 5000, 10_000), ms(20_000), "the lease is never shortened");
+        hold.renewal_failed(at(10_000), at(13_000), timeout);
+        assert_eq!(status.remaining(at(13_000)), ms(16_700), "the earlier deadline stays");
+        assert_eq!(extend(&mut hold, 60_000, 14_000), ms(60_000));
+        assert_eq!(hold.extended(at(14_000), ms(60_000), at(14_001)), RenewalEffect::Renewed);
+        assert_eq!(status.remaining(at(14_001)), ms(20_000 - 200 - 1));
+        assert_eq!(hold.extension_answered(at(14_000)).len(), 2);
+
+        // When the earlier request can be applied no longer, the next renewal counts for the whole time.
+        assert_eq!(hold.wake_at(), at(20_666) + Duration::from_micros(666) + Duration::from_nanos(666));
+        assert_eq!(hold.renewal_sent(at(20_667), ms(1)).unwrap().ttl, ms(53_333));
+        assert_eq!(hold.extended(at(20_667), ms(53_333), at(20_668)), RenewalEffect::Renewed);
+        assert_eq!(hold.wake_at(), at(74_000) - ms(53_333) / 100, "no further renewal");
     }
 
     #[test]

@@ -71,7 +71,7 @@
 //! - `event`: the events, the effects, and what a slot knows about its surroundings;
 //! - `queue`: the waiting calls; `waiting`: how calls enter the queue, time out and leave;
 //! - `attempt`: a claim that is not granted yet; `claiming`: how claims are sent and answered;
-//! - `hold`: a granted hold with its deadline and renewals (`validity`); `holds`: the holds of one slot; `turn`: one
+//! - `hold`: a granted hold with its deadline and renewals (`validity`; `lease`: a fixed lease); `holds`: the holds of one slot; `turn`: one
 //!   turn; `turns`: how turns begin and end; `readers`: how readers share a hold;
 //! - `further`: further claims of a semaphore; `downgrade`: how a writer becomes a reader;
 //! - `polls`: when a waiting client claims again although no notification arrived;
@@ -84,6 +84,7 @@ mod event;
 mod further;
 mod hold;
 mod holds;
+mod lease;
 mod polls;
 mod queue;
 mod readers;
@@ -219,6 +220,7 @@ impl<C: Call> Slot<C> {
             Event::TurnEnded { hold, ticket, report } => self.turn_ended(hold, ticket, report, cx),
             Event::Follow { hold, fence, follower, report } => self.follow(hold, fence, follower, report, cx),
             Event::WarnBefore { hold, ticket, grace } => self.warn_before(hold, ticket, grace, cx),
+            Event::Extend { hold, ttl, report } => self.extend(hold, ttl, report, cx),
             Event::Claimed { claim, asked_at, answer } => self.claimed(claim, asked_at, answer, cx),
             Event::Renewed { hold, asked_at, answer } => self.renewed(hold, asked_at, answer, cx),
             Event::Released { woke_no_client } => self.released(woke_no_client, cx),

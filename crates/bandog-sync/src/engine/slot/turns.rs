@@ -272,6 +272,26 @@ impl<C: Call> Slot<C> {
         }
     }
 
+    /// Extends the fixed lease of a hold to at least this time from now. If the hold is lost, the report is dropped.
+    pub(super) fn extend(&mut self, id: HoldId, ttl: Duration, report: Report, cx: &mut SlotContext<C>) {
+        let Some(hold) = self.holds.get_present(id) else { return };
+        if hold.terms().watchdog {
+            let error =
+                Error::misused("the watchdog renews this lock; only a fixed lease (lease(ttl)) can be extended");
+            return cx.emit(Effect::Report(report, Err(error)));
+        }
+        if self.holds.change(id, |hold| hold.extend(ttl, report, cx.now)).unwrap_or_default() {
+            cx.emit(Effect::Renew(id));
+        }
+    }
+
+    /// Answers the callers that have extended the lease with the renewal that was sent at `asked_at`.
+    fn extension_answered(&mut self, id: HoldId, asked_at: Moment, answer: &Result<()>, cx: &mut SlotContext<C>) {
+        for report in self.holds.change(id, |hold| hold.extension_answered(asked_at)).unwrap_or_default() {
+            cx.emit(Effect::Report(report, answer.clone()));
+        }
+    }
+
     /// Renews the holds now, to find out whether the store still has them.
     pub(super) fn renew_now(&mut self, cx: &mut SlotContext<C>) {
         let ids: Vec<_> = self.holds.iter().filter(|hold| !hold.is_lost()).map(Hold::id).collect();
@@ -298,8 +318,9 @@ impl<C: Call> Slot<C> {
                 match effect.unwrap_or(RenewalEffect::Unchanged) {
                     RenewalEffect::Renewed => cx.emit(Effect::Renewed),
                     RenewalEffect::Unchanged => {}
-                    RenewalEffect::TooLate => self.lose(id, cx),
+                    RenewalEffect::TooLate => return self.lose(id, cx),
                 }
+                self.extension_answered(id, asked_at, &Ok(()), cx);
             }
             // If the renewal was sent before the claim was granted, it was the renewal of a place, and the hold began later.
             Ok(Renewal::Gone) => {
@@ -315,7 +336,9 @@ impl<C: Call> Slot<C> {
                 }
             }
             Err(error) => {
-                self.holds.change(id, |hold| hold.renewal_failed(asked_at, now));
+                let timeout = cx.timeout;
+                self.holds.change(id, |hold| hold.renewal_failed(asked_at, now, timeout));
+                self.extension_answered(id, asked_at, &Err(error.clone()), cx);
                 cx.emit(Effect::RenewalFailed(error));
             }
         }

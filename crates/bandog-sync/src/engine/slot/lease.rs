@@ -1,0 +1,100 @@
+//! The end of a fixed lease, and how callers move it to a later moment.
+//!
+//! The watchdog does not renew a fixed lease, but a caller can *extend* it: the next renewal of the hold asks the store for
+//! more time. The answer to this renewal moves the deadline of the guards. Without an answer, the guards keep the earlier
+//! deadline, and the renewal is repeated, because the store may or may not have the later end.
+//!
+//! # Requests that are applied late
+//! A renewal replaces the rest of the hold by its ttl, so a request with a short ttl that the store applies after a longer
+//! one would shorten the hold. So no request asks for an earlier end than the one before it. And while an earlier
+//! request can still be applied, an answer counts only for the time that this earlier request would leave.
+
+use std::time::Duration;
+
+use bandog_core::Moment;
+
+use super::Report;
+
+/// A fixed lease.
+pub(super) struct Lease {
+    /// The end that renewals ask the store for.
+    end: Moment,
+    /// The time that the next renewal asks for, if that is more than the rest of the lease.
+    wanted: Duration,
+    /// The callers whose extension is not answered yet.
+    callers: Vec<WaitingCaller>,
+    /// The renewals that the store may still apply.
+    requests: Vec<Request>,
+}
+
+struct WaitingCaller {
+    report: Report,
+    /// When the renewal for this caller was sent. `None` if it is not sent yet.
+    asked_at: Option<Moment>,
+}
+
+struct Request {
+    asked_at: Moment,
+    ttl: Duration,
+    /// The end of the time in which the store may still apply the request. `None` while it is in flight.
+    until: Option<Moment>,
+}
+
+impl Lease {
+    pub(super) fn until(end: Moment) -> Box<Self> {
+        Box::new(Self { end, wanted: Duration::ZERO, callers: Vec::new(), requests: Vec::new() })
+    }
+
+    pub(super) fn end(&self) -> Moment {
+        self.end
+    }
+
+    /// Lets the next renewal ask for at least this time.
+    pub(super) fn extend(&mut self, ttl: Duration, report: Report) {
+        self.wanted = self.wanted.max(ttl);
+        self.callers.push(WaitingCaller { report, asked_at: None });
+    }
+
+    /// The ttl of a renewal that is sent now. Zero if the lease has expired.
+    pub(super) fn ttl_of_renewal(&mut self, now: Moment) -> Duration {
+        let ttl = self.end.since(now).max(std::mem::take(&mut self.wanted));
+        if ttl.is_zero() {
+            return ttl;
+        }
+        self.end = now + ttl;
+        self.callers.iter_mut().for_each(|caller| caller.asked_at = caller.asked_at.or(Some(now)));
+        self.forget_old_requests(now);
+        self.requests.push(Request { asked_at: now, ttl, until: None });
+        ttl
+    }
+
+    /// Handles a renewal that has succeeded for `valid_for`. Returns the time for which the store surely keeps the hold,
+    /// counted from `asked_at`.
+    pub(super) fn renewed(&mut self, asked_at: Moment, valid_for: Duration, now: Moment) -> Duration {
+        self.requests.retain(|request| request.asked_at != asked_at);
+        self.forget_old_requests(now);
+        let earlier = self.requests.iter().filter(|request| request.asked_at < asked_at);
+        earlier.map(|request| request.ttl).fold(valid_for, Duration::min)
+    }
+
+    /// Handles a renewal without an answer. The store may still apply it until this moment.
+    pub(super) fn renewal_failed(&mut self, asked_at: Moment, until: Moment) {
+        let failed = self.requests.iter_mut().filter(|request| request.asked_at == asked_at);
+        failed.for_each(|request| request.until = Some(until));
+    }
+
+    /// The callers that the answer to this renewal serves.
+    pub(super) fn answered(&mut self, asked_at: Moment) -> Vec<Report> {
+        let is_served = |caller: &mut WaitingCaller| caller.asked_at.is_some_and(|asked| asked <= asked_at);
+        self.callers.extract_if(.., is_served).map(|caller| caller.report).collect()
+    }
+
+    /// Forgets the callers, because the hold is lost.
+    pub(super) fn lose(&mut self) {
+        self.callers.clear();
+    }
+
+    fn forget_old_requests(&mut self, now: Moment) {
+        self.requests.retain(|request| request.until.is_none_or(|until| now < until));
+    }
+}
