@@ -223,8 +223,8 @@ impl Job {
         self.at_least("window", window, Duration::ZERO)
     }
 
-    /// Maximum time between the planned start of a tick and its claim. A tick that is claimed later counts as missed.
-    /// Default: 1 minute.
+    /// Maximum time between the planned start of a tick and its claim. A tick that is claimed later counts as missed. A
+    /// tick that waits for a slot of a node is claimed after half of this time, so it is not missed. Default: 1 minute.
     pub fn misfire_grace(mut self, grace: Duration) -> Self {
         self.policy.misfire_grace = grace;
         self.at_least("misfire_grace", grace, Duration::ZERO)

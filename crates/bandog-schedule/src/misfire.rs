@@ -123,7 +123,8 @@ pub(crate) fn due_ticks(
 ) -> DueTicks {
     // A tick that is due at or after `in_time` runs normally. A tick that is due at or after `in_window` can be caught
     // up.
-    let in_time = now.saturating_sub(duration_ms(policy.misfire_grace));
+    let in_time =
+        if trigger.has_one_tick() { UnixMs::MIN } else { now.saturating_sub(duration_ms(policy.misfire_grace)) };
     let in_window = now.saturating_sub(duration_ms(policy.window));
     let too_old = in_time.min(in_window).saturating_sub(duration_ms(policy.jitter).max(1));
     let (mut ticks, cursor) = skip_old_ticks(trigger, cursor, busy, too_old);
@@ -154,7 +155,8 @@ pub(crate) fn due_ticks(
     }
     let caught = match policy.catch_up {
         CatchUp::Skip => 0,
-        CatchUp::Once => 1,
+        // A tick that is still in time does the work of the missed ticks too.
+        CatchUp::Once => usize::from(ticks.run.is_empty()),
         CatchUp::All(max) => usize::try_from(max.get()).unwrap_or(usize::MAX),
     };
     let (left_out, caught) = late.split_at(late.len().saturating_sub(caught));

@@ -6,6 +6,7 @@
 
 mod commands;
 mod history;
+mod redefine;
 mod reset;
 mod run_ends;
 mod ticks;
@@ -24,6 +25,7 @@ use crate::{
 
 pub(crate) use self::{
     history::add_history_line,
+    redefine::redefine,
     reset::{is_over, rests_until},
     run_ends::end_run,
     ticks::MAX_EARLY_MS,

@@ -39,12 +39,14 @@ pub(crate) fn to_usize(count: NonZeroU32) -> usize {
 /// What happens to ticks that no node has claimed in time, for example because no node was alive or the store was down.
 ///
 /// Ticks that are younger than the misfire grace ([`crate::Job::misfire_grace`]) run normally. This policy is for older
-/// ticks. As text: `skip`, `once`, `all(10)`.
+/// ticks. A tick that waits for a slot of a node, or whose job has a fixed delay or fires once, is never missed.
+///
+/// As text: `skip`, `once`, `all(10)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CatchUp {
     /// No missed tick runs.
     Skip,
-    /// The latest missed tick runs. Default.
+    /// The latest missed tick runs, unless a later tick is still within the misfire grace and runs anyway. Default.
     Once,
     /// The latest missed ticks run, at most this number. Among these ticks, the oldest one runs first.
     All(NonZeroU32),

@@ -1,18 +1,21 @@
 //! Registers a scheduler's jobs with the store. This happens before the scheduler starts.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
-use bandog_core::{Error, ErrorKind, Holding, Key, Records, Result, Swap, Swapped};
+use bandog_core::{Error, ErrorKind, Holding, Key, Moment, Records, Result, Swap, Swapped};
+use bandog_cron::Time;
 use bandog_sync::Client;
 
 use crate::{
-    dispatch::{JobEntry, Timekeeper, warn_about_future_watermark},
-    pauses::{KnownPauses, StoredPauses, pauses_key},
-    plan::Event,
+    dispatch::{JobEntry, MissedTicks, Timekeeper, warn_about_future_watermark},
+    job::JobDefinition,
+    meters,
+    pauses::{AllJobsPause, KnownPauses, StoredPauses, pauses_key},
+    plan::{Event, Plan, PlanContext, redefine},
     records::{BATCH, board_key, job_key},
     recovery::read_or_create_era,
     state::{Creation, JobSpec, JobState, LiveRun},
-    trigger::{Trigger, UnixMs},
+    trigger::UnixMs,
 };
 
 /// Maximum number of attempts to write a record. An attempt fails if another process changes the record at the same
@@ -80,6 +83,8 @@ async fn register_some<'a>(
     let reading = client.read(&[&[board_key()?, pauses_key()?], &keys[..]].concat(), &[]).await?;
     time.observe(sent, reading.now);
     let now = time.now();
+    // The store's own time. The ticks that a change of settings claims are due by it.
+    let asked = Time::from(reading.now).millisecond();
     let mut records = reading.records.into_iter();
     let era = records.next().transpose()?.flatten().map(|board| board.value).filter(|era| !era.is_empty());
     let paused = records.next().transpose()?.flatten();
@@ -109,7 +114,7 @@ async fn register_some<'a>(
                 state
                     .born
                     .get_or_insert_with(|| Box::new(Creation { era: era.clone(), at: now, fresh: false, resets: 0 }));
-                change = update_spec(&mut state, spec, now, &entry.definition.name);
+                change = update_spec(&mut state, entry, spec, asked, &pauses.stored.all);
                 warn_about_future_watermark(&entry.definition.name, &state, now);
                 if state.needs_heartbeat(now) {
                     state.seen = now;
@@ -120,10 +125,12 @@ async fn register_some<'a>(
         let value = state.write()?;
         entry.state = Some(Box::new(state));
         let is_same = from.as_ref().is_some_and(|(_, was)| *was == value);
-        written.push((!is_same, change));
         if !is_same {
-            swaps.push(Swap::new(key, from.map(|(version, _)| version), value));
+            let lines = change.as_mut().map(|change: &mut SpecChange| std::mem::take(&mut change.plan.lines));
+            let lines = lines.unwrap_or_default();
+            swaps.push(Swap { lines, ..Swap::new(key, from.map(|(version, _)| version), value) });
         }
+        written.push((!is_same, change));
     }
     if swaps.is_empty() {
         return Ok(Vec::new());
@@ -137,7 +144,7 @@ async fn register_some<'a>(
         match answers.next().ok_or_else(|| Error::new(ErrorKind::Corrupt, "the store gave too few answers"))?? {
             Swapped::Done(version) => {
                 entry.version = version;
-                change.iter().for_each(|change| log_change(&entry.definition.name, change));
+                change.iter().for_each(|change| log_change(&entry.definition.name, change, time.moment()));
             }
             Swapped::Differs(_) | Swapped::Early(_) | Swapped::NotHeld => changed_meanwhile.push(entry),
         }
@@ -152,25 +159,37 @@ struct SpecChange {
     /// Whether the old and the new settings have the same revision. If so, replicas with the old settings also claim
     /// ticks.
     is_disputed: bool,
+    /// What happens to the ticks that were due before the change.
+    plan: Plan,
 }
 
 /// Logs a change of the settings. This is called only after the write has succeeded. So each change is logged once.
-fn log_change(job: &str, SpecChange { what, is_disputed }: &SpecChange) {
+fn log_change(job: &Arc<str>, SpecChange { what, is_disputed, plan }: &SpecChange, now: Moment) {
     if *is_disputed {
         tracing::warn!(
-            job,
+            %job,
             changed = what,
             "the job has changed at the same revision: replicas with the old settings also claim its ticks; a \
              greater `Job::revision` prevents that"
         );
     } else {
-        tracing::info!(job, changed = what, "the job has changed, under a greater revision");
+        tracing::info!(%job, changed = what, "the job has changed, under a greater revision");
     }
+    meters::left_out(job, plan);
+    let mut missed = MissedTicks::default();
+    missed.add(0, plan, || now);
+    missed.log(now, |_| Arc::clone(job));
 }
 
-/// Replaces the settings in the state by the settings of this node's job (`spec`), and returns the change. If the
-/// trigger has changed, or the job was disabled and is enabled now, ticks before `now` do not count as missed.
-fn update_spec(state: &mut JobState, spec: Box<JobSpec>, now: UnixMs, name: &str) -> Option<SpecChange> {
+/// Replaces the settings in the state by the settings of this node's job (`spec`), and returns the change.
+fn update_spec(
+    state: &mut JobState,
+    entry: &JobEntry,
+    spec: Box<JobSpec>,
+    now: UnixMs,
+    all: &AllJobsPause,
+) -> Option<SpecChange> {
+    let JobDefinition { name, trigger, policy, .. } = &entry.definition;
     let Some(old) = &state.spec else {
         state.spec = Some(spec);
         return None;
@@ -181,24 +200,16 @@ fn update_spec(state: &mut JobState, spec: Box<JobSpec>, now: UnixMs, name: &str
     if old.revision > spec.revision {
         let (ours, theirs) = (spec.revision, old.revision);
         tracing::warn!(
-            job = name,
+            job = %name,
             ours,
             theirs,
             "the store knows a newer revision of the job: this node claims no tick of it"
         );
         return None;
     }
-    let change = SpecChange { what: old.change_to(&spec), is_disputed: old.revision == spec.revision };
-    // The ticks before this change belong to another trigger, or to the time in which the job was disabled.
-    if old.trigger != spec.trigger || (spec.enabled && !old.enabled) {
-        state.watermark = state.watermark.max(now - 1);
-        state.next_due = state.next_due.map(|due| due.max(now)).or(Some(now).filter(|_| state.is_idle()));
-        if old.trigger != spec.trigger
-            && let Some(Trigger::FixedRate(_)) = spec.trigger()
-        {
-            state.anchor = now;
-        }
-    }
-    state.spec = Some(spec);
-    Some(change)
+    let (what, is_disputed) = (old.change_to(&spec), old.revision == spec.revision);
+    let (node, session) = (&Arc::from(""), None);
+    let context = PlanContext { name, trigger, policy, now, node, session, free_slots: 0, is_current: false, all };
+    let plan = redefine(state, &context, spec);
+    Some(SpecChange { what, is_disputed, plan })
 }

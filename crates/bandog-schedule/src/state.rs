@@ -17,7 +17,7 @@ use crate::{
 
 pub(crate) use self::{
     runs::{HistoryEntry, LiveRun, QueuedRun, SessionClaim, format_time},
-    spec::JobSpec,
+    spec::{JobSpec, TriggerSpec},
 };
 
 /// Interval at which a node writes a heartbeat into the record of an idle job.
@@ -232,13 +232,22 @@ impl JobState {
 
     /// Sets the next tick of a job with a fixed delay. `end`: the end of a run, at which the delay begins.
     pub(crate) fn wait_from(&mut self, end: UnixMs, trigger: &Trigger) {
-        self.next_due = Some(end.saturating_add(trigger.delay()));
+        self.next_due = Some(end.saturating_add(self.delay(trigger)));
+    }
+
+    /// The delay of a job with a fixed delay. If the record has another delay than this node's `trigger`, the record's
+    /// delay counts: a newer replica has written it.
+    pub(crate) fn delay(&self, trigger: &Trigger) -> DurationMs {
+        match self.spec.as_ref().map(|spec| &spec.trigger) {
+            Some(TriggerSpec::FixedDelay(delay)) => *delay,
+            Some(_) | None => trigger.delay(),
+        }
     }
 
     /// As `wait_from`, for the end of an unclaimed run. If the next tick is already later, the next tick does not
     /// change.
     pub(crate) fn wait_from_unclaimed(&mut self, end: UnixMs, trigger: &Trigger) {
-        self.next_due = self.next_due.max(Some(end.saturating_add(trigger.delay())));
+        self.next_due = self.next_due.max(Some(end.saturating_add(self.delay(trigger))));
     }
 
     /// Marks a tick that ran without a claim. A job with a fixed delay has only one tick at a time. So if a run of the

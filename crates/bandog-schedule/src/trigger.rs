@@ -75,6 +75,15 @@ impl Trigger {
         }
     }
 
+    /// Whether the job has at most one tick at a time, which a duration determines. Such a tick is never missed: it is
+    /// overdue until it runs.
+    pub(crate) fn has_one_tick(&self) -> bool {
+        match self {
+            Self::FixedDelay(_) | Self::Once => true,
+            Self::Cron(_) | Self::FixedRate(_) | Self::At(_) | Self::Never => false,
+        }
+    }
+
     /// Whether the trigger measures durations. The other triggers name instants of the calendar, which follow the wall
     /// clock when the clock is set.
     pub(crate) fn is_counted(&self) -> bool {

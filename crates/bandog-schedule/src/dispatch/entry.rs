@@ -10,7 +10,7 @@ use crate::{
     plan::{Event, Plan, next_claim},
     policy::Policy,
     state::{JobState, LiveRun},
-    trigger::{DurationMs, UnixMs},
+    trigger::{DurationMs, UnixMs, duration_ms},
 };
 
 /// Index of a job in the dispatcher's tables.
@@ -76,6 +76,20 @@ impl JobEntry {
             Some(state) => next_claim(state, name, trigger, policy),
             None => next_claim(&JobState::new(policy, since, None), name, trigger, policy),
         }
+    }
+
+    /// Time at which a node without a free slot claims the next tick: half of the misfire grace after the tick is due.
+    /// Then the tick waits for a slot in the record, so it is neither missed nor lost with this node. A node with a
+    /// free slot claims the tick earlier.
+    pub(super) fn claim_without_slot(&self, since: UnixMs) -> Option<UnixMs> {
+        let half = duration_ms(self.definition.policy.misfire_grace / 2);
+        Some(self.next_claim(since)?.saturating_add(half))
+    }
+
+    /// Whether a tick or a queued run of the job waits for a slot.
+    pub(super) fn has_waiting_tick(&self, now: UnixMs) -> bool {
+        let Some(state) = &self.state else { return true };
+        !state.queue.is_empty() || self.next_claim(now).is_some_and(|time| time <= now)
     }
 
     /// The runs under way, on any node.

@@ -147,7 +147,15 @@ impl LocalJobs {
 
     /// Gives the free slots to the jobs that have waited longest: makes these jobs ready.
     pub(super) fn serve_slot_queue(&mut self) {
-        self.pool.leave_queue().for_each(|job| self.agenda.make_ready(job, SlotPriority::NextInQueue));
+        let (now, moment) = (self.time.now(), self.time.moment());
+        for (job, logged_since) in self.pool.leave_queue() {
+            self.agenda.make_ready(job, SlotPriority::NextInQueue);
+            let entry = &self.jobs[job];
+            if let Some(since) = logged_since.filter(|_| entry.has_waiting_tick(now)) {
+                let waited = humantime::format_duration(Duration::from_secs(moment.since(since).as_secs()));
+                tracing::warn!(job = %entry.definition.name, %waited, "the job gets a slot of the pool");
+            }
+        }
     }
 
     /// Adds the job to the queue for slots.

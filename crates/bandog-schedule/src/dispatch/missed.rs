@@ -15,7 +15,7 @@ const MAX_LOGGED_JOBS: usize = 100;
 
 /// Ticks that are not logged yet.
 #[derive(Default)]
-pub(super) struct MissedTicks {
+pub(crate) struct MissedTicks {
     jobs: BTreeMap<JobId, TickRanges>,
     /// Time of the next report. None while there is nothing to report.
     due: Option<Moment>,
@@ -42,7 +42,7 @@ impl MissedTicks {
     }
 
     /// Adds the missed and lost ticks of a plan whose state is confirmed.
-    pub(super) fn add(&mut self, job: JobId, plan: &Plan, now: impl FnOnce() -> Moment) {
+    pub(crate) fn add(&mut self, job: JobId, plan: &Plan, now: impl FnOnce() -> Moment) {
         if plan.missed.ticks == 0 && plan.lost.ticks == 0 && plan.died.ticks == 0 {
             return;
         }
@@ -67,7 +67,7 @@ impl MissedTicks {
     }
 
     /// Writes the report.
-    pub(super) fn log(&mut self, now: Moment, name_of: impl Fn(JobId) -> Arc<str>) {
+    pub(crate) fn log(&mut self, now: Moment, name_of: impl Fn(JobId) -> Arc<str>) {
         (self.due, self.logged_at) = (None, Some(now));
         let mut jobs = std::mem::take(&mut self.jobs).into_iter();
         for (job, TickRanges { missed, lost, unknown, died }) in jobs.by_ref().take(MAX_LOGGED_JOBS) {

@@ -48,6 +48,6 @@ mod time;
 #[cfg(test)]
 pub(crate) use self::entry::PendingSwap;
 pub(crate) use self::{
-    dispatcher::Dispatcher, entry::JobEntry, mailbox::Message, polls::POLL_INTERVAL,
+    dispatcher::Dispatcher, entry::JobEntry, mailbox::Message, missed::MissedTicks, polls::POLL_INTERVAL,
     reading::warn_about_future_watermark, time::Timekeeper,
 };

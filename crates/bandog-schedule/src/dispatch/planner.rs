@@ -102,10 +102,12 @@ impl Planner {
         }
         let entry = &self.local.jobs()[job];
         let must_write = !entry.events.is_empty() || entry.needs_write(self.pauses.all_jobs(), self.local.now());
-        if !must_write && slots == 0 && entry.running().is_empty() {
+        let may_wait = || entry.claim_without_slot(self.local.since(job)).is_none_or(|time| time > self.local.now());
+        if !must_write && slots == 0 && entry.running().is_empty() && (self.local.pool().is_closed() || may_wait()) {
             // Another node with a free slot can claim the tick now. This node plans the job when it has a free slot.
             if !self.local.pool().is_closed() {
                 self.local.join_slot_queue(job);
+                self.schedule_next(job);
             }
         } else if entry.is_shared {
             self.plan_shared(job, slots, store);
@@ -220,16 +222,15 @@ impl Planner {
     /// Schedules the next planning of the job.
     fn schedule_next(&mut self, job: JobId) {
         let entry = &self.local.jobs()[job];
-        if self.local.pool().is_waiting(job) {
-            return;
-        }
-        let Some(time) = entry.next_claim(self.local.since(job)) else { return };
+        let (since, is_waiting) = (self.local.since(job), self.local.pool().is_waiting(job));
+        let time = if is_waiting { entry.claim_without_slot(since) } else { entry.next_claim(since) };
+        let Some(time) = time else { return };
         if !self.may_claim(job) {
             // There are four cases: another node with a greater revision claims the ticks, this node stops, this node
             // is paused, or a run without a claim has to end first.
             return;
         }
-        let delay = if entry.is_shared { self.local.pool().claim_delay_ms() } else { 0 };
+        let delay = if entry.is_shared && !is_waiting { self.local.pool().claim_delay_ms() } else { 0 };
         self.local.schedule(job, time.saturating_add(delay));
     }
 

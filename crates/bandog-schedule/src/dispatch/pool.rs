@@ -220,13 +220,13 @@ impl Pool {
     }
 
     /// Removes jobs from the queue and returns them: one job for each free slot, beginning with the job that has waited
-    /// longest.
-    pub(super) fn leave_queue(&mut self) -> impl Iterator<Item = JobId> {
+    /// longest. If the wait of a job was logged, also returns the start of the wait.
+    pub(super) fn leave_queue(&mut self) -> impl Iterator<Item = (JobId, Option<Moment>)> {
         let count = self.free_slots().min(self.queue.len());
         let is_waiting = &mut self.is_waiting;
         self.queue.drain(..count).map(|waiting| {
             is_waiting[index(waiting.job)] = false;
-            waiting.job
+            (waiting.job, Some(waiting.since).filter(|_| waiting.is_logged))
         })
     }
 

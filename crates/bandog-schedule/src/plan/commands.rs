@@ -114,6 +114,6 @@ fn cancel(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, run:
     }
     // If no run is left and a job with a fixed delay has no next tick, a new delay begins now.
     if state.is_idle() {
-        state.next_due = state.next_due.or(Some(context.now.saturating_add(context.trigger.delay())));
+        state.next_due = state.next_due.or(Some(context.now.saturating_add(state.delay(context.trigger))));
     }
 }

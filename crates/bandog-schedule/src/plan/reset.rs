@@ -41,7 +41,7 @@ pub(super) fn reset(state: &mut JobState, context: &PlanContext<'_>, plan: &mut 
     state.watermark = state.watermark.min(now);
     state.seen = state.seen.min(now);
     state.born.iter_mut().for_each(|born| born.resets += 1);
-    state.next_due = state.next_due.map(|due| due.min(now.saturating_add(context.trigger.delay())));
+    state.next_due = state.next_due.map(|due| due.min(now.saturating_add(state.delay(context.trigger))));
     // If the last run has an end in the future, new ticks would count as overlapping with that run. So `busy` is
     // removed.
     state.busy = state.busy.filter(|(_, ended)| *ended <= now);

@@ -84,6 +84,23 @@ impl Fixture {
         self.state.queue.iter().map(|queued| queued.tick - T0).collect()
     }
 
+    /// Registers the job with its present settings at the time `after`.
+    fn redefine(&mut self, after: UnixMs) -> Plan {
+        let spec = Box::new(crate::state::JobSpec::new(&self.trigger, &self.policy));
+        let context = PlanContext {
+            name: "job",
+            trigger: &self.trigger,
+            policy: &self.policy,
+            now: T0 + after,
+            node: &self.node,
+            session: None,
+            free_slots: 0,
+            is_current: false,
+            all: &self.all,
+        };
+        redefine(&mut self.state, &context, spec)
+    }
+
     /// Applies a command of an operator at the time `after`, in milliseconds after the start of the test.
     fn command(&mut self, after: UnixMs, command: &Command) -> Plan {
         apply_command(&mut self.state, "job", &self.trigger, &self.policy, T0 + after, command)
@@ -165,8 +182,9 @@ fn overlap_replace_cancels_the_run_and_waits_for_its_end() {
 
 #[test]
 fn late_ticks_run_within_the_grace_and_older_ones_by_the_catch_up_policy() {
-    let minutes = |catch_up, window: u64| {
+    let graced = |catch_up, window: u64, grace: u64| {
         let mut policy = Policy::new(Overlap::Queue(n(1000)));
+        policy.misfire_grace = std::time::Duration::from_secs(grace);
         policy.catch_up = catch_up;
         policy.window = std::time::Duration::from_secs(window);
         let cron = Cron::parse("0 * * * * ?").unwrap();
@@ -182,13 +200,15 @@ fn late_ticks_run_within_the_grace_and_older_ones_by_the_catch_up_policy() {
         assert_eq!(job.at(2 * 3_600_000 + 30_000, &[]).missed.ticks, 0, "the missed ticks are recorded once");
         (kinds, plan.missed.ticks, job.running().into_iter().chain(job.waiting()).collect::<Vec<_>>())
     };
+    let minutes = |catch_up, window| graced(catch_up, window, 60);
     // 121 ticks are due. The last one is 30 s old, so it is within the misfire grace.
     let fresh = Kind::Scheduled;
     let (kinds, missed, _) = minutes(CatchUp::Skip, 3600);
     assert_eq!((kinds, missed), (vec![fresh], 120));
     let (kinds, missed, ticks) = minutes(CatchUp::Once, 3600);
-    assert_eq!((kinds, missed), (vec![Kind::CatchUp, fresh], 119));
-    assert_eq!(ticks[1] - ticks[0], 60_000, "the tick that is caught up is the latest missed one");
+    assert_eq!((kinds, missed, ticks), (vec![fresh], 120, vec![7_200_000]), "a tick that is in time suffices");
+    let (kinds, missed, ticks) = graced(CatchUp::Once, 3600, 29);
+    assert_eq!((kinds, missed, ticks), (vec![Kind::CatchUp], 120, vec![7_200_000]), "the latest missed tick");
     let (kinds, missed, ticks) = minutes(CatchUp::All(n(3)), 3600);
     assert_eq!((kinds, missed), (vec![Kind::CatchUp, Kind::CatchUp, Kind::CatchUp, fresh], 117));
     assert!(ticks.is_sorted());
@@ -594,8 +614,8 @@ fn many_missed_ticks_are_caught_up_once() {
         job.state.queue.clear();
     }
     assert_eq!(job.state.watermark, T0 + 450_000);
-    assert_eq!(caught, 2, "the latest of the missed ticks, and the present tick");
-    assert_eq!(job.state.counts.missed, 450_001 - 2);
+    assert_eq!(caught, 1, "the present tick");
+    assert_eq!(job.state.counts.missed, 450_001 - 1);
 }
 
 #[test]
@@ -625,6 +645,70 @@ fn skip_runs_one_of_the_ticks_that_waited_together() {
     assert_eq!((plan.starts, plan.skipped, job.running()), (1, 40, vec![40_000]));
     let ended = job.end(0, State::Ok, 40_010);
     assert_eq!(job.at(40_010, &[ended]).starts, 0);
+}
+
+#[test]
+fn skip_replaces_a_tick_that_waits_in_the_queue_by_a_later_one() {
+    let mut job = Fixture::every_second(Overlap::Skip);
+    job.free_slots = 0;
+    for second in 0..5 {
+        let plan = job.at(second * 1000, &[]);
+        assert!((plan.starts, plan.is_news, plan.is_starved) == (0, true, true), "other nodes may start it");
+        assert_eq!(job.waiting(), [second * 1000]);
+    }
+    job.command(4500, &Command::Run);
+    job.free_slots = 1;
+    let plan = job.at(5000, &[]);
+    assert_eq!((plan.starts, job.state.counts.skipped, job.waiting()), (1, 5, vec![5000]), "runs by hand stay");
+}
+
+#[test]
+fn a_fixed_delay_is_never_missed_and_a_single_run_neither() {
+    for trigger in [Trigger::FixedDelay(1000), Trigger::Once] {
+        let mut policy = Policy::new(Overlap::Skip);
+        (policy.catch_up, policy.misfire_grace) = (CatchUp::Skip, std::time::Duration::ZERO);
+        let mut job = Fixture::new(trigger, policy);
+        let plan = job.at(YEAR, &[]);
+        assert_eq!((plan.starts, plan.missed.ticks, job.running()), (1, 0, vec![0]));
+        assert_eq!(job.state.running[0].kind, Kind::Scheduled);
+    }
+}
+
+#[test]
+fn a_change_of_the_trigger_settles_the_ticks_that_were_due_and_loses_none() {
+    let change = |setting: &dyn Fn(&mut Fixture)| {
+        let mut job = Fixture::every_second(Overlap::Queue(n(100)));
+        job.policy.jitter = std::time::Duration::from_secs(3600);
+        setting(&mut job);
+        job.trigger = Trigger::FixedRate(700);
+        let plan = job.redefine(4300);
+        assert_eq!((job.state.watermark, job.state.anchor), (T0 + 4299, T0 + 4300));
+        (job, plan)
+    };
+    let (job, plan) = change(&|_| ());
+    assert_eq!((job.waiting(), plan.missed.ticks), (vec![0, 1000, 2000, 3000, 4000], 0), "without their jitter");
+    let (job, plan) = change(&|job| job.policy.misfire_grace = std::time::Duration::from_secs(1));
+    assert_eq!((job.waiting(), plan.missed.ticks, plan.lines.len()), (vec![4000], 4, 1));
+    let (job, plan) = change(&|job| job.policy.enabled = false);
+    assert_eq!((job.waiting(), plan.skipped, job.state.counts.skipped), (vec![], 5, 5), "a disabled job does not run");
+    let (mut job, plan) = change(&|job| job.all = all_jobs_pause(1, true));
+    assert_eq!((job.waiting(), plan.skipped, job.state.counts.skipped), (vec![], 5, 5));
+    job.all = all_jobs_pause(2, false);
+    assert_eq!(job.at(4300, &[]).skipped, 1, "the pause went on until now");
+}
+
+#[test]
+fn a_new_delay_counts_from_the_last_end_also_after_another_trigger() {
+    for (old, next) in [(Trigger::FixedDelay(86_400_000), 6000), (Trigger::FixedRate(1_000_000), 6000)] {
+        let mut job = Fixture::new(old, Policy::new(Overlap::Skip));
+        job.at(0, &[]);
+        let ended = job.end(0, State::Ok, 1000);
+        job.at(1000, &[ended]);
+        job.trigger = Trigger::FixedDelay(5000);
+        let plan = job.redefine(3000);
+        assert!(plan.lines.is_empty());
+        assert_eq!(next_claim(&job.state, "job", &job.trigger, &job.policy), Some(T0 + next));
+    }
 }
 
 /// Jobs that fire each second and were registered a year before the test's present: two cron jobs and a fixed rate.

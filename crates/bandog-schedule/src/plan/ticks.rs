@@ -7,7 +7,7 @@ use super::{
     types::{Plan, PlanContext},
 };
 use crate::{
-    Kind, Overlap, State,
+    CatchUp, Kind, Overlap, State,
     misfire::{self, TickRange},
     policy::{Policy, to_usize},
     state::{JobState, LiveRun, QueuedRun, SessionClaim},
@@ -43,6 +43,9 @@ pub(super) fn claim_ticks(state: &mut JobState, context: &PlanContext<'_>, plan:
             let caught = runs.iter().filter(|(_, kind)| *kind == Kind::CatchUp).count();
             let latest = runs.len().saturating_sub(1).max(caught);
             runs.drain(caught..latest).for_each(|(tick, _)| skipped.add(tick));
+            if !runs.is_empty() && !is_blocked {
+                drop_waiting(state, context.policy, &mut skipped);
+            }
         }
         Overlap::Queue(_) | Overlap::Allow(_) | Overlap::Replace => {
             runs.extend(due.overlapped.iter().map(|tick| (*tick, Kind::Scheduled)));
@@ -69,8 +72,23 @@ pub(super) fn claim_ticks(state: &mut JobState, context: &PlanContext<'_>, plan:
     record_not_run(state, context, plan, State::Skipped, skipped);
     record_not_run(state, context, plan, State::Missed, due.missed);
     if state.is_idle() {
-        state.next_due = Some(context.now.saturating_add(context.trigger.delay()));
+        state.wait_from(context.now, context.trigger);
     }
+}
+
+/// Applies the policy `Overlap::Skip` to ticks that wait in the queue for a slot: a later tick replaces them.
+fn drop_waiting(state: &mut JobState, policy: &Policy, skipped: &mut TickRange) {
+    state.queue.retain(|queued| {
+        let is_replaced = match queued.kind {
+            Kind::Scheduled => true,
+            Kind::CatchUp => policy.catch_up == CatchUp::Once,
+            Kind::Manual | Kind::Backfill | Kind::Unclaimed => false,
+        } && queued.attempt == 1;
+        if is_replaced {
+            skipped.add(queued.tick);
+        }
+        !is_replaced
+    });
 }
 
 /// Applies the policy `Overlap::Replace`: the latest tick replaces the queued ticks and cancels the runs under way.
@@ -106,6 +124,8 @@ pub(super) fn start_runs(state: &mut JobState, context: &PlanContext<'_>, plan: 
     while can_start(state, context.policy) {
         if plan.starts >= context.free_slots {
             plan.is_starved = context.is_current;
+            // A tick that this plan has claimed may start on another node.
+            plan.is_news |= plan.not_before.is_some();
             return;
         }
         let Some(QueuedRun { id, kind, tick, attempt }) = state.queue.pop_front() else { return };

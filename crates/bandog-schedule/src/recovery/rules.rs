@@ -117,7 +117,7 @@ fn inherit(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, kno
         state.next_due = match known.next_due {
             Some(due) if due > until => Some(due),
             None if has_runs => None,
-            Some(_) | None => Some(context.now.saturating_add(context.trigger.delay())),
+            Some(_) | None => Some(context.now.saturating_add(state.delay(context.trigger))),
         };
     }
     raise_numbers(state, known);

@@ -250,18 +250,3 @@ async fn a_long_delay_counts_from_the_end_and_not_from_the_outages() {
     let next = test.jobs().show("delay").await.unwrap().next.unwrap();
     assert!(next.starts_with("2026-01-01T02:00:0"), "{next}");
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_run_by_hand_brings_a_far_tick_forward() {
-    let jobs = |revision, delay| vec![Job::fixed_delay("delay", delay).revision(revision).run(async |_: Run| ())];
-    let first = || jobs(1, secs(30 * 86_400));
-    let mut test = TestScheduler::at("2026-01-01T00:00:00Z").start(first).await.unwrap();
-    test.advance(secs(60)).await;
-    test.stop_one(0, Duration::ZERO).await.unwrap();
-    test.join(jobs(2, secs(60))).await.unwrap();
-    test.advance(secs(60)).await;
-    assert_eq!(test.runs().len(), 1);
-    test.jobs().run("delay").await.unwrap();
-    test.advance(secs(600)).await;
-    assert!(test.runs().len() > 8, "{:?}", test.runs());
-}

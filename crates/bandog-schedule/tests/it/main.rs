@@ -6,6 +6,7 @@ mod declared;
 mod delays;
 mod faults;
 mod jobs;
+mod late;
 mod local;
 mod logs;
 mod lost;
