@@ -25,7 +25,7 @@ use tokio_postgres::{AsyncMessage, Client, Config, NoTls, config::SslMode, error
 
 pub(crate) use self::backend_key::BackendPid;
 use self::stream::{ServerStream, Socket};
-use crate::options::{Address, SqlOptions, TLS_NAMES};
+use crate::options::{Address, SqlOptions, TLS_NAMES, Tls};
 
 /// Maximum duration of a connection attempt, even if the timeout of a request is longer.
 const MAX_DIAL_TIME: Duration = Duration::from_secs(5);
@@ -75,7 +75,7 @@ impl Reset {
 /// - `Misused`: the certificate files cannot be used.
 pub(crate) async fn dial(options: &SqlOptions) -> Result<Connection> {
     // It is shorter than the timeout of a request. So a request that waits for this attempt fails with the cause.
-    let limit = (options.timeout * 9 / 10).min(MAX_DIAL_TIME);
+    let limit = (options.timeout * 9 / 10).min(MAX_DIAL_TIME) / options.attempts;
     match timeout(limit, connect(options)).await {
         Ok(connection) => connection,
         Err(_) => Err(no_login(options, limit)),
@@ -99,7 +99,11 @@ async fn connect(options: &SqlOptions) -> Result<Connection> {
     let pid = BackendPid::default();
     let stream = ServerStream::new(reach(options).await?, reset.clone(), pid.clone());
     let mut config = Config::new();
-    config.user(&options.user).dbname(&options.database).application_name("bandog").ssl_mode(SslMode::Disable);
+    config.user(&options.user).dbname(&options.database).application_name(&options.application);
+    config.ssl_mode(SslMode::Disable);
+    if let Some(settings) = &options.startup {
+        config.options(settings);
+    }
     if let Some(password) = &options.password {
         config.password(password);
     }
@@ -116,13 +120,25 @@ async fn reach(options: &SqlOptions) -> Result<Socket> {
         Address::Tcp { host, port, tls } => {
             let mut stream = TcpStream::connect((host.as_str(), *port)).await.map_err(unreachable)?;
             configure(&stream, options.timeout).map_err(unreachable)?;
-            let Some(files) = tls else { return Ok(Socket::Tcp(stream)) };
-            stream.write_all(&TLS_REQUEST).await.map_err(unreachable)?;
-            if stream.read_u8().await.map_err(unreachable)? != b'S' {
-                let message = format!("{store}: the server has no TLS; enable it there, or write sslmode=disable");
-                return Err(Error::new(ErrorKind::Unsupported, message));
+            if *tls == Tls::Off {
+                return Ok(Socket::Tcp(stream));
             }
-            Ok(Socket::Tls(Box::new(bandog_tls::shake_hands(&store, host, files, &TLS_NAMES, stream).await?)))
+            stream.write_all(&TLS_REQUEST).await.map_err(unreachable)?;
+            let has_tls = stream.read_u8().await.map_err(unreachable)? == b'S';
+            let stream = match tls {
+                Tls::Checked(files) if has_tls => {
+                    bandog_tls::shake_hands(&store, host, files, &TLS_NAMES, stream).await?
+                }
+                Tls::Checked(_) => {
+                    let message = format!("{store}: the server has no TLS; enable it there, or write sslmode=disable");
+                    return Err(Error::new(ErrorKind::Unsupported, message));
+                }
+                Tls::Preferred if has_tls => {
+                    bandog_tls::shake_hands_unchecked(&store, host, &TLS_NAMES, stream).await?
+                }
+                Tls::Preferred | Tls::Off => return Ok(Socket::Tcp(stream)),
+            };
+            Ok(Socket::Tls(Box::new(stream)))
         }
         #[cfg(unix)]
         Address::Unix { path } => tokio::net::UnixStream::connect(path).await.map(Socket::Unix).map_err(unreachable),

@@ -1,10 +1,11 @@
 //! The options of the backend.
 
+mod familiar;
 mod layout;
 mod url;
 
 use std::{
-    fmt,
+    fmt, iter,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -27,7 +28,12 @@ use crate::schema;
 #[derive(Clone)]
 pub struct SqlOptions {
     pub(crate) dialect: Dialect,
+    /// The address of the server. If the URL names several hosts, that of the first one.
     pub(crate) address: Address,
+    /// The hosts after the first one, in the order of the URL. They are servers of one cluster.
+    pub(crate) further_hosts: Vec<(String, u16)>,
+    /// The number of hosts that share the time of one connection attempt.
+    pub(crate) attempts: u32,
     pub(crate) user: String,
     pub(crate) password: Option<String>,
     pub(crate) database: String,
@@ -41,6 +47,10 @@ pub struct SqlOptions {
     pub(crate) creates_tables: bool,
     /// Whether a pooler in the mode `session` may be between the client and the server.
     pub(crate) may_have_pooler: bool,
+    /// The name of the sessions, which the lists of the server show.
+    pub(crate) application: String,
+    /// Settings for the start of each session, as `-c name=value`. Only PostgreSQL has them.
+    pub(crate) startup: Option<String>,
     pub(crate) timeout: Duration,
 }
 
@@ -59,11 +69,22 @@ pub(crate) enum Address {
     Tcp {
         host: String,
         port: u16,
-        /// None for a connection without TLS.
-        tls: Option<TlsFiles>,
+        tls: Tls,
     },
     /// The socket of a server on this machine.
-    Unix { path: PathBuf },
+    Unix {
+        path: PathBuf,
+    },
+}
+
+/// How the connections to a server are encrypted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Tls {
+    Off,
+    /// If the server has TLS. The certificate of the server is not checked, so only readers of the network are kept out.
+    Preferred,
+    /// The certificate of the server is checked.
+    Checked(TlsFiles),
 }
 
 /// The options of a URL for TLS.
@@ -76,6 +97,9 @@ impl SqlOptions {
 
     /// The beginning of the names of the tables, unless the URL names another one.
     pub const TABLES: &str = "bandog_";
+
+    /// The name of the sessions, unless the URL names another one.
+    pub const APPLICATION: &str = "bandog";
 
     /// Reads a URL: `postgres://user:password@host:5432/database`. The port is 5432 and the database has the name of the
     /// user, unless the URL names them. Characters with a meaning in URLs are percent-encoded.
@@ -94,10 +118,19 @@ impl SqlOptions {
     ///   kinds of locks. `?connections=NUMBER` is the maximum number of locks that a client holds at once; the default is 10.
     /// - `?mode=advisory`, and perhaps `&connections=NUMBER`: the same with `pg_advisory_lock`, and on MySQL with `GET_LOCK`.
     /// - `?host=/DIRECTORY`, with no host before it: the Unix socket in this directory.
-    /// - `?sslmode=disable` (the default), `require` or `verify-full`: the last two are the same here. The client always
-    ///   checks the certificate of the server.
+    /// - `?sslmode=disable` (the default), `prefer`, `require` or `verify-full`: the last two are the same here, and the client
+    ///   checks the certificate of the server. With `prefer`, the connection is encrypted if the server has TLS, and the
+    ///   certificate is not checked. `allow` is the same as `prefer`.
     /// - `?sslrootcert=PATH`: the authorities that the client trusts instead of those of the system. `?sslcert=PATH` and
     ///   `?sslkey=PATH`: the certificate of the client. All files are PEM.
+    ///
+    /// - `postgres://user@one:5432,two:5432/database`: servers of **one** cluster, of which one is the primary. A connection
+    ///   attempt tries them in this order and uses the first one that answers and accepts writes.
+    /// - `?application_name=NAME`: the name of the sessions in `pg_stat_activity`; the default is `bandog`. `?options=-c%20NAME=VALUE`:
+    ///   settings for the start of each session, as in libpq.
+    /// - `?user=NAME` and `?password=PASSWORD`, if the URL names no user before its host. `?target_session_attrs=read-write` and
+    ///   `?channel_binding=prefer` are accepted. Options of pools and drivers, such as `connect_timeout` or `connection_limit`, are
+    ///   accepted and have no effect.
     ///
     /// With the feature `mysql`: `mysql://user:password@host:3306/database`, or `mariadb://`. The tables are in this
     /// database, which must exist. The options for tables and TLS are the same. `?socket=/PATH`, with no host before it: the Unix
@@ -130,11 +163,36 @@ impl SqlOptions {
         schema::text(self)
     }
 
+    /// Whether connections are encrypted only if the server has TLS.
+    #[cfg(feature = "mysql")]
+    pub(crate) fn prefers_tls(&self) -> bool {
+        matches!(&self.address, Address::Tcp { tls: Tls::Preferred, .. })
+    }
+
+    /// The options for each host of the URL.
+    pub(crate) fn hosts(&self) -> Vec<Self> {
+        let Address::Tcp { tls, .. } = &self.address else { return vec![self.clone()] };
+        let attempts = self.further_hosts.len() + 1;
+        let first = self.address.clone();
+        let further = self.further_hosts.iter().cloned();
+        let further = further.map(|(host, port)| Address::Tcp { host, port, tls: tls.clone() });
+        let alone = |address| Self {
+            address,
+            further_hosts: Vec::new(),
+            attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
+            ..self.clone()
+        };
+        iter::once(first).chain(further).map(alone).collect()
+    }
+
     /// The address of the store, without user and password.
     pub fn store(&self) -> String {
         let (place, mut options) = match &self.address {
-            Address::Tcp { host, port, .. } if host.contains(':') => (format!("[{host}]:{port}"), Vec::new()),
-            Address::Tcp { host, port, .. } => (format!("{host}:{port}"), Vec::new()),
+            Address::Tcp { host, port, .. } => {
+                let further = self.further_hosts.iter().map(|(host, port)| (host, port));
+                let places: Vec<_> = iter::once((host, port)).chain(further).map(place_of).collect();
+                (places.join(","), Vec::new())
+            }
             Address::Unix { path } => (String::new(), vec![self.dialect.socket(path)]),
         };
         if self.dialect == Dialect::Postgres && self.schema != Self::SCHEMA {
@@ -147,6 +205,11 @@ impl SqlOptions {
         let sign = if options.is_empty() { "" } else { "?" };
         format!("{}://{place}/{}{sign}{}", self.dialect.scheme(), self.database, options.join("&"))
     }
+}
+
+/// A host and its port, as URLs write them.
+fn place_of((host, port): (&String, &u16)) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 impl Dialect {

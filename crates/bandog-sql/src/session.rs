@@ -78,12 +78,28 @@ impl Session {
     /// As [`dial`]. `Denied`: the user lacks a right. `Unsupported`: the server is too old, or the tables are those of a
     /// newer version of bandog.
     pub(crate) async fn open(context: &Context) -> Result<Self> {
-        let Connection { client, messages, discard } = connect(&context.options).await?;
+        let hosts = context.options.hosts();
+        if let [host] = &hosts[..] {
+            return Self::open_at(host, context).await;
+        }
+        let mut errors = Vec::new();
+        for host in &hosts {
+            match Self::open_at(host, context).await {
+                // This host does not answer, or is a replica.
+                Err(error) if error.kind() == ErrorKind::Unavailable => errors.push(error.to_string()),
+                opened => return opened,
+            }
+        }
+        Err(Error::unavailable(format!("no host of the URL can keep locks: {}", errors.join("; "))))
+    }
+
+    async fn open_at(host: &SqlOptions, context: &Context) -> Result<Self> {
+        let Connection { client, messages, discard } = connect(host).await?;
         let (statements, in_transaction) = (context.statements.clone(), AtomicBool::new(false));
         let link = Link { client, statements, table: None, decides: Decides::Nothing, in_transaction };
         let mut session = Self { link, messages, discard };
         let prepared = session.drive(|link| prepare(link, context)).await;
-        let prepared = prepared.map_err(|fault| not_applied(fault.describe(&context.options.store())));
+        let prepared = prepared.map_err(|fault| not_applied(fault.describe(&host.store())));
         match prepared {
             Ok((decides, table)) => {
                 session.link.decides = decides;

@@ -11,7 +11,7 @@ use bandog_core::{
     Result,
 };
 use rustls::{
-    ClientConfig, ConfigBuilder, RootCertStore,
+    ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier,
     client::WantsClientCert,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
@@ -61,10 +61,14 @@ pub fn config(files: &TlsFiles, names: &OptionNames) -> Result<ClientConfig> {
 
 /// A configuration that trusts these authorities, and has no identity yet.
 pub(crate) fn trusting(roots: RootCertStore) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>> {
-    let versions = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    Ok(versions()?.with_root_certificates(roots))
+}
+
+/// A configuration with the usual versions of TLS, and without authorities.
+pub(crate) fn versions() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>> {
+    ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| Error::new(Unsupported, "the TLS configuration cannot be created").caused_by(error))?;
-    Ok(versions.with_root_certificates(roots))
+        .map_err(|error| Error::new(Unsupported, "the TLS configuration cannot be created").caused_by(error))
 }
 
 /// The certificates of the authorities that this system trusts. Reads files.

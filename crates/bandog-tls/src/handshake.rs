@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bandog_core::{Error, Result};
 use rustls::{
-    RootCertStore,
+    ClientConfig, RootCertStore,
     crypto::{CryptoProvider, ring},
     pki_types::ServerName,
 };
@@ -15,6 +15,7 @@ use crate::{
     OptionNames,
     files::{TlsFiles, config, trusting},
     refusal::{cause, refused},
+    unchecked::unchecked_config,
 };
 
 /// Does the TLS handshake with this host. `store` is the server's address, for error messages.
@@ -39,6 +40,33 @@ pub async fn shake_hands(
     let config = spawn_blocking(move || config(&files, &option_names)).await;
     let config =
         config.map_err(|error| Error::unavailable("the Tokio runtime is shutting down").caused_by(error))??;
+    connect(store, name, config, names, stream).await
+}
+
+/// Does the TLS handshake with this host, and accepts every certificate. The connection is then safe from readers of the
+/// network, and not from a server that pretends to be this host.
+///
+/// # Errors
+/// As [`shake_hands`]; the client refuses no certificate.
+///
+/// # Cancel safety
+/// If the future is dropped, the connection is closed.
+pub async fn shake_hands_unchecked(
+    store: &str,
+    host: &str,
+    names: &OptionNames,
+    stream: TcpStream,
+) -> Result<TlsStream<TcpStream>> {
+    connect(store, server_name(host)?, unchecked_config()?, names, stream).await
+}
+
+async fn connect(
+    store: &str,
+    name: ServerName<'static>,
+    config: ClientConfig,
+    names: &OptionNames,
+    stream: TcpStream,
+) -> Result<TlsStream<TcpStream>> {
     let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
     stream.map_err(|error| match cause(&error) {
         Some(cause) => refused(store, names, cause),

@@ -9,10 +9,11 @@
 mod files;
 mod handshake;
 mod refusal;
+mod unchecked;
 
 pub use self::{
     files::{TlsFiles, certificates_of_the_system, config},
-    handshake::{check_host, choose_provider, shake_hands, speaks_tls},
+    handshake::{check_host, choose_provider, shake_hands, shake_hands_unchecked, speaks_tls},
     refusal::{cause, refused},
 };
 

@@ -126,7 +126,7 @@ impl Parts {
             if !seen.insert(name) {
                 return Err(Error::misused(format!("the URL {shown:?} has the option {name:?} twice")));
             }
-            if own.contains(&name) {
+            if own.contains(&name) || parts.passes_on(name) {
                 let sign = if parts.rest.contains('?') { '&' } else { '?' };
                 parts.rest.extend([sign.to_string().as_str(), option]);
             } else {
@@ -134,6 +134,11 @@ impl Parts {
             }
         }
         Ok(parts)
+    }
+
+    /// Whether the backend checks an option with this name. The backends of databases know many options of other clients.
+    fn passes_on(&self, name: &str) -> bool {
+        matches!(self.scheme, Scheme::MySql | Scheme::Postgres) && !matches!(name, "watchdog" | "timeout" | "prefix")
     }
 
     /// Reads an option that every URL can have. `own` are the options that only this backend knows. The error for an
@@ -180,37 +185,6 @@ fn own_options(scheme: &str) -> &'static [&'static str] {
         "redis+sentinel" => &["layout", "semaphores", "sentinel_user", "sentinel_password"],
         "rediss+sentinel" => &["layout", "semaphores", "sentinel_user", "sentinel_password", "ca", "cert", "key"],
         "rediss+quorum" => &["ca", "cert", "key"],
-        "mysql" => &[
-            "layout",
-            "mode",
-            "table",
-            "column",
-            "connections",
-            "tables",
-            "create",
-            "socket",
-            "sslmode",
-            "sslrootcert",
-            "sslcert",
-            "sslkey",
-        ],
-        "postgres" => &[
-            "layout",
-            "mode",
-            "table",
-            "column",
-            "connections",
-            "schema",
-            "tables",
-            "create",
-            "pooler",
-            "host",
-            "port",
-            "sslmode",
-            "sslrootcert",
-            "sslcert",
-            "sslkey",
-        ],
         "zookeeper" => &["acl", "session"],
         "zookeeper+tls" => &["acl", "session", "ca", "cert", "key"],
         _ => &[],
@@ -240,8 +214,22 @@ fn without_scheme(shown: &str) -> Error {
 }
 
 fn unknown_scheme(scheme: &str, shown: &str) -> Error {
-    const OTHER_STORES: [&str; 9] =
-        ["mssql", "sqlserver", "mongodb", "mongodb+srv", "zk", "etcd", "consul", "dynamodb", "nats"];
+    const OTHER_STORES: [&str; 8] =
+        ["mssql", "sqlserver", "mongodb", "mongodb+srv", "etcd", "consul", "dynamodb", "nats"];
+    if matches!(scheme, "zk" | "zk+tls" | "zookeepers") {
+        return Error::misused(format!(
+            "the URL {shown:?} has the unknown scheme {scheme:?}; write zookeeper://HOST:PORT,HOST:PORT/FOLDER, or \
+             zookeeper+tls:// over TLS"
+        ));
+    }
+    if scheme == "jdbc" {
+        return Error::misused(format!("the URL {shown:?} is one of JDBC; leave out its first part, jdbc:"));
+    }
+    if let Some((database, driver)) =
+        scheme.split_once('+').filter(|(name, _)| ["postgres", "postgresql", "mysql", "mariadb"].contains(name))
+    {
+        return Error::misused(format!("the URL {shown:?} names the driver {driver:?}; write {database}:// instead"));
+    }
     if scheme.contains("sentinel") {
         return Error::misused(format!(
             "the URL {shown:?} has the unknown scheme {scheme:?}; write redis+sentinel://HOST:PORT,HOST:PORT/MASTER, or \

@@ -1,6 +1,6 @@
 //! Opens a connection and logs in.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use bandog_core::{Error, ErrorKind, Result};
 use mysql_async::{ClientIdentity, Conn, DriverError, IoError, Opts, OptsBuilder, SslOpts};
@@ -10,7 +10,7 @@ use super::connection;
 use crate::{
     client::Connection,
     dial::{ended_early, no_login},
-    options::{Address, SqlOptions, TLS_NAMES, TlsFiles},
+    options::{Address, SqlOptions, TLS_NAMES, Tls, TlsFiles},
 };
 
 /// Maximum duration of a connection attempt, even if the timeout of a request is longer.
@@ -28,27 +28,45 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 /// - `Misused`: the certificate files cannot be used.
 pub(crate) async fn dial(options: &SqlOptions) -> Result<Connection> {
     // It is shorter than the timeout of a request. So a request that waits for this attempt fails with the cause.
-    let limit = (options.timeout * 9 / 10).min(MAX_DIAL_TIME);
-    let connected = async { Conn::new(opts(options).await?).await.map_err(|error| refused(options, error)) };
-    match timeout(limit, connected).await {
+    let limit = (options.timeout * 9 / 10).min(MAX_DIAL_TIME) / options.attempts;
+    match timeout(limit, connect(options)).await {
         Ok(conn) => Ok(connection::start(conn?, options.timeout)),
         Err(_) => Err(no_login(options, limit)),
     }
 }
 
-/// The options for the client library. Otherwise it would move a connection of this machine to the server's socket.
-async fn opts(options: &SqlOptions) -> Result<Opts> {
+async fn connect(options: &SqlOptions) -> Result<Conn> {
+    match Conn::new(opts(options, true).await?).await {
+        Err(mysql_async::Error::Driver(DriverError::NoClientSslFlagFromServer)) if options.prefers_tls() => {
+            Conn::new(opts(options, false).await?).await
+        }
+        connected => connected,
+    }
+    .map_err(|error| refused(options, error))
+}
+
+/// The options for the client library. `prefers_tls`: with `sslmode=prefer`, the connection has TLS.
+async fn opts(options: &SqlOptions, prefers_tls: bool) -> Result<Opts> {
     let login = OptsBuilder::default()
         .user(Some(&options.user))
         .pass(options.password.as_ref())
         .db_name(Some(&options.database))
+        .connect_attributes(HashMap::from([("program_name".to_owned(), options.application.clone())]))
+        // Otherwise the library would move a connection of this machine to the server's socket.
         .prefer_socket(false)
         .tcp_nodelay(true)
         .tcp_keepalive(Some(KEEPALIVE_IDLE));
     let opts = match &options.address {
-        Address::Tcp { host, port, tls: None } => login.ip_or_hostname(host).tcp_port(*port),
-        Address::Tcp { host, port, tls: Some(files) } => {
-            login.ip_or_hostname(host).tcp_port(*port).ssl_opts(ssl_opts(files.clone()).await?)
+        Address::Tcp { host, port, tls } => {
+            let tls = match tls {
+                Tls::Checked(files) => Some(ssl_opts(files.clone()).await?),
+                Tls::Preferred if prefers_tls => {
+                    bandog_tls::choose_provider();
+                    Some(SslOpts::default().with_danger_accept_invalid_certs(true))
+                }
+                Tls::Preferred | Tls::Off => None,
+            };
+            login.ip_or_hostname(host).tcp_port(*port).ssl_opts(tls)
         }
         Address::Unix { path } => login.socket(Some(path.display().to_string())),
     };
@@ -80,7 +98,7 @@ fn refused(options: &SqlOptions, error: mysql_async::Error) -> Error {
             let said = &refusal.message;
             let denied = |hint: &str| Error::new(ErrorKind::Denied, format!("{store}: {said}{hint}"));
             match refusal.code {
-                1045 | 1698 if matches!(options.address, Address::Tcp { tls: None, .. }) => denied(
+                1045 | 1698 if matches!(options.address, Address::Tcp { tls: Tls::Off, .. }) => denied(
                     "; check the user and the password in the URL, and if the server requires TLS, add \
                      sslmode=verify-full",
                 ),

@@ -7,11 +7,11 @@ fn read(url: &str) -> SqlOptions {
 #[test]
 fn a_url_names_the_server_the_user_and_the_database() {
     let options = read("postgres://app:p%40%2Fw@db.internal:5433/shop?schema=locks_1");
-    assert_eq!(options.address, Address::Tcp { host: "db.internal".into(), port: 5433, tls: None });
+    assert_eq!(options.address, Address::Tcp { host: "db.internal".into(), port: 5433, tls: Tls::Off });
     assert_eq!((options.user.as_str(), options.password.as_deref()), ("app", Some("p@/w")));
     assert_eq!((options.database.as_str(), options.schema.as_str()), ("shop", "locks_1"));
     let short = read("postgresql://app@[::1]");
-    assert_eq!(short.address, Address::Tcp { host: "::1".into(), port: 5432, tls: None });
+    assert_eq!(short.address, Address::Tcp { host: "::1".into(), port: 5432, tls: Tls::Off });
     assert_eq!((short.database.as_str(), short.schema.as_str(), short.password), ("app", "bandog", None));
     assert_eq!(read("postgresql://app@[::1]").store(), "postgres://[::1]:5432/app");
 }
@@ -27,7 +27,7 @@ fn a_url_names_a_socket() {
 #[test]
 fn a_url_of_mysql_names_a_database() {
     let options = read("mariadb://app:p%40%2Fw@db.internal/Shop");
-    assert_eq!(options.address, Address::Tcp { host: "db.internal".into(), port: 3306, tls: None });
+    assert_eq!(options.address, Address::Tcp { host: "db.internal".into(), port: 3306, tls: Tls::Off });
     assert_eq!((options.password.as_deref(), options.database.as_str()), (Some("p@/w"), "Shop"));
     assert_eq!(options.store(), "mysql://db.internal:3306/Shop");
     let options = read("mysql://app@/shop?socket=/run/mysqld/mysqld.sock");
@@ -39,7 +39,58 @@ fn a_url_of_mysql_names_a_database() {
 fn a_url_names_the_files_for_tls() {
     let options = read("postgres://app@db/shop?sslmode=require&sslrootcert=/ca.pem&sslcert=/c.pem&sslkey=/k.pem");
     let files = TlsFiles { ca: Some("/ca.pem".into()), identity: Some(("/c.pem".into(), "/k.pem".into())) };
-    assert_eq!(options.address, Address::Tcp { host: "db".into(), port: 5432, tls: Some(files) });
+    assert_eq!(options.address, Address::Tcp { host: "db".into(), port: 5432, tls: Tls::Checked(files) });
+}
+
+#[test]
+fn the_url_that_a_service_already_has_is_accepted() {
+    for url in [
+        "postgres://app:s3cret@db/shop?connect_timeout=10&application_name=shop&target_session_attrs=read-write",
+        "postgresql://db:5432/shop?user=app&password=s3cret&ApplicationName=shop&ssl=false&loginTimeout=10",
+        "postgres://app:s3cret@db/shop?connection_limit=5&pool_timeout=2&fallback_application_name=shop&pgbouncer=true",
+        "postgres://app:s3cret@db/shop?application_name=shop&channel_binding=prefer&gssencmode=prefer&sslmode=disable",
+    ] {
+        let options = read(url);
+        assert_eq!(options.address, Address::Tcp { host: "db".into(), port: 5432, tls: Tls::Off }, "{url}");
+        assert_eq!((options.user.as_str(), options.password.as_deref()), ("app", Some("s3cret")), "{url}");
+        assert_eq!(
+            (options.application.as_str(), options.store().as_str()),
+            ("shop", "postgres://db:5432/shop"),
+            "{url}"
+        );
+    }
+    let options = read("postgres://app@db/shop?options=-c%20search_path%3Dapp&sslmode=prefer");
+    assert_eq!((options.startup.as_deref(), options.application.as_str()), (Some("-c search_path=app"), "bandog"));
+    assert_eq!(options.address, Address::Tcp { host: "db".into(), port: 5432, tls: Tls::Preferred });
+    let socket = read("postgres://app@%2Frun%2Fpostgresql/shop?sslmode=prefer");
+    assert_eq!(socket.address, Address::Unix { path: "/run/postgresql/.s.PGSQL.5432".into() });
+}
+
+#[cfg(feature = "mysql")]
+#[test]
+fn the_url_of_mysql_that_a_service_already_has_is_accepted() {
+    for (options, tls) in [
+        ("charset=utf8mb4&serverTimezone=UTC&useUnicode=true&allowPublicKeyRetrieval=true&useSSL=false", Tls::Off),
+        ("ssl-mode=DISABLED&timezone=UTC&statement-cache-capacity=10", Tls::Off),
+        ("sslMode=PREFERRED&connectTimeout=1000&rewriteBatchedStatements=true", Tls::Preferred),
+        ("ssl-mode=VERIFY_IDENTITY", Tls::Checked(TlsFiles::default())),
+        ("tls=true&parseTime=true&loc=Local", Tls::Checked(TlsFiles::default())),
+    ] {
+        let read = read(&format!("mysql://app@db/shop?{options}"));
+        assert_eq!(read.address, Address::Tcp { host: "db".into(), port: 3306, tls }, "{options}");
+    }
+    let options = read("mysql://app@/shop?unix_socket=/run/mysqld/mysqld.sock&application_name=shop");
+    assert_eq!(options.address, Address::Unix { path: "/run/mysqld/mysqld.sock".into() });
+}
+
+#[test]
+fn a_url_names_several_hosts_of_one_cluster() {
+    let options = read("postgres://app@one:5433,two,[::1]:5434/shop");
+    assert_eq!(options.store(), "postgres://one:5433,two:5432,[::1]:5434/shop");
+    let hosts = options.hosts();
+    let stores: Vec<_> = hosts.iter().map(SqlOptions::store).collect();
+    assert_eq!(stores, ["postgres://one:5433/shop", "postgres://two:5432/shop", "postgres://[::1]:5434/shop"]);
+    assert!(hosts.iter().all(|host| host.attempts == 3));
 }
 
 #[test]
@@ -124,12 +175,19 @@ fn a_wrong_url_is_refused_without_its_password() {
         "postgres://app:se?secret@db/shop",
         "postgres://app:secret@db:port/shop",
         "postgres://app:secret@db/shop/more",
-        "postgres://app:secret@one,two/shop",
-        "postgres://app:secret@one:5432,two/shop",
+        "postgres://app:secret@one,,two/shop",
+        #[cfg(feature = "mysql")]
+        "mysql://app:secret@one,two/shop",
+        "postgres://app:secret@db/shop?password=secret",
+        "postgres://app:secret@db/shop?user=app",
+        "postgres://app:secret@db/shop?target_session_attrs=read-only",
+        "postgres://app:secret@db/shop?channel_binding=require",
+        "postgres://app:secret@db/shop?gssencmode=require",
+        "postgres://app:secret@db/shop?sslmode=require&ssl=false",
         "postgres://app:secret@/shop",
         "postgres://app:secret@/shop?host=relative",
         "postgres://app:secret@[::1/shop",
-        "postgres://app:secret@db/shop?sslmode=prefer",
+        "postgres://app:secret@db/shop?sslmode=prefer&sslrootcert=/ca.pem",
         "postgres://app:secret@db/shop?sslrootcert=/ca.pem",
         "postgres://app:secret@db/shop?sslmode=require&sslkey=/k.pem",
         "postgres://app:secret@db/shop?schema=Shop",

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use bandog_core::{Error, Result};
 
-use super::{Address, Dialect, Layout, RowTable, SqlOptions, TableName, TlsFiles};
+use super::{Address, Dialect, Layout, RowTable, SqlOptions, TableName, Tls, TlsFiles, familiar};
 
 /// The form of a URL. Error messages show it.
 const FORM: &str = "postgres://user[:password]@host[:port]/database[?option=value], or mysql:// in the same form";
@@ -33,11 +33,12 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
         return Err(wrong("has an '@', '?' or '#' that is not encoded; in a user or password, write %40, %3F and %23"));
     }
     let (user, password) = login.split_once(':').map_or((login, None), |(user, password)| (user, Some(password)));
-    let user = decoded("user", user)?;
-    if user.is_empty() {
-        return Err(wrong("names no user"));
-    }
-    let password = password.map(|password| decoded("password", password)).transpose()?;
+    let mut options = Options::read(query)?;
+    familiar::translate(dialect, &mut options)?;
+    let (user, password) = (decoded("user", user)?, password.map(|text| decoded("password", text)).transpose()?);
+    let user = only_one("user", Some(user).filter(|user| !user.is_empty()), options.take("user"))?;
+    let user = user.ok_or_else(|| wrong("names no user"))?;
+    let password = only_one("password", password, options.take("password"))?;
     let database = match (dialect, database) {
         (Dialect::Postgres, "") => user.clone(),
         #[cfg(feature = "mysql")]
@@ -47,8 +48,7 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
     if database.contains('/') {
         return Err(wrong("has more than one name after its host"));
     }
-    let mut options = Options::read(query)?;
-    let address = address(dialect, host, &mut options)?;
+    let (address, further_hosts) = address(dialect, host, &mut options)?;
     let schema = match dialect {
         Dialect::Postgres => options.take("schema").unwrap_or_else(|| SqlOptions::SCHEMA.to_owned()),
         #[cfg(feature = "mysql")]
@@ -67,10 +67,18 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
     check_identifier("beginning of the names of the tables", &tables, MAX_TABLES)?;
     let layout = layout(dialect, &schema, &mut options)?;
     let connections = connections(&layout, &mut options)?;
+    let application = options.take("application_name").unwrap_or_else(|| SqlOptions::APPLICATION.to_owned());
+    let startup = match dialect {
+        Dialect::Postgres => options.take("options"),
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => None,
+    };
     options.check_empty()?;
     Ok(SqlOptions {
         dialect,
         address,
+        further_hosts,
+        attempts: 1,
         user,
         password,
         database,
@@ -80,12 +88,14 @@ pub(super) fn read(url: &str) -> Result<SqlOptions> {
         connections,
         creates_tables,
         may_have_pooler,
+        application,
+        startup,
         timeout: Duration::from_secs(3),
     })
 }
 
 /// The options of a URL that are not read yet.
-struct Options(BTreeMap<String, String>);
+pub(super) struct Options(BTreeMap<String, String>);
 
 impl Options {
     fn read(query: &str) -> Result<Self> {
@@ -99,8 +109,28 @@ impl Options {
         Ok(Self(options))
     }
 
-    fn take(&mut self, name: &str) -> Option<String> {
+    pub(super) fn take(&mut self, name: &str) -> Option<String> {
         self.0.remove(name).filter(|value| !value.is_empty())
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// Adds an option that the URL has under another name.
+    pub(super) fn set(&mut self, name: &str, value: String) -> Result<()> {
+        match self.0.insert(name.to_owned(), value) {
+            None => Ok(()),
+            Some(_) => Err(wrong(&format!("has the option {name:?} twice, under two names"))),
+        }
+    }
+
+    /// Gives an option another name.
+    pub(super) fn rename(&mut self, name: &str, other: &str) -> Result<()> {
+        match self.0.remove(name) {
+            Some(value) => self.set(other, value),
+            None => Ok(()),
+        }
     }
 
     /// The value of an option that is `true` or `false`.
@@ -126,21 +156,54 @@ impl Options {
         let Some(name) = self.0.keys().next() else { return Ok(()) };
         Err(Error::misused(format!(
             "the URL of the database has the option {name:?}, which is unknown or not allowed here; schema, tables, create, \
-             pooler, layout, mode, table, column, connections, host (for a Unix socket; of MySQL: socket), sslmode, \
-             sslrootcert, sslcert and sslkey are known"
+             pooler, layout, mode, table, column, connections, host (for a Unix socket; of MySQL: socket), user, password, \
+             application_name, options, sslmode, sslrootcert, sslcert and sslkey are known"
         )))
     }
 }
 
-fn address(dialect: Dialect, host: &str, options: &mut Options) -> Result<Address> {
-    let (host, port) = match host.strip_prefix('[').map(|rest| rest.split_once(']')) {
-        Some(Some((host, port))) => (host, port.strip_prefix(':').unwrap_or_default()),
-        Some(None) => return Err(wrong("has a '[' without a ']'")),
-        None => host.split_once(':').unwrap_or((host, "")),
-    };
-    if host.contains(',') || port.contains(',') {
+/// The address of the first host, and the other hosts.
+fn address(dialect: Dialect, hosts: &str, options: &mut Options) -> Result<(Address, Vec<(String, u16)>)> {
+    let (first, others) = hosts.split_once(',').map_or((hosts, None), |(first, others)| (first, Some(others)));
+    let (host, port) = place(dialect, first)?;
+    #[cfg(feature = "mysql")]
+    if host.is_empty() && dialect == Dialect::MySql {
+        let path = options.take("socket").filter(|path| path.starts_with('/'));
+        let path = path.ok_or_else(|| wrong("names neither a host nor, with ?socket=/PATH, a Unix socket"))?;
+        return Ok((Address::Unix { path: path.into() }, Vec::new()));
+    }
+    // libpq accepts the directory of a socket as a host, too, with %2F for each slash.
+    let directory = if host.is_empty() { options.take("host") } else { Some(host.clone()) };
+    if let Some(directory) = directory.filter(|directory| directory.starts_with('/')) {
+        let port = match options.take("port") {
+            Some(port) => port.parse().map_err(|_| wrong("has a port that is not a number"))?,
+            None => port,
+        };
+        tls(options)?; // A Unix socket has no TLS, and its URL may still have the usual options.
+        return Ok((Address::Unix { path: PathBuf::from(directory).join(format!(".s.PGSQL.{port}")) }, Vec::new()));
+    }
+    if host.is_empty() {
+        return Err(wrong("names neither a host nor, with ?host=/PATH, a Unix socket"));
+    }
+    #[cfg(feature = "mysql")]
+    if others.is_some() && dialect == Dialect::MySql {
         return Err(wrong("names several hosts; name the primary server, or a proxy that leads to it"));
     }
+    let further = others.into_iter().flat_map(|others| others.split(',')).map(|other| match place(dialect, other)? {
+        (host, _) if host.is_empty() || host.starts_with('/') => Err(wrong("has an empty host in its list of hosts")),
+        place => Ok(place),
+    });
+    let further = further.collect::<Result<_>>()?;
+    Ok((Address::Tcp { host, port, tls: tls(options)? }, further))
+}
+
+/// A host and its port.
+fn place(dialect: Dialect, text: &str) -> Result<(String, u16)> {
+    let (host, port) = match text.strip_prefix('[').map(|rest| rest.split_once(']')) {
+        Some(Some((host, port))) => (host, port.strip_prefix(':').unwrap_or_default()),
+        Some(None) => return Err(wrong("has a '[' without a ']'")),
+        None => text.split_once(':').unwrap_or((text, "")),
+    };
     let port = match port {
         "" => match dialect {
             Dialect::Postgres => 5432,
@@ -149,40 +212,34 @@ fn address(dialect: Dialect, host: &str, options: &mut Options) -> Result<Addres
         },
         port => port.parse().map_err(|_| wrong("has a port that is not a number (in a password, write %40 for @)"))?,
     };
-    #[cfg(feature = "mysql")]
-    if host.is_empty() && dialect == Dialect::MySql {
-        let path = options.take("socket").filter(|path| path.starts_with('/'));
-        let path = path.ok_or_else(|| wrong("names neither a host nor, with ?socket=/PATH, a Unix socket"))?;
-        return Ok(Address::Unix { path: path.into() });
-    }
-    if host.is_empty() {
-        let directory = options.take("host").filter(|directory| directory.starts_with('/'));
-        let directory = directory.ok_or_else(|| wrong("names neither a host nor, with ?host=/PATH, a Unix socket"))?;
-        let port = match options.take("port") {
-            Some(port) => port.parse().map_err(|_| wrong("has a port that is not a number"))?,
-            None => port,
-        };
-        return Ok(Address::Unix { path: PathBuf::from(directory).join(format!(".s.PGSQL.{port}")) });
-    }
-    Ok(Address::Tcp { host: decoded("host", host)?, port, tls: tls(options)? })
+    Ok((decoded("host", host)?, port))
 }
 
-fn tls(options: &mut Options) -> Result<Option<TlsFiles>> {
+/// A value that can be written before the host or as an option.
+fn only_one(what: &str, before_host: Option<String>, option: Option<String>) -> Result<Option<String>> {
+    match (before_host, option) {
+        (Some(_), Some(_)) => Err(wrong(&format!("names the {what} twice, before its host and as an option"))),
+        (value, None) | (None, value) => Ok(value),
+    }
+}
+
+fn tls(options: &mut Options) -> Result<Tls> {
     let mode = options.take("sslmode");
     let mut file = |name: &str| options.take(name).map(PathBuf::from);
     let (ca, cert, key) = (file("sslrootcert"), file("sslcert"), file("sslkey"));
     match mode.as_deref() {
         Some("require" | "verify-ca" | "verify-full") => {}
-        None | Some("disable") if ca.is_none() && cert.is_none() && key.is_none() => return Ok(None),
-        None | Some("disable") => return Err(wrong("has files for TLS, but not sslmode=verify-full")),
-        Some(_) => return Err(wrong("has an unknown sslmode; write disable, require or verify-full")),
+        None | Some("disable") if ca.is_none() && cert.is_none() && key.is_none() => return Ok(Tls::Off),
+        Some("prefer") if ca.is_none() && cert.is_none() && key.is_none() => return Ok(Tls::Preferred),
+        None | Some("disable" | "prefer") => return Err(wrong("has files for TLS, but not sslmode=verify-full")),
+        Some(_) => return Err(wrong("has an unknown sslmode; write disable, prefer, require or verify-full")),
     }
     let identity = match (cert, key) {
         (Some(cert), Some(key)) => Some((cert, key)),
         (None, None) => None,
         (Some(_), None) | (None, Some(_)) => return Err(wrong("needs both sslcert and sslkey")),
     };
-    Ok(Some(TlsFiles { ca, identity }))
+    Ok(Tls::Checked(TlsFiles { ca, identity }))
 }
 
 /// Where the holds of mutexes are.
@@ -241,6 +298,6 @@ fn decoded(what: &str, text: &str) -> Result<String> {
     Ok(decoded)
 }
 
-fn wrong(what: &str) -> Error {
+pub(super) fn wrong(what: &str) -> Error {
     Error::misused(format!("the URL of the database {what}; expected {FORM}"))
 }

@@ -162,3 +162,25 @@ async fn a_replica_is_refused_until_it_is_promoted() {
     let swapped = eventually_async(SOON, async || store.swap(&record).await).await.each.remove(0);
     assert!(matches!(swapped, Ok(Swapped::Done(_))), "{swapped:?}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_url_with_several_hosts_leads_to_the_one_that_accepts_writes() {
+    let primary = PostgresServer::start();
+    let (database, replica) = (primary.new_database(), primary.start_replica());
+    let ports = [replica.port(), 1, primary.port()].map(|port| format!("127.0.0.1:{port}")).join(",");
+    let url = format!("postgres://{}@{ports}/{database}", PostgresServer::LOCKS);
+    let client = Client::options().over(open(&url)).unwrap();
+    let guard = client.mutex("k").lock().await.unwrap();
+    let end = primary.sql("postgres", "select pg_current_wal_lsn()");
+    let reached = format!("select pg_last_wal_replay_lsn() >= '{end}'");
+    eventually_async(SOON, async || replica.sql("postgres", &reached) == "t").await;
+    primary.kill();
+    replica.promote();
+    let next = eventually_async(SOON, async || client.mutex("other").try_lock().await).await.unwrap();
+    assert!(!guard.is_lost());
+    next.release().await.unwrap();
+    guard.release().await.unwrap();
+    replica.stop();
+    let error = Client::options().over(open(&url)).unwrap().mutex("k").lock().await.unwrap_err();
+    assert!(error.to_string().contains("no host of the URL can keep locks"), "{error}");
+}

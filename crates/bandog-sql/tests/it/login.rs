@@ -3,7 +3,7 @@
 use bandog_core::{ErrorKind, Leases};
 use bandog_sql::{Sql, SqlOptions};
 
-use crate::support::{SERVER, claim, open, take};
+use crate::support::{SERVER, claim, open, take, try_take, url};
 
 #[tokio::test]
 async fn a_wrong_login_is_denied_without_the_password_in_the_error() {
@@ -37,6 +37,31 @@ async fn a_unix_socket_leads_to_the_same_locks() {
     let store = open(&format!("postgres://postgres@/{database}?host={directory}&port={port}"));
     take(&store, &claim("k")).await;
     assert!(store.profile().store.contains("host="));
+}
+
+#[tokio::test]
+async fn operators_see_the_name_of_the_sessions_and_settings_of_the_url_reach_them() {
+    let database = SERVER.new_database();
+    let names = "select distinct application_name from pg_stat_activity where usename = 'locks' and datname = current_database()";
+    let store = open(&url(&SERVER, &database));
+    take(&store, &claim("k")).await;
+    assert_eq!(SERVER.sql(&database, names), "bandog");
+    drop(store);
+    SERVER.end_sessions(&database);
+    // `search_path` of the URL does not move the tables of bandog.
+    let options = "application_name=shop-7&options=-c%20search_path%3Dpg_catalog%20-c%20statement_timeout%3D1";
+    let store = open(&format!("{}?{options}", url(&SERVER, &database)));
+    let grant = try_take(&store, &claim("k")).await.unwrap();
+    assert!(grant.is_none(), "the lock of the first client is in the same tables");
+    assert_eq!(SERVER.sql(&database, names), "shop-7");
+}
+
+#[tokio::test]
+async fn a_url_with_a_directory_as_its_host_leads_to_the_socket() {
+    let database = SERVER.new_database();
+    let directory = SERVER.directory().display().to_string().replace('/', "%2F");
+    let store = open(&format!("postgres://postgres@{directory}:{}/{database}", SERVER.port()));
+    take(&store, &claim("k")).await;
 }
 
 #[tokio::test]

@@ -45,6 +45,9 @@ async fn the_certificate_of_the_server_is_checked() {
         assert_eq!(error.kind(), ErrorKind::Denied, "{host}: {error}");
         assert!(!error.to_string().contains("PASSWORD"), "{error}");
     }
+    let preferred = open(&url("127.0.0.1", "sslmode=prefer"));
+    preferred.ping().await.unwrap();
+    assert_eq!(server.sql(&database, encrypted), "t");
     let missing = open(&url("localhost", "sslmode=require&sslrootcert=/no/such/file.pem"));
     assert_eq!(missing.ping().await.unwrap_err().kind(), ErrorKind::Misused);
 }
@@ -54,4 +57,8 @@ async fn a_server_without_tls_is_refused() {
     let url = format!("postgres://{}@127.0.0.1:{}/postgres?sslmode=require", PostgresServer::LOCKS, SERVER.port());
     let error = open(&url).ping().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    let database = SERVER.new_database();
+    let store =
+        open(&format!("postgres://{}@127.0.0.1:{}/{database}?sslmode=prefer", PostgresServer::LOCKS, SERVER.port()));
+    take(&store, &claim("k")).await;
 }

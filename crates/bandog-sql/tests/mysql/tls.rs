@@ -26,6 +26,7 @@ async fn the_certificate_of_the_server_is_checked() {
     take(&good, &claim("k")).await;
     server.sql(&database, "alter user locks@'%' require ssl");
     take(&open(&url("localhost", &format!("sslmode=require&sslrootcert={}", ca.display()))), &claim("encrypted")).await;
+    take(&open(&url("127.0.0.1", "ssl-mode=PREFERRED")), &claim("not checked")).await;
     let error = open(&url("localhost", "")).ping().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
 
@@ -44,4 +45,7 @@ async fn a_server_without_tls_is_refused() {
     let url = format!("mysql://{}@127.0.0.1:{}/mysql?sslmode=require", MariaDbServer::LOCKS, BARE_SERVER.port());
     let error = open(&url).ping().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    let database = BARE_SERVER.new_database();
+    let (login, port) = (MariaDbServer::LOCKS, BARE_SERVER.port());
+    take(&open(&format!("mysql://{login}@127.0.0.1:{port}/{database}?sslmode=prefer")), &claim("k")).await;
 }

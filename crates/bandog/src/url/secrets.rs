@@ -2,8 +2,8 @@
 
 use super::login::is_port;
 
-/// The option with the password of sentinels.
-const SECRET: &str = "sentinel_password=";
+/// The options with passwords: of sentinels, and of databases.
+const SECRETS: [&str; 2] = ["sentinel_password=", "password="];
 
 /// The URL with `***` for its password and other secrets. The result can be shown to people and written to logs.
 ///
@@ -44,29 +44,40 @@ fn without_password(url: &str, instead: &str) -> String {
     }
 }
 
-/// Hides the end of the URL from the password of sentinels on, if this password might contain characters that should have
+/// Hides the end of the URL from an option with a password on, if this password might contain characters that should have
 /// been encoded. Then the end of the password is not known.
 fn without_unencoded_secret(url: &str, instead: &str) -> String {
-    let Some(start) = unencoded_secret(url) else { return url.to_owned() };
-    if instead.is_empty() { url[..start].to_owned() } else { format!("{}{SECRET}***", &url[..=start]) }
+    let Some((start, secret)) = unencoded_secret(url) else { return url.to_owned() };
+    if instead.is_empty() { url[..start].to_owned() } else { format!("{}{secret}***", &url[..=start]) }
 }
 
-/// Whether the password of sentinels contains `@`, `#` or `?`, which should have been encoded.
+/// Whether an option with a password contains `@`, `#` or `?`, which should have been encoded.
 pub(super) fn has_unencoded_secret(url: &str) -> bool {
-    secret_of_sentinels(url).is_some_and(|start| url[start + 1..].contains(['@', '#', '?']))
+    secret_option(url).is_some_and(|(start, _)| url[start + 1..].contains(['@', '#', '?']))
 }
 
-/// The position of the sign before the password of sentinels, if this password might contain characters that should have
-/// been encoded.
-fn unencoded_secret(url: &str) -> Option<usize> {
-    let start = secret_of_sentinels(url)?;
-    let has_unknown = options_after(&url[start + 1..]).any(|name| !is_known_at_sentinels(url, name));
-    (has_unknown || has_unencoded_secret(url)).then_some(start)
+/// The first option with a password, if this password might contain characters that should have been encoded.
+fn unencoded_secret(url: &str) -> Option<(usize, &'static str)> {
+    let (start, secret) = secret_option(url)?;
+    let mut others = options_after(&url[start + 1..]);
+    let has_unknown = match secret {
+        "sentinel_password=" => others.any(|name| !is_known_at_sentinels(url, name)),
+        _ => others.any(|name| !is_known(name)),
+    };
+    (has_unknown || has_unencoded_secret(url)).then_some((start, secret))
 }
 
-/// The position of the sign before the option with the password of sentinels.
-fn secret_of_sentinels(url: &str) -> Option<usize> {
-    ["?", "&"].iter().filter_map(|sign| url.find(&format!("{sign}{SECRET}"))).min()
+/// The first option with a password: the position of the sign before it, and its name.
+fn secret_option(url: &str) -> Option<(usize, &'static str)> {
+    let at = |sign: &str, secret: &'static str| Some((url.find(&format!("{sign}{secret}"))?, secret));
+    let [of_sentinels, of_databases] = SECRETS;
+    let is_database = ["postgres", "mysql", "mariadb"].iter().any(|scheme| starts_with_word(url, scheme));
+    [Some(of_sentinels), is_database.then_some(of_databases)]
+        .into_iter()
+        .flatten()
+        .flat_map(|secret| ["?", "&"].map(|sign| at(sign, secret)))
+        .flatten()
+        .min()
 }
 
 /// The names of the options after the first one.
@@ -77,13 +88,17 @@ fn options_after(query: &str) -> impl Iterator<Item = &str> {
 
 /// Whether URLs of sentinels can have an option with this name.
 fn is_known_at_sentinels(url: &str, name: &str) -> bool {
-    let has_tls = |scheme: &str| url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
     match name {
         "watchdog" | "timeout" | "java_skew" | "replicas" | "prefix" | "layout" | "semaphores" | "sentinel_user"
         | "sentinel_password" => true,
-        "ca" | "cert" | "key" => has_tls("rediss+") || has_tls("valkeys+"),
+        "ca" | "cert" | "key" => starts_with_word(url, "rediss+") || starts_with_word(url, "valkeys+"),
         _ => false,
     }
+}
+
+/// Whether the URL starts with this word, in any case.
+fn starts_with_word(url: &str, word: &str) -> bool {
+    url.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
 }
 
 /// Hides a possible password in a URL without an `@`. If the text at the place of the port is not a number, this text
@@ -125,16 +140,18 @@ fn without_suspicious_login(url: String) -> String {
 }
 
 /// Hides the values of unknown options, because these values might be secrets. An unknown name after such a value is hidden,
-/// too: it might be the rest of a secret with a `&`. If `instead` is empty, the password of sentinels is removed: with `***`
-/// as its value, a reader of the URL would send `***` as the password.
+/// too: it might be the rest of a secret with a `&`. If `instead` is empty, options with passwords are removed: with `***` as
+/// its value, a reader of the URL would send `***` as the password.
 fn without_unknown_options(place: &str, instead: &str) -> String {
     let Some((path, query)) = place.split_once('?') else { return place.to_owned() };
     // A `#` that was not encoded might be a part of a secret.
     let (query, fragment) = query.split_once('#').map_or((query, ""), |(query, _)| (query, "#***"));
     let mut hides_names = false;
     let shown = query.split('&').filter_map(|option| match option.split_once('=') {
-        Some(("sentinel_password", _)) if instead.is_empty() => None,
-        Some(("sentinel_password", _)) => Some(format!("{SECRET}***")),
+        Some((name @ ("sentinel_password" | "password"), _)) => {
+            hides_names |= name == "password";
+            (!instead.is_empty()).then(|| format!("{name}=***"))
+        }
         Some((name, _)) if is_known(name) => Some(option.to_owned()),
         Some(_) | None if hides_names && !option.is_empty() => Some("***".to_owned()),
         Some((name, _)) => {
@@ -168,6 +185,7 @@ fn is_known(name: &str) -> bool {
             | "db"
             | "sentinel_user"
             | "schema"
+            | "tables"
             | "create"
             | "pooler"
             | "host"
@@ -179,6 +197,31 @@ fn is_known(name: &str) -> bool {
             | "sslkey"
             | "session"
             | "acl"
+            | "user"
+            | "application_name"
+            | "ApplicationName"
+            | "options"
+            | "target_session_attrs"
+            | "channel_binding"
+            | "gssencmode"
+            | "connect_timeout"
+            | "connection_limit"
+            | "pool_timeout"
+            | "ssl"
+            | "sslMode"
+            | "ssl-mode"
+            | "ssl_mode"
+            | "ssl-ca"
+            | "ssl-cert"
+            | "ssl-key"
+            | "useSSL"
+            | "requireSSL"
+            | "unix_socket"
+            | "charset"
+            | "serverTimezone"
+            | "allowPublicKeyRetrieval"
+            | "useUnicode"
+            | "characterEncoding"
     )
 }
 

@@ -1,0 +1,173 @@
+//! The options that other clients of a database know. The `DATABASE_URL` of a service can have them.
+
+use bandog_core::Result;
+
+use super::{
+    Dialect,
+    url::{Options, wrong},
+};
+
+/// Options of libpq, and of drivers and pools for PostgreSQL, that have no effect here.
+const OF_POSTGRES: &[&str] = &[
+    "assumeMinServerVersion",
+    "cancelSignalTimeout",
+    "client_encoding",
+    "connect_timeout",
+    "connectTimeout",
+    "connection_limit",
+    "currentSchema",
+    "default_query_exec_mode",
+    "defaultRowFetchSize",
+    "keepalives",
+    "keepalives_count",
+    "keepalives_idle",
+    "keepalives_interval",
+    "krbsrvname",
+    "load_balance_hosts",
+    "loadBalanceHosts",
+    "loginTimeout",
+    "pgbouncer",
+    "pool_max_conn_idle_time",
+    "pool_max_conn_lifetime",
+    "pool_max_conns",
+    "pool_min_conns",
+    "pool_timeout",
+    "prepareThreshold",
+    "preparedStatementCacheQueries",
+    "preparedStatementCacheSizeMiB",
+    "reWriteBatchedInserts",
+    "socket_timeout",
+    "socketTimeout",
+    "sslcompression",
+    "sslsni",
+    "statement-cache-capacity",
+    "statement_cache_size",
+    "stringtype",
+    "tcp_user_timeout",
+    "tcpKeepAlive",
+];
+
+/// Options of drivers and pools for MySQL that have no effect here.
+#[cfg(feature = "mysql")]
+const OF_MYSQL: &[&str] = &[
+    "allowMultiQueries",
+    "allowPublicKeyRetrieval",
+    "autoReconnect",
+    "cachePrepStmts",
+    "characterEncoding",
+    "characterSetResults",
+    "charset",
+    "clientFoundRows",
+    "collation",
+    "connect_timeout",
+    "connectTimeout",
+    "connection_limit",
+    "connectionCollation",
+    "connectionTimeZone",
+    "forceConnectionTimeZoneToSession",
+    "interpolateParams",
+    "loc",
+    "maxAllowedPacket",
+    "maxPoolSize",
+    "minPoolSize",
+    "multiStatements",
+    "parseTime",
+    "pool",
+    "pool_max",
+    "pool_min",
+    "pool_timeout",
+    "prepStmtCacheSize",
+    "prepStmtCacheSqlLimit",
+    "readTimeout",
+    "rewriteBatchedStatements",
+    "serverTimezone",
+    "socket_timeout",
+    "socketTimeout",
+    "statement-cache-capacity",
+    "timezone",
+    "tinyInt1isBit",
+    "useLegacyDatetimeCode",
+    "useServerPrepStmts",
+    "useUnicode",
+    "writeTimeout",
+    "zeroDateTimeBehavior",
+];
+
+/// Other names of options of bandog, and these options.
+const OTHER_NAMES: &[(&str, &str)] = &[
+    ("ApplicationName", "application_name"),
+    ("applicationName", "application_name"),
+    ("targetServerType", "target_session_attrs"),
+    ("sslMode", "sslmode"),
+    ("ssl-mode", "sslmode"),
+    ("ssl_mode", "sslmode"),
+    ("ssl-ca", "sslrootcert"),
+    ("ssl-cert", "sslcert"),
+    ("ssl-key", "sslkey"),
+    ("unix_socket", "socket"),
+    ("unixSocket", "socket"),
+];
+
+/// Removes the options that have no effect here, and gives the others the names that bandog knows.
+///
+/// # Errors
+/// An option requires what bandog does not have.
+pub(super) fn translate(dialect: Dialect, options: &mut Options) -> Result<()> {
+    let without_effect = match dialect {
+        Dialect::Postgres => OF_POSTGRES,
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => OF_MYSQL,
+    };
+    for name in without_effect {
+        options.take(name);
+    }
+    for (name, known) in OTHER_NAMES {
+        options.rename(name, known)?;
+    }
+    if let Some(word) = options.take("sslmode") {
+        options.set("sslmode", ssl_mode(&word).to_owned())?;
+    }
+    for name in ["ssl", "useSSL", "tls"] {
+        let Some(word) = options.take(name) else { continue };
+        options.set("sslmode", ssl_mode(&word).to_owned())?;
+    }
+    if options.take("requireSSL").is_some_and(|word| word == "true") {
+        options.set("sslmode", "require".to_owned())?;
+    }
+    if let Some(name) = options.take("fallback_application_name")
+        && !options.has("application_name")
+    {
+        options.set("application_name", name)?;
+    }
+    match options.take("target_session_attrs").as_deref() {
+        None | Some("any" | "read-write" | "primary" | "master") => {}
+        Some(_) => {
+            return Err(wrong("asks for a server that refuses writes; locks need target_session_attrs=read-write"));
+        }
+    }
+    match options.take("channel_binding").as_deref() {
+        None | Some("disable" | "prefer") => {}
+        Some("require") => {
+            return Err(wrong("has channel_binding=require, which this client does not have; write prefer"));
+        }
+        Some(_) => return Err(wrong("has an unknown value of \"channel_binding\"; write disable or prefer")),
+    }
+    match options.take("gssencmode").as_deref() {
+        None | Some("disable" | "prefer") => Ok(()),
+        Some(_) => {
+            Err(wrong("has an unknown value of \"gssencmode\"; this client has no GSSAPI, write disable or prefer"))
+        }
+    }
+}
+
+/// The `sslmode` of a word that other clients use. Unknown words stay as they are.
+fn ssl_mode(word: &str) -> &str {
+    match word.to_ascii_lowercase().as_str() {
+        "false" | "disabled" | "disable" => "disable",
+        "preferred" | "prefer" | "allow" => "prefer",
+        "true" | "required" | "require" => "require",
+        "verify_ca" | "verify-ca" => "verify-ca",
+        "verify_identity" | "verify-full" => "verify-full",
+        _ => word,
+    }
+}
