@@ -18,9 +18,12 @@ use std::{
 };
 
 use bandog_core::{Error, ErrorKind, Result, rounded};
-use futures_util::{FutureExt, future::BoxFuture};
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, join},
+};
 use redis::{
-    AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisError, aio::AsyncPushSender,
+    AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisError, Value, aio::AsyncPushSender,
     aio::MultiplexedConnection, io::tcp::socket2,
 };
 use tokio::{net::TcpStream, time::timeout};
@@ -44,6 +47,8 @@ const TLS_SILENCE_TIMEOUT: Duration = Duration::from_millis(500);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 /// Interval between TCP keepalive probes.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
+/// The name of each connection, for operators.
+const CLIENT_NAME: &str = "bandog";
 
 /// An open connection and the future that drives it.
 pub(crate) struct Connection {
@@ -156,7 +161,11 @@ async fn connect(
     peer.stop_recording();
     match connected {
         Ok((mux, driver)) => {
-            Ok(Connection { mux, driver: Box::pin(driver), tcp_reset: reset, moved: pending().boxed() })
+            let naming = name(mux.clone());
+            let driver = Box::pin(async move {
+                join(driver, naming).await;
+            });
+            Ok(Connection { mux, driver, tcp_reset: reset, moved: pending().boxed() })
         }
         Err(error) => Err(match &options.address {
             // A server with TLS might close an unencrypted connection without sending anything.
@@ -170,6 +179,13 @@ async fn connect(
             }
         }),
     }
+}
+
+/// Gives the connection a name, which `CLIENT LIST` shows. Nothing waits for the answer. Every user may run `HELLO`, and
+/// not every user may run `CLIENT SETNAME`.
+async fn name(mut mux: MultiplexedConnection) {
+    let _: Result<Value, RedisError> =
+        redis::cmd("HELLO").arg(3).arg("SETNAME").arg(CLIENT_NAME).query_async(&mut mux).await;
 }
 
 /// Opens the socket, and does the TLS handshake if the URL requires TLS.

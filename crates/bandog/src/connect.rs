@@ -35,7 +35,8 @@ use crate::{
 /// - `postgres://user:password@host:5432/database`: a PostgreSQL database (feature `postgres`), also written `postgresql`.
 ///   `?schema=NAME` is the schema of the tables; the default is `bandog`. `?tables=PREFIX` is the beginning of their names; the
 ///   default is `bandog_`. With `?create=false`, the client does not create the tables ([`ConnectOptions::schema_sql`]). A
-///   pooler between the client and the server is refused; `?pooler=session` allows one that is in this mode. For TLS:
+///   pooler between the client and the server is refused; `?pooler=session` allows one that is in this mode.
+///   The `DATABASE_URL` of a service can be used as it is. For TLS:
 ///   `?sslmode=verify-full`, and perhaps `&sslrootcert=PATH`, `&sslcert=PATH` and `&sslkey=PATH`. For a Unix socket: `postgres://user@/database?host=/DIRECTORY`.
 /// - `mysql://user:password@host:3306/database`: a database of MySQL or MariaDB (feature `mysql`), also written `mariadb`.
 ///   The database must exist. `?tables`, `?create` and the options for TLS are those of `postgres`. For a Unix socket:

@@ -49,6 +49,22 @@ fn the_documentation_lists_exactly_the_needed_rights() {
 }
 
 #[tokio::test]
+async fn operators_see_the_name_of_each_connection_and_no_refused_command() {
+    let (server, redis) = limited();
+    let claim = claim("k");
+    let subscription = redis.subscribe(&claim, crate::help::notifier().0).await.unwrap();
+    assert!(!subscription.is_silent());
+    fences(&redis, &claim).await;
+    let names = async || {
+        let list = format!("{:?}", server.cmd(&["CLIENT", "LIST"]));
+        if list.matches(" name=bandog ").count() == 2 { Ok(()) } else { Err(list) }
+    };
+    bandog_testkit::eventually_async(crate::help::SOON, names).await;
+    let log = format!("{:?}", server.cmd(&["ACL", "LOG"]));
+    assert!(!log.contains("client|setname") && !log.contains("hello"), "{log}");
+}
+
+#[tokio::test]
 async fn a_user_limited_to_a_prefix_can_use_the_locks_of_the_prefix() {
     let (server, redis) = limited();
     let keys = "~orders:* ~redisson_lock_token:{orders:* ~bandog:starving:{orders:* ~bandog:client:* ~bandog:clients";
