@@ -4,7 +4,11 @@
 //! cargo run --package bandog-page --example axum
 //! ```
 
-use axum::{Router, extract::Request, routing::get};
+use axum::{
+    Router,
+    extract::{OriginalUri, Request},
+    routing::get,
+};
 use bandog::schedule::{Job, Scheduler};
 use bandog_page::Page;
 
@@ -18,11 +22,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let scheduler = Scheduler::over(&client).job(sweep).start().await?;
 
     let page = Page::over(&client).under("/bandog");
-    // The page has no login. Put the middleware that asks for a login around this handler.
-    let app: Router = Router::new().route("/", get(|| async { "my shop" })).fallback(move |request: Request| {
+    // The page has no login. Put the middleware that asks for a login around this router.
+    let page = Router::new().fallback(move |OriginalUri(uri): OriginalUri, mut request: Request| {
+        *request.uri_mut() = uri; // `nest_service` has removed `/bandog` from it.
         let page = page.clone();
         async move { page.answer(request).await }
     });
+    let app: Router = Router::new().route("/", get(|| async { "my shop" })).nest_service("/bandog", page);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
     println!("http://{}/bandog/", listener.local_addr()?);
     axum::serve(listener, app).await?;

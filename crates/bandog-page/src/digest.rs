@@ -38,6 +38,8 @@ pub(crate) struct Brief {
     /// run is requested after its due time, so this time is no lag.
     pub(crate) lag: Option<u32>,
     pub(crate) state: State,
+    /// Whether this is an attempt that was repeated, so that it is no end of a run.
+    pub(crate) is_retried: bool,
 }
 
 /// One bar.
@@ -90,7 +92,13 @@ impl Brief {
         let ended = at(&row.ended)?;
         let took = at(&row.started).map_or(0, |started| ended.saturating_sub(started).max(0));
         let lag = row.lag_ms.filter(|_| row.kind == Kind::Scheduled);
-        Some(Self { ended, took: small(took.unsigned_abs()), lag: lag.map(small), state: row.state })
+        Some(Self {
+            ended,
+            took: small(took.unsigned_abs()),
+            lag: lag.map(small),
+            state: row.state,
+            is_retried: row.retried,
+        })
     }
 
     fn bar(&self) -> Bar {

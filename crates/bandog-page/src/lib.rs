@@ -33,19 +33,22 @@
 //!
 //! # In an axum service
 //!
-//! The handler is one closure; `examples/axum.rs` is a complete program. Add your own middleware for logins.
+//! The page is nested under its path, so all other paths stay those of your service; `examples/axum.rs` is a complete
+//! program. Add your own middleware for logins.
 //!
 //! ```
-//! use axum::{Router, extract::Request, routing::get};
+//! use axum::{Router, extract::{OriginalUri, Request}, routing::get};
 //! use bandog_page::Page;
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
 //! let client = bandog::connect("memory:").await?;
 //! let page = Page::over(&client).under("/bandog");
-//! let app: Router = Router::new().route("/", get(|| async { "my shop" })).fallback(move |request: Request| {
+//! let page = Router::new().fallback(move |OriginalUri(uri): OriginalUri, mut request: Request| {
+//!     *request.uri_mut() = uri; // `nest_service` has removed `/bandog` from it
 //!     let page = page.clone();
 //!     async move { page.answer(request).await }
 //! });
+//! let app: Router = Router::new().route("/", get(|| async { "my shop" })).nest_service("/bandog", page);
 //! # let _ = app;
 //! # Ok(()) }
 //! ```

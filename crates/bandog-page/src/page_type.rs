@@ -59,7 +59,17 @@ impl Page {
 
     /// Allows requests with this token to run, pause, resume and cancel jobs. Such a request has the header
     /// `Authorization: Bearer TOKEN`. The page asks the viewer for the token. The token is never in a URL, a response
-    /// or a log.
+    /// or a log. Make the token once, with `head -c 24 /dev/urandom | base64`, and give it to the service as a secret.
+    ///
+    /// ```
+    /// use bandog_page::{Page, Token};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> bandog::Result<()> {
+    /// # let client = bandog::connect("memory:").await?;
+    /// let token = std::env::var("PAGE_TOKEN").unwrap_or_else(|_| "an-example-of-24-characters".into());
+    /// let page = Page::over(&client).token(Token::new(&token)?);
+    /// # let _ = page; Ok(()) }
+    /// ```
     #[must_use]
     pub fn token(mut self, token: Token) -> Self {
         Arc::make_mut(&mut self.handler.config).token = Some(token);

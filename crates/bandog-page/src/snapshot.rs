@@ -131,9 +131,9 @@ impl Job {
 }
 
 /// Whether a run failed. A run that ended for a reason outside the job and its node, such as a cancelled run, has not
-/// failed.
+/// failed, and neither has one whose next attempt follows. The counters of the job follow the same rule.
 pub(crate) fn is_failure(run: &RunRow) -> bool {
-    is_bad(run.state)
+    is_bad(run.state) && !run.retried
 }
 
 /// Whether this state is a failure, as in [`is_failure`].
@@ -155,7 +155,7 @@ pub(crate) fn is_bad(state: State) -> bool {
 /// run. Each new line raises a counter or changes the last run.
 fn mark(row: &JobRow) -> u64 {
     let mut mark = DefaultHasher::new();
-    (row.ok, row.failed, row.skipped, row.missed, row.lost).hash(&mut mark);
+    (row.ok, row.failed, row.cancelled, row.skipped, row.missed, row.lost).hash(&mut mark);
     if let Some(last) = &row.last {
         (last.id, last.attempt, &last.ended, last.state).hash(&mut mark);
     }

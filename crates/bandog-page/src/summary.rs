@@ -10,7 +10,10 @@ use bandog_cron::Time;
 use bandog_schedule::{Fire, State};
 use serde::Serialize;
 
-use crate::{digest::Digest, snapshot::is_bad};
+use crate::{
+    digest::{Brief, Digest},
+    snapshot::is_bad,
+};
 
 /// The duration of the timeline, which begins now.
 pub(crate) const AHEAD: Duration = Duration::from_secs(3600);
@@ -130,10 +133,11 @@ impl Day {
         let mut cuts: Vec<(i64, &str)> = Vec::new();
         for (name, digest) in digests {
             let ended = digest.since(since);
-            runs += ended.len() as u64;
+            runs += ended.iter().filter(|run| !run.is_retried).count() as u64;
             lags.extend(ended.iter().filter_map(|run| run.lag));
-            failures += ended.iter().filter(|run| is_bad(run.state)).count() as u64;
-            let failure = ended.iter().find(|run| is_bad(run.state));
+            let is_failure = |run: &&Brief| is_bad(run.state) && !run.is_retried;
+            failures += ended.iter().filter(is_failure).count() as u64;
+            let failure = ended.iter().find(is_failure);
             if let Some(run) = failure.filter(|run| oldest.is_none_or(|(at, ..)| run.ended < at)) {
                 oldest = Some((run.ended, name, run.state, digest));
             }

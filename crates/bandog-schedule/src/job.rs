@@ -109,6 +109,9 @@ impl Job {
     /// recorded, and the run is retried according to [`Job::retry`], unless the error can never succeed ([`Outcome`]). Failures never stop the schedule. The history
     /// keeps the first [`crate::MAX_ERROR`] bytes of an error's text.
     ///
+    /// A later body replaces an earlier one. So a test can give a declared job another body: `sweep::job().run(…)`. The
+    /// values that the function takes as [`crate::Shared`] are then not needed.
+    ///
     /// # Cancel safety
     /// If a run is cancelled and does not end within [`Job::grace`], its future is dropped. If the node has lost its
     /// session (the lock that proves that the node is alive), the future is dropped immediately.
@@ -117,6 +120,7 @@ impl Job {
         F: Fn(Run) -> G + Send + Sync + 'static,
         G: Future<Output: Outcome> + Send + 'static,
     {
+        self.wants = None;
         self.body = Some(Arc::new(move |run| {
             let future = body(run);
             Box::pin(async move { future.await.failure() })
@@ -132,6 +136,7 @@ impl Job {
         O: Outcome,
     {
         let body = Arc::new(body);
+        self.wants = None;
         self.body = Some(Arc::new(move |run| {
             let body = Arc::clone(&body);
             Box::pin(async move {
@@ -305,12 +310,21 @@ impl Job {
         self
     }
 
-    /// The same job with a body that calls `watch` before each attempt.
-    pub(crate) fn watched(mut self, watch: impl Fn(&Run) + Send + Sync + 'static) -> Self {
+    /// The same job with a body that calls `begin` before each attempt, and `end` with the result of `begin` after it. If
+    /// the attempt is dropped, only the result of `begin` is dropped.
+    pub(crate) fn watched<W: Send + 'static>(
+        mut self,
+        begin: impl Fn(&Run) -> W + Send + Sync + 'static,
+        end: fn(W, Option<&Failure>),
+    ) -> Self {
         self.body = self.body.map(|body| -> Body {
             Arc::new(move |run| {
-                watch(&run);
-                body(run)
+                let (watch, body) = (begin(&run), Arc::clone(&body));
+                Box::pin(async move {
+                    let failure = run_body(&body, run).await;
+                    end(watch, failure.as_ref());
+                    failure
+                })
             })
         });
         self

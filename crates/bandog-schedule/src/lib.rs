@@ -18,6 +18,7 @@ mod nodes;
 mod pauses;
 mod plan;
 mod policy;
+mod presence;
 mod records;
 mod recovery;
 mod register;
@@ -37,10 +38,10 @@ pub use job::{Job, MAX_NAME};
 pub use jobs::{Jobs, MAX_REASON};
 pub use nodes::MAX_NODE;
 pub use policy::{CatchUp, MAX_DEATHS, OnCrash, Overlap, Retry, Scope, StoreDown};
-pub use rows::{Fire, JobRow, NodeRow, Paused, Pauses, RunRow, State};
+pub use rows::{Fire, JobRow, NodeRow, Paused, Pauses, Presence, RunRow, State};
 pub use run::{Kind, MAX_ERROR, MAX_NOTE, Run};
 pub use scheduler::{Running, Scheduler};
-pub use simulate::{TestRun, TestScheduler, TestSetting};
+pub use simulate::{TestOutcome, TestRun, TestScheduler, TestSetting};
 
 /// The items that the code of `#[bandog::scheduled]` uses. They are not a public API, and might change with each
 /// version.

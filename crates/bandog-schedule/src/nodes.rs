@@ -11,7 +11,10 @@ use bandog_cron::Zone;
 use bandog_sync::Client;
 use serde::{Deserialize, Serialize};
 
-use crate::records::{BATCH, SESSION_PREFIX, single_answer};
+use crate::{
+    presence::{self, JobNames, LiveJobs},
+    records::{BATCH, SESSION_PREFIX, single_answer},
+};
 
 /// Maximum length of a node's name, in bytes of UTF-8. A machine name plus a pid always fits.
 pub const MAX_NODE: usize = 512;
@@ -43,6 +46,16 @@ pub(crate) struct NodeInfo {
     pub(crate) node: String,
     /// The version of the time-zone table in the node's program.
     pub(crate) zones: String,
+    /// The set of the node's jobs ([`crate::presence`]). None if the node does not report them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) jobs: Option<String>,
+}
+
+impl NodeInfo {
+    /// The session. `id`: its claim. None if the entry is not valid.
+    fn holding(&self, id: &str) -> Option<Holding> {
+        Some(Holding { key: Key::new(&self.session).ok()?, id: id.parse::<ClaimId>().ok()? })
+    }
 }
 
 /// The nodes. The key is the claim of the node's session.
@@ -79,18 +92,45 @@ pub(crate) async fn sessions(client: &Client, infos: &NodeInfos) -> Result<Vec<R
     Ok(sessions)
 }
 
+/// The jobs of all live nodes.
+pub(crate) async fn live_jobs(client: &Client) -> Result<LiveJobs> {
+    let (infos, _) = node_infos(client).await?;
+    let sessions: Vec<(Holding, Option<String>)> =
+        infos.iter().filter_map(|(id, info)| Some((info.holding(id)?, info.jobs.clone()))).collect();
+    LiveJobs::read(client, &sessions).await
+}
+
+/// The sets of jobs that these nodes have.
+fn sets(infos: &NodeInfos) -> BTreeSet<&String> {
+    infos.values().filter_map(|info| info.jobs.as_ref()).collect()
+}
+
 /// Registers a node, and removes the nodes whose sessions have expired. Returns the other nodes, or an empty map after
-/// [`MAX_ATTEMPTS`] attempts.
-pub(crate) async fn register_node(client: Client, node: String, session: Holding) -> Result<NodeInfos> {
-    let info = NodeInfo { session: session.key.to_string(), node, zones: Zone::table().to_owned() };
+/// [`MAX_ATTEMPTS`] attempts. `jobs`: the node's jobs, unless there are too many.
+pub(crate) async fn register_node(
+    client: Client,
+    node: String,
+    jobs: Option<JobNames>,
+    session: Holding,
+) -> Result<NodeInfos> {
+    let set = jobs.as_ref().map(|jobs| jobs.set.clone());
+    let info = NodeInfo { session: session.key.to_string(), node, zones: Zone::table().to_owned(), jobs: set };
     for _ in 0..MAX_ATTEMPTS {
         // `from`: the version of the record that the swap replaces.
         let (mut infos, from) = node_infos(&client).await?;
+        let before = infos.clone();
         remove_expired(&client, &mut infos).await?;
         let others = infos.clone();
         infos.insert(session.id.to_string(), info.clone());
+        let unused = sets(&before).difference(&sets(&infos)).copied().collect();
+        let obsolete = presence::obsolete(&client, unused).await?;
         let Ok(value) = serde_json::to_string(&infos) else { return Ok(others) };
         if let Swapped::Done(_) = single_answer(client.swap(&[Swap::new(key()?, from, value)]).await?.each)? {
+            // After the swap, so that no node deletes the set.
+            if let Some(jobs) = jobs {
+                jobs.write(&client).await?;
+            }
+            presence::delete(&client, obsolete).await?;
             return Ok(others);
         }
     }
@@ -99,12 +139,8 @@ pub(crate) async fn register_node(client: Client, node: String, session: Holding
 
 /// Removes the nodes whose sessions have expired, and the entries that are not valid.
 async fn remove_expired(client: &Client, infos: &mut NodeInfos) -> Result<()> {
-    // The claim and the session of an entry. None if the entry is not valid.
-    let of = |(id, info): (&String, &NodeInfo)| {
-        let holding = Holding { key: Key::new(&info.session).ok()?, id: id.parse::<ClaimId>().ok()? };
-        Some((id.clone(), holding))
-    };
-    let sessions: Vec<(String, Holding)> = infos.iter().filter_map(of).collect();
+    let sessions: Vec<(String, Holding)> =
+        infos.iter().filter_map(|(id, info)| Some((id.clone(), info.holding(id)?))).collect();
     infos.retain(|id, _| sessions.iter().any(|(known, _)| known == id));
     for some in sessions.chunks(BATCH) {
         let holdings: Vec<Holding> = some.iter().map(|(_, holding)| holding.clone()).collect();

@@ -30,8 +30,11 @@ pub struct JobRow {
     /// None if the heartbeat is less than two days old.
     #[serde(default)]
     pub unknown_since: Option<String>,
+    /// Whether a live node has the job.
+    #[serde(default)]
+    pub presence: Presence,
     /// The next tick, RFC 3339 in UTC. None if the job will not fire any more, is paused, or waits for the end of a
-    /// run.
+    /// run. None also if nodes are up and none of them has the job.
     pub next: Option<String>,
     /// The newest tick that was ever claimed. Before the first claim, this is the time of the job's first registration.
     pub watermark: String,
@@ -55,16 +58,35 @@ pub struct JobRow {
     pub queued: u64,
     /// Total number of runs that succeeded.
     pub ok: u64,
-    /// Total number of runs that failed, timed out or were cancelled.
+    /// Total number of runs that failed or timed out.
     pub failed: u64,
+    /// Total number of runs that were cancelled, or interrupted by the stop of their node.
+    #[serde(default)]
+    pub cancelled: u64,
     /// Total number of ticks that were skipped because of a run or a pause.
     pub skipped: u64,
     /// Total number of ticks that no node claimed in time and that were not caught up.
     pub missed: u64,
-    /// Total number of runs that were lost with their node.
+    /// Total number of runs that were lost with their node, and that no other node repeats.
     pub lost: u64,
     /// The run that ended last.
     pub last: Option<RunRow>,
+}
+
+/// Whether a live node has a job. Each node reports its jobs to the store when it claims its session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Presence {
+    /// A live node has the job.
+    Present,
+    /// Nodes are up, and none of them has the job: it was removed from the program, or its node is down.
+    Absent,
+    /// No node is up.
+    NoNode,
+    /// It is not known, because a live node has not reported its jobs: it runs an older version of bandog, or its names of
+    /// jobs have more than 256 KiB.
+    #[default]
+    Unknown,
 }
 
 /// A pause of a job, of all jobs, or of a node.
@@ -179,6 +201,13 @@ pub struct RunRow {
     /// is orphaned.
     #[serde(default)]
     pub orphaned: bool,
+    /// Whether the run was cancelled and has not ended yet: its grace runs, or its node has not noticed the cancellation.
+    #[serde(default)]
+    pub cancelling: bool,
+    /// Whether this attempt was lost or interrupted with its node, and a further attempt of the run follows. The run is
+    /// counted once, by the state of its last attempt.
+    #[serde(default)]
+    pub retried: bool,
 }
 
 /// A future tick.

@@ -13,7 +13,7 @@ use bandog_sync::Client;
 use tokio::time;
 
 use self::wire::Wire;
-use crate::{Job, Jobs, Kind, Running, Scheduler, inject::Shares};
+use crate::{Job, Jobs, Kind, Run, Running, Scheduler, inject::Shares};
 
 /// Several schedulers (replicas) over a single store in memory, for tests. They use a virtual clock, which moves only
 /// when the test moves it. The simulation of one day takes about a second of real time.
@@ -72,6 +72,45 @@ pub struct TestRun {
     pub replica: usize,
     /// Start of the attempt, by the store's clock.
     pub began: Time,
+    /// The outcome of the attempt. [`Jobs::history`] has that of the whole run.
+    pub outcome: TestOutcome,
+}
+
+/// The outcome of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TestOutcome {
+    /// The attempt is under way.
+    Running,
+    /// The body succeeded.
+    Ok,
+    /// The body returned this error, or panicked.
+    Failed(String),
+    /// The body was dropped: after its grace, because it was cancelled or took longer than its timeout, or because its replica
+    /// crashed or lost its session.
+    Dropped,
+}
+
+/// An attempt that has started. Its drop without an end means that the body was dropped.
+struct Attempt {
+    ran: RunLog,
+    /// The index in the list of attempts.
+    place: usize,
+}
+
+impl Attempt {
+    fn ended(&self, outcome: TestOutcome) {
+        let mut ran = self.ran.lock().unwrap_or_else(PoisonError::into_inner);
+        let run = ran.get_mut(self.place).filter(|run| run.outcome == TestOutcome::Running);
+        if let Some(run) = run {
+            run.outcome = outcome;
+        }
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        self.ended(TestOutcome::Dropped);
+    }
 }
 
 /// Settings of a [`TestScheduler`], from [`TestScheduler::at`].
@@ -139,7 +178,18 @@ impl TestScheduler {
         self.clock.wall().into()
     }
 
-    /// The attempts that have started so far, in the order of their starts.
+    /// The attempts that have started so far, in the order of their starts, with their outcomes.
+    ///
+    /// ```
+    /// use bandog::schedule::{Job, Run, TestOutcome, TestScheduler};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> bandog::Result<()> {
+    /// let job = || Job::cron("backup", "0 0 2 * * ?").run(async |_: Run| Err::<(), _>("no disk"));
+    /// let test = TestScheduler::at("2026-03-07T00:00:00Z").start(|| vec![job()]).await?;
+    /// test.advance_to("2026-03-07T02:00:00Z").await;
+    /// assert_eq!(test.runs()[0].outcome, TestOutcome::Failed("no disk".into()));
+    /// # Ok(()) }
+    /// ```
     pub fn runs(&self) -> Vec<TestRun> {
         self.ran.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -212,11 +262,16 @@ impl TestScheduler {
         let client = self.client_of(replica, wire.clone());
         let logged = jobs.into_iter().map(|job| {
             let ran = Arc::clone(&self.ran);
-            job.watched(move |run| {
-                let (job, began) = (run.name().to_owned(), clock.wall().into());
+            let begin = move |run: &Run| {
+                let (job, began, outcome) = (run.name().to_owned(), clock.wall().into(), TestOutcome::Running);
                 let (tick, kind, attempt) = (run.tick(), run.kind(), run.attempt());
-                let run = TestRun { job, tick, kind, attempt, replica, began };
-                ran.lock().unwrap_or_else(PoisonError::into_inner).push(run);
+                let mut runs = ran.lock().unwrap_or_else(PoisonError::into_inner);
+                runs.push(TestRun { job, tick, kind, attempt, replica, began, outcome });
+                Attempt { place: runs.len() - 1, ran: Arc::clone(&ran) }
+            };
+            job.watched(begin, |attempt, failure| {
+                attempt
+                    .ended(failure.map_or(TestOutcome::Ok, |failure| TestOutcome::Failed(failure.text().to_owned())));
             })
         });
         let scheduler = Scheduler::over(&client)

@@ -106,6 +106,12 @@ fn is_never(time: &UnixMs) -> bool {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+/// As [`is_none`], for a large count.
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 /// Whether the count is 0. A count of 0 is not written to the record.
 fn is_none(count: &u32) -> bool {
     *count == 0
@@ -116,6 +122,8 @@ fn is_none(count: &u32) -> bool {
 pub(crate) struct Counts {
     pub(crate) ok: u64,
     pub(crate) failed: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) cancelled: u64,
     pub(crate) skipped: u64,
     pub(crate) missed: u64,
     pub(crate) lost: u64,

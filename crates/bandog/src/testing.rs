@@ -56,7 +56,7 @@ use bandog_sync::{Client, ClientOptions};
 
 #[cfg(feature = "schedule")]
 #[doc(inline)]
-pub use bandog_schedule::{TestRun, TestScheduler, TestSetting};
+pub use bandog_schedule::{TestOutcome, TestRun, TestScheduler, TestSetting};
 
 /// A client with a new store in memory. The client runs on the current runtime and uses tokio's clock, which a test can
 /// pause.

@@ -36,7 +36,8 @@ Fields of --json, an array of objects: id (the run's number; 0 for ticks that di
 (for a range of ticks that did not run: its first tick, and the number of its ticks), kind (scheduled, catch_up, \
 manual, backfill), attempt, node, fence, due, started, ended, lag_ms (delay between due and claim), state (queued, \
 running, ok, failed, timed_out, cancelled, interrupted, lost, skipped, missed, reset), error, note (the end of a \
-command's output), orphaned (the run is recorded as running, but its node is dead). Times are RFC 3339 in UTC; unknown \
+command's output), orphaned (the run is recorded as running, but its node is dead), cancelling (it was cancelled \
+and has not ended yet), retried (another attempt of the run follows, so this one is not counted). Times are RFC 3339 in UTC; unknown \
 values are null.
 
 Exit codes: 0 also if no run is found; 64 no such job, wrong URL; 69 the store does not answer or does not exist; 77 \
@@ -83,12 +84,17 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Fault> {
 fn line(run: &RunRow, clock: &Clock) -> TableRow<8> {
     let dash = || "-".to_owned();
     let is_run = run.id > 0;
-    let state = if run.orphaned { "running (its node is dead)" } else { run.state.as_str() };
+    let state = match run {
+        RunRow { orphaned: true, .. } => "running (its node is dead)".to_owned(),
+        RunRow { cancelling: true, .. } => "cancelling".to_owned(),
+        RunRow { retried: true, .. } => format!("{} (repeated)", run.state.as_str()),
+        RunRow { .. } => run.state.as_str().to_owned(),
+    };
     let cells = [
         if is_run { run.id.to_string() } else { dash() },
         clock.at(&run.tick),
         run.kind.as_str().to_owned(),
-        state.to_owned(),
+        state,
         run.lag_ms.map_or_else(dash, words::span),
         words::took(run).unwrap_or_else(dash),
         if is_run { run.attempt.to_string() } else { dash() },

@@ -16,10 +16,11 @@ use crate::{console::escaped, exit_code::ExitCode, fault::Fault, print, store::S
 #[command(after_help = "\
 Fields of --json, an array of objects: name, trigger, description, zone, enabled, paused (null, or by, reason, at), \
 all_paused (the same for the pause of all jobs), unknown_since (if no scheduler has the job any more, \
-the time of its last heartbeat, else null), next (the next fire, or null), watermark (the newest tick that was \
+the time of its last heartbeat, else null), presence (present: a live scheduler has the job, absent: none of them has \
+it, no_node: no scheduler runs, unknown: one of them does not report its jobs), next (the next fire, or null), watermark (the newest tick that was \
 claimed), rests_until (the time until which the job claims no tick because the store's clock was ahead, or null), \
 lease_ms, overlap, catch_up, on_crash, live (the present runs, as in `bandog jobs history`), queued, ok, failed, \
-skipped, missed, lost (total numbers), last (the run that ended last, or null).
+cancelled, skipped, missed, lost (total numbers), last (the run that ended last, or null).
 
 Exit codes: 0 also if no job is found; 64 wrong URL; 69 the store does not answer or does not exist; 77 the store \
 refuses the request, or its file is damaged.

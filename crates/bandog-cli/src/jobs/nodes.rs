@@ -22,7 +22,7 @@ use crate::{
 
 /// Lists the schedulers that run over a store, and the nodes that are paused.
 ///
-/// The store does not know which jobs each scheduler has. A killed scheduler is listed until its lease expires.
+/// `bandog jobs ls` marks the jobs that none of them has. A killed scheduler is listed until its lease expires.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Fields of --json: nodes (an array: node, program, since, zones: the version of its \
@@ -110,7 +110,7 @@ fn line(node: &NodeRow, clock: &Clock) -> TableRow<5> {
     TableRow { cells, below: Vec::new() }
 }
 
-/// The schedulers that run now. The store does not know which jobs each scheduler has.
+/// The schedulers that run now.
 pub(super) enum Nodes {
     Known(Vec<NodeRow>),
     /// The schedulers could not be read, for example because the user has no right to read them.

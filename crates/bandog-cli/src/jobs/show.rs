@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use bandog::{
     Key, Pattern,
-    schedule::{Fire, JobRow, NodeRow},
+    schedule::{Fire, JobRow, NodeRow, Presence},
 };
 use bandog_cron::Time;
 use serde::Serialize;
@@ -71,14 +71,14 @@ fn lines(job: &JobRow, upcoming: &[Fire], now: Time) -> Vec<String> {
     let clock = Clock::new(now, job.zone.as_deref());
     let zone = job.zone.as_deref().map(|zone| format!(", {}", escaped(zone))).unwrap_or_default();
     let lease = words::span(job.lease_ms);
-    let JobRow { ok, failed, lost, skipped, missed, overlap, catch_up, on_crash, .. } = job;
+    let JobRow { ok, failed, lost, cancelled, skipped, missed, overlap, catch_up, on_crash, .. } = job;
     let mut lines = vec![
         format!("name      {}", escaped(&job.name)),
         format!("fires     {} ({}{zone})", escaped(&job.trigger), job.description),
         format!("policies  overlap {overlap}, catch_up {catch_up}, on_crash {on_crash}, lease {lease}"),
         format!("state     {}", words::state(job, &clock)),
         format!(
-            "runs      {ok} ok, {failed} failed, {lost} lost; ticks that did not run: {skipped} skipped, {missed} missed"
+            "runs      {ok} ok, {failed} failed, {lost} lost, {cancelled} cancelled; ticks that did not run: {skipped} skipped, {missed} missed"
         ),
         format!("watermark {}", clock.at(&job.watermark)),
     ];
@@ -100,6 +100,7 @@ fn lines(job: &JobRow, upcoming: &[Fire], now: Time) -> Vec<String> {
 /// The reason why there is no next fire.
 fn never(job: &JobRow) -> &'static str {
     match job {
+        JobRow { presence: Presence::Absent, .. } => "never: no node has it",
         JobRow { enabled: false, .. } => "never: its declaration disables it",
         JobRow { paused: Some(_), .. } => "never while it is paused",
         JobRow { all_paused: Some(_), .. } => "never while all jobs are paused",

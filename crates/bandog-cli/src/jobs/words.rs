@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use bandog::schedule::{JobRow, Paused, RunRow, State};
+use bandog::schedule::{JobRow, Paused, Presence, RunRow, State};
 use bandog_cron::{Time, Zone};
 
 use crate::console::escaped;
@@ -97,8 +97,11 @@ pub(super) fn state(job: &JobRow, clock: &Clock) -> String {
     if !job.enabled {
         words.push("disabled".into());
     }
-    if let Some(since) = &job.unknown_since {
-        words.push(format!("unknown since {}: no scheduler has it", clock.at(since)));
+    match (&job.unknown_since, job.presence) {
+        (Some(since), _) => words.push(format!("unknown since {}: no scheduler has it", clock.at(since))),
+        (None, Presence::Absent) => words.push("no node has it".into()),
+        (None, Presence::NoNode) => words.push("no node is up".into()),
+        (None, Presence::Present | Presence::Unknown) => {}
     }
     if let Some(until) = &job.rests_until {
         words.push(format!(
@@ -125,9 +128,10 @@ fn running(run: &RunRow, clock: &Clock) -> String {
     if run.orphaned {
         return format!("left behind by {node}, which is dead");
     }
+    let verb = if run.cancelling { "cancelling" } else { "running" };
     match &run.started {
-        Some(started) => format!("running on {node} for {}", clock.since(started)),
-        None => format!("running on {node}"),
+        Some(started) => format!("{verb} on {node} for {}", clock.since(started)),
+        None => format!("{verb} on {node}"),
     }
 }
 
@@ -147,6 +151,7 @@ pub(super) fn run(run: &RunRow, clock: &Clock) -> String {
         state => {
             let node = run.node.as_deref().map(|node| format!(" on {}", escaped(node)));
             words.push(format!("{}{}", state.as_str(), node.unwrap_or_default()));
+            words.extend(run.retried.then(|| "repeated by another attempt".to_owned()));
         }
     }
     words.extend(took(run).map(|took| format!("took {took}")));

@@ -107,9 +107,26 @@ fn fields(value: &Value) -> Vec<&str> {
 }
 
 /// The JSON fields of a run.
-const RUN: [&str; 17] = [
-    "attempt", "due", "ended", "error", "fence", "from", "id", "job", "kind", "lag_ms", "node", "note", "orphaned",
-    "started", "state", "tick", "ticks",
+const RUN: [&str; 19] = [
+    "attempt",
+    "cancelling",
+    "due",
+    "ended",
+    "error",
+    "fence",
+    "from",
+    "id",
+    "job",
+    "kind",
+    "lag_ms",
+    "node",
+    "note",
+    "orphaned",
+    "retried",
+    "started",
+    "state",
+    "tick",
+    "ticks",
 ];
 
 #[test]
@@ -125,6 +142,7 @@ fn ls_and_show_print_each_job() {
         fields(daily),
         [
             "all_paused",
+            "cancelled",
             "catch_up",
             "description",
             "enabled",
@@ -140,6 +158,7 @@ fn ls_and_show_print_each_job() {
             "on_crash",
             "overlap",
             "paused",
+            "presence",
             "queued",
             "rests_until",
             "skipped",

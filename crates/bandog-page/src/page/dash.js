@@ -96,10 +96,10 @@ export function paintHour(hour, now) {
   const coming = hour.starts.filter(({ due }) => at(due) > now - 1000);
   // Of each job, only the first start is listed.
   const first = coming.filter(({ job }, place) => coming.findIndex((other) => other.job === job) === place);
-  put($('[data-f="coming"]'), first.length ? first.slice(0, 4).map(({ job, due }) => `${minute(at(due))} ${job}`).join(" · ") + (first.length > 4 ? " …" : "") : "No start in the next hour.");
+  put($('[data-f="coming"]'), first.length ? first.slice(0, 4).map(({ job, due }) => `${minute(at(due))} ${job}`).join(" · ") + (first.length > 4 ? " …" : "") : hour.often ? "" : "No start in the next hour.");
   $('[data-f="coming"]').title = coming.slice(0, 30).map(({ job, due }) => `${clock(at(due), now)} ${job}`).join("\n");
   const names = hour.often_jobs.slice(0, 3).join(", ") + (hour.often > 3 ? ", …" : "");
-  put($('[data-f="often"]'), hour.often ? `Not drawn: ${hour.often === 1 ? "1 job that starts" : `${hour.often.toLocaleString("en-GB")} jobs that start`} more than 12 times an hour (${names}).` : "");
+  put($('[data-f="often"]'), hour.often ? `${total ? "Not drawn: " : "Too frequent to be drawn: "}${hour.often === 1 ? "1 job that starts" : `${hour.often.toLocaleString("en-GB")} jobs that start`} more than 12 times an hour (${names}).` : "");
 }
 
 /** Describes the starts in the minute under the pointer. */

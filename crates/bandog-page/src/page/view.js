@@ -50,7 +50,7 @@ export function tickJob(row, job, now) {
   const since = run && `for ${seconds(Math.max(0, Math.floor((now - at(run.started)) / 1000)))}`;
   const waits = job.queued > 0 ? `${job.queued} queued` : "";
   const tries = run?.attempt > 1 && `attempt ${run.attempt}`;
-  fill(row, { since: [since, tries, waits].filter(Boolean).join(" · ") });
+  fill(row, { since: [run?.cancelling && "cancelling", since, tries, waits].filter(Boolean).join(" · ") });
 }
 
 function paintNext(row, job, now) {
@@ -71,6 +71,7 @@ const by = (paused) => `by ${paused.by}${paused.reason ? `: ${paused.reason}` : 
 
 /** The text about a job's next fire. */
 function nextFire(job, now) {
+  if (job.presence === "absent") return { name: "warn", tone: "warn", text: "no node has it" };
   if (!job.enabled) return { name: "none", tone: "quiet", text: "disabled" };
   if (job.paused) return { name: "hold", tone: "warn", text: "paused" };
   if (job.all_paused) return { name: "hold", tone: "warn", text: "all jobs paused" };
@@ -117,7 +118,8 @@ export function paintInside(inside, job, acts, now) {
     "On crash": words(job.on_crash),
     Lease: span(job.lease_ms),
     Watermark: job.watermark ? clock(at(job.watermark), now) : "",
-    Runs: `${job.ok} ok, ${job.failed} failed, ${job.lost} lost`,
+    Runs: `${job.ok} ok, ${job.failed} failed, ${job.lost} lost, ${job.cancelled} cancelled`,
+    Nodes: { absent: "no live node has this job", no_node: "no node is up" }[job.presence] ?? "",
     "Unknown since": job.unknown_since ? `${clock(at(job.unknown_since), now)}: no scheduler has this job` : "",
     Ticks: `${job.skipped} skipped, ${job.missed} missed`,
   };
@@ -180,13 +182,13 @@ function paintRun(row, job, { run, same, key, isPart }, now, unfolded) {
   const cells = row.cells;
   const oldest = same.at(-1);
   row.classList.toggle("part", Boolean(isPart));
-  const { shape: name, tone, word } = run.orphaned ? { shape: "warn", tone: "warn", word: "its node is dead" } : state(run.state);
+  const { shape: name, tone, word } = run.orphaned ? { shape: "warn", tone: "warn", word: "its node is dead" } : run.cancelling ? { shape: "run", tone: "warn", word: "cancelling" } : state(run.state);
   const tick = (text) => clock(at(text), now, job.zone || HERE);
   const from = same.length > 1 ? oldest.tick : run.from;
   put(cells[0], from && from !== run.tick ? `${tick(from)} to ${tick(run.tick)}` : tick(run.tick));
   cells[0].title = from ? `${from} to ${run.tick}` : run.tick;
   shape(cells[1], name, tone);
-  put($("span", cells[1]), run.ticks > 1 ? `${run.ticks} ${word}` : word);
+  put($("span", cells[1]), run.ticks > 1 ? `${run.ticks} ${word}` : run.retried ? `${word}, repeated` : word);
   const more = $(".fold", cells[1]);
   if (more) {
     put(more, `× ${same.length}`);

@@ -33,6 +33,18 @@ fn only_runs_of_the_last_day_count() {
     assert_eq!((&day["oldest_failure"]["state"], &day["oldest_failure"]["stands"]), (&"lost".into(), &true.into()));
 }
 
+/// The counters of a job count a run once, by its last attempt. So does the page.
+#[test]
+fn an_attempt_that_is_repeated_is_no_failure() {
+    let mut taken_over = run(1, "lost", NOW - 2_000, 5);
+    taken_over.retried = true;
+    let day = day(&[("a", vec![taken_over, run(1, "ok", NOW - 1_000, 5)])]);
+    assert_eq!(
+        (&day["runs"], &day["failures"], &day["oldest_failure"]),
+        (&1.into(), &0.into(), &serde_json::Value::Null)
+    );
+}
+
 #[test]
 fn a_job_whose_kept_runs_do_not_cover_a_day_is_counted() {
     let second = |number: i64| run(number.unsigned_abs(), "ok", NOW - number * 1000, 1);

@@ -74,12 +74,17 @@ async fn jobs_of_the_same_program_are_shown_and_run() {
 
 #[tokio::test]
 async fn the_page_can_be_mounted_in_axum() {
+    use axum::extract::{OriginalUri, Request};
+
     let page = Page::over(&client().await).under("/bandog");
     let shop = axum::routing::get(|| async { "my shop" });
-    let app: axum::Router = axum::Router::new().route("/", shop).fallback(move |request: axum::extract::Request| {
+    let page = axum::Router::new().fallback(move |OriginalUri(uri): OriginalUri, mut request: Request| {
+        *request.uri_mut() = uri;
         let page = page.clone();
         async move { page.answer(request).await }
     });
+    let none = || async { (StatusCode::NOT_FOUND, "the shop has no such page") };
+    let app: axum::Router = axum::Router::new().route("/", shop).nest_service("/bandog", page).fallback(none);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let served = tokio::spawn(async move { axum::serve(listener, app).await });
@@ -89,6 +94,9 @@ async fn the_page_can_be_mounted_in_axum() {
     assert_eq!(ask("/").await.body, "my shop");
     assert!(ask("/bandog/").await.body.contains("<title>bandog</title>"));
     assert_eq!(ask("/bandog/api/jobs").await.json()["jobs"], serde_json::json!([]));
-    ask("/other").await.refuses(404, "path");
+    assert_eq!(ask("/bandog/api/jobs?limit=1").await.json()["total"], 0);
+    assert_eq!(ask("/bandog").await.status, 308, "the page needs the slash for its relative URLs");
+    ask("/bandog/other").await.refuses(404, "path");
+    assert_eq!(ask("/other").await.body, "the shop has no such page", "other paths are those of the service");
     served.abort();
 }

@@ -71,6 +71,7 @@ pub(super) fn record_unclaimed_end(entry: &mut JobEntry, run: &RunInfo, ended: R
         state: ended.state,
         error: ended.error,
         note: ended.note,
+        retried: false,
     };
     if let Some(state) = &mut entry.state {
         // The next delay of a job with a fixed delay begins at this end, even while the end is not written yet.

@@ -25,6 +25,7 @@ use super::{
 use crate::{
     news::{ChangedJobs, News},
     nodes::warn_about_other_zones,
+    presence::JobNames,
     records::BATCH,
     recovery::{EraWatch, PausesRead, compare_pauses},
 };
@@ -204,7 +205,8 @@ impl Follower {
 
     fn session_claimed(&mut self, lease: Duration, result: Result<Guard>, planner: &mut Planner) {
         let Some(store) = &mut self.store else { return };
-        match store.keep_session(planner.node(), lease, result) {
+        let jobs = JobNames::new(planner.local().jobs().shared().map(|(_, entry)| &*entry.definition.name));
+        match store.keep_session(planner.node(), jobs, lease, result) {
             Ok(()) => planner.local_mut().session_claimed(lease),
             Err(error) => self.unanswered(&error, planner),
         }

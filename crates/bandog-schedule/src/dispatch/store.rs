@@ -27,6 +27,7 @@ use crate::{
     news::{ChangedJobs, news_key},
     nodes::register_node,
     pauses::{StoredPauses, pauses_key},
+    presence::JobNames,
     records::board_key,
     recovery::read_or_create_era,
 };
@@ -71,10 +72,16 @@ impl StoreIo {
 
     /// Handles the result of a claim of a session. If the claim succeeded, keeps the session, and begins to register
     /// this node as the holder of the session. Operators see the registered nodes with [`crate::Jobs::nodes`].
-    pub(super) fn keep_session(&mut self, node: &str, lease: Duration, result: Result<Guard>) -> Result<()> {
+    pub(super) fn keep_session(
+        &mut self,
+        node: &str,
+        jobs: Option<JobNames>,
+        lease: Duration,
+        result: Result<Guard>,
+    ) -> Result<()> {
         let session = self.sessions.keep(lease, result)?;
         // The future `others` registers this node, and returns the other registered nodes.
-        let others = register_node(self.client.clone(), node.to_owned(), session);
+        let others = register_node(self.client.clone(), node.to_owned(), jobs, session);
         self.call(async move { StoreEvent::NodeRegistered(others.await) });
         Ok(())
     }

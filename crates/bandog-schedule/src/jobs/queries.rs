@@ -11,7 +11,7 @@ use bandog_cron::Time;
 
 use super::{Jobs, name_of, readable_trigger};
 use crate::{
-    Fire, JobRow, NodeRow, Overlap, RunRow,
+    Fire, JobRow, NodeRow, Overlap, Presence, RunRow,
     misfire::due_time,
     nodes::{self, node_infos},
     pauses::StoredPauses,
@@ -37,7 +37,8 @@ impl Jobs {
     pub async fn list(&self, pattern: &Pattern) -> Result<Vec<JobRow>> {
         let (states, now) = self.states(pattern).await?;
         let ended = self.ended(states.values().flat_map(|state| &state.running)).await?;
-        Ok(states.iter().map(|(name, state)| row(name, state, now, &ended)).collect())
+        let live = nodes::live_jobs(&self.client).await?;
+        Ok(states.iter().map(|(name, state)| row(name, state, now, &ended, live.presence(name))).collect())
     }
 
     /// The job with this name.
@@ -51,7 +52,8 @@ impl Jobs {
     pub async fn show(&self, name: &str) -> Result<JobRow> {
         let (state, now) = self.state(name).await?;
         let ended = self.ended(state.running.iter()).await?;
-        Ok(row(name, &state, now, &ended))
+        let presence = nodes::live_jobs(&self.client).await?.presence(name);
+        Ok(row(name, &state, now, &ended, presence))
     }
 
     /// The history of a job, the latest entry first: the queued runs, then the runs under way, then the ended runs.
@@ -84,8 +86,8 @@ impl Jobs {
     }
 
     /// The next ticks of the jobs whose names match, the earliest first. `count` is the maximum number of ticks for all
-    /// jobs together. A job that is paused or disabled has no next tick. A job with a fixed delay has a single next
-    /// tick, and no next tick while it runs.
+    /// jobs together. A job that is paused or disabled has no next tick, and neither has a job that no live node has, if
+    /// nodes are up. A job with a fixed delay has a single next tick, and no next tick while it runs.
     ///
     /// # Errors
     /// As [`Jobs::list`].
@@ -93,7 +95,7 @@ impl Jobs {
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn next(&self, pattern: &Pattern, count: usize) -> Result<Vec<Fire>> {
-        let (states, now) = self.states(pattern).await?;
+        let (states, now) = self.present_states(pattern).await?;
         let mut coming: Vec<UpcomingTicks<'_>> =
             states.iter().filter_map(|(name, state)| UpcomingTicks::of(name, state, now)).collect();
         let mut ticks: BinaryHeap<Reverse<(UnixMs, usize)>> =
@@ -111,8 +113,8 @@ impl Jobs {
 
     /// The ticks that are due from now until the end of the time `within`, for the jobs whose names match. `most` is
     /// the maximum number of ticks of each job. The ticks are sorted by the job's name and then by time. A job that is
-    /// paused or disabled has no next tick. A job with a fixed delay has a single next tick, and no next tick while it
-    /// runs.
+    /// paused or disabled has no next tick, and neither has a job that no live node has, if nodes are up. A job with a
+    /// fixed delay has a single next tick, and no next tick while it runs.
     ///
     /// # Errors
     /// As [`Jobs::list`].
@@ -120,7 +122,7 @@ impl Jobs {
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn next_within(&self, pattern: &Pattern, within: Duration, most: usize) -> Result<Vec<Fire>> {
-        let (states, now) = self.states(pattern).await?;
+        let (states, now) = self.present_states(pattern).await?;
         let end = Time::from(now).millisecond().saturating_add(duration_ms(within));
         let mut fires = Vec::new();
         for (name, state) in &states {
@@ -207,6 +209,14 @@ impl Jobs {
     async fn state(&self, name: &str) -> Result<(JobState, SystemTime)> {
         let (record, now) = self.record(name).await?;
         Ok((JobState::read(&record.value, &job_key(name)?)?, now))
+    }
+
+    /// As [`Self::states`], without the jobs that no live node has, if nodes are up.
+    async fn present_states(&self, pattern: &Pattern) -> Result<(BTreeMap<String, JobState>, SystemTime)> {
+        let (mut states, now) = self.states(pattern).await?;
+        let live = nodes::live_jobs(&self.client).await?;
+        states.retain(|name, _| live.presence(name) != Presence::Absent);
+        Ok((states, now))
     }
 
     /// The jobs whose names match, and the store's time.
@@ -305,8 +315,9 @@ fn live_row(live: &LiveRun, name: &str, ended: &HashSet<Holding>) -> RunRow {
 }
 
 /// The row of a job. `ended`: the sessions that have expired.
-fn row(name: &str, state: &JobState, now: SystemTime, ended: &HashSet<Holding>) -> JobRow {
+fn row(name: &str, state: &JobState, now: SystemTime, ended: &HashSet<Holding>, presence: Presence) -> JobRow {
     let spec = state.spec.as_deref();
+    let coming = UpcomingTicks::of(name, state, now).filter(|_| presence != Presence::Absent);
     let trigger = spec.and_then(|spec| spec.trigger());
     JobRow {
         name: name.to_owned(),
@@ -317,7 +328,8 @@ fn row(name: &str, state: &JobState, now: SystemTime, ended: &HashSet<Holding>) 
         paused: state.paused.as_deref().cloned(),
         all_paused: state.all_paused().cloned(),
         unknown_since: state.unknown_since(Time::from(now).millisecond()).map(format_time),
-        next: UpcomingTicks::of(name, state, now).and_then(|job| job.next()).map(format_time),
+        presence,
+        next: coming.and_then(|job| job.next()).map(format_time),
         watermark: format_time(state.watermark),
         rests_until: rests_until(state, Time::from(now).millisecond()).map(format_time),
         lease_ms: spec.map_or(0, |spec| spec.lease_ms.unsigned_abs()),
@@ -328,6 +340,7 @@ fn row(name: &str, state: &JobState, now: SystemTime, ended: &HashSet<Holding>) 
         queued: u64::try_from(state.queue.len()).unwrap_or(u64::MAX),
         ok: state.counts.ok,
         failed: state.counts.failed,
+        cancelled: state.counts.cancelled,
         skipped: state.counts.skipped,
         missed: state.counts.missed,
         lost: state.counts.lost,

@@ -87,7 +87,7 @@ fn cancel(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, run:
     let (gone, left) = state.queue.iter().partition::<Vec<QueuedRun>, _>(|queued| is_meant(queued.id));
     state.queue = left.into();
     for QueuedRun { id, kind, tick, attempt } in gone {
-        state.counts.failed += 1;
+        state.counts.cancelled += 1;
         plan.runs.push(id);
         let (due, ended) = (tick, context.now);
         let (from, node, fence, started, error, note) = (None, None, None, None, None, None);
@@ -109,6 +109,7 @@ fn cancel(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, run:
                 state: State::Cancelled,
                 error,
                 note,
+                retried: false,
             },
         );
     }

@@ -13,13 +13,14 @@ use crate::{
 /// has three rings: for successful runs, for other runs, and for ticks that did not run.
 const RING: u64 = 50;
 
-/// Records the end of a run.
+/// Records the end of a run, or of an attempt that another node repeats (`will_retry`).
 pub(super) fn record_end(
     state: &mut JobState,
     context: &PlanContext<'_>,
     plan: &mut Plan,
     live: LiveRun,
     ended: RunEnd,
+    will_retry: bool,
 ) {
     let past = HistoryEntry {
         id: live.id,
@@ -36,6 +37,7 @@ pub(super) fn record_end(
         state: ended.state,
         error: ended.error,
         note: ended.note,
+        retried: will_retry,
     };
     if context.session.is_some() || state.spec.is_some() {
         state.last = Some(Box::new(HistoryEntry { note: None, ..past.clone() }));
@@ -74,6 +76,7 @@ pub(super) fn record_not_run(
         state: reason,
         error: None,
         note: None,
+        retried: false,
     };
     add_history_line(state, plan, past);
 }

@@ -75,6 +75,7 @@ pub(super) fn reset(state: &mut JobState, context: &PlanContext<'_>, plan: &mut 
             state: State::Reset,
             error,
             note,
+            retried: false,
         },
     );
 }

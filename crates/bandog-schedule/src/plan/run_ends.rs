@@ -70,7 +70,7 @@ pub(crate) fn end_run(state: &mut JobState, context: &PlanContext<'_>, plan: &mu
         // A run with retries is counted only once, at the end of its last attempt.
         State::Interrupted if will_retry => {}
         State::Lost if will_retry => plan.died.add(live.tick),
-        State::Cancelled | State::Interrupted => state.counts.failed += 1,
+        State::Cancelled | State::Interrupted => state.counts.cancelled += 1,
         State::Lost => {
             state.counts.lost += 1;
             plan.lost.add(live.tick);
@@ -83,7 +83,7 @@ pub(crate) fn end_run(state: &mut JobState, context: &PlanContext<'_>, plan: &mu
         let why = ended.error.as_deref().unwrap_or("its node lost its session");
         ended.error = Some(death.text(why));
     }
-    record_end(state, context, plan, live, ended);
+    record_end(state, context, plan, live, ended, will_retry);
 }
 
 /// Retries or records the runs of a node whose session has expired.
@@ -100,7 +100,8 @@ pub(super) fn end_runs_of_dead_node(
         let (id, attempt, fence) = (live.id, live.attempt, live.fence);
         state.wait_from(context.now, context.trigger);
         let death = count_death(state, context, &live);
-        if death.is_last || live.cancel {
+        let will_retry = !death.is_last && !live.cancel;
+        if !will_retry {
             state.counts.lost += 1;
             plan.lost.add(live.tick);
         } else {
@@ -110,7 +111,7 @@ pub(super) fn end_runs_of_dead_node(
         }
         let error = Some(death.text("its node died or lost its session"));
         let ended = RunEnd { id, fence, attempt, state: State::Lost, at: context.now, error, note: None };
-        record_end(state, context, plan, live, ended);
+        record_end(state, context, plan, live, ended, will_retry);
     }
 }
 
@@ -132,11 +133,13 @@ pub(super) fn unclaimed_ended(state: &mut JobState, context: &PlanContext<'_>, p
         return;
     }
     state.wait_from_unclaimed(past.ended, context.trigger);
-    if past.state == State::Ok {
-        state.counts.ok += 1;
-        state.last_success = state.last_success.max(Some(past.tick));
-    } else {
-        state.counts.failed += 1;
+    match past.state {
+        State::Ok => {
+            state.counts.ok += 1;
+            state.last_success = state.last_success.max(Some(past.tick));
+        }
+        State::Cancelled | State::Interrupted => state.counts.cancelled += 1,
+        _ => state.counts.failed += 1,
     }
     state.last = Some(Box::new(HistoryEntry { note: None, ..past.clone() }));
     add_history_line(state, plan, past.clone());

@@ -98,6 +98,7 @@ fn inherit(state: &mut JobState, context: &PlanContext<'_>, plan: &mut Plan, kno
     let counts = known.counts;
     state.counts.ok += counts.ok;
     state.counts.failed += counts.failed;
+    state.counts.cancelled += counts.cancelled;
     state.counts.skipped += counts.skipped;
     state.counts.missed += counts.missed;
     state.counts.lost += counts.lost;
@@ -197,6 +198,7 @@ fn history_range((first, last, ticks): (UnixMs, UnixMs, u64), state: State, now:
         state,
         error: Some(why.to_owned()),
         note: None,
+        retried: false,
     }
 }
 

@@ -116,6 +116,8 @@ pub(crate) struct HistoryEntry {
     pub(crate) error: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) note: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) retried: bool,
 }
 
 impl HistoryEntry {
@@ -144,6 +146,8 @@ impl HistoryEntry {
             error: self.error.clone(),
             note: self.note.clone(),
             orphaned: false,
+            cancelling: false,
+            retried: self.retried,
         }
     }
 }
@@ -169,6 +173,8 @@ impl LiveRun {
             error: None,
             note: None,
             orphaned: false,
+            cancelling: self.cancel,
+            retried: false,
         }
     }
 }
@@ -195,6 +201,8 @@ impl QueuedRun {
             error: None,
             note: None,
             orphaned: false,
+            cancelling: false,
+            retried: false,
         }
     }
 }

@@ -332,7 +332,7 @@ fn tally(record: &serde_json::Value, period: Ms) -> Tally {
         first,
         watermark: ms("watermark"),
         ok: count("ok"),
-        failed: count("failed"),
+        failed: count("failed") + count("cancelled"),
         skipped: count("skipped"),
         missed: count("missed"),
         lost: count("lost"),

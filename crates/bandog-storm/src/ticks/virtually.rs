@@ -94,7 +94,7 @@ async fn tally(test: &TestScheduler, job: usize) -> Tally {
     let row = test.jobs().show(&declared_job.name).await.expect("the job is known");
     let watermark = millis(&row.watermark);
     let running = row.live.iter().filter(|row| row.started.is_some()).count() as u64;
-    let (ok, failed, skipped, missed, lost) = (row.ok, row.failed, row.skipped, row.missed, row.lost);
+    let (ok, failed, skipped, missed, lost) = (row.ok, row.failed + row.cancelled, row.skipped, row.missed, row.lost);
     Tally { first: BEGIN_MS, watermark, ok, failed, skipped, missed, lost, running, queued: row.queued }
 }
 

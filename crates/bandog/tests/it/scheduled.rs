@@ -4,6 +4,7 @@ use bandog::{
     ErrorKind, Result,
     schedule::{Job, Run, Scheduler, Shared},
     scheduled,
+    testing::{TestOutcome, TestScheduler},
 };
 
 /// The text of the error with which `start()` refuses these jobs.
@@ -145,4 +146,31 @@ async fn the_start_accepts_every_value_that_the_attribute_accepts() {
     let jobs = [one::job(), two::job(), three::job(), four::job(), five::job(), six::job(), seven::job()];
     let started = Scheduler::new().jobs(jobs).start().await;
     assert!(started.is_ok(), "{started:?}");
+}
+
+/// A declared job keeps its trigger and policies with another body, and needs no values of its own body then. The outcome of
+/// each attempt is visible.
+#[tokio::test(start_paused = true)]
+async fn a_declared_job_is_tested_with_another_body() {
+    struct Pool;
+    #[scheduled(cron = "0 * * * * ?", retry = "1 from 1s", timeout = "10s")]
+    async fn pay_out(_pool: Shared<Pool>) {}
+    let failing = || pay_out::job().run(async |run: Run| if run.attempt() == 1 { Err("no answer") } else { Ok(()) });
+    let test = TestScheduler::at("2026-03-08T06:00:30Z").start(|| vec![failing()]).await.unwrap();
+    test.advance_to("2026-03-08T06:01:30Z").await;
+    let outcomes: Vec<TestOutcome> = test.runs().into_iter().map(|run| run.outcome).collect();
+    assert_eq!(outcomes, [TestOutcome::Failed("no answer".into()), TestOutcome::Ok]);
+
+    let panicking = || pay_out::job().run_blocking(|_: Run| -> Result<()> { panic!("as it must") });
+    let test = TestScheduler::at("2026-03-08T06:00:30Z").start(|| vec![panicking()]).await.unwrap();
+    test.advance_to("2026-03-08T06:01:00Z").await;
+    test.run_until_idle().await;
+    assert!(matches!(&test.runs()[0].outcome, TestOutcome::Failed(why) if why.contains("panic")), "{:?}", test.runs());
+
+    let endless = || pay_out::job().run(async |_: Run| std::future::pending::<()>().await);
+    let test = TestScheduler::at("2026-03-08T06:00:30Z").start(|| vec![endless()]).await.unwrap();
+    test.advance_to("2026-03-08T06:01:05Z").await;
+    assert_eq!(test.runs()[0].outcome, TestOutcome::Running);
+    test.advance_to("2026-03-08T06:01:50Z").await;
+    assert_eq!(test.runs()[0].outcome, TestOutcome::Dropped, "its timeout and its grace are over");
 }

@@ -1,6 +1,6 @@
 //! Jobs that no node has any more.
 
-use bandog_schedule::TestScheduler;
+use bandog_schedule::{Presence, TestScheduler};
 
 use super::*;
 
@@ -47,6 +47,42 @@ async fn a_job_is_unknown_after_two_days_without_a_node_and_is_removed_by_a_comm
     test.join(four()).await.unwrap();
     assert_eq!(jobs.show("paused").await.unwrap().unknown_since, None);
     assert!(!jobs.forget_unknown("idle", 2 * DAY).await.unwrap());
+    test.stop().await.unwrap();
+}
+
+/// A job that was removed from the program is marked as soon as the last node that has it is gone, and has no next fire.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_no_live_node_has_is_marked_at_once() {
+    let job = |name: &str| Job::cron(name, "0 0 * * * ?").run(async |_: Run| ());
+    let both = || vec![job("stays"), job("goes")];
+    let mut test = TestScheduler::at("2026-06-01T00:00:30Z").replicas(2).start(both).await.unwrap();
+    let jobs = test.jobs();
+    let presences = async || {
+        let rows = jobs.list(&Pattern::all()).await.unwrap();
+        rows.iter().map(|row| (row.name.clone(), row.presence, row.next.is_some())).collect::<Vec<_>>()
+    };
+    let rows = |goes, goes_on, stays, stays_on| vec![("goes".into(), goes, goes_on), ("stays".into(), stays, stays_on)];
+    test.advance(Duration::from_secs(1)).await;
+    assert_eq!(presences().await, rows(Presence::Present, true, Presence::Present, true));
+
+    // A rolling deploy: the last old node still has the job.
+    test.join(vec![job("stays")]).await.unwrap();
+    test.stop_one(0, Duration::ZERO).await.unwrap();
+    test.advance(Duration::from_secs(1)).await;
+    assert_eq!(presences().await, rows(Presence::Present, true, Presence::Present, true));
+    test.stop_one(1, Duration::ZERO).await.unwrap();
+    test.advance(Duration::from_secs(1)).await;
+    assert_eq!(presences().await, rows(Presence::Absent, false, Presence::Present, true));
+    assert_eq!(jobs.show("goes").await.unwrap().presence, Presence::Absent);
+    let fires = jobs.next(&Pattern::all(), 2).await.unwrap();
+    assert!(fires.iter().all(|fire| fire.job == "stays"), "{fires:?}");
+
+    // All nodes are down: that says nothing about the jobs.
+    test.stop_one(2, Duration::ZERO).await.unwrap();
+    assert_eq!(presences().await, rows(Presence::NoNode, true, Presence::NoNode, true));
+    test.join(both()).await.unwrap();
+    test.advance(Duration::from_secs(1)).await;
+    assert_eq!(presences().await, rows(Presence::Present, true, Presence::Present, true));
     test.stop().await.unwrap();
 }
 
