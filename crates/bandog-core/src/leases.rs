@@ -320,8 +320,7 @@ pub trait Leases: Debug + Send + Sync + 'static {
     /// have transactions, as in this default implementation.
     async fn fence_sql(&self, holding: &Holding, fence: Fence) -> Result<SqlStatement> {
         let _ = fence;
-        let message = "this store has no transactions of users; send the fence with each write instead";
-        Err(Error::new(ErrorKind::Unsupported, message).during("fence").at(&holding.key))
+        Err(no_fence_sql(holding))
     }
 
     /// The time for which the store has kept all its data, at least. A quorum needs it: a store that has lost its data is
@@ -359,6 +358,12 @@ pub trait Leases: Debug + Send + Sync + 'static {
 
     /// The properties of this backend.
     fn profile(&self) -> Profile;
+}
+
+/// The error of a store without transactions of users.
+pub(crate) fn no_fence_sql(holding: &Holding) -> Error {
+    let message = "this store has no transactions of users; send the fence with each write instead";
+    Error::new(ErrorKind::Unsupported, message).during("fence").at(&holding.key)
 }
 
 /// A complete backend: leases, inspection, records and latches.

@@ -15,8 +15,9 @@ use tokio::sync::watch;
 
 use self::{records::RecordTable, subscribers::Subscribers};
 use crate::{
-    Answer, Claim, ClaimId, ClientId, Clock, Finding, Inspect, Key, Kind, Latches, Leases, LockState, Member, Moment,
-    Notifier, Pattern, Profile, Released, Renewal, Result, Row, Step, Subscription,
+    Answer, Claim, ClaimId, ClientId, Clock, Error, Fence, Finding, Holding, Inspect, Key, Kind, Latches, Leases,
+    LockState, Member, Moment, Notifier, Pattern, Profile, Released, Renewal, Result, Row, SqlDialect, SqlStatement,
+    Step, Subscription, leases::no_fence_sql,
 };
 
 /// A store in the memory of this process, for tests and for programs of one process. Clones share their locks and
@@ -36,6 +37,8 @@ pub struct Memory {
     state: Arc<Mutex<MemoryState>>,
     /// The sender of [`Profile::epoch`]. This backend has no connections, so the number never changes.
     epoch: Arc<watch::Sender<u64>>,
+    /// Whether the store has statements for transactions of users.
+    has_sql: bool,
 }
 
 #[derive(Debug, Default)]
@@ -52,7 +55,16 @@ struct MemoryState {
 impl Memory {
     /// Creates an empty store that uses this clock.
     pub fn new(clock: Clock) -> Self {
-        Self { clock, state: Arc::default(), epoch: Arc::new(watch::Sender::new(0)) }
+        Self { clock, state: Arc::default(), epoch: Arc::new(watch::Sender::new(0)), has_sql: false }
+    }
+
+    /// The same store, with statements for transactions in any database ([`SqlDialect::Any`]), for the tests of a program.
+    ///
+    /// The store checks the claim or the run when it makes the statement. The transaction keeps no other claim from the
+    /// lock, and the store does not remember that a run was completed.
+    #[must_use]
+    pub fn with_sql(self) -> Self {
+        Self { has_sql: true, ..self }
     }
 
     /// Locks the state, and then reads the present time. Because of this order, the time of a decision is never before
@@ -125,6 +137,17 @@ impl Leases for Memory {
         Ok(state.settings.get(name).cloned())
     }
 
+    async fn fence_sql(&self, holding: &Holding, fence: Fence) -> Result<SqlStatement> {
+        if !self.has_sql {
+            return Err(no_fence_sql(holding));
+        }
+        let (state, now) = self.state_and_time();
+        if !state.is_held(holding, now) {
+            return Err(Error::lost(&holding.key).during("fence"));
+        }
+        Ok(SqlStatement::of_memory(&holding.key, fence.get()))
+    }
+
     fn profile(&self) -> Profile {
         Profile {
             store: "memory".into(),
@@ -133,8 +156,8 @@ impl Leases for Memory {
             has_records: true,
             fence_survives_failover: true,
             may_undo: Duration::ZERO,
-            checks_locks_in: None,
-            completes_runs_in: None,
+            checks_locks_in: self.has_sql.then_some(SqlDialect::Any),
+            completes_runs_in: self.has_sql.then_some(SqlDialect::Any),
             expiry: "this process's clock",
             max_steps: Profile::MAX_STEPS,
             epoch: self.epoch.subscribe(),

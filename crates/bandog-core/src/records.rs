@@ -281,9 +281,14 @@ pub trait Records: Send + Sync + 'static {
     /// The kind is [`ErrorKind::Unsupported`] if the store is no database in which users have transactions, as in this
     /// default implementation.
     async fn mark_sql(&self, mark: &Mark) -> Result<SqlStatement> {
-        let message = "this store has no transactions of users";
-        Err(Error::new(ErrorKind::Unsupported, message).during("complete").at(&mark.key))
+        Err(no_mark_sql(mark))
     }
+}
+
+/// The error of a store without transactions of users.
+pub(crate) fn no_mark_sql(mark: &Mark) -> Error {
+    let message = "this store has no transactions of users";
+    Error::new(ErrorKind::Unsupported, message).during("complete").at(&mark.key)
 }
 
 /// The error of a backend that does not support records. `verb` is the operation that failed.

@@ -41,6 +41,8 @@ pub enum SqlDialect {
     Postgres,
     /// MySQL and MariaDB. Each placeholder is `?`, and the character set of the connection must be `utf8mb4`.
     MySql,
+    /// Any of these databases: the statement of a store in memory, in the tests of a program.
+    Any,
 }
 
 impl SqlStatement {
@@ -58,6 +60,13 @@ impl SqlStatement {
     pub const ENDED: &str = "bandog: this run has ended, or another node has taken it over";
     /// The words in the database's error if the transaction is not at the level READ COMMITTED.
     pub const ISOLATION: &str = "bandog: a run can be completed at the isolation level READ COMMITTED only";
+
+    /// The statement of a store in memory, which has found that the claim holds its lock, or that the run has not ended. Its
+    /// number is a `bigint` in each database.
+    pub(crate) fn of_memory(key: &Key, fence: u64) -> Self {
+        let text = format!("select {fence} + 0 * 4294967296 as fence");
+        Self { key: key.clone(), dialect: SqlDialect::Any, text, values: Vec::new() }
+    }
 
     /// The error of bandog for an error of the database with this message. None if the message has another cause, such as
     /// a broken connection.
@@ -104,6 +113,7 @@ impl fmt::Display for SqlDialect {
         f.write_str(match self {
             Self::Postgres => "PostgreSQL",
             Self::MySql => "MySQL",
+            Self::Any => "any SQL database",
         })
     }
 }

@@ -80,6 +80,10 @@ impl Supported for MySql {
         let query =
             statement.values.iter().fold(sqlx::query(&statement.text), |query, value| query.bind(value.as_str()));
         match purpose {
+            // The completion of a run in memory is a query.
+            Purpose::Complete if statement.dialect == SqlDialect::Any => {
+                Ok(query.fetch_optional(&mut **tx).await?.is_some())
+            }
             Purpose::Fence => Ok(query.fetch_optional(&mut **tx).await?.is_some()),
             Purpose::Complete => Ok(query.execute(&mut **tx).await?.rows_affected() > 0),
         }

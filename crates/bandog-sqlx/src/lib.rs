@@ -17,6 +17,9 @@
 //!
 //! [`check`] is for the start of a program: it refuses a store that has no such transactions, and a pool for another database.
 //!
+//! The tests of a program can have a store in memory: with the feature `test-util` of `bandog`, its locks and runs are
+//! checked in transactions of any database (`bandog::testing`).
+//!
 //! Until the transaction ends, no other client gets the lock, even if its lease expires meanwhile. The order of holders
 //! is the order of their commits. `docs/postgres.md` and `docs/mysql.md` describe the isolation levels and the rights.
 
@@ -25,7 +28,7 @@ mod complete;
 mod database;
 mod fault;
 
-use bandog_core::{Error, Result, SqlStatement};
+use bandog_core::{Error, Result, SqlDialect, SqlStatement};
 use bandog_sync::{AllGuard, Guard};
 #[cfg(feature = "mysql")]
 use sqlx::MySql;
@@ -119,6 +122,11 @@ fence_in!(Postgres);
 #[cfg(feature = "mysql")]
 fence_in!(MySql);
 
+/// Whether transactions of this database can execute statements of a dialect.
+fn fits<DB: Supported>(dialect: SqlDialect) -> bool {
+    dialect == DB::DIALECT || dialect == SqlDialect::Any
+}
+
 /// Executes a statement. After an error, the transaction cannot commit what it has written, unless it is a savepoint.
 async fn checked<DB: Supported>(
     purpose: Purpose,
@@ -129,7 +137,7 @@ async fn checked<DB: Supported>(
     let is_savepoint = DB::TransactionManager::get_transaction_depth(tx) > 1;
     let fitting = statement.and_then(|statement| match statement.dialect {
         // A lock in another kind of database has no statement for this transaction.
-        dialect if dialect != DB::DIALECT => Err(purpose.add_to(statement.other_database(), &statement.key)),
+        dialect if !fits::<DB>(dialect) => Err(purpose.add_to(statement.other_database(), &statement.key)),
         _ if is_savepoint => Err(fault::savepoint(purpose, &statement.key)),
         _ => Ok(statement),
     });

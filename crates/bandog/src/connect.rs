@@ -12,7 +12,7 @@ use bandog_core::{Clock, Error, ErrorKind, Memory, Result};
 use bandog_sync::{Client, ClientOptions};
 
 use crate::{
-    blocking, paused,
+    blocking, paused, testing,
     url::{Parts, Scheme, check_timeout, redact},
 };
 
@@ -318,7 +318,7 @@ impl fmt::Debug for ConnectOptions {
 /// call creates a new store.
 fn memory(name: &str) -> Memory {
     static NAMED: LazyLock<Mutex<HashMap<String, Memory>>> = LazyLock::new(Mutex::default);
-    let fresh = || Memory::new(Clock::system());
+    let fresh = || testing::memory(Clock::system());
     if name.is_empty() {
         return fresh();
     }

@@ -29,7 +29,7 @@
 //! | `sqlite` | no | the backend for SQLite, which compiles a C library |
 //! | `zookeeper` | no | the backend for ZooKeeper |
 //! | `zookeeper-tls` | no | the same, also over TLS. It compiles a second library of cryptography, which takes long |
-//! | `test-util` | no | `Guard::lose`, which makes a test lose a lock |
+//! | `test-util` | no | `Guard::lose`, which makes a test lose a lock; transactions check locks of a store in memory |
 //!
 //! # In your tests
 //!

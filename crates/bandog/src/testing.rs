@@ -46,6 +46,15 @@
 //! - The test calls `guard.lose()`. Then the lock is lost immediately. This method needs bandog's feature `test-util`,
 //!   so that no program calls it by mistake.
 //!
+//! # Transactions
+//!
+//! With bandog's feature `test-util`, the methods of the crate `bandog-sqlx` (`guard.fence_in`, `guard.commit`,
+//! `run.commit`) accept a lock or a run of a store in memory in a transaction of any database, also after
+//! `connect("memory:")`. They fail with `Lost` once the lock is lost or the run has ended, as with a store in this
+//! database. They do not keep another client from the lock until the transaction ends, and a run can be completed more
+//! than once: tests of this need the database as their store.
+//! Pools need real time: under a paused clock, their timeouts are over at once. `docs/recipes.md` has a test.
+//!
 //! # Why this module needs no feature flag
 //!
 //! Every build of bandog contains the memory store and tokio's clock anyway. This module adds only a few lines of code.
@@ -104,7 +113,7 @@ impl Store {
     /// An empty store.
     #[must_use]
     pub fn new() -> Self {
-        Self { memory: Memory::new(Clock::tokio()) }
+        Self { memory: memory(Clock::tokio()) }
     }
 
     /// A new client of this store. In a test, each client stands for a process. The watchdog has the default ttl, 30 s.
@@ -144,4 +153,10 @@ impl Default for Store {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// A store in memory. With the feature `test-util`, transactions in any database can check its locks.
+pub(crate) fn memory(clock: Clock) -> Memory {
+    let memory = Memory::new(clock);
+    if cfg!(feature = "test-util") { memory.with_sql() } else { memory }
 }

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 
 use super::{Memory, MemoryState, Subscribers};
 use crate::{
-    Holding, Key, Line, Moment, Notifier, Pattern, Reading, Record, Records, Result, Subscription, Swap, Swapped,
-    Swaps, Version,
+    Error, Holding, Key, Line, Mark, Moment, Notifier, Pattern, Reading, Record, Records, Result, SqlStatement,
+    Subscription, Swap, Swapped, Swaps, Version, records::no_mark_sql,
 };
 
 /// All records of a store.
@@ -64,6 +64,17 @@ impl Records for Memory {
         let (shared, key) = (self.clone(), key.clone());
         Ok(Subscription::new(move || shared.state().records.subscribers.remove(&key, id)))
     }
+
+    async fn mark_sql(&self, mark: &Mark) -> Result<SqlStatement> {
+        if !self.has_sql {
+            return Err(no_mark_sql(mark));
+        }
+        let (record, run) = &mark.within;
+        let statement = SqlStatement::of_memory(record, 1);
+        let is_running = self.state().records.rows.get(record).is_some_and(|row| row.record.value.contains(run));
+        let ended = || statement.refusal(SqlStatement::ENDED).unwrap_or_else(|| Error::lost(record));
+        if is_running { Ok(statement) } else { Err(ended()) }
+    }
 }
 
 impl MemoryState {
@@ -106,7 +117,7 @@ impl MemoryState {
     }
 
     /// Whether the claim of `holding` holds its lock.
-    fn is_held(&self, holding: &Holding, now: Moment) -> bool {
+    pub(super) fn is_held(&self, holding: &Holding, now: Moment) -> bool {
         self.locks.get(&holding.key).is_some_and(|state| state.is_held_by(holding.id, now))
     }
 }

@@ -22,11 +22,12 @@ async fn a_pool_for_the_database_of_the_locks_is_accepted_and_nothing_is_locked(
 async fn a_store_without_such_transactions_is_refused_at_the_start() {
     let database = Database::new();
     let pool = narrow_pool(&database.url()).await;
-    let memory = bandog::connect("memory:").await.unwrap();
-    let error = bandog_sqlx::check(&memory, &pool).await.unwrap_err();
+    let folder = tempfile::tempdir().unwrap();
+    let sqlite = bandog::connect(format!("sqlite:{}/locks.db", folder.path().display())).await.unwrap();
+    let error = bandog_sqlx::check(&sqlite, &pool).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-    assert!(error.is_permanent() && error.to_string().contains("memory"), "{error}");
-    assert_eq!(memory.profile().completes_runs_in, None);
+    assert!(error.is_permanent() && error.to_string().contains("locks.db"), "{error}");
+    assert_eq!(sqlite.profile().completes_runs_in, None);
 
     SERVER.sql(&database.0, SHEDLOCK);
     let client = database.client("&layout=shedlock").await;

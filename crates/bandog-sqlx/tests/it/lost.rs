@@ -118,8 +118,9 @@ async fn a_lock_with_several_holders_cannot_be_checked() {
         tx.commit().await.unwrap(); // The server rolls it back.
     }
     assert_eq!(database.writes(), "");
-    let memory = bandog::connect("memory:").await.unwrap();
-    let guard = memory.mutex("k").lock().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let sqlite = bandog::connect(format!("sqlite:{}/locks.db", folder.path().display())).await.unwrap();
+    let guard = sqlite.mutex("k").lock().await.unwrap();
     assert_eq!(guard.fence_sql().await.unwrap_err().kind(), ErrorKind::Unsupported);
 }
 

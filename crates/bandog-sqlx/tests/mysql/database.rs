@@ -51,9 +51,11 @@ async fn a_savepoint_and_a_reader_are_misused() {
     let reader = client.rwlock("r").read().await.unwrap();
     assert_eq!(reader.fence_in(&mut outer).await.unwrap_err().kind(), ErrorKind::Misused);
     guard.commit(outer).await.unwrap();
-    let memory = bandog::connect("memory:").await.unwrap().mutex("k").lock().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let sqlite = bandog::connect(format!("sqlite:{}/locks.db", folder.path().display())).await.unwrap();
+    let elsewhere = sqlite.mutex("k").lock().await.unwrap();
     let tx = connection.begin().await.unwrap();
-    assert_eq!(memory.commit(tx).await.unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(elsewhere.commit(tx).await.unwrap_err().kind(), ErrorKind::Unsupported);
 }
 
 #[tokio::test]

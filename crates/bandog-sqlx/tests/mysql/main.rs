@@ -10,6 +10,8 @@ mod check;
 mod complete;
 mod database;
 mod held_off;
+#[path = "../it/in_memory.rs"]
+mod in_memory;
 mod lost;
 #[path = "../it/stopped.rs"]
 mod stopped;
