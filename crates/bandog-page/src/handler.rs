@@ -27,7 +27,7 @@ use crate::{
     reply,
     route::{Route, Verb},
     snapshot::{Counts, Job, Snapshot},
-    source::{Act, ActFields, Answer, Source, Trouble, json},
+    source::{Act, ActFields, Answer, Source, Target, Trouble, json},
     summary::{self, Hour, Summary},
     token::Token,
 };
@@ -207,10 +207,10 @@ impl<S: Source> Handler<S> {
                 self.known(&name).await?;
                 self.rows(self.shared.histories.whole(&name).await, "runs")
             }
-            Route::Act(name, verb) => {
+            Route::Act(target, verb) => {
                 access::check_actor(request.uri(), request.headers(), self.config.token.as_ref())?;
                 let act = verb.with(body(request).await?)?;
-                let done = self.act(name, act).await;
+                let done = self.act(target, act).await;
                 self.rows(done.map(|rows| Known { at: SystemTime::now(), value: Arc::new(rows) }), "done")
             }
         }
@@ -310,13 +310,17 @@ impl<S: Source> Handler<S> {
     }
 
     /// Executes an action. The action is completed even if the client disconnects in the meantime.
-    async fn act(&self, name: String, act: Act) -> Answer {
-        tracing::info!("requested on the page: {act:?} of {name:?}");
-        let (source, job) = (Arc::clone(&self.shared.source), name.clone());
-        let work = aside(async move { in_time(STORE_TIME, source.act(&job, act)).await });
+    async fn act(&self, target: Target, act: Act) -> Answer {
+        tracing::info!("requested on the page: {act:?} of {target:?}");
+        let (source, of) = (Arc::clone(&self.shared.source), target.clone());
+        let work = aside(async move { in_time(STORE_TIME, source.act(&of, act)).await });
         let done = tokio::spawn(work).await;
+        match &target {
+            Target::Job(name) => self.shared.histories.forget(name),
+            Target::All | Target::Node(_) => self.shared.nodes.forget(),
+            Target::Lock(_) => self.shared.locks.forget(),
+        }
         self.shared.jobs.forget();
-        self.shared.histories.forget(&name);
         done.unwrap_or_else(|error| {
             Err(Trouble::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", format!("the request failed: {error}")))
         })
@@ -351,20 +355,26 @@ impl<S: Source> Handler<S> {
 impl Verb {
     /// The action that this verb and the fields of the request's body describe. A field that does not belong to the
     /// verb is refused.
-    fn with(self, ActFields { reason, id }: ActFields) -> Result<Act, Trouble> {
+    fn with(self, ActFields { reason, id, from, to }: ActFields) -> Result<Act, Trouble> {
         let wrong = |message| Err(Trouble::new(StatusCode::BAD_REQUEST, "body", message));
-        match (self, reason, id) {
-            (Self::Run, None, None) => Ok(Act::Run),
-            (Self::Resume, None, None) => Ok(Act::Resume),
-            (Self::Cancel, None, id) => Ok(Act::Cancel { id }),
-            (Self::Pause, reason, None) => {
+        match (self, reason, id, from.zip(to)) {
+            (Self::Run, None, None, None) => Ok(Act::Run),
+            (Self::Resume, None, None, None) => Ok(Act::Resume),
+            (Self::Forget, None, None, None) => Ok(Act::Forget),
+            (Self::Release, None, None, None) => Ok(Act::Release),
+            (Self::Cancel, None, id, None) => Ok(Act::Cancel { id }),
+            (Self::Backfill, None, None, Some((from, to))) => match (from.parse(), to.parse()) {
+                (Ok(from), Ok(to)) => Ok(Act::Backfill { from, to }),
+                (Err(error), _) | (_, Err(error)) => wrong(error.to_string()),
+            },
+            (Self::Pause, reason, None, None) => {
                 let reason = reason.unwrap_or_default();
                 if reason.len() > REASON {
                     return wrong(format!("a reason has at most {REASON} bytes, but this one has {}", reason.len()));
                 }
                 Ok(Act::Pause { reason })
             }
-            _ => wrong("only `pause` takes a reason, and only `cancel` an id".into()),
+            _ => wrong("only `pause` takes a reason, only `cancel` an id, and `backfill` needs `from` and `to`".into()),
         }
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{json as value, value::RawValue};
 
 use crate::{
     LockJson,
-    source::{Act, Answer, Source, Trouble, json},
+    source::{Act, Answer, Source, Target, Trouble, json},
 };
 
 /// A store, queried through a client.
@@ -63,15 +63,48 @@ impl Source for OverStore {
         json(&value!({ "running": nodes, "pauses": self.jobs.pauses().await.map_err(failed)? }))
     }
 
-    async fn act(&self, name: &str, act: Act) -> Answer {
-        json(&match act {
-            Act::Run => value!({ "id": self.jobs.run(name).await.map_err(of_job)? }),
-            Act::Pause { reason } => {
-                self.jobs.pause(name, &reason).await.map_err(of_job)?;
+    async fn act(&self, target: &Target, act: Act) -> Answer {
+        let (jobs, failed) = (&self.jobs, |error| Trouble::of(&error));
+        json(&match (target, act) {
+            (Target::Job(name), Act::Run) => value!({ "id": jobs.run(name).await.map_err(of_job)? }),
+            (Target::Job(name), Act::Pause { reason }) => {
+                jobs.pause(name, &reason).await.map_err(of_job)?;
                 value!({ "paused": true })
             }
-            Act::Resume => value!({ "resumed": self.jobs.resume(name).await.map_err(of_job)? }),
-            Act::Cancel { id } => value!({ "ids": self.jobs.cancel(name, id).await.map_err(of_job)? }),
+            (Target::Job(name), Act::Resume) => value!({ "resumed": jobs.resume(name).await.map_err(of_job)? }),
+            (Target::Job(name), Act::Cancel { id }) => {
+                value!({ "ids": jobs.cancel(name, id).await.map_err(of_job)? })
+            }
+            // Here `Misused` is also the kind of the error about a range without ticks.
+            (Target::Job(name), Act::Backfill { from, to }) => {
+                value!({ "ticks": jobs.backfill(name, from, to).await.map_err(failed)? })
+            }
+            (Target::Job(name), Act::Forget) => {
+                let forgotten = jobs.forget(name).await;
+                // `Misused` is also the kind of the error about a job that runs.
+                let is_known = forgotten.is_err() && jobs.show(name).await.is_ok();
+                forgotten.map_err(|error| if is_known { failed(error) } else { of_job(error) })?;
+                value!({ "forgotten": true })
+            }
+            (Target::All, Act::Pause { reason }) => {
+                jobs.pause_all(&reason).await.map_err(failed)?;
+                value!({ "paused": true })
+            }
+            (Target::All, Act::Resume) => value!({ "resumed": jobs.resume_all().await.map_err(failed)? }),
+            (Target::Node(node), Act::Pause { reason }) => {
+                jobs.pause_node(node, &reason).await.map_err(failed)?;
+                value!({ "paused": true })
+            }
+            (Target::Node(node), Act::Resume) => {
+                value!({ "resumed": jobs.resume_node(node).await.map_err(failed)? })
+            }
+            (Target::Lock(name), Act::Release) => {
+                value!({ "released": self.client.evict(name).await.map_err(failed)?.is_some() })
+            }
+            // The paths of the page have no other combination.
+            (Target::All | Target::Node(_) | Target::Lock(_) | Target::Job(_), _) => {
+                return Err(Trouble::nothing_here());
+            }
         })
     }
 }

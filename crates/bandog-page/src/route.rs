@@ -6,7 +6,7 @@ use percent_encoding::percent_decode_str;
 use crate::{
     query::Wanted,
     reply::{ASSETS, Asset},
-    source::Trouble,
+    source::{Target, Trouble},
 };
 
 /// The requested resource.
@@ -35,17 +35,20 @@ pub(crate) enum Route {
     Nodes,
     /// The figures above the list of jobs.
     Summary,
-    /// An action on the job with this name.
-    Act(String, Verb),
+    /// An action.
+    Act(Target, Verb),
 }
 
-/// The requested action on a job.
+/// The requested action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
     Run,
     Pause,
     Resume,
     Cancel,
+    Backfill,
+    Forget,
+    Release,
 }
 
 impl Route {
@@ -80,22 +83,44 @@ impl Route {
             ["api", "nodes"] => Self::Nodes,
             ["api", "summary"] => Self::Summary,
             ["api", "jobs"] => Self::Jobs(Wanted::read(query)?),
-            ["api", "jobs", name] => Self::Job(job(name)?),
-            ["api", "jobs", name, "history"] => Self::History(job(name)?),
-            ["api", "jobs", name, "run"] => Self::Act(job(name)?, Verb::Run),
-            ["api", "jobs", name, "pause"] => Self::Act(job(name)?, Verb::Pause),
-            ["api", "jobs", name, "resume"] => Self::Act(job(name)?, Verb::Resume),
-            ["api", "jobs", name, "cancel"] => Self::Act(job(name)?, Verb::Cancel),
+            ["api", "jobs", name] => Self::Job(decoded(name)?),
+            ["api", "jobs", name, "history"] => Self::History(decoded(name)?),
+            ["api", "jobs", name, verb] => Self::Act(Target::Job(decoded(name)?), Verb::of_job(verb)?),
+            ["api", "nodes", node, verb] => Self::Act(Target::Node(decoded(node)?), Verb::of_pause(verb)?),
+            ["api", "all", verb] => Self::Act(Target::All, Verb::of_pause(verb)?),
+            ["api", "locks", name, "release"] => Self::Act(Target::Lock(decoded(name)?), Verb::Release),
             _ => return Err(Trouble::nothing_here()),
         })
     }
 }
 
-/// Decodes a job's name in a path.
-fn job(encoded: &str) -> Result<String, Trouble> {
+impl Verb {
+    /// The last part of the path of an action on a job.
+    fn of_job(part: &str) -> Result<Self, Trouble> {
+        Ok(match part {
+            "run" => Self::Run,
+            "cancel" => Self::Cancel,
+            "backfill" => Self::Backfill,
+            "forget" => Self::Forget,
+            other => Self::of_pause(other)?,
+        })
+    }
+
+    /// The same for all jobs and for a node, which can only be paused and resumed.
+    fn of_pause(part: &str) -> Result<Self, Trouble> {
+        match part {
+            "pause" => Ok(Self::Pause),
+            "resume" => Ok(Self::Resume),
+            _ => Err(Trouble::nothing_here()),
+        }
+    }
+}
+
+/// Decodes a name in a path.
+fn decoded(encoded: &str) -> Result<String, Trouble> {
     match percent_decode_str(encoded).decode_utf8() {
         Ok(name) if !name.is_empty() => Ok(name.into_owned()),
-        Ok(_) => Err(Trouble::new(StatusCode::NOT_FOUND, "path", "a job's name is missing in this path")),
-        Err(_) => Err(Trouble::new(StatusCode::BAD_REQUEST, "path", "a job's name must be UTF-8 text")),
+        Ok(_) => Err(Trouble::new(StatusCode::NOT_FOUND, "path", "a name is missing in this path")),
+        Err(_) => Err(Trouble::new(StatusCode::BAD_REQUEST, "path", "a name must be UTF-8 text")),
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bandog_core::{Error, ErrorKind};
+use bandog_cron::Time;
 use bandog_schedule::{Fire, JobRow, RunRow};
 use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -26,21 +27,40 @@ pub(crate) trait Source: Send + Sync + 'static {
     fn locks(&self) -> impl Future<Output = Result<Vec<Box<RawValue>>, Trouble>> + Send;
     /// The nodes that run jobs, and the pauses of jobs that are in force now.
     fn nodes(&self) -> impl Future<Output = Answer> + Send;
-    /// Executes an action on a job, and returns the result.
-    fn act(&self, name: &str, act: Act) -> impl Future<Output = Answer> + Send;
+    /// Executes an action, and returns the result.
+    fn act(&self, target: &Target, act: Act) -> impl Future<Output = Answer> + Send;
 }
 
-/// An action on a job.
+/// The thing on which an action is executed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// The job with this name.
+    Job(String),
+    /// All jobs.
+    All,
+    /// The node or the machine with this name.
+    Node(String),
+    /// The lock with this name.
+    Lock(String),
+}
+
+/// An action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Act {
     /// Runs the job now, in addition to its ticks.
     Run,
-    /// Skips the job's ticks until the job is resumed.
+    /// Skips the ticks of the job or of all jobs until they are resumed, or stops the node from claiming ticks.
     Pause { reason: String },
-    /// Ends the job's pause.
+    /// Ends the pause.
     Resume,
     /// Cancels this run, or all runs of the job.
     Cancel { id: Option<u64> },
+    /// Runs the past ticks of the job from the first time to the second one, both included.
+    Backfill { from: Time, to: Time },
+    /// Deletes the job and its history.
+    Forget,
+    /// Takes the lock from its holders.
+    Release,
 }
 
 /// The optional fields in the body of a request for an action.
@@ -49,6 +69,8 @@ pub(crate) enum Act {
 pub(crate) struct ActFields {
     pub(crate) reason: Option<String>,
     pub(crate) id: Option<u64>,
+    pub(crate) from: Option<String>,
+    pub(crate) to: Option<String>,
 }
 
 /// The error of a request.

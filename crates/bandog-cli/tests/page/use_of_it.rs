@@ -114,6 +114,109 @@ fn a_job_is_paused_resumed_run_and_cancelled_with_the_token() {
     fixture.is_clean();
 }
 
+/// Submits the open form with these fields. The token is asked for at the first action only.
+fn submit(browser: &Browser, fields: &[(&str, &str)]) {
+    for (name, text) in [("token", TOKEN)].iter().chain(fields) {
+        browser.eval(&format!("document.querySelector('#ask [name={name}]').value = '{text}'"));
+    }
+    browser.click("#ask .main");
+}
+
+#[test]
+fn the_page_acts_as_the_command_does() {
+    let fixture = Fixture::open(DESK);
+    let browser = &fixture.browser;
+    browser.says("#jobs", "warm-cache");
+    browser.click("#pause-all");
+    submit(browser, &[("reason", "stocktaking")]);
+    told(browser, "all jobs: paused");
+    browser.says("#nodes", "All jobs are paused");
+    browser.says("#pause-all", "Resume all");
+    browser.click("#pause-all");
+    submit(browser, &[]);
+    told(browser, "all jobs: resumed");
+
+    browser.says("#node-acts button", "Pause ");
+    browser.click("#node-acts button");
+    submit(browser, &[("reason", "disk")]);
+    browser.says("#node-acts button", "Resume ");
+    browser.says("#nodes", "disk");
+    browser.click("#node-acts button");
+    submit(browser, &[]);
+    browser.says("#node-acts button", "Pause ");
+
+    fixture.unfold("send-invoices");
+    let job = Fixture::job("send-invoices");
+    browser.says(&format!("{job} .fold"), "× ");
+    browser.click(&format!("{job} .fold"));
+    browser.click(&format!("{job} .runs .part [data-act='again']"));
+    submit(browser, &[]);
+    told(browser, "1 tick is requested");
+    browser.says(&format!("{job} .runs"), "backfill");
+
+    fixture.unfold("report");
+    browser.click(&format!("{} [data-act='backfill']", Fixture::job("report")));
+    browser.says("#ask", "First tick");
+    submit(browser, &[("from", "2026-05-04T00:00:00Z"), ("to", "2026-05-05T23:00:00Z")]);
+    told(browser, "2 ticks are requested");
+    eventually(SOON, || fixture.api_job("report")["ok"].as_u64() >= Some(2));
+    browser.click(&format!("{} [data-act='forget']", Fixture::job("report")));
+    submit(browser, &[]);
+    told(browser, "report: forgotten");
+
+    let mut holder = fixture.place.start(&["lock", "deploy", "--url", &fixture.url, "--", "sleep", "1000"]);
+    browser.says("#locks", "deploy");
+    browser.click("#locks [data-name='deploy']");
+    browser.says("#ask", "two clients believe that they hold the lock");
+    submit(browser, &[]);
+    told(browser, "deploy: released");
+    assert_eq!(holder.wait(SOON).code(), Some(76), "the holder notices the loss");
+    fixture.is_clean();
+}
+
+/// A job that no node has any more, and a cancelled run during its grace.
+#[test]
+fn the_page_marks_a_job_without_a_node_and_a_run_that_is_cancelling() {
+    let fixture = Fixture::open(DESK);
+    let browser = &fixture.browser;
+    let job =
+        "[[job]]\nname = 'removed'\nfixed_rate = '1h'\ncommand = \"trap '' TERM; while true; do sleep 0.1; done\"";
+    std::fs::write(fixture.place.path("removed.toml"), job).unwrap();
+    let mut other = fixture.place.start(&["schedule", "removed.toml", "--url", &fixture.url]);
+    fixture.unfold("removed");
+    let row = Fixture::job("removed");
+    browser.says(&format!("{row} .now"), "for ");
+    browser.click(&format!("{row} [data-act='cancel']"));
+    submit(browser, &[]);
+    browser.says(&format!("{row} .runs"), "cancelling");
+    browser.says(&format!("{row} .runs"), "cancelled");
+    browser.says(&format!("{row} .facts"), "0 failed, 0 lost, 1 cancelled");
+    other.term();
+    other.wait(SOON);
+    browser.says(&format!("{row} .next"), "no node has it");
+    browser.says(&format!("{row} .facts"), "no live node has this job");
+    fixture.is_clean();
+}
+
+/// The only jobs start too often to be drawn.
+#[test]
+fn the_next_hour_does_not_deny_starts_that_are_not_drawn() {
+    let fixture = Fixture::open(DESK);
+    let hour = |often: u32| {
+        let hour = serde_json::json!({
+            "from": "2026-01-01T00:00:00Z", "minutes": vec![0; 60], "starts": [], "often": often, "often_jobs": ["sweep"],
+        });
+        let paint = format!("paintHour({hour}, Date.parse('2026-01-01T00:00:00Z'))");
+        let script = format!(
+            "import('/dash.js').then(({{ paintHour }}) => {{ {paint}; return document.querySelector('#hour').innerText }})"
+        );
+        fixture.browser.eval(&script).as_str().unwrap().to_owned()
+    };
+    assert!(hour(0).contains("No start in the next hour."));
+    let often = hour(1);
+    assert!(!often.contains("No start") && often.contains("more than 12 times an hour (sweep)"), "{often}");
+}
+
 #[test]
 fn the_page_can_be_used_with_the_keyboard_alone() {
     let fixture = Fixture::open(DESK);

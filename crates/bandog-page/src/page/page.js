@@ -2,7 +2,7 @@
 
 import { paintBars, paintDay, paintHour, showBar, showMinute } from "./dash.js";
 import { HERE, ago, clock, seconds } from "./words.js";
-import { $, fill, paintInside, paintJob, paintLocks, paintNodes, paintRuns, put, shape, sync, tickJob } from "./view.js";
+import { $, fill, paintInside, paintJob, paintLocks, paintNodeActs, paintNodes, paintRuns, put, shape, sync, tickJob } from "./view.js";
 
 const INTERVAL = 2000; // Minimum interval between two polls, in ms. If a poll takes long, the interval is longer.
 const TIMEOUT = 15000; // Timeout of an answer, in ms.
@@ -114,7 +114,7 @@ function introduce(about) {
   fill(document, {
     store: about.store,
     version: `bandog ${about.version}`,
-    rights: about.acts ? "Running, pausing, resuming or cancelling a job requires the token." : "Read-only. Start bandog with --http-token-file to run, pause, resume and cancel jobs from here.",
+    rights: about.acts ? "Each action requires the token." : "Read-only. Start bandog with --http-token-file to act on jobs, nodes and locks from here.",
     zone: `Times are in ${HERE}, unless they have another zone.`,
   });
 }
@@ -132,11 +132,13 @@ function paint() {
   paintLink();
   paintChips();
   paintJobs();
-  if (known.nodes) paintNodes(known.nodes);
+  if (!known.nodes) return;
+  paintNodes(known.nodes);
+  paintNodeActs(known.nodes, known.acts);
 }
 
 function paintAllLocks() {
-  paintLocks(known.locks, now() - known.locksRead);
+  paintLocks(known.locks, now() - known.locksRead, known.acts);
   $("#locks").hidden = known.locks.length === 0;
   $("#no-locks").hidden = known.locks.length > 0;
   put($("#no-locks"), known.locksRead ? "No lock is held now." : known.locksTrouble ? "\u00a0" : "The store is scanned for locks…");
@@ -218,13 +220,13 @@ function paintOpen(item, job) {
   if (!inside.firstElementChild) {
     inside.append($("#inside").content.cloneNode(true));
     inside.addEventListener("click", ({ target }) => {
-      if (target.dataset?.act) offer(item.job, target.dataset.act);
+      if (target.dataset?.act) offer(target.dataset.act, item.job.name, target.dataset.tick);
       if (target.classList.contains("fold")) unfold(item, target.dataset.key);
     });
   }
   paintInside(inside, job, known.acts, now());
   const runs = open.get(job.name);
-  if (runs) paintRuns(inside, job, runs, now(), unfolded);
+  if (runs) paintRuns(inside, job, runs, now(), unfolded, known.acts);
 }
 
 function unfold(item, key) {
@@ -243,7 +245,7 @@ function tick() {
 
 function everySecond() {
   tick();
-  paintLocks(known.locks, now() - known.locksRead);
+  paintLocks(known.locks, now() - known.locksRead, known.acts);
   setTimeout(everySecond, 1000 - (now() % 1000));
 }
 
@@ -254,39 +256,55 @@ function remember() {
 
 // ---- Acting
 
+/** Each action: the path, the verb of the button, the text of the form, the fields of the form, and the message about the
+ * result. `what` is the name of the job, the node or the lock. */
 const ACTS = {
-  run: (name) => ["Run now", `${name} runs once, in addition to its ticks.`, ({ id }) => `run ${id} is requested`],
-  pause: (name) => ["Pause", `The ticks of ${name} are skipped until it is resumed. Present runs continue.`, () => "paused"],
-  resume: (name) => ["Resume", `The ticks of ${name} resume.`, ({ resumed }) => (resumed ? "resumed" : "was not paused")],
-  cancel: (name) => ["Cancel runs", `All runs of ${name} that run or wait are cancelled.`, ({ ids }) => (ids.length ? `cancelled run ${ids.join(", ")}` : "no run to cancel")],
+  run: (name) => ({ path: `${pathOf(name)}/run`, verb: "Run now", about: `${name} runs once, in addition to its ticks.`, done: ({ id }) => `run ${id} is requested` }),
+  pause: (name) => ({ path: `${pathOf(name)}/pause`, verb: "Pause", about: `The ticks of ${name} are skipped until it is resumed. Present runs continue.`, fields: ["reason"], done: () => "paused" }),
+  resume: (name) => ({ path: `${pathOf(name)}/resume`, verb: "Resume", about: `The ticks of ${name} resume.`, done: resumed }),
+  cancel: (name) => ({ path: `${pathOf(name)}/cancel`, verb: "Cancel runs", about: `All runs of ${name} that run or wait are cancelled.`, done: ({ ids }) => (ids.length ? `cancelled run ${ids.join(", ")}` : "no run to cancel") }),
+  backfill: (name) => ({ path: `${pathOf(name)}/backfill`, verb: "Backfill", about: `The past ticks of ${name} from the first to the last one run one after the other. Ticks that have run before run again.`, fields: ["from", "to"], done: backfilled }),
+  again: (name, tick) => ({ path: `${pathOf(name)}/backfill`, verb: "Run again", about: `The tick ${tick} of ${name} runs once more, with the same tick.`, wish: { from: tick, to: tick }, done: backfilled }),
+  forget: (name) => ({ path: `${pathOf(name)}/forget`, verb: "Forget", about: `${name} is deleted with its history and its waiting runs. If a scheduler still has it, it begins anew.`, done: () => "forgotten" }),
+  "pause-all": () => ({ path: "api/all/pause", verb: "Pause all", about: "The ticks of all jobs are skipped until all jobs are resumed. Present runs continue.", fields: ["reason"], done: () => "paused" }),
+  "resume-all": () => ({ path: "api/all/resume", verb: "Resume all", about: "The ticks of all jobs resume. Jobs that are paused by name stay paused.", done: resumed }),
+  "pause-node": (node) => ({ path: `${nodePath(node)}/pause`, verb: "Pause node", about: `${node} claims no tick until it is resumed. Its present runs continue, and other nodes run its jobs.`, fields: ["reason"], done: () => "paused" }),
+  "resume-node": (node) => ({ path: `${nodePath(node)}/resume`, verb: "Resume node", about: `${node} claims ticks again.`, done: resumed }),
+  release: (name) => ({ path: `api/locks/${encodeURIComponent(name)}/release`, verb: "Release", about: `${name} is taken from its holder by force. The holder notices it at its next renewal, after a third of its ttl. Until then two clients believe that they hold the lock, and only their fences differ.`, done: ({ released }) => (released ? "released" : "was free") }),
 };
 
-function offer(job, act) {
+const nodePath = (node) => `api/nodes/${encodeURIComponent(node)}`;
+const resumed = ({ resumed: was }) => (was ? "resumed" : "was not paused");
+const backfilled = ({ ticks }) => `${ticks} ${ticks === 1 ? "tick is" : "ticks are"} requested`;
+
+/** Opens the form for an action. */
+function offer(what, name, tick) {
   const [dialog, form] = [$("#ask"), $("#ask form")];
-  const [verb, about, done] = ACTS[act](job.name);
+  const act = ACTS[what](name, tick);
   form.reset();
-  fill(dialog, { head: `${verb}: ${job.name}`, about, do: verb, wrong: "" });
-  $('[data-part="reason"]', dialog).hidden = act !== "pause";
+  fill(dialog, { head: name ? `${act.verb}: ${name}` : act.verb, about: act.about, do: act.verb, wrong: "" });
+  for (const field of ["reason", "from", "to"]) $(`[data-part="${field}"]`, dialog).hidden = !act.fields?.includes(field);
   $('[data-part="token"]', dialog).hidden = token !== undefined;
   form.onsubmit = (event) => {
     event.preventDefault();
-    submit(dialog, form, job.name, act, done);
+    submit(dialog, form, name || "all jobs", act);
   };
   $('button[value="no"]', form).onclick = () => dialog.close();
   dialog.showModal();
 }
 
-async function submit(dialog, form, name, act, done) {
+async function submit(dialog, form, name, { path, fields = [], wish = {}, done }) {
   const key = token ?? form.token.value.trim();
-  const wish = act === "pause" ? { reason: form.reason.value } : {};
+  const wishes = { ...wish, ...Object.fromEntries(fields.map((field) => [field, form[field].value.trim()])) };
   fill(dialog, { wrong: "" });
   try {
     const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
-    const answer = await ask(`${pathOf(name)}/${act}`, { method: "POST", headers, body: JSON.stringify(wish) });
+    const answer = await ask(path, { method: "POST", headers, body: JSON.stringify(wishes) });
     token = key;
     dialog.close();
     showMessage(`${name}: ${done(answer.done)}`);
     pollJobs();
+    if (path.startsWith("api/locks/")) pollLocks();
   } catch (trouble) {
     if (trouble.status === 401) token = undefined;
     $('[data-part="token"]', dialog).hidden = token !== undefined;
@@ -336,6 +354,10 @@ function goTo(name) {
   open.set(name, undefined);
   remember();
   choose();
+}
+
+for (const part of ["#pause-all", "#node-acts", "#locks"]) {
+  $(part).addEventListener("click", ({ target }) => target.dataset?.act && offer(target.dataset.act, target.dataset.name ?? ""));
 }
 
 $("#oldest").addEventListener("click", ({ currentTarget }) => goTo(currentTarget.dataset.job));

@@ -137,7 +137,7 @@ function makeFact([name]) {
 
 /** Updates the runs of an opened job: first the runs that wait or run, then the runs that have ended. `unfolded` has
  * the keys of the groups of failures that are shown one by one. */
-export function paintRuns(inside, job, runs, now, unfolded) {
+export function paintRuns(inside, job, runs, now, unfolded, acts) {
   const seen = new Map();
   const keyOf = (run) => {
     const key = `${run.id} ${run.tick} ${run.state === "queued" || run.state === "running" ? "live" : run.ended}`;
@@ -151,7 +151,7 @@ export function paintRuns(inside, job, runs, now, unfolded) {
     const group = { run: same[0], same, key: `${job.name} ${each.at(-1).key} and more` };
     return unfolded.has(group.key) ? [group, ...each.map((row) => ({ ...row, isPart: true }))] : [group];
   });
-  sync($(".runs tbody", inside), rows, ({ key }) => key, makeRun, (row, shown) => paintRun(row, job, shown, now, unfolded));
+  sync($(".runs tbody", inside), rows, ({ key }) => key, makeRun, (row, shown) => paintRun(row, job, shown, now, unfolded, acts));
   const none = $('[data-f="runs"]', inside);
   none.hidden = runs.length > 0;
   put(none, "No run is recorded yet.");
@@ -162,6 +162,7 @@ function makeRun({ same }) {
   for (const kind of ["", "", "num", "num", "num", "", "", "num", "note"]) row.insertCell().className = kind;
   row.cells[1].append(icon(), document.createElement("span"));
   row.cells[1].classList.add("state");
+  row.cells[1].append(actButton("again", "", "Run again…"));
   if (same.length > 1) {
     const more = document.createElement("button");
     more.type = "button";
@@ -178,7 +179,7 @@ function icon() {
   return svg;
 }
 
-function paintRun(row, job, { run, same, key, isPart }, now, unfolded) {
+function paintRun(row, job, { run, same, key, isPart }, now, unfolded, acts) {
   const cells = row.cells;
   const oldest = same.at(-1);
   row.classList.toggle("part", Boolean(isPart));
@@ -189,6 +190,12 @@ function paintRun(row, job, { run, same, key, isPart }, now, unfolded) {
   cells[0].title = from ? `${from} to ${run.tick}` : run.tick;
   shape(cells[1], name, tone);
   put($("span", cells[1]), run.ticks > 1 ? `${run.ticks} ${word}` : run.retried ? `${word}, repeated` : word);
+  // The tick of a manual run, and that of a fixed delay, is no tick of the trigger: run the job now instead.
+  const again = $('[data-act="again"], [data-act="run"]', cells[1]);
+  const hasTick = (run.kind === "scheduled" || run.kind === "catch_up" || run.kind === "backfill") && !job.trigger.startsWith("fixed_delay");
+  again.hidden = !acts || same.length > 1 || run.retried || state(run.state).tone !== "bad" || run.id === 0;
+  again.dataset.act = hasTick ? "again" : "run";
+  again.dataset.tick = run.tick;
   const more = $(".fold", cells[1]);
   if (more) {
     put(more, `× ${same.length}`);
@@ -241,6 +248,38 @@ export function paintNodes({ running, pauses }) {
   put(element, lines.join("\n"));
 }
 
+/** Updates the buttons that pause and resume all jobs and the nodes. A paused node is listed although it does not run. */
+export function paintNodeActs({ running, pauses }, acts) {
+  const all = $("#pause-all");
+  all.hidden = !acts;
+  all.dataset.act = pauses.all ? "resume-all" : "pause-all";
+  put(all, pauses.all ? "Resume all…" : "Pause all…");
+  const paused = Object.keys(pauses.nodes ?? {});
+  const nodes = [...new Set([...running.map(({ node }) => node), ...paused])].sort();
+  const list = $("#node-acts");
+  list.hidden = !acts || nodes.length === 0;
+  sync(list, acts ? nodes : [], (node) => node, makeNodeAct, (item, node) => {
+    const button = item.firstElementChild;
+    const isPaused = paused.includes(node);
+    button.dataset.act = isPaused ? "resume-node" : "pause-node";
+    put(button, `${isPaused ? "Resume" : "Pause"} ${node}…`);
+  });
+}
+
+function makeNodeAct(node) {
+  const item = document.createElement("li");
+  item.append(actButton("pause-node", node));
+  return item;
+}
+
+function actButton(act, name, text = "") {
+  const button = document.createElement("button");
+  button.type = "button";
+  Object.assign(button.dataset, { act, name });
+  button.textContent = text;
+  return button;
+}
+
 /** The kind of a lock. For a semaphore, the text has the number of permits in use, and for a latch its count. */
 function kind({ kind, limit, count, holders }) {
   if (count != null) return `${kind}, count ${count}`;
@@ -261,23 +300,26 @@ function expiry({ held, ttl_ms }, age) {
 }
 
 /** Updates the table of the locks that are held, and of the latches that are not open. */
-export function paintLocks(locks, age) {
+export function paintLocks(locks, age, acts) {
   sync($("#locks tbody"), locks, (lock) => lock.name, makeLock, (row, lock) => {
     const [first, ...others] = lock.holders;
     const holder = (lock.held ? holderText(first ?? lock, lock.limit) : "–") + (others.length ? `, and ${others.length} more` : "");
     row.cells[2].title = others.length ? lock.holders.map((each) => holderText(each, lock.limit)).join("\n") : "";
     const texts = [lock.name, kind(lock), holder, fences(lock), expiry(lock, age), String(lock.waiters.length || "–")];
     texts.forEach((text, place) => put(row.cells[place], text));
+    // A latch has no holder, so it cannot be released.
+    row.cells[6].firstElementChild.hidden = !acts || !lock.held;
     row.cells[3].title = lock.fence_to > lock.fence ? `from ${lock.fence} to ${lock.fence_to}` : "";
   });
 }
 
-function makeLock() {
+function makeLock({ name: lock }) {
   const row = document.createElement("tr");
   const name = document.createElement("th");
   name.scope = "row";
   row.append(name);
-  for (const align of ["", "", "num", "num", "num"]) row.insertCell().className = align;
+  for (const align of ["", "", "num", "num", "num", "num"]) row.insertCell().className = align;
+  row.cells[6].append(actButton("release", lock, "Release…"));
   ["", "Kind", "Holder", "Fence", "Expires in", "Waiting"].forEach((label, place) => (row.cells[place].dataset.label = label));
   return row;
 }

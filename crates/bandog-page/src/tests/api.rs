@@ -7,7 +7,7 @@ use super::{
     ask::SOON,
     fixed::{NAME, SPELT},
 };
-use crate::source::Act;
+use crate::source::{Act, Target};
 
 #[test]
 fn rows_come_with_their_time_and_their_store() {
@@ -86,7 +86,7 @@ fn acts_reach_their_job_with_their_fields() {
         Act::Cancel { id: None },
         Act::Cancel { id: Some(7) },
     ];
-    assert_eq!(page.source.acts(), acts.map(|act| (NAME.to_owned(), act)));
+    assert_eq!(page.source.acts(), acts.map(|act| (Target::Job(NAME.to_owned()), act)));
     for (verb, body) in
         [("run", r#"{"id": 7}"#), ("resume", r#"{"reason": "x"}"#), ("pause", "{"), ("pause", r#"{"x": 1}"#)]
     {
@@ -94,6 +94,57 @@ fn acts_reach_their_job_with_their_fields() {
     }
     act("pause", &format!(r#"{{"reason": "{}"}}"#, "x".repeat(1025))).refuses(400, "body");
     assert_eq!(page.source.acts().len(), 5);
+}
+
+/// The page acts as the command does. Each action needs the token, and its own fields only.
+#[test]
+fn all_other_acts_reach_their_targets() {
+    let page = Served::to_act_on();
+    let key = format!("Authorization: Bearer {TOKEN}");
+    let act = |path: &str, body: &str| {
+        let headers = ["Host: localhost", "Content-Type: application/json", &key];
+        page.asker().ask("POST", path, &headers, body)
+    };
+    let (from, to) = ("2026-05-01T00:00:00Z", "2026-05-01T02:00:00Z");
+    let job = |verb: &str| format!("/api/jobs/{SPELT}/{verb}");
+    let range = format!(r#"{{"from": "{from}", "to": "{to}"}}"#);
+    let acts = [
+        (job("backfill"), range.as_str()),
+        (job("forget"), ""),
+        ("/api/all/pause".into(), r#"{"reason": "stocktaking"}"#),
+        ("/api/all/resume".into(), ""),
+        ("/api/nodes/web-1%3A17/pause".into(), r#"{"reason": "disk"}"#),
+        ("/api/nodes/web-1%3A17/resume".into(), ""),
+        ("/api/locks/deploy%2Fshop/release".into(), ""),
+    ];
+    for (path, body) in &acts {
+        assert_eq!(act(path, body).status, 200, "{path}");
+        page.asker().ask("POST", path, &["Host: localhost"], "").refuses(401, "token");
+        let foreign = ["Host: localhost", &key, "Sec-Fetch-Site: cross-site"];
+        page.asker().ask("POST", path, &foreign, "").refuses(403, "origin");
+        page.get(path).refuses(405, "method");
+        Served::read_only().asker().ask("POST", path, &["Host: localhost", &key], "").refuses(403, "read_only");
+    }
+    let (name, node) = (|| Target::Job(NAME.to_owned()), || Target::Node("web-1:17".into()));
+    let pause = |reason: &str| Act::Pause { reason: reason.into() };
+    let expected = [
+        (name(), Act::Backfill { from: from.parse().unwrap(), to: to.parse().unwrap() }),
+        (name(), Act::Forget),
+        (Target::All, pause("stocktaking")),
+        (Target::All, Act::Resume),
+        (node(), pause("disk")),
+        (node(), Act::Resume),
+        (Target::Lock("deploy/shop".into()), Act::Release),
+    ];
+    assert_eq!(page.source.acts(), expected);
+    for body in ["", r#"{"from": "2026-05-01T00:00:00Z"}"#, r#"{"from": "yesterday", "to": "today"}"#] {
+        act(&job("backfill"), body).refuses(400, "body");
+    }
+    act("/api/locks/deploy/release", r#"{"id": 7}"#).refuses(400, "body");
+    for path in ["/api/all/run", "/api/nodes/x/forget", "/api/locks/x/pause", "/api/jobs/x/release"] {
+        act(path, "").refuses(404, "path");
+    }
+    assert_eq!(page.source.acts().len(), acts.len());
 }
 
 #[test]

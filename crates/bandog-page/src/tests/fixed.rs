@@ -12,7 +12,7 @@ use bandog_schedule::{Fire, JobRow, RunRow};
 use hyper::StatusCode;
 use serde_json::{from_value, json as value, value::RawValue};
 
-use crate::source::{Act, Answer, Source, Trouble, json};
+use crate::source::{Act, Answer, Source, Target, Trouble, json};
 
 /// A source with some jobs and two locks. It records the actions on jobs.
 #[derive(Debug, Clone, Default)]
@@ -39,7 +39,7 @@ struct Inner {
     /// Number of scans that are in progress.
     scanning: AtomicUsize,
     /// The actions so far, each with the name of its job.
-    acts: Mutex<Vec<(String, Act)>>,
+    acts: Mutex<Vec<(Target, Act)>>,
 }
 
 /// A name that must be escaped in a path.
@@ -98,7 +98,7 @@ impl Fixed {
         (self.0.scans.load(SeqCst), self.0.scanning.load(SeqCst))
     }
 
-    pub(super) fn acts(&self) -> Vec<(String, Act)> {
+    pub(super) fn acts(&self) -> Vec<(Target, Act)> {
         self.0.acts.lock().unwrap().clone()
     }
 
@@ -174,8 +174,8 @@ impl Source for Fixed {
         self.answer(vec![lock("deploy")?, lock("nightly")?]).await
     }
 
-    async fn act(&self, name: &str, act: Act) -> Answer {
-        self.0.acts.lock().unwrap().push((name.to_owned(), act));
+    async fn act(&self, target: &Target, act: Act) -> Answer {
+        self.0.acts.lock().unwrap().push((target.clone(), act));
         json(&self.answer(value!({ "id": 8 })).await?)
     }
 }

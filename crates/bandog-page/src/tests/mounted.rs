@@ -72,6 +72,43 @@ async fn jobs_of_the_same_program_are_shown_and_run() {
     scheduler.stop().await.unwrap();
 }
 
+/// The new acts over a real store.
+#[tokio::test]
+async fn jobs_nodes_and_locks_of_a_store_are_acted_on() {
+    let client = client().await;
+    let job = Job::cron("sweep", "0 0 * * * ?").run(async |_| ());
+    let scheduler = Scheduler::over(&client).node("web-1").job(job).start().await.unwrap();
+    let page = Page::over(&client).token(Token::new("correct-horse-battery").unwrap());
+    let act = async |path: &str, text: &'static str| {
+        let request =
+            Request::post(format!("/api/{path}")).header(header::AUTHORIZATION, "Bearer correct-horse-battery");
+        let request = request.header(header::CONTENT_TYPE, "application/json");
+        let reply = page.answer(request.body(Full::<Bytes>::from(text)).unwrap()).await;
+        let status = reply.status().as_u16();
+        let answer: serde_json::Value = serde_json::from_str(&body(reply).await).unwrap();
+        (status, answer["done"].clone())
+    };
+    let done = |value: serde_json::Value| (200, value);
+    use serde_json::json;
+    let range = r#"{"from": "2026-01-01T00:30:00Z", "to": "2026-01-01T02:30:00Z"}"#;
+    assert_eq!(act("jobs/sweep/backfill", range).await, done(json!({ "ticks": 2 })));
+    let none = r#"{"from": "2026-01-01T00:30:00Z", "to": "2026-01-01T00:31:00Z"}"#;
+    assert_eq!(act("jobs/sweep/backfill", none).await.0, 400);
+    assert_eq!(act("all/pause", r#"{"reason": "stocktaking"}"#).await, done(json!({ "paused": true })));
+    assert!(body(get(&page, "/api/nodes").await).await.contains("stocktaking"));
+    assert_eq!(act("all/resume", "").await, done(json!({ "resumed": true })));
+    assert_eq!(act("nodes/web-1/pause", r#"{"reason": "disk"}"#).await, done(json!({ "paused": true })));
+    assert_eq!(act("nodes/web-1/resume", "").await, done(json!({ "resumed": true })));
+    let guard = client.mutex("deploy").lock().await.unwrap();
+    assert_eq!(act("locks/deploy/release", "").await, done(json!({ "released": true })));
+    assert_eq!(act("locks/deploy/release", "").await, done(json!({ "released": false })));
+    drop(guard);
+    scheduler.stop().await.unwrap();
+    assert_eq!(act("jobs/sweep/forget", "").await, done(json!({ "forgotten": true })));
+    assert_eq!(act("jobs/sweep/forget", "").await.0, 404);
+    assert!(!body(get(&page, "/api/jobs").await).await.contains("sweep"));
+}
+
 #[tokio::test]
 async fn the_page_can_be_mounted_in_axum() {
     use axum::extract::{OriginalUri, Request};
