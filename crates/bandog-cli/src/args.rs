@@ -9,8 +9,9 @@ use clap::{
 };
 
 use crate::{
-    completions, console, cron, demo, doctor, exec,
+    acquire, completions, console, cron, demo, doctor, exec,
     exit_code::ExitCode,
+    extend,
     fault::Fault,
     jobs, latch, limit, lock, ls, man, page,
     process_tree::heir,
@@ -76,6 +77,8 @@ enum Visible {
     Show(show::Args),
     Ls(ls::Args),
     Release(release::Args),
+    Acquire(acquire::Args),
+    Extend(extend::Args),
     Latch(latch::Args),
     Limit(limit::Args),
     Doctor(doctor::Args),
@@ -137,6 +140,8 @@ impl Visible {
             | Self::Show(_)
             | Self::Ls(_)
             | Self::Release(_)
+            | Self::Acquire(_)
+            | Self::Extend(_)
             | Self::Latch(_)
             | Self::Limit(_)
             | Self::Doctor(_)
@@ -155,6 +160,8 @@ impl Visible {
             Self::Show(args) => show::run(&args),
             Self::Ls(args) => ls::run(&args),
             Self::Release(args) => release::run(&args),
+            Self::Acquire(args) => acquire::run(&args),
+            Self::Extend(args) => extend::run(&args),
             Self::Latch(args) => latch::run(&args),
             Self::Limit(args) => limit::run(&args),
             Self::Doctor(args) => doctor::run(&args),

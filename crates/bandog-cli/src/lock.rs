@@ -1,10 +1,10 @@
 //! `bandog lock`: runs a program while a lock is held.
 
-mod acquire;
+pub(crate) mod acquire;
 mod grace;
 pub(crate) mod held;
-mod kind;
-mod waiting;
+pub(crate) mod kind;
+pub(crate) mod waiting;
 mod watch;
 
 use std::{
@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 
 pub(crate) use self::kind::Handle;
 use self::{
-    acquire::{Acquired, acquire},
+    acquire::{Acquired, acquire, lock},
     grace::Grace,
     watch::{ChildEnd, LockDanger, watch},
 };
@@ -146,11 +146,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
         let client = store.client(options.program(args.program()).lends())?;
         store.announce(&format!("locking {} in", waiting::title(&names)));
         if args.wait.is_none() {
-            for name in &names {
-                if let Some(pid) = held_above(name, kind, &store, &client).await {
-                    return Err(waits_for_itself(name, &store, pid));
-                }
-            }
+            check_ancestors(&names, kind, &store, &client).await?;
         }
         let owner = client.owner_under(held::lasting_claims());
         let locks = bandog::all(names.iter().map(|name| Handle::new(&client, name, kind, args.lease, &owner)));
@@ -195,6 +191,16 @@ impl Args {
 /// Maximum length of the registered program name, in characters.
 const PROGRAM: usize = 200;
 
+/// An error if an ancestor of this process holds one of the locks, so that this process would wait for itself.
+pub(crate) async fn check_ancestors(names: &[&str], kind: Kind, store: &Store, client: &Client) -> Result<(), Fault> {
+    for name in names {
+        if let Some(pid) = held_above(name, kind, store, client).await {
+            return Err(waits_for_itself(name, store, pid));
+        }
+    }
+    Ok(())
+}
+
 /// The pid of an ancestor that holds the lock, if this process would wait for this ancestor. The function first searches
 /// the variable BANDOG_HELD, because not every user has the right to query the store. If the variable does not contain
 /// the lock, the function queries the store for the holders.
@@ -223,7 +229,7 @@ const HOLDER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Timeout of the last requests before the exit. If the store does not answer these requests, the lock is free when its
 /// ttl is over.
-const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
+pub(crate) const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Timeout of the last requests of a client with these options. With `?replicas=`, the answer to a claim can come late,
 /// because the server waits for its replicas. After this answer, the client releases a lock that the replicas have not
@@ -266,8 +272,7 @@ impl Run<'_> {
     async fn under(&mut self, client: &Client, locks: &All) -> Result<ExitCode, Fault> {
         let started = Instant::now();
         let guard = match acquire(
-            locks,
-            self.args.wait,
+            lock(locks, self.args.wait),
             &mut self.signals,
             waiting::progress(client, &self.names, self.args.wait.is_some()),
         )

@@ -6,6 +6,7 @@ compile_error!(
      the library crate `bandog` runs elsewhere too"
 );
 
+mod acquire;
 mod args;
 mod completions;
 mod console;
@@ -14,6 +15,7 @@ mod demo;
 mod doctor;
 mod exec;
 mod exit_code;
+mod extend;
 mod fault;
 mod holder_text;
 mod http;

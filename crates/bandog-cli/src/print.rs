@@ -20,6 +20,13 @@ pub(crate) fn bytes(text: &[u8]) -> Result<ExitCode, Fault> {
     done(out.write_all(text).and_then(|()| out.flush()))
 }
 
+/// Prints a text as a line.
+pub(crate) fn line(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}")?;
+    out.flush()
+}
+
 /// Prints one object as a line.
 pub(crate) fn json(object: &impl Serialize) -> io::Result<()> {
     let mut out = io::stdout().lock();

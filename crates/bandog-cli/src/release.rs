@@ -1,19 +1,23 @@
-//! `bandog release`: takes a lock from its holder.
+//! `bandog release`: takes a lock from its holder, or releases one that `bandog acquire` has taken.
 
-use bandog::{ErrorKind, Key, LatchRow, Row};
+use bandog::{ErrorKind, Key, LatchRow, Row, Token};
+use serde::Serialize;
 
 use crate::{
     exit_code::ExitCode,
     fault::Fault,
-    print::Format,
+    print::{self, Format},
     row, runtime,
     show::closed_latch,
     store::{self, Store},
 };
 
-/// Takes a lock from its holders.
+/// Releases a lock that `bandog acquire` has taken, or takes a lock from its holders.
 ///
-/// Only its holder can release a lock. This command takes the lock away by force, from a holder that hangs or that no
+/// With --token, the command frees the hold of this token and no other one. If the token does not hold the lock any more,
+/// nothing is changed.
+///
+/// Any other lock can only be released by its holder. With --force, this command takes the lock away by force, from a holder that hangs or that no
 /// longer exists. A waiter gets the lock immediately. A lock with several
 /// holders (readers, or the permits of a semaphore) is taken from all of them. The former holder notices at its next renewal, after a third of
 /// its ttl. Until then both clients believe that they hold the lock, and only the fence, which is greater for each
@@ -21,13 +25,14 @@ use crate::{
 /// with 76.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Fields of --json: freed, and the fields of `bandog show --json` before the change.
+Fields of --json: freed, and the fields of `bandog show --json` before the change; with --token freed, name and store.
 
-Exit codes: 0 the lock was taken from its holder; 75 the lock was free, or the name is that of a latch; 64 wrong name \
-or URL, or no --force; 69 the store does not answer or does not exist; 77 the store refuses the request, or the name \
+Exit codes: 0 the lock was released, or taken from its holder; 75 the lock was free, the token does not hold it, or the \
+name is that of a latch; 64 wrong name, token or URL, or neither --token nor --force; 69 the store does not answer or does not exist; 77 the store refuses the request, or the name \
 is no lock.
 
 Examples:
+  bandog release deploy --token \"$TOKEN\"
   bandog show deploy && bandog release deploy --force
   bandog release deploy --force --json | jq .holder")]
 pub(crate) struct Args {
@@ -36,6 +41,9 @@ pub(crate) struct Args {
     /// Take the lock although its holder has not released it.
     #[arg(long)]
     force: bool,
+    /// Release the lock that `bandog acquire` has taken with this token.
+    #[arg(long, value_name = "TOKEN", conflicts_with = "force")]
+    token: Option<Token>,
     #[command(flatten)]
     store: store::Args,
     #[command(flatten)]
@@ -44,9 +52,12 @@ pub(crate) struct Args {
 
 /// Takes the lock from its holder, and prints this holder.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
-    let Args { name, force, store, format } = args;
+    let Args { name, force, token, store, format } = args;
     let store = Store::of(store)?;
     let key = Key::new(name).map_err(|error| store.fault(&error))?;
+    if let Some(token) = token {
+        return release(name, token, *format, &store);
+    }
     if !force {
         return Err(needs_force(name));
     }
@@ -71,6 +82,38 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Fault> {
     Err(Fault::new(ExitCode::Busy, format!("{name:?} in {} is free", store.redacted())))
 }
 
+/// The output of `--token` with `--json`.
+#[derive(Debug, Serialize)]
+struct Released<'a> {
+    freed: bool,
+    name: &'a str,
+    store: String,
+}
+
+/// Releases the lock of a token.
+fn release(name: &str, token: &Token, format: Format, store: &Store) -> Result<ExitCode, Fault> {
+    let freed = runtime::block_on(async {
+        let Some(client) = store.connect_existing().await? else { return Ok(false) };
+        client.release_detached(name, token).await.map_err(|error| store.fault(&error))
+    })?;
+    if format.json {
+        print::done(print::json(&Released { freed, name, store: store.redacted() }))?;
+    }
+    if freed { Ok(ExitCode::Done) } else { Err(not_held(name, store)) }
+}
+
+/// The error for a token that does not hold the lock.
+pub(crate) fn not_held(name: &str, store: &Store) -> Fault {
+    Fault::new(
+        ExitCode::Busy,
+        format!(
+            "this token does not hold {name:?} in {}: its lease is over, it was released, or the token is that of another \
+             lock\n  nothing is changed; `bandog show` prints the present holder",
+            store.redacted()
+        ),
+    )
+}
+
 /// The error for the name of a latch that is not open.
 fn is_latch(LatchRow { name, count }: &LatchRow, store: &Store) -> Fault {
     Fault::new(
@@ -86,7 +129,7 @@ fn is_latch(LatchRow { name, count }: &LatchRow, store: &Store) -> Fault {
 /// The error for a command line without --force.
 fn needs_force(name: &str) -> Fault {
     Fault::usage(format!(
-        "only its holder can release {name:?}\n  --force takes the lock away: the holder \
+        "only its holder can release {name:?}\n  --token releases what `bandog acquire` has taken\n  --force takes the lock away: the holder \
          notices at its next renewal, after a third of its ttl; until then this holder and the next one both believe \
          that they hold the lock, and only the fence distinguishes them"
     ))

@@ -168,6 +168,9 @@ pub struct Profile {
     /// The kinds of locks that the backend supports. `bandog-sync` refuses to create a lock of any other kind, so the
     /// backend gets claims of these kinds only.
     pub kinds: Kinds,
+    /// The kinds of locks whose hold stays in the store until its ttl has passed, also if the client and its connections have
+    /// ended. Then any client can renew or release the hold, if it knows the id of the claim.
+    pub outlive_clients: Kinds,
     /// Whether the backend has records ([`crate::Records`]). Elections, barriers and jobs need them.
     pub has_records: bool,
     /// Whether fences continue to rise after the store has failed over to a replica.
@@ -200,6 +203,7 @@ impl Profile {
             store: store.into(),
             timeout: Duration::from_secs(3),
             kinds: LockState::KINDS,
+            outlive_clients: LockState::KINDS,
             has_records: true,
             fence_survives_failover: true,
             may_undo: Duration::ZERO,

@@ -153,6 +153,7 @@ impl Leases for Memory {
             store: "memory".into(),
             timeout: Duration::from_secs(3),
             kinds: LockState::KINDS,
+            outlive_clients: LockState::KINDS,
             has_records: true,
             fence_survives_failover: true,
             may_undo: Duration::ZERO,

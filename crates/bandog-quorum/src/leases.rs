@@ -247,6 +247,8 @@ impl<B: Backend> Leases for Quorum<B> {
             store: self.store.clone(),
             timeout: self.options.timeout,
             kinds: KINDS,
+            // Its nodes grant less than a long lease, and a node can have a hold under another id.
+            outlive_clients: Kinds::NONE,
             has_records: false,
             fence_survives_failover: profiles.iter().all(|profile| profile.fence_survives_failover),
             may_undo: profiles.iter().map(|profile| profile.may_undo).max().unwrap_or_default(),

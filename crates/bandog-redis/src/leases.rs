@@ -311,6 +311,7 @@ impl Leases for Redis {
             store: self.options.store(),
             timeout: self.options.timeout,
             kinds: self.options.format.kinds(),
+            outlive_clients: self.options.format.kinds(),
             has_records: true,
             fence_survives_failover: true,
             may_undo: MAY_UNDO,

@@ -249,6 +249,11 @@ impl Leases for Sql {
                 Layout::Leases => LockState::KINDS,
                 Layout::ShedLock(_) | Layout::RowLock(_) | Layout::Advisory => Kinds::MUTEX,
             },
+            outlive_clients: match options.layout {
+                Layout::Leases => LockState::KINDS,
+                Layout::ShedLock(_) => Kinds::MUTEX,
+                Layout::RowLock(_) | Layout::Advisory => Kinds::NONE, // A hold needs a session of the database.
+            },
             has_records: true,
             fence_survives_failover: true,
             may_undo: MAY_UNDO,

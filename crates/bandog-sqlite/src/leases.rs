@@ -70,6 +70,7 @@ impl Leases for Sqlite {
             store: format!("sqlite:{}", context.options.path.display()),
             timeout: context.options.timeout,
             kinds: LockState::KINDS,
+            outlive_clients: LockState::KINDS,
             has_records: true,
             fence_survives_failover: true,
             may_undo: Duration::ZERO,

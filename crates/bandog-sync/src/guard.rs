@@ -1,5 +1,6 @@
 //! The guard of a lock, and two futures: [`Lost`] resolves when the lock is lost, and [`Expiring`] shortly before that.
 
+mod detach;
 mod lease;
 
 use std::{
@@ -10,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use bandog_core::{ClaimId, Clock, Error, ErrorKind, Fence, Holding, Key, Moment, Result, SqlStatement};
+use bandog_core::{ClaimId, Clock, Error, ErrorKind, Fence, Holding, Key, Kind, Moment, Result, SqlStatement};
 use tokio::sync::{futures::OwnedNotified, oneshot};
 
 use crate::{
@@ -248,6 +249,8 @@ impl fmt::Debug for Guard {
 pub(crate) struct Turn {
     /// The slot of the engine that has the hold.
     pub(crate) slot: SlotId,
+    /// What the turn holds.
+    pub(crate) kind: Kind,
     pub(crate) hold: HoldId,
     /// The ticket of the call that got the turn.
     pub(crate) ticket: Ticket,

@@ -20,6 +20,7 @@ mod barrier;
 pub mod blocking;
 mod caller;
 mod client;
+mod detached;
 mod election;
 mod engine;
 mod guard;
@@ -45,6 +46,7 @@ mod turn_status;
 pub use all::{All, AllExpiring, AllGuard, AllLost, AnyLock, all};
 pub use barrier::{Arrival, Barrier};
 pub use client::Client;
+pub use detached::Token;
 pub use election::{Election, Leader, Leadership, Observer};
 pub use guard::{Expiring, Guard, Lost};
 #[doc(hidden)]

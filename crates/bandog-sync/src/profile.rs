@@ -14,6 +14,8 @@ pub struct StoreProfile {
     pub store: String,
     /// The kinds of locks that the store has. A lock of another kind is refused with `ErrorKind::Misused`.
     pub kinds: Kinds,
+    /// The kinds of locks whose fixed leases can outlive their client ([`crate::Guard::detach`]).
+    pub detachable: Kinds,
     /// Whether the store has records. Elections, barriers, latches and jobs need them.
     pub has_records: bool,
     /// The database whose transactions can check a lock ([`crate::Guard::fence_sql`], `guard.commit(tx)` of
@@ -36,6 +38,7 @@ impl StoreProfile {
         Self {
             store: profile.store,
             kinds: profile.kinds,
+            detachable: profile.outlive_clients,
             has_records: profile.has_records,
             checks_locks_in: profile.checks_locks_in,
             completes_runs_in: profile.completes_runs_in,

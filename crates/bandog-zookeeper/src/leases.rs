@@ -89,6 +89,7 @@ impl Leases for ZooKeeper {
         Profile {
             store: self.0.store.clone(),
             timeout: self.0.timeout(),
+            outlive_clients: Kinds::NONE, // A hold is a node of the client's session.
             kinds: Kinds::MUTEX.and(Kinds::FAIR).and(Kinds::READ_WRITE).and(Kinds::PERMITS),
             has_records: true,
             fence_survives_failover: true,

@@ -79,7 +79,7 @@ pub use bandog_macros::{locked, scheduled};
 pub use bandog_sync::{
     All, AllExpiring, AllGuard, AllLost, AnyLock, Arrival, Barrier, Client, ClientOptions, Election, Expiring, Guard,
     Health, Latch, Leader, Leadership, Lost, Mutex, Notifications, Observer, Owner, RwLock, Semaphore, StoreProfile,
-    WriteGuard, all,
+    Token, WriteGuard, all,
 };
 
 pub use self::connect::{ConnectOptions, connect};

@@ -9,25 +9,24 @@ use rustix::process::Signal;
 use crate::signals::Signals;
 
 /// How the wait ended.
-pub(super) enum Acquired {
-    Guard(AllGuard),
+pub(crate) enum Acquired<G> {
+    Guard(G),
     /// Other clients held the lock for the whole wait.
     Busy,
     /// A signal asked bandog to exit.
     Interrupted(Signal),
 }
 
-/// Waits for the locks: for at most `wait`, or without a limit if `wait` is none. `progress` is a future that never
-/// ends. It reports the holder during the wait.
-pub(super) async fn acquire(
-    locks: &All,
-    wait: Option<Duration>,
+/// Waits for the guard of `locking`, which is none if other clients held a lock for the whole wait. `progress` is a future
+/// that never ends. It reports the holder during the wait.
+pub(crate) async fn acquire<G>(
+    locking: impl Future<Output = Result<Option<G>>>,
     signals: &mut Signals,
     progress: impl Future<Output = Infallible>,
-) -> Result<Acquired> {
+) -> Result<Acquired<G>> {
     let guard = tokio::select! { biased;
         signal = signals.ending() => return Ok(Acquired::Interrupted(signal)),
-        guard = lock(locks, wait) => guard?,
+        guard = locking => guard?,
         never = progress => match never {},
     };
     // If a signal came at the same moment as the grant, the child must not be started. So the signal wins.
@@ -38,8 +37,9 @@ pub(super) async fn acquire(
     })
 }
 
-/// Takes the locks. None if other clients held one of them for the whole `wait`.
-async fn lock(locks: &All, wait: Option<Duration>) -> Result<Option<AllGuard>> {
+/// Takes the locks: waits for at most `wait`, or without a limit if `wait` is none. None if other clients held one of them
+/// for the whole wait.
+pub(super) async fn lock(locks: &All, wait: Option<Duration>) -> Result<Option<AllGuard>> {
     match wait {
         Some(wait) => locks.try_lock_for(wait).await,
         None => locks.lock().await.map(Some),

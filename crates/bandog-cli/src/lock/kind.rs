@@ -9,7 +9,7 @@ use crate::fault::Fault;
 /// The options that choose the kind of the lock. Without them, the lock is a mutex.
 #[derive(Debug, clap::Args)]
 #[group(multiple = false)]
-pub(super) struct Choice {
+pub(crate) struct Choice {
     /// A fair mutex: waiters get the lock in the order in which they began to wait.
     #[arg(long)]
     fair: bool,
@@ -26,7 +26,7 @@ pub(super) struct Choice {
 
 /// The limit of a semaphore. It is not a member of the group [`Choice`], because it needs --permits.
 #[derive(Debug, clap::Args)]
-pub(super) struct Limit {
+pub(crate) struct Limit {
     /// The number of permits that the semaphore has; all commands must give the same number.
     #[arg(long, value_name = "N", requires = "permits", allow_negative_numbers = true, conflicts_with_all = ["fair", "shared", "exclusive"])]
     of: Option<NonZeroU32>,
@@ -34,7 +34,7 @@ pub(super) struct Limit {
 
 impl Choice {
     /// The kind of the lock. An error if --permits is greater than --of.
-    pub(super) fn kind(&self, limit: &Limit) -> Result<Kind, Fault> {
+    pub(crate) fn kind(&self, limit: &Limit) -> Result<Kind, Fault> {
         let Self { fair, shared, exclusive, permits } = self;
         Ok(match (permits, limit.of) {
             (Some(take), Some(of)) if *take > of => {
@@ -75,6 +75,20 @@ impl Handle {
         }
     }
 
+    /// Waits for the lock: for at most `wait`, or without a limit if `wait` is none. None if the lock was busy for the whole
+    /// time.
+    pub(crate) async fn acquire(&self, wait: Option<Duration>) -> Result<Option<Guard>> {
+        if let Some(wait) = wait {
+            return self.try_lock_for(wait).await;
+        }
+        Ok(Some(match self {
+            Self::Mutex(mutex) => mutex.lock().await?,
+            Self::Read(lock) => lock.read().await?,
+            Self::Write(lock) => lock.write().await?.into(),
+            Self::Permits(semaphore) => semaphore.acquire().await?,
+        }))
+    }
+
     /// Waits for the lock, for at most `wait`. None if the lock was busy for the whole time.
     pub(crate) async fn try_lock_for(&self, wait: Duration) -> Result<Option<Guard>> {
         match self {
@@ -98,7 +112,7 @@ impl From<Handle> for AnyLock {
 }
 
 /// The reason why a claim of this kind was refused for a whole wait, as text. `name` is the lock's name and its store.
-pub(super) fn busy_text(kind: Kind, name: &str) -> String {
+pub(crate) fn busy_text(kind: Kind, name: &str) -> String {
     match kind {
         Kind::Mutex | Kind::Fair | Kind::Write => format!("another client holds {name}"),
         Kind::Read => format!("a writer holds {name}, or waits for it"),

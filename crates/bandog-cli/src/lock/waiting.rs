@@ -26,7 +26,7 @@ const SHARE: u32 = 50;
 
 /// Runs beside the wait, and never ends: reports the holder. If the user has set a limit to the wait, finds out whether the
 /// store can be reached, so that the wait lasts until this limit.
-pub(super) async fn progress(client: &Client, names: &[&str], is_limited: bool) -> Infallible {
+pub(crate) async fn progress(client: &Client, names: &[&str], is_limited: bool) -> Infallible {
     let reach = async { if is_limited { reach(client).await } else { future::pending().await } };
     tokio::select! {
         never = report_holder(client, names) => match never {},

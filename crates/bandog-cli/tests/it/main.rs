@@ -8,6 +8,8 @@ mod help;
 mod http;
 #[path = "../schedules/mod.rs"]
 mod schedules;
+#[path = "../token/mod.rs"]
+mod token;
 #[path = "../verbs/mod.rs"]
 mod verbs;
 
@@ -31,4 +33,5 @@ mod signals;
 mod store;
 mod stores;
 mod terminal;
+mod tokens;
 mod torture;

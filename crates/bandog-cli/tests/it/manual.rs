@@ -4,11 +4,13 @@ use std::fs;
 
 use crate::help::{Place, Ran};
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 18] = [
     "lock",
     "show",
     "ls",
     "release",
+    "acquire",
+    "extend",
     "latch",
     "limit",
     "doctor",

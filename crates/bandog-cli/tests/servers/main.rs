@@ -8,6 +8,8 @@ mod help;
 mod http;
 #[path = "../schedules/mod.rs"]
 mod schedules;
+#[path = "../token/mod.rs"]
+mod token;
 #[path = "../verbs/mod.rs"]
 mod verbs;
 
@@ -26,5 +28,6 @@ mod refusals;
 mod replicas;
 mod schedules_away;
 mod store;
+mod tokens;
 mod torture;
 mod zookeeper;

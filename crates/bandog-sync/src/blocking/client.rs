@@ -1,9 +1,11 @@
 //! The client for code without async: its calls block the calling thread.
 
+use std::time::Duration;
+
 use bandog_core::{ClientId, Error, Finding, Member, Pattern, Result, Row};
 
 use super::{Barrier, Election, Mutex, RwLock, Semaphore, thread, wait::wait};
-use crate::Health;
+use crate::{Health, Token};
 
 /// A client of one store, for code without async. All clones of this value, and the async [`crate::Client`] from which
 /// this value was created, are the same client.
@@ -144,6 +146,24 @@ impl Client {
     pub fn evict(&self, name: impl AsRef<str>) -> Result<Option<Row>> {
         thread::may_block("evict")?;
         wait(self.client.evict(name))
+    }
+
+    /// Releases a lock that another client has left in the store. See [`crate::Client::release_detached`].
+    ///
+    /// # Errors
+    /// As [`crate::Client::release_detached`], and `ErrorKind::Misused` in async code.
+    pub fn release_detached(&self, name: impl AsRef<str>, token: &Token) -> Result<bool> {
+        thread::may_block("release")?;
+        wait(self.client.release_detached(name, token))
+    }
+
+    /// Extends the lease of a lock that another client has left in the store. See [`crate::Client::extend_detached`].
+    ///
+    /// # Errors
+    /// As [`crate::Client::extend_detached`], and `ErrorKind::Misused` in async code.
+    pub fn extend_detached(&self, name: impl AsRef<str>, token: &Token, ttl: Duration) -> Result<bool> {
+        thread::may_block("extend")?;
+        wait(self.client.extend_detached(name, token, ttl))
     }
 
     /// Checks the store and its environment. Returns findings: what might endanger locks, and what is fine.

@@ -8,6 +8,7 @@ use super::{
     Lost, thread,
     wait::{answer, wait},
 };
+use crate::Token;
 
 /// A lock that this thread holds. It stays held until this guard is released or dropped, or until the lock is lost.
 ///
@@ -100,6 +101,15 @@ impl Guard {
     pub fn extend(&self, ttl: Duration) -> Result<()> {
         thread::may_block("extend").map_err(|error| error.at(self.key()))?;
         wait(self.guard.extend(ttl))
+    }
+
+    /// Leaves a fixed lease in the store, so that another process can release it. See [`crate::Guard::detach`].
+    ///
+    /// # Errors
+    /// As [`crate::Guard::detach`]. `ErrorKind::Misused` also if the call was made in async code; then the lock is released.
+    pub fn detach(self) -> Result<Token> {
+        thread::may_block("detach").map_err(|error| error.at(self.key()))?;
+        wait(self.guard.detach())
     }
 
     /// Releases the lock and reports the result. If a thread has several guards of this lock, only the last guard

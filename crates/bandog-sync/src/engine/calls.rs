@@ -255,6 +255,16 @@ impl Calls {
     }
 }
 
+/// Applies a step that is none of a call of this client.
+pub(crate) fn apply_one(backend: Arc<dyn Backend>, step: Step) -> BoxFuture<'static, Result<Answer>> {
+    Box::pin(async move { backend.apply(&[step]).await.pop().unwrap_or_else(|| Err(too_few())) })
+}
+
+/// Renews a claim that is none of this client.
+pub(crate) fn renew_one(backend: Arc<dyn Backend>, claim: Claim) -> BoxFuture<'static, Result<Renewal>> {
+    Box::pin(async move { backend.renew(&[claim]).await.pop().unwrap_or_else(|| Err(too_few())) })
+}
+
 fn no_answer() -> Error {
     Error::unavailable("the store has not answered within 5 s").during("connect")
 }

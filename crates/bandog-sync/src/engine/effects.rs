@@ -8,7 +8,7 @@
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
-use bandog_core::{Error, ErrorKind, Fence, Key, Released, Result, rounded};
+use bandog_core::{Error, ErrorKind, Fence, Key, Kind, Released, Result, rounded};
 
 use super::{
     Engine, SlotEntry,
@@ -30,6 +30,8 @@ pub(super) struct WaitingCall {
     max_waiters: Option<NonZeroU32>,
     /// Maximum duration of the call's turn. `None` if there is no limit.
     max_hold: Option<Duration>,
+    /// What the call holds when it gets the lock.
+    kind: Kind,
     /// Where the answer to the call goes.
     reply: LockReply,
 }
@@ -61,7 +63,7 @@ impl Engine {
         let LockRequest { key, ticket, owner, caller, terms, patience, can_deadlock, max_waiters, reply } = request;
         let id = SlotId { key, lane: Lane::of(terms.kind, ticket) };
         let watched = if can_deadlock { owner.clone() } else { None };
-        let call = WaitingCall { owner, max_waiters, max_hold: terms.max_hold, reply };
+        let call = WaitingCall { owner, max_waiters, max_hold: terms.max_hold, kind: terms.kind, reply };
         if self.closing.is_some() {
             return call.answer(Err(Error::closed().during("lock").at(&id.key)));
         }
@@ -101,7 +103,7 @@ impl Engine {
     /// Handles a call that turns a write lock into a read lock.
     pub(super) fn downgrade(&mut self, request: DowngradeRequest) {
         let DowngradeRequest { slot, hold, turn, ticket, owner, max_hold, caller, reply } = request;
-        let call = WaitingCall { owner, max_waiters: None, max_hold, reply };
+        let call = WaitingCall { owner, max_waiters: None, max_hold, kind: Kind::Read, reply };
         // If the slot does not exist any more, the client was closed. Then `call` is dropped, and the caller gets
         // `ErrorKind::Closed`.
         self.on(&slot, Event::Downgrade(NewDowngrade { hold, turn, ticket, caller, call }));
@@ -305,6 +307,7 @@ impl Engine {
             Effect::Report(report, result) => drop(report.send(result)),
             // The next two functions write this client into the store's registry, for operators.
             Effect::HoldBegan => self.register_for_hold(key),
+            Effect::Detached { until } => self.keep_registered(until),
             Effect::WaitBegan => self.register_for_wait(),
             Effect::TurnEnded { held_for, released } => {
                 self.metrics.held(held_for);
@@ -347,7 +350,7 @@ impl Engine {
     fn start_turn(&mut self, id: &SlotId, call: WaitingCall, turn: NewTurn) {
         let NewTurn { hold, ticket, fence, status, waited, is_passed_on } = turn;
         let key = &id.key;
-        let WaitingCall { owner, max_hold, reply, .. } = call;
+        let WaitingCall { owner, max_hold, kind, reply, .. } = call;
         let max_hold = max_hold.map(|time| MaxHold { time, end: self.cx.now + time });
         let unused = Event::TurnEnded { hold, ticket, report: None };
         // If the handle is gone, all callers are gone, because each caller keeps the handle alive. So the turn ends
@@ -368,8 +371,18 @@ impl Engine {
         // The other calls of this owner that wait for the key. They are read before the answer is sent, because the
         // owner forgets this call after the answer.
         let waiting_owner = owner.clone().map(|owner| (owner.other_calls(key, id.lane, ticket), owner));
-        let turn =
-            Arc::new(Turn { slot: id.clone(), hold, ticket, fence, status, owner, max_hold, report: None, handle });
+        let turn = Arc::new(Turn {
+            slot: id.clone(),
+            kind,
+            hold,
+            ticket,
+            fence,
+            status,
+            owner,
+            max_hold,
+            report: None,
+            handle,
+        });
         // The owner must know the turn before the caller has it, because the caller's next call for this lock shares the
         // turn or is refused.
         let grant = match &waiting_owner {

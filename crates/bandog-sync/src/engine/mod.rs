@@ -105,6 +105,7 @@ use self::{
 };
 use crate::handle::Handle;
 
+pub(crate) use self::calls::{apply_one, renew_one};
 pub(crate) use self::lane::{Lane, OwnedAs, SlotId};
 pub(crate) use self::msg::{DowngradeRequest, HoldId, LockRequest, Msg, Patience, Terms, Ticket, TurnGrant};
 pub(crate) use self::runner::Runner;
@@ -379,6 +380,9 @@ impl Engine {
             // of `release()` gets `ErrorKind::Closed`.
             Msg::Release { slot, hold, ticket, report } => self.on(&slot, Event::TurnEnded { hold, ticket, report }),
             Msg::WarnBefore { slot, hold, ticket, grace } => self.on(&slot, Event::WarnBefore { hold, ticket, grace }),
+            Msg::Detach { slot, hold, ticket, report } => {
+                self.on(&slot, Event::Detach { hold, ticket, report });
+            }
             Msg::Extend { slot, hold, ttl, report } => self.on(&slot, Event::Extend { hold, ttl, report }),
             Msg::Recheck(key) => self.recheck(&key),
             Msg::SubscribeRecord { id, key, notifier } => self.subscribe_record(id, key, notifier),

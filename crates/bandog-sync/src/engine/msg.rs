@@ -58,6 +58,15 @@ pub(crate) enum Msg {
         ticket: Ticket,
         grace: Duration,
     },
+    /// A caller leaves the hold of a turn in the store.
+    Detach {
+        slot: SlotId,
+        hold: HoldId,
+        /// The ticket of the call that got the turn.
+        ticket: Ticket,
+        /// Where the result goes. It is dropped if the lock is lost or the client is closed.
+        report: oneshot::Sender<Result<()>>,
+    },
     /// A caller extends the fixed lease of a turn to at least `ttl`.
     Extend {
         slot: SlotId,
@@ -183,6 +192,7 @@ impl fmt::Debug for Msg {
             Self::Cancel { .. } => "Cancel",
             Self::Release { .. } => "Release",
             Self::WarnBefore { .. } => "WarnBefore",
+            Self::Detach { .. } => "Detach",
             Self::Extend { .. } => "Extend",
             Self::Recheck(_) => "Recheck",
             Self::SubscribeRecord { .. } => "SubscribeRecord",

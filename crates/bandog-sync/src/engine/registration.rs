@@ -3,7 +3,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use bandog_core::{ErrorKind, Key, MAX_WAITS, Member, Moment, Result};
+use bandog_core::{BlockedCalls, ErrorKind, Key, MAX_WAITS, Member, Moment, Result};
 
 use super::{Engine, timers::Timer};
 
@@ -23,6 +23,9 @@ pub(super) struct Registration {
     last_sent: Option<Moment>,
     /// When the next registration is due. `None` if the timer is not set.
     timer: Option<Moment>,
+    /// The end of the holds that stay in the store without this client. Until then, operators can read which client took
+    /// them.
+    kept_until: Option<Moment>,
     /// Whether the store has refused a registration, because this user is not allowed to write to the registry. If so,
     /// no further registration is sent.
     refused: bool,
@@ -30,7 +33,12 @@ pub(super) struct Registration {
 
 impl Registration {
     pub(super) fn new(member: Member, ttl: Duration) -> Self {
-        Self { member, ttl, last_sent: None, timer: None, refused: false }
+        Self { member, ttl, last_sent: None, timer: None, kept_until: None, refused: false }
+    }
+
+    /// How long a registration at this moment lasts.
+    fn ttl_at(&self, now: Moment) -> Duration {
+        self.kept_until.map_or(self.ttl, |until| until.since(now).max(self.ttl))
     }
 
     pub(super) fn member(&self) -> &Member {
@@ -101,6 +109,13 @@ impl Engine {
         }
     }
 
+    /// Registers this client until this moment, also if it ends before, because a hold of it stays in the store.
+    pub(super) fn keep_registered(&mut self, until: Moment) {
+        let kept_until = &mut self.registration.kept_until;
+        *kept_until = kept_until.map_or(Some(until), |kept| Some(kept.max(until)));
+        self.register_now();
+    }
+
     /// Updates the list of locks for which this client waits.
     fn update_waits(&mut self) {
         let waiting = self.slots.values().filter(|entry| entry.slot.is_waiting());
@@ -115,7 +130,7 @@ impl Engine {
             return;
         }
         self.registration.last_sent = Some(now);
-        self.calls.register(self.registration.member.clone(), self.registration.ttl);
+        self.calls.register(self.registration.member.clone(), self.registration.ttl_at(now));
         self.register_by(now + self.registration.ttl / 3);
     }
 
@@ -129,12 +144,22 @@ impl Engine {
         }
     }
 
-    /// Removes this client from the registry, unless the client is certainly not registered.
+    /// Removes this client from the registry, unless the client is certainly not registered. The row of a client whose holds
+    /// stay in the store is kept, without its waiting calls.
     pub(super) fn deregister(&mut self) {
         self.timers.set(Timer::Registration, &mut self.registration.timer, None);
         // If the store does not answer at present, no request is sent. The registration then expires after its ttl.
-        if self.registration.last_sent.take().is_some() && !self.outages.is_away() {
-            self.calls.deregister(self.client);
+        if self.registration.last_sent.take().is_none() || self.outages.is_away() {
+            return;
+        }
+        let left = self.registration.kept_until.map(|until| until.since(self.cx.now)).filter(|left| !left.is_zero());
+        match left {
+            Some(left) => {
+                self.registration.member.waits.clear();
+                self.registration.member.blocked = BlockedCalls::default();
+                self.calls.register(self.registration.member.clone(), left);
+            }
+            None => self.calls.deregister(self.client),
         }
     }
 }

@@ -11,6 +11,7 @@ mod blocking;
 mod cancel;
 mod close;
 mod deadlock;
+mod detach;
 mod election;
 mod ending;
 mod expiring;

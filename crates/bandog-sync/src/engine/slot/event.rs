@@ -68,6 +68,8 @@ pub(in crate::engine) enum Event<C> {
     TurnEnded { hold: HoldId, ticket: Ticket, report: Option<Report> },
     /// The futures of this turn must be woken when `grace` is left before the deadline.
     WarnBefore { hold: HoldId, ticket: Ticket, grace: Duration },
+    /// A caller leaves the hold of this turn in the store. `report`: where the result goes.
+    Detach { hold: HoldId, ticket: Ticket, report: Report },
     /// A caller extends the fixed lease of this hold to at least `ttl`. `report`: where the result goes.
     Extend { hold: HoldId, ttl: Duration, report: Report },
     /// The hold of a fair mutex gets the call that directly follows in the store's queue, or `None` if there is no such
@@ -129,10 +131,12 @@ pub(in crate::engine) enum Effect<C> {
     Refuse(C),
     /// Answer this call with an error.
     Fail(C, Error),
-    /// Report the result of a release or of an extension.
+    /// Report the result of a release, of an extension or of a detachment.
     Report(Report, Result<()>),
     /// The store has granted the key to this client.
     HoldBegan,
+    /// A hold of this client stays in the store until this moment, without its client.
+    Detached { until: Moment },
     /// The last guard of a turn was dropped, or the client closes. `released`: the fence of the turn, if the turn was not
     /// lost, and the client does not close.
     TurnEnded { held_for: Duration, released: Option<Fence> },

@@ -17,7 +17,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bandog_core::{Claim, Fence, Fences, Kind, Moment};
+use bandog_core::{Claim, Error, ErrorKind, Fence, Fences, Kind, Moment};
 
 use super::{
     Report,
@@ -198,9 +198,35 @@ impl Hold {
         self.turns.iter().any(|turn| turn.max_hold_has_ended(now))
     }
 
+    /// The end of the hold in the store.
+    pub(super) fn store_until(&self) -> Moment {
+        self.validity.store_until()
+    }
+
     /// The end of a fixed lease.
     fn lease_end(&self) -> Option<Moment> {
         self.lease.as_ref().map(|lease| lease.end())
+    }
+
+    /// Why this hold cannot stay in the store without its client. `None` if it can: the store keeps it until the end of
+    /// its fixed lease, and can apply no earlier request of its claim any more.
+    pub(super) fn refuses_to_detach(&mut self, now: Moment) -> Option<Error> {
+        let store_until = self.validity.store_until();
+        let Some(lease) = &mut self.lease else {
+            let message =
+                "a lock with a watchdog ends with its client; only a fixed lease (lease(ttl)) can be detached";
+            return Some(Error::misused(message));
+        };
+        // Applied after a release, a late request would take the lock again.
+        if self.unsure || !lease.is_settled(now) {
+            return Some(Error::unavailable("the store has not answered each request of this lock"));
+        }
+        if store_until < lease.end() {
+            let message = "the store keeps this lock only while its client renews it";
+            return Some(Error::new(ErrorKind::Unsupported, message));
+        }
+        let is_shared = self.turns.iter().nth(1).is_some();
+        is_shared.then(|| Error::misused("other guards of this client share the lock, so it cannot be detached"))
     }
 
     /// When the hold's timer is due.

@@ -89,6 +89,12 @@ impl Lease {
         self.callers.extract_if(.., is_served).map(|caller| caller.report).collect()
     }
 
+    /// Whether the store can apply no earlier renewal any more.
+    pub(super) fn is_settled(&mut self, now: Moment) -> bool {
+        self.forget_old_requests(now);
+        self.requests.is_empty()
+    }
+
     /// Forgets the callers, because the hold is lost.
     pub(super) fn lose(&mut self) {
         self.callers.clear();

@@ -220,6 +220,7 @@ impl<C: Call> Slot<C> {
             Event::TurnEnded { hold, ticket, report } => self.turn_ended(hold, ticket, report, cx),
             Event::Follow { hold, fence, follower, report } => self.follow(hold, fence, follower, report, cx),
             Event::WarnBefore { hold, ticket, grace } => self.warn_before(hold, ticket, grace, cx),
+            Event::Detach { hold, ticket, report } => self.detach(hold, ticket, report, cx),
             Event::Extend { hold, ttl, report } => self.extend(hold, ttl, report, cx),
             Event::Claimed { claim, asked_at, answer } => self.claimed(claim, asked_at, answer, cx),
             Event::Renewed { hold, asked_at, answer } => self.renewed(hold, asked_at, answer, cx),

@@ -285,6 +285,28 @@ impl<C: Call> Slot<C> {
         }
     }
 
+    /// Ends the turn, and leaves its hold in the store. If that is not possible, the hold stays as it is. If the hold is lost,
+    /// the report is dropped.
+    pub(super) fn detach(&mut self, id: HoldId, ticket: Ticket, report: Report, cx: &mut SlotContext<C>) {
+        if self.holds.get_present(id).is_none() || report.is_closed() {
+            return; // The guard of a caller that has gone releases the lock.
+        }
+        let now = cx.now;
+        let refusal = self.holds.change(id, |hold| hold.refuses_to_detach(now)).flatten();
+        if let Some(error) = refusal {
+            return cx.emit(Effect::Report(report, Err(error)));
+        }
+        let Some(turn) = self.holds.change(id, |hold| hold.end_turn(ticket)).flatten() else { return };
+        if turn.is_lost(now) {
+            return self.lost_turn_ended(id, &turn, Some(report), cx);
+        }
+        turn.status.release();
+        let Some(hold) = self.take_hold(id) else { return };
+        cx.emit(Effect::Detached { until: hold.store_until() });
+        cx.emit(Effect::TurnEnded { held_for: now.since(turn.since), released: None });
+        cx.emit(Effect::Report(report, Ok(())));
+    }
+
     /// Answers the callers that have extended the lease with the renewal that was sent at `asked_at`.
     fn extension_answered(&mut self, id: HoldId, asked_at: Moment, answer: &Result<()>, cx: &mut SlotContext<C>) {
         for report in self.holds.change(id, |hold| hold.extension_answered(asked_at)).unwrap_or_default() {

@@ -196,7 +196,7 @@ impl World {
             Effect::Fail(call, error) => self.fail(&call, &error),
             Effect::Report(report, result) => drop(report.send(result)),
             Effect::Lost { by_max_hold, .. } => self.check_loss(by_max_hold),
-            Effect::HoldBegan => self.busy_at = self.now,
+            Effect::Detached { .. } | Effect::HoldBegan => self.busy_at = self.now,
             Effect::WaitBegan
             | Effect::TurnEnded { .. }
             | Effect::CheckForDeadlock { .. }

@@ -1,0 +1,37 @@
+//! Locks that pass from one command to another by their tokens, over servers.
+
+use bandog_testkit::{RedisCluster, RedisServer, ZooKeeperServer};
+
+use crate::{help::Place, mysql, postgres, token};
+
+#[test]
+fn a_token_releases_a_lock_on_redis() {
+    let redis = RedisServer::start();
+    token::is_passed_on(&Place::new(), &["--url", &redis.url()]);
+}
+
+#[test]
+fn a_token_releases_a_lock_on_a_cluster() {
+    let cluster = RedisCluster::start(3, 0);
+    token::is_passed_on(&Place::new(), &["--url", &cluster.url()]);
+}
+
+#[test]
+fn a_token_releases_a_lock_on_postgres() {
+    token::is_passed_on(&Place::new(), &["--url", &postgres::url()]);
+}
+
+#[test]
+fn a_token_releases_a_lock_on_mariadb() {
+    token::is_passed_on(&Place::new(), &["--url", &mysql::url()]);
+}
+
+/// A hold is a node of the session, which ends with the command.
+#[test]
+fn zookeeper_keeps_no_lock_without_its_client() {
+    let (server, place) = (ZooKeeperServer::start(), Place::new());
+    let url = format!("zookeeper://{}/locks", server.addr());
+    let refused = place.run(&["acquire", "x", "--lease", "1h", "--url", &url]);
+    refused.assert_ended(64, &["only while its client is connected", "use `bandog lock`"]);
+    assert_eq!(place.show("x", &["--url", &url])["held"], false);
+}
